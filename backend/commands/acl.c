@@ -1,8 +1,8 @@
 /*
- * acl.c - ACL: users and their rules, for all partitions of the process.
+ * acl.c - ACL: users and their rules, shared by all partitions of the process.
  *
- * The users are part of the snapshot: a change is made on a copy and published (process.h). What is answered is
- * shared/acl_command.h's.
+ * The users are part of the configuration snapshot: a change is made on a copy, which is then published (process.h).
+ * Replies are in shared/acl_command.h.
  */
 #include "backend/partition/refresh.h"
 #include "shared/acl_command.h"
@@ -29,7 +29,7 @@ static void publish_settings(struct call *call, struct config_snapshot *snapshot
     partition_refresh(call->partition);
 }
 
-/* ---- telling ---- */
+/* ---- replies ---- */
 
 void cmd_acl_whoami(struct call *call)
 {
@@ -85,7 +85,7 @@ void cmd_acl_log(struct call *call)
         call_error_text(call, error);
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
 void cmd_acl_setuser(struct call *call)
 {

@@ -1,5 +1,5 @@
 /*
- * backup.c - SCREE BACKUP at a partition: of this partition alone, or led by a proxy (PREPARE, CUT, RELEASE, CONFIRM).
+ * backup.c - SCREE BACKUP at a partition: of this partition alone, or directed by a proxy (PREPARE, CUT, RELEASE, CONFIRM).
  */
 #include "backend/backup/backup.h"
 #include "backend/context/partition.h"
@@ -17,7 +17,7 @@ static void reply_outcome(struct call *call, const char *refused)
         reply_ok(&call->reply);
 }
 
-/* A word with a value behind it: the value goes to *value. */
+/* If argument *i is `word` and a value follows, sets *value and advances *i. */
 static bool takes(struct call *call, uint32_t *i, const char *word, struct bytes *value)
 {
     if (!bytes_is(call->argv[*i], word) || *i + 1 >= call->argc)
@@ -26,7 +26,7 @@ static bool takes(struct call *call, uint32_t *i, const char *word, struct bytes
     return true;
 }
 
-/* [NAME name] [SHARD shard] [ID id] [MAP text] [FULL|INCREMENTAL] [KEEP n] */
+/* Parses [NAME name] [SHARD shard] [ID id] [MAP text] [FULL|INCREMENTAL] [KEEP n]. */
 static bool parse_plan(struct call *call, struct backup_plan *plan)
 {
     struct bytes keep = BYTES("0");
@@ -70,7 +70,7 @@ static void handle_cut(struct call *call)
                                        lease_ms > 0 ? (uint64_t)lease_ms : 0));
 }
 
-/* One that may be left out. */
+/* An optional argument; empty when absent. */
 static struct bytes last_argument(const struct call *call, uint32_t at)
 {
     return call->argc > at ? call->argv[at] : BYTES("");

@@ -1,8 +1,9 @@
 /*
  * bitfield.c - BITFIELD: integers of any width inside a string.
  *
- * All operations are read before the first one runs, so that a wrong argument changes nothing. As in Redis, a value
- * that is too short grows to the farthest bit to be written, even if that write then fails by its overflow policy.
+ * All operations are parsed before the first one runs, so that an invalid argument changes nothing. As in Redis, a
+ * value that is too short grows up to the last bit to be written, even if this write then fails because of OVERFLOW
+ * FAIL.
  */
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
@@ -23,9 +24,9 @@ struct plan {
     struct operation *operations;
     uint32_t count;
     bool writes;
-    bool grows;   /* the value was too short */
-    bool changes; /* something was written that was not there */
-    uint64_t len; /* bytes the value must have for all that is written */
+    bool grows;   /* the value is too short and grows */
+    bool changes; /* an operation has changed the value */
+    uint64_t len; /* length of the value in bytes that the writes need */
 };
 
 static bool policy_argument(struct call *call, uint32_t index, enum field_overflow *policy)
@@ -41,7 +42,7 @@ static bool policy_argument(struct call *call, uint32_t index, enum field_overfl
     return !call->failed;
 }
 
-/* Which operation begins at the argument, and are its own arguments there? */
+/* Parses the word of an operation and checks that its arguments follow. */
 static bool verb_argument(struct call *call, uint32_t index, enum verb *verb)
 {
     uint32_t behind = call->argc - index - 1;
@@ -57,7 +58,7 @@ static bool verb_argument(struct call *call, uint32_t index, enum verb *verb)
     return !call->failed;
 }
 
-/* Reads the operation whose word is at `index`; its type, offset and amount follow. */
+/* Parses the operation whose word is at `index`; its type, offset and amount follow. */
 static bool operation_parse(struct call *call, uint32_t index, struct operation *operation)
 {
     if (!verb_argument(call, index, &operation->verb))
@@ -134,7 +135,7 @@ static bool operation_run(struct call *call, struct entry *entry, const struct o
 static void plan_run(struct call *call, struct entry *entry, struct plan *plan)
 {
     plan->grows = plan->len > text_len(entry);
-    entry->is_untold = true; /* Redis tells of it with the first operation that succeeds */
+    entry->is_untold = true; /* as in Redis, clients are notified only if an operation succeeds */
     if (!text_grow(call, entry, plan->len))
         return;
     entry->is_untold = false;

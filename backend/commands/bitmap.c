@@ -1,7 +1,7 @@
 /*
- * bitmap.c - strings as runs of bits: SETBIT, GETBIT, BITCOUNT, BITPOS.
+ * bitmap.c - strings as arrays of bits: SETBIT, GETBIT, BITCOUNT, BITPOS.
  *
- * Bits that no row holds are zeros, so counting and searching visit only the fragments that exist.
+ * Fragments without a row are zeros, so counting and searching visit only the fragments that exist.
  */
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
@@ -56,7 +56,7 @@ void cmd_getbit(struct call *call)
 
 enum unit { UNIT_BYTE = 8, UNIT_BIT = 1 };
 
-/* BYTE or BIT; replies a syntax error. */
+/* Parses BYTE or BIT; anything else is a syntax error. */
 static bool unit_argument(struct call *call, uint32_t index, enum unit *unit)
 {
     if (bytes_is(call->argv[index], "bit"))
@@ -68,7 +68,7 @@ static bool unit_argument(struct call *call, uint32_t index, enum unit *unit)
     return !call->failed;
 }
 
-/* Makes start and end of a value of `len` bytes first and last bit. False: the range is empty. */
+/* Converts start and end of a range in a value of `len` bytes to the first and last bit. False: the range is empty. */
 static bool range_clamp(uint64_t len, enum unit unit, int64_t *start, int64_t *end)
 {
     int64_t units = (int64_t)(len * 8 / unit);
@@ -85,11 +85,11 @@ static bool range_clamp(uint64_t len, enum unit unit, int64_t *start, int64_t *e
     return true;
 }
 
-/* Ones among bits first to last, which lie in the value. False: the store failed. */
+/* Counts the ones from bit `first` to `last`, which must be within the value. False: the store failed. */
 static bool count_bits(struct call *call, struct entry *entry, uint64_t first, uint64_t last,
                        uint64_t *count)
 {
-    char before = (char)~(0xff >> first % 8); /* bits of the first byte that are not in the range */
+    char before = (char)~(0xff >> first % 8); /* bits of the first byte that are before the range */
     char behind = (char)(0xff >> (last % 8 + 1));
     struct text_iter iter;
     *count = 0;
@@ -138,12 +138,13 @@ void cmd_bitcount(struct call *call)
 
 /* ---- BITPOS ---- */
 
-/* The first bit of this value among bits first to last, which lie in the value; -1: none. False: the store failed. */
+/* *place: the first bit with value `bit` from `first` to `last`, which must be within the value; -1 when there is
+ * none. False: the store failed. */
 static bool find_in_range(struct call *call, struct entry *entry, uint64_t first, uint64_t last,
                           bool bit, int64_t *place)
 {
     struct text_iter iter;
-    uint64_t seen = first / 8; /* bytes before this one hold no such bit in the range */
+    uint64_t seen = first / 8; /* all bytes of the range before this one have been searched */
     uint64_t found = UINT64_MAX;
     text_iter_init(call, entry, seen, last / 8 + 1, &iter);
     while (found == UINT64_MAX && text_iter_next(&iter)) {
@@ -158,12 +159,12 @@ static bool find_in_range(struct call *call, struct entry *entry, uint64_t first
     if (!text_iter_fini(&iter))
         return false;
     if (found == UINT64_MAX && !bit && seen <= last / 8)
-        found = seen * 8 > first ? seen * 8 : first; /* a hole: zeros */
+        found = seen * 8 > first ? seen * 8 : first; /* a fragment without a row: zeros */
     *place = found <= last ? (int64_t)found : -1;
     return true;
 }
 
-/* Reads the optional start, end and unit. */
+/* Parses the optional start, end and unit. */
 static bool position_arguments(struct call *call, int64_t *start, int64_t *end, enum unit *unit)
 {
     *start = 0;
@@ -203,7 +204,7 @@ void cmd_bitpos(struct call *call)
     bool has_range = range_clamp(text_len(&entry), unit, &start, &end);
     if (has_range && !find_in_range(call, &entry, (uint64_t)start, (uint64_t)end, bit == 1, &place))
         return;
-    /* without an end the value counts as followed by zeros */
+    /* Without an end, the value counts as if zeros followed. */
     if (has_range && place < 0 && bit == 0 && call->argc < 5)
         place = (int64_t)text_len(&entry) * 8;
     reply_int(&call->reply, place);

@@ -1,13 +1,13 @@
 /*
- * bitop.c - BITOP: combines strings window by window, and leaves out the holes of sparse ones.
+ * bitop.c - BITOP: combines strings window by window, and skips the holes of sparse strings.
  *
  *   source a   ██░░░░░░░░░░░░██████░░░░      █ rows, ░ no rows: zeros
  *   source b   ░░░░░░░░░░░░░░░░██████░░
- *   windows    ├──┤          ├──┤├──┤        OR, XOR: from the first source that has a row
- *                                ├──┤        AND: from where every source has one
+ *   windows    ├──┤          ├──┤├──┤        OR, XOR: begin where any source has a row
+ *                                ├──┤        AND: begin where every source has one
  *
- * NOT visits every window. A result of more than TEXT_INLINE_MAX bytes is written as fragments of a new version while
- * the sources are read, one of which may be the destination.
+ * NOT visits every window. A result of more than TEXT_INLINE_MAX bytes is written as fragments under a new version,
+ * because the destination may be one of the sources, which are still being read.
  */
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
@@ -20,8 +20,7 @@ enum operation { OPERATION_AND, OPERATION_OR, OPERATION_XOR, OPERATION_NOT };
 
 struct source {
     struct entry entry;
-    uint64_t
-        next; /* no byte before it, from the window on, is in a row; UINT64_MAX: none follows */
+    uint64_t next; /* the next byte of a row at or after the window; UINT64_MAX: none follows */
 };
 
 struct bitop {
@@ -29,9 +28,9 @@ struct bitop {
     enum operation operation;
     struct source *sources;
     uint32_t count;
-    uint64_t len;  /* of the result */
-    char *result;  /* a window of it */
-    char *operand; /* a window of a source */
+    uint64_t len;  /* length of the result */
+    char *result;  /* current window of the result */
+    char *operand; /* current window of a source */
 };
 
 static bool operation_argument(struct call *call, enum operation *operation)
@@ -46,7 +45,7 @@ static bool operation_argument(struct call *call, enum operation *operation)
     return false;
 }
 
-/* Copies the source's bytes [start, start + len) and finds out where it goes on. */
+/* Copies the source's bytes [start, start + len) and sets source->next. */
 static bool source_load(struct call *call, struct source *source, uint64_t start, size_t len,
                         char *to)
 {
@@ -66,7 +65,7 @@ static bool source_load(struct call *call, struct source *source, uint64_t start
     return text_iter_fini(&iter);
 }
 
-/* Where the next window may begin that is not all zeros in the result; UINT64_MAX: nowhere. */
+/* Start of the next window whose result may have ones; UINT64_MAX: there is none. */
 static uint64_t window_start(const struct bitop *bitop, uint64_t from)
 {
     if (bitop->operation == OPERATION_NOT)
@@ -82,7 +81,7 @@ static uint64_t window_start(const struct bitop *bitop, uint64_t from)
     return start == UINT64_MAX ? start : start - start % FRAGMENT_BYTES;
 }
 
-/* Makes bytes [start, start + len) of the result. */
+/* Computes bytes [start, start + len) of the result. */
 static bool window_fill(struct bitop *bitop, uint64_t start, size_t len)
 {
     static const enum bits_operation COMBINE[] = {BITS_AND, BITS_OR, BITS_XOR};
@@ -125,7 +124,7 @@ static bool store_fragments(struct bitop *bitop, struct entry *entry)
     return true;
 }
 
-/* Makes the result the value of the destination. */
+/* Stores the result as the value of the destination. */
 static bool store_bits(struct bitop *bitop, struct entry *entry)
 {
     struct call *call = bitop->call;

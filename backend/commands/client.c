@@ -1,5 +1,5 @@
 /*
- * client.c - CLIENT about all connections of the partition: listing, killing, pausing.
+ * client.c - CLIENT subcommands about other connections of the partition: LIST, KILL, UNBLOCK, PAUSE.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -11,9 +11,9 @@
 #include "shared/command_reply.h"
 #include "shared/number.h"
 
-/* ---- listing ---- */
+/* ---- LIST ---- */
 
-/* One line of CLIENT LIST. */
+/* Writes one line of CLIENT LIST. */
 static void write_client_line(const struct session *session, struct out *out)
 {
     session_line(session, out);
@@ -35,7 +35,7 @@ static struct session *find_session_by_id(struct partition *partition, uint64_t 
     return NULL;
 }
 
-/* Redis' client types; nobody is a replica or a master. */
+/* Redis' client types. TYPE_NOBODY stands for replicas and masters, which a partition does not have. */
 enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
 
 static bool session_type_matches(enum client_type type, const struct session *session)
@@ -45,7 +45,7 @@ static bool session_type_matches(enum client_type type, const struct session *se
     return type == (subscriber_count(&session->subscriber) ? TYPE_PUBSUB : TYPE_NORMAL);
 }
 
-/* A client type's name; false: an error was replied. */
+/* Parses the name of a client type; false: an error was replied. */
 static bool parse_client_type(struct call *call, struct bytes name, enum client_type *type)
 {
     if (bytes_is(name, "normal"))
@@ -113,9 +113,9 @@ void cmd_client_help(struct call *call)
     command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
-/* ---- killing ---- */
+/* ---- KILL ---- */
 
-/* Which connections CLIENT KILL means; a NULL text or 0 matches all. */
+/* Filter of CLIENT KILL; a NULL text or 0 matches every connection. */
 struct kill {
     uint64_t id;
     const struct bytes *addr;
@@ -137,7 +137,7 @@ static bool kill_matches(const struct kill *kill, const struct session *session,
            (!kill->laddr || bytes_equal(*kill->laddr, bytes_of(stream_local(session->stream))));
 }
 
-/* Returns how many. The caller's own connection closes after the reply. */
+/* Returns the number of killed connections. The caller's own connection closes after the reply. */
 static int64_t kill_matching(struct call *call, const struct kill *kill)
 {
     int64_t count = 0;
@@ -156,7 +156,7 @@ static int64_t kill_matching(struct call *call, const struct kill *kill)
     return count;
 }
 
-/* One option and its value. */
+/* Parses an option and its value. */
 static bool parse_kill_option(struct call *call, const struct bytes *option, struct kill *kill)
 {
     const struct bytes *value = option + 1;
@@ -191,7 +191,7 @@ static bool parse_kill_option(struct call *call, const struct bytes *option, str
 
 void cmd_client_kill(struct call *call)
 {
-    if (call->argc == 3) { /* the old form: one address, which may be our own */
+    if (call->argc == 3) { /* the old form: one address, which may be the caller's own */
         const struct kill kill = {.addr = &call->argv[2]};
         if (kill_matching(call, &kill))
             reply_ok(&call->reply);
@@ -211,7 +211,7 @@ void cmd_client_kill(struct call *call)
     reply_int(&call->reply, kill_matching(call, &kill));
 }
 
-/* ---- waking ---- */
+/* ---- UNBLOCK ---- */
 
 void cmd_client_unblock(struct call *call)
 {
@@ -236,7 +236,7 @@ void cmd_client_unblock(struct call *call)
         blocking_unblock(session->pending.waiter, with_error);
 }
 
-/* ---- pausing ---- */
+/* ---- PAUSE ---- */
 
 void cmd_client_pause(struct call *call)
 {
@@ -253,7 +253,7 @@ void cmd_client_pause(struct call *call)
         call_error_text(call, "ERR timeout is out of range");
     } else {
         uint64_t until_ms = call->now_ms + (uint64_t)timeout_ms;
-        if (partition->pause.until_ms) { /* a second pause can only be stricter and longer */
+        if (partition->pause.until_ms) { /* a second pause can only make it stricter and longer */
             writes_only = writes_only && partition->pause.writes_only;
             until_ms = until_ms > partition->pause.until_ms ? until_ms : partition->pause.until_ms;
         }

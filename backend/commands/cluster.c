@@ -1,6 +1,6 @@
 /*
- * cluster.c - a partition seen as a cluster of one node that owns all slots, so that cluster-aware clients can
- * talk to it directly.
+ * cluster.c - CLUSTER: a partition appears as a cluster of one node that owns all slots, so that cluster-aware clients can
+ * connect to it directly.
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
@@ -78,7 +78,8 @@ void cmd_cluster_countkeysinslot(struct call *call)
                   (int64_t)space_slot_keys(call->partition->spaces, call->space, (uint16_t)slot));
 }
 
-/* Keys that have expired and not gone yet are skipped, so they are counted before they are replied. */
+/* Limits *count to the number of keys in the slot. Expired keys that still exist are skipped, so their number is
+ * only known after an iteration. */
 static bool count_slot_keys(struct call *call, uint16_t slot, int64_t *count)
 {
     struct key_iter it;

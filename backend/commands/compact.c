@@ -24,7 +24,8 @@ void cmd_scree_compact(struct call *call)
     struct compaction *compaction = maintenance_compaction(call->partition->maintenance);
     struct bytes what = call->argv[2];
     if (bytes_is(what, "START")) {
-        (void)commit_apply(call->partition->commit); /* what is in no table yet goes in before */
+        /* applies the write buffer first, so that its rows are compacted too */
+        (void)commit_apply(call->partition->commit);
         if (compaction_start(compaction))
             reply_ok(&call->reply);
         else

@@ -1,5 +1,5 @@
 /*
- * config.c - CONFIG: our own options and Redis' parameters, by Redis' rules: several at once, all or none.
+ * config.c - CONFIG for our own options and Redis' parameters. As in Redis, CONFIG SET applies all values or none.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -32,7 +32,7 @@ static bool matches_any_pattern(const struct call *call, const char *name)
     return false;
 }
 
-/* A parameter's value. The port is the partition's own, not that of the file. */
+/* The value of a parameter. The port is that of this partition; the file has the port of the first one. */
 static struct bytes parameter_value(const struct call *call, const struct parameter *parameter,
                                     char buffer[OPTION_TEXT_MAX])
 {
@@ -47,7 +47,7 @@ static bool is_tenant(const struct call *call)
     return session_namespace(call->session).len > 0;
 }
 
-/* Replies the parameters that match (`reply` NULL: counts them only). */
+/* Replies the matching parameters (`reply` NULL: only counts them). */
 static int64_t get_parameters(struct call *call, struct reply *reply)
 {
     int64_t count = 0;
@@ -66,8 +66,8 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
     return count;
 }
 
-/* The same for own options that have no parameter's name. The cluster's secret is never shown, because a proxy would
- * pass it on; tenants see none of these options. */
+/* Replies the matching options that are not also parameters. The cluster's secret is never shown, because a proxy
+ * would pass it on to its clients; tenants see none of these options. */
 static int64_t get_options(struct call *call, struct reply *reply)
 {
     const struct config *config = &call->partition->snapshot->config.head;
@@ -107,7 +107,7 @@ static void set_failed(struct call *call, struct bytes name, const char *reason)
                 (int)name.len, name.data, reason);
 }
 
-/* Looks at all names before any value is set. */
+/* Checks all names before any value is set. */
 static bool check_names(struct call *call)
 {
     const struct config_snapshot *snapshot = call->partition->snapshot;
@@ -142,7 +142,7 @@ static bool is_tls(struct bytes name)
     return name.len > 4 && strncasecmp(name.data, "tls-", 4) == 0;
 }
 
-/* TLS options count together, when all are set: the files are read then. */
+/* Reads the TLS files once after all options are set, because TLS options must fit together. */
 static bool load_tls(struct call *call, struct config_snapshot *snapshot)
 {
     char reason[OPTION_REASON_MAX];
@@ -184,7 +184,7 @@ void cmd_config_set(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* ---- the rest ---- */
+/* ---- RESETSTAT ---- */
 
 void cmd_config_resetstat(struct call *call)
 {
@@ -201,8 +201,9 @@ static bool has_value(const struct config *config, const struct option *option, 
     return bytes_equal(config_get(config, option, buffer), value);
 }
 
-/* What the included file says stays there: `config` gets what `first`, the file itself, says. `both` is what they say
- * together. False: an option was changed that the included file would change back. */
+/* Undoes in `config` what comes from the included file. `first` has the values of the file itself, `both` those of
+ * the file and the included one together. False: an option was changed that is set in the included file, so the
+ * change would have no effect after a restart. */
 static bool leave_included(struct config *config, const struct config *first,
                            const struct config *both, char *error, size_t size)
 {
@@ -226,7 +227,7 @@ static bool leave_included(struct config *config, const struct config *first,
     return true;
 }
 
-/* Makes `config` what belongs into its file, and not into the one that this includes. */
+/* Reduces `config` to the values that belong into its own file, without those of the included file. */
 static bool separate(struct config *config, char *error, size_t size)
 {
     struct backend_config first;
@@ -245,7 +246,7 @@ static bool separate(struct config *config, char *error, size_t size)
     return good;
 }
 
-/* For the same users as the old one. */
+/* Creates the file with the owner and the permissions of the old one. */
 static FILE *open_beside(const char *old, const char *path)
 {
     struct stat found;
@@ -260,7 +261,7 @@ static FILE *open_beside(const char *old, const char *path)
     return file;
 }
 
-/* The new file takes the old one's place in one step. */
+/* Writes a new file, then renames it over the old one. */
 static bool rewrite(const struct config *config, char *error, size_t size)
 {
     char path[4096];

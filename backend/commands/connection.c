@@ -1,5 +1,5 @@
 /*
- * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
+ * connection.c - commands of a client about its own connection: login, protocol, name, database.
  */
 #include "backend/partition/connection.h"
 #include "backend/context/config_snapshot.h"
@@ -13,7 +13,7 @@
 
 static const struct bytes DEFAULT_USER = {"default", 7};
 
-/* Makes the connection this user's when the password is right; what is not goes to the ACL log. */
+/* Logs the connection in as this user when the password is right; a failure goes to the ACL log. */
 static bool log_in(struct call *call, struct bytes name, struct bytes password)
 {
     const struct acl_user *user = acl_user_find(call->partition->snapshot->acl, name);
@@ -43,7 +43,7 @@ void cmd_auth(struct call *call)
 
 /* ---- HELLO ---- */
 
-/* Replies an error and returns false when a name has bytes that would break CLIENT LIST. */
+/* False: an error was replied, because the name has bytes that would break CLIENT LIST. */
 static bool set_client_name(struct call *call, struct bytes name)
 {
     if (!client_text_is_fine(name)) {
@@ -54,7 +54,7 @@ static bool set_client_name(struct call *call, struct bytes name)
     return true;
 }
 
-/* Obeys the options one by one, as Redis does. False: an error was replied. */
+/* Applies the options one by one, as Redis does. False: an error was replied. */
 static bool apply_hello_options(struct call *call)
 {
     for (uint32_t i = 2; i < call->argc;) {
@@ -95,7 +95,7 @@ void cmd_hello(struct call *call)
     hello_reply(&call->reply, resp, session->id);
 }
 
-/* ---- the small ones ---- */
+/* ---- simple commands ---- */
 
 void cmd_ping(struct call *call)
 {
@@ -163,7 +163,7 @@ void cmd_asking(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* ---- CLIENT about this connection ---- */
+/* ---- CLIENT subcommands ---- */
 
 void cmd_client_setname(struct call *call)
 {
@@ -221,7 +221,7 @@ void cmd_client_reply(struct call *call)
     }
 }
 
-/* ON or OFF in argument 2; false: an error was replied. */
+/* Parses ON or OFF in argument 2; false: an error was replied. */
 static bool parse_switch(struct call *call, bool *value)
 {
     *value = bytes_is(call->argv[2], "ON");

@@ -1,5 +1,5 @@
 /*
- * debug.c - the DEBUG words that test suites use and that do no harm.
+ * debug.c - harmless DEBUG subcommands, for test suites.
  */
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
@@ -12,7 +12,7 @@
 
 enum { SLEEP_S_MAX = 3600 };
 
-/* A number as atof() reads it, from bytes without terminator. */
+/* Parses like atof(), but from bytes without terminator. */
 static double parse_sleep_seconds(struct bytes text)
 {
     char copy[64];
@@ -25,7 +25,7 @@ static double parse_sleep_seconds(struct bytes text)
     return seconds < SLEEP_S_MAX ? seconds : SLEEP_S_MAX;
 }
 
-/* Blocks the partition's thread, as Redis does its own. */
+/* Blocks the partition's thread, as Redis blocks its own. */
 static void debug_sleep(struct call *call)
 {
     double seconds = parse_sleep_seconds(call->argv[2]);
@@ -60,7 +60,7 @@ static void debug_object(struct call *call)
     reply_status(&call->reply, text);
 }
 
-/* Everything is already on its way to disk: makes sure that it is there. */
+/* Everything is in the log already; makes it durable. */
 static void debug_reload(struct call *call)
 {
     char reason[256];
@@ -71,7 +71,7 @@ static void debug_reload(struct call *call)
         call_errorf(call, "ERR %s", reason);
 }
 
-/* What is committed, or with NOFLUSH what is in files, is on the disk only: for tests. */
+/* Drops caches, so that committed rows are on the disk only; with NOFLUSH, rows in memtables stay there. For tests. */
 static void debug_evict(struct call *call)
 {
     struct store *store = call->partition->store;
@@ -87,12 +87,12 @@ static void debug_evict(struct call *call)
     }
     if (flushes)
         store_compact_ranges(store);
-    overlay_store_changed(call->partition->overlay); /* what was fetched holds blocks */
+    overlay_store_changed(call->partition->overlay); /* cached iterators hold blocks */
     store_forget_blocks(store);
     reply_ok(&call->reply);
 }
 
-/* DEBUG PEER-ECHO shard delay-ms text: sends it to another partition, whose reply DEBUG PEER-ECHOES lists. */
+/* DEBUG PEER-ECHO shard delay-ms text: sends the text to another partition; DEBUG PEER-ECHOES lists the replies. */
 static void debug_peer_echo(struct call *call)
 {
     int64_t delay_ms;
@@ -106,7 +106,7 @@ static void debug_peer_echo(struct call *call)
         reply_ok(&call->reply);
 }
 
-/* The ends of the last PEER-ECHOs, oldest first. */
+/* Replies the results of the last PEER-ECHOs, oldest first. */
 static void debug_peer_echoes(struct call *call)
 {
     const char *ends[PEER_ECHOES_KEPT];
@@ -116,7 +116,7 @@ static void debug_peer_echoes(struct call *call)
         reply_bulk_text(&call->reply, ends[i]);
 }
 
-/* Switches of things we do not have, or that are so already. */
+/* Accepts switches that have no effect here. */
 static void debug_nothing(struct call *call)
 {
     reply_ok(&call->reply);

@@ -1,5 +1,5 @@
 /*
- * dump.c - DUMP and RESTORE: a key's value as RDB writes it (rdb_save.c, rdb_load.c).
+ * dump.c - DUMP and RESTORE: a key's value in RDB format (rdb_save.c, rdb_load.c).
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -39,7 +39,7 @@ struct restore_options {
     int64_t ttl;
 };
 
-/* An option with a number that is checked and otherwise means nothing here: nothing is evicted. */
+/* An option with a number that is checked and otherwise ignored, because we never evict keys. */
 static bool eviction_hint(struct call *call, uint32_t index, int64_t max, const char *error)
 {
     int64_t value;
@@ -112,7 +112,8 @@ void cmd_restore(struct call *call)
     bool replaced = entry.exists;
     uint32_t messages = call->partition->watchers.messages->count;
     reader.limit =
-        call->partition->snapshot->config.reply_limit_bytes; /* as a reply, it is in memory */
+        /* like a reply, the payload is in memory */
+        call->partition->snapshot->config.reply_limit_bytes;
     if (!rdb_load(call, &entry, &reader, (uint64_t)expire_ms)) {
         if (rdb_is_over(&reader))
             call_error(call, ERR_PAYLOAD_LIMIT);
@@ -123,7 +124,7 @@ void cmd_restore(struct call *call)
     bool is_over = expire_ms && (uint64_t)expire_ms <= call->now_ms;
     if (is_over) {
         entry_delete(call, &entry);
-        if (replaced) /* the new value was never there, the old one is gone */
+        if (replaced) /* the old value's invalidation is kept, the new value's events are not */
             messages_cut_frames(call->partition->watchers.messages, messages);
         else
             messages_cut(call->partition->watchers.messages, messages);

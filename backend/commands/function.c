@@ -1,10 +1,10 @@
 /*
  * function.c - FCALL and FUNCTION.
  *
- *   CF_SYSTEM   'f' | library name                        → its code: of the default namespace
- *               'F' | u8 ns_len | namespace | library name → its code
+ *   CF_SYSTEM   'f' | library name                         → code of a library in the default namespace
+ *               'F' | u8 ns_len | namespace | library name → code of a library in this namespace
  *
- * A namespace's libraries are loaded when they are first needed, and again after its Lua state was freed.
+ * A namespace's libraries are loaded on first use, and again after its Lua state was freed.
  */
 #include "backend/script/script.h"
 
@@ -43,7 +43,7 @@ static void row_delete(struct call *call, const struct library *library)
                                        bytes_of(library->name)));
 }
 
-/* The rows of a namespace: names have only letters, digits and underscores. */
+/* Key of the namespace's first row; library names have only letters, digits and underscores. */
 static struct bytes first_row(struct arena *arena, struct bytes name)
 {
     return encode_function_key(arena, name, BYTES(""));
@@ -86,7 +86,7 @@ int functions_load(struct partition *partition, struct bytes name)
         load_row(scripts, overlay_iter_value(iter));
     if (overlay_iter_failed(iter)) {
         err = ERR_STORE;
-        libraries_forget(scripts); /* the next attempt loads all of them again */
+        libraries_forget(scripts); /* the next attempt loads all libraries again */
     }
     overlay_iter_free(iter);
     arena_fini(&arena);
@@ -94,7 +94,7 @@ int functions_load(struct partition *partition, struct bytes name)
     return err;
 }
 
-/* The libraries of the session's namespace; NULL: an error was replied. */
+/* Loads the libraries of the session's namespace; NULL: an error was replied. */
 static struct scripts *open_functions(struct call *call)
 {
     switch (functions_load(call->partition, session_namespace(call->session))) {
@@ -251,7 +251,7 @@ static enum policy read_policy(const struct call *call)
     return bytes_is(call->argv[3], "flush") ? POLICY_FLUSH : POLICY_BAD;
 }
 
-/* All libraries of the payload, newest first; false and a reason when one is bad. */
+/* Loads all libraries of the payload, newest first. False: a library is invalid, and error[size] has the reason. */
 static bool read_payload(struct call *call, struct library **list, char *error, size_t size)
 {
     struct rdb_reader reader;
@@ -281,7 +281,7 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
     return true;
 }
 
-/* The name of a function that both libraries have; NULL: none. */
+/* The name of a function that both libraries have; NULL when there is none. */
 static const char *shared_name(const struct library *a, const struct library *b)
 {
     for (const struct function *f = a->functions; f; f = f->next)
@@ -291,7 +291,7 @@ static const char *shared_name(const struct library *a, const struct library *b)
     return NULL;
 }
 
-/* May the whole payload be added? Nothing is added when a part of it may not. */
+/* Can the whole payload be added? FUNCTION RESTORE adds all libraries or none. */
 static bool may_restore(struct call *call, const struct library *list, enum policy policy,
                         char *error, size_t size)
 {
@@ -358,7 +358,7 @@ void cmd_function_restore(struct call *call)
         remove_all(call);
     for (const struct library *library = list; library; library = library->next) {
         struct library *old = library_find(scripts, bytes_of(library->name));
-        if (old) /* all of them first: a function may have moved from one library to another */
+        if (old) /* before any is added: a function may have moved to another library */
             library_remove(scripts, old);
     }
     for (struct library *next; list; list = next) {
@@ -409,7 +409,7 @@ static void reply_library(struct reply *reply, const struct library *library, bo
     reply_bulk(reply, (struct bytes){library->code, library->code_len});
 }
 
-/* The options of FUNCTION LIST; false: an error was replied. */
+/* Parses the options of FUNCTION LIST; false: an error was replied. */
 static bool read_list(struct call *call, struct bytes *pattern, bool *with_code)
 {
     *pattern = (struct bytes){NULL, 0};

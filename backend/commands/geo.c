@@ -1,5 +1,5 @@
 /*
- * geo.c - places: a sorted set whose scores are points (geohash.h). Adding, distances, positions.
+ * geo.c - GEOADD, GEODIST, GEOPOS, GEOHASH: sorted sets whose scores are points (geohash.h).
  */
 #include "backend/commands/geo.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Any score as bits, those no place has too; the same ones on every machine. */
+/* Converts a score to bits; gives the same result on every machine, also for scores that are not valid points. */
 static uint64_t point_bits(double score)
 {
     static const double HALF = 9223372036854775808.0; /* 2^63 */
@@ -94,7 +94,7 @@ void geo_reply_point(struct call *call, struct geo_point point)
 
 /* ---- commands ---- */
 
-/* GEOADD is ZADD with scores made of points. */
+/* GEOADD is ZADD with scores computed from points. */
 void cmd_geoadd(struct call *call)
 {
     const struct bytes *argv = call->argv;

@@ -1,5 +1,5 @@
 /*
- * geo.h - what commands about places share: points of members, arguments, replies.
+ * geo.h - shared by the geo commands: points of members, arguments.
  */
 #pragma once
 
@@ -7,12 +7,12 @@
 #include "backend/format/geohash.h"
 
 struct geo_point geo_of_score(double score);
-/* A member's point: OK, ERR_NOT_FOUND, or ERR_STORE (replied). */
+/* The point of a member: OK, ERR_NOT_FOUND, or ERR_STORE (replied). */
 int geo_of_member(struct call *call, struct entry *entry, struct bytes member,
                   struct geo_point *point);
-/* Reads longitude and latitude from two arguments; replies what is wrong with them. */
+/* Parses longitude and latitude from two arguments; false: an error was replied. */
 bool geo_parse_point(struct call *call, uint32_t at, struct geo_point *point);
-/* Reads m, km, ft or mi: metres of one; replies the error. */
+/* Parses m, km, ft or mi into the unit's length in metres; false: an error was replied. */
 bool geo_parse_unit(struct call *call, uint32_t at, double *unit);
 void geo_reply_distance(struct call *call, double distance);
 void geo_reply_point(struct call *call, struct geo_point point);

@@ -1,7 +1,7 @@
 /*
- * geo_search.c - places in a circle or a box.
+ * geo_search.c - searches places in a circle or a box.
  *
- *   shape ─► cells that cover it (geohash.h) ─► a walk over each cell's scores ─► those inside ─► sorted, cut
+ *   shape ─► cells that cover it (geohash.h) ─► iterate over the scores of each cell ─► places inside ─► sort, limit
  */
 #include "backend/commands/geo.h"
 #include "backend/partition/handlers.h"
@@ -16,16 +16,16 @@ enum order { UNSORTED, ASCENDING, DESCENDING };
 struct search {
     enum form form;
     bool may_store;  /* GEORADIUS without _RO */
-    uint32_t key_at; /* argument of the searched key */
+    uint32_t key_at; /* argument index of the searched key */
     struct entry entry;
     struct geo_shape shape;
     bool has_member, has_point, has_radius, has_box;
     bool with_distance, with_hash, with_point;
     bool any;
     bool store_distances;
-    int64_t count; /* 0: all */
+    int64_t count; /* 0: unlimited */
     enum order order;
-    const struct bytes *target; /* NULL: reply */
+    const struct bytes *target; /* the key to store into; NULL: reply */
 };
 
 /* ---- arguments ---- */
@@ -63,7 +63,7 @@ static bool parse_box(struct call *call, uint32_t at, struct geo_shape *shape)
     return geo_parse_unit(call, at + 2, &shape->unit);
 }
 
-/* The centre is a member's point. A missing key is no error yet. */
+/* Uses a member's point as the centre. A missing key is not an error here. */
 static bool parse_member(struct call *call, uint32_t at, struct search *search)
 {
     if (!search->entry.exists)
@@ -83,7 +83,8 @@ static bool parse_result_count(struct call *call, uint32_t at, struct search *se
     return !call->failed;
 }
 
-/* Options of GEOSEARCH alone. Returns how many arguments it took, 0: none, and maybe an error. */
+/* Parses an option that only GEOSEARCH has. Returns the number of arguments used; 0: not an option, or an error was
+ * replied. */
 static uint32_t search_option(struct call *call, uint32_t at, struct search *search)
 {
     struct bytes word = call->argv[at];
@@ -113,7 +114,7 @@ static uint32_t search_option(struct call *call, uint32_t at, struct search *sea
     return 0;
 }
 
-/* The same for the options of all. */
+/* Parses an option that all forms have. Returns like search_option. */
 static uint32_t option(struct call *call, uint32_t at, struct search *search)
 {
     struct bytes word = call->argv[at];
@@ -142,7 +143,7 @@ static uint32_t option(struct call *call, uint32_t at, struct search *search)
     return 1;
 }
 
-/* What must not, or must, stand together. */
+/* Checks for conflicting and for missing options. */
 static bool options_fit(struct call *call, const struct search *search)
 {
     const char *missing = NULL;
@@ -196,7 +197,7 @@ struct place {
     struct zset_row row;
     struct geo_point point;
     double distance; /* metres */
-    uint64_t number; /* found as the how manieth */
+    uint64_t number; /* order of discovery */
 };
 
 struct places {
@@ -219,7 +220,7 @@ static void places_add(struct call *call, struct places *places, struct place pl
     places->place[places->count++] = place;
 }
 
-/* Collects a cell's places that lie inside; at most `max` in all. False: the store failed. */
+/* Collects the places of a cell that are inside the shape, at most `max` in total. False: the store failed. */
 static bool search_cell(struct call *call, struct search *search, struct geo_cell cell,
                         uint64_t max, struct places *places)
 {

@@ -1,7 +1,7 @@
 /*
  * hash.c - hash commands.
  *
- * The metadata row counts the fields; each field is a row: field → value, in byte order of the fields.
+ * The metadata row has the number of fields; each field is a row, field → value, in byte order of the fields.
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
@@ -16,7 +16,7 @@
 
 static const struct bytes NOTHING = {"", 0};
 
-/* Opens an existing or new hash for a change; a missing one becomes an empty hash. */
+/* Opens a hash for a change; a missing key becomes an empty hash. */
 static bool hash_open_write(struct call *call, struct entry *entry)
 {
     if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, entry))
@@ -31,14 +31,14 @@ static bool hash_open_read(struct call *call, struct entry *entry)
     return keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_READ, entry);
 }
 
-/* A field's value: OK, ERR_NOT_FOUND (also when there is no hash), or ERR_STORE (replied). */
+/* Reads a field's value: OK, ERR_NOT_FOUND (also when there is no hash), or ERR_STORE (replied). */
 static int field_get(struct call *call, struct entry *entry, struct bytes field,
                      struct bytes *value)
 {
     return entry->exists ? sub_get(call, entry, CF_DATA, field, value) : ERR_NOT_FOUND;
 }
 
-/* Sets a field and counts it when it is new. False: the store failed. */
+/* Sets a field, and increments the size if it is new. False: the store failed. */
 static bool hash_field_set(struct call *call, struct entry *entry, struct bytes field,
                            struct bytes value, bool *is_new)
 {
@@ -53,9 +53,9 @@ static bool hash_field_set(struct call *call, struct entry *entry, struct bytes 
     return true;
 }
 
-/* ---- setting ---- */
+/* ---- writes ---- */
 
-/* Sets the field-value pairs from argument 2 on; returns the number of new fields, or -1 (an error was replied). */
+/* Sets the field-value pairs from argument 2 on. Returns the number of new fields; -1: an error was replied. */
 static int64_t set_fields(struct call *call)
 {
     struct entry entry;
@@ -205,7 +205,7 @@ void cmd_hincrbyfloat(struct call *call)
     reply_bulk(&call->reply, result);
 }
 
-/* ---- getting ---- */
+/* ---- reads ---- */
 
 static void reply_field(struct call *call, struct entry *entry, struct bytes field)
 {
@@ -325,8 +325,8 @@ static void reply_random(struct call *call, struct bytes field, struct bytes val
         reply_bulk(&call->reply, value);
 }
 
-/* Different fields, chosen while walking: each row is taken with probability needed / remaining (Knuth's
- * algorithm S), so that every subset is equally likely. */
+/* Replies different fields: each row is chosen with probability needed / remaining (Knuth's algorithm S), so that
+ * every subset is equally likely. */
 static void random_distinct(struct call *call, struct entry *entry, uint64_t needed,
                             bool with_values)
 {
@@ -341,7 +341,7 @@ static void random_distinct(struct call *call, struct entry *entry, uint64_t nee
     sub_iter_fini(&it);
 }
 
-/* One pick of a choice with repeats: which row, and where it stands in the reply. */
+/* A random choice that may repeat: index of the row, and position in the reply. */
 struct pick {
     uint64_t row;
     uint64_t at;
@@ -363,7 +363,7 @@ static int pick_by_place(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Fetches the picked rows in one walk. False: the store failed. */
+/* Reads the chosen rows in one iteration. False: the store failed. */
 static bool fetch_picks(struct call *call, struct entry *entry, struct pick *picks, uint64_t count)
 {
     qsort(picks, count, sizeof *picks, pick_by_row);

@@ -1,8 +1,8 @@
 /*
  * hyperloglog.c - PFADD, PFCOUNT, PFMERGE and Redis' debugging commands, on strings that hold a HyperLogLog.
  *
- * A sparse one is short and is replaced as a whole. A dense one is changed in place, register by register, so that
- * text.h keeps it in fragments and a new element costs one of them and the header's.
+ * A sparse value is short and is replaced as a whole. A dense value is changed in place, register by register: text.h
+ * stores it in fragments, so that a new element rewrites only one fragment and the one of the header.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -39,7 +39,7 @@ static bool hll_open(struct call *call, uint32_t index, enum open_flag flags, st
     return false;
 }
 
-/* The value of an open HyperLogLog in memory, or a new one. */
+/* Reads the value of an open HyperLogLog into memory, or creates a new one. */
 static bool hll_load(struct call *call, struct entry *entry, struct hll *hll)
 {
     struct bytes value;
@@ -53,7 +53,7 @@ static bool hll_load(struct call *call, struct entry *entry, struct hll *hll)
     return true;
 }
 
-/* Stores a changed one. A dense one that lies in fragments stays there. */
+/* Stores a changed value. A dense value in fragments is overwritten in place. */
 static bool hll_store(struct call *call, struct entry *entry, struct hll *hll)
 {
     if (entry->meta.type == TYPE_BITMAP && text_len(entry) == hll->len)
@@ -64,7 +64,7 @@ static bool hll_store(struct call *call, struct entry *entry, struct hll *hll)
 
 /* ---- PFADD ---- */
 
-/* Shows the elements to a dense one, in place. False: an error was replied. */
+/* Adds the elements to a dense value in place. False: an error was replied. */
 static bool add_in_place(struct call *call, struct entry *entry, char *header, bool *changed)
 {
     for (uint32_t i = 2; i < call->argc; i++) {
@@ -87,7 +87,7 @@ static bool add_in_place(struct call *call, struct entry *entry, char *header, b
                                    (struct bytes){header + HLL_CACHE_AT, HLL_CACHE_BYTES});
 }
 
-/* Shows the elements to a sparse or a new one. False: an error was replied. */
+/* Adds the elements to a sparse or new value. False: an error was replied. */
 static bool add_in_memory(struct call *call, struct entry *entry, bool *changed)
 {
     struct hll hll;
@@ -129,7 +129,7 @@ void cmd_pfadd(struct call *call)
 
 /* ---- PFCOUNT, PFMERGE ---- */
 
-/* Raises the registers to those of an open HyperLogLog. False: an error was replied. */
+/* Raises `registers` to those of an open HyperLogLog. False: an error was replied. */
 static bool merge_value(struct call *call, struct entry *entry, char *buffer, uint8_t *registers)
 {
     struct bytes value = {buffer, (size_t)text_len(entry)};
@@ -166,7 +166,7 @@ static uint8_t *merge_registers(struct call *call, bool *any_dense)
     return registers;
 }
 
-/* Keeps what was counted in the header, so that it is not counted again until the value changes. */
+/* Stores the count in the header, so that it is not computed again until the value changes. */
 static bool cache_count(struct call *call, struct entry *entry, char *header, uint64_t count)
 {
     if (commit_is_failed(call->partition->commit, NULL))
@@ -296,7 +296,7 @@ void cmd_pfdebug(struct call *call)
     }
 }
 
-/* Adds numbers to a value that begins sparse and to one that is dense: both must agree and be near the truth. */
+/* Adds numbers to a value that begins sparse and to a dense one: both counts must be equal and near the true count. */
 void cmd_pfselftest(struct call *call)
 {
     enum { NUMBERS = 100000, SPARSE_MAX = 3000 };

@@ -1,9 +1,9 @@
 /*
  * info.c - INFO: one function per section, in Redis' order and with Redis' names, then our own sections.
  *
- * A partition is a server of its own to its clients, so the figures are the partition's; memory and CPU are
- * those of the process. A client inside a namespace sees the fields that are about its namespace or about every
- * server of this version; a section's `tenant_fields` lists them.
+ * For its clients a partition is a server, so the figures are those of the partition; memory and CPU are those of the
+ * process. A client inside a namespace sees only fields about its namespace and about the server in general; the
+ * `tenant_fields` of a section list them.
  */
 #include "backend/commands/info.h"
 #include "backend/context/config_snapshot.h"
@@ -36,7 +36,7 @@ enum { HUMAN_MAX = 32 };
 
 typedef void section_fn(const struct call *call, struct out *out);
 
-/* Bytes in the largest unit that fits: 1.25M. */
+/* Formats bytes in the largest unit that fits: 1.25M. */
 static const char *human(uint64_t bytes, char text[HUMAN_MAX])
 {
     static const char units[] = "KMGTP";
@@ -141,7 +141,7 @@ static void print_allocator_info(const struct memory *memory, struct out *out)
                memory->block_cache, memory->memtables, memory->table_readers);
 }
 
-/* The memory of all namespaces, the scripts and functions of the session's. */
+/* Prints the memory of all namespaces, and the scripts and functions of the session's namespace. */
 static void print_scripts(const struct call *call, struct out *out)
 {
     char text[HUMAN_MAX];
@@ -198,7 +198,7 @@ static size_t channels(const struct call *call, enum channel_kind kind)
     return subscription_topics(pubsub_set(call->partition->watchers.pubsub, name, kind));
 }
 
-/* Who listens to what, and who is told of changes. */
+/* Prints numbers of subscribed channels and of tracked keys. */
 static void print_messages(const struct call *call, struct out *out)
 {
     size_t tracked[3];
@@ -213,7 +213,7 @@ static void print_messages(const struct call *call, struct out *out)
         channels(call, CHANNEL_SHARD), tracked[0], tracked[1], tracked[2]);
 }
 
-/* Rows that were not in memory. */
+/* Prints counters of rows that were not in memory. */
 static void print_uncached(const struct partition *partition, struct out *out)
 {
     const struct metrics *metrics = partition->metrics.process;
@@ -330,7 +330,7 @@ static void print_commandstats(const struct call *call, struct out *out)
     }
 }
 
-/* "50 99 99.9" of latency-tracking-info-percentiles, each as a field. */
+/* Prints a field per percentile of latency-tracking-info-percentiles ("50 99 99.9"). */
 static void print_percentiles(const struct histogram *histogram, struct bytes percents,
                               struct out *out)
 {
@@ -388,7 +388,7 @@ static void print_keyspace(const struct call *call, struct out *out)
     }
 }
 
-/* ---- our own ---- */
+/* ---- our own sections ---- */
 
 static void print_scree(const struct call *call, struct out *out)
 {
@@ -418,7 +418,7 @@ static void print_peers(const struct call *call, struct out *out)
     peer_set_print(call->partition->peers, out);
 }
 
-/* ---- choosing ---- */
+/* ---- selection ---- */
 
 enum when { BY_DEFAULT, IN_ALL };
 
@@ -429,8 +429,7 @@ static const struct section {
     const char *name;
     enum when when;
     section_fn *print;
-    const char
-        *tenant_fields; /* separated by spaces; NULL: inside a namespace there is no such section */
+    const char *tenant_fields; /* separated by spaces; NULL: tenants do not see this section */
 } sections[] = {
     {"Server", "server", BY_DEFAULT, print_server,
      "redis_version redis_git_sha1 redis_git_dirty redis_build_id redis_mode arch_bits "
@@ -477,7 +476,7 @@ static bool is_tenant(const struct call *call)
     return session_namespace(call->session).len > 0;
 }
 
-/* Is the line "name:value" of one of these fields? */
+/* Is the line "name:value", with the name of one of these fields? */
 static bool is_listed_field(const char *fields, struct bytes line)
 {
     const char *colon = memchr(line.data, ':', line.len);
@@ -491,7 +490,7 @@ static bool is_listed_field(const char *fields, struct bytes line)
     return false;
 }
 
-/* Moves the lines of a section that a tenant may see. */
+/* Moves the lines that a tenant may see from `section` to `out`. */
 static void move_listed(struct out *out, const char *fields, struct out *section)
 {
     char *text = malloc(section->bytes + 1);

@@ -1,5 +1,5 @@
 /*
- * info.h - sections of INFO that are written elsewhere than in info.c.
+ * info.h - sections of INFO that are not printed in info.c.
  */
 #pragma once
 

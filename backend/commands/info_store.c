@@ -1,5 +1,5 @@
 /*
- * info_store.c - INFO persistence and rocksdb: what is on disk, and what is done about it.
+ * info_store.c - INFO persistence and rocksdb: the state of data on disk, flushes, backups and compactions.
  */
 #include "backend/backup/backup.h"
 #include "backend/commands/info.h"
@@ -24,7 +24,7 @@ static void print_compaction(const struct compaction *compaction, struct out *ou
                view.state, view.family, view.bytes_done, view.bytes_total, view.percent, view.last);
 }
 
-/* Of all compactions of the process, also those RocksDB begins. */
+/* Prints figures of all compactions in the process, including those that RocksDB starts by itself. */
 static void print_pace(struct pace_figures pace, struct out *out)
 {
     out_printf(out,

@@ -1,11 +1,11 @@
 /*
- * json.h - what the JSON commands share: a document opened at a path, an answer for each match, the text written back.
+ * json.h - shared by the JSON commands: opens a document at a path, collects an answer per match, writes the text back.
  *
  *   json_begin ─► edit: entry, root, matches ─► answer() for each match ─► json_finish: replies, saves
  *
- * A $ path answers an array with an element for each match, null where the value is of another kind. A path of the old
- * dialect answers for one match: for the first of a read, for the last of those that a change reached. It is an error
- * when there is none or it is of another kind.
+ * For a $ path the reply is an array with an element per match, null where the value has the wrong kind. For a path of the
+ * old dialect the reply is a single answer: a read takes that of the first match, a change that of the last match which it
+ * changed. An error is replied when there is no such match.
  */
 #pragma once
 
@@ -19,14 +19,14 @@ struct json_edit {
     struct json_path path;
     struct json_matches matches;
     bool changed;
-    const char *event; /* of a change: "json.arrappend" */
+    const char *event; /* keyspace event of a change: "json.arrappend" */
 };
 
-/* What a command answers for a key that does not exist. */
+/* The reply when the key does not exist. */
 enum json_missing {
     MISSING_IS_NULL,
     MISSING_IS_ERROR,
-    MISSING_IS_BY_PATH, /* an error with a $ path, null with one of the old dialect */
+    MISSING_IS_BY_PATH, /* an error with a $ path, null with a path of the old dialect */
 };
 
 struct json_answer {
@@ -35,37 +35,39 @@ struct json_answer {
     struct bytes text;
 };
 
-/* Reads the path in this argument; 0: the document itself, in the old dialect. Replies what is wrong. */
+/* Parses the path in argument `index`; 0: the root, in the old dialect. False: an error was replied. */
 bool json_path_argument(struct call *call, uint32_t index, struct json_path *path);
-/* A value given as an argument. NULL: an error was replied. */
+/* Parses a JSON value given as an argument. NULL: an error was replied. */
 json *json_argument(struct call *call, uint32_t index);
 /* Opens the document; *root is NULL when the key does not exist. False: an error was replied. */
 bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry,
                json **root);
-/* The same in two steps: the entry, and its document as a tree. Between them its text may be enough. */
+/* json_open in two steps: first the entry, then its text as a tree. Some commands need only the text. */
 bool json_open_text(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry);
 bool json_open_tree(struct call *call, const struct entry *entry, json **root);
-/* Writes the document back, with its TTL. */
+/* Writes the document back and keeps its TTL. */
 void json_save(struct call *call, struct entry *entry, json *root);
 
-/* Argument 1 is the key, `path_at` the path's (0: none given). False: replied, also for a missing key. */
+/* Argument 1 is the key, argument `path_at` the path (0: none given). False: a reply was written, also for a missing
+ * key. */
 bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags,
                 enum json_missing missing, struct json_edit *edit);
-/* The same in two steps: path and entry; then the tree and the matches. */
+/* json_begin in two steps: path and entry, then the tree and the matches. */
 bool json_begin_text(struct call *call, uint32_t path_at, enum open_flag flags,
                      struct json_edit *edit);
 bool json_begin_tree(struct json_edit *edit, enum json_missing missing);
-/* Writes the document back with this value where json_place_find found the path's. */
+/* Writes the document back with `value` instead of `place`, the part of the text that json_place_find found. */
 void json_save_place(struct json_edit *edit, struct bytes place, const json *value);
-/* Puts another value in the match's place. */
+/* Replaces the match by another value. */
 void json_replace(struct json_edit *edit, const struct json_match *match, json *value);
-/* Asks answer() for every match, replies, and saves what was changed. What lies in a container is asked before the
- * container, so that a change of the container does not hide it. `expected` names the kind: "an array". */
+/* Calls answer() for every match, replies, and saves the document if it was changed. Values inside a container are
+ * visited before the container, so that a change of the container does not hide them. `expected` names the kind in
+ * the error: "an array". */
 typedef void json_answer_fn(struct json_edit *edit, const struct json_match *match,
                             struct json_answer *answer);
 void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expected);
-/* Saves and notifies when something changed. */
+/* Saves and notifies if something was changed. */
 void json_commit(struct json_edit *edit);
-/* The errors of the old dialect. */
+/* Errors of paths in the old dialect. */
 void json_error_no_path(struct call *call, const struct json_path *path);
 void json_error_no_key(struct call *call);

@@ -1,14 +1,14 @@
 /*
- * json_container.c - JSON commands about arrays and objects in a document.
+ * json_container.c - JSON commands on arrays and objects in a document.
  */
 #include "backend/commands/json.h"
 #include "backend/partition/handlers.h"
 
 static const struct json_layout COMPACT;
 
-/* An edit with what its answers need beside the match. */
+/* An edit and the arguments that its answers need. */
 struct array_edit {
-    struct json_edit edit; /* first: answers get its address */
+    struct json_edit edit; /* first member: the answer functions get its address and cast it */
     json **values;
     uint32_t count;
     int64_t from, to;
@@ -25,7 +25,7 @@ static void answer_int(struct json_answer *answer, int64_t number)
     answer->number = number;
 }
 
-/* Values from argument `first` on. */
+/* Parses the values from argument `first` on. */
 static bool json_values_parse(struct call *call, uint32_t first, struct array_edit *array)
 {
     array->count = call->argc - first;
@@ -90,7 +90,7 @@ void cmd_json_arrinsert(struct call *call)
     json_finish(&array.edit, answer_insert, "an array");
 }
 
-/* ---- taking out ---- */
+/* ---- removing ---- */
 
 static void answer_pop(struct json_edit *edit, const struct json_match *match,
                        struct json_answer *answer)
@@ -163,7 +163,7 @@ void cmd_json_arrtrim(struct call *call)
     json_finish(&array.edit, answer_trim, "an array");
 }
 
-/* ---- asking ---- */
+/* ---- reads ---- */
 
 static void answer_index(struct json_edit *edit, const struct json_match *match,
                          struct json_answer *answer)
@@ -174,7 +174,8 @@ static void answer_index(struct json_edit *edit, const struct json_match *match,
     int64_t len = (int64_t)json_length(match->value);
     int64_t from = array->from < 0 ? array->from + len : array->from;
     int64_t to = array->to <= 0 ? array->to + len : array->to; /* 0: the end */
-    from = from >= len ? len - 1 : from;                       /* behind the end: the last */
+    /* beyond the end: the last element */
+    from = from >= len ? len - 1 : from;
     answer_int(answer, -1);
     for (int64_t i = from < 0 ? 0 : from; i < to && i < len; i++)
         if (json_equals(json_at(match->value, (size_t)i), array->values[0])) {

@@ -1,5 +1,5 @@
 /*
- * json_document.c - JSON commands about whole values: storing, reading, merging, deleting.
+ * json_document.c - JSON commands on whole values: set, get, merge, delete, clear.
  */
 #include "backend/commands/json.h"
 #include "backend/partition/handlers.h"
@@ -14,7 +14,7 @@ static const struct json_layout COMPACT;
 
 enum when { ALWAYS, ONLY_NEW, ONLY_OLD };
 
-/* A path that matches nothing and does not end in a member's name: nothing can be added there. */
+/* Error for a path that matches nothing and does not end in a member's name, so that no value can be added. */
 static void error_no_place(struct call *call, const struct json_path *path)
 {
     if (json_path_ends_in_index(path))
@@ -24,8 +24,8 @@ static void error_no_place(struct call *call, const struct json_path *path)
                               "member's name can add a value");
 }
 
-/* Puts a value at a path: over every match, or as a new member of the objects in front of the path's last name.
- * False: nothing was to be done, or an error was replied. */
+/* Sets a value at a path: replaces every match; without a match, adds a member to the objects that the path without
+ * its last name matches. False: nothing was changed, or an error was replied. */
 static bool put_value(struct json_edit *edit, json *value, enum when when)
 {
     struct json_path parent;
@@ -50,7 +50,7 @@ static bool put_value(struct json_edit *edit, json *value, enum when when)
     return edit->changed;
 }
 
-/* A new or another document under the key in this argument. */
+/* Replaces the document of the entry, or creates it; removes the TTL. */
 static bool put_document(struct call *call, struct entry *entry, json *value)
 {
     if (entry->exists)
@@ -59,7 +59,8 @@ static bool put_document(struct call *call, struct entry *entry, json *value)
     return !call->failed;
 }
 
-/* Puts a value over the one where the path leads in the text. False: it takes the tree. */
+/* Replaces the value at the path in the document's text, without a tree. False: not possible in the text; use the
+ * tree. */
 static bool put_place(struct json_edit *edit, json *value, enum when when)
 {
     struct call *call = edit->call;
@@ -73,7 +74,7 @@ static bool put_place(struct json_edit *edit, json *value, enum when when)
     return true;
 }
 
-/* Stores `value` at the path; with `fresh` TTL rules as of SET. Replies errors; *done: something was stored. */
+/* Stores `value` at the path. *done: something was stored. False: an error was replied. */
 static bool store_value(struct call *call, uint32_t key_at, uint32_t path_at, json *value,
                         enum when when, bool *done)
 {
@@ -133,7 +134,7 @@ void cmd_json_set(struct call *call)
         reply_null(&call->reply);
 }
 
-/* All or none: an error rolls back what came before it. */
+/* All or nothing: an error rolls back the keys that were set before. */
 void cmd_json_mset(struct call *call)
 {
     if (call->argc % 3 != 1) {
@@ -149,7 +150,7 @@ void cmd_json_mset(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* RFC 7396: members of the patch replace, null removes, anything but an object replaces the whole. */
+/* RFC 7396: members of the patch are set, null removes a member, and a patch that is no object replaces the target. */
 static json *merge(json *target, json *patch)
 {
     if (json_kind_of(patch) != JSON_KIND_OBJECT)
@@ -167,7 +168,7 @@ static json *merge(json *target, json *patch)
     return target;
 }
 
-/* Drops what a path means from its objects: JSON.MERGE with null. */
+/* JSON.MERGE with null: removes the members that match. */
 static void merge_null(struct json_edit *edit)
 {
     for (size_t i = 0; i < edit->matches.count; i++) {
@@ -222,7 +223,7 @@ static void print_matches(struct json_text *text, const struct json_matches *mat
     json_print(text, array, layout, depth);
 }
 
-/* One path's text; false: an error was replied. */
+/* Prints the matches of one path; false: an error was replied. */
 static bool print_path(struct call *call, const struct json_path *path, json *root, bool as_array,
                        const struct json_layout *layout, unsigned depth, struct json_text *text)
 {
@@ -243,7 +244,7 @@ static bool print_path(struct call *call, const struct json_path *path, json *ro
     return true;
 }
 
-/* Several paths: an object with a member for each, arrays as soon as one of them is a $ path. */
+/* Prints several paths as an object with a member per path. If one of them is a $ path, all members are arrays. */
 static bool print_paths(struct call *call, const struct json_path *paths, uint32_t count,
                         json *root, const struct json_layout *layout, struct json_text *text)
 {
@@ -269,7 +270,7 @@ static bool print_paths(struct call *call, const struct json_path *paths, uint32
     return true;
 }
 
-/* Reads options up to the first path. */
+/* Parses options up to the first path. */
 static uint32_t layout_parse(const struct call *call, struct json_layout *layout)
 {
     uint32_t i = 2;
@@ -290,7 +291,7 @@ static uint32_t layout_parse(const struct call *call, struct json_layout *layout
     return i;
 }
 
-/* One path's value as it stands in the stored text. False: it takes the tree. */
+/* Copies the value at the path from the stored text. False: not possible in the text; use the tree. */
 static bool text_of_place(struct call *call, const struct json_path *path, struct bytes document,
                           struct json_text *text)
 {
@@ -337,7 +338,7 @@ void cmd_json_get(struct call *call)
         reply_bulk(&call->reply, json_text_bytes(&text));
 }
 
-/* One key's value at the path; null for what is missing or no document. */
+/* Replies the value at the path of one key; null when it is missing or no document. */
 static void reply_json_value(struct call *call, uint32_t index, const struct json_path *path)
 {
     struct entry entry;
@@ -376,13 +377,13 @@ void cmd_json_mget(struct call *call)
 
 /* ---- JSON.DEL, JSON.CLEAR ---- */
 
-/* An element of an array that goes. */
+/* An array element to delete. */
 struct place {
     json *array;
     size_t index;
 };
 
-/* By array, then by index. */
+/* Orders by array, then by index. */
 static int by_array_index(const void *a, const void *b)
 {
     const struct place *x = a;
@@ -397,7 +398,7 @@ static struct bytes address(json *const *value)
     return (struct bytes){(const char *)value, sizeof(*value)};
 }
 
-/* Does it lie in a container that is going? Those come before what is in them. */
+/* Is a container of the match deleted? Matches are ordered so that containers come before their content. */
 static bool is_going(const struct table *going, const struct json_match *match)
 {
     for (const struct json_match *up = match->parent; up; up = up->parent)
@@ -406,7 +407,7 @@ static bool is_going(const struct table *going, const struct json_match *match)
     return false;
 }
 
-/* Each array is gone through once, however many of its elements go. Returns how many. */
+/* Deletes array elements, visiting each array only once. Returns the number of deleted elements. */
 static size_t drop_places(struct arena *arena, struct place *places, size_t count)
 {
     size_t *indexes = arena_alloc(arena, (count + 1) * sizeof *indexes);
@@ -417,7 +418,7 @@ static size_t drop_places(struct arena *arena, struct place *places, size_t coun
         json *array = places[i].array;
         size_t going = 0;
         for (; i < count && places[i].array == array; i++)
-            if (!going || indexes[going - 1] != places[i].index) /* a path may mean it twice */
+            if (!going || indexes[going - 1] != places[i].index) /* a path may match it twice */
                 indexes[going++] = places[i].index;
         json_array_drop_all(array, indexes, going);
         dropped += going;
@@ -425,7 +426,8 @@ static size_t drop_places(struct arena *arena, struct place *places, size_t coun
     return dropped;
 }
 
-/* Members go at once, elements of arrays when all are known. Returns how many. */
+/* Deletes object members immediately, array elements at the end, because deleting shifts indexes. Returns the number
+ * of deleted values. */
 static size_t delete_matches(struct json_edit *edit)
 {
     struct place *places =
@@ -484,7 +486,7 @@ void cmd_json_forget(struct call *call)
     cmd_json_del(call);
 }
 
-/* Is it still in the document, or was something around it emptied? */
+/* Is the match still in the document, or was a container of it emptied? */
 static bool is_there(const struct json_match *match)
 {
     for (; match->parent; match = match->parent) {
@@ -496,7 +498,7 @@ static bool is_there(const struct json_match *match)
     return true;
 }
 
-/* Empties a container, or makes a number zero; false: it is that already, or neither. */
+/* Empties a container, or sets a number to 0. False: it is empty or 0 already, or has another kind. */
 static bool clear_value(struct json_edit *edit, const struct json_match *match)
 {
     switch (json_kind_of(match->value)) {

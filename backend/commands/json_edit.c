@@ -1,5 +1,5 @@
 /*
- * json_edit.c - opening a document at a path, answering for its matches, writing it back.
+ * json_edit.c - opens a document at a path, collects the answers of its matches, writes the document back.
  */
 #include "backend/commands/json.h"
 #include "backend/partition/notify.h"
@@ -51,7 +51,7 @@ bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct e
     return json_open_text(call, index, flags, entry) && json_open_tree(call, entry, root);
 }
 
-/* Would text with so many containers around it be nested too deeply? Replies so. */
+/* Replies an error and returns true when the text, nested in `around` more containers, is nested too deeply. */
 static bool is_too_deep(struct call *call, struct bytes text, unsigned around)
 {
     if (!json_is_too_deep(text, around))
@@ -85,7 +85,7 @@ void json_save_place(struct json_edit *edit, struct bytes place, const json *val
     json_text_init(&text, call->arena);
     json_print(&text, value, &COMPACT, 0);
     struct bytes other = json_text_bytes(&text);
-    if (!is_too_deep(call, other, edit->path.count)) /* each segment leads into a container */
+    if (!is_too_deep(call, other, edit->path.count)) /* one container per segment of the path */
         save_text(call, entry, json_place_put(call->arena, entry->meta.payload, place, other));
 }
 
@@ -96,7 +96,7 @@ void json_error_no_key(struct call *call)
     call_error_text(call, "ERR could not perform this operation on a key that doesn't exist");
 }
 
-/* An old path as a $ path, which errors show. */
+/* Splits a path for error messages, which show an old path as a $ path: `mark`, then `text`. */
 static void shown(const struct json_path *path, struct bytes *text, const char **mark)
 {
     *text = path->text;
@@ -168,7 +168,7 @@ void json_replace(struct json_edit *edit, const struct json_match *match, json *
         edit->root = value;
     else if (match->name.data)
         json_object_put(match->parent->value, match->name, value);
-    else if (match->index < json_length(match->parent->value)) /* else it is gone by now */
+    else if (match->index < json_length(match->parent->value)) /* else it has been removed */
         json_array_put(match->parent->value, match->index, value);
 }
 
@@ -191,7 +191,7 @@ static void reply_answer(struct call *call, const struct json_answer *answer)
         reply_null(&call->reply);
 }
 
-/* The answer that a path of the old dialect gives; NULL: there is none. */
+/* The single answer for a path of the old dialect; NULL: an error or null must be replied. */
 static const struct json_answer *only_answer(const struct json_edit *edit,
                                              const struct json_answer *answers, size_t count)
 {

@@ -1,5 +1,5 @@
 /*
- * json_look.c - JSON commands that tell what values are: their types, their RESP form, their bytes.
+ * json_look.c - JSON commands that describe values: type, RESP form, size.
  */
 #include "backend/commands/json.h"
 #include "backend/partition/handlers.h"
@@ -23,12 +23,12 @@ void cmd_json_type(struct call *call)
         return;
     }
     bool is_resp3 = call->reply.resp == 3;
-    if (is_resp3) /* around whatever the answer is */
+    if (is_resp3) /* RESP3: one more array around the reply */
         reply_array(&call->reply, 1);
     if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, MISSING_IS_NULL, &edit))
         return;
     if (call->argc == 2 && !is_resp3)
-        edit.path.is_legacy = false; /* without a path the answer is an array too */
+        edit.path.is_legacy = false; /* without a path the reply is an array, as for a $ path */
     if (edit.path.is_legacy && edit.matches.count == 0)
         reply_null(&call->reply);
     else
@@ -100,7 +100,7 @@ void cmd_json_resp(struct call *call)
         reply_as_resp(call, edit.matches.items[i]->value);
 }
 
-/* Bytes of the value's text. */
+/* Answers the length of the value's text. */
 static void answer_bytes(struct json_edit *edit, const struct json_match *match,
                          struct json_answer *answer)
 {
@@ -113,7 +113,7 @@ static void answer_bytes(struct json_edit *edit, const struct json_match *match,
 
 void cmd_json_debug_memory(struct call *call)
 {
-    struct call inner = *call; /* the key is behind the subcommand */
+    struct call inner = *call; /* shifted by one argument, because the key follows a subcommand */
     struct json_edit edit;
     if (call->argc > 4) {
         call_error_arity(call);

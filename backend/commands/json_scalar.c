@@ -1,5 +1,5 @@
 /*
- * json_scalar.c - JSON commands about numbers, strings and booleans in a document.
+ * json_scalar.c - JSON commands on numbers, strings and booleans in a document.
  */
 #include "backend/commands/json.h"
 #include "backend/partition/handlers.h"
@@ -17,7 +17,8 @@ static bool is_json_number(const json *value)
 
 /* ---- JSON.NUMINCRBY, JSON.NUMMULTBY ---- */
 
-/* Integers stay integers unless the result has no room in 64 bits. NULL: not finite. */
+/* Adds or multiplies. Integers stay integers unless the result does not fit into 64 bits. NULL: the result is not
+ * finite. */
 static json *calculate(const json *a, const json *b, bool multiply)
 {
     int64_t result;
@@ -34,7 +35,7 @@ static json *calculate(const json *a, const json *b, bool multiply)
     return isfinite(real) ? json_new_real(real) : NULL;
 }
 
-/* Is there a reply for each match, or for one of them? */
+/* Does the reply have an element per match? Otherwise it is a single value. */
 static bool is_array_reply(const struct json_edit *edit)
 {
     return !edit->path.is_legacy || edit->call->reply.resp == 3;
@@ -50,7 +51,8 @@ static void reply_json_number(struct reply *reply, const json *number)
         reply_null(reply);
 }
 
-/* RESP2: JSON text, an array for a $ path, else one number. RESP3: an array of numbers and nulls. */
+/* Replies results. RESP2: JSON text, an array for a $ path, otherwise a single number. RESP3: an array of numbers
+ * and nulls. */
 static void reply_numbers(struct call *call, const struct json_edit *edit, const json *results)
 {
     struct json_text text;
@@ -68,7 +70,7 @@ static void reply_numbers(struct call *call, const struct json_edit *edit, const
     reply_bulk(&call->reply, json_text_bytes(&text));
 }
 
-/* A number, but no integer that would be read as a double. */
+/* Is the value a number? Integers too big for 64 bits, which are parsed as doubles, are refused. */
 static bool is_amount(const json *value, struct bytes text)
 {
     return is_json_number(value) &&
@@ -76,7 +78,7 @@ static bool is_amount(const json *value, struct bytes text)
             memchr(text.data, 'e', text.len) || memchr(text.data, 'E', text.len));
 }
 
-/* The number where the path leads in the text, changed there. False: it takes the tree to know, or to say no. */
+/* Changes the number at the path in the document's text. False: not possible in the text; use the tree. */
 static bool change_place(struct json_edit *edit, const json *amount, bool multiply)
 {
     struct call *call = edit->call;
@@ -153,9 +155,9 @@ void cmd_json_nummultby(struct call *call)
 
 /* ---- strings ---- */
 
-/* JSON.STRAPPEND's text, which the answers append. */
+/* The text of JSON.STRAPPEND, for the answer function. */
 struct append {
-    struct json_edit edit; /* first: answers get its address */
+    struct json_edit edit; /* first member: the answer function gets its address and casts it */
     struct bytes more;
 };
 

@@ -1,5 +1,5 @@
 /*
- * keys.c - commands about keys of any type: existence, time to live, names, copies, introspection.
+ * keys.c - commands on keys of any type: existence, time to live, names, copies, introspection.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -109,7 +109,7 @@ static bool expire_flags(struct call *call, unsigned *flags)
     return !call->failed;
 }
 
-/* The time argument as ms since the epoch; may lie in the past, even before the epoch. */
+/* Parses the time argument to ms since the epoch; the result may be in the past, even negative. */
 static bool expire_time(struct call *call, enum time_unit unit, enum time_base base, int64_t *when)
 {
     if (!call_int64(call, 2, when))
@@ -123,7 +123,7 @@ static bool expire_time(struct call *call, enum time_unit unit, enum time_base b
     return false;
 }
 
-/* May the expiry change from `old` (0 = none) to `when` under these flags? */
+/* Do these flags allow to change the expiry from `old` (0 = none) to `when`? */
 static bool expire_allowed(unsigned flags, uint64_t old, int64_t when)
 {
     if ((flags & EXPIRE_NX) && old)
@@ -222,9 +222,9 @@ void cmd_persist(struct call *call)
 
 /* ---- names and copies ---- */
 
-enum { COPY_CHUNK = 1024 }; /* rows copied between two looks at the store */
+enum { COPY_CHUNK = 1024 }; /* rows per iterator, which reads them before they are written */
 
-/* Copies up to COPY_CHUNK rows behind *last (data NULL: from the start). True when rows may follow. */
+/* Copies up to COPY_CHUNK rows after *last (data NULL: from the start). True: there may be more rows. */
 static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, enum cf cf,
                        struct bytes *last)
 {
@@ -249,7 +249,7 @@ static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, 
     return count == COPY_CHUNK;
 }
 
-/* Makes `to` a copy of `from`, TTL included. False: the store failed. */
+/* Makes `to` a copy of `from`, including its TTL. False: the store failed. */
 static bool entry_copy(struct call *call, struct entry *from, struct entry *to)
 {
     static const enum cf ROWS[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
@@ -285,7 +285,8 @@ static void rename_key(struct call *call, bool only_new)
     if (!same && !keyspace_open(call, call->argv[2], OPEN_WRITE, &to))
         return;
     bool move = !same && !(only_new && to.exists);
-    bool is_new = move && to.exists; /* Redis adds the key anew; else entry_copy says so */
+    /* as in Redis, the event "new" is also sent for an overwritten key; entry_copy sends it only for a new one */
+    bool is_new = move && to.exists;
     if (move && !entry_copy(call, &from, &to))
         return;
     if (is_new)
@@ -311,7 +312,7 @@ void cmd_renamenx(struct call *call)
     rename_key(call, true);
 }
 
-/* The storage namespace of the database that argument `index` names, in the session's namespace. */
+/* The space of the database in argument `index`, in the session's namespace. */
 static struct space *database_argument(struct call *call, uint32_t index)
 {
     int64_t database;
@@ -355,7 +356,7 @@ void cmd_copy(struct call *call)
         !keyspace_open_in(call, space, call->argv[2], OPEN_WRITE, &to))
         return;
     bool copy = from.exists && (replace || !to.exists);
-    bool is_new = copy && to.exists; /* as in rename_key */
+    bool is_new = copy && to.exists; /* see rename_key */
     if (copy && !entry_copy(call, &from, &to))
         return;
     if (is_new)
@@ -413,7 +414,7 @@ static void reply_key(struct reply *reply, struct bytes key, struct bytes value,
     reply_bulk(reply, key);
 }
 
-/* Of many keys: a streamed reply, which goes on between other clients' requests. */
+/* For many keys: a streamed reply, so that other clients' requests run in between. */
 static void keys_in_steps(struct call *call, struct bytes pattern)
 {
     struct key_iter it;
@@ -449,7 +450,7 @@ void cmd_keys(struct call *call)
     }
 }
 
-/* The key at this place of the slot, or the first live one behind it. */
+/* The key at `place` among the keys of the slot; expired keys are skipped. */
 static bool key_at(struct call *call, uint16_t slot, uint64_t place, struct bytes *key)
 {
     struct key_iter it;
@@ -470,7 +471,7 @@ void cmd_randomkey(struct call *call)
     if (call->space->keys > 0) {
         uint64_t place = call_random(call) % call->space->keys;
         uint16_t slot = space_slot_at(call->space, &place);
-        /* expired keys count but do not show: then the first live one anywhere has to do */
+        /* Expired keys are counted but skipped; when no key follows, take the first one of the space. */
         found = key_at(call, slot, place, &key) || (!call->failed && key_at(call, 0, 0, &key));
     }
     if (call->failed)

@@ -1,5 +1,5 @@
 /*
- * latency.c - LATENCY: histograms of commands, and the events slower than latency-monitor-threshold.
+ * latency.c - LATENCY: histograms of commands, and events slower than latency-monitor-threshold.
  */
 #include "shared/latency.h"
 #include "backend/context/config_snapshot.h"
@@ -12,13 +12,13 @@
 
 enum { HISTOGRAM_STEPS = 25 }; /* powers of two from 1024 ns on */
 
-/* Redis' buckets: powers of two from 1024 ns on, each up to the end of the part its histogram puts it in. */
+/* End of one of Redis' buckets: a power of two from 1024 ns on, rounded up to the end of our own bucket. */
 static uint64_t step_end_ns(unsigned step)
 {
     return (1024ULL << step) + (8ULL << step) - 1;
 }
 
-/* How many steps add runs; with `reply` they are replied: upper end in µs, runs up to there. */
+/* Counts the steps that contain runs. With `reply`, replies each: upper end in µs, number of runs up to it. */
 static int64_t steps(const struct histogram *histogram, struct reply *reply)
 {
     int64_t count = 0;
@@ -49,7 +49,7 @@ static void reply_histogram(struct call *call, const struct command *command)
     (void)steps(histogram, &call->reply);
 }
 
-/* Marks the command, or a container's subcommands, where they have run. */
+/* Marks the command and its subcommands if they have run; returns the number of new marks. */
 static int64_t mark_run(const struct call *call, const struct command *command, bool *wanted)
 {
     struct histogram *const *histograms = call->partition->metrics.latency->commands;

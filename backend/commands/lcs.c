@@ -3,8 +3,8 @@
  *
  *   length[i][j] = LCS length of a[0..i) and b[0..j)
  *
- * The table takes 4 * (|a| + 1) * (|b| + 1) bytes and is bounded by LCS_TABLE_BYTES_MAX. Walking back from the
- * far corner gives the sequence and the ranges where both strings run in parallel, last range first.
+ * The table takes 4 * (|a| + 1) * (|b| + 1) bytes, at most LCS_TABLE_BYTES_MAX. Going back from its last cell gives
+ * the sequence, and the ranges of equal bytes in both strings, last range first.
  */
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
@@ -27,7 +27,7 @@ struct lcs {
     uint32_t *length;
 };
 
-/* One run of equal bytes: a[a_from .. a_to] = b[b_from .. b_to]. */
+/* A range of equal bytes: a[a_from .. a_to] = b[b_from .. b_to]. */
 struct lcs_match {
     uint32_t a_from, a_to, b_from, b_to;
 };
@@ -76,7 +76,7 @@ static bool open_strings(struct call *call, struct entry entries[2])
     return true;
 }
 
-/* Takes room for the table, then reads the strings. */
+/* Allocates the table, then reads the strings. */
 static bool table_make(struct call *call, struct entry entries[2], struct lcs *lcs)
 {
     uint64_t rows = text_len(&entries[0]) + 1;
@@ -108,7 +108,7 @@ static void table_fill(struct lcs *lcs)
         }
 }
 
-/* Steps back over (i, j) cells; returns true and the byte when both strings have it in the sequence. */
+/* Goes back by one cell from (i, j). True: the byte that was passed in both strings belongs to the sequence. */
 static bool step_back(const struct lcs *lcs, size_t *i, size_t *j)
 {
     if (lcs->a.data[*i - 1] == lcs->b.data[*j - 1]) {
@@ -149,7 +149,7 @@ static void reply_match(struct call *call, const struct lcs_match *match, bool w
         reply_int(&call->reply, (int64_t)match->a_to - match->a_from + 1);
 }
 
-/* Finds the next run walking back from (*i, *j); false at the beginning of the strings. */
+/* Finds the previous range of equal bytes, going back from (*i, *j); false at the beginning of the strings. */
 static bool match_next(const struct lcs *lcs, size_t *i, size_t *j, struct lcs_match *match)
 {
     while (*i > 0 && *j > 0 && lcs->a.data[*i - 1] != lcs->b.data[*j - 1])

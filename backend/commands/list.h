@@ -1,13 +1,14 @@
 /*
- * list.h - what the list commands share: rows at both ends of a list.
+ * list.h - shared by the list commands: rows at both ends of a list.
  *
  *            head                         tail            (of the metadata row)
  *             ▼                            ▼
  *   …  │     │ a │ b │ c │  …  │ y │ z │     │  …         row `index` → element, head <= index < tail
  *             ◄──────── size ─────────►
  *
- * A new list begins at UINT64_MAX / 2, so that both ends can grow for ever. Rows are contiguous: an element is found
- * by its index, and a walk begins at head and ends before tail, never in the remains of what was taken.
+ * A new list begins at UINT64_MAX / 2, so that both ends can grow practically without limit. Rows are contiguous: an
+ * element is found by its index, and iterators begin at head and end before tail, so that they do not pass the
+ * tombstones of popped elements.
  */
 #pragma once
 
@@ -15,19 +16,19 @@
 
 enum list_end { LIST_HEAD, LIST_TAIL };
 
-/* Reads LEFT or RIGHT; replies a syntax error. */
+/* Parses LEFT or RIGHT; false: a syntax error was replied. */
 bool list_end_parse(struct call *call, uint32_t index, enum list_end *end);
-/* A row's sub key, in the call's arena. */
+/* The sub key of a row, in the call's arena. */
 struct bytes list_row(struct call *call, uint64_t index);
-/* The element of a row that must be there. False: an error was replied. */
+/* Reads the element of a row that must exist. False: an error was replied. */
 bool list_get(struct call *call, struct entry *entry, uint64_t index, struct bytes *value);
-/* Adds an element; follow with entry_save. */
+/* Adds an element; the caller must call entry_save afterwards. */
 void list_push_end(struct call *call, struct entry *entry, enum list_end end, struct bytes value);
-/* Removes `count` elements (<= size) at an end; follow with entry_save. */
+/* Removes `count` elements (<= size) at an end; the caller must call entry_save afterwards. */
 void list_cut(struct call *call, struct entry *entry, enum list_end end, uint64_t count);
-/* Removes the rows first, first + 1 … and nothing else. */
+/* Deletes the rows first, first + 1 …; changes no metadata. */
 void list_drop_rows(struct call *call, struct entry *entry, uint64_t first, uint64_t count);
-/* Replies `count` elements (<= size) from an end on, without the array's head. False: an error was replied. */
+/* Replies `count` elements (<= size) from an end on, without the array header. False: an error was replied. */
 bool list_reply(struct call *call, struct entry *entry, enum list_end end, uint64_t count);
-/* Elements were taken from an end: saves, and tells the event, and "del" when the list is empty now. */
+/* Call after elements were removed from an end: saves the entry and notifies, also "del" when the list is empty. */
 void list_removed_from(struct call *call, struct entry *entry, enum list_end end);

@@ -1,9 +1,8 @@
 /*
- * list_edit.c - commands that look at every element of a list: LPOS, LINSERT, LREM.
+ * list_edit.c - commands that search the elements of a list: LPOS, LINSERT, LREM.
  *
- * Rows stay contiguous, so an element put in or taken out in the middle moves all those on its shorter side by one.
- * They are read and written in pieces, walking away from the gap's far side, so that no row is overwritten before
- * it was read.
+ * Rows stay contiguous: inserting or removing an element moves all rows on its shorter side by one. Rows are moved in pieces,
+ * in the direction that never overwrites a row before it was read.
  */
 #include "backend/commands/list.h"
 #include "backend/partition/handlers.h"
@@ -15,7 +14,7 @@
 
 enum { PIECE_ROWS = 256 };
 
-/* Opens a walk at a row; reversed: towards the head. */
+/* Opens an iterator at a row; reversed: towards the head. */
 static void iter_from(struct call *call, struct entry *entry, uint64_t row, bool is_reverse,
                       struct sub_iter *it)
 {
@@ -28,9 +27,10 @@ static void iter_from(struct call *call, struct entry *entry, uint64_t row, bool
 /* ---- LPOS ---- */
 
 struct search {
-    int64_t rank;   /* 1: the first match; negative: from the end */
-    int64_t count;  /* with COUNT: how many, 0 = all; else -1 */
-    int64_t maxlen; /* 0 = all */
+    /* which match is the first result: 1 is the first, negative: counted from the end */
+    int64_t rank;
+    int64_t count;  /* of COUNT: number of results, 0 = all; -1: no COUNT */
+    int64_t maxlen; /* maximum number of compared elements, 0 = all */
 };
 
 static bool parse_rank(struct call *call, uint32_t index, int64_t *rank)
@@ -42,7 +42,7 @@ static bool parse_rank(struct call *call, uint32_t index, int64_t *rank)
                               "the second ... or use negative to start from the end of the list");
         return false;
     }
-    if (*rank == INT64_MIN) /* as Redis 7.0 takes it */
+    if (*rank == INT64_MIN) /* accepted by Redis 7.0; cannot be negated */
         *rank = -1;
     return true;
 }
@@ -81,7 +81,7 @@ static bool parse_search(struct call *call, struct search *search)
     return true;
 }
 
-/* Rows found, in the order of the walk. */
+/* Found rows, in the order of the iteration. */
 struct rows {
     uint64_t *at;
     size_t count;
@@ -98,8 +98,8 @@ static void rows_add(struct rows *rows, uint64_t row)
     rows->at[rows->count++] = row;
 }
 
-/* Finds rows that equal the value: skips the first `skip`, stops after `wanted` (0: all) or after having
- * compared `maxlen` rows (0: all). False: the store failed. */
+/* Finds the rows whose element equals the value: skips the first `skip` matches, and stops after `wanted` matches
+ * (0: all) or after comparing `maxlen` rows (0: all). False: the store failed. */
 static bool find_rows(struct call *call, struct entry *entry, struct bytes value, bool is_reverse,
                       uint64_t skip, uint64_t wanted, uint64_t maxlen, struct rows *rows)
 {
@@ -148,19 +148,19 @@ void cmd_lpos(struct call *call)
 
 /* ---- moving rows ---- */
 
-/* Moves rows one after another: what is read at `from` is written at `to`, both going the same way. Rows named in
- * `holes`, in the order of the walk, are read and not written. */
+/* Moves rows one by one from `from` to `to`; both advance in the same direction. Rows in `holes`, which are in the
+ * order of the iteration, are read but not written. */
 struct shift {
     uint64_t from;
     uint64_t to;
-    uint64_t left; /* rows still to be read */
+    uint64_t left; /* rows still to read */
     bool is_reverse;
     const uint64_t *holes;
     size_t holes_count;
     size_t holes_seen;
 };
 
-/* Reads up to PIECE_ROWS elements, copied to the arena. False: an error was replied. */
+/* Reads `count` (<= PIECE_ROWS) elements into the arena. False: an error was replied. */
 static bool read_shift_piece(struct call *call, struct entry *entry, const struct shift *shift,
                              struct arena *arena, struct bytes values[PIECE_ROWS], uint64_t count)
 {
@@ -211,7 +211,7 @@ static bool shift_rows(struct call *call, struct entry *entry, struct shift *shi
 
 /* ---- LINSERT ---- */
 
-/* Puts the value in front of row `at`, which may be the tail. */
+/* Inserts the value before row `at`, which may be the tail. */
 static bool insert_at(struct call *call, struct entry *entry, uint64_t at, struct bytes value)
 {
     struct metadata *meta = &entry->meta;
@@ -276,7 +276,7 @@ static void reverse(struct rows *rows)
     }
 }
 
-/* Takes the rows out and closes the gaps from the shorter side. `is_reverse`: rows are in falling order. */
+/* Removes the rows and closes the gaps from the shorter side. `is_reverse`: the rows are in descending order. */
 static bool remove_rows(struct call *call, struct entry *entry, struct rows *rows, bool is_reverse)
 {
     struct metadata *meta = &entry->meta;

@@ -1,21 +1,21 @@
 /*
- * list_move.c - commands that take from one list of several, or from one into another; and those that wait.
+ * list_move.c - commands that move elements between lists, or pop from the first of several lists; and their blocking forms.
  *
- * The waiting forms are the same commands: they take what is there, or else wait (blocking.h) and run again.
+ * A blocking form is the same command: when there are no elements, it blocks (blocking.h) and runs again later.
  */
 #include "backend/commands/list.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 
-/* ---- from one list into another ---- */
+/* ---- moves ---- */
 
 static void notify_push(struct call *call, enum list_end end, struct bytes key)
 {
     notify(call, NOTIFY_LIST, end == LIST_HEAD ? "lpush" : "rpush", key);
 }
 
-/* Both ends are of one list, which stays the same key even when it has one element. */
+/* Moves an element within one list, which keeps existing even if it has only one element. */
 static void rotate_list(struct call *call, struct entry *entry, enum list_end from,
                         enum list_end to, struct bytes value)
 {
@@ -27,7 +27,7 @@ static void rotate_list(struct call *call, struct entry *entry, enum list_end fr
     list_removed_from(call, entry, from);
 }
 
-/* Moves an element of an existing list and replies it. */
+/* Moves an element out of an existing list, and replies it. */
 static void move(struct call *call, struct entry *source, enum list_end from, enum list_end to)
 {
     struct entry target;
@@ -101,18 +101,18 @@ void cmd_brpoplpush(struct call *call)
     move_waiting(call, LIST_TAIL, LIST_HEAD, 3);
 }
 
-/* ---- from the first list that has any ---- */
+/* ---- pops from the first list ---- */
 
-/* What to take, and where from. */
+/* What to pop, and from which lists. */
 struct take {
     const struct bytes *keys;
     uint32_t keys_count;
     enum list_end end;
-    bool is_many; /* an array of up to `count` elements, else one element */
+    bool is_many; /* reply an array of up to `count` elements, otherwise a single element */
     uint64_t count;
 };
 
-/* Replies key and elements, and removes them. */
+/* Pops elements; replies the key and the elements. */
 static void pop_from_list(struct call *call, const struct take *take, struct entry *entry)
 {
     uint64_t count = take->count < entry->meta.size ? take->count : entry->meta.size;
@@ -126,7 +126,7 @@ static void pop_from_list(struct call *call, const struct take *take, struct ent
     list_removed_from(call, entry, take->end);
 }
 
-/* True: it replied, elements or an error. */
+/* Pops from the first list that exists. True: elements or an error were replied. */
 static bool pop_first_list(struct call *call, const struct take *take)
 {
     struct entry entry;
@@ -169,14 +169,14 @@ void cmd_brpop(struct call *call)
     blocking_list_pop(call, LIST_TAIL);
 }
 
-/* numkeys key … LEFT|RIGHT [COUNT n] from argument `at` on. */
+/* Parses numkeys key … LEFT|RIGHT [COUNT n] from argument `at` on. */
 static bool parse_lmpop(struct call *call, uint32_t at, struct take *take)
 {
     uint64_t keys;
     *take = (struct take){.keys = &call->argv[at + 1], .is_many = true, .count = 1};
     if (!call_positive(call, at, "ERR numkeys should be greater than 0", &keys))
         return false;
-    uint64_t options = call->argc - at - 1; /* arguments behind numkeys */
+    uint64_t options = call->argc - at - 1; /* number of arguments after numkeys */
     if (keys >= options) {
         call_error(call, ERR_SYNTAX);
         return false;

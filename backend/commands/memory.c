@@ -1,5 +1,5 @@
 /*
- * memory.c - MEMORY: what keys and the process need.
+ * memory.c - MEMORY: memory use of keys and of the process.
  */
 #include "backend/partition/memory.h"
 #include "backend/keyspace/space.h"
@@ -17,7 +17,7 @@
 
 enum { KEY_OVERHEAD = 48, ROW_OVERHEAD = 16, SAMPLES_DEFAULT = 5 };
 
-/* Bytes of the first rows, `samples` at most (0: all), projected on the whole collection. */
+/* Estimates the bytes of a collection from its first rows, at most `samples` (0: all). */
 static bool collection_bytes(struct call *call, struct entry *entry, int64_t samples,
                              uint64_t *bytes)
 {

@@ -1,5 +1,5 @@
 /*
- * object.c - OBJECT: what Redis would tell about a value's representation.
+ * object.c - OBJECT: the encoding that Redis would use for a value.
  */
 #include "backend/commands/types.h"
 #include "backend/context/config_snapshot.h"
@@ -16,7 +16,7 @@ enum {
     SHARED_INTEGERS = 10000,
 };
 
-/* Opens argument 2; a missing key is answered with null and false. */
+/* Opens the key in argument 2; false: it is missing, and null was replied, or an error was. */
 static bool object_open(struct call *call, struct entry *entry)
 {
     if (!keyspace_open(call, call->argv[2], OPEN_QUIET, entry))
@@ -26,7 +26,7 @@ static bool object_open(struct call *call, struct entry *entry)
     return entry->exists;
 }
 
-/* Would Redis keep a collection of these rows in a listpack? */
+/* Would Redis store the collection as a listpack? */
 static bool is_small(struct call *call, struct entry *entry, const char *entries_name,
                      const char *value_name)
 {
@@ -42,7 +42,7 @@ static bool is_small(struct call *call, struct entry *entry, const char *entries
     return sub_iter_fini(&it) && small;
 }
 
-/* Would Redis keep the set's members as integers? */
+/* Would Redis store the set as integers? */
 static bool is_intset(struct call *call, struct entry *entry)
 {
     const struct config_snapshot *snapshot = call->partition->snapshot;
@@ -137,7 +137,8 @@ void cmd_object_idletime(struct call *call)
 {
     struct entry entry;
     if (object_open(call, &entry))
-        reply_int(&call->reply, 0); /* nothing is evicted, so no access times are kept */
+        /* access times are not recorded, because keys are never evicted */
+        reply_int(&call->reply, 0);
 }
 
 void cmd_object_freq(struct call *call)

@@ -1,8 +1,8 @@
 /*
- * pubsub.c - SUBSCRIBE and its sisters, PUBLISH, PUBSUB.
+ * pubsub.c - SUBSCRIBE and related commands, PUBLISH, PUBSUB.
  *
- * Every channel of a SUBSCRIBE is confirmed by a frame of its own, an array in RESP2 and a push in RESP3. The
- * confirmations are part of the command's reply, but CLIENT REPLY OFF does not silence them.
+ * Every channel of a SUBSCRIBE is confirmed by a frame of its own: an array in RESP2, a push in RESP3. The confirmations are
+ * part of the command's reply, but CLIENT REPLY OFF does not suppress them.
  */
 #include "backend/partition/pubsub.h"
 #include "backend/context/partition.h"
@@ -17,7 +17,7 @@ static struct subscription_table *set_of(struct call *call, enum channel_kind ki
     return pubsub_set(call->partition->watchers.pubsub, session_namespace(call->session), kind);
 }
 
-/* A NULL channel: there was none to end. */
+/* Replies one confirmation; `channel` NULL: there was no subscription to end. */
 static void reply_subscription(struct call *call, const char *word, enum channel_kind kind,
                                const struct bytes *channel)
 {
@@ -118,7 +118,7 @@ void cmd_sunsubscribe(struct call *call)
     unsubscribe_session(call, CHANNEL_SHARD);
 }
 
-/* SCREE LISTEN kind channel count: this connection is a proxy's, and so many of its clients listen. */
+/* SCREE LISTEN kind channel count: sent by a proxy to set how many of its clients are subscribed. */
 void cmd_scree_listen(struct call *call)
 {
     int64_t count;

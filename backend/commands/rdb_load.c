@@ -1,7 +1,7 @@
 /*
- * rdb_load.c - a key's value from what RDB wrote, in the plain and the compact form of each type.
+ * rdb_load.c - loads a key's value from RDB format, in the plain and the compact forms of each type.
  *
- *   source      strings behind a count | a listpack | a ziplist | an intset
+ *   source      counted strings | a listpack | a ziplist | an intset
  *      │ source_next
  *      ▼
  *   add_field, add_element, add_member, add_scored ──► rows
@@ -20,17 +20,17 @@
 typedef enum rdb_pack pack_next_fn(struct arena *arena, struct bytes pack, size_t *at,
                                    struct bytes *element);
 
-/* Where the elements of a collection come from, one after the other. */
+/* Yields the elements of a collection one by one. */
 struct source {
     struct call *call;
     struct rdb_reader *reader;
-    pack_next_fn *next; /* NULL: strings in the reader */
+    pack_next_fn *next; /* NULL: plain strings of the reader */
     struct bytes pack;
     size_t at;
-    uint64_t left; /* strings */
+    uint64_t left; /* plain strings that follow */
 };
 
-/* Plain strings, `each` of them for each of the count that comes first. */
+/* Begins a source of plain strings: a count, then `each` strings per counted item. */
 static bool source_plain(struct call *call, struct rdb_reader *reader, uint64_t each,
                          struct source *source)
 {
@@ -58,13 +58,13 @@ static enum rdb_pack source_next(struct source *source, struct bytes *element)
 
 /* ---- rows ---- */
 
-/* Puts a row that must be new. */
+/* Adds a row; false: it exists already. */
 static bool add_loaded_row(struct call *call, struct entry *entry, struct bytes sub,
                            struct bytes value)
 {
     struct bytes old;
     if (sub_get(call, entry, CF_DATA, sub, &old) != ERR_NOT_FOUND)
-        return false; /* twice: damaged */
+        return false; /* a duplicate: the payload is damaged */
     sub_put(call, entry, CF_DATA, sub, value);
     entry->meta.size++;
     return true;
@@ -94,7 +94,7 @@ static bool load_elements(struct entry *entry, struct source *source)
     return result == RDB_PACK_END;
 }
 
-/* A quicklist: nodes, each packed, or in the second form perhaps one plain element. */
+/* Loads a quicklist: each node is packed, or, in the second form, may be a plain element. */
 static bool load_quicklist(struct call *call, struct entry *entry, struct rdb_reader *reader,
                            bool second)
 {
@@ -144,7 +144,7 @@ static bool load_members(struct entry *entry, struct source *source)
     return result == RDB_PACK_END && rank_build(source->call, entry, CF_DATA);
 }
 
-/* Members and scores in turn, both as text. */
+/* Loads members and scores, which alternate, both as text. */
 static bool load_scored(struct entry *entry, struct source *source)
 {
     struct bytes member;
@@ -198,13 +198,13 @@ bool rdb_load_sortedint(struct call *call, struct entry *entry, struct rdb_reade
 
 /* ---- types ---- */
 
-/* How a type byte is read: into which type of ours, and from what. */
+/* How to load a value by its RDB type: the resulting type, and the form of the source. */
 struct form {
     enum rdb_type rdb;
     enum type type;
     bool (*load)(struct entry *entry, struct source *source);
     pack_next_fn *next; /* NULL: plain strings */
-    uint64_t each;      /* plain strings for each of the count */
+    uint64_t each;      /* plain strings per counted item */
 };
 
 static const struct form FORMS[] = {
@@ -279,7 +279,7 @@ bool rdb_load_string(struct call *call, struct entry *entry, struct rdb_reader *
     return true;
 }
 
-/* Says why a value cannot be kept; of what no server has known as a type there is nothing to say. */
+/* Replies why the type cannot be loaded; for an unknown type byte the caller replies a general error. */
 static void refuse_type(struct call *call, enum rdb_type type)
 {
     if (type >= RDB_TYPE_HASH_TTL_FIRST && type <= RDB_TYPE_HASH_TTL_LAST)
@@ -320,7 +320,8 @@ static bool save_collection(struct call *call, struct entry *entry, uint64_t exp
     return true;
 }
 
-/* The functions of the type that reads the payload, whose first byte, or module's name too, is read. NULL: none does. */
+/* The type whose functions load this payload. The first byte has been read; a module's name is read here. NULL: no
+ * type does. */
 static const struct type_functions *find_loader(struct rdb_reader *reader, uint8_t form)
 {
     for (unsigned type = 1; type < TYPE_COUNT; type++) {

@@ -1,8 +1,8 @@
 /*
- * rdb_save.c - a key's value as RDB writes it: the plain form of each type. Redis makes its compact forms when it loads
- * them.
+ * rdb_save.c - saves a key's value in RDB format, in the plain form of each type. Redis converts it to a compact form when it
+ * loads it.
  *
- * JSON is written as RedisJSON does; a sorted int is a module's value too, which only Scree reads.
+ * JSON is written in RedisJSON's format. A sorted int is written as a value of a module that only Scree has.
  */
 #include "backend/commands/list.h"
 #include "backend/commands/types.h"
@@ -12,7 +12,7 @@
 
 static const struct bytes NOTHING = {"", 0};
 
-/* A collection's rows, each written by write_row. */
+/* Saves a collection by calling write_row for each row. */
 static bool save_rows(struct call *call, struct entry *entry, struct bytes from,
                       struct rdb_writer *writer,
                       void (*write_row)(struct rdb_writer *writer, const struct sub_iter *it))

@@ -1,12 +1,12 @@
 /*
- * rdb_stream.c - streams as RDB writes them.
+ * rdb_stream.c - streams in RDB format.
  *
- *   packs of entries: id of the first | listpack    entries of up to 100, ids as differences to the first
+ *   packs of entries: id of the first | listpack    up to 100 entries each, ids relative to the first
  *   length, ids, entries added
  *   groups: name, last id, entries read | pending: id, time, deliveries | consumers: name, time, ids of its pending
  *
- * A listpack begins with a master entry: count, deleted, fields of the first entry. An entry with the same fields leaves
- * them out. Format: Redis' t_stream.c describes it.
+ * A listpack begins with a master entry: count, deleted, fields of the first entry. An entry with equal fields omits them.
+ * Redis' t_stream.c describes the format.
  */
 #include "backend/commands/stream_group.h"
 #include "backend/commands/types.h"
@@ -36,7 +36,7 @@ static void write_raw_id(struct rdb_writer *writer, struct stream_id id)
 
 /* ---- writing entries ---- */
 
-/* A pack being filled. Every entry tells its fields: the master entry has none. */
+/* A listpack being written. Its master entry has no fields, so that every entry has its own. */
 struct pack {
     struct rdb_writer bytes;
     struct stream_id first;
@@ -60,7 +60,7 @@ static void pack_entry(struct pack *pack, struct stream_id id, struct bytes row)
     pack->entries++;
 }
 
-/* Puts the master entry in front, now that the count is known. */
+/* Writes the pack with its master entry, now that the number of entries is known. */
 static void pack_write(struct pack *pack, struct rdb_writer *writer, struct arena *arena)
 {
     enum { HEADER = 6, MASTER_ELEMENTS = 4 };
@@ -68,8 +68,8 @@ static void pack_write(struct pack *pack, struct rdb_writer *writer, struct aren
     char raw[STREAM_ID_BYTES];
     rdb_pack_begin(&whole, arena);
     rdb_pack_int(&whole, (int64_t)pack->entries);
-    rdb_pack_int(&whole, 0); /* deleted */
-    rdb_pack_int(&whole, 0); /* fields */
+    rdb_pack_int(&whole, 0); /* number of deleted entries */
+    rdb_pack_int(&whole, 0); /* number of fields */
     rdb_pack_int(&whole, 0); /* end of the master entry */
     rdb_write_raw(&whole, (struct bytes){pack->bytes.data + HEADER, pack->bytes.len - HEADER});
     rdb_write_string(writer, stream_id_encode(raw, pack->first));
@@ -197,7 +197,7 @@ struct unpack {
     struct call *call;
     struct bytes pack;
     size_t at;
-    uint32_t fields_count; /* of the master entry */
+    uint32_t fields_count; /* fields of the master entry */
     struct bytes *fields;
 };
 
@@ -230,7 +230,7 @@ static bool read_master(struct unpack *unpack, int64_t *entries)
     return next_int(unpack, &end) && end == 0;
 }
 
-/* Fields and values of an entry in turn, in the arena. */
+/* Reads the alternating fields and values of an entry into the arena. */
 static bool read_strings(struct unpack *unpack, bool same_fields, struct bytes **strings,
                          uint32_t *count)
 {
@@ -293,7 +293,7 @@ static bool load_pack(struct call *call, struct entry *entry, struct rdb_reader 
 
 /* ---- reading groups ---- */
 
-/* Entries are pending of nobody until their consumer is read. */
+/* Loads pending entries without a consumer; load_consumer sets it. */
 static bool load_pending(struct call *call, struct entry *entry, struct stream_group *group,
                          struct rdb_reader *reader)
 {
@@ -319,7 +319,7 @@ static bool load_consumer(struct call *call, struct entry *entry, struct stream_
 {
     struct stream_consumer consumer = {.exists = true};
     struct stream_consumer old;
-    uint64_t active_ms; /* since Redis 7.2; not kept */
+    uint64_t active_ms; /* since Redis 7.2; ignored */
     if (!rdb_read_string(reader, &consumer.name) || !rdb_read_ms(reader, &consumer.seen_ms) ||
         (type == RDB_TYPE_STREAM_LISTPACKS_3 && !rdb_read_ms(reader, &active_ms)) ||
         !rdb_read_length(reader, &consumer.pending) ||
@@ -356,7 +356,7 @@ static bool load_group(struct call *call, struct entry *entry, struct rdb_reader
         (has_read && !rdb_read_length(reader, &read)) ||
         group_find(call, entry, name, &old) != ERR_NOT_FOUND)
         return false;
-    if (!has_read) /* older than Redis 7: found from the ids, as Redis does */
+    if (!has_read) /* before Redis 7: computed from the ids, as Redis does */
         read = (uint64_t)stream_entries_before(&entry->meta, last);
     group = (struct stream_group){.name = name, .last = last, .entries_read = (int64_t)read};
     if (!load_pending(call, entry, &group, reader) || !rdb_read_length(reader, &consumers))

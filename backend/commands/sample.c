@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { STEPS_MAX = 512 }; /* a row further ahead is sought, not walked to */
+enum { STEPS_MAX = 512 }; /* rows further ahead are found with the ranks instead of one by one */
 
 /* ---- arguments ---- */
 
@@ -64,7 +64,7 @@ static int by_request_order(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Moves the walk to row `wanted`; *row is where it stands, UINT64_MAX: nowhere yet. */
+/* Advances the iterator to row `wanted`; *row is its current row, UINT64_MAX before the first. */
 static bool iter_to(struct sub_iter *it, enum cf cf, uint64_t wanted, uint64_t *row)
 {
     struct bytes from;
@@ -83,7 +83,7 @@ static bool iter_to(struct sub_iter *it, enum cf cf, uint64_t wanted, uint64_t *
     return true;
 }
 
-/* Reads the rows of picks that are sorted by row. */
+/* Reads the rows of `picks`, which are sorted by row. */
 static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sample *picks,
                   uint64_t count)
 {
@@ -105,11 +105,11 @@ static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sam
     }
     good = sub_iter_fini(&it) && good;
     if (!good && !call->failed)
-        call_error(call, ERR_STORE); /* fewer rows than the metadata says */
+        call_error(call, ERR_STORE); /* there are fewer rows than the metadata says */
     return good;
 }
 
-/* A set of row numbers: open addressing, UINT64_MAX is free. */
+/* A set of row numbers: open addressing, UINT64_MAX marks a free slot. */
 struct numbers {
     uint64_t *slots;
     uint64_t mask;
@@ -135,7 +135,7 @@ struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf c
         numbers.mask = numbers.mask * 2 + 1;
     numbers.slots = arena_alloc(call->arena, (numbers.mask + 1) * sizeof *numbers.slots);
     memset(numbers.slots, 0xff, (numbers.mask + 1) * sizeof *numbers.slots);
-    /* Floyd's sampling: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987 */
+    /* Floyd's sampling: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987. */
     for (uint64_t i = 0; i < count; i++) {
         uint64_t last = size - count + i;
         uint64_t row = call_random(call) % (last + 1);

@@ -1,7 +1,7 @@
 /*
- * scan.c - SCAN over keys and HSCAN over rows: cursors of backend/keyspace/cursor.h, resumed behind the last element.
+ * scan.c - SCAN over keys, HSCAN and SSCAN over rows; a cursor (backend/keyspace/cursor.h) names the last element.
  *
- * COUNT bounds the elements looked at, not those that match, as in Redis.
+ * As in Redis, COUNT limits the elements that are visited, not those that match.
  */
 #include "backend/commands/scan.h"
 
@@ -22,8 +22,8 @@ static const struct bytes NONE = {NULL, 0};
 struct scan_options {
     uint64_t cursor;
     int64_t count;
-    struct glob *pattern; /* in the arena; NULL: all */
-    struct bytes type;    /* data NULL: all */
+    struct glob *pattern; /* in the arena; NULL: matches all */
+    struct bytes type;    /* data NULL: any type */
 };
 
 static bool cursor_argument(struct call *call, uint32_t index, struct scan_options *options)
@@ -34,7 +34,7 @@ static bool cursor_argument(struct call *call, uint32_t index, struct scan_optio
     return false;
 }
 
-/* Reads MATCH, COUNT and TYPE from argument `from` on. */
+/* Parses MATCH, COUNT and TYPE from argument `from` on. */
 static bool scan_options_parse(struct call *call, uint32_t from, bool may_type,
                                struct scan_options *options)
 {
@@ -68,7 +68,7 @@ static bool matches_pattern(const struct scan_options *options, struct bytes nam
     return !options->pattern || glob_fits(options->pattern, name);
 }
 
-/* Elements found, collected before the reply's header can be written. */
+/* Elements are collected, because the array header comes before them. */
 struct found {
     struct arena *arena;
     struct bytes *items;
@@ -102,7 +102,7 @@ static void reply_page(struct call *call, uint64_t cursor, const struct found *f
 
 /* ---- SCAN ---- */
 
-/* The key the cursor stands for, looked for in its slot; false: gone. The key is copied to the arena. */
+/* Searches the slot for the key of the cursor, and copies it to the arena. False: the key no longer exists. */
 static bool find_key(struct call *call, uint64_t cursor, struct bytes *last)
 {
     struct key_iter it;
@@ -116,7 +116,7 @@ static bool find_key(struct call *call, uint64_t cursor, struct bytes *last)
     return key_iter_fini(&it) && found;
 }
 
-/* Where the scan goes on: behind *last, or from the slot's start when the key is not known any more. */
+/* Where the scan continues: after *last; from the start of the slot (NONE) when the last key no longer exists. */
 static void resume_key(struct call *call, uint64_t cursor, struct bytes *last)
 {
     *last = NONE;
@@ -166,7 +166,7 @@ void cmd_scan(struct call *call)
 
 /* ---- collections ---- */
 
-/* Keeps cursors of different collections (and of a key's earlier lives) apart. */
+/* Distinguishes the cursors of different collections, and of earlier collections under this key. */
 static struct bytes collection_scope(struct call *call, const struct entry *entry)
 {
     char *scope = arena_alloc(call->arena, sizeof(uint64_t) + entry->row_key.len);
@@ -189,8 +189,8 @@ static bool find_sub(struct call *call, struct entry *entry, enum cf cf, struct 
     return sub_iter_fini(&it) && found;
 }
 
-/* Collects a page behind *last (data NULL: from the start); true when more rows follow. *last becomes the page's
- * last row. */
+/* Collects a page after *last (data NULL: from the start), and sets *last to the last row of the page. True: more
+ * rows follow. */
 static bool scan_rows(struct call *call, struct entry *entry, enum cf cf,
                       const struct scan_options *options, scan_value_fn *value_of,
                       struct bytes *last, struct found *found)

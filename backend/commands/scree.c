@@ -1,5 +1,5 @@
 /*
- * scree.c - what proxies and tools say to a partition on connections that know the cluster's secret.
+ * scree.c - SCREE subcommands, which proxies and tools send on connections that have shown the cluster's secret.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-static const int64_t KEEP_MS_MAX = 366LL * 24 * 3600 * 1000; /* ephemeral-after is shorter */
+static const int64_t KEEP_MS_MAX = 366LL * 24 * 3600 * 1000; /* longer than any ephemeral-after */
 
 void cmd_scree_auth(struct call *call)
 {
@@ -35,20 +35,20 @@ void cmd_scree_auth(struct call *call)
     }
 }
 
-/* SCREE AS name rules command…: dispatch() takes it apart. What comes here is one inside another. */
+/* SCREE AS name rules command…: dispatch() handles it. Only one SCREE AS inside another gets here. */
 void cmd_scree_as(struct call *call)
 {
     call_error_text(call, "ERR SCREE AS cannot be passed on");
 }
 
-/* SCREE WAIT number protocol namespace db rule command…: dispatch() runs the command. */
+/* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. Only an invalid one gets here. */
 void cmd_scree_wait(struct call *call)
 {
     call_error_text(call, "ERR SCREE WAIT takes a number that is not in use, 2 or 3, a namespace, "
                           "a database, a slot rule, and a command that may wait");
 }
 
-/* SCREE UNBLOCK number TIMEOUT|ERROR|GONE. The reply is that of the wait; there is none of its own. */
+/* SCREE UNBLOCK number TIMEOUT|ERROR|GONE. Has no reply of its own: the unblocked SCREE WAIT gets one. */
 void cmd_scree_unblock(struct call *call)
 {
     int64_t id;
@@ -68,7 +68,7 @@ void cmd_scree_unblock(struct call *call)
         blocking_unblock_later(waiter, is_error);
 }
 
-/* SCREE SCRIPT KILL: for operators, when SCRIPT KILL says UNKILLABLE. */
+/* SCREE SCRIPT KILL: for operators, when SCRIPT KILL replies UNKILLABLE. */
 void cmd_scree_script(struct call *call)
 {
     struct script_run *run = scripts_running(call->partition->scripts);
@@ -82,8 +82,8 @@ void cmd_scree_script(struct call *call)
     }
 }
 
-/* SCREE PEER protocol shard identity: another backend wants to send requests to this partition, which it believes to be
- * that shard. The connection is handed over when the reply is written (connection.c). */
+/* SCREE PEER protocol shard identity: another backend connects to this partition and expects it to be `shard`. The
+ * connection is handed over after the reply was written (connection.c). */
 void cmd_scree_peer(struct call *call)
 {
     struct session *session = call->session;
@@ -108,7 +108,7 @@ void cmd_scree_peer(struct call *call)
                (struct bytes){identity, peer_set_identity(call->partition->peers, identity)});
 }
 
-/* SCREE USE namespace db [slot-rule] */
+/* SCREE USE namespace db [slot-rule]. */
 void cmd_scree_use(struct call *call)
 {
     struct slot_rule rule;
@@ -141,7 +141,8 @@ void cmd_scree_slots(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* When the database was last used. Uses before this process started are not known, so its start counts as one. */
+/* When the database was last used. Uses before the start of this process are not recorded, so its start counts as a
+ * use. */
 static uint64_t used_ms(const struct call *call, const struct space *space)
 {
     uint64_t up_ms =
@@ -149,7 +150,7 @@ static uint64_t used_ms(const struct call *call, const struct space *space)
     return space->used_ms ? space->used_ms : call->now_ms - up_ms;
 }
 
-/* SCREE KEEP ms: a proxy has clients in the namespace, which must not be dropped for this time. */
+/* SCREE KEEP ms: a proxy has clients in the namespace, so the namespace must not be dropped during this time. */
 void cmd_scree_keep(struct call *call)
 {
     int64_t keep_ms;
@@ -171,8 +172,8 @@ static bool is_unused(const struct call *call, const struct space *space, uint64
     return used_ms(call, space) + idle_ms <= call->now_ms && space->kept_until_ms <= call->now_ms;
 }
 
-/* SCREE DROP idle-ms: 1 when the namespace is gone now, 0 when a client used it since, or a
- * proxy keeps it. */
+/* SCREE DROP idle-ms: replies 1 when the namespace was dropped, 0 when it was used within this time, or a proxy
+ * keeps it. */
 void cmd_scree_drop(struct call *call)
 {
     struct space_set *spaces = call->partition->spaces;

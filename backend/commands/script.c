@@ -1,5 +1,5 @@
 /*
- * script.c - EVAL and its sisters, SCRIPT.
+ * script.c - EVAL and related commands, SCRIPT.
  */
 #include "backend/script/script.h"
 
@@ -11,7 +11,7 @@
 
 #include <ctype.h>
 
-/* The number of keys, which lie behind it. */
+/* Parses the number of keys; the keys follow it. */
 static bool read_keys(struct call *call, uint32_t *keys)
 {
     int64_t count;
@@ -111,7 +111,7 @@ void cmd_script_flush(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* There is no debugger; to leave it is always possible. */
+/* There is no debugger; only NO is accepted. */
 void cmd_script_debug(struct call *call)
 {
     if (bytes_is(call->argv[2], "no"))

@@ -1,5 +1,5 @@
 /*
- * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
+ * server.c - small server commands: flush, swap, time, persistence, modules, the command table, the slow log.
  */
 #include "backend/context/change.h"
 #include "backend/context/config_snapshot.h"
@@ -27,7 +27,7 @@ void cmd_dbsize(struct call *call)
     reply_int(&call->reply, (int64_t)call->space->keys);
 }
 
-/* [ASYNC|SYNC]: it is always asynchronous. */
+/* Parses [ASYNC|SYNC]; both are done asynchronously. */
 static bool parse_flush(struct call *call)
 {
     if (call->argc == 1 ||
@@ -43,7 +43,7 @@ static void flush_space(struct call *call, struct space *space)
         keyspace_flush(call, space);
 }
 
-/* Clients that keep copies of keys (CLIENT TRACKING) are told to forget all. */
+/* Sends an invalidation of all keys to clients with CLIENT TRACKING. */
 static void forget_copies(struct call *call)
 {
     const struct change change = {.kind = CHANGE_FORGOTTEN};
@@ -59,7 +59,7 @@ void cmd_flushdb(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* All databases of the session's namespace; nobody else's. */
+/* Flushes all databases of the session's namespace, not those of other namespaces. */
 void cmd_flushall(struct call *call)
 {
     if (!parse_flush(call))
@@ -97,7 +97,7 @@ void cmd_swapdb(struct call *call)
 
 /* ---- persistence ---- */
 
-/* What is acknowledged is on disk already, unless durability says otherwise; this makes it so. */
+/* Makes everything acknowledged durable; only needed when `durability` is not `always`. */
 static bool sync_store(struct call *call)
 {
     char reason[256];
@@ -125,7 +125,7 @@ static bool start_save(struct partition *partition)
     return true;
 }
 
-/* A copy of the store in the background; everything acknowledged is durable without it. */
+/* Copies the store in the background. This is not needed for durability. */
 void cmd_bgsave(struct call *call)
 {
     bool schedule = call->argc == 2 && bytes_is(call->argv[1], "SCHEDULE");
@@ -134,15 +134,17 @@ void cmd_bgsave(struct call *call)
     else if (start_save(call->partition))
         reply_status(&call->reply, "Background saving started");
     else if (schedule)
-        reply_status(&call->reply, "Background saving scheduled"); /* the one that runs */
+        /* the running save counts as the scheduled one */
+        reply_status(&call->reply, "Background saving scheduled");
     else
         call_error_text(call, "ERR Background save already in progress");
 }
 
-/* The log that keeps writes durable is rewritten by compaction. */
+/* Starts a compaction, which is our counterpart to rewriting the log. */
 void cmd_bgrewriteaof(struct call *call)
 {
-    (void)commit_apply(call->partition->commit); /* what is in no table yet goes in before */
+    /* applies the write buffer first, so that its rows are compacted too */
+    (void)commit_apply(call->partition->commit);
     if (compaction_start(maintenance_compaction(call->partition->maintenance)))
         reply_status(&call->reply, "Background append only file rewriting started");
     else
@@ -154,7 +156,7 @@ void cmd_lastsave(struct call *call)
     reply_int(&call->reply, (int64_t)call->partition->saves.last_s);
 }
 
-/* The words of SHUTDOWN that matter. */
+/* Parses the options of SHUTDOWN that have an effect. */
 static bool parse_shutdown(struct call *call, bool *is_abort, bool *no_save)
 {
     bool save = false;
@@ -177,7 +179,7 @@ failed:
     return false;
 }
 
-/* Stops the whole process cleanly; there is no reply. A script that is slow is ended (script/run.c). */
+/* Stops the whole process cleanly, without a reply. Ends a slow script (script/run.c). */
 void cmd_shutdown(struct call *call)
 {
     const struct script_set *scripts = call->partition->scripts;
@@ -197,7 +199,7 @@ void cmd_shutdown(struct call *call)
     session_end(call->session);
 }
 
-/* ---- facts ---- */
+/* ---- TIME, ROLE, WAIT, modules ---- */
 
 void cmd_time(struct call *call)
 {
@@ -214,7 +216,7 @@ void cmd_role(struct call *call)
     reply_array(&call->reply, 0);
 }
 
-/* There are no replicas to wait for. */
+/* Checks the timeout, which has no further effect, because there are no replicas to wait for. */
 static bool wait_timeout(struct call *call, uint32_t index)
 {
     int64_t timeout_ms;
@@ -225,7 +227,7 @@ static bool wait_timeout(struct call *call, uint32_t index)
     return !call->failed;
 }
 
-/* There are no replicas to wait for. */
+/* Replies 0 at once: there are no replicas to wait for. */
 void cmd_wait(struct call *call)
 {
     int64_t replicas;
@@ -233,8 +235,8 @@ void cmd_wait(struct call *call)
         reply_int(&call->reply, 0);
 }
 
-/* Redis 7.2's. With `always` replies leave when writes are on disk; otherwise they are synced here, unless some of this
- * connection's are still on their way to the store: then nothing is promised. */
+/* WAITAOF of Redis 7.2. With durability `always`, writes are on disk before they are acknowledged. Otherwise we sync
+ * here, unless writes of this connection are not committed yet: then the reply promises nothing. */
 void cmd_waitaof(struct call *call)
 {
     int64_t local;
@@ -266,7 +268,7 @@ void cmd_module_list(struct call *call)
     reply_array(&call->reply, 0);
 }
 
-/* There are none, as in a redis-server with its default configuration. */
+/* There are no modules; the error is that of a redis-server with its default configuration. */
 static void refuse_modules(struct call *call)
 {
     call_error_text(call,
@@ -302,8 +304,8 @@ void cmd_lolwut(struct call *call)
 
 /* ---- SLOWLOG ---- */
 
-/* Whose entries the call may see: those of its namespace; the operator's connection outside of namespaces sees all, a
- * script there does not, for clients of the proxy run it. */
+/* Selects the entries that the call may see: those of its namespace. The operator's connection, which has no
+ * namespace, sees all; a script on it does not, because it may be run for clients of the proxy. */
 static slowlog_space slow_space(const struct call *call, struct bytes *name)
 {
     *name = session_namespace(call->session);

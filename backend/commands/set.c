@@ -1,8 +1,8 @@
 /*
  * set.c - set commands.
  *
- * The metadata row counts the members; each member is a row without a value, in byte order. Big sets keep ranks
- * (rank.h), so that a random member is found without a walk.
+ * The metadata row has the number of members; each member is a row without a value, in byte order. Big sets have ranks
+ * (rank.h), so that a random member is found without reading all rows before it.
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
@@ -20,7 +20,7 @@ static bool set_open(struct call *call, uint32_t index, enum open_flag flags, st
     return keyspace_open_type(call, call->argv[index], TYPE_SET, flags, entry);
 }
 
-/* Is it a member? OK, ERR_NOT_FOUND, or ERR_STORE (replied). */
+/* Is `member` in the set? OK, ERR_NOT_FOUND, or ERR_STORE (replied). */
 static int member_find(struct call *call, struct entry *entry, struct bytes member)
 {
     struct bytes value;
@@ -28,7 +28,7 @@ static int member_find(struct call *call, struct entry *entry, struct bytes memb
                                          : ERR_NOT_FOUND;
 }
 
-/* Adds what is not there yet; false: the store failed. */
+/* Adds the member if it is missing; false: the store failed. */
 static bool member_add(struct rank_edit *edit, struct bytes member, int64_t *added)
 {
     struct entry *entry = edit->entry;
@@ -41,7 +41,7 @@ static bool member_add(struct rank_edit *edit, struct bytes member, int64_t *add
     return rank_edit_add(edit, member);
 }
 
-/* Removes what is there; false: the store failed. */
+/* Removes the member if it exists; false: the store failed. */
 static bool member_remove(struct rank_edit *edit, struct bytes member, int64_t *removed)
 {
     struct entry *entry = edit->entry;
@@ -54,7 +54,7 @@ static bool member_remove(struct rank_edit *edit, struct bytes member, int64_t *
     return rank_edit_remove(edit, member);
 }
 
-/* Saves a set that members were taken from, and tells what happened. */
+/* Saves a set from which members were removed, and notifies. */
 static void taken(struct call *call, struct entry *entry, const char *event)
 {
     entry_save(call, entry);
@@ -63,7 +63,7 @@ static void taken(struct call *call, struct entry *entry, const char *event)
         notify(call, NOTIFY_GENERIC, "del", entry->key);
 }
 
-/* ---- changing ---- */
+/* ---- writes ---- */
 
 void cmd_sadd(struct call *call)
 {
@@ -105,7 +105,7 @@ void cmd_srem(struct call *call)
     reply_int(&call->reply, removed);
 }
 
-/* Adds one member to the destination of SMOVE. */
+/* Adds a member to the destination of SMOVE. */
 static bool move_in(struct call *call, struct entry *to, struct bytes member)
 {
     struct rank_edit edit;
@@ -150,7 +150,7 @@ void cmd_smove(struct call *call)
     (void)move_in(call, &to, member);
 }
 
-/* ---- asking ---- */
+/* ---- reads ---- */
 
 void cmd_scard(struct call *call)
 {
@@ -213,9 +213,9 @@ void cmd_sscan(struct call *call)
     scan_collection(call, TYPE_SET, CF_DATA, false);
 }
 
-/* ---- by chance ---- */
+/* ---- random members ---- */
 
-/* Takes the picked members out and replies them. */
+/* Removes the chosen members and replies them. */
 static void pop_picks(struct call *call, struct entry *entry, const struct sample *picks,
                       uint64_t count)
 {

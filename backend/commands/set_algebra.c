@@ -1,11 +1,11 @@
 /*
- * set_algebra.c - what several sets have in common, together, or not: SINTER, SUNION, SDIFF and their sisters.
+ * set_algebra.c - intersection, union and difference: SINTER, SUNION, SDIFF and their variants.
  *
  *   sources ──► members, each once, in byte order ─┬─ reply
  *                                                  └─ STORE: rows of a new set
  *
- * An intersection walks the smallest set and asks the others; a difference walks the first; a union walks all at
- * once. Members come in order because rows do.
+ * An intersection iterates over the smallest set and looks its members up in the others; a difference iterates over
+ * the first set; a union iterates over all at once. Members are sorted because rows are.
  */
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/rank.h"
@@ -15,14 +15,14 @@
 
 static const struct bytes NOTHING = {"", 0};
 
-/* The sets of a command; a missing one has exists = false. */
+/* The sets of a command; `exists` of a missing one is false. */
 struct sources {
     struct entry *entries;
     uint32_t count;
     uint32_t missing;
 };
 
-/* What was found, in the call's arena. */
+/* The result, in the call's arena. */
 struct members {
     struct bytes *items;
     uint64_t count;
@@ -42,7 +42,7 @@ static void members_add(struct call *call, struct members *members, struct bytes
     members->items[members->count++] = arena_copy(call->arena, member);
 }
 
-/* Opens the keys in arguments first, first + 1 …; all types are checked. */
+/* Opens the keys in arguments first, first + 1 … and checks their types. */
 static bool sources_open(struct call *call, uint32_t first, uint32_t count, struct sources *sources)
 {
     sources->entries = arena_alloc(call->arena, count * sizeof *sources->entries);
@@ -57,8 +57,8 @@ static bool sources_open(struct call *call, uint32_t first, uint32_t count, stru
     return true;
 }
 
-/* Is it a member of the sets from `from` on, but for `skip`: of all (wanted OK), or of none (wanted ERR_NOT_FOUND)?
- * False also when the store failed. */
+/* Looks the member up in all sets except `skip`. True when all of them contain it (wanted OK), or none (wanted
+ * ERR_NOT_FOUND). False also when the store failed. */
 static bool others_agree(struct call *call, struct sources *sources, uint32_t skip,
                          struct bytes member, int wanted)
 {
@@ -73,7 +73,7 @@ static bool others_agree(struct call *call, struct sources *sources, uint32_t sk
     return true;
 }
 
-/* Members of set `walked` on which the others agree; at most `limit`, 0 = all. */
+/* Collects the members of set `walked` for which others_agree(); at most `limit`, 0 = all. */
 static bool collect_common(struct call *call, struct sources *sources, uint32_t walked, int wanted,
                            uint64_t limit, struct members *members)
 {
@@ -105,13 +105,13 @@ static bool subtract(struct call *call, struct sources *sources, struct members 
 
 /* ---- unions ---- */
 
-/* One set being walked; `live` while it stands on a member. */
+/* An iterator over a set; `live` while it has a current member. */
 struct source_iter {
     struct sub_iter it;
     bool live;
 };
 
-/* Adds the smallest member of the iterators and moves those on that stand on it. False: all have ended. */
+/* Adds the smallest current member, and advances all iterators that are at this member. False: all have ended. */
 static bool union_step(struct call *call, struct source_iter *iters, uint32_t count,
                        struct members *members)
 {
@@ -157,7 +157,7 @@ static void reply_members(struct call *call, const struct members *members)
         reply_bulk(&call->reply, members->items[i]);
 }
 
-/* Makes argument 1 a set of the members; without any it is deleted. */
+/* Stores the members as the set in argument 1; deletes the key when there are none. */
 static void store_members(struct call *call, const struct members *members, const char *event)
 {
     struct entry entry;

@@ -1,10 +1,11 @@
 /*
- * sort.c - SORT and SORT_RO: the elements of a list, set or sorted set, by themselves or by what other keys say.
+ * sort.c - SORT and SORT_RO: sorts the elements of a list, set or sorted set, by themselves or by the values of other
+ * keys.
  *
  *   elements ──BY──► weights ──sort, LIMIT──► elements ──GET──► texts ─┬─ reply
  *                                                                      └─ STORE: a list
  *
- * A pattern names a key, its first * standing for the element: weight_*; with -> a field of a hash: object_*->name.
+ * In a pattern, the first * is replaced by the element: weight_* names a key, object_*->name a field of a hash.
  */
 #include "backend/commands/list.h"
 #include "backend/context/config_snapshot.h"
@@ -27,14 +28,14 @@ static const struct bytes NONE = {NULL, 0};
 
 struct element {
     struct bytes text;
-    struct bytes weight; /* ALPHA: what it is compared by; NONE: the key of BY is missing */
-    double score;        /* otherwise */
+    struct bytes weight; /* for ALPHA: the text to compare; NONE when the key of BY is missing */
+    double score;        /* without ALPHA: the number to compare */
 };
 
 struct sort {
     bool is_alpha;
     bool is_descending;
-    bool keeps_order; /* BY without *: nothing is sorted */
+    bool keeps_order; /* BY without *: elements are not sorted */
     bool has_by;
     struct bytes by;
     int64_t offset;
@@ -44,20 +45,20 @@ struct sort {
     uint32_t gets_count;
     struct element *elements;
     uint64_t size;
-    uint64_t bytes; /* of the texts it holds */
-    uint64_t first; /* what LIMIT leaves: [first, end) */
+    uint64_t bytes; /* memory used by the collected texts */
+    uint64_t first; /* result after LIMIT: [first, end) */
     uint64_t end;
 };
 
 /* ---- options ---- */
 
-/* Redis looks for it as in a C string. */
+/* The first star, searched as in a C string, like Redis does. */
 static const char *find_star(struct bytes pattern)
 {
     return memchr(pattern.data, '*', strnlen(pattern.data, pattern.len));
 }
 
-/* Patterns lead to any key: only for users that may read them all. */
+/* Patterns can read any key, so they are only for users that may read all keys. */
 static bool may_follow(struct call *call, const char *option)
 {
     const struct acl_user *user = session_user(call->session);
@@ -107,7 +108,7 @@ static bool sort_options_parse(struct call *call, bool may_store, struct sort *s
     return true;
 }
 
-/* SORT holds its elements in memory, so reply-limit bounds them too. False: an error was replied. */
+/* reply-limit also limits SORT, which collects its elements in memory. False: an error was replied. */
 static bool fits_sort_limit(struct call *call, struct sort *sort, size_t len)
 {
     sort->bytes += len;
@@ -119,7 +120,7 @@ static bool fits_sort_limit(struct call *call, struct sort *sort, size_t len)
 
 /* ---- patterns ---- */
 
-/* What a pattern says about an element; NONE: there is no such key or field. False: the store failed. */
+/* The value of a pattern for an element; NONE: there is no such key or field. False: the store failed. */
 static bool pattern_value(struct call *call, struct bytes pattern, struct bytes element,
                           struct bytes *value)
 {
@@ -154,7 +155,7 @@ static bool pattern_value(struct call *call, struct bytes pattern, struct bytes 
 
 /* ---- elements ---- */
 
-/* Walks over rows that each are an element: the row's value, or its key behind `skip` bytes. */
+/* Collects an element per row: the row's value, or its sub key without the first `skip` bytes. */
 static bool read_sort_rows(struct call *call, struct entry *entry, enum cf cf, bool reverse,
                            struct bytes from, size_t skip, struct sort *sort)
 {
@@ -199,7 +200,7 @@ static bool elements_read(struct call *call, struct entry *entry, struct sort *s
 
 /* ---- sorting ---- */
 
-/* Redis takes what strtod takes, and "" for 0. */
+/* Parses a number like Redis: strtod's formats, and "" as 0. */
 static bool score_parse(struct call *call, struct bytes text, double *score)
 {
     char *copy = arena_alloc(call->arena, text.len + 1);
@@ -245,7 +246,7 @@ static int compare_elements(const void *a, const void *b, void *owner)
     return sort->is_descending ? -order : order;
 }
 
-/* LIMIT as Redis reads it: what is beyond the end is cut, a negative count is all. */
+/* Applies LIMIT like Redis: the range is clipped to the elements, a negative count means all. */
 static void apply_limit(struct sort *sort)
 {
     int64_t size = (int64_t)sort->size;
@@ -277,7 +278,7 @@ static void result_reply(struct call *call, const struct sort *sort)
     }
 }
 
-/* Everything is read before the destination changes: it may be one of the keys. */
+/* Reads all texts before the destination is changed, because it may be one of the keys that patterns read. */
 static bool result_read(struct call *call, struct sort *sort, struct bytes *texts)
 {
     for (uint64_t i = sort->first; i < sort->end; i++) {
@@ -299,7 +300,8 @@ static void result_store(struct call *call, struct sort *sort)
     uint64_t count = sort->end - sort->first;
     struct entry entry;
     if (count && each > SIZE_MAX / sizeof(struct bytes) / (count + 1))
-        each = SIZE_MAX / sizeof(struct bytes) / (count + 1); /* too many in any case */
+        /* more than the limit allows in any case */
+        each = SIZE_MAX / sizeof(struct bytes) / (count + 1);
     count *= each;
     if (!fits_sort_limit(call, sort, count * sizeof(struct bytes)))
         return;
@@ -332,7 +334,8 @@ static void sort_run(struct call *call, bool may_store)
         return;
     }
     if (sort.keeps_order && entry.meta.type == TYPE_SET && (sort.store || call->in_exec)) {
-        sort.keeps_order = sort.has_by = false; /* a set has no order: make one */
+        /* a set has no order, so Redis sorts it for a stored result */
+        sort.keeps_order = sort.has_by = false;
         sort.is_alpha = true;
     }
     if (!elements_read(call, &entry, &sort))

@@ -1,7 +1,7 @@
 /*
- * sortedint.c - sorted sets of unsigned 64-bit integers, as Kvrocks has them: SIADD and its sisters.
+ * sortedint.c - sorted sets of unsigned 64-bit integers, as in Kvrocks: SIADD and related commands.
  *
- *   row: u64 big-endian → nothing        so rows are in the order of the numbers, and ranks make offsets cheap
+ *   row: u64 big-endian → nothing        rows are in numeric order, and ranks make offsets fast
  *
  * https://kvrocks.apache.org/docs/supported-commands#sortedint-commands
  */
@@ -26,7 +26,7 @@ static bool uint_parse(struct call *call, struct bytes text, uint64_t *value)
     return false;
 }
 
-/* Every argument from 2 on as a number. NULL: an error was replied. */
+/* Parses every argument from 2 on as a number. NULL: an error was replied. */
 static uint64_t *integers_parse(struct call *call)
 {
     uint64_t *values = arena_alloc(call->arena, call->argc * sizeof *values);
@@ -41,9 +41,9 @@ static struct bytes row_of(struct call *call, uint64_t value)
     return encode_u64(call->arena, value);
 }
 
-/* ---- changing ---- */
+/* ---- writes ---- */
 
-/* Adds or removes; the reply is how many numbers that were. */
+/* Adds or removes numbers; replies how many were added or removed. */
 static void add_or_remove(struct call *call, bool add, const char *event)
 {
     struct entry entry;
@@ -97,7 +97,7 @@ void cmd_sirem(struct call *call)
     add_or_remove(call, false, "sirem");
 }
 
-/* ---- asking ---- */
+/* ---- reads ---- */
 
 void cmd_sicard(struct call *call)
 {
@@ -125,7 +125,7 @@ void cmd_siexists(struct call *call)
 
 /* ---- ranges ---- */
 
-/* Numbers from `low` to `high`, both inside; of them `count` behind `offset`. */
+/* Numbers from `low` to `high`, both included; of these, `count` after the first `offset`. */
 struct range {
     uint64_t low, high;
     bool is_empty;
@@ -147,7 +147,7 @@ static void reply_integer(struct call *call, struct bytes row)
     reply_bulk(&call->reply, (struct bytes){text + sizeof text - len, len});
 }
 
-/* Rows number first, first + 1 …, or backwards from first. */
+/* Replies the rows with rank first, first + 1 …, or backwards: first, first - 1 … */
 static void reply_integers(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
                            bool reverse)
 {
@@ -173,7 +173,7 @@ static void reply_integers(struct call *call, struct entry *entry, uint64_t firs
         good = count > 1 && sub_iter_next(&it);
     }
     if (sub_iter_fini(&it) && count > 0 && !call->failed)
-        call_error(call, ERR_STORE); /* fewer rows than the ranks say */
+        call_error(call, ERR_STORE); /* there are fewer rows than the ranks say */
 }
 
 static void reply_range(struct call *call, const struct range *range, bool reverse)
@@ -199,7 +199,7 @@ static void reply_range(struct call *call, const struct range *range, bool rever
     reply_integers(call, &entry, count ? first : 0, count, reverse);
 }
 
-/* SIRANGE key offset count [CURSOR id]: numbers behind the id, in the walk's direction. */
+/* SIRANGE key offset count [CURSOR id]: numbers after the id, in the direction of the iteration. */
 static void range_by_place(struct call *call, bool reverse)
 {
     struct range range = {.high = UINT64_MAX};
@@ -235,7 +235,7 @@ void cmd_sirevrange(struct call *call)
     range_by_place(call, true);
 }
 
-/* A bound: a number, "(" and a number that is outside, -inf, +inf. */
+/* Parses a bound: a number, "(" and a number to be excluded, -inf, or +inf. */
 static bool bound_parse(struct call *call, uint32_t index, bool is_high, struct range *range)
 {
     struct bytes text = call->argv[index];
@@ -260,7 +260,7 @@ static bool bound_parse(struct call *call, uint32_t index, bool is_high, struct 
     return true;
 }
 
-/* SIRANGEBYVALUE key min max [LIMIT offset count]; reversed max comes first. */
+/* SIRANGEBYVALUE key min max [LIMIT offset count]; the reversed command has max first. */
 static void range_by_value(struct call *call, bool reverse)
 {
     struct range range = {.count = UINT64_MAX};

@@ -1,5 +1,5 @@
 /*
- * stream.c - commands on the entries of one stream.
+ * stream.c - commands on the entries of a stream.
  */
 #include "backend/commands/stream.h"
 
@@ -59,7 +59,7 @@ static bool parse_addition(struct call *call, struct addition *add)
     return true;
 }
 
-/* The id of the new entry; false: it would not be greater than the last. */
+/* Chooses the id of the new entry; false: it would not be greater than the last id. */
 static bool next_id(const struct call *call, const struct addition *add, struct stream_id last,
                     struct stream_id *id)
 {

@@ -1,5 +1,5 @@
 /*
- * stream_admin.c - XGROUP and XINFO: groups are made, changed, removed and described.
+ * stream_admin.c - XGROUP and XINFO: create, change, delete and describe groups.
  */
 #include "backend/commands/stream_group.h"
 #include "backend/context/change.h"
@@ -65,7 +65,7 @@ static bool need_group(struct call *call, struct entry *entry, struct stream_gro
     return err == OK;
 }
 
-/* Argument 4: an id, or $ for the stream's last; unless strict also - and +. */
+/* Parses argument 4: an id, or $ for the last id of the stream; unless is_strict also - and +. */
 static bool start_id(struct call *call, const struct entry *entry, bool is_strict,
                      struct stream_id *id)
 {
@@ -170,7 +170,7 @@ void cmd_xgroup_createconsumer(struct call *call)
     group_put(call, &entry, &group);
 }
 
-/* What is pending of the consumer is pending of nobody. */
+/* Deletes the consumer's pending entries and its row. */
 static bool consumer_drop(struct call *call, struct entry *entry, struct stream_group *group,
                           struct stream_consumer *consumer)
 {
@@ -307,7 +307,8 @@ void cmd_xinfo_consumers(struct call *call)
     }
 }
 
-/* What both forms of XINFO STREAM begin with. Nodes are what Redis would have with full ones. */
+/* Replies the fields that both forms of XINFO STREAM begin with. The numbers of radix tree nodes are those that
+ * Redis would have if all its nodes were full. */
 static void reply_stream(struct call *call, const struct metadata *meta)
 {
     struct reply *reply = &call->reply;
@@ -356,7 +357,7 @@ static void info_short(struct call *call, struct entry *entry)
         (void)reply_end(call, entry, "last-entry", entry->meta.stream_last);
 }
 
-/* Pending entries of a group; of one consumer when it is named, without its name then. */
+/* Replies the pending entries of a group, or, without consumer names, those of one consumer. */
 static bool reply_pending(struct call *call, struct entry *entry, const struct stream_group *group,
                           const struct stream_consumer *consumer, uint64_t most)
 {

@@ -1,5 +1,5 @@
 /*
- * stream_claim.c - pending entries: acknowledged, listed, given to another consumer.
+ * stream_claim.c - pending entries: acknowledge, list, and assign to another consumer.
  */
 #include "backend/commands/stream_group.h"
 #include "backend/partition/handlers.h"
@@ -7,7 +7,7 @@
 
 enum { XCLAIM_IDS_AT = 5, ATTEMPTS_FACTOR = 10, COUNT_MAX = 1 << 20 };
 
-/* The group of an open key. 1: it is there, 0: it or the key is missing, -1: an error was replied. */
+/* Finds the group in an open key. 1: found, 0: the group or the key is missing, -1: an error was replied. */
 static int find_claim_group(struct call *call, struct entry *entry, struct stream_group *group)
 {
     if (!entry->exists)
@@ -20,7 +20,7 @@ static int find_claim_group(struct call *call, struct entry *entry, struct strea
     return err == OK ? 1 : err == ERR_NOT_FOUND ? 0 : -1;
 }
 
-/* The same; a missing one is an error. */
+/* Like find_claim_group, but replies an error when the group or the key is missing. */
 static bool require_group(struct call *call, struct entry *entry, struct stream_group *group)
 {
     int found = find_claim_group(call, entry, group);
@@ -81,7 +81,7 @@ void cmd_xack(struct call *call)
 
 /* ---- XPENDING ---- */
 
-/* The newest pending id of the group. */
+/* Finds the greatest pending id of the group. */
 static bool last_pending(struct call *call, struct entry *entry, const struct stream_group *group,
                          struct stream_id *id)
 {
@@ -103,7 +103,7 @@ static bool first_pending(struct call *call, struct entry *entry, const struct s
     return sub_iter_fini(&it) && good;
 }
 
-/* Consumers that have something pending; with a reply, each with how much. */
+/* Counts the consumers with pending entries; with `reply`, replies each with its number of pending entries. */
 static bool busy_consumers(struct call *call, struct entry *entry, const struct stream_group *group,
                            struct reply *reply, int64_t *count)
 {
@@ -154,7 +154,7 @@ struct listing {
     struct stream_id first, last;
     int64_t count;
     int64_t idle;
-    const struct bytes *consumer; /* NULL: of all */
+    const struct bytes *consumer; /* NULL: all consumers */
 };
 
 static bool listing_parse(struct call *call, struct listing *listing)
@@ -183,7 +183,7 @@ static bool listing_parse(struct call *call, struct listing *listing)
     return true;
 }
 
-/* Pending entries in the range; they are counted first, and replied with `reply`. */
+/* Counts the pending entries in the range; with `reply`, also replies them. */
 static bool list_pending(struct call *call, struct entry *entry, const struct stream_group *group,
                          const struct listing *listing, struct reply *reply, int64_t *count)
 {
@@ -236,17 +236,17 @@ struct claim {
     struct entry entry;
     struct stream_group group;
     struct stream_consumer consumer;
-    bool has_consumer; /* it is read, or made, when the first entry is claimed */
+    bool has_consumer; /* the consumer is read or created when the first entry is claimed */
     int64_t idle;
     uint64_t delivered_ms;
-    int64_t deliveries; /* negative: one more */
+    int64_t deliveries; /* new delivery counter; negative: increment */
     bool force;
     bool just_id;
-    struct stream_id *ids; /* claimed */
+    struct stream_id *ids; /* claimed ids */
     uint64_t count;
 };
 
-/* Is the entry still in the stream? OK, ERR_NOT_FOUND, ERR_STORE. */
+/* Is the entry still in the stream? OK, ERR_NOT_FOUND or ERR_STORE. */
 static int find_stream_entry(struct call *call, struct entry *entry, struct stream_id id)
 {
     char sub[STREAM_ID_BYTES];
@@ -254,7 +254,7 @@ static int find_stream_entry(struct call *call, struct entry *entry, struct stre
     return sub_get(call, entry, CF_STREAM, stream_id_encode(sub, id), &row);
 }
 
-/* Gives the entry to the claim's consumer, unless it was not idle for long enough. False: the store failed. */
+/* Assigns the entry to the claiming consumer, unless it was not idle long enough. False: the store failed. */
 static bool claim_one(struct call *call, struct claim *claim, struct stream_id id,
                       const struct stream_pending *old)
 {
@@ -277,7 +277,7 @@ static bool claim_one(struct call *call, struct claim *claim, struct stream_id i
     return pending_give(call, &claim->entry, &claim->group, &claim->consumer, id, old, &fresh);
 }
 
-/* The entry is gone from the stream: it is not pending either. */
+/* Drops a pending entry that has been deleted from the stream. */
 static bool claim_drop(struct call *call, struct claim *claim, struct stream_id id,
                        const struct stream_pending *old)
 {
@@ -306,7 +306,7 @@ static void reply_claimed(struct call *call, struct claim *claim)
     }
 }
 
-/* Options behind the ids, of which `at` is the first. */
+/* Parses the options of XCLAIM, after the ids; `at` is the first id. */
 static bool claim_options(struct call *call, uint32_t at, struct claim *claim,
                           struct stream_id *last)
 {
@@ -344,7 +344,7 @@ static bool claim_options(struct call *call, uint32_t at, struct claim *claim,
     return true;
 }
 
-/* One id of XCLAIM. An entry that is not in the stream any more is not pending either from now on. */
+/* Claims one id of XCLAIM. An entry that has been deleted from the stream is no longer pending afterwards. */
 static bool claim_id(struct call *call, struct claim *claim, struct stream_id id)
 {
     struct stream_pending old;
@@ -404,19 +404,19 @@ static bool autoclaim_options(struct call *call, struct claim *claim, int64_t *c
     return true;
 }
 
-/* Ids of entries that are gone from the stream. */
+/* Ids of entries that have been deleted from the stream. */
 struct gone {
     struct stream_id *ids;
     uint64_t count;
 };
 
-/* A pending entry of the group, as a walk found it. */
+/* A pending entry of the group, collected before any is changed. */
 struct candidate {
     struct stream_id id;
     struct stream_pending pending;
 };
 
-/* The next pending entries from an id on. NULL: the store failed. */
+/* Collects the next pending entries from an id on. NULL: the store failed. */
 static struct candidate *candidates_read(struct call *call, struct claim *claim,
                                          struct stream_id from, uint64_t most, uint64_t *count)
 {
@@ -435,7 +435,7 @@ static struct candidate *candidates_read(struct call *call, struct claim *claim,
     return sub_iter_fini(&it) ? candidates : NULL;
 }
 
-/* Looks at candidates until `count` were claimed or dropped. *next: the first not looked at. */
+/* Processes candidates until `count` were claimed or dropped. *next: index of the first unprocessed one. */
 static bool autoclaim(struct call *call, struct claim *claim, const struct candidate *candidates,
                       uint64_t looks, uint64_t count, uint64_t *next, struct gone *dropped)
 {

@@ -19,7 +19,7 @@ enum {
 
 /* ---- keys ---- */
 
-/* kind | u32 len | group, and room for more. */
+/* Begins a key: kind | u32 len | group, with room for `more` bytes. */
 static char *start_key(struct call *call, char kind, struct bytes group, size_t more, char **to)
 {
     char *key = arena_alloc(call->arena, 5 + group.len + more);
@@ -70,7 +70,7 @@ struct bytes given_row_key(struct call *call, struct bytes group, struct bytes c
     return (struct bytes){key, (size_t)(to - key) + STREAM_ID_BYTES};
 }
 
-/* Takes kind and a text with its length from the front. */
+/* Consumes a kind, or a text with its length, from the front of *row. */
 static bool match_text(struct bytes *row, struct bytes wanted)
 {
     if (row->len < 4)
@@ -163,7 +163,7 @@ bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes 
 
 /* ---- reading ---- */
 
-/* A row that must make sense. */
+/* Replies ERR_STORE for a row that is damaged. */
 static int checked(struct call *call, int err, bool good)
 {
     if (err == OK && !good) {
@@ -247,7 +247,7 @@ bool consumer_open(struct call *call, struct entry *entry, struct stream_group *
     return true;
 }
 
-/* One entry less for a consumer that perhaps is in memory. */
+/* Decrements the consumer's pending counter: in `consumer`, if it is this one, otherwise in its row. */
 static bool consumer_lost(struct call *call, struct entry *entry, struct stream_group *group,
                           struct stream_consumer *consumer, struct bytes name)
 {
@@ -380,7 +380,7 @@ bool group_rows_drop(struct call *call, struct entry *entry, struct bytes group)
     return true;
 }
 
-/* ---- how far a group has read ---- */
+/* ---- entries read by a group ---- */
 
 bool stream_has_holes_from(const struct metadata *meta, struct stream_id id)
 {

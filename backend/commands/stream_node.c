@@ -1,7 +1,7 @@
 /*
- * stream_node.c - how large Redis' node of a stream is with one more entry.
+ * stream_node.c - size of Redis' stream node when an entry is added.
  *
- * The sizes are those of a listpack: each element is its encoding, and its length once more behind it.
+ * The sizes are those of a listpack: each element is followed by its encoded length.
  */
 #include "backend/commands/stream_node.h"
 
@@ -14,7 +14,7 @@ enum {
     SMALL_INT_BYTES = 2,
     INT_TEXT_MAX = 20,
     NODE_BYTES_MAX = 1 << 30,
-    ENTRY_INTS = 3, /* flags, and the id as two differences */
+    ENTRY_INTS = 3, /* flags, and the id as two differences to the master entry's */
 };
 
 static uint64_t element_bytes(uint64_t encoding)
@@ -45,7 +45,7 @@ static uint64_t text_bytes(struct bytes text)
     return element_bytes(text.len + (text.len < 64 ? 1 : text.len < 4096 ? 2 : 5));
 }
 
-/* Measures of an entry's strings: number of fields, bytes as text and as listpack elements, hash of the field names. */
+/* Sizes of an entry's strings: number of fields, bytes as text and as listpack elements, hash of the field names. */
 struct measure {
     uint32_t fields;
     uint32_t fields_hash;
@@ -103,7 +103,7 @@ bool stream_node_add(struct stream_node *node, const struct stream_node_limits *
     struct measure measure;
     measure_row(row, &measure);
     bool is_new = !node_has_room(node, limits, &measure);
-    if (is_new) /* its master entry holds the field names of its first entry */
+    if (is_new) /* the master entry of a node has the field names of its first entry */
         *node = (struct stream_node){
             .master = id,
             .fields_hash = measure.fields_hash,

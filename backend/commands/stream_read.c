@@ -1,11 +1,12 @@
 /*
- * stream_read.c - XREAD and XREADGROUP: what came into streams after given ids.
+ * stream_read.c - XREAD and XREADGROUP: entries of streams after given ids.
  *
- *   XREAD       entries behind an id
- *   XREADGROUP  >: entries no consumer was given yet, which become this consumer's pending ones
- *               id: what is pending of this consumer behind the id
+ *   XREAD       entries after an id
+ *   XREADGROUP  >: entries not delivered to any consumer yet; they become pending for this consumer
+ *               id: entries pending for this consumer after the id
  *
- * When there is nothing and BLOCK was given the client waits; it runs again for the key that changed.
+ * When there are no entries and BLOCK was given, the client blocks; when a key changes, the command runs again for
+ * this key.
  */
 #include "backend/commands/stream_group.h"
 #include "backend/partition/blocking.h"
@@ -18,7 +19,7 @@ struct source {
     struct bytes key;
     struct entry entry;
     struct stream_id after;
-    bool is_new; /* > */
+    bool is_new; /* id ">": new entries */
     struct stream_group group;
 };
 
@@ -70,7 +71,7 @@ static bool read_streams(struct call *call, uint32_t first, struct read *read)
     return true;
 }
 
-/* One option; *i is moved to its last word, behind everything for STREAMS. */
+/* Parses one option; sets *i to its last argument, for STREAMS to the last of all. */
 static bool read_option(struct call *call, uint32_t *i, struct read *read)
 {
     struct bytes word = call->argv[*i];
@@ -127,7 +128,7 @@ static bool read_options(struct call *call, struct read *read)
            refuse_read(call, "ERR Missing GROUP option for XREADGROUP");
 }
 
-/* The group must exist: on the first run, and as long as the client waits. */
+/* Finds the group. It must exist, on the first run and on every run after the client was blocked. */
 static bool find_read_group(struct call *call, const struct read *read, struct source *source)
 {
     int err = source->entry.exists ? group_find(call, &source->entry, read->group, &source->group)
@@ -187,7 +188,7 @@ static bool open_sources(struct call *call, struct read *read)
         struct source *source = &read->sources[i];
         *source = (struct source){.key = call->argv[read->keys_at + i]};
         if (call->ready_key && !bytes_equal(*call->ready_key, source->key))
-            continue; /* only the key that changed is looked at */
+            continue; /* reads only the changed key */
         if (!open_source(call, source) ||
             (read->in_group && !find_read_group(call, read, source)) ||
             !parse_start_id(call, read->keys_at + read->streams + i, read, source))
@@ -196,9 +197,9 @@ static bool open_sources(struct call *call, struct read *read)
     return true;
 }
 
-/* ---- serving ---- */
+/* ---- replies ---- */
 
-/* Were the stream's new entries asked for before, in the same request? */
+/* Did an earlier argument of the request name this stream for new entries? */
 static bool is_repeated(const struct read *read, const struct source *source)
 {
     for (const struct source *other = read->sources; other < source; other++)
@@ -207,19 +208,19 @@ static bool is_repeated(const struct read *read, const struct source *source)
     return false;
 }
 
-/* Is there something for the client in this stream? */
+/* Does this stream have a reply for the client? */
 static bool has_news(const struct read *read, const struct source *source)
 {
     const struct metadata *meta = &source->entry.meta;
     if (!source->entry.exists || (source->is_new && is_repeated(read, source)))
         return false;
     if (read->in_group && !source->is_new)
-        return true; /* its own past, even when that is empty */
+        return true; /* its pending entries are replied, even when there are none */
     const struct stream_id *after = read->in_group ? &source->group.last : &source->after;
     return meta->size && stream_id_compare(meta->stream_last, *after) > 0;
 }
 
-/* The group has read up to this entry. */
+/* Advances the group to this entry. */
 static void group_moves(const struct metadata *meta, struct stream_group *group,
                         struct stream_id id)
 {
@@ -232,7 +233,7 @@ static void group_moves(const struct metadata *meta, struct stream_group *group,
     group->last = id;
 }
 
-/* Ids of the next entries behind `after`; NULL: the store failed. */
+/* Collects the ids of the next entries after `after`; NULL: the store failed. */
 static struct stream_id *collect_new(struct call *call, struct entry *entry, struct stream_id after,
                                      uint64_t most, uint64_t *count)
 {
@@ -255,7 +256,7 @@ static struct stream_id *collect_new(struct call *call, struct entry *entry, str
     return sub_iter_fini(&it) ? ids : NULL;
 }
 
-/* What nobody was given yet becomes this consumer's. */
+/* Replies new entries; they become pending for this consumer. */
 static bool serve_new(struct call *call, const struct read *read, struct source *source,
                       struct stream_consumer *consumer)
 {
@@ -282,7 +283,7 @@ static bool serve_new(struct call *call, const struct read *read, struct source 
     return true;
 }
 
-/* Ids pending of the consumer behind an id. */
+/* Collects the ids that are pending for the consumer, after an id. */
 static struct stream_id *collect_given(struct call *call, const struct read *read,
                                        struct source *source, struct bytes consumer,
                                        uint64_t *count)
@@ -313,7 +314,8 @@ static struct stream_id *collect_given(struct call *call, const struct read *rea
     return ids ? ids : arena_alloc(call->arena, sizeof *ids);
 }
 
-/* One entry of a consumer's past: delivered once more, or gone from the stream. */
+/* Replies a pending entry of the consumer and counts the delivery; null when the entry has been deleted from the
+ * stream. */
 static bool serve_given(struct call *call, struct source *source, struct stream_consumer *consumer,
                         struct stream_id id)
 {
@@ -344,7 +346,7 @@ static bool serve_group(struct call *call, const struct read *read, struct sourc
 {
     struct stream_consumer consumer;
     uint64_t count;
-    /* Read anew: the same stream may have been named, and served, before. */
+    /* Read again, because an earlier argument may have named this stream and advanced its group. */
     if (group_find(call, &source->entry, read->group, &source->group) != OK)
         return false;
     if (!consumer_open(call, &source->entry, &source->group, read->consumer, &consumer))
@@ -380,9 +382,9 @@ static bool reply_source(struct call *call, const struct read *read, struct sour
                               read->streams == 1 ? STREAM_ENDS_REPLY : 0);
 }
 
-/* ---- waiting ---- */
+/* ---- blocking ---- */
 
-/* The arguments with every $ as the id it stands for now. */
+/* The arguments with every $ replaced by the current last id. */
 static const struct bytes *fixed_arguments(struct call *call, const struct read *read)
 {
     struct bytes *argv = arena_alloc(call->arena, call->argc * sizeof *argv);

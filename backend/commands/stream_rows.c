@@ -1,5 +1,5 @@
 /*
- * stream_rows.c - ids and entries of streams, as text, as bytes and as replies.
+ * stream_rows.c - ids and entries of streams: as text, as bytes and as replies.
  */
 #include "backend/commands/stream.h"
 
@@ -40,7 +40,7 @@ bool stream_id_before(struct stream_id *id)
     return true;
 }
 
-/* As lax as Redis: what is no strict integer goes through strtoull. */
+/* As lenient as Redis: a text that is no strict integer is parsed by strtoull. */
 static bool parse_half(const char *text, uint64_t *value)
 {
     int64_t number;
@@ -209,7 +209,7 @@ bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row
     return is_good;
 }
 
-/* reply_stream_row_fn; a row that is no entry is a null. */
+/* reply_stream_row_fn; a damaged row is replied as null. */
 static void reply_stream_row(struct reply *reply, struct bytes key, struct bytes row, unsigned how)
 {
     struct stream_id id;
@@ -218,7 +218,7 @@ static void reply_stream_row(struct reply *reply, struct bytes key, struct bytes
         reply_null(reply);
 }
 
-/* Bounds the range by the ends that exist; false: nothing is inside. */
+/* Clips the range to the existing ids; false: nothing is left. */
 static bool clip_range(const struct entry *entry, struct stream_id *first, struct stream_id *last)
 {
     if (entry->meta.size == 0)
@@ -275,7 +275,7 @@ bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id
     return sub_iter_fini(&it) && is_good;
 }
 
-/* The first entry of the whole stream in a direction. */
+/* Finds the first entry of the stream, or the last one. */
 static bool find_outer_id(struct call *call, struct entry *entry, bool is_last,
                           struct stream_id *id)
 {

@@ -1,7 +1,7 @@
 /*
- * stream_trim.c - how much of a stream is to stay: XTRIM, and the same options of XADD.
+ * stream_trim.c - XTRIM, and the trim options of XADD.
  *
- * With ~ whole nodes of Redis go and no entry more (stream_node.h).
+ * With "~" only whole nodes of Redis are removed (stream_node.h).
  */
 #include "backend/commands/stream_node.h"
 #include "backend/context/config_snapshot.h"
@@ -9,11 +9,12 @@
 #include "shared/number.h"
 
 enum {
-    NODES_ROUGH = 100, /* of one rough trim, unless LIMIT says otherwise */
+    NODES_ROUGH = 100, /* nodes that a trim with "~" may remove, unless LIMIT is given */
     LIMIT_ROUGH_MAX = 1000000,
     LIMIT_WITHOUT_NODES = 10000,
-    ROWS_AHEAD = 1000, /* of a node that may not go: looked at to learn how large it is */
-    SINGLES_MAX = 64,  /* more entries are deleted as a range */
+    /* rows to read after the nodes to be removed, to get the size of the next node */
+    ROWS_AHEAD = 1000,
+    SINGLES_MAX = 64, /* more entries are deleted as a range */
 };
 
 static bool is_word(struct bytes text, const char *word)
@@ -21,7 +22,7 @@ static bool is_word(struct bytes text, const char *word)
     return bytes_equal(text, bytes_of(word));
 }
 
-/* MAXLEN|MINID [=|~] value */
+/* Parses MAXLEN|MINID [=|~] value. */
 static int threshold_option(struct call *call, uint32_t *index, struct trim *trim, enum trim_by by)
 {
     if (trim->by != TRIM_NONE) {
@@ -85,20 +86,20 @@ bool stream_trim_complete(struct call *call, struct trim *trim, bool is_needed)
     return true;
 }
 
-/* ---- how many are to go ---- */
+/* ---- number of entries to remove ---- */
 
-/* Walks over nodes from the first entry on, to find how many whole ones may go. */
+/* State of the search for whole nodes to remove, from the first entry on. */
 struct rough {
     const struct trim *trim;
     int64_t size;    /* entries of the stream */
-    int64_t limit;   /* 0: none */
-    int64_t to_go;   /* entries of whole nodes that will be removed */
-    int64_t live;    /* entries of the current node, so far */
-    bool is_stopped; /* the current node stays: only its size is still wanted */
-    int64_t more;    /* rows that may still be read for that */
+    int64_t limit;   /* 0: unlimited */
+    int64_t to_go;   /* entries of the nodes to remove */
+    int64_t live;    /* entries of the current node so far */
+    bool is_stopped; /* the current node stays: only its size is still counted */
+    int64_t more;    /* rows that may still be read for this */
 };
 
-/* How many entries may be removed at most: LIMIT, or Redis' default. */
+/* Maximum number of entries to remove: LIMIT, or Redis' default. */
 static int64_t trim_limit(const struct call *call, const struct trim *trim)
 {
     if (trim->limit_given)
@@ -109,7 +110,7 @@ static int64_t trim_limit(const struct call *call, const struct trim *trim)
     return node > LIMIT_ROUGH_MAX / NODES_ROUGH ? LIMIT_ROUGH_MAX : node * NODES_ROUGH;
 }
 
-/* May the current node still be removed, with one more entry of this id? */
+/* Can the current node still be removed, if it also has the entry with this id? */
 static bool may_go(const struct rough *rough, struct stream_id id)
 {
     int64_t going = rough->to_go + rough->live + 1;
@@ -121,7 +122,7 @@ static bool may_go(const struct rough *rough, struct stream_id id)
            rough->size - going >= rough->trim->length;
 }
 
-/* Could a whole node be removed? Answers from the metadata, without reading a row. */
+/* Could a whole node be removed? Decides by the metadata, without reading a row. */
 static bool rough_finds_work(const struct metadata *meta, const struct trim *trim)
 {
     if (meta->size == 0)
@@ -132,8 +133,8 @@ static bool rough_finds_work(const struct metadata *meta, const struct trim *tri
     return meta->size >= least && meta->size - least >= (uint64_t)trim->length;
 }
 
-/* Entries of whole nodes that may go, as Redis counts: a node goes with all of its entries or not at all. -1: the store
- * failed. What is known of the first node's size is kept for the next time. */
+/* Number of entries in whole nodes to remove. As in Redis, a node is removed with all of its entries or not at all.
+ * Stores the size of the first remaining node, as far as known, for the next call. -1: the store failed. */
 static int64_t whole_nodes(struct call *call, struct entry *entry, const struct trim *trim)
 {
     struct metadata *meta = &entry->meta;
@@ -160,13 +161,13 @@ static int64_t whole_nodes(struct call *call, struct entry *entry, const struct 
     }
     if (!sub_iter_fini(&it))
         return -1;
-    if (!rough.is_stopped) /* the last node goes too */
+    if (!rough.is_stopped) /* the last node is removed too */
         return rough.to_go + rough.live;
     meta->stream_node_size = (uint64_t)rough.live;
     return rough.to_go;
 }
 
-/* How many entries are to go; -1: the store failed. */
+/* Number of entries to remove; -1: the store failed. */
 static int64_t entries_to_go(struct call *call, struct entry *entry, const struct trim *trim)
 {
     uint64_t size = entry->meta.size;
@@ -178,10 +179,10 @@ static int64_t entries_to_go(struct call *call, struct entry *entry, const struc
     return stream_id_before(&last) ? stream_count(call, entry, STREAM_ID_MIN, last, size) : 0;
 }
 
-/* ---- taking them out ---- */
+/* ---- removal ---- */
 
-/* Reads the first `count` entries, which will be removed: returns the ids of as many as fit in SINGLES_MAX, and the id
- * of the last one, and notes them as the removed front of their node. False: the store failed. */
+/* Reads the first `count` entries, which will be removed: returns the ids of up to SINGLES_MAX entries and the last
+ * id, and adds the entries to stream_node as the removed front of their node. False: the store failed. */
 static bool look_at_first(struct call *call, struct entry *entry, int64_t count,
                           struct stream_id ids[SINGLES_MAX], struct stream_id *last)
 {

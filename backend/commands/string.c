@@ -1,7 +1,7 @@
 /*
  * string.c - string commands.
  *
- * text.h knows the two forms a string has. Commands that change a value keep its TTL, commands that replace it drop
+ * text.h handles the two forms of a string. Commands that change a value keep its TTL, commands that replace it remove
  * the TTL.
  */
 #include "backend/keyspace/text.h"
@@ -13,7 +13,7 @@
 
 static const struct bytes NOTHING = {"", 0};
 
-/* The value, or null when the key does not exist. False: the store failed. */
+/* Replies the value, or null when the key does not exist. False: the store failed. */
 static bool reply_string(struct call *call, struct entry *entry)
 {
     if (entry->exists)
@@ -22,7 +22,7 @@ static bool reply_string(struct call *call, struct entry *entry)
     return true;
 }
 
-/* Sets the key with what watchers and listeners hear of it; expire_ms 0 = no TTL. */
+/* Sets the key and notifies; expire_ms 0 = no TTL. */
 static void string_set(struct call *call, struct entry *entry, struct bytes value,
                        uint64_t expire_ms)
 {
@@ -50,7 +50,7 @@ struct set_options {
     uint32_t expire_at; /* argument of EX, PX, EXAT, PXAT; 0 = none */
 };
 
-/* An option word: what it sets, what it may not stand beside, which command knows it. */
+/* An option word: its flag, the flags that it excludes, and the commands that have it. */
 struct set_word {
     const char *word;
     unsigned flag;
@@ -80,7 +80,7 @@ static const struct set_word *set_word_find(struct bytes text, bool is_set)
     return NULL;
 }
 
-/* Reads options from argument `from` on; replies a syntax error. */
+/* Parses options from argument `from` on; false: a syntax error was replied. */
 static bool set_options_parse(struct call *call, uint32_t from, bool is_set,
                               struct set_options *options)
 {
@@ -99,7 +99,7 @@ static bool set_options_parse(struct call *call, uint32_t from, bool is_set,
     return true;
 }
 
-/* Makes the argument an absolute time in ms. Replies Redis' error for what is no time to come. */
+/* Converts the argument to an absolute time in ms. Replies Redis' error for an invalid time. */
 static bool expire_argument(struct call *call, uint32_t index, unsigned flag, uint64_t *expire_ms)
 {
     int64_t value;
@@ -330,7 +330,7 @@ void cmd_substr(struct call *call)
 
 /* ---- changing in place ---- */
 
-/* Replies an error when a string of this size would be too long. */
+/* False: the string would be too long, and an error was replied. */
 static bool string_size_ok(struct call *call, uint64_t size)
 {
     if (size <= call_bulk_bytes_max(call))
@@ -379,7 +379,7 @@ void cmd_setrange(struct call *call)
 
 /* ---- numbers ---- */
 
-/* The value if it is short enough for a number, else a text that is none. False: the store failed. */
+/* Reads the value if it is short enough to be a number, otherwise *text is not a number. False: the store failed. */
 static bool read_number_text(struct call *call, struct entry *entry, struct bytes *text)
 {
     *text = BYTES("long");

@@ -23,14 +23,14 @@ static struct session *find_redirect_target(struct partition *partition, uint64_
 
 /* ---- TRACKING ---- */
 
-/* What CLIENT TRACKING was given. */
+/* Arguments of CLIENT TRACKING. */
 struct arguments {
     struct tracker options;
     struct bytes *prefixes;
     uint32_t count;
 };
 
-/* REDIRECT's id in argument `index`. */
+/* Parses the id of REDIRECT in argument `index`. */
 static bool parse_redirect_option(struct call *call, uint32_t index, struct tracker *options)
 {
     int64_t id;
@@ -75,7 +75,7 @@ static bool parse_arguments(struct call *call, struct arguments *arguments)
     return true;
 }
 
-/* What is wrong with the options, alone or with how the client tracks already; NULL: nothing. */
+/* The error of the options, by themselves or together with the client's current state; NULL: none. */
 static const char *options_error(const struct tracker *now, const struct arguments *arguments)
 {
     const struct tracker *options = &arguments->options;
@@ -105,7 +105,7 @@ static int by_redirect_bytes(const void *a, const void *b)
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
-/* The client's prefixes in order; returns how many. */
+/* Sorts the client's prefixes; returns their number. */
 static uint32_t own_prefixes(struct call *call, struct bytes **prefixes)
 {
     const struct follower *follower = &call->session->tracker.prefixes;
@@ -126,7 +126,7 @@ static void overlap_error(struct call *call, struct bytes prefix, const char *wh
                 (int)prefix.len, prefix.data, which, (int)other.len, other.data);
 }
 
-/* Replies an error when a prefix begins with another one. */
+/* Replies an error when one prefix begins with another. */
 static bool prefixes_fit(struct call *call, const struct arguments *arguments)
 {
     struct bytes *own;

@@ -1,9 +1,9 @@
 /*
  * transaction.c - MULTI, EXEC, DISCARD, WATCH, UNWATCH.
  *
- * EXEC runs the queue in one go at one time. All effects are in one batch, because batches are closed between
- * turns only, and the one reply waits for that batch. A command of the queue that fails rolls back its own
- * effects, not the others'.
+ * EXEC runs the queue without interruption, and all its commands see the same time. Their effects are in one batch, because
+ * batches are only closed between turns, and the one reply waits for this batch. A queued command that fails rolls back only
+ * its own effects.
  */
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
@@ -13,7 +13,7 @@
 #include "backend/partition/suspend.h"
 #include "backend/script/script.h"
 
-/* The transaction and the watches are over, whatever became of them. */
+/* Ends the transaction and removes the watches. */
 static void leave_transaction(struct call *call)
 {
     transaction_end(&call->session->transaction);
@@ -40,12 +40,13 @@ void cmd_discard(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* A command of the queue that needs rows from the disk has the others ask for theirs; then all is as before. */
+/* Runs the queue. If a command needs an uncached row, the other commands still run, so that all uncached rows are
+ * fetched together; then the session is restored, and EXEC is rolled back and retried. */
 static void run_queue(struct call *call)
 {
     struct session *session = call->session;
     struct transaction queue = session->transaction;
-    transaction_init(&session->transaction); /* what runs is not inside MULTI any more */
+    transaction_init(&session->transaction); /* so that the commands do not run inside MULTI */
     session->watcher.is_over = true;
     reply_array(&call->reply, queue.count);
     for (const struct queued *queued = queue.first; queued; queued = queued->next)
@@ -70,7 +71,7 @@ void cmd_exec(struct call *call)
     bool is_dirty =
         !session->transaction.is_aborted && keyspace_watch_dirty(call, &session->watcher);
     if (overlay_has_uncached(call->partition->overlay))
-        return; /* a watched key is on the disk */
+        return; /* a watched key is uncached: EXEC is suspended */
     if (session->transaction.is_aborted) {
         call_error(call, ERR_EXECABORT);
         leave_transaction(call);
@@ -78,7 +79,7 @@ void cmd_exec(struct call *call)
         reply_null_array(&call->reply);
         leave_transaction(call);
     } else if (call->failed) {
-        leave_transaction(call); /* a watched key could not be read, which was replied */
+        leave_transaction(call); /* a watched key could not be read; an error was replied */
     } else {
         run_queue(call);
     }
@@ -99,7 +100,7 @@ void cmd_watch(struct call *call)
         return;
     }
     bool is_busy = scripts_running(call->partition->scripts) !=
-                   NULL; /* its effects may still be rolled back */
+                   NULL; /* the effects of the script may still be rolled back */
     for (uint32_t i = 1; !is_busy && i < call->argc; i++) {
         if (!keyspace_open(call, call->argv[i], OPEN_QUIET, &entry))
             return;

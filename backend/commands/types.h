@@ -1,8 +1,8 @@
 /*
- * types.h - what commands do with each data type, beside its row in backend/format/types.def.
+ * types.h - functions of each data type, in addition to its row in backend/format/types.def.
  *
- * A new type is a row there and one file with its commands and its `type_<ID>_functions`; a type without them does not
- * link. The unit test checks the members.
+ * A new type needs a row in types.def and a file with its commands and its `type_<ID>_functions`; without them it does
+ * not link. A unit test checks the members.
  */
 #pragma once
 
@@ -12,19 +12,21 @@
 
 /* Writes the type byte and the value of an existing key. False: the store failed (replied). */
 typedef bool rdb_save_fn(struct call *call, struct entry *entry, struct rdb_writer *writer);
-/* Reads a value of this form into the key. A collection's elements are written, and rdb_load() writes its metadata row;
- * an inline type writes its row, with expire_ms. False: it is damaged, or an error was replied. */
+/* Reads a value of this form into the key. For a collection it writes the elements, and rdb_load() writes the
+ * metadata row; for an inline type it writes the row, with expire_ms. False: the payload is damaged, or an error was
+ * replied. */
 typedef bool rdb_load_fn(struct call *call, struct entry *entry, struct rdb_reader *reader,
                          enum rdb_type form, uint64_t expire_ms);
-/* The encoding in which Redis would keep the value. */
+/* The encoding that Redis would use for the value. */
 typedef const char *encoding_fn(struct call *call, struct entry *entry);
 
 struct type_functions {
     uint32_t
-        rdb_types; /* RDB_FORM() of each form that `load` reads; 0: the type is saved as another one */
-    const char *module; /* the module whose values `load` reads (RDB_TYPE_MODULE_2); NULL: none */
+        /* RDB_FORM() of each form that `load` reads; 0: the type is saved as another type */
+        rdb_types;
+    const char *module; /* the module whose values (RDB_TYPE_MODULE_2) `load` reads; NULL: none */
     rdb_save_fn *save;
-    rdb_load_fn *load; /* NULL: saved as another type, which loads it */
+    rdb_load_fn *load; /* NULL: another type loads it */
     encoding_fn *encoding;
 };
 
@@ -34,7 +36,7 @@ struct type_functions {
 #include "backend/format/types.def"
 #undef TYPE
 
-/* What the rows of types.c name; a new type has its own in its file. */
+/* Functions of the rows in types.c; a new type defines its own in its file. */
 rdb_save_fn rdb_save_string, rdb_save_hash, rdb_save_list, rdb_save_set, rdb_save_zset,
     rdb_save_sortedint, rdb_save_stream, rdb_save_json;
 rdb_load_fn rdb_load_string, rdb_load_hash, rdb_load_list, rdb_load_set, rdb_load_zset,
@@ -42,5 +44,5 @@ rdb_load_fn rdb_load_string, rdb_load_hash, rdb_load_list, rdb_load_set, rdb_loa
 encoding_fn encoding_raw, encoding_string, encoding_hash, encoding_list, encoding_set,
     encoding_zset, encoding_stream;
 
-/* NULL: the number is no type. */
+/* NULL when the number is no type. */
 const struct type_functions *type_functions_of(enum type type);

@@ -1,8 +1,8 @@
 /*
- * zset.c - sorted sets: their rows, and the commands about single members.
+ * zset.c - sorted sets: their rows, and the commands on single members.
  *
- * Each member has two rows: member → score finds the score, score | member holds the order. A -0 is kept as 0, as
- * Redis does in its compact form (members up to 64 bytes, 128 of them).
+ * Each member has two rows: member → score for its score, and score | member for the order. A score of -0 is stored as
+ * 0, as in Redis' compact form (up to 128 members of up to 64 bytes).
  */
 #include "backend/commands/zset.h"
 
@@ -19,7 +19,7 @@
 
 static const struct bytes NOTHING = {"", 0};
 static const double WHOLE_MAX =
-    (double)(INT64_MAX / 2); /* scores up to it may be printed as integers */
+    (double)(INT64_MAX / 2); /* scores up to this are printed as integers when they are whole */
 
 /* ---- rows ---- */
 
@@ -66,7 +66,7 @@ static void put_score(struct call *call, struct entry *entry, struct bytes membe
     sub_put(call, entry, CF_DATA, member, (struct bytes){bits, sizeof bits});
 }
 
-/* Puts the row of the order and counts it. */
+/* Adds the row of the order and increments the size. */
 static bool place_put(struct call *call, struct entry *entry, struct bytes member, double score)
 {
     struct bytes place = zset_place(call, score, member);
@@ -188,7 +188,7 @@ void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_
         zset_reply_row(&call->reply, rows->row[i].member, rows->row[i].score, with_scores);
 }
 
-/* ---- walking ---- */
+/* ---- iteration ---- */
 
 void zset_iter_init(struct call *call, struct entry *entry, struct bytes from, struct bytes to,
                     bool is_reverse, struct zset_iter *iter)
@@ -210,7 +210,7 @@ bool zset_iter_next(struct zset_iter *iter)
     if (!sub_iter_next(&iter->it))
         return false;
     if (is_first && iter->is_reverse && iter->to.len && bytes_equal(iter->it.sub, iter->to) &&
-        !sub_iter_next(&iter->it)) /* the bound itself lies outside */
+        !sub_iter_next(&iter->it)) /* `to` itself is excluded */
         return false;
     struct bytes place = iter->it.sub;
     CHECK(place.len >= sizeof(uint64_t));
@@ -273,7 +273,7 @@ bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct
 
 struct add_options {
     bool nx, xx, gt, lt, ch, incr;
-    uint32_t pairs_at; /* first score */
+    uint32_t pairs_at; /* argument index of the first score */
 };
 
 static void add_options_read(struct call *call, struct add_options *options)
@@ -298,7 +298,7 @@ static void add_options_read(struct call *call, struct add_options *options)
     }
 }
 
-/* Replies what is wrong with options and scores. */
+/* Parses options and scores; false: an error was replied. */
 static bool add_parse(struct call *call, const struct add_options *options, double **scores)
 {
     uint32_t words = call->argc - options->pairs_at;
@@ -325,14 +325,14 @@ static bool add_parse(struct call *call, const struct add_options *options, doub
     return true;
 }
 
-/* What adding has done so far. */
+/* Results so far. */
 struct added {
     uint64_t added, moved;
-    bool is_done; /* the last member has its score, not kept from it by an option */
-    double score; /* its score */
+    bool is_done; /* the last member was set, not prevented by an option */
+    double score; /* score of the last member */
 };
 
-/* False: an error was replied. */
+/* Adds or updates one member. False: an error was replied. */
 static bool add_one(struct call *call, struct entry *entry, const struct add_options *options,
                     struct bytes member, double score, struct added *added)
 {
@@ -402,7 +402,7 @@ void cmd_zadd(struct call *call)
     add_command(call, false);
 }
 
-/* Redis reads ZADD's options here too. */
+/* Like Redis, accepts ZADD's options. */
 void cmd_zincrby(struct call *call)
 {
     add_command(call, true);
@@ -493,7 +493,7 @@ void cmd_zrevrank(struct call *call)
     reply_rank(call, true);
 }
 
-/* ZSCAN's score: a bulk string, also in RESP3, and without an exponent when it is whole. */
+/* Formats a score for ZSCAN: a bulk string, also in RESP3, and whole numbers without an exponent. */
 static struct bytes scan_value(struct call *call, struct bytes value)
 {
     uint64_t bits;

@@ -1,24 +1,24 @@
 /*
- * zset.h - sorted sets for those who build on them: members with scores, in the order of both.
+ * zset.h - sorted sets: members with scores, in the order of both.
  *
  *   CF_DATA        member → score          zset_score
  *   CF_ZSET_SCORE  score | member → (empty)  zset_iter, ranks (rank.h)
  *
- * A row of the ranked order is called a place here: 8-byte score, then member. So a range of scores, and a range of
- * members of one score, is a range of places [from, to).
+ * A row of the ranked order is called a place: 8-byte score, then member. So a range of scores, or a range of members
+ * with one score, is a range of places [from, to).
  */
 #pragma once
 
 #include "backend/keyspace/keyspace.h"
 
-/* Opens for reading. False: an error was replied. */
+/* Opens a key for reading. False: an error was replied. */
 bool zset_open_read(struct call *call, struct bytes key, struct entry *entry);
 /* A member's score: OK, ERR_NOT_FOUND (also when there is no key), or ERR_STORE (replied). */
 int zset_score(struct call *call, struct entry *entry, struct bytes member, double *score);
 
 enum zset_change { ZSET_SAME, ZSET_ADDED, ZSET_MOVED };
-/* Gives a member of an existing (or just created) sorted set its score; the caller saves the entry. False: the store
- * failed (replied). */
+/* Sets the score of a member; the sorted set must exist or just have been created, and the caller saves the entry.
+ * False: the store failed (replied). */
 bool zset_set(struct call *call, struct entry *entry, struct bytes member, double score,
               enum zset_change *change);
 /* Removes a member that has this score; the caller saves the entry. False: the store failed (replied). */
@@ -35,29 +35,29 @@ struct zset_rows {
     uint64_t count;
     uint64_t cap;
 };
-/* The member is copied. */
+/* Adds a row; copies the member. */
 void zset_rows_add(struct call *call, struct zset_rows *rows, struct bytes member, double score);
-/* Replies them, "WITHSCORES" as pairs in RESP3. */
+/* Replies the rows; with scores, as pairs in RESP3. */
 void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_scores);
-/* One element of such a reply. */
+/* Replies one row in the format of zset_rows_reply. */
 void zset_reply_row(struct reply *reply, struct bytes member, double score, bool with_scores);
-/* Elements of such a reply of `count` rows. */
+/* Number of array elements that zset_rows_reply needs for `count` rows. */
 int64_t zset_reply_count(const struct call *call, uint64_t count, bool with_scores);
-/* Makes the key a sorted set of these rows, of different members; of none: deletes it. Says so to listeners and replies
- * how many. */
+/* Stores the rows, which have different members, as a sorted set; without rows it deletes the key. Notifies, and
+ * replies the number of rows. */
 void zset_store(struct call *call, struct bytes key, const struct zset_rows *rows,
                 const char *event);
 /* Removes these rows and saves the entry. False: the store failed (replied). */
 bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_rows *rows);
 
-/* Walks over places in [from, to), forwards, or backwards from the last one; empty: no bound. No effects meanwhile.
- * False at the end of zset_iter_fini: the store failed (replied). */
+/* Iterates over places in [from, to), forwards, or backwards from the last one; an empty bound means no bound.
+ * Nothing may be written during an iteration. zset_iter_fini returns false when the store failed (replied). */
 struct zset_iter {
     struct sub_iter it;
     struct bytes from;
     struct bytes to;
     bool is_reverse;
-    bool is_at_bound;    /* its first row is the first (last) of all */
+    bool is_at_bound;    /* the iteration begins at the first (or last) row of the whole set */
     struct bytes member; /* borrowed until the next step */
     double score;
 };
@@ -68,13 +68,13 @@ bool zset_iter_fini(struct zset_iter *iter);
 
 /* The place of (score, member), in the call's arena. */
 struct bytes zset_place(struct call *call, double score, struct bytes member);
-/* The bound before every place of the score, or behind them. */
+/* The bound before all places of the score, or after them. */
 struct bytes zset_bound(struct call *call, double score, bool is_behind);
-/* How many places lie before the bound (empty: none). */
+/* Number of places before the bound (empty: 0). */
 bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint64_t *rank);
-/* A bound not far before the first place: walks from it do not cross the remains of what was taken there. */
+/* A bound shortly before the first place, so that iterators from it do not pass the tombstones of removed members. */
 bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *bound);
-/* The place of row number `rank` < size; in the call's arena. */
+/* The place with rank `rank` < size; in the call's arena. */
 bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place);
 static inline double zset_place_score(struct bytes place)
 {

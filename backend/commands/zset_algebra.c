@@ -1,8 +1,9 @@
 /*
  * zset_algebra.c - union, intersection and difference of sorted sets and sets.
  *
- * Both types keep their members in CF_DATA in byte order, a set's without a score (it counts as 1), so one walk reads
- * either. A union is all rows sorted by member and folded; the others ask the remaining inputs row by row.
+ * Both types store their members in CF_DATA in byte order, sets without a score (it counts as 1), so one iterator
+ * reads both. A union sorts all rows by member and merges equal ones; the others look each row of one input up in the
+ * remaining inputs.
  */
 #include "backend/commands/zset.h"
 #include "backend/partition/handlers.h"
@@ -30,7 +31,7 @@ struct algebra {
     uint32_t count;
     enum aggregate aggregate;
     bool with_scores;
-    uint64_t limit; /* 0: none */
+    uint64_t limit; /* 0: unlimited */
 };
 
 /* ---- arguments ---- */
@@ -135,7 +136,7 @@ static uint64_t input_size(const struct input *input)
     return input->entry.exists ? input->entry.meta.size : 0;
 }
 
-/* Smallest inputs first, equal ones in the order of the arguments: sums of doubles depend on it. */
+/* Sorts inputs by size, equal ones in the order of the arguments, because sums of doubles depend on the order. */
 static void sort_inputs(struct algebra *algebra)
 {
     for (uint32_t i = 1; i < algebra->count; i++) {
@@ -159,7 +160,7 @@ static double combine_scores(enum aggregate aggregate, double a, double b)
     if (aggregate == MAX)
         return b > a ? b : a;
     double sum = a + b;
-    return isnan(sum) ? 0 : sum; /* inf and -inf */
+    return isnan(sum) ? 0 : sum; /* the sum of inf and -inf */
 }
 
 static double weighted(double weight, double score)
@@ -168,7 +169,7 @@ static double weighted(double weight, double score)
     return isnan(product) ? 0 : product;
 }
 
-/* A row of a union and whether it came first. */
+/* A row of a union, and its position in the order of reading. */
 struct part {
     struct zset_row row;
     uint64_t number;
@@ -216,7 +217,7 @@ static bool run_union(struct call *call, struct algebra *algebra, struct zset_ro
     return true;
 }
 
-/* Is the member in the input, and with which score? False at failure of the store. */
+/* Is the member in the input, and with which score? False: the store failed. */
 static bool find_score(struct call *call, struct input *input, struct bytes member, bool *is_in,
                        double *score)
 {
@@ -231,7 +232,7 @@ static bool find_score(struct call *call, struct input *input, struct bytes memb
     return err != ERR_STORE;
 }
 
-/* Does the row of the first input stay? Its score becomes the result's. */
+/* Is the row of the first input in the result? Combines its score with those of the other inputs. */
 static bool stays(struct call *call, struct algebra *algebra, struct bytes member, double *score,
                   bool *is_in)
 {
@@ -286,7 +287,7 @@ static int row_order(const void *a, const void *b)
     return bytes_compare(x->member, y->member);
 }
 
-/* `numkeys_at`: the argument with the number of inputs. */
+/* `numkeys_at`: the argument that is the number of inputs. */
 static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra algebra)
 {
     struct zset_rows result = {0};

@@ -1,5 +1,5 @@
 /*
- * zset_pop.c - taking the lowest or highest members, waiting for them or not; and members by chance.
+ * zset_pop.c - pops the lowest or highest members, with or without blocking; and random members.
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/zset.h"
@@ -14,14 +14,14 @@ static const struct bytes NOTHING = {"", 0};
 
 /* ---- popping ---- */
 
-/* What to take, and how it is replied. */
+/* What to pop, and the form of the reply. */
 struct take {
     const struct bytes *keys;
     uint32_t keys_count;
     uint64_t count;
     bool is_max;
-    bool with_key;  /* the key comes first */
-    bool is_nested; /* each member and score are an array */
+    bool with_key;  /* the reply begins with the key */
+    bool is_nested; /* each member and its score are an array */
 };
 
 static void reply_popped(struct call *call, const struct take *take, struct bytes key,
@@ -44,7 +44,7 @@ static void reply_popped(struct call *call, const struct take *take, struct byte
     }
 }
 
-/* Takes from an existing sorted set and replies it. */
+/* Pops members of an existing sorted set and replies them. */
 static void pop_from_zset(struct call *call, const struct take *take, struct entry *entry)
 {
     struct zset_iter iter;
@@ -65,7 +65,7 @@ static void pop_from_zset(struct call *call, const struct take *take, struct ent
         notify(call, NOTIFY_GENERIC, "del", entry->key);
 }
 
-/* True: it replied, members or an error. */
+/* Pops from the first sorted set that exists. True: members or an error were replied. */
 static bool pop_first_zset(struct call *call, const struct take *take)
 {
     struct entry entry;
@@ -147,7 +147,7 @@ static bool syntax_error(struct call *call)
     return false;
 }
 
-/* numkeys key … MIN|MAX [COUNT n] from argument `at` on. */
+/* Parses numkeys key … MIN|MAX [COUNT n] from argument `at` on. */
 static bool parse_zmpop(struct call *call, uint32_t at, struct take *take)
 {
     uint64_t keys;
@@ -189,7 +189,7 @@ void cmd_bzmpop(struct call *call)
 
 enum {
     SCAN_RATIO = 16
-}; /* above size / 16 wanted members a walk is cheaper than looking each up */
+}; /* for more than size / 16 members one iteration is cheaper than single lookups */
 
 static bool reply_at(struct call *call, struct entry *entry, uint64_t rank, bool with_scores)
 {
@@ -211,11 +211,11 @@ static int by_number(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Few of many: Floyd's algorithm, every subset equally likely. */
+/* For few of many members: Floyd's algorithm, every subset equally likely. */
 static void random_few(struct call *call, struct entry *entry, uint64_t needed, bool with_scores)
 {
     uint64_t *ranks = arena_alloc(call->arena, needed * sizeof *ranks);
-    uint64_t count = 0; /* sorted so far */
+    uint64_t count = 0; /* ranks chosen so far, sorted */
     for (uint64_t top = entry->meta.size - needed; top < entry->meta.size; top++) {
         uint64_t rank = call_random(call) % (top + 1);
         if (bsearch(&rank, ranks, count, sizeof *ranks, by_number))
@@ -230,7 +230,7 @@ static void random_few(struct call *call, struct entry *entry, uint64_t needed, 
             return;
 }
 
-/* Many: while walking each is taken with probability needed / remaining (Knuth's algorithm S). */
+/* For many members: iterates and takes each with probability needed / remaining (Knuth's algorithm S). */
 static void random_many(struct call *call, struct entry *entry, uint64_t needed, bool with_scores)
 {
     struct zset_iter iter;

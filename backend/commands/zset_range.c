@@ -1,10 +1,10 @@
 /*
- * zset_range.c - ranges of a sorted set by rank, score or name: read, counted, stored, removed.
+ * zset_range.c - ranges of a sorted set by rank, score or name: read, count, store, remove.
  *
- *   arguments ─► struct range ─► places [from, to) and a number of rows ─► a walk, forwards or backwards
+ *   arguments ─► struct range ─► places [from, to) and a number of rows ─► iterator, forwards or backwards
  *
- * Ranges by name are meant for members of one score. With several scores Redis takes the run of rows that begins at
- * the first member not below the range and ends before the first one above it; so do we.
+ * Ranges by name are defined for members with equal scores. With several scores, Redis takes the rows from the first member
+ * that is not below the range up to the first member after it that is above the range; so do we.
  */
 #include "backend/commands/zset.h"
 #include "backend/partition/handlers.h"
@@ -16,28 +16,28 @@
 #include <stdlib.h>
 
 enum {
-    SKIP_MAX = 64,  /* rows that are walked over rather than counted with ranks */
-    FEW_ROWS = 256, /* that are collected rather than counted */
+    SKIP_MAX = 64,  /* more rows are skipped with ranks, not one by one */
+    FEW_ROWS = 256, /* more rows are counted with ranks, not collected */
 };
 
 static const struct bytes NOTHING = {"", 0};
 
 enum range_by { BY_ANY, BY_RANK, BY_SCORE, BY_NAME };
 
-/* An end of a range by name: a member, or what is before or behind all. */
+/* An end of a range by name: a member, or an infinity. */
 struct name_end {
-    int side; /* -1: before all, 1: behind all, 0: the member */
+    int side; /* -1: before all members, 1: after all members, 0: at the member */
     struct bytes member;
-    bool is_open; /* without the member itself */
+    bool is_open; /* the member itself is excluded */
 };
 
 struct range {
     enum range_by by;
-    int64_t first, last; /* ranks, negative: from the end */
+    int64_t first, last; /* ranks; negative: from the end */
     double min, max;
     bool min_open, max_open;
     struct name_end from, to;
-    uint64_t skipped; /* LIMIT's offset: Redis skips these rows without a look at them */
+    uint64_t skipped; /* LIMIT's offset: Redis skips these rows without comparing their names */
 };
 
 /* ---- arguments ---- */
@@ -68,7 +68,7 @@ static bool parse_lex_bound(struct bytes text, struct name_end *end)
     return true;
 }
 
-/* Reads a range from two arguments; replies what is wrong with them. */
+/* Parses a range from two arguments; false: an error was replied. */
 static bool parse_range(struct call *call, enum range_by by, uint32_t min_at, uint32_t max_at,
                         struct range *range)
 {
@@ -89,10 +89,10 @@ static bool parse_range(struct call *call, enum range_by by, uint32_t min_at, ui
 
 /* ---- from ranges to places ---- */
 
-/* What a walk goes over: rows of [from, to), at most `rows` of them. */
+/* Rows to iterate over: [from, to), at most `rows` of them. */
 struct window {
     struct bytes from, to;
-    uint64_t rows; /* 0: nothing at all */
+    uint64_t rows; /* 0: none */
 };
 
 static int name_order(struct bytes member, const struct name_end *end)
@@ -119,7 +119,7 @@ static bool names_are_empty(const struct name_end *from, const struct name_end *
     return order > 0 || (order == 0 && (from->is_open || to->is_open));
 }
 
-/* The place right behind this one. */
+/* The smallest place greater than `place`. */
 static struct bytes place_behind(struct call *call, struct bytes place)
 {
     char *behind = arena_alloc(call->arena, place.len + 1);
@@ -128,7 +128,7 @@ static struct bytes place_behind(struct call *call, struct bytes place)
     return (struct bytes){behind, place.len + 1};
 }
 
-/* The first or the last row. False: the store failed. */
+/* Reads the first or the last row. False: the store failed. */
 static bool outermost(struct call *call, struct entry *entry, bool is_last, struct bytes *place)
 {
     struct zset_iter iter;
@@ -139,13 +139,14 @@ static bool outermost(struct call *call, struct entry *entry, bool is_last, stru
     return zset_iter_fini(&iter);
 }
 
-/* Members of several scores: the run of rows as Redis finds it, from its first row, or backwards from its last. */
+/* For members with several scores: finds the rows that Redis would, from the first on, or backwards from the last
+ * on. */
 static bool mixed_window(struct call *call, struct entry *entry, const struct range *range,
                          bool is_reverse, struct window *window)
 {
     struct zset_iter iter;
     bool is_inside = false;
-    uint64_t number = 0; /* of the run's row */
+    uint64_t number = 0; /* number of rows since the first one inside */
     window->rows = 0;
     zset_iter_init(call, entry, NOTHING, NOTHING, is_reverse, &iter);
     while (zset_iter_next(&iter)) {
@@ -225,7 +226,7 @@ static bool rank_window(struct call *call, struct entry *entry, const struct ran
     return true;
 }
 
-/* Of an existing sorted set. False: the store failed (replied). */
+/* Computes the window in an existing sorted set. False: the store failed (replied). */
 static bool range_window(struct call *call, struct entry *entry, const struct range *range,
                          bool is_reverse, struct window *window)
 {
@@ -241,7 +242,8 @@ static bool range_window(struct call *call, struct entry *entry, const struct ra
     return true;
 }
 
-/* Leaves out the first `offset` rows of a walk: all of them, or those that are far. */
+/* Skips the first `offset` rows with ranks if they are many, and then sets *offset to 0; few rows are left to the
+ * iterator. */
 static bool window_skip(struct call *call, struct entry *entry, bool is_reverse, uint64_t *offset,
                         struct window *window)
 {
@@ -267,7 +269,7 @@ static bool window_skip(struct call *call, struct entry *entry, bool is_reverse,
     return true;
 }
 
-/* Collects a window's rows. False: the store failed. */
+/* Collects the rows of a window. False: the store failed. */
 static bool collect_window(struct call *call, struct entry *entry, const struct window *window,
                            bool is_reverse, uint64_t offset, struct zset_rows *rows)
 {
@@ -284,7 +286,7 @@ static bool collect_window(struct call *call, struct entry *entry, const struct 
     return zset_iter_fini(&iter);
 }
 
-/* ---- ZRANGE and its sisters ---- */
+/* ---- ZRANGE and its variants ---- */
 
 enum direction { ANY_DIRECTION, FORWARDS, BACKWARDS };
 
@@ -295,7 +297,7 @@ struct query {
     bool is_stored;
     bool with_scores;
     int64_t offset;
-    int64_t limit; /* negative: none */
+    int64_t limit; /* negative: unlimited */
     bool has_limit;
 };
 
@@ -325,7 +327,7 @@ static bool query_options(struct call *call, uint32_t at, struct query *query)
     return true;
 }
 
-/* Reads key, range and options from argument `at` on. */
+/* Parses key, range and options from argument `at` on. */
 static bool query_parse(struct call *call, uint32_t at, struct query *query)
 {
     query->limit = -1;
@@ -358,7 +360,7 @@ static void reply_member_row(struct reply *reply, struct bytes place, struct byt
     zset_reply_row(reply, zset_place_member(place), zset_place_score(place), with_scores);
 }
 
-/* Replies the window's rows, whose number is known, while they are walked over; the first `offset` are left out. */
+/* Streams the rows of a window whose number is known, without the first `offset`. */
 static void reply_window(struct call *call, struct entry *entry, const struct window *window,
                          uint64_t offset, const struct query *query)
 {
@@ -378,7 +380,7 @@ static void reply_window(struct call *call, struct entry *entry, const struct wi
     (void)reply_stream_rows(call, &iter.it, window->rows - 1, reply_member_row, query->with_scores);
 }
 
-/* How many rows lie in the window, whatever window->rows says. False: the store failed. */
+/* Counts the rows in [from, to), regardless of window->rows. False: the store failed. */
 static bool window_count(struct call *call, struct entry *entry, const struct window *window,
                          uint64_t *count)
 {
@@ -391,7 +393,7 @@ static bool window_count(struct call *call, struct entry *entry, const struct wi
     return true;
 }
 
-/* Few rows are collected and then counted; of many the number is found out first. */
+/* Replies a window whose number of rows is unknown: collects few rows; counts many rows with ranks first. */
 static void reply_uncounted(struct call *call, struct entry *entry, struct window *window,
                             uint64_t offset, const struct query *query)
 {
@@ -413,7 +415,7 @@ static void reply_uncounted(struct call *call, struct entry *entry, struct windo
     reply_window(call, entry, window, offset, query);
 }
 
-/* Collects what is to be stored; anything else is replied. False: a reply was made, an error maybe. */
+/* Collects rows that are to be stored; otherwise replies them. False: a reply was written, perhaps an error. */
 static bool query_run(struct call *call, struct entry *entry, const struct query *query,
                       struct zset_rows *rows)
 {
