@@ -104,7 +104,7 @@ static struct scripts *open_functions(struct call *call)
         call_error_text(call, "BUSY A script is running; functions are loaded when it has ended.");
         return NULL;
     default:
-        call_error(call, ERR_STORE);
+        call_read_error(call);
         return NULL;
     }
 }

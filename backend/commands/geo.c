@@ -165,7 +165,7 @@ void cmd_geohash(struct call *call)
         char text[GEOHASH_TEXT];
         double score;
         int err = zset_score(call, &entry, call->argv[i], &score);
-        if (err == ERR_STORE)
+        if (is_read_failure(err))
             return;
         if (err == ERR_NOT_FOUND) {
             reply_null(&call->reply);
@@ -185,7 +185,7 @@ void cmd_geopos(struct call *call)
     for (uint32_t i = 2; i < call->argc; i++) {
         struct geo_point point;
         int err = geo_of_member(call, &entry, call->argv[i], &point);
-        if (err == ERR_STORE)
+        if (is_read_failure(err))
             return;
         if (err == OK)
             geo_reply_point(call, point);

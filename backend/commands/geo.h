@@ -7,7 +7,7 @@
 #include "backend/format/geohash.h"
 
 struct geo_point geo_of_score(double score);
-/* The point of a member: OK, ERR_NOT_FOUND, or ERR_STORE (replied). */
+/* The point of a member: OK, ERR_NOT_FOUND, or a read failure (replied). */
 int geo_of_member(struct call *call, struct entry *entry, struct bytes member,
                   struct geo_point *point);
 /* Parses longitude and latitude from two arguments; false: an error was replied. */

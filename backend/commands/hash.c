@@ -31,7 +31,7 @@ static bool hash_open_read(struct call *call, struct entry *entry)
     return keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_READ, entry);
 }
 
-/* Reads a field's value: OK, ERR_NOT_FOUND (also when there is no hash), or ERR_STORE (replied). */
+/* Reads a field's value: OK, ERR_NOT_FOUND (also when there is no hash), or a read failure (replied). */
 static int field_get(struct call *call, struct entry *entry, struct bytes field,
                      struct bytes *value)
 {
@@ -44,7 +44,7 @@ static bool hash_field_set(struct call *call, struct entry *entry, struct bytes 
 {
     struct bytes old;
     int err = sub_get(call, entry, CF_DATA, field, &old);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     *is_new = err == ERR_NOT_FOUND;
     if (*is_new)
@@ -97,7 +97,7 @@ void cmd_hsetnx(struct call *call)
     if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, &entry))
         return;
     int err = field_get(call, &entry, call->argv[2], &old);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return;
     reply_int(&call->reply, err == ERR_NOT_FOUND);
     if (err == OK)
@@ -119,7 +119,7 @@ void cmd_hdel(struct call *call)
     for (uint32_t i = 2; i < call->argc; i++) {
         struct bytes value;
         int err = field_get(call, &entry, call->argv[i], &value);
-        if (err == ERR_STORE)
+        if (is_read_failure(err))
             return;
         if (err == ERR_NOT_FOUND)
             continue;
@@ -153,7 +153,7 @@ void cmd_hincrby(struct call *call)
     if (!call_int64(call, 3, &amount) || !hash_open_write(call, &entry))
         return;
     int err = field_get(call, &entry, call->argv[2], &old);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return;
     if (err == OK && !number_parse_int64(old, &value)) {
         call_error_text(call, "ERR hash value is not an integer");
@@ -187,7 +187,7 @@ void cmd_hincrbyfloat(struct call *call)
     if (!hash_open_write(call, &entry))
         return;
     int err = field_get(call, &entry, call->argv[2], &old);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return;
     if (err == OK && !number_parse_long_double(old, &value)) {
         call_error_text(call, "ERR hash value is not a float");
@@ -248,7 +248,7 @@ void cmd_hexists(struct call *call)
     if (!hash_open_read(call, &entry))
         return;
     int err = field_get(call, &entry, call->argv[2], &value);
-    if (err != ERR_STORE)
+    if (!is_read_failure(err))
         reply_int(&call->reply, err == OK);
 }
 

@@ -20,7 +20,7 @@ static bool set_open(struct call *call, uint32_t index, enum open_flag flags, st
     return keyspace_open_type(call, call->argv[index], TYPE_SET, flags, entry);
 }
 
-/* Is `member` in the set? OK, ERR_NOT_FOUND, or ERR_STORE (replied). */
+/* Is `member` in the set? OK, ERR_NOT_FOUND, or a read failure (replied). */
 static int member_find(struct call *call, struct entry *entry, struct bytes member)
 {
     struct bytes value;
@@ -137,7 +137,7 @@ void cmd_smove(struct call *call)
     if (!set_open(call, 1, OPEN_WRITE, &from) || !set_open(call, 2, OPEN_WRITE, &to))
         return;
     int err = member_find(call, &from, member);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return;
     reply_int(&call->reply, err == OK);
     if (err != OK || bytes_equal(call->argv[1], call->argv[2]))
@@ -165,7 +165,7 @@ void cmd_sismember(struct call *call)
     if (!set_open(call, 1, OPEN_READ, &entry))
         return;
     int err = member_find(call, &entry, call->argv[2]);
-    if (err != ERR_STORE)
+    if (!is_read_failure(err))
         reply_int(&call->reply, err == OK);
 }
 
@@ -177,7 +177,7 @@ void cmd_smismember(struct call *call)
     reply_array(&call->reply, call->argc - 2);
     for (uint32_t i = 2; i < call->argc; i++) {
         int err = member_find(call, &entry, call->argv[i]);
-        if (err == ERR_STORE)
+        if (is_read_failure(err))
             return;
         reply_int(&call->reply, err == OK);
     }

@@ -63,7 +63,7 @@ static void add_or_remove(struct call *call, bool add, const char *event)
     for (uint32_t i = 0; i < call->argc - 2; i++) {
         struct bytes row = row_of(call, values[i]);
         int err = sub_get(call, &entry, CF_DATA, row, &old);
-        if (err == ERR_STORE)
+        if (is_read_failure(err))
             return;
         if ((err == OK) == add)
             continue;
@@ -117,7 +117,7 @@ void cmd_siexists(struct call *call)
     for (uint32_t i = 0; i < call->argc - 2; i++) {
         int err = entry.exists ? sub_get(call, &entry, CF_DATA, row_of(call, values[i]), &old)
                                : ERR_NOT_FOUND;
-        if (err == ERR_STORE)
+        if (is_read_failure(err))
             return;
         reply_int(&call->reply, err == OK);
     }
@@ -137,7 +137,7 @@ static void reply_integer(struct call *call, struct bytes row)
     uint64_t value;
     char text[24];
     if (!decode_u64(row, &value)) {
-        call_error(call, ERR_STORE);
+        call_read_error(call);
         return;
     }
     size_t len = 0;
@@ -173,7 +173,7 @@ static void reply_integers(struct call *call, struct entry *entry, uint64_t firs
         good = count > 1 && sub_iter_next(&it);
     }
     if (sub_iter_fini(&it) && count > 0 && !call->failed)
-        call_error(call, ERR_STORE); /* there are fewer rows than the ranks say */
+        call_read_error(call); /* there are fewer rows than the ranks say */
 }
 
 static void reply_range(struct call *call, const struct range *range, bool reverse)

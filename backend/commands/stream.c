@@ -196,7 +196,7 @@ void cmd_xdel(struct call *call)
     for (uint32_t i = 2; entry.exists && i < call->argc; i++) {
         (void)stream_id_parse(call->argv[i], 0, true, &id, NULL);
         int err = remove_entry(call, &entry, id);
-        if (err == ERR_STORE)
+        if (is_read_failure(err))
             return;
         count += err == 0;
         is_end = is_end || (err == 0 && (stream_id_compare(id, entry.meta.stream_first) == 0 ||

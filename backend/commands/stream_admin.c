@@ -140,7 +140,7 @@ void cmd_xgroup_destroy(struct call *call)
     if (!need_stream(call, &entry))
         return;
     int err = group_find(call, &entry, call->argv[3], &group);
-    if (err == ERR_STORE || (err == OK && !group_rows_drop(call, &entry, group.name)))
+    if (is_read_failure(err) || (err == OK && !group_rows_drop(call, &entry, group.name)))
         return;
     if (err == OK) {
         group_delete(call, &entry, group.name);
@@ -185,7 +185,7 @@ static bool consumer_drop(struct call *call, struct entry *entry, struct stream_
             return false;
         if (!good || pending_find(call, entry, group->name, id, &pending) != OK) {
             if (!call->failed)
-                call_error(call, ERR_STORE);
+                call_read_error(call);
             return false;
         }
         if (!pending_drop(call, entry, group, consumer, id, &pending))
@@ -205,7 +205,7 @@ void cmd_xgroup_delconsumer(struct call *call)
         return;
     int err = consumer_find(call, &entry, group.name, call->argv[4], &consumer);
     int64_t pending = (int64_t)consumer.pending;
-    if (err == ERR_STORE || (err == OK && !consumer_drop(call, &entry, &group, &consumer)))
+    if (is_read_failure(err) || (err == OK && !consumer_drop(call, &entry, &group, &consumer)))
         return;
     if (err == OK) {
         group_put(call, &entry, &group);
@@ -340,7 +340,7 @@ static bool reply_end(struct call *call, struct entry *entry, const char *name, 
     }
     int err = sub_get(call, entry, CF_STREAM, stream_id_encode(sub, id), &row);
     if (err == ERR_NOT_FOUND)
-        call_error(call, ERR_STORE);
+        call_read_error(call);
     return err == OK && stream_entry_reply(call, id, row);
 }
 

@@ -69,7 +69,7 @@ void cmd_xack(struct call *call)
         struct stream_pending pending;
         (void)stream_id_parse(call->argv[i], 0, true, &id, NULL);
         int err = pending_find(call, &entry, group.name, id, &pending);
-        if (err == ERR_STORE ||
+        if (is_read_failure(err) ||
             (err == OK && !pending_drop(call, &entry, &group, NULL, id, &pending)))
             return;
         count += err == OK;
@@ -141,7 +141,7 @@ static void summary(struct call *call, struct entry *entry, const struct stream_
     if (!first_pending(call, entry, group, &first) || !last_pending(call, entry, group, &last) ||
         !busy_consumers(call, entry, group, NULL, &count)) {
         if (!call->failed)
-            call_error(call, ERR_STORE);
+            call_read_error(call);
         return;
     }
     stream_id_reply(reply, first);
@@ -349,8 +349,8 @@ static bool claim_id(struct call *call, struct claim *claim, struct stream_id id
 {
     struct stream_pending old;
     int pending = pending_find(call, &claim->entry, claim->group.name, id, &old);
-    int there = pending == ERR_STORE ? ERR_STORE : find_stream_entry(call, &claim->entry, id);
-    if (there == ERR_STORE)
+    int there = is_read_failure(pending) ? pending : find_stream_entry(call, &claim->entry, id);
+    if (is_read_failure(there))
         return false;
     if (there == ERR_NOT_FOUND)
         return pending != OK ||
@@ -443,7 +443,7 @@ static bool autoclaim(struct call *call, struct claim *claim, const struct candi
         const struct candidate *candidate = &candidates[*next];
         uint64_t before = claim->count;
         int there = find_stream_entry(call, &claim->entry, candidate->id);
-        if (there == ERR_STORE)
+        if (is_read_failure(there))
             return false;
         if (there == ERR_NOT_FOUND) {
             if (!claim_drop(call, claim, candidate->id, &candidate->pending))

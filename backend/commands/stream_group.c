@@ -167,7 +167,7 @@ bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes 
 static int checked(struct call *call, int err, bool good)
 {
     if (err == OK && !good) {
-        call_error(call, ERR_STORE);
+        call_read_error(call);
         return ERR_STORE;
     }
     return err;
@@ -236,7 +236,7 @@ bool consumer_open(struct call *call, struct entry *entry, struct stream_group *
                    struct bytes name, struct stream_consumer *consumer)
 {
     int err = consumer_find(call, entry, group->name, name, consumer);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     consumer->seen_ms = call->now_ms;
     if (err == OK)
@@ -258,7 +258,7 @@ static bool consumer_lost(struct call *call, struct entry *entry, struct stream_
     }
     if (consumer_find(call, entry, group->name, name, &other) != OK) {
         if (!call->failed)
-            call_error(call, ERR_STORE);
+            call_read_error(call);
         return false;
     }
     other.pending--;

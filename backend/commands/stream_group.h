@@ -34,7 +34,7 @@ struct stream_pending {
     struct bytes consumer; /* consumer's name, in the call's arena */
 };
 
-/* These functions return OK, ERR_NOT_FOUND or ERR_STORE (replied). */
+/* These functions return OK, ERR_NOT_FOUND or a read failure (replied). */
 int group_find(struct call *call, struct entry *entry, struct bytes name,
                struct stream_group *group);
 int consumer_find(struct call *call, struct entry *entry, struct bytes group, struct bytes name,

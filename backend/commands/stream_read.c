@@ -276,8 +276,8 @@ static bool serve_new(struct call *call, const struct read *read, struct source 
         if (read->no_ack)
             continue;
         int err = pending_find(call, &source->entry, group->name, ids[i], &old);
-        if (err == ERR_STORE || !pending_give(call, &source->entry, group, consumer, ids[i],
-                                              err == OK ? &old : NULL, &fresh))
+        if (is_read_failure(err) || !pending_give(call, &source->entry, group, consumer, ids[i],
+                                                  err == OK ? &old : NULL, &fresh))
             return false;
     }
     return true;
@@ -323,7 +323,7 @@ static bool serve_given(struct call *call, struct source *source, struct stream_
     struct bytes row;
     struct stream_pending pending;
     int err = sub_get(call, &source->entry, CF_STREAM, stream_id_encode(sub, id), &row);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     if (err == ERR_NOT_FOUND) {
         reply_array(&call->reply, 2);
@@ -335,7 +335,7 @@ static bool serve_given(struct call *call, struct source *source, struct stream_
         return false;
     if (pending_find(call, &source->entry, source->group.name, id, &pending) != OK) {
         if (!call->failed)
-            call_error(call, ERR_STORE);
+            call_read_error(call);
         return false;
     }
     struct stream_pending fresh = {call->now_ms, pending.deliveries + 1, pending.consumer};

@@ -38,7 +38,7 @@ int zset_score(struct call *call, struct entry *entry, struct bytes member, doub
     if (err != OK)
         return err;
     if (!decode_u64(value, &bits)) {
-        call_error(call, ERR_STORE);
+        call_read_error(call);
         return ERR_STORE;
     }
     *score = decode_score(bits);
@@ -89,7 +89,7 @@ bool zset_set(struct call *call, struct entry *entry, struct bytes member, doubl
 {
     double old;
     int err = zset_score(call, entry, member, &old);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     *change = err == ERR_NOT_FOUND ? ZSET_ADDED : old == score ? ZSET_SAME : ZSET_MOVED;
     if (*change == ZSET_SAME)
@@ -339,7 +339,7 @@ static bool add_one(struct call *call, struct entry *entry, const struct add_opt
     double old;
     enum zset_change change;
     int err = zset_score(call, entry, member, &old);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     added->is_done = false;
     if (err == OK ? options->nx : options->xx)
@@ -499,7 +499,7 @@ static struct bytes scan_value(struct call *call, struct bytes value)
     uint64_t bits;
     char *text = arena_alloc(call->arena, DOUBLE_TEXT_MAX);
     if (!decode_u64(value, &bits)) {
-        call_error(call, ERR_STORE);
+        call_read_error(call);
         return NOTHING;
     }
     double score = decode_score(bits);

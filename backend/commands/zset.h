@@ -13,7 +13,7 @@
 
 /* Opens a key for reading. False: an error was replied. */
 bool zset_open_read(struct call *call, struct bytes key, struct entry *entry);
-/* A member's score: OK, ERR_NOT_FOUND (also when there is no key), or ERR_STORE (replied). */
+/* A member's score: OK, ERR_NOT_FOUND (also when there is no key), or a read failure (replied). */
 int zset_score(struct call *call, struct entry *entry, struct bytes member, double *score);
 
 enum zset_change { ZSET_SAME, ZSET_ADDED, ZSET_MOVED };

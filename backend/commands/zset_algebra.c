@@ -229,7 +229,7 @@ static bool find_score(struct call *call, struct input *input, struct bytes memb
     *is_in = err == OK;
     if (err == OK)
         *score = row_score(value);
-    return err != ERR_STORE;
+    return !is_read_failure(err);
 }
 
 /* Is the row of the first input in the result? Combines its score with those of the other inputs. */

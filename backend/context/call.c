@@ -57,6 +57,11 @@ void call_error(struct call *call, enum error error)
     call_error_text(call, error_text(error));
 }
 
+void call_read_error(struct call *call)
+{
+    call_error(call, overlay_has_uncached(call->partition->overlay) ? ERR_UNCACHED : ERR_STORE);
+}
+
 void call_errorf(struct call *call, const char *format, ...)
 {
     char text[ERROR_TEXT_MAX];

@@ -42,6 +42,8 @@ struct call {
 /* Reply an error, in place of what the command has replied so far, and mark the call as failed: dispatch rolls its
  * effects back. */
 void call_error(struct call *call, enum error error);
+/* A row could not be read. If it is uncached the reply is discarded, as the command will run again. */
+void call_read_error(struct call *call);
 void call_error_text(struct call *call, const char *text);
 /* call_error_text for an error that errorstats have counted already. */
 void call_error_again(struct call *call, const char *text);

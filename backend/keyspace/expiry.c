@@ -52,7 +52,7 @@ static bool expire_one(struct call *call, const struct due *due)
     if (partition->reader && !overlay_prefetch(partition->overlay, CF_METADATA, due->row_key, NULL))
         return false;
     int err = overlay_get(partition->overlay, CF_METADATA, due->row_key, &value);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     bool confirmed = err == OK && decode_metadata(slice_bytes(&value), &meta) &&
                      meta.expire_ms == due->expire_ms &&

@@ -90,8 +90,8 @@ static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes
     if (call_refuse_reply(call)) /* reading on would be in vain */
         return ERR_STORE;
     int err = overlay_get(call->partition->overlay, cf, key, &slice);
-    if (err == ERR_STORE)
-        call_error(call, ERR_STORE);
+    if (is_read_failure(err))
+        call_read_error(call);
     if (err != OK)
         return err;
     pin(call->partition, &slice);
@@ -184,11 +184,11 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
     entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
     struct bytes value;
     int err = row_get(call, CF_METADATA, entry->row_key, &value);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     if (err == OK) {
         if (!decode_metadata(value, &entry->meta)) {
-            call_error(call, ERR_STORE);
+            call_read_error(call);
             return false;
         }
         entry->exists = true;
@@ -440,7 +440,7 @@ static bool iter_close(struct call *call, struct overlay_iter *iter)
     bool failed = overlay_iter_failed(iter);
     overlay_iter_free(iter);
     if (failed)
-        call_error(call, ERR_STORE);
+        call_read_error(call);
     return !failed;
 }
 

@@ -63,7 +63,7 @@ void entry_delete(struct call *call, struct entry *entry);
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms);
 
 /* Rows of a collection. `sub` is a field or member; `cf` CF_DATA unless the type says otherwise.
- * sub_get: 0, ERR_NOT_FOUND, or ERR_STORE (then the error was replied). The value is borrowed until the
+ * sub_get: 0, ERR_NOT_FOUND, or a read failure (is_read_failure; the error was replied). The value is borrowed until the
  * command ends. */
 int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
             struct bytes *value);

@@ -14,7 +14,7 @@ static const struct bytes NOTHING = {"", 0};
 /* The counts cannot be right: as bad as a row that cannot be read. */
 static bool broken(struct call *call)
 {
-    call_error(call, ERR_STORE);
+    call_read_error(call);
     return false;
 }
 

@@ -114,7 +114,7 @@ bool text_iter_fini(struct text_iter *iter)
     if (iter->has_iter)
         sub_iter_fini(&iter->rows);
     if (iter->failed)
-        call_error(iter->call, ERR_STORE);
+        call_read_error(iter->call);
     return !iter->call->failed;
 }
 
@@ -260,10 +260,10 @@ static bool fragment_write(struct call *call, struct entry *entry, uint32_t inde
     int err = OK;
     if (patch.len < FRAGMENT_BYTES)
         err = fragment_get(call, entry, index, &row);
-    if (err == ERR_STORE)
+    if (is_read_failure(err))
         return false;
     if (row.len > FRAGMENT_BYTES) {
-        call_error(call, ERR_STORE);
+        call_read_error(call);
         return false;
     }
     size_t len = row.len > at + patch.len ? row.len : at + patch.len;

@@ -94,7 +94,7 @@ void reply_stream_search(struct call *call, struct overlay_iter *iter, size_t pr
     if (failed || is_scrap(call)) {
         overlay_iter_free(iter);
         if (failed)
-            call_error(call, ERR_STORE);
+            call_read_error(call);
         return;
     }
     struct reply_stream *streamed = hand_over(call, iter, prefix_len, UINT64_MAX, row);

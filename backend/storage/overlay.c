@@ -111,7 +111,7 @@ static int uncached_get(struct overlay *overlay, enum cf cf, struct bytes key, u
         return store_get(overlay->store, cf, key, value);
     }
     reader_want(overlay->reader, cf, key, hash, overlay->wait);
-    return ERR_STORE;
+    return ERR_UNCACHED;
 }
 
 static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,

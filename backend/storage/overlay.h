@@ -15,8 +15,8 @@
  * both; nobody changes them.
  *
  * A row that is in no buffer may be on the disk only. Between overlay_nonblocking_begin and overlay_nonblocking_end
- * that is a failed read, which lets the command be suspended while the row is fetched (reader.h); else the
- * read goes to the disk.
+ * such a read returns ERR_UNCACHED, and the command is suspended while the row is fetched (reader.h); else the read goes
+ * to the disk.
  *
  * Invariants: (1) at most two write buffers and two batches exist; (2) only the active buffer changes, and only by the
  * collecting batch; (3) tickets of live batches are consecutive; (4) after overlay_discard the overlay shows exactly
@@ -25,6 +25,7 @@
 #pragma once
 
 #include "backend/store/store.h"
+#include "shared/error.h"
 
 struct batch;
 struct batch_header;
@@ -54,8 +55,15 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader);
 /* The store may hold other rows than it did (it was recovered): nothing remembered of it is right. */
 void overlay_store_changed(struct overlay *overlay);
 
+/* The row could not be read: ERR_STORE, the disk failed; ERR_UNCACHED, it is not in memory and the command will be
+ * suspended and run again. Handlers stop at either. */
+static inline bool is_read_failure(int err)
+{
+    return err == ERR_STORE || err == ERR_UNCACHED;
+}
+
 /* 0 and the value (borrowed: until the next overlay_savepoint/applied/discard, and slice_release when pinned),
- * ERR_NOT_FOUND, or ERR_STORE. */
+ * ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
 /* Key and value are copied. */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
@@ -93,7 +101,7 @@ void overlay_observe(struct overlay *overlay, uint64_t ticket);
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);
 
-/* From now on a read that would go to the disk is ERR_STORE, and `wait` waits for the row. NULL: it goes to the
+/* From now on a read that would go to the disk is ERR_UNCACHED, and `wait` waits for the row. NULL: it goes to the
  * disk. */
 void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
 /* The command can not be rolled back any more: its reads go to the disk from now on. */
