@@ -256,7 +256,8 @@ void cmd_hstrlen(struct call *call)
 {
     struct entry entry;
     struct bytes value = NOTHING;
-    if (hash_open_read(call, &entry) && field_get(call, &entry, call->argv[2], &value) != ERR_STORE)
+    if (hash_open_read(call, &entry) &&
+        !is_read_failure(field_get(call, &entry, call->argv[2], &value)))
         reply_int(&call->reply, (int64_t)value.len);
 }
 

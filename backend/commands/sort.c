@@ -149,7 +149,7 @@ static bool pattern_value(struct call *call, struct bytes pattern, struct bytes 
     if (!keyspace_open(call, key, OPEN_READ, &entry))
         return false;
     if (field.len && entry.meta.type == TYPE_HASH)
-        return sub_get(call, &entry, CF_DATA, field, value) != ERR_STORE;
+        return !is_read_failure(sub_get(call, &entry, CF_DATA, field, value));
     return field.len || !text_is(&entry) || text_value(call, &entry, value);
 }
 

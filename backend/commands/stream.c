@@ -161,7 +161,7 @@ void cmd_xtrim(struct call *call)
     reply_int(&call->reply, count);
 }
 
-/* Removes one entry; OK, ERR_NOT_FOUND or ERR_STORE. */
+/* Removes one entry; OK, ERR_NOT_FOUND or a read failure. */
 static int remove_entry(struct call *call, struct entry *entry, struct stream_id id)
 {
     char sub[STREAM_ID_BYTES];

@@ -246,7 +246,7 @@ struct claim {
     uint64_t count;
 };
 
-/* Is the entry still in the stream? OK, ERR_NOT_FOUND or ERR_STORE. */
+/* Is the entry still in the stream? OK, ERR_NOT_FOUND or a read failure. */
 static int find_stream_entry(struct call *call, struct entry *entry, struct stream_id id)
 {
     char sub[STREAM_ID_BYTES];

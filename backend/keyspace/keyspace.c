@@ -83,7 +83,7 @@ void keyspace_end(struct partition *partition)
     }
 }
 
-/* A row's value, borrowed until the command ends. ERR_STORE is replied. */
+/* A row's value, borrowed until the command ends. A read failure is replied. */
 static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes *value)
 {
     struct slice slice;

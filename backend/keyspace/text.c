@@ -90,7 +90,7 @@ static bool text_iter_points(struct text_iter *iter)
     while (iter->from < iter->to) {
         struct bytes row = NOTHING;
         uint32_t index = (uint32_t)(iter->from / FRAGMENT_BYTES);
-        if (fragment_get(iter->call, iter->entry, index, &row) == ERR_STORE) {
+        if (is_read_failure(fragment_get(iter->call, iter->entry, index, &row))) {
             iter->from = iter->to;
             return false;
         }

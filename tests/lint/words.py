@@ -39,6 +39,7 @@ WORDS = [
     (r'(?i)\btak(en|es|e) back\b|take_back', 'roll back', 'backend docs'),
     (r'\bupkeep|UPKEEP|\bshelf', 'maintenance, backup catalog', EVERYWHERE),
     (r'\bdrafts?\b|draft_', 'request generator', 'tests/sim'),
+    (r'[=!]= ERR_STORE', 'is_read_failure(): a row may also be uncached', 'backend/keyspace backend/commands backend/partition backend/script'),
 ]
 # This file, generated or foreign texts, and the table of the names that changed.
 NOT_OURS = ('tests/lint/words.py', 'docs/benchmarks/', 'docs/images/', 'docs/commands.md', 'shared/commands_server.def', 'docs/glossary.md')
