@@ -217,9 +217,8 @@ enum tls_result tls_handshake(struct tls *tls)
     ERR_clear_error();
     int returned = SSL_do_handshake(tls->ssl);
     if (returned == 1) {
-        (void)SSL_free_buffers(
-            /* an idle connection would keep the buffers; fails when they still hold data */
-            tls->ssl);
+        /* an idle connection would keep the buffers; fails when they still hold data */
+        (void)SSL_free_buffers(tls->ssl);
         return TLS_DONE;
     }
     enum tls_result result = outcome(tls, returned);

@@ -111,9 +111,8 @@ void cmd_restore(struct call *call)
         expire_ms = INT64_MAX;
     bool replaced = entry.exists;
     uint32_t messages = call->partition->watchers.messages->count;
-    reader.limit =
-        /* like a reply, the payload is in memory */
-        call->partition->snapshot->config.reply_limit_bytes;
+    /* like a reply, the payload is in memory */
+    reader.limit = call->partition->snapshot->config.reply_limit_bytes;
     if (!rdb_load(call, &entry, &reader, (uint64_t)expire_ms)) {
         if (rdb_is_over(&reader))
             call_error(call, ERR_PAYLOAD_LIMIT);

@@ -31,7 +31,7 @@ void acl_note(struct call *call, enum acl_denied reason, enum acl_context contex
                 (size_t)config_snapshot_number(call->partition->snapshot, "acllog-max-len"));
 }
 
-/* At EXEC the command had passed once. */
+/* Writes the error for a command that had been allowed when it was queued. */
 static void write_exec(enum acl_denied denied, char text[ACL_ERROR_MAX])
 {
     (void)snprintf(text, ACL_ERROR_MAX,
@@ -52,7 +52,7 @@ static enum acl_denied check(struct call *call, enum acl_context context)
     uint32_t index = 0;
     if (session_is_trusted(session))
         return ACL_ALLOWED;
-    if (!user) /* it was removed: the connection goes */
+    if (!user) /* the user was removed: the connection is closed */
         return ACL_DENIED_COMMAND;
     enum acl_denied denied = acl_check(user, call->command, call->argv, call->argc, &index);
     if (denied != ACL_ALLOWED)

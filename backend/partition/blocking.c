@@ -1,5 +1,5 @@
 /*
- * blocking.c - who waits for which key, in which order, and until when.
+ * blocking.c - waiters by key, in the order of their arrival, and by deadline.
  *
  *   table: space | key ─► awaited ─► wait ─► wait       (awaited->waits, oldest first)
  *                            │         │       │
@@ -7,11 +7,11 @@
  *                                      │
  *   heap by deadline ──────────────────┘  one loop timer, set to the first
  *
- * (1) An awaited key exists while somebody waits for it, or while it is being served.
- * (2) A key that is being served is not made ready by those it serves: the walk over its waiters goes on
- *     as long as there is something for them.
- * (3) A waiter keeps its place while its command runs again and finds nothing.
- * (4) While a proxy's connection owes too much its waiters are passed over; their keys are in `stalled` then.
+ * (1) A struct awaited exists while its key has waiters or is being served.
+ * (2) Commands that run while a key is being served do not make it ready again: serving continues as long as the key has
+ *     something for its waiters.
+ * (3) A waiter keeps its position when its command runs again and finds nothing.
+ * (4) Waiters of a proxy's connection with too many unsent bytes are skipped; their keys are in `stalled` then.
  */
 #include "backend/partition/blocking.h"
 
@@ -32,21 +32,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { TIMER_MS_MAX = 60 * 60 * 1000 }; /* a later deadline is looked at again then */
+enum { TIMER_MS_MAX = 60 * 60 * 1000 }; /* the timer is set again for a later deadline */
 
-/* A key somebody waits for. */
+/* A key with waiters. */
 struct awaited {
     struct space *space;
     struct list waits; /* of struct wait, by key_link */
     struct list ready; /* in blocking_set.ready or stalled */
-    uint32_t groups;   /* waiters that want to hear of the key's end */
+    uint32_t groups;   /* waiters that are served when the key is deleted (XREADGROUP) */
     bool is_serving;
     bool is_stalled;
     size_t key_len;
     char key[];
 };
 
-/* One waiter's interest in one key. */
+/* One waiter and one of its keys. */
 struct wait {
     struct list key_link;
     struct list waiter_link;
@@ -56,20 +56,20 @@ struct wait {
 
 enum waiter_end { END_NONE, END_TIMEOUT, END_ERROR };
 
-/* One waiting client; the arguments' bytes lie behind argv in the same allocation. */
+/* A waiting client; the bytes of its arguments follow argv in the same allocation. */
 struct waiter {
     struct session *session;
-    uint64_t id;                /* of a wait of a proxy's connection; 0: the session waits */
-    struct wait_origin *origin; /* its client's */
+    uint64_t id; /* number of a wait of a proxy's connection; 0: the session itself waits */
+    struct wait_origin *origin; /* namespace, database and protocol of the proxy's client */
     const struct command *command;
     struct list waits;
     uint64_t deadline_ms; /* monotonic; 0 = none */
-    uint32_t place;       /* in the heap, with a deadline */
-    uint64_t observed;    /* newest ticket its last run observed */
-    bool is_kept;         /* it ran again and goes on waiting */
+    uint32_t place;       /* index in the heap */
+    uint64_t observed;    /* newest ticket that its last run observed */
+    bool is_kept;         /* its command ran again and goes on waiting */
     uint8_t end;          /* enum waiter_end: in blocking_set.ending */
     struct list ending;
-    size_t bytes; /* of it and what it waits with */
+    size_t bytes; /* memory of the waiter */
     uint32_t argc;
     struct bytes argv[];
 };
@@ -79,8 +79,8 @@ struct blocking_set {
     struct table *keys;
     struct list ready; /* of struct awaited, in the order they became ready */
     struct list stalled;
-    struct list ending;     /* waiters that were unblocked */
-    struct waiter *serving; /* whose command runs again; NULL: none */
+    struct list ending;     /* waiters that are unblocked later */
+    struct waiter *serving; /* waiter whose command runs again; NULL: none */
     uint32_t clients;
     struct waiter **heap; /* earliest deadline first */
     uint32_t heap_count;
@@ -124,7 +124,7 @@ static void heap_down(struct blocking_set *set, struct waiter *waiter)
     heap_set(set, place, waiter);
 }
 
-/* The timer rings at the first deadline. A timer that rings too early does no harm. */
+/* Sets the timer to the first deadline. A timer that fires too early does no harm. */
 static void timer_follow(struct blocking_set *set)
 {
     if (set->heap_count == 0) {
@@ -209,7 +209,7 @@ static struct awaited *awaited_add(struct blocking_set *set, struct space *space
     return awaited;
 }
 
-/* Forgets the key when nobody waits for it. */
+/* Frees the key if it has no waiters. */
 static void awaited_free_if_unused(struct blocking_set *set, struct awaited *awaited)
 {
     if (!list_empty(&awaited->waits) || awaited->is_serving)
@@ -267,14 +267,14 @@ void blocking_space_flushed(struct blocking_set *set, const struct space *space)
     }
 }
 
-/* Its session is where the waiter's client is. */
+/* Moves the session to the waiter's namespace, database and protocol. */
 static void enter_wait(const struct waiter *waiter)
 {
     if (waiter->id)
         waits_enter_again(waiter->session, waiter->id, waiter->origin);
 }
 
-/* The session of the oldest waiter, where its client is; waits_leave() follows. */
+/* The session of the oldest waiter, moved to its client's keyspace; to be ended with waits_leave(). */
 static struct session *enter_first(const struct awaited *awaited)
 {
     const struct waiter *waiter = container_of(awaited->waits.next, struct wait, key_link)->waiter;
@@ -293,7 +293,7 @@ void blocking_check_all(struct blocking_set *set)
     set->keys = table_new();
     while (table_next(old, &cursor, &name, &value)) {
         struct awaited *awaited = value;
-        if (!list_empty(&awaited->waits)) { /* all its waiters are in one database */
+        if (!list_empty(&awaited->waits)) { /* all waiters of a key are in one database */
             struct session *session = enter_first(awaited);
             awaited->space = session_space(session);
             waits_leave(session);
@@ -306,7 +306,7 @@ void blocking_check_all(struct blocking_set *set)
 
 /* ---- waiting ---- */
 
-/* XREADGROUP alone is served when its key is removed too: its group ended with the key. */
+/* Only XREADGROUP is served when its key is deleted, because its group was deleted with it. */
 static bool wants_end(const struct waiter *waiter)
 {
     return waiter->command->id == COMMAND_xreadgroup;
@@ -359,11 +359,11 @@ static struct waiter *waiter_new(struct session *session, const struct command *
     return waiter;
 }
 
-/* What a waiter with these keys and arguments takes, beside what the allocator adds. */
+/* Memory of a waiter with these keys and arguments, without the allocator's overhead. */
 static size_t cost_of(const struct bytes *keys, uint32_t count, const struct bytes *argv,
                       uint32_t argc)
 {
-    enum { COPIES = 2, TABLE_ENTRY = 64 }; /* a key is in awaited and in the table */
+    enum { COPIES = 2, TABLE_ENTRY = 64 }; /* the key is stored in awaited and in the table */
     size_t bytes = sizeof(struct waiter) + TABLE_ENTRY + argc * sizeof *argv;
     for (uint32_t i = 0; i < argc; i++)
         bytes += argv[i].len;
@@ -372,7 +372,7 @@ static size_t cost_of(const struct bytes *keys, uint32_t count, const struct byt
     return bytes;
 }
 
-/* The waiter is the session's, or its current wait's. */
+/* Makes the waiter the session's, or that of its current wait. */
 static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
 {
     struct session *session = waiter->session;
@@ -387,7 +387,7 @@ static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
     session->pending.waiter_bytes = waiter->bytes;
 }
 
-/* A proxy's connection carries waits of many clients, each of which may have its share. */
+/* A proxy's connection carries waits of many clients, each with a client-state-limit of its own. */
 static bool fits_client_state(const struct session *session, size_t bytes)
 {
     return waits_current(session)
@@ -418,7 +418,7 @@ bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t coun
         wait_add(set, waiter, call->space, keys[i]);
     waiter->observed = overlay_observed(call->partition->overlay);
     waiter_enlist(set, waiter);
-    if (timeout_ms) { /* counted from when the command began, which the loop's clock may not have reached */
+    if (timeout_ms) { /* the command may have begun after the time that the loop has read */
         waiter->deadline_ms = (call->partition->running.started_us + 999) / 1000 + timeout_ms;
         heap_add(set, waiter);
     }
@@ -439,7 +439,7 @@ bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms)
         return false;
     }
     long double ms = ceill(seconds * 1000);
-    if (ms < 0 || ms >= limit) { /* Redis 7.0 says so of both */
+    if (ms < 0 || ms >= limit) { /* Redis 7.0 replies the same error for both */
         call_error_text(call, "ERR timeout is negative");
         return false;
     }
@@ -474,7 +474,7 @@ void blocking_cancel(struct waiter *waiter)
     free(waiter);
 }
 
-/* The client has its reply and waits no more. */
+/* The client has its reply: frees the waiter. */
 static void waiter_finish(struct waiter *waiter)
 {
     struct session *session = waiter->session;
@@ -486,7 +486,7 @@ static void waiter_finish(struct waiter *waiter)
         session_check_later(session);
 }
 
-/* A ticket that was observed and is durable by now need not be waited for. */
+/* The observed ticket; 0 when it is durable already. */
 static uint64_t pending_ticket(const struct overlay *overlay, uint64_t observed)
 {
     uint64_t ticket = overlay_ticket(overlay);
@@ -494,7 +494,7 @@ static uint64_t pending_ticket(const struct overlay *overlay, uint64_t observed)
                                                                                         : 0;
 }
 
-/* Nothing came: replies a null array or the error. */
+/* Ends the wait with a null array or the error. */
 static void leave_wait(struct waiter *waiter, const char *error, bool is_failure)
 {
     struct session *session = waiter->session;
@@ -550,14 +550,14 @@ static void on_timer(void *owner)
 
 /* ---- serving ---- */
 
-/* May the waiter's command take from a key of this type? */
+/* Can the waiter's command use a key of this type? */
 static bool is_wanted(const struct waiter *waiter, enum type type)
 {
     enum command_group group = type_rows[type].blocks;
     return group != GROUP_GENERIC && group == waiter->command->group;
 }
 
-/* What the key is now; none when it cannot be read. */
+/* The key's present type; TYPE_NONE when it cannot be read. */
 static enum type awaited_type(struct blocking_set *set, const struct awaited *awaited)
 {
     struct call call;
@@ -573,7 +573,7 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
     return found ? entry.meta.type : TYPE_NONE;
 }
 
-/* Runs the waiter's command again; it may be gone afterwards, and its session too. */
+/* Runs the waiter's command again; waiter and session may be freed by it. */
 static void serve_waiter(struct blocking_set *set, struct waiter *waiter, struct bytes key)
 {
     waiter->is_kept = false;
@@ -588,7 +588,7 @@ static void serve_waiter(struct blocking_set *set, struct waiter *waiter, struct
         waiter_finish(waiter);
 }
 
-/* Does its connection owe so much that the element stays in the list for now? */
+/* Has the connection too many unsent bytes, so that the element stays in the list for now? */
 static bool is_slow_reader(const struct waiter *waiter)
 {
     return waiter->id && session_owed_bytes(waiter->session) > STREAM_HIGH_WATER;
@@ -609,7 +609,7 @@ static void serve_key(struct blocking_set *set, struct awaited *awaited)
     awaited->is_serving = true;
     for (struct list *link = awaited->waits.next; link != &awaited->waits; link = next) {
         struct waiter *waiter = container_of(link, struct wait, key_link)->waiter;
-        next = link->next; /* serving a waiter removes no other one */
+        next = link->next; /* serving a waiter removes no other waiter */
         if (type == TYPE_NONE && awaited->groups == 0)
             break;
         if (!is_wanted(waiter, type) && !wants_end(waiter))
@@ -633,7 +633,7 @@ void blocking_serve(struct blocking_set *set)
     struct list *link;
     end_unblocked(set);
     if (list_empty(&set->ready) || commit_is_failed(set->partition->commit, NULL))
-        return; /* a failed commit: when writes are let in again */
+        return; /* after a failed commit: served when writes are accepted again */
     while ((link = list_pop(&set->ready)))
         serve_key(set, container_of(link, struct awaited, ready));
 }

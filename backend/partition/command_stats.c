@@ -12,12 +12,12 @@
 
 enum { HELD_MAX = 16384, COPIED_BYTES_MAX = 1 << 20 };
 
-/* What is counted of a command. */
+/* Statistics of one command. */
 struct ran {
     const struct command *command;
     uint64_t usec;
     const struct bytes *argv; /* for the slow log */
-    void *copy;               /* of a script's arguments; NULL: they stay where they are */
+    void *copy;               /* a copy of a script's arguments; NULL: `argv` stays valid */
     uint32_t argc;
     bool failed;
     bool is_refused; /* it did not run */
@@ -72,7 +72,7 @@ static void count_call(const struct call *call, uint64_t usec)
         log_slow_call(call, usec);
 }
 
-/* A script's arguments are Lua's: those that the slow log will show are copied. */
+/* Arguments of a script's command belong to Lua: copies those that the slow log would show. */
 static void copy_arguments(struct held_stats *held, struct ran *ran)
 {
     size_t size = ran->argc * sizeof *ran->argv;
@@ -151,7 +151,7 @@ bool command_stats_are_full(const struct partition *partition)
            partition->stats->held_count >= HELD_MAX;
 }
 
-/* `call` is the one that all of them are part of, and becomes this one. */
+/* `call` is the EXEC or script that contains all of them; it is changed to this command. */
 static void count_ran(struct call *call, const struct ran *ran)
 {
     call->command = ran->command;

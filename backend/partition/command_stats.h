@@ -9,25 +9,25 @@
 
 #include "backend/context/call.h"
 
-/* Commands that ran and may be rolled back. */
+/* Statistics of commands that may still be rolled back. */
 struct held_stats {
     bool is_held;
-    const struct call *call; /* the EXEC or script whose commands they are */
+    const struct call *call; /* the EXEC or script that contains the commands */
     struct ran *items;
     uint32_t count;
     uint32_t cap;
     size_t copied; /* bytes of arguments */
 };
 
-/* The command just ran. The end of one is the beginning of the next: one look at the clock each. A command that waits
- * is counted among its kind when its wait ends. While statistics are held its arguments have to stay, but for those of
- * a script's command. */
+/* Counts the command that has just ended. Its end is the beginning of the next one, so the clock is read once per
+ * command. A blocking command is counted when its wait ends. While statistics are held, arguments must stay valid,
+ * except those of a script's commands, which are copied. */
 void command_stats_add(const struct call *call);
 /* A script's command was refused before it ran. */
 void command_stats_refused(const struct call *call);
-/* From now on nothing is counted before it is counted for good, errors neither. The call stays until then. */
+/* From now on statistics are held, errors too. `call` must stay valid until they are released or dropped. */
 void command_stats_hold(const struct call *call);
-/* So much is held that it should be counted for good. */
+/* True when so much is held that it should be released. */
 bool command_stats_are_full(const struct partition *partition);
 void command_stats_release(struct partition *partition);
 void command_stats_drop(struct partition *partition);

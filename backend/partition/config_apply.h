@@ -1,14 +1,14 @@
 /*
- * config_apply.h - applies sizes that were changed while the server runs.
+ * config_apply.h - applies options of sizes that were changed at run time.
  *
- *   snapshot (CONFIG SET, SIGHUP) ─► once a second: row cache, rank cache    here and now
- *                                                   memtables, compression   by maintenance.h: the engine may hold writes up
+ *   snapshot (CONFIG SET, SIGHUP) ─► once a second: row cache, rank cache    at once
+ *                                                   memtables, compression   by maintenance.h, as RocksDB may stall writes
  *
- * The block cache belongs to the process: server.h gives it its size when a snapshot is published.
+ * The block cache belongs to the process: server.h sets its size when a snapshot is published.
  */
 #pragma once
 
 struct partition;
 
-/* Within no command: nothing may be borrowed from the caches. */
+/* Called outside of commands, because values borrowed from the caches become invalid. */
 void config_apply(struct partition *partition);

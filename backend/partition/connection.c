@@ -80,7 +80,7 @@ static void stop_waiting(struct session *session)
     waits_cancel(session, blocking_cancel);
 }
 
-/* Everything but the stream. */
+/* Frees everything but the stream. */
 static void connection_free(struct session *session)
 {
     struct partition *partition = session->partition;
@@ -122,7 +122,7 @@ static void connection_abort(struct session *session)
     connection_free(session);
 }
 
-/* Closes when everything owed has been handed to the stream. */
+/* Closes the session when all replies are in the stream. */
 static void close_if_done(struct session *session)
 {
     if (!session->is_closing || session->is_running || session_holds(session, 0) ||
@@ -135,7 +135,7 @@ static void close_if_done(struct session *session)
 static void connection_end(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
-    if (session->pending.streamed) { /* its reply would never be whole */
+    if (session->pending.streamed) { /* its reply could not be completed */
         session_abort(session);
         return;
     }
@@ -229,7 +229,7 @@ static void argv_shrink(struct partition *partition)
     partition->running.argv_cap = 0;
 }
 
-/* Runs the scanned request. False: it must wait, the session is throttled. */
+/* Runs the parsed request. False: it must wait, and the session is throttled. */
 static bool run_request(struct session *session, const char *frame)
 {
     struct partition *partition = session->partition;
@@ -244,7 +244,7 @@ static bool run_request(struct session *session, const char *frame)
     return done;
 }
 
-/* Runs nothing more until session_resume: when a batch was committed, or the client has read its replies. */
+/* Runs no more requests until session_resume: a batch was committed, or the client has read its replies. */
 static void throttle(struct session *session)
 {
     session->is_throttled = true;
@@ -261,7 +261,7 @@ static void connection_resume(struct session *session)
     stream_resume(session->stream);
 }
 
-/* The request at the front waits for rows from the disk; so may those behind it, up to `len`. */
+/* The request at the front waits for rows from the disk; prefetches for those behind it, up to `len`. */
 static void suspend(struct session *session, const char *behind, size_t len)
 {
     session->is_throttled = true;
@@ -270,19 +270,19 @@ static void suspend(struct session *session, const char *behind, size_t len)
     suspend_prefetch(session, behind, len);
 }
 
-/* The request is presented again. */
+/* Runs the request again. */
 static void on_fetched(struct reader_wait *wait)
 {
     struct session *session = container_of(wait, struct session, pending.row_wait);
     CHECK(session->magic == SESSION_MAGIC);
     metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
-    if (wait->has_failed) /* the store says so itself */
+    if (wait->has_failed) /* the store has logged the reason */
         session->pending.suspend_tries = UINT8_MAX;
     wait->has_failed = false;
     session_resume(session);
 }
 
-/* An unfinished request may not grow for ever, nor a queued transaction. */
+/* Limits the size of an incomplete request and of the transaction queue. */
 static void check_query(struct session *session, size_t unfinished)
 {
     uint64_t limit = session->partition->snapshot->config.client_query_limit_bytes;
@@ -293,7 +293,7 @@ static void check_query(struct session *session, size_t unfinished)
     session_abort_later(session);
 }
 
-/* One frame at the front of data[0..len). Returns the bytes used; 0: no more for now. */
+/* Handles a frame at the front of data[0..len). Returns the bytes used; 0: stop. */
 static size_t run_frame(struct session *session, const char *data, size_t len, size_t *need)
 {
     struct resp_limits limits = limits_of(session);
@@ -335,12 +335,12 @@ static void connection_go_on(struct session *session)
     if (session->is_aborted) {
         session_abort(session);
     } else if (!session->partition->thread.is_stopping) {
-        stream_pause(session->stream); /* what was kept is presented when it is resumed */
+        stream_pause(session->stream); /* when resumed it presents the kept bytes again */
         stream_resume(session->stream);
     }
 }
 
-/* Bytes that come behind a request that waits stay where they are. */
+/* Keeps the bytes behind a request that waits. */
 static size_t keep_unread(struct session *session, size_t len)
 {
     session->is_running = true;
@@ -352,7 +352,7 @@ static size_t keep_unread(struct session *session, size_t len)
     return len;
 }
 
-/* SCREE PEER was answered: the connection is another backend's. Returns the bytes used. */
+/* SCREE PEER was answered: the connection becomes a peer link. Returns the bytes used. */
 static size_t hand_to_peers(struct session *session, size_t used, size_t len)
 {
     struct partition *partition = session->partition;

@@ -3,16 +3,16 @@
  *
  *   stream ─► on_data ─► resp_scan ─► dispatch ─► session_reply_end
  *                │
- *                └─ nothing is read while the batch that collects is full, the client does not read its replies, or
- *                   a request waits (CLIENT PAUSE, a row on the disk, a key)
+ *                └─ reading stops while the open batch is full, the client does not read its replies, or a request
+ *                   waits (CLIENT PAUSE, an uncached row, a key)
  */
 #pragma once
 
 #include "backend/partition/session.h"
 
-/* Takes an accepted stream. */
+/* Makes the session of an accepted stream. */
 struct session *connection_new(struct partition *partition, struct stream *stream, uint64_t id);
-/* RESET and a new session: everything a client can change is as at the beginning. */
+/* RESET, and new sessions: sets everything that a client can change to its initial value. */
 void connection_reset(struct session *session);
-/* session_release; closes the connection when it was only waiting for that. */
+/* Calls session_release, and closes the connection if it was waiting only for that. */
 void connection_release(struct session *session, unsigned parity, int err);

@@ -18,7 +18,7 @@
 #include "backend/partition/waits.h"
 
 enum {
-    /* Bytes that the reply of each command of EXEC may always have: long replies before it do not make a write fail. */
+    /* Each command of EXEC may always reply so many bytes: long replies before it do not make a write fail. */
     QUEUED_REPLY_MIN = 256,
 };
 
@@ -29,7 +29,7 @@ static bool may_write(const struct call *call)
     return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
 }
 
-/* CLIENT PAUSE, or the cut of a backup: does the request have to wait? */
+/* Must the request wait for the end of CLIENT PAUSE or of a backup's hold? */
 static bool is_paused(const struct call *call)
 {
     const struct partition *partition = call->partition;
@@ -56,7 +56,7 @@ static bool is_queued(const struct call *call)
 
 /* ---- running ---- */
 
-/* After the handler of a command that is not rolled back. */
+/* Called after the handler of a command that is not rolled back. */
 static void notify_observers(struct call *call, bool is_shown)
 {
     if (call->session->tracker.is_on)
@@ -65,7 +65,7 @@ static void notify_observers(struct call *call, bool is_shown)
         monitor_show(call);
 }
 
-/* A command that needs rows from the disk leaves nothing behind but overlay_has_uncached. */
+/* A command that needs uncached rows is rolled back; only overlay_has_uncached shows that it ran. */
 static void run_handler(struct call *call)
 {
     struct partition *partition = call->partition;
@@ -77,8 +77,8 @@ static void run_handler(struct call *call)
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
     bool is_shown = !list_empty(&partition->clients.monitors) && !call->ready_key;
-    bool is_shown_first =
-        is_shown && call->command->flags & CMD_SKIP_MONITOR; /* then its script's */
+    /* shown before its script's commands */
+    bool is_shown_first = is_shown && call->command->flags & CMD_SKIP_MONITOR;
     if (is_shown_first)
         monitor_show(call);
     uint32_t messages = partition->watchers.messages->count;
@@ -107,7 +107,7 @@ static void run_handler(struct call *call)
         command_stats_add(call);
 }
 
-/* False: the session waits for rows from the disk, and the request comes again. */
+/* False: the session waits for rows from the disk, and the request will be dispatched again. */
 static bool run_warm(struct call *call)
 {
     struct suspend_mark mark;
@@ -134,18 +134,19 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.ready_key = NULL;
     char text[ACL_ERROR_MAX];
     size_t limit = call.reply.out->limit;
-    if (call.begun + QUEUED_REPLY_MIN > limit) /* short replies of writes still fit */
+    if (call.begun + QUEUED_REPLY_MIN > limit) /* a short reply of a write must still fit */
         out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
-    if (acl_gate_exec(&call, text)) { /* the rules may have changed since */
+    if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since */
         run_handler(&call);
     } else {
-        overlay_nonblocking_end(call.partition->overlay); /* it is in the WAL now */
+        /* the refusal is in ACL LOG now, so the command cannot be rolled back */
+        overlay_nonblocking_end(call.partition->overlay);
         call_error_text(&call, text);
     }
     out_limit(call.reply.out, limit);
 }
 
-/* Gives the reply, which begins at `begun` of its out, to the session; there is none when the command waits. */
+/* Delivers the reply, which begins at `begun` of its out; a command that waits has none. */
 static void finish_call(struct call *call, size_t begun)
 {
     struct session *session = call->session;
@@ -160,7 +161,7 @@ static void finish_call(struct call *call, size_t begun)
     }
 }
 
-/* A session's request; the reply goes behind what `out` has. */
+/* The call of a session's request; its reply follows the bytes that `out` has. */
 static struct call call_of(struct session *session, const struct command *command,
                            const struct bytes *argv, uint32_t argc, struct out *out)
 {
@@ -201,7 +202,7 @@ void dispatch_drained(struct partition *partition)
         blocking_resume(partition->watchers.blocking);
 }
 
-/* A reason not to run a script's command. */
+/* Why a script's command must not run; NULL: it may. */
 static const char *refuse_nested(struct call *call, const struct nested *nested)
 {
     const struct command *command = call->command;
@@ -224,7 +225,8 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
                "is not allowed from script while there are several shards";
     const char *refused = acl_gate_script(call);
     if (refused) {
-        overlay_nonblocking_end(call->partition->overlay); /* it is in the WAL now */
+        /* the refusal is in ACL LOG now, so the script cannot be rolled back */
+        overlay_nonblocking_end(call->partition->overlay);
         return refused;
     }
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
@@ -260,19 +262,20 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     run_handler(&call);
     out_limit(nested->out, 0);
     tracking_remember_script(script, call.command);
-    if (!call.failed) /* a script that fails keeps what its commands did, and said */
+    if (!call.failed) /* a script that fails keeps the effects and messages of its commands */
         push_messages_keep(script->partition->watchers.messages, messages);
-    script->partition->running.started_us = started_us; /* the script's time holds its commands' */
+    /* the script's time includes its commands */
+    script->partition->running.started_us = started_us;
     return NULL;
 }
 
-/* A web page made a browser talk to us: it gets no second line in. */
+/* An HTTP request: a web page may have made a browser send it, so the connection is closed. */
 static bool is_http_request(const struct bytes *argv)
 {
     return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
 }
 
-/* Runs a command while a script is on the stack. It sets no savepoint and observes nothing: those are the script's. */
+/* Runs a command while a script is on the stack, without savepoint and observed ticket: these belong to the script. */
 static void run_busy(struct call *call)
 {
     call->space = session_space(call->session);
@@ -282,7 +285,7 @@ static void run_busy(struct call *call)
     command_stats_add(call);
 }
 
-/* Runs or queues a command that passed the gates. False: the request must wait, and nothing happened. */
+/* Runs or queues a command that passed the gates. False: nothing was done, and the request must wait. */
 static bool act(struct call *call)
 {
     session_pause(call->session, is_paused(call) && call->partition->pause.until_ms);
@@ -298,8 +301,9 @@ static bool act(struct call *call)
     return true;
 }
 
-/* Where the session's reply is written. While a script runs other sessions are served, and what lies in the stream may
- * be sent at any moment: so replies of scripts, and beside scripts, are written to `aside` until they are complete. */
+/* Where the session's reply is written. While a script runs, other sessions are served and the stream's output may be
+ * sent at any moment. So replies of scripts, and of commands during scripts, are written to `aside` until they are
+ * complete. */
 static struct out *begin_reply(struct session *session, const struct command *command,
                                struct out *aside)
 {
@@ -313,14 +317,14 @@ static struct out *begin_reply(struct session *session, const struct command *co
     return aside;
 }
 
-/* SCREE AS, SCREE WAIT: prepares the session for the command behind the prefix. False: the prefix is refused by the
- * handler of its own row. */
+/* SCREE AS and SCREE WAIT: prepares the session for the command behind the prefix. False: the handler of the prefix's
+ * own row replies the error. */
 static bool enter_prefix(struct session *session, const struct command *prefix,
                          const struct bytes *argv, uint32_t argc)
 {
     if (!session->login.is_internal || argc <= command_prefix_argc(prefix))
         return false;
-    if (prefix->id == COMMAND_scree_wait) /* the two prefixes say different things */
+    if (prefix->id == COMMAND_scree_wait) /* the prefixes differ in their arguments */
         return waits_enter(session, argv, argc);
     impersonation_begin(&session->login.impersonation, argv[2], argv[3]);
     return true;

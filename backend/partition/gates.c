@@ -24,7 +24,7 @@ void reject_command(struct call *call, const char *text)
     call_error_text(call, text);
 }
 
-/* The text was written by command_error_*. */
+/* Counts a refusal whose error command_error_* has written. */
 static bool count_rejected(struct call *call)
 {
     struct transaction *transaction = &call->session->transaction;
@@ -42,7 +42,7 @@ static bool gate_known(struct call *call)
     if (command && handlers[command->id])
         return true;
     if (command && command_has_subs(command) && command->handlers & HANDLER_BACKEND)
-        return true; /* a container alone: its arity is wrong */
+        return true; /* a container without subcommand: gate_arity refuses it */
     call->command = NULL;
     if (command && command->parent != COMMAND_NONE &&
         command_of(command->parent)->handlers & HANDLER_BACKEND)
@@ -140,7 +140,7 @@ static bool gate_disk(struct call *call)
     return false;
 }
 
-/* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
+/* A RESP2 client with subscriptions may run few commands, because other replies could not be told from messages. */
 static bool gate_subscriber(struct call *call)
 {
     if (!session_is_subscriber(call->session) || call->command->traits & TRAIT_SUBSCRIBER)
@@ -151,7 +151,7 @@ static bool gate_subscriber(struct call *call)
     return false;
 }
 
-/* While a slow script runs, only commands with CMD_ALLOW_BUSY are served; others get BUSY. */
+/* While a slow script runs, only commands with CMD_ALLOW_BUSY are served. */
 static bool gate_busy(struct call *call)
 {
     if (!call->partition->running.busy_error || call->command->flags & CMD_ALLOW_BUSY)
@@ -160,7 +160,7 @@ static bool gate_busy(struct call *call)
     return false;
 }
 
-/* Who monitors looks on: Redis takes it for a replica. */
+/* MONITOR clients may not run keyspace commands: Redis treats them as replicas. */
 static bool gate_monitor(struct call *call)
 {
     if (!monitor_is(call->session) ||

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* A namespace's databases share a cell: what is told are differences. */
+/* The databases of a namespace share a cell, so differences are added. */
 static void tell_space(struct partition *partition, struct space *space)
 {
     if (space->keys == space->keys_told && space->expires == space->expires_told)

@@ -1,10 +1,9 @@
 /*
- * impersonation.h - a request that a proxy passes on for one of its own users, the impersonated user: SCREE AS NAME
- * RULES command….
+ * impersonation.h - SCREE AS NAME RULES command…: a proxy runs a command as one of its users, the impersonated user.
  *
- * Most of what a proxy's users may do, the proxy checks. What it cannot see beforehand comes in this form, with
- * the user's rules: commands of a script, keys behind SORT's patterns, a transaction whose rules have changed since.
- * While such a request runs only the rules of that user count.
+ * A proxy checks its users' rules itself, except where it cannot: commands of a script, keys of SORT's patterns, a
+ * transaction whose user's rules have changed since. Such a request carries the rules, and while it runs only these rules
+ * apply.
  */
 #pragma once
 
@@ -12,12 +11,12 @@
 
 struct impersonation {
     bool is_here;
-    const struct acl_user *user; /* the last one that was; in `users` */
+    const struct acl_user *user; /* the last impersonated user; in `users` */
     struct acl *users;           /* kept for the next request; NULL: none yet */
-    char *text;                  /* that they were made of */
+    char *text;                  /* name and rules of that user */
 };
 
-/* The next request is this user's. Rules that cannot be read allow nothing. */
+/* The next request runs as this user. Rules that cannot be parsed allow nothing. */
 void impersonation_begin(struct impersonation *impersonation, struct bytes name,
                          struct bytes rules);
 void impersonation_end(struct impersonation *impersonation);

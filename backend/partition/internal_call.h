@@ -1,11 +1,11 @@
 /*
- * internal_call.h - calls without a session: active expiry, and looks at keys that clients wait for.
+ * internal_call.h - calls without a session: active expiry, and checks of keys that clients wait for.
  */
 #pragma once
 
 #include "backend/context/call.h"
 
-/* Begins a call at this turn's time; the caller finishes with internal_call_end. */
+/* Begins a call at this turn's time; to be ended with internal_call_end. */
 void internal_call_begin(struct partition *partition, struct call *call);
-/* Keeps the call's effects, or rolls them back if it failed. */
+/* Ends the call: keeps its effects, or rolls them back if it failed. */
 void internal_call_end(struct partition *partition, struct call *call);

@@ -1,5 +1,5 @@
 /*
- * memory.h - what the process' memory is used for.
+ * memory.h - how the process uses its memory.
  */
 #pragma once
 
@@ -10,16 +10,16 @@
 
 struct partition;
 
-/* All in bytes. Without jemalloc (a build with sanitizers) the allocator's figures are the process' resident ones. */
+/* Bytes. Without jemalloc (builds with sanitizers) the allocator's figures are the resident memory of the process. */
 struct memory {
-    uint64_t allocated; /* asked for by the program */
-    uint64_t active;    /* in pages that hold some of it */
-    uint64_t resident;  /* of the allocator's pages, in memory */
-    uint64_t rss;       /* of the process */
+    uint64_t allocated; /* allocated by the program */
+    uint64_t active;    /* in pages with allocations */
+    uint64_t resident;  /* resident pages of the allocator */
+    uint64_t rss;       /* resident pages of the process */
     uint64_t peak_rss;
     uint64_t startup; /* allocated when the process began to serve */
     uint64_t block_cache;
-    uint64_t memtables; /* of this partition, as the next */
+    uint64_t memtables; /* of this partition, as is the next */
     uint64_t table_readers;
     uint64_t batches; /* effects not yet committed */
     uint64_t clients;
@@ -28,9 +28,9 @@ struct memory {
 void memory_read(struct partition *partition, struct memory *memory);
 /* Buffers of the partition's connections. */
 uint64_t memory_of_clients(const struct partition *partition);
-/* Remembers `allocated` as what the process needs without data. Once. */
+/* Saves `allocated` as the memory without data. Once. */
 void memory_started(void);
-/* Gives unused pages back to the system. False: the allocator cannot. */
+/* Returns unused pages to the system. False: the allocator cannot. */
 bool memory_purge(void);
 /* The allocator's own report; false: it has none. */
 bool memory_report(struct out *out);

@@ -1,10 +1,10 @@
 /*
- * monitor.h - MONITOR: every command of a namespace as a line to those who asked for it.
+ * monitor.h - MONITOR: sends every command of a namespace, as a line, to its MONITOR clients.
  *
  *   +1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
  *
- * The lines are messages (push_message.h): who monitors sees no command before its sender can. Passwords are shown
- * as (redacted); commands for administrators are not shown.
+ * The lines are push messages (push_message.h), so they are not sent before the reply of the command. Passwords are shown
+ * as (redacted); admin commands are not shown.
  */
 #pragma once
 
@@ -18,5 +18,5 @@ struct session;
 void monitor_add(struct session *session);
 void monitor_remove(struct session *session);
 bool monitor_is(const struct session *session);
-/* Shows the command to the monitors of its namespace. Only called when the partition has monitors. */
+/* Sends the command to the MONITOR clients of its namespace. Only called when the partition has MONITOR clients. */
 void monitor_show(struct call *call);

@@ -1,5 +1,5 @@
 /*
- * notify.h - keyspace notifications: which change happened to which key.
+ * notify.h - keyspace notifications.
  *
  * Redis documents classes and names: https://redis.io/docs/latest/develop/use/keyspace-notifications/
  */
@@ -10,8 +10,8 @@
 struct call;
 struct space;
 
-/* The event `name` ("lpush") happened to the key, in the call's database. A handler says so where Redis does,
- * behind its effects. Cheap when nobody asked for the class. */
+/* Reports the event `name` ("lpush") of a key in the call's database. Handlers call it where Redis does, after their
+ * effects. Cheap when the class is not enabled. */
 void notify(struct call *call, enum notify_class class, const char *name, struct bytes key);
 /* The same for a key of another storage namespace (COPY DB, MOVE, active expiry). */
 void notify_in(struct call *call, const struct space *space, enum notify_class class,

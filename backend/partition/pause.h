@@ -1,5 +1,5 @@
 /*
- * pause.h - CLIENT PAUSE, and sessions that read on when what they waited for is over.
+ * pause.h - CLIENT PAUSE, and resuming the sessions that it or a full batch has stopped.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 struct partition;
 
-/* CLIENT PAUSE and UNPAUSE (until_ms 0), by this turn's wall clock. */
+/* CLIENT PAUSE, or UNPAUSE (until_ms 0), by this turn's wall clock. */
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only);
-/* Throttled sessions read on: a pause, a hold or a full batch is over. */
+/* Resumes throttled sessions: a pause, a backup's hold or a full batch has ended. */
 void partition_resume(struct partition *partition);

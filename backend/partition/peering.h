@@ -1,5 +1,5 @@
 /*
- * peering.h - a partition's links to the other partitions of the shard map: made with its options (backend/peer/).
+ * peering.h - configures a partition's links to the other partitions of the shard map (backend/peer/).
  */
 #pragma once
 
@@ -9,8 +9,8 @@ struct partition;
 struct peer_set;
 
 struct peer_set *peering_new(struct partition *partition);
-/* Takes over map, secret, TLS and limits of the partition's snapshot, once its port is known. */
+/* Applies map, secret, TLS and limits of the snapshot; called when the port is known. */
 void peering_configure(struct partition *partition);
-/* The address under which others reach the partition: advertise-host and advertise-port, or what it listens on. */
+/* The address at which others reach the partition: advertise-host and advertise-port, or its listen address. */
 void peering_address(const struct partition *partition, char *address, size_t size);
 int peering_port(const struct partition *partition);

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* One namespace's. Kept once it is made: namespaces are few. */
+/* Channels of one namespace. Never freed: namespaces are few. */
 struct channels {
     struct subscription_table *sets[CHANNEL_KINDS];
 };
@@ -59,7 +59,7 @@ struct subscription_table *pubsub_set(struct pubsub *pubsub, struct bytes namesp
 
 /* ---- publishing ---- */
 
-/* Sends one message to all of a topic; it is formatted once for each protocol. */
+/* Sends one message to all subscribers of a topic; it is formatted once for each protocol. */
 static void send_to_topic(struct partition *partition, const struct topic *topic,
                           enum channel_kind kind, const struct bytes *parts, uint32_t count)
 {

@@ -69,7 +69,7 @@ static bool repeats_last(const struct push_messages *messages, const struct chan
 void message_change(struct push_messages *messages, struct session *session,
                     const struct change *change)
 {
-    if (repeats_last(messages, change)) /* a script that counts up one key */
+    if (repeats_last(messages, change)) /* e.g. a script that increments one key many times */
         return;
     struct change *copy = malloc(sizeof *copy + change->key.len);
     CHECK(copy);
@@ -77,12 +77,15 @@ void message_change(struct push_messages *messages, struct session *session,
     copy->key.data = (char *)(copy + 1);
     if (change->key.len)
         memcpy(copy + 1, change->key.data, change->key.len);
-    unsigned flags = change->kind == CHANGE_READ ? MESSAGE_DONE : 0; /* read although it failed */
+    unsigned flags = change->kind == CHANGE_READ
+                         /* the key was read even if the command fails */
+                         ? MESSAGE_DONE
+                         : 0;
     messages->changes++;
     add_item(messages, (struct push_message){.session = session, .change = copy, .flags = flags});
 }
 
-/* Drops what came behind the first `count`, but for items with one of these flags and, if wanted, changes. */
+/* Drops the items behind the first `count`, except those with one of these flags and, if wanted, changes. */
 static void truncate_messages(struct push_messages *messages, uint32_t count, unsigned flags,
                               bool keeps_changes)
 {

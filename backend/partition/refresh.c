@@ -6,7 +6,7 @@
 #include "backend/partition/session.h"
 #include "backend/storage/overlay.h"
 
-/* Connections whose users may no longer listen to what they listen to. */
+/* Closes connections whose users may no longer subscribe to their channels. */
 static void close_forbidden(struct partition *partition)
 {
     struct list *next;

@@ -1,9 +1,9 @@
 /*
- * refresh.h - a partition takes over the snapshot that CONFIG SET, ACL commands or a reload have changed.
+ * refresh.h - a partition switches to the configuration snapshot that CONFIG SET, ACL commands or a reload published.
  */
 #pragma once
 
 struct partition;
 
-/* Called before requests are run; cheap when nothing has changed. */
+/* Called before requests run; cheap when there is no new snapshot. */
 void partition_refresh(struct partition *partition);

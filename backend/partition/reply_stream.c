@@ -20,7 +20,7 @@ bool reply_stream_is_allowed(const struct call *call)
            !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
 }
 
-/* Nobody will read the reply (CLIENT REPLY). */
+/* The reply will be discarded (CLIENT REPLY). */
 static bool is_scrap(const struct call *call)
 {
     return call->reply.out == &call->partition->running.discarded;
@@ -34,7 +34,7 @@ static struct bytes bytes_dup(struct bytes bytes)
     return (struct bytes){copy, bytes.len};
 }
 
-/* The reader threads have brought rows. */
+/* The reader threads have fetched rows. */
 static void on_rows(void *owner)
 {
     struct reply_stream *streamed = owner;
@@ -42,7 +42,7 @@ static void on_rows(void *owner)
         reply_stream_wake(streamed);
 }
 
-/* Takes the iterator over. */
+/* Makes a reply stream, which takes over the iterator. */
 static struct reply_stream *hand_over(struct call *call, struct overlay_iter *iter,
                                       size_t prefix_len, uint64_t rows, reply_stream_row_fn *row)
 {
@@ -126,7 +126,7 @@ void reply_stream_free(struct reply_stream *streamed)
 
 enum step { STEP_ON, STEP_DONE, STEP_FAILED, STEP_WAITS };
 
-/* To the next row. STEP_ON: there is one. STEP_DONE: none. */
+/* Moves to the next row. STEP_ON: there is one. STEP_DONE: there is none. */
 static enum step next_row(struct reply_stream *streamed)
 {
     struct overlay_iter *iter = streamed->iter;
@@ -168,7 +168,7 @@ static enum step reply_rows(struct reply_stream *streamed, struct reply *reply)
          i++) {
         enum step step = next_row(streamed);
         if (step != STEP_ON)
-            return step == STEP_DONE ? STEP_FAILED : step; /* fewer rows than were promised */
+            return step == STEP_DONE ? STEP_FAILED : step; /* fewer rows than were announced */
         if (!row_matches(streamed))
             continue;
         struct bytes key = overlay_iter_key(streamed->iter);
@@ -196,14 +196,14 @@ static void end_streamed_reply(struct reply_stream *streamed)
     session_resume(session);
 }
 
-/* The ticket that a reply waits for which observed this one; 0: it is on the disk. */
+/* The ticket for which a reply waits that observed this one; 0: it is durable. */
 static uint64_t still_open(const struct overlay *overlay, uint64_t observed)
 {
     uint64_t oldest = overlay_ticket(overlay) - overlay_in_flight(overlay);
     return observed >= oldest ? observed : 0;
 }
 
-/* All rows are counted: the reply begins, and the streamed reply with it. */
+/* All rows are counted: begins the reply. */
 static void reply_count(struct reply_stream *streamed)
 {
     struct session *session = streamed->session;
@@ -275,7 +275,8 @@ void reply_stream_run(struct task *task)
 {
     struct partition *partition = container_of(task, struct partition, streamed.task);
     struct list *link;
-    struct list stepping; /* each of these once: a streamed reply that steps is ready again */
+    /* those that step in this turn, once each: afterwards they may be ready again */
+    struct list stepping;
     list_init(&stepping);
     partition->streamed.is_posted = false;
     for (int i = 0; i < REPLY_STREAMS_A_TURN && (link = list_pop(&partition->streamed.ready)); i++)

@@ -1,5 +1,5 @@
 /*
- * session.h - what is known of one client: its connection, user, namespace, and what it has asked for.
+ * session.h - state of one client: connection, user, namespace, transaction, subscriptions.
  *
  *   connection.h     requests in; opens and closes it          session_reply.h   replies out, in order
  *
@@ -8,16 +8,15 @@
  *
  * A session that is running a command is never freed: closing it then only marks it.
  *
- * While `pending.waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up
- * to client-query-limit, so that the end of the connection is noticed at once.
+ * While `pending.waiter` is set, the last request waits for a key (blocking.h). The stream is still read, to notice that
+ * the client closes it; requests behind are kept unparsed, up to client-query-limit.
  *
- * A proxy's connection that carries the waits of many clients (waits.h) is read on while they wait.
+ * A proxy's connection that carries waits of many clients (waits.h) runs further requests while they wait.
  *
- * While rows are pending in `pending.row_wait` the next request waits for the disk (suspend.h): it is still in the
+ * While rows are pending in `pending.row_wait`, the next request waits for the disk (suspend.h): its bytes stay in the
  * stream, which is paused.
  *
- * While `pending.streamed` is set the last reply is still being produced (reply_stream.h): nothing behind it is read,
- * and the session can only go on or be aborted.
+ * While `pending.streamed` is set, the last reply is still being produced (reply_stream.h): no request behind it is read.
  */
 #pragma once
 
@@ -46,11 +45,11 @@ struct peer_identity;
 enum reply_mode {
     REPLY_MODE_ON,
     REPLY_MODE_OFF,
-    REPLY_MODE_SKIP_NEXT, /* the next command's reply is dropped */
-    REPLY_MODE_SKIP,      /* this one's */
+    REPLY_MODE_SKIP_NEXT, /* discard the reply of the next command */
+    REPLY_MODE_SKIP,      /* discard the reply of this command */
 };
 
-/* What its connection does for it (connection.c); see session_abort and the functions behind it. */
+/* Functions of its connection (connection.c); see session_abort and the functions behind it. */
 struct session_ops {
     void (*abort)(struct session *session);
     void (*end)(struct session *session);
@@ -58,30 +57,31 @@ struct session_ops {
     void (*go_on)(struct session *session);
 };
 
-/* Which keys it means. */
+/* The keys that it can access. */
 struct session_scope {
     struct bytes namespace_name; /* heap; empty: the default namespace */
     uint8_t db;
-    uint32_t moves;              /* how often namespace or database were changed */
-    struct space *space;         /* cached; see session_space */
+    uint32_t moves;              /* how often namespace or database changed */
+    struct space *space;         /* cached by session_space */
     uint64_t generation;         /* of the spaces, when it was cached */
     struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
-    struct slot_set *slots;      /* its proxy's map gives us these, with a reference; NULL: all */
+    /* slots that the proxy's map gives to this partition, with a reference; NULL: all */
+    struct slot_set *slots;
 };
 
-/* Who it is. */
+/* Login. */
 struct session_login {
     bool is_authenticated;
-    bool
-        is_untrusted; /* from another host, without a certificate that tls-auth-clients = yes asks for */
-    bool is_internal;                   /* has shown the cluster's secret */
-    char *name;                         /* of the user; heap, NULL: "default" */
-    const struct acl_user *user;        /* cached; see session_user */
-    uint64_t epoch;                     /* of the configuration snapshot it is from */
-    struct impersonation impersonation; /* whose request a proxy passes on */
+    /* from another host, without the certificate that tls-auth-clients requires */
+    bool is_untrusted;
+    bool is_internal;            /* it has shown the cluster secret */
+    char *name;                  /* of the user; heap, NULL: "default" */
+    const struct acl_user *user; /* cached by session_user */
+    uint64_t epoch;              /* of the configuration snapshot in which `user` was found */
+    struct impersonation impersonation; /* user for which a proxy runs a request */
 };
 
-/* What it has said of itself: CLIENT SETNAME, SETINFO, NO-EVICT, NO-TOUCH, READONLY. Texts: heap, NULL: none. */
+/* Properties that the client has set: CLIENT SETNAME, SETINFO, NO-EVICT, NO-TOUCH, READONLY. Texts: heap, NULL: none. */
 struct session_about {
     char *name;
     char *lib_name;
@@ -91,48 +91,47 @@ struct session_about {
     bool no_touch;
 };
 
-/* Replies that were not handed to the stream (session_reply.h). */
+/* Replies that are not in the stream yet (session_reply.h). */
 struct session_replies {
     uint8_t mode;           /* enum reply_mode */
-    bool are_dropped;       /* CLIENT REPLY OFF or SKIP, when the request began */
-    struct out held[2];     /* that wait for a ticket, by its parity */
-    uint32_t held_count[2]; /* how many those are, messages not counted */
-    struct list waiting[2]; /* in partition->clients.waiting while something is held */
-    struct list
-        overdue; /* in partition->clients.overdue: owes too much, closed at the end of the turn */
-    size_t last_bytes; /* of the last reply: one may be longer than client-output-limit */
-    uint64_t soft_limit_since_ms; /* monotonic; output_limit_exceeded */
+    bool are_dropped;       /* CLIENT REPLY OFF or SKIP was in force when the request began */
+    struct out held[2];     /* replies that wait for a ticket, by its parity */
+    uint32_t held_count[2]; /* number of these replies, without messages */
+    struct list waiting[2]; /* in partition->clients.waiting while replies are held */
+    /* in partition->clients.overdue: it has too many unread replies and is closed at the end of the turn */
+    struct list overdue;
+    size_t last_bytes; /* of the last reply: a single one may be longer than client-output-limit */
+    uint64_t soft_limit_since_ms; /* since when the soft limit is exceeded; monotonic */
 };
 
-/* What its last request waits for. */
+/* Why its next request does not run yet. */
 struct session_pending {
-    struct waiter *waiter; /* a key; NULL: none */
-    size_t waiter_bytes;   /* of the waiter */
-    struct waits *waits;   /* keys, of a proxy's clients; NULL: it never had any */
-    struct reply_stream
-        *streamed;               /* that the client takes the rest of the reply; NULL: it has all */
-    struct reader_wait row_wait; /* rows from the disk (suspend.h) */
-    uint8_t suspend_tries;       /* how often the request was rolled back for them */
+    struct waiter *waiter;         /* waits for a key; NULL: it does not */
+    size_t waiter_bytes;           /* of the waiter */
+    struct waits *waits;           /* waits of a proxy's clients; NULL: there never was one */
+    struct reply_stream *streamed; /* a reply is being produced; NULL: it is not */
+    struct reader_wait row_wait;   /* waits for rows from the disk (suspend.h) */
+    uint8_t suspend_tries;         /* how often the request was suspended */
 };
 
 struct session {
     const struct session_ops *ops;
     uint32_t magic;
     uint8_t resp;      /* 2 or 3 */
-    bool is_running;   /* a command of it is on the stack */
-    bool is_closing;   /* reads no more; closed as soon as nothing is held */
-    bool is_aborted;   /* with is_running: aborted when the command has ended */
+    bool is_running;   /* one of its commands is on the stack */
+    bool is_closing;   /* reads no more; closed as soon as no reply is held */
+    bool is_aborted;   /* set while is_running: aborted when the command has ended */
     bool is_throttled; /* paused by CLIENT PAUSE or a full batch */
     bool is_paused;    /* its next request waits for the end of CLIENT PAUSE */
     struct partition *partition;
     struct stream *stream;
     struct list link; /* in partition->clients.all */
     struct resp_scan scan;
-    struct peer_identity
-        *peer; /* heap: after this request the connection is this backend's; NULL: a client's */
+    /* heap: after this request the connection becomes a peer link to this backend; NULL: it is a client's */
+    struct peer_identity *peer;
     uint64_t id;
     uint64_t created_ms;           /* monotonic */
-    const struct command *command; /* the last one; NULL: none yet */
+    const struct command *command; /* the last command; NULL: none yet */
     struct session_scope scope;
     struct session_login login;
     struct session_about about;
@@ -145,63 +144,63 @@ struct session {
     struct list monitor; /* in partition->clients.monitors */
 };
 
-/* For one that runs a command: it is aborted when the command has ended. */
+/* Aborts a session that runs a command when the command has ended. */
 void session_abort_later(struct session *session);
-/* Closes at once, drops what was not sent. The session is gone, or marked when it is running. */
+/* Closes the session and drops unsent replies. It is freed, or marked if it is running. */
 static inline void session_abort(struct session *session)
 {
     session->ops->abort(session);
 }
-/* Reads no more and closes after the replies that are owed; the caller does not use it any more. */
+/* Reads no more, and closes the session after its replies; the caller must not use it any more. */
 static inline void session_end(struct session *session)
 {
     session->ops->end(session);
 }
-/* A throttled session reads on, unless its last reply is in progress. */
+/* Resumes a throttled session, unless its last reply is still being produced. */
 static inline void session_resume(struct session *session)
 {
     session->ops->resume(session);
 }
-/* Its wait is over, and what was to be replied was: runs what came behind. It may be gone afterwards. */
+/* Its blocking command was answered: runs the requests behind it. It may be freed. */
 static inline void session_go_on(struct session *session)
 {
     session->ops->go_on(session);
 }
-/* Its next request waits for the end of CLIENT PAUSE, or does so no more; INFO counts it as blocked. */
+/* Its next request waits for the end of CLIENT PAUSE, or no longer does; INFO counts it as blocked. */
 void session_pause(struct session *session, bool is_paused);
-/* In RESP2 with a subscription: few commands are allowed. */
+/* True in RESP2 with a subscription: few commands are allowed. */
 bool session_is_subscriber(const struct session *session);
 
 /* The storage namespace of its namespace and database. */
 struct space *session_space(struct session *session);
-/* The bytes of its namespace's name; empty for the default one. */
+/* Name of its namespace; empty: the default one. */
 struct bytes session_namespace(const struct session *session);
-/* How many databases SELECT knows. */
+/* Number of databases that SELECT accepts. */
 int session_databases(const struct session *session);
 /* The storage namespace of a database of its namespace; NULL when there is no such database. */
 struct space *session_database(struct session *session, uint8_t database);
 void session_select(struct session *session, uint8_t db);
-/* Its proxy's map gives these slots to this partition; takes the reference. NULL: all of them. */
+/* The proxy's map gives these slots to this partition; takes the reference. NULL: all slots. */
 void session_set_slots(struct session *session, struct slot_set *slots);
-/* Switches the namespace and the database; the rule may be NULL. All are copied. */
+/* Switches namespace and database; the slot rule may be NULL. All are copied. */
 void session_use(struct session *session, struct bytes name, uint8_t db,
                  const struct slot_rule *rule);
-/* Has shown the cluster's secret and speaks for nobody else: no rules hold. */
+/* It has shown the cluster secret and impersonates no user: no ACL rules apply. */
 static inline bool session_is_trusted(const struct session *session)
 {
     return session->login.is_internal && !session->login.impersonation.is_here;
 }
 
-/* Who it is, as the users are now; NULL: the user was removed. */
+/* Its user in the current snapshot; NULL: the user was removed. */
 const struct acl_user *session_user(struct session *session);
 struct bytes session_user_name(const struct session *session);
 /* protected-mode: while no password is set, untrusted peers may only authenticate with the cluster secret. */
 bool session_is_protected(const struct session *session);
-/* The client has shown that it is this user. */
+/* The client has logged in as this user. */
 void session_log_in(struct session *session, struct bytes name);
 /* Sets one of the texts name, lib_name, lib_version; empty: none. */
 void session_set_text(char **text, struct bytes value);
-/* Bytes the partition keeps for it: queued commands, watched keys, subscriptions. */
+/* Bytes of its queued commands, watched keys and subscriptions. */
 size_t session_state_bytes(const struct session *session);
-/* May it keep so many more (client-state-limit)? */
+/* May it keep so many more bytes (client-state-limit)? */
 bool session_has_room(const struct session *session, size_t bytes);

@@ -7,5 +7,5 @@
 
 struct session;
 
-/* Writes the session's line, without its end. */
+/* Writes the session's line of CLIENT LIST, without the end of line. */
 void session_line(const struct session *session, struct out *out);

@@ -27,8 +27,7 @@ struct out *session_reply_begin(struct session *session, bool is_write)
     return &session->replies.held[parity];
 }
 
-/* The ticket that something waits for when it observed this one (0: none) and stands behind all that is held;
- * 0: none. */
+/* The ticket for which output must wait that observed `observed` (0: none) and follows all held output; 0: none. */
 static uint64_t wait_ticket(const struct session *session, uint64_t observed)
 {
     uint64_t current = overlay_ticket(session->partition->overlay);
@@ -45,7 +44,7 @@ static struct out *held_out(struct session *session, uint64_t ticket)
     return &session->replies.held[parity];
 }
 
-/* The streamed reply whose reply has begun; NULL: there is none. */
+/* The reply stream whose reply has begun; NULL: there is none. */
 static struct reply_stream *streamed_in_reply(const struct session *session)
 {
     return session->pending.streamed && !session->pending.streamed->is_counting
@@ -59,7 +58,7 @@ static void streamed_open(struct reply_stream *streamed)
     reply_stream_wake(streamed);
 }
 
-/* The first part of a streamed reply is where it will leave from: `held`, or NULL when it was handed to the stream. */
+/* Remembers where the first part of a streamed reply is: in `held`, or NULL when it was given to the stream. */
 static void streamed_begin(struct session *session, const struct out *held)
 {
     struct reply_stream *streamed = session->pending.streamed;
@@ -69,7 +68,7 @@ static void streamed_begin(struct session *session, const struct out *held)
         streamed_open(streamed);
 }
 
-/* Puts a reply where it must wait, behind all replies before it. */
+/* Moves a reply behind all replies before it. */
 static void reply_move(struct session *session, struct out *out, uint64_t observed)
 {
     struct out *direct = stream_out(session->stream);
@@ -89,9 +88,9 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
         streamed_begin(session, held);
 }
 
-/* A reply that was begun in the stream's out, where it would leave at once, is cut out of it when it may not: because
- * its command made or saw an effect (whatever its row says, a script writes), or because its command sent push messages
- * to the session itself, which go first. */
+/* A reply that was written directly to the stream's output is cut out of it when it must not be sent yet: because its
+ * command made or observed an effect (a script may write whatever its row says), or because push messages of the
+ * command to the session itself precede it. */
 static void reply_place(struct session *session, struct out *out, size_t begun, uint64_t observed,
                         bool has_messages)
 {
@@ -133,13 +132,13 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
 
 /* ---- messages ---- */
 
-/* The class of client-output-buffer-limit it is in. */
+/* The class of client-output-buffer-limit. */
 static enum output_class output_class_of(const struct session *session)
 {
     return subscriber_count(&session->subscriber) ? OUTPUT_PUBSUB : OUTPUT_NORMAL;
 }
 
-/* True: it owes more than a client may. */
+/* True when more bytes are unsent than allowed. */
 static bool owes_too_much(struct session *session)
 {
     const struct config_snapshot *snapshot = session->partition->snapshot;
@@ -148,9 +147,8 @@ static bool owes_too_much(struct session *session)
         session->replies.last_bytes = owed;
     bool is_over = owed - session->replies.last_bytes > snapshot->config.client_output_limit_bytes;
     const char *which = is_over ? "client-output-limit" : "client-output-buffer-limit";
-    if (!is_over &&
-        !session->login
-             .is_internal) /* a proxy carries many clients: Redis' classes are not for it */
+    /* a proxy's connection carries many clients: Redis' classes do not apply */
+    if (!is_over && !session->login.is_internal)
         is_over = output_limit_exceeded(&snapshot->output_limits[output_class_of(session)], owed,
                                         loop_mono_ms(session->partition->loop),
                                         &session->replies.soft_limit_since_ms);
@@ -200,7 +198,7 @@ size_t session_owed_bytes(const struct session *session)
            (session->pending.streamed ? session->pending.streamed->behind.bytes : 0);
 }
 
-/* What was held may leave; nothing comes between the parts of a streamed reply. */
+/* Sends held output; nothing may come between the parts of a streamed reply. */
 static void release_held(struct session *session, unsigned parity)
 {
     struct reply_stream *streamed = streamed_in_reply(session);
@@ -214,7 +212,7 @@ static void release_held(struct session *session, unsigned parity)
     out_move(stream_out(session->stream), held);
 }
 
-/* The first part of a streamed reply was rolled back. */
+/* The first part of a streamed reply was dropped. */
 static void streamed_forget(struct session *session, unsigned parity)
 {
     struct reply_stream *streamed = streamed_in_reply(session);

@@ -1,41 +1,41 @@
 /*
- * session_reply.h - replies and messages of a session leave in order, and not before what they saw is durable.
+ * session_reply.h - sends replies and messages of a session in order, and not before the effects they observed are durable.
  *
  *   reply ─┬─ observed nothing uncommitted ──► stream_out
  *          └─ else: held[ticket's parity] ──on_commit──► session_release ──► stream_out
  *
- * Replies leave in the order of the requests, so a reply behind a held one is held too. Two tickets can be
- * open, the batch in flight and the one that collects, and the replies of the first are all older than those
- * of the second. When a batch fails, every reply held becomes one error. Messages (session_push) stand between
- * the replies; those that are held with a batch that fails are dropped.
+ * Replies are sent in the order of the requests, so a reply behind a held one is held too. Two tickets can be pending: of
+ * the batch in flight and of the open batch; replies of the first are all older than those of the second. When a batch
+ * fails, every held reply becomes an error, and held messages (session_push) are dropped.
  */
 #pragma once
 
 #include "backend/partition/session.h"
 
-/* Does a reply or message wait for a ticket of this parity? */
+/* Is output held for a ticket of this parity? */
 static inline bool session_holds(const struct session *session, unsigned parity)
 {
     return !list_empty(&session->replies.waiting[parity]);
 }
 
-/* A reply begins: where to write it. `is_write`: the command will probably have effects. */
+/* Begins a reply; returns where to write it. `is_write`: the command will probably have effects. */
 struct out *session_reply_begin(struct session *session, bool is_write);
-/* It is complete. `begun` is out->bytes as it was then (nothing was written: no reply), `observed` the newest
- * ticket it observed, 0 = none. `out` may be another one than session_reply_begin gave, when it has the reply alone. */
+/* The reply is complete. `begun`: out->bytes at its beginning (unchanged: there is no reply). `observed`: the newest
+ * ticket that it observed, 0 = none. `out` may be another one than session_reply_begin returned, if it contains only
+ * the reply. */
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed);
-/* In place of session_reply_end: the reply comes when the command has run again. */
+/* Instead of session_reply_end: the reply follows when the command has run again. */
 void session_reply_later(struct session *session);
-/* Answers with an error; takes no more requests. */
+/* Replies an error and reads no more requests. */
 void session_refuse(struct session *session, const char *error);
-/* The ticket of this parity is durable (OK): its replies leave. Otherwise every held reply becomes `err`. */
+/* The ticket of this parity is durable (OK): its replies are sent. Otherwise every held reply becomes `err`. */
 void session_release(struct session *session, unsigned parity, int err);
-/* A message (push_message.h): whole frames that leave when the ticket is durable (0: at once), behind everything owed,
- * and are dropped when its batch fails. */
+/* Queues a message: complete frames that are sent behind all replies so far when the ticket is durable (0: at once),
+ * and dropped when its batch fails. */
 void session_push(struct session *session, struct block *frames, uint64_t ticket);
-/* Bytes of replies not sent yet, held ones included. */
+/* Bytes of unsent replies, with held ones. */
 size_t session_owed_bytes(const struct session *session);
-/* client-output-limit: a session that runs a command and owes more is aborted when it has ended. */
+/* Checks client-output-limit: a session above it is aborted, when its command has ended. */
 void session_check_owed(struct session *session);
-/* The same at the end of the turn, for a caller that may iterate over sessions or waiters now. */
+/* The same at the end of the turn, for callers that iterate over sessions or waiters. */
 void session_check_later(struct session *session);

@@ -19,7 +19,7 @@
 enum {
     SUSPEND_TRIES = 16,
     PREFETCH_FRAMES_MAX = 64,
-    PREFETCH_KEYS_MAX = 256, /* of one command */
+    PREFETCH_KEYS_MAX = 256, /* keys of one command */
 };
 
 /* ---- prefetch ---- */
@@ -56,7 +56,7 @@ static bool has_data(const struct command *command)
            command->flags & CMD_SCRIPT;
 }
 
-/* Prefetches what one request will read first. */
+/* Prefetches the first rows that a request will read. */
 static void prefetch_request(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     const struct command *command = command_find_argv(argv, argc);
@@ -100,7 +100,7 @@ static bool runs_others(const struct command *command)
     return command->traits & TRAIT_RUNS_QUEUE || command->group == GROUP_SCRIPTING;
 }
 
-/* Its commands do nothing that cannot be undone. */
+/* True when everything that its commands do can be rolled back. */
 static bool is_undone_as_one(const struct call *call)
 {
     const struct transaction *transaction = &call->session->transaction;
@@ -108,7 +108,7 @@ static bool is_undone_as_one(const struct call *call)
                                                     : call->command->flags & CMD_SCRIPT;
 }
 
-/* Handlers of these commands read rows, and notify of changes through the keyspace only. */
+/* True when the handler reads rows, and reports changes through the keyspace only. */
 static bool may_suspend(const struct call *call)
 {
     const struct command *command = call->command;
@@ -118,11 +118,11 @@ static bool may_suspend(const struct call *call)
         return false;
     if (runs_others(command))
         return is_undone_as_one(call);
-    return command->id == COMMAND_watch || /* Redis gives it neither flag, and it reads rows */
+    return command->id == COMMAND_watch || /* reads rows, although Redis gives it neither flag */
            (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
 }
 
-/* The session waits for what was asked for. */
+/* Suspends the session until the requested rows are fetched. */
 static void wait_for_rows(struct session *session)
 {
     struct partition *partition = session->partition;
@@ -203,7 +203,7 @@ void suspend_forbid(struct call *call)
     command_stats_release(partition);
 }
 
-/* Everything that the call's commands did is forgotten. */
+/* Rolls back everything that the call's commands did. */
 static void roll_back_attempt(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;

@@ -1,5 +1,5 @@
 /*
- * tracker.h - what a session has asked of CLIENT TRACKING (tracking.h).
+ * tracker.h - a session's options of CLIENT TRACKING (tracking.h).
  */
 #pragma once
 
@@ -14,12 +14,12 @@ struct tracker {
     bool is_optout;
     bool is_noloop;
     bool is_caching;           /* CLIENT CACHING was given for the next command */
-    bool is_broken;            /* the REDIRECT had gone when there was something to tell */
+    bool is_broken;            /* the REDIRECT client had left when an invalidation was due */
     uint64_t redirect_id;      /* 0: none */
-    struct session *redirect;  /* NULL: none, or gone */
+    struct session *redirect;  /* NULL: none, or it has left */
     struct list redirect_link; /* in redirectors of redirect's tracker */
     struct list redirectors;   /* of struct tracker, by redirect_link */
     struct list link;          /* in tracking->trackers while is_on */
-    struct follower keys;      /* it has read */
+    struct follower keys;      /* that it has read */
     struct follower prefixes;  /* BCAST */
 };

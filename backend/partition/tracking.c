@@ -13,24 +13,24 @@
 
 #include <stdlib.h>
 
-/* One namespace's. Kept once it is made: namespaces are few. */
+/* Tracked keys of one namespace. Never freed: namespaces are few. */
 struct tracked {
     struct subscription_table *keys;
     struct subscription_table *prefixes;
     struct table
-        *changed; /* keys changed in this turn, while there are prefixes → struct turn_change */
+        *changed; /* keys changed in this turn, if there are prefixes → struct turn_change */
 };
 
-/* A key changed in this turn. */
+/* A key that changed in this turn. */
 struct turn_change {
-    uint64_t by; /* id of the client that did it; 0: nobody or several */
+    uint64_t by; /* id of the client that changed it; 0: none or several */
 };
 
 struct tracking {
     struct table *namespaces; /* name → struct tracked */
-    struct list trackers;     /* that are on */
+    struct list trackers;     /* of clients that track */
     uint32_t count;
-    bool is_changed; /* some `changed` is not empty */
+    bool is_changed; /* one of the `changed` tables is not empty */
 };
 
 /* ---- life ---- */
@@ -149,13 +149,13 @@ void tracking_leave(struct session *session)
 
 /* ---- telling ---- */
 
-/* One thing to tell several clients, formatted once for each protocol. */
+/* One invalidation for several clients, formatted once for each protocol. */
 struct news {
     struct partition *partition;
-    struct session *current;  /* whose command it is; NULL: nobody's */
+    struct session *current;  /* whose command caused it; NULL: none */
     const struct bytes *keys; /* NULL: all keys */
     size_t count;
-    struct block *frames[2]; /* RESP2, RESP3; of keys */
+    struct block *frames[2]; /* RESP2 and RESP3; of `keys` */
 };
 
 static struct block *news_format(const struct news *news, uint8_t resp, uint8_t null_resp)
@@ -175,7 +175,7 @@ static struct block *news_format(const struct news *news, uint8_t resp, uint8_t 
         for (size_t i = 0; i < news->count; i++)
             reply_bulk(&reply, news->keys[i]);
     } else {
-        reply.resp = null_resp; /* Redis: the tracking client's null, whoever gets it */
+        reply.resp = null_resp; /* as in Redis, the null has the protocol of the tracking client */
         reply_null(&reply);
     }
     return message_of(&out);
@@ -211,7 +211,7 @@ static void send_invalidation(struct news *news, struct session *session)
         }
     }
     if (to->resp < 3 && !(to != session && session_is_subscriber(to)))
-        return; /* no way to tell */
+        return; /* there is no way to send it */
     if (!news->keys) {
         struct block *frames = news_format(news, to->resp, session->resp);
         push_message_send(news->partition->watchers.messages, to, frames, place);
@@ -235,7 +235,7 @@ static struct session *session_of_keys(const struct subscription *subscription)
     return container_of(subscription->follower, struct session, tracker.keys);
 }
 
-/* Tells and forgets who has read the key. */
+/* Sends the invalidation to all clients that have read the key, and untracks it. */
 static void tell_readers(struct news *news, struct topic *topic)
 {
     struct subscription *subscription = NULL;
@@ -249,7 +249,7 @@ static void tell_readers(struct news *news, struct topic *topic)
 
 /* ---- reading ---- */
 
-/* Is what the client's commands read now tracked for it? */
+/* Are the client's next reads tracked? */
 static bool is_caching(const struct tracker *tracker)
 {
     if (!tracker->is_on || tracker->is_bcast)
@@ -258,7 +258,7 @@ static bool is_caching(const struct tracker *tracker)
            !(tracker->is_optout && tracker->is_caching);
 }
 
-/* Scripts do not read by themselves: what they call does. */
+/* Scripts themselves read nothing: their commands do. */
 static bool is_reading(const struct command *command)
 {
     return command->flags & CMD_READONLY && !(command->flags & (CMD_PUBSUB | CMD_SKIP_MONITOR));
@@ -343,7 +343,7 @@ void tracking_touch(struct call *call, const struct space *space, struct bytes k
     news_fini(&news);
 }
 
-/* Empties the namespace's table and tells its trackers so. */
+/* Empties the namespace's table and sends an invalidation of all keys. */
 static void invalidate_trackers(struct news *news, struct tracked *tracked,
                                 struct bytes namespace_name)
 {
@@ -393,8 +393,8 @@ static int by_key_bytes(const void *a, const void *b)
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
-/* The changed keys that begin with the prefix, in order; `but_by` (0: nobody): not those this client changed.
- * The bytes are borrowed from the table. */
+/* Sorted keys with this prefix that changed; `but_by` (0: none): without those changed by this client. Borrowed from
+ * the table. */
 static size_t changed_keys(const struct tracked *tracked, struct bytes prefix, uint64_t but_by,
                            struct bytes *keys)
 {

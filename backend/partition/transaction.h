@@ -7,7 +7,7 @@
 
 struct command;
 
-/* One queued command; its arguments' bytes lie behind argv in the same allocation. */
+/* A queued command; the bytes of its arguments follow argv in the same allocation. */
 struct queued {
     struct queued *next;
     const struct command *command;
@@ -18,20 +18,20 @@ struct queued {
 struct transaction {
     bool is_open;    /* MULTI was given */
     bool is_aborted; /* a command was refused: EXEC discards */
-    bool is_plain;   /* all queued commands read and write their keys, publish, or run scripts */
-    uint32_t flags;  /* enum command_flags of all queued commands */
+    bool is_plain; /* all queued commands only read and write their keys, publish, or run scripts */
+    uint32_t flags; /* enum command_flags of all queued commands */
     uint32_t count;
-    size_t bytes; /* all allocations */
+    size_t bytes; /* of all allocations */
     struct queued *first;
     struct queued **end;
 };
 
 void transaction_init(struct transaction *transaction);
 void transaction_begin(struct transaction *transaction);
-/* Bytes that the command takes in a queue. */
+/* Bytes that the command takes in the queue. */
 size_t transaction_cost(const struct bytes *argv, uint32_t argc);
-/* Copies the command to the end of the queue. */
+/* Appends a copy of the command to the queue. */
 void transaction_queue(struct transaction *transaction, const struct command *command,
                        const struct bytes *argv, uint32_t argc);
-/* Forgets the queue and that it was open. */
+/* Empties the queue and closes the transaction. */
 void transaction_end(struct transaction *transaction);

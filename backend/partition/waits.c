@@ -11,7 +11,7 @@
 
 enum { ARG_NUMBER = 2, ARG_PROTOCOL, ARG_NAMESPACE, ARG_DB, ARG_RULE };
 
-/* Where a client is and how it gets its replies; shared by waits that follow one another. */
+/* Namespace, database and protocol of a client; shared by consecutive waits. */
 struct wait_origin {
     uint32_t refs;
     uint8_t resp;
@@ -22,7 +22,7 @@ struct wait_origin {
     char name[]; /* of the namespace */
 };
 
-/* The numbers of the waits whose replies are held for a ticket, oldest first; 0: a reply without a number. */
+/* Numbers of the waits whose replies are held for a ticket, oldest first; 0: a reply without a number. */
 struct held_ids {
     uint64_t *ids;
     uint32_t count;
@@ -31,10 +31,11 @@ struct held_ids {
 
 struct waits {
     struct table *by_id;        /* of struct waiter */
-    struct wait_origin *origin; /* where the session was moved last; NULL: nowhere yet */
-    uint32_t origin_moves;      /* session->scope.moves then; another number: it is elsewhere now */
+    struct wait_origin *origin; /* origin to which the session was moved last; NULL: none yet */
+    /* session->scope.moves at that time; if it differs, another command has moved the session */
+    uint32_t origin_moves;
     uint64_t current;
-    bool is_announced; /* the current wait was announced before */
+    bool is_announced; /* the first frame of the current wait was sent */
     size_t bytes;
     struct held_ids held[2];
 };
@@ -76,7 +77,7 @@ static bool rule_equal(const struct slot_rule *a, const struct slot_rule *b)
     return bytes_equal(first, second);
 }
 
-/* The session moves to the origin; takes the caller's reference. */
+/* Moves the session to the origin; takes over the caller's reference. */
 static void move_to(struct session *session, struct wait_origin *origin)
 {
     struct waits *waits = session->pending.waits;
@@ -87,7 +88,7 @@ static void move_to(struct session *session, struct wait_origin *origin)
     waits->origin_moves = session->scope.moves;
 }
 
-/* Where the session is; NULL: another command has moved it since. */
+/* The origin where the session is; NULL: another command has moved it since. */
 static const struct wait_origin *current_origin(const struct session *session)
 {
     const struct waits *waits = session->pending.waits;
@@ -114,14 +115,14 @@ static struct bytes id_key(const uint64_t *id)
     return (struct bytes){(const char *)id, sizeof *id};
 }
 
-/* BLPOP and its kind, XREAD and XREADGROUP; WAIT and WAITAOF, which are merged from all shards. */
+/* BLPOP and similar commands, XREAD and XREADGROUP; not WAIT and WAITAOF, whose replies are merged from all shards. */
 static bool may_command_wait(const struct command *command)
 {
     return command && command->route == ROUTE_PINNED &&
            (command->flags & CMD_BLOCKING || command->merge != MERGE_ONE);
 }
 
-/* An integer of min..max; false: it is none. */
+/* Parses an integer of min..max; false: it is none. */
 static bool parse_between(struct bytes text, int64_t min, int64_t max, int64_t *number)
 {
     return number_parse_int64(text, number) && *number >= min && *number <= max;

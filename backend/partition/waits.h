@@ -1,5 +1,5 @@
 /*
- * waits.h - clients of a proxy that wait over one connection: SCREE WAIT and SCREE UNBLOCK.
+ * waits.h - SCREE WAIT and SCREE UNBLOCK: blocking commands of many clients of a proxy over one connection.
  *
  * Each wait has a number that the proxy chose. The command behind it runs as if the client had a connection of its own,
  * in the client's namespace, database and protocol, and its reply comes in a frame with that number, in any order:
@@ -15,12 +15,12 @@
  *   SCREE UNBLOCK 7 TIMEOUT|ERROR|GONE  ───────────────────►  >2 :7 null|error|(no frame)
  *
  * (1) Every wait gets exactly one frame with a reply, or none after GONE. A number is free again after that.
- * (2) UNBLOCK for a wait that was answered does nothing: the reply is on its way to the proxy already. So a client gets
- *     either its element or the null, and an element is never taken for a client that was answered null.
- * (3) Timeouts are counted here only (blocking.h).
+ * (2) UNBLOCK for a wait that was answered has no effect: the reply has been sent. So a client gets either its element or
+ *     the null, and no element is removed for a client that gets null.
+ * (3) Only the backend handles timeouts (blocking.h).
  * (4) When a batch fails, each reply held for it becomes a frame with its number and the error (session_release).
- * (5) While the connection owes more than STREAM_HIGH_WATER its waits are not served: the elements stay in their lists
- *     until the proxy has read (blocking_resume).
+ * (5) While more than STREAM_HIGH_WATER bytes are unsent, the waits of the connection are not served: the elements stay in
+ *     their lists until the proxy has read its replies (blocking_resume).
  * (6) When the connection ends all of its waits are cancelled.
  */
 #pragma once
@@ -32,44 +32,44 @@ enum { WAIT_ARGS = 7 }; /* SCREE WAIT NUMBER PROTOCOL NAMESPACE DB RULE, before 
 struct out;
 struct session;
 struct waiter;
-struct waits; /* of a session; NULL: it never had any */
+struct waits; /* The waits of a session; NULL: there never was one. */
 struct wait_origin;
 
 /* ---- for dispatch.c ---- */
 
-/* Prepares the session for the command behind the first WAIT_ARGS arguments; it is the client's until waits_leave().
- * False: the arguments are not valid, or the command cannot wait. */
+/* Moves the session to the namespace, database and protocol of the command behind the first WAIT_ARGS arguments, until
+ * waits_leave(). False: the arguments are not valid, or the command cannot block. */
 bool waits_enter(struct session *session, const struct bytes *argv, uint32_t argc);
-/* As waits_enter(), for a waiter whose command runs again or gives up. */
+/* As waits_enter(), for a waiter whose command runs again or ends. */
 void waits_enter_again(struct session *session, uint64_t id, struct wait_origin *origin);
 void waits_leave(struct session *session);
-/* The number of the wait whose command runs; 0: none. */
+/* Number of the wait whose command runs; 0: none. */
 uint64_t waits_current(const struct session *session);
-/* Begins the frame of the current wait's reply; writes nothing when there is none. */
+/* Writes the head of the frame for the current wait's reply; nothing if there is none. */
 void waits_write_head(const struct session *session, struct out *out);
-/* The command of the current wait goes on waiting: the proxy is told, unless it has been. */
+/* The command of the current wait goes on waiting: sends its first frame, unless that was done. */
 void waits_announce(struct session *session);
 
 /* ---- for blocking.c ---- */
 
-/* The current wait has this waiter now. Returns its client's place, with a reference. */
+/* Adds a waiter to the current wait. Returns its client's namespace, database and protocol, with a reference. */
 struct wait_origin *waits_add(struct session *session, struct waiter *waiter, size_t bytes);
 void waits_remove(struct session *session, uint64_t id, struct wait_origin *origin, size_t bytes);
-/* NULL: it does not wait. */
+/* The waiter with this number; NULL: there is none. */
 struct waiter *waits_find(const struct session *session, uint64_t id);
 
 /* ---- for session.c ---- */
 
-/* Gives each waiter to cancel(), which removes it (blocking_cancel). */
+/* Calls cancel() for each waiter, which must remove it (blocking_cancel). */
 void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter));
 /* No wait may be left. */
 void waits_free(struct session *session);
-/* One more reply is held for the ticket of this parity: the current wait's, or one without a number. */
+/* One more reply is held for the ticket of this parity: of the current wait, or one without a number. */
 void waits_hold(struct session *session, unsigned parity);
-/* The batch failed: begins the frame for the i-th reply that was held for it. */
+/* The batch failed: writes the head of the frame for the i-th reply that was held for it. */
 void waits_write_held_head(const struct session *session, unsigned parity, uint32_t i,
                            struct out *out);
-/* Nothing is held for this parity any more. */
+/* No reply is held for this parity any more. */
 void waits_release(struct session *session, unsigned parity);
 uint32_t waits_count(const struct session *session);
 /* Memory of all waits. */
