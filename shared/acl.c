@@ -466,12 +466,12 @@ static bool parse_line(struct acl *acl, struct bytes line, bool all_channels, ch
         return false;
     }
     if (acl_user_find(acl, name)) {
-        (void)snprintf(error, size, "user '%.*s' is there twice", (int)name.len, name.data);
+        (void)snprintf(error, size, "user '%.*s' is defined twice", (int)name.len, name.data);
         return false;
     }
     while ((word = next_rule_word(&line)).len) {
         if (count == RULES_MAX) {
-            (void)snprintf(error, size, "more than %d rules", RULES_MAX);
+            (void)snprintf(error, size, "more than %d rules for one user", RULES_MAX);
             return false;
         }
         rules[count++] = word;

@@ -71,7 +71,7 @@ static void print_event(const struct latency_event *event, struct out *out)
         min_ms = sample.ms < min_ms ? sample.ms : min_ms;
     }
     out_printf(out,
-               "%s: %" PRIu32 " slow seconds, average %" PRIu64 " ms, shortest %" PRIu64
+               "%s: %" PRIu32 " seconds with slow runs, average %" PRIu64 " ms, shortest %" PRIu64
                " ms, longest %" PRIu64 " ms.\n",
                event->name, event->count, sum / event->count, min_ms, event->max_ms);
 }
@@ -79,10 +79,10 @@ static void print_event(const struct latency_event *event, struct out *out)
 void latency_print_doctor(const struct latency *latency, bool is_on, struct out *out)
 {
     static const char *const advice[LATENCY_KINDS] = {
-        [LATENCY_COMMAND] = "SLOWLOG GET names the commands.",
+        [LATENCY_COMMAND] = "SLOWLOG GET lists the slow commands.",
         [LATENCY_FAST_COMMAND] = "Commands that should be fast waited for the disk or the CPU.",
         [LATENCY_EXPIRE_CYCLE] = "Many keys expire at once; see expire-effort.",
-        [LATENCY_COMMIT] = "The disk's fsync is slow, or something else writes to it.",
+        [LATENCY_COMMIT] = "fsync is slow: the disk is slow, or busy with other writes.",
     };
     size_t begun = out->bytes;
     if (!is_on)

@@ -123,7 +123,7 @@ static void print_allocator(struct out *out)
     uint64_t epoch = 1;
     if (!mallctl || mallctl("epoch", NULL, NULL, &epoch, sizeof epoch) != 0)
         return;
-    metric_head(out, NAME, "gauge", "What the allocator has, by kind.");
+    metric_head(out, NAME, "gauge", "Memory of the allocator in bytes, by kind.");
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         char name[32];
         char labels[METRIC_LABELS_MAX] = "";
@@ -146,13 +146,13 @@ void metric_process(struct out *out)
     metric_head(out, "process_cpu_seconds_total", "counter", "CPU time of the process.");
     metric_double(out, "process_cpu_seconds_total", NULL,
                   seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime));
-    metric_gauge(out, "process_start_time_seconds", "When the process began, Unix time.",
+    metric_gauge(out, "process_start_time_seconds", "Start time of the process, Unix time.",
                  started_at());
     metric_gauge(out, "process_resident_memory_bytes", "Memory of the process.",
                  (double)stat_field(FIELD_RESIDENT) * (double)sysconf(_SC_PAGESIZE));
     metric_gauge(out, "process_virtual_memory_bytes", "Address space of the process.",
                  (double)stat_field(FIELD_VIRTUAL));
-    metric_gauge(out, "process_open_fds", "Open descriptors.", (double)count_descriptors());
+    metric_gauge(out, "process_open_fds", "Open file descriptors.", (double)count_descriptors());
     metric_gauge(out, "process_max_fds", "Descriptors that may be open.", (double)files.rlim_cur);
     print_allocator(out);
 }

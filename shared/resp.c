@@ -396,7 +396,7 @@ static enum resp_result scan_inline(struct resp_scan *scan, const struct resp_li
                                     const char *data, size_t len)
 {
     if (len >= 2 && memcmp(data, TLS_HANDSHAKE, 2) == 0)
-        return scan_fail(scan, "this port does not speak TLS");
+        return scan_fail(scan, "TLS is not enabled on this port");
     enum line found = find_line_end(scan, data, len, '\n', limits->inline_bytes_max);
     if (found == LINE_TOO_LONG)
         return scan_fail(scan, "too big inline request");

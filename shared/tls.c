@@ -184,15 +184,16 @@ static void note_reason(struct tls *tls)
     int reason = ERR_GET_REASON(code);
     long verdict = SSL_get_verify_result(tls->ssl);
     if (!text)
-        text = "broken";
+        text = "unknown error";
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
         (void)snprintf(tls->reason, sizeof tls->reason, "TLS: %s: %s", text,
                        X509_verify_cert_error_string(verdict));
     else if (!SSL_is_init_finished(tls->ssl) && is_not_tls(reason))
-        (void)snprintf(tls->reason, sizeof tls->reason, "TLS: the peer does not speak TLS (%s)",
+        (void)snprintf(tls->reason, sizeof tls->reason, "TLS: the peer does not use TLS (%s)",
                        text);
     else if (reason >= SSL_AD_REASON_OFFSET)
-        (void)snprintf(tls->reason, sizeof tls->reason, "TLS: the peer refuses: %s", text);
+        (void)snprintf(tls->reason, sizeof tls->reason, "TLS: the peer refused the connection: %s",
+                       text);
     else
         (void)snprintf(tls->reason, sizeof tls->reason, "TLS: %s", text);
 }
@@ -224,7 +225,8 @@ enum tls_result tls_handshake(struct tls *tls)
     enum tls_result result = outcome(tls, returned);
     if (result != TLS_END)
         return result;
-    (void)snprintf(tls->reason, sizeof tls->reason, "TLS: closed during the handshake");
+    (void)snprintf(tls->reason, sizeof tls->reason,
+                   "TLS: the peer closed the connection during the handshake");
     return TLS_FAILED;
 }
 

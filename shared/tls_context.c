@@ -83,7 +83,8 @@ static bool digest_file(struct making *making, const char *option, const char *p
     bool is_good = !ferror(file) && total <= FILE_BYTES_MAX;
     OPENSSL_cleanse(block, sizeof block);
     (void)fclose(file);
-    return is_good || set_tls_error(making, option, "%s: it cannot be read, or is too big", path);
+    return is_good ||
+           set_tls_error(making, option, "%s: the file cannot be read, or is too big", path);
 }
 
 static bool digest_all(struct making *making)
@@ -159,7 +160,7 @@ static bool use_certificate(struct making *making)
     bool is_given = *options->cert_file;
     if (is_given != (*options->key_file != '\0'))
         return set_tls_error(making, is_given ? "tls-key-file" : "tls-cert-file",
-                             "expected a file: a certificate and its key go together");
+                             "expected a file: certificate and key must both be set");
     if (!is_given)
         return options->is_client || set_tls_error(making, "tls-cert-file", "expected a file");
     SSL_CTX_set_default_passwd_cb(ssl, on_passphrase);
@@ -170,7 +171,8 @@ static bool use_certificate(struct making *making)
     else if (SSL_CTX_use_PrivateKey_file(ssl, options->key_file, SSL_FILETYPE_PEM) != 1)
         is_good = set_tls_error(making, "tls-key-file", "%s: %s", options->key_file, why());
     else if (SSL_CTX_check_private_key(ssl) != 1)
-        is_good = set_tls_error(making, "tls-key-file", "%s is not the key of %s",
+        is_good = set_tls_error(making, "tls-key-file",
+                                "%s is not the private key of the certificate in %s",
                                 options->key_file, options->cert_file);
     SSL_CTX_set_default_passwd_cb_userdata(ssl, NULL);
     return is_good;
@@ -192,8 +194,8 @@ static bool trust(struct making *making)
     if (!*path)
         return !checks ||
                set_tls_error(making, "tls-ca-cert-file",
-                             "expected a file, or tls-auth-clients = no: clients are asked for "
-                             "certificates");
+                             "expected a file with the authorities of client certificates, "
+                             "or tls-auth-clients = no");
     if (SSL_CTX_load_verify_file(making->ssl, path) != 1)
         return set_tls_error(making, "tls-ca-cert-file", "%s: %s", path, why());
     if (!options->is_client) { /* names of the authorities whose certificates clients may send */

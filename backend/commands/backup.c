@@ -44,7 +44,8 @@ static bool parse_plan(struct call *call, struct backup_plan *plan)
     }
     if (number_parse_int64(keep, &plan->keep) && plan->keep >= 0 && plan->keep <= KEEP_MAX)
         return true;
-    call_error_text(call, "ERR KEEP must be a number from 1 to 100000, or 0: all");
+    call_error_text(
+        call, "ERR KEEP must be the number of backups to keep, from 1 to 100000, or 0 to keep all");
     return false;
 }
 

@@ -29,7 +29,8 @@ void cmd_scree_compact(struct call *call)
         if (compaction_start(compaction))
             reply_ok(&call->reply);
         else
-            call_error_text(call, "ERR a compaction is in progress");
+            call_error_text(call, "ERR a compaction is already running: wait until it ends, or "
+                                  "stop it with SCREE COMPACT CANCEL");
     } else if (bytes_is(what, "STATUS")) {
         const struct compaction_view view = compaction_look(compaction);
         reply_view(&call->reply, &view);

@@ -217,8 +217,10 @@ static bool leave_included(struct config *config, const struct config *first,
         if (bytes_equal(text, value))
             continue;
         if (!has_value(config, option, value)) {
-            (void)snprintf(error, size, "%s is set in the included file: change it there",
-                           option->key);
+            (void)snprintf(
+                error, size,
+                "%s is set in the included file, which is not rewritten: change it there",
+                option->key);
             return false;
         }
         if (!config_set(config, option, text, error, size))

@@ -78,7 +78,7 @@ static void debug_evict(struct call *call)
     char reason[256];
     bool flushes = call->argc == 2 || !bytes_is(call->argv[2], "NOFLUSH");
     if (flushes && !commit_apply(call->partition->commit)) {
-        call_error_text(call, "ERR writes are under way");
+        call_error_text(call, "ERR writes are being committed: try again");
         return;
     }
     if (flushes && store_flush(store, reason, sizeof reason) != OK) {
@@ -127,15 +127,15 @@ static void debug_help(struct call *call)
     static const char *const lines[] = {
         "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "EVICT [NOFLUSH]",
-        "    Write memory tables to files, and forget what is cached.",
+        "    Flush memtables to files, and drop all caches; with NOFLUSH only drop the caches.",
         "OBJECT <key>",
         "    Show low level info about the key.",
         "PEER-ECHO <shard> <milliseconds> <text>",
-        "    Have the backend of a shard send the text back after this time.",
+        "    Send the text to the backend of a shard, which sends it back after this time.",
         "PEER-ECHOES",
-        "    List how the last PEER-ECHOs ended, in the order in which they did.",
+        "    List the results of the last PEER-ECHOs, oldest first.",
         "RELOAD",
-        "    Sync the store.",
+        "    Sync the log to disk.",
         "SET-ACTIVE-EXPIRE <0|1>",
         "    Setting it to 0 disables expiring keys in background.",
         "SLEEP <seconds>",

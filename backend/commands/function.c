@@ -68,7 +68,9 @@ static void load_row(struct scripts *scripts, struct bytes code)
         return;
     if (library)
         library_free(scripts, library);
-    log_event(LOG_ERROR, "library_lost", "reason=\"%s\"", error);
+    log_event(LOG_ERROR, "library_lost",
+              "reason=\"a stored library cannot be loaded, so its functions are missing: %s\"",
+              error);
 }
 
 int functions_load(struct partition *partition, struct bytes name)
@@ -101,7 +103,10 @@ static struct scripts *open_functions(struct call *call)
     case OK:
         return scripts_of(call->session);
     case ERR_NOT_FOUND:
-        call_error_text(call, "BUSY A script is running; functions are loaded when it has ended.");
+        call_error_text(
+            call,
+            "BUSY A script is running, so the functions of this namespace cannot be loaded now. "
+            "Try again when the script has ended.");
         return NULL;
     default:
         call_read_error(call);

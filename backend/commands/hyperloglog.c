@@ -320,5 +320,6 @@ void cmd_pfselftest(struct call *call)
     if (fine && error < NUMBERS / 25 && error > -NUMBERS / 25)
         reply_ok(&call->reply);
     else
-        call_error_text(call, "ERR the HyperLogLog code of this server is broken");
+        call_error_text(call, "ERR PFSELFTEST failed: the counts of sparse and dense values "
+                              "differ, or are too far from the true count");
 }

@@ -68,6 +68,8 @@ typedef void json_answer_fn(struct json_edit *edit, const struct json_match *mat
 void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expected);
 /* Saves and notifies if something was changed. */
 void json_commit(struct json_edit *edit);
+/* A path has more than JSON_MATCHES_MAX matches. */
+void json_error_matches(struct call *call);
 /* Errors of paths in the old dialect. */
 void json_error_no_path(struct call *call, const struct json_path *path);
 void json_error_no_key(struct call *call);

@@ -103,7 +103,7 @@ static bool store_value(struct call *call, uint32_t key_at, uint32_t path_at, js
         return false;
     }
     if (!json_path_find(call->arena, &edit.path, edit.root, &edit.matches)) {
-        call_error_text(call, "ERR the path matches too many values");
+        json_error_matches(call);
         return false;
     }
     *done = put_value(&edit, value, when);
@@ -193,7 +193,7 @@ void cmd_json_merge(struct call *call)
         edit.root = merge(edit.root, patch);
         edit.changed = true;
     } else if (!json_path_find(call->arena, &edit.path, edit.root, &edit.matches)) {
-        call_error_text(call, "ERR the path matches too many values");
+        json_error_matches(call);
         return;
     } else if (json_kind_of(patch) == JSON_KIND_NULL) {
         merge_null(&edit);
@@ -229,7 +229,7 @@ static bool print_path(struct call *call, const struct json_path *path, json *ro
 {
     struct json_matches matches;
     if (!json_path_find(call->arena, path, root, &matches)) {
-        call_error_text(call, "ERR the path matches too many values");
+        json_error_matches(call);
         return false;
     }
     if (as_array) {
@@ -472,7 +472,7 @@ void cmd_json_del(struct call *call)
         return;
     }
     if (!json_path_find(call->arena, &edit.path, edit.root, &edit.matches)) {
-        call_error_text(call, "ERR the path matches too many values");
+        json_error_matches(call);
         return;
     }
     size_t count = delete_matches(&edit);

@@ -91,6 +91,12 @@ void json_save_place(struct json_edit *edit, struct bytes place, const json *val
 
 /* ---- errors ---- */
 
+void json_error_matches(struct call *call)
+{
+    call_errorf(call, "ERR the path matches more than %d values: use a narrower path",
+                JSON_MATCHES_MAX);
+}
+
 void json_error_no_key(struct call *call)
 {
     call_error_text(call, "ERR could not perform this operation on a key that doesn't exist");
@@ -151,7 +157,7 @@ bool json_begin_tree(struct json_edit *edit, enum json_missing missing)
     }
     if (json_path_find(call->arena, &edit->path, edit->root, &edit->matches))
         return true;
-    call_error_text(call, "ERR the path matches too many values");
+    json_error_matches(call);
     return false;
 }
 

@@ -129,16 +129,18 @@ void cmd_memory_doctor(struct call *call)
     memory_read(call->partition, &memory);
     out_init(&out);
     if (memory.rss > 2 * memory.allocated)
-        out_printf(&out,
-                   "The process holds twice the memory it uses: it was bigger once, or fragmented. "
-                   "MEMORY PURGE may help.\n");
+        out_printf(
+            &out,
+            "The process occupies more than twice the memory that it uses, because of an "
+            "earlier peak or of fragmentation. MEMORY PURGE may return memory to the system.\n");
     if (memory.clients > memory.allocated / 2)
-        out_printf(&out, "Most memory is held for clients: replies they do not read, or "
-                         "transactions they do not end. See CLIENT LIST.\n");
+        out_printf(&out, "Most memory is used for clients: unread replies or open transactions. "
+                         "CLIENT LIST shows how much each client uses.\n");
     if (memory.memtables > memory.block_cache && memory.memtables > memory.allocated / 2)
-        out_printf(&out, "Most memory holds fresh writes: see the option memtable.\n");
+        out_printf(
+            &out, "Most memory is used by RocksDB's memtables; the option memtable limits them.\n");
     if (out.bytes == 0)
-        out_printf(&out, "Nothing is odd about the use of memory.\n");
+        out_printf(&out, "No problem was found.\n");
     reply_report(call, &out);
 }
 

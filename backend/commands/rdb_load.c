@@ -283,11 +283,12 @@ bool rdb_load_string(struct call *call, struct entry *entry, struct rdb_reader *
 static void refuse_type(struct call *call, enum rdb_type type)
 {
     if (type >= RDB_TYPE_HASH_TTL_FIRST && type <= RDB_TYPE_HASH_TTL_LAST)
-        call_error_text(call, "ERR the payload is a hash whose fields have times to live, which "
-                              "cannot be kept here: HPERSIST its fields first, or read it with "
-                              "HGETALL and write it with HSET");
+        call_error_text(call,
+                        "ERR the payload is a hash whose fields have a time to live, which is "
+                        "not supported: remove it with HPERSIST before DUMP, or copy the "
+                        "hash with HGETALL and HSET");
     else if (type > RDB_TYPE_HASH_TTL_LAST)
-        call_errorf(call, "ERR the payload has type %d of a newer server, which is not known here",
+        call_errorf(call, "ERR the payload has type %d of a newer server, which is not supported",
                     (int)type);
 }
 

@@ -25,9 +25,11 @@ void cmd_scree_auth(struct call *call)
 {
     const char *secret = call->partition->snapshot->config.secret;
     if (!*secret) {
-        call_error_text(call, "ERR no cluster secret is configured");
+        call_error_text(call, "ERR no cluster secret is configured here: set the option secret");
     } else if (!secret_equal(call->argv[2], bytes_of(secret))) {
-        call_error_text(call, "WRONGPASS this is not the cluster's secret");
+        call_error_text(
+            call,
+            "WRONGPASS wrong cluster secret: it must equal the option secret of this backend");
     } else {
         call->session->login.is_internal = true;
         call->session->login.is_authenticated = true;
@@ -38,14 +40,15 @@ void cmd_scree_auth(struct call *call)
 /* SCREE AS name rules command…: dispatch() handles it. Only one SCREE AS inside another gets here. */
 void cmd_scree_as(struct call *call)
 {
-    call_error_text(call, "ERR SCREE AS cannot be passed on");
+    call_error_text(call, "ERR SCREE AS cannot be used inside SCREE AS");
 }
 
 /* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. Only an invalid one gets here. */
 void cmd_scree_wait(struct call *call)
 {
-    call_error_text(call, "ERR SCREE WAIT takes a number that is not in use, 2 or 3, a namespace, "
-                          "a database, a slot rule, and a command that may wait");
+    call_error_text(call,
+                    "ERR SCREE WAIT takes an unused number, the protocol (2 or 3), a namespace, "
+                    "a database, a slot rule, and a blocking command");
 }
 
 /* SCREE UNBLOCK number TIMEOUT|ERROR|GONE. Has no reply of its own: the unblocked SCREE WAIT gets one. */
@@ -73,7 +76,7 @@ void cmd_scree_script(struct call *call)
 {
     struct script_run *run = scripts_running(call->partition->scripts);
     if (!bytes_is(call->argv[2], "kill")) {
-        call_error_text(call, "ERR SCREE SCRIPT takes KILL");
+        call_error_text(call, "ERR unknown subcommand of SCREE SCRIPT: expected KILL");
     } else if (!run) {
         call_error_text(call, "NOTBUSY No scripts in execution right now.");
     } else {
@@ -91,7 +94,8 @@ void cmd_scree_peer(struct call *call)
     const char *error;
     char identity[PEER_IDENTITY_MAX];
     if (call->partition->thread.is_stopping || session->peer) {
-        call_error_text(call, "ERR no more backends are accepted");
+        call_error_text(call,
+                        "ERR the partition is stopping, or this connection is a peer's already");
         return;
     }
     if (!peer_set_admit(call->partition->peers, call->argv[2], call->argv[3], call->argv[4], &peer,
@@ -116,12 +120,13 @@ void cmd_scree_use(struct call *call)
     struct bytes name = call->argv[2];
     int64_t db;
     if (name.len && !namespace_name_valid(name)) {
-        call_error_text(call, "ERR invalid namespace");
+        call_error_text(
+            call, "ERR invalid namespace: expected a name of 1 to 200 bytes, or an empty text");
     } else if (!number_parse_int64(call->argv[3], &db) || db < 0 ||
                db >= session_databases(call->session)) {
         call_error(call, ERR_DB_INDEX);
     } else if (has_rule && !slot_rule_parse(call->argv[4], &rule)) {
-        call_error_text(call, "ERR invalid slot rule");
+        call_error_text(call, "ERR invalid slot rule: expected tag, prefix:SEP:N or fixed:SLOT");
     } else {
         session_use(call->session, name, (uint8_t)db,
                     has_rule && rule.kind != SLOT_RULE_TAG ? &rule : NULL);
@@ -134,7 +139,7 @@ void cmd_scree_slots(struct call *call)
 {
     struct slot_set *slots;
     if (!slot_set_get(&call->partition->clients.slot_sets, call->argv[2], &slots)) {
-        call_error_text(call, "ERR invalid ranges of slots");
+        call_error_text(call, "ERR invalid slots: expected ranges such as 0-8191,9000");
         return;
     }
     session_set_slots(call->session, slots);
@@ -157,7 +162,7 @@ void cmd_scree_keep(struct call *call)
     if (!call_int64(call, 2, &keep_ms))
         return;
     if (keep_ms < 0 || keep_ms > KEEP_MS_MAX) {
-        call_error_text(call, "ERR invalid time");
+        call_error_text(call, "ERR invalid time: expected milliseconds, at most 366 days");
         return;
     }
     uint64_t until_ms = call->now_ms + (uint64_t)keep_ms;

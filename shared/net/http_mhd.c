@@ -279,7 +279,7 @@ struct http_server *http_start(const char *address, http_fn *on_request, void *o
     server->port = port_of(fd);
     server->daemon = start_daemon(server, fd);
     if (!server->daemon) {
-        (void)snprintf(error, size, "the HTTP server does not start");
+        (void)snprintf(error, size, "the HTTP server could not be started");
         close(fd);
         free(server);
         return NULL;

@@ -209,7 +209,8 @@ int listen_bind(const struct listen_options *options, char *error, size_t size)
     if (fd == -EADDRINUSE)
         (void)snprintf(error, size, "address already in use");
     else if (fd == -EEXIST)
-        (void)snprintf(error, size, "a file that is not a socket is in the way");
+        (void)snprintf(error, size,
+                       "the path exists and is not a socket: remove it or choose another path");
     else
         (void)snprintf(error, size, "%s", strerror(-fd));
     return -1;

@@ -83,9 +83,9 @@ def _(run):
     def body(client):
         one = length(1) + length(5001) + string('f') + string('v')
         client.get('SET', 'k', 'old')
-        for kind, value, reason in ((22, one, 'fields have times to live'), (23, string(listpack('f', 'v', 1)), 'times to live'),
-                                    (24, millis(5000) + one, 'times to live'),
-                                    (25, millis(5000) + string(listpack('f', 'v', 1)), 'times to live'),
+        for kind, value, reason in ((22, one, 'fields have a time to live'), (23, string(listpack('f', 'v', 1)), 'a time to live'),
+                                    (24, millis(5000) + one, 'a time to live'),
+                                    (25, millis(5000) + string(listpack('f', 'v', 1)), 'a time to live'),
                                     (26, one, 'type 26 of a newer server'), (200, one, 'type 200'), (6, one, 'Bad data format'),
                                     (8, one, 'Bad data format')):
             for version in (12, 80):

@@ -186,7 +186,8 @@ def _(run):
 
 
 STATE_ERROR = ('ERR This connection would hold more than client-state-limit in queued commands, watched keys, '
-               'keys it waits for and subscriptions, so the command was not done.')
+               'keys it blocks on and subscriptions, so the command was not run. Use fewer of these per connection, '
+               'or raise client-state-limit.')
 
 
 @suite.case('what a connection has the partition keep is bounded: MULTI, WATCH, subscriptions')

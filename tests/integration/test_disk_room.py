@@ -17,7 +17,7 @@ def set_limit(backend, limit):
 
 
 LOW = ReplyError('MISCONF Free disk space is below disk-free-min: commands that may grow the dataset are refused, reads and '
-                 'deletions go on.')
+                 'deletions still work. Delete keys, free disk space, or lower disk-free-min.')
 
 
 @suite.case('below disk-free-min writes are refused, reads and deletions go on, and room ends it')

@@ -260,7 +260,7 @@ def _(run):
             piece = connection.call('DUMP', 'k')[1][1:-10]
             check(len(piece) < 10000, 'it is compressed')
             connection.call('DEL', 'k')
-            for count, text in ((4, b'OK'), (40, b'become more than reply-limit, so nothing was restored')):
+            for count, text in ((4, b'OK'), (40, b'larger than reply-limit when it is decompressed, so nothing was restored')):
                 reply = connection.call('RESTORE', 'k', '0', with_footer(b'\x01' + bytes([count]) + piece * count))
                 check(text in reply[1], show(reply))
                 check_equal(connection.call('LLEN', 'k'), (':', b'4' if count == 4 else b'0'))

@@ -9,7 +9,7 @@ from support.resp import Connection, show
 suite = Suite(__doc__)
 MB = 1 << 20
 SIZE = MB // 4
-NOT_DONE = b'ERR The reply would be longer than reply-limit, so the command was not done and nothing was changed.'
+NOT_DONE = b'ERR The reply would be longer than reply-limit, so the command was not run and nothing was changed.'
 BIG = b'x' * SIZE
 PEAK = 96 * MB  # more than the limit and what a test leaves behind, less than any of these replies
 
@@ -101,7 +101,7 @@ def _(run):
                     for script in SCRIPTS:
                         backend.forget_peak()
                         reply = connection.call('EVAL', script, '2', '{k}big', '{k}done')
-                        check(reply[0] == '-' and b'longer than reply-limit' in reply[1] and b'what it wrote stays' in reply[1],
+                        check(reply[0] == '-' and b'longer than reply-limit' in reply[1] and b'its writes were kept' in reply[1],
                               '%s: %s' % (script, show(reply)))
                         check((backend.peak_rss_bytes() - start) / harness.BIG < PEAK, 'memory of ' + script)
                     check_equal(connection.call('GET', '{k}done'), ('$', b'done'))

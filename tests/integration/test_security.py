@@ -147,7 +147,7 @@ def _(run):
                 check(closed, '%s goes on after POST: %r' % (name, data))
             with Connection(address) as connection:
                 check_equal(connection.get('GET', 'attacked'), None)
-                check_equal(answer(address, b'\x16\x03\x01\x02\x00')[1], b'ERR Protocol error: this port does not speak TLS')
+                check_equal(answer(address, b'\x16\x03\x01\x02\x00')[1], b'ERR Protocol error: TLS is not enabled on this port')
 
 
 @suite.case('the Lua sandbox opens no file, runs no program, loads no code')
@@ -336,7 +336,7 @@ def _(run):
             check_equal(os.stat(backend.config_path).st_mode & 0o777, 0o644, 'mode')
             check_equal(connection.call('CONFIG', 'SET', 'requirepass', 'changed'), ('+', b'OK'))
             reply = connection.call('CONFIG', 'REWRITE')
-            check_equal(reply, ('-', b'ERR Rewriting config file: requirepass is set in the included file: change it there'))
+            check_equal(reply, ('-', b'ERR Rewriting config file: requirepass is set in the included file, which is not rewritten: change it there'))
         backend.stop()
         backend.start()
         with cluster.partition(0) as connection:

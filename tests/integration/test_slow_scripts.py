@@ -180,7 +180,7 @@ def _(run):
             slow = Background(address, 'EVAL', FOREVER, '0', before=[('AUTH', 'pass')])
             wait_busy(client)
             with Connection(address, proto=2) as late:
-                check_equal(text(late.get('SCREE', 'AUTH', 'guess')), b"WRONGPASS this is not the cluster's secret", 'a wrong secret')
+                check_equal(text(late.get('SCREE', 'AUTH', 'guess')), b'WRONGPASS wrong cluster secret: it must equal the option secret of this backend', 'a wrong secret')
                 check_equal(text(late.get('SCRIPT', 'KILL')), b'NOAUTH Authentication required.', 'without a password')
                 for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'name', '3')):
                     check_equal(text(late.get(*words)), b'OK', ' '.join(words))

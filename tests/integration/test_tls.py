@@ -429,7 +429,7 @@ def _(run):
                 check(closes(sock), 'a plain client stays')
         lines = [line for line in proxy.log().splitlines() if b'tls_handshake_failed' in line]
         check(1 <= len(lines) <= 30, '%d lines in the log for 200 mistakes' % len(lines))
-        check(b'does not speak TLS' in lines[0], lines[0].decode())
+        check(b'does not use TLS' in lines[0], lines[0].decode())
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(10)
             sock.connect(proxy.unix)

@@ -926,7 +926,8 @@ START_TEST(a_file_in_the_way_is_not_removed)
     close(open(path + 5, O_CREAT | O_WRONLY, 0600));
     struct listen_options options_unix = {.address = path, .backlog = 4, .unix_mode = 0700};
     ck_assert_int_eq(listen_bind(&options_unix, error, sizeof(error)), -1);
-    ck_assert_str_eq(error, "a file that is not a socket is in the way");
+    ck_assert_str_eq(error,
+                     "the path exists and is not a socket: remove it or choose another path");
     ck_assert_int_eq(unlink(path + 5), 0);
 }
 END_TEST
@@ -975,7 +976,8 @@ START_TEST(sockets_of_other_programs_and_links_are_left_where_they_are)
     for (int i = 0; i < 2; i++) { /* to a file, to nothing */
         ck_assert_int_eq(symlink(i ? "/nothing/here" : "/etc/passwd", path + 5), 0);
         ck_assert_int_eq(listen_bind(&at, error, sizeof(error)), -1);
-        ck_assert_str_eq(error, "a file that is not a socket is in the way");
+        ck_assert_str_eq(error,
+                         "the path exists and is not a socket: remove it or choose another path");
         ck_assert_int_eq(unlink(path + 5), 0);
     }
 }
