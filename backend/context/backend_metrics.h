@@ -12,12 +12,13 @@ struct partition;
 enum { METRICS_SPACES_MAX = 4096, METRICS_SPACES_SHOWN = 50 };
 
 enum partition_word {
-    PARTITION_COMMIT_SECONDS = 0,                   /* closed until its replies may leave */
-    PARTITION_SYNC_SECONDS = 1 * HISTOGRAM_WORDS,   /* in the store: write and fsync */
-    PARTITION_BATCH_COMMANDS = 2 * HISTOGRAM_WORDS, /* that wrote */
-    PARTITION_BATCH_BYTES = 3 * HISTOGRAM_WORDS,    /* as written */
+    PARTITION_COMMIT_SECONDS = 0, /* from closing a batch until its replies may be sent */
+    PARTITION_SYNC_SECONDS = 1 * HISTOGRAM_WORDS,   /* write and fsync of the WAL */
+    PARTITION_BATCH_COMMANDS = 2 * HISTOGRAM_WORDS, /* commands that wrote */
+    PARTITION_BATCH_BYTES = 3 * HISTOGRAM_WORDS,    /* bytes written */
     PARTITION_TURN_SECONDS = 4 * HISTOGRAM_WORDS,   /* of the loop */
-    PARTITION_STALL_US = 5 * HISTOGRAM_WORDS, /* not reading, because the next batch is full */
+    /* time without reading, because the next batch is full */
+    PARTITION_STALL_US = 5 * HISTOGRAM_WORDS,
     PARTITION_KEYS,
     PARTITION_CLIENTS,
     PARTITION_READONLY,

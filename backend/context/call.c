@@ -37,7 +37,7 @@ void call_error_again(struct call *call, const char *text)
 
 void call_error_text(struct call *call, const char *text)
 {
-    if (out_is_over(call->reply.out)) /* any error of the handler follows from that */
+    if (out_is_over(call->reply.out)) /* an error of the handler after that is only a consequence */
         text = error_text(ERR_REPLY_LIMIT);
     if (!overlay_has_uncached(call->partition->overlay))
         stats_error(call->partition->stats, text);

@@ -1,9 +1,9 @@
 /*
- * call.h - one command being run: what its handler may read, and where its reply goes.
+ * call.h - one command that runs: what its handler may read, and where its reply goes.
  *
- * A handler is a function of (arguments, state it reads, time, chance) → (effects, reply). Time and chance
- * come from here, never from the clock interface, so that effects can be logged, replayed and simulated.
- * Everything allocated in the arena lives until the command ends.
+ * A handler is a function of (arguments, state, time, random numbers) → (effects, reply). Time and random numbers come from
+ * the call, never from clock.h, so that effects can be logged, replayed and simulated. Memory of the arena is valid until
+ * the command ends.
  */
 #pragma once
 
@@ -27,40 +27,40 @@ struct call {
     struct reply reply;
     size_t begun;                 /* reply.out->bytes before this command's reply */
     struct space *space;          /* storage namespace of the session's namespace and database */
-    const struct slot_set *slots; /* keys of other slots are refused; NULL: all slots are here */
+    const struct slot_set *slots; /* keys in other slots are refused; NULL: all slots are allowed */
     const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
     struct arena *arena;
-    uint64_t now_ms; /* wall clock, fixed for the command (for all commands of an EXEC) */
+    uint64_t now_ms; /* wall clock, constant during the command (during a whole EXEC) */
     uint64_t now_us;
-    bool in_exec;    /* inside EXEC: never block */
-    bool in_script;  /* called by a script; MONITOR shows it so */
+    bool in_exec;    /* inside EXEC: the command must not block */
+    bool in_script;  /* called by a script; MONITOR shows that */
     bool failed;     /* an error was replied through call_error*: effects are rolled back */
-    bool is_waiting; /* set by blocking_wait and reply_stream_search: there is no reply yet */
-    const struct bytes *ready_key; /* it waited and runs again for this key; NULL: the first run */
+    bool is_waiting; /* set by blocking_wait and reply_stream_search: the reply comes later */
+    const struct bytes
+        *ready_key; /* the key for which a blocking command runs again; NULL: the first run */
 };
 
-/* Reply an error, in place of what the command has replied so far, and mark the call as failed: dispatch rolls its
- * effects back. */
+/* Replaces the reply so far by an error and marks the call as failed: dispatch rolls its effects back. */
 void call_error(struct call *call, enum error error);
 /* A row could not be read. If it is uncached the reply is discarded, as the command will run again. */
 void call_read_error(struct call *call);
 void call_error_text(struct call *call, const char *text);
-/* call_error_text for an error that errorstats have counted already. */
+/* call_error_text for an error that errorstats already counted. */
 void call_error_again(struct call *call, const char *text);
 void call_errorf(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Redis' "wrong number of arguments for '...' command", for counts the table cannot know. */
+/* Redis' "wrong number of arguments for '...' command", for counts that the table does not describe. */
 void call_error_arity(struct call *call);
-/* From now on the reply may have so many bytes more; dispatch refuses what is longer (reply-limit). */
+/* From now on the reply may grow by at most reply-limit; dispatch refuses a longer one. */
 void call_limit_reply(struct call *call);
-/* The reply is longer than reply-limit: replies that, and returns true. */
+/* If the reply is longer than reply-limit, replies that error and returns true. */
 bool call_refuse_reply(struct call *call);
-/* proto-max-bulk-len: the longest string there may be. */
+/* proto-max-bulk-len: the longest string allowed. */
 uint64_t call_bulk_bytes_max(const struct call *call);
 /* 64 random bits of the partition's generator. */
 uint64_t call_random(struct call *call);
 /* Argument as integer; replies ERR_NOT_INTEGER and returns false when it is none. */
 bool call_int64(struct call *call, uint32_t index, int64_t *value);
-/* Is the argument a pattern that is not too long (glob.h)? Else replies so. */
+/* Is the argument a pattern of allowed length (glob.h)? Else replies an error. */
 bool call_pattern(struct call *call, uint32_t index);
-/* Argument as integer above 0; replies `error` and returns false when it is none. */
+/* The argument as an integer above 0; else replies `error` and returns false. */
 bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number);

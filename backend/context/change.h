@@ -1,10 +1,10 @@
 /*
- * change.h - what a command did to keys, for those who learn of it: WATCH, client-side caching, blocked clients.
+ * change.h - changes of keys, as they are reported to WATCH, client-side caching and blocked clients.
  *
- *   keyspace ─► add ─► list, in order, with messages ──the command is kept──► told: watchers, trackers, waiters
+ *   keyspace ─► add ─► list, in order, with messages ──the command is kept──► watchers, trackers, waiters
  *                            └─ the command failed or is rolled back: dropped
  *
- * The keyspace knows the interested parties through this interface only; partition/changes.c is behind it.
+ * The keyspace uses this interface only; partition/changes.c implements it.
  */
 #pragma once
 
@@ -17,28 +17,28 @@ struct space;
 
 enum change_kind {
     CHANGE_TOUCHED,       /* the key has another value or time to live */
-    CHANGE_WRITTEN,       /* likewise, and clients that wait for the key may find what they want */
-    CHANGE_DELETED,       /* the key is gone */
-    CHANGE_GROUP_DELETED, /* a consumer group of the stream is gone; WATCH and caches do not see it */
-    CHANGE_WATCHED,       /* the key goes with its whole database: for WATCH only */
-    CHANGE_FLUSHED,       /* all keys of the database are gone: for blocked clients only */
-    CHANGE_FORGOTTEN,     /* all keys of the session's namespace may be gone: for caches only */
-    CHANGE_READ, /* the call's client keeps a copy of the key from now on (CLIENT TRACKING) */
+    CHANGE_WRITTEN,       /* likewise, and clients that wait for the key may be served */
+    CHANGE_DELETED,       /* the key was deleted */
+    CHANGE_GROUP_DELETED, /* a consumer group of the stream was deleted; WATCH and caches ignore it */
+    CHANGE_WATCHED,       /* the key is removed with its whole database: for WATCH only */
+    CHANGE_FLUSHED,       /* all keys of the database were removed: for blocked clients only */
+    CHANGE_FORGOTTEN, /* all keys of the session's namespace may have been removed: for caches only */
+    CHANGE_READ,      /* the call's client caches the key from now on (CLIENT TRACKING) */
 };
 
 struct change {
     enum change_kind kind;
-    enum type type;            /* of CHANGE_WRITTEN: what the key holds now */
-    bool by_client;            /* by a command, not because its time to live is over */
+    enum type type;            /* of CHANGE_WRITTEN: the key's type now */
+    bool by_client;            /* by a command, not by expiry */
     const struct space *space; /* NULL for CHANGE_FORGOTTEN and CHANGE_READ */
-    struct bytes key;          /* empty when all keys are meant; copied */
+    struct bytes key;          /* empty: all keys; copied */
 };
 
 struct change_events {
-    /* Is there a party that has to be told of a change of this key? Cheap when there is none at all. */
+    /* Must a change of this key be reported? Cheap when there is no watcher, tracker or waiter at all. */
     bool (*concerns)(const struct call *call, const struct space *space, struct bytes key);
     void (*add)(struct call *call, const struct change *change);
-    /* A keyspace notification, see notify_in (notify.h). Called only for classes that are enabled. */
+    /* A keyspace notification, see notify_in (notify.h). Only called for classes that are enabled. */
     void (*event)(struct call *call, const struct space *space, enum notify_class class,
                   const char *name, struct bytes key);
 };

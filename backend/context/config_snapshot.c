@@ -35,7 +35,7 @@ bool config_snapshot_needs_password(const struct config_snapshot *snapshot)
     return acl_user_needs_password(user) || !acl_user_is_enabled(user);
 }
 
-/* A changed requirepass is the default user's new password. */
+/* requirepass was changed: it is the default user's new password. */
 static void derive_password(struct config_snapshot *snapshot)
 {
     const char *password = snapshot->config.requirepass;
@@ -245,7 +245,7 @@ bool config_snapshot_load_users(struct config_snapshot *snapshot, char *error, s
 
 /* ---- TLS ---- */
 
-/* The context in force stays, with its connections' sessions, when the files are unchanged. */
+/* If the files are unchanged the context in force stays, so that TLS sessions can be resumed. */
 static void put_context(struct tls_context **in_force, struct tls_context *fresh)
 {
     struct tls_context *old = tls_context_equal(fresh, *in_force) ? fresh : *in_force;

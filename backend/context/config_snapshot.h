@@ -1,12 +1,12 @@
 /*
- * config_snapshot.h - what CONFIG SET and a reload can change, as one immutable snapshot.
+ * config_snapshot.h - the configuration that CONFIG SET and a reload can change, as an immutable snapshot.
  *
  *   server ──owns──► snapshot (epoch 3) ◄──reference── partition 0
  *                    snapshot (epoch 2) ◄──reference── partition 1, until it compares epochs
  *
- * A change is made on a private copy and published by the server (process.h); every partition compares epochs
- * before it runs requests and takes the new snapshot. Holds our own options (config/) and Redis 7.0's
- * parameters (parameter.h), of which most are only remembered.
+ * A change is made on a private copy, which the server publishes (process.h); every partition compares epochs before it runs
+ * requests, and switches to the new snapshot. It contains the backend's options (config/) and Redis 7.0's parameters
+ * (parameter.h).
  */
 #pragma once
 
@@ -21,15 +21,15 @@ struct config_snapshot {
     _Atomic uint32_t refs;
     uint64_t epoch;
     struct backend_config config;
-    char *parameters[PARAMETER_MAX]; /* by place in the parameter table; NULL: the default */
+    char *parameters[PARAMETER_MAX]; /* by index in the parameter table; NULL: the default */
 
     struct tls_context *tls;      /* of tls-port; NULL: none */
     struct tls_context *peer_tls; /* of connections to other backends; NULL: plain */
     struct shard_map *map;        /* of the file that `shards` names; NULL: none */
     struct acl *acl;              /* users; shared with other snapshots until one is changed */
-    char *acl_password; /* the requirepass that the default user has; NULL: not looked at yet */
+    char *acl_password; /* the requirepass that the default user has; NULL: not read yet */
 
-    /* taken from parameters[] for the hot path */
+    /* copies of parameters[] for the hot path */
     int64_t slowlog_slower_than_us; /* negative: off */
     int64_t slowlog_len_max;
     unsigned notify_classes; /* enum notify_class */
@@ -43,38 +43,37 @@ struct config_snapshot {
 };
 
 struct config_snapshot *config_snapshot_new(const struct backend_config *config);
-/* One reference, the same values, the next epoch. */
+/* A copy with one reference, the same values and the next epoch. */
 struct config_snapshot *config_snapshot_copy(const struct config_snapshot *snapshot);
 struct config_snapshot *config_snapshot_ref(struct config_snapshot *snapshot);
 void config_snapshot_unref(struct config_snapshot *snapshot);
 
-/* Must a client say who it is, because the default user has a password or is off? */
+/* Must clients log in, because the default user has a password or is off? */
 bool config_snapshot_needs_password(const struct config_snapshot *snapshot);
-/* The users of a private snapshot, to be changed. */
+/* The users of a private snapshot, for changes. */
 struct acl *config_snapshot_acl_edit(struct config_snapshot *snapshot);
-/* Reads the TLS files, when there is a tls-port or peer-tls is yes. False: the reason in error[size]. */
+/* Reads the TLS files if tls-port is set or peer-tls is yes. False: the reason is in error[size]. */
 bool config_snapshot_load_tls(struct config_snapshot *snapshot, char *error, size_t size);
-/* Reads the users' file, if there is one configured. False: the reason in error[size]. */
+/* Reads the users' file, if one is configured. False: the reason is in error[size]. */
 bool config_snapshot_load_users(struct config_snapshot *snapshot, char *error, size_t size);
-/* Reads the shard map, if there is one configured. False: the reason in error[size]; the map in force stays. */
+/* Reads the shard map, if one is configured. False: the reason is in error[size], and the map in force stays. */
 bool config_snapshot_load_map(struct config_snapshot *snapshot, char *error, size_t size);
 /* acl-pubsub-default: may new users use all channels? */
 bool config_snapshot_all_channels(const struct config_snapshot *snapshot);
 
-/* Derives the other members from `config` and `parameters`; call it after these were changed. */
+/* Computes the other members from `config` and `parameters`; to be called after changes. */
 void config_snapshot_derive(struct config_snapshot *snapshot);
-/* A parameter's number by Redis' name, e.g. "hash-max-listpack-entries"; it must be one of numbers or sizes. */
+/* The number of a parameter by Redis' name, e.g. "hash-max-listpack-entries"; it must be a number or a size. */
 int64_t config_snapshot_number(const struct config_snapshot *snapshot, const char *name);
-/* A value as CONFIG GET shows it, borrowed from `buffer` or from the snapshot. */
+/* A value as CONFIG GET shows it, borrowed from `buffer` or the snapshot. */
 struct bytes config_snapshot_get(const struct config_snapshot *snapshot,
                                  const struct parameter *parameter, char buffer[OPTION_TEXT_MAX]);
-/* Sets by the name clients use: a parameter or an own option that is not fixed. false: unchanged, reason in
- * error[size]. */
+/* Sets a parameter or an option by the name that clients use. False: unchanged, with the reason in error[size]. */
 bool config_snapshot_set(struct config_snapshot *snapshot, struct bytes name, struct bytes value,
                          char *error, size_t size);
-/* Is there a parameter or an own option of this name? */
+/* True when there is a parameter or option of this name. */
 bool config_snapshot_has_option(const struct config_snapshot *snapshot, struct bytes name);
-/* One that is known: does it name a file, which clients may not choose? */
+/* For a known one: is it a path, which clients may not change? */
 bool config_snapshot_is_path(const struct config_snapshot *snapshot, struct bytes name);
-/* One that is known: can it not be changed while running? */
+/* For a known one: does a change need a restart? */
 bool config_snapshot_is_fixed(const struct config_snapshot *snapshot, struct bytes name);

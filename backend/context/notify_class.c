@@ -1,6 +1,6 @@
 #include "backend/context/notify_class.h"
 
-/* The letters in the order CONFIG GET shows them; the class A stands for those of ALL. */
+/* Letters in the order of CONFIG GET; class A includes those of ALL. */
 static const struct {
     char letter;
     unsigned class;

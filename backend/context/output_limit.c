@@ -10,7 +10,7 @@ enum { WORDS_OF_CLASS = 4, WORDS_MAX = 64 };
 
 static const char *const NAMES[OUTPUT_CLASSES] = {"normal", "slave", "pubsub"};
 
-/* Words between single spaces; returns how many, more than WORDS_MAX when there are more. */
+/* Splits at single spaces; returns the number of words, more than WORDS_MAX if there are more. */
 static size_t split_words(struct bytes text, struct bytes words[WORDS_MAX])
 {
     size_t count = 0;

@@ -268,7 +268,7 @@ static bool check_int(const struct parameter *parameter, struct bytes value, cha
     return false;
 }
 
-/* A value of the right form. */
+/* Has the value the right form? */
 static bool check_form(const struct parameter *parameter, struct bytes value, char *error,
                        size_t size)
 {

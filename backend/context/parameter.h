@@ -1,10 +1,10 @@
 /*
- * parameter.h - Redis 7.0's configuration parameters, which clients and tools ask for and set.
+ * parameter.h - the configuration parameters of Redis 7.0, which clients and tools read and set.
  *
- * Some stand for an option of our own (kind OWN), a few are read by name (config_snapshot_number), old names are
- * aliases. Others tune what this storage does not have (sizes of buffers, of encodings, of replication): they are
- * checked, remembered and shown. What would promise something that does not happen, such as a limit or a snapshot, can
- * have one value only (`only`).
+ * Some are an option of the backend (kind OWN), a few are read by name (config_snapshot_number), old names are aliases.
+ * Others tune features that this storage does not have (sizes of buffers, of encodings, of replication): their values are
+ * checked, stored and shown. A parameter whose other values would promise an effect that does not exist, such as a limit
+ * or a snapshot, has only one allowed value (`only`).
  */
 #pragma once
 
@@ -17,10 +17,10 @@ enum parameter_kind {
     PARAMETER_WORD,   /* one of `words` */
     PARAMETER_TEXT,   /* anything */
     PARAMETER_EVENTS, /* classes of notify-keyspace-events */
-    PARAMETER_LIMITS, /* output_limit.h; the classes that are not named stay */
+    PARAMETER_LIMITS, /* output_limit.h; classes that are not named keep their limits */
     PARAMETER_FIXED,  /* cannot be changed */
-    PARAMETER_ALIAS,  /* `initial` is the name that has the value */
-    PARAMETER_OWN,    /* `initial` is the key of our own option */
+    PARAMETER_ALIAS,  /* `initial` is the name of the parameter with the value */
+    PARAMETER_OWN,    /* `initial` is the key of the backend's option */
 };
 
 enum { PARAMETER_MAX = 192 }; /* rows of the table, at most */
@@ -32,15 +32,14 @@ struct parameter {
     int64_t min; /* INT */
     int64_t max;
     const char *words; /* WORD: "a, b, c" */
-    const char *
-        only; /* why `initial` (of BYTES: 0) is the only value, since another one would have no effect; NULL: is not */
+    const char *only;  /* why `initial` (of BYTES: 0) is the only allowed value; NULL: it is not */
 };
 
 /* The table, sorted by name. */
 extern const struct parameter parameters[];
 extern const size_t parameters_count;
 
-/* By name in any case, aliases resolved; NULL when unknown. */
+/* Finds a parameter by name, in any case and with aliases; NULL: unknown. */
 const struct parameter *parameter_find(struct bytes name);
 static inline size_t parameter_index(const struct parameter *parameter)
 {
@@ -48,6 +47,6 @@ static inline size_t parameter_index(const struct parameter *parameter)
 }
 /* May clients inside a namespace read the parameter? False for paths, addresses, names and limits of the process. */
 bool parameter_is_public(const struct parameter *parameter);
-/* May the parameter, not an OWN one, have this value? false: Redis' reason in error[size]. */
+/* May a parameter (not an OWN one) have this value? False: Redis' reason is in error[size]. */
 bool parameter_check(const struct parameter *parameter, struct bytes value, char *error,
                      size_t size);

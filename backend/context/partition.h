@@ -1,14 +1,14 @@
 /*
- * partition.h - one partition: a thread with its loop, its store, and everything commands share.
+ * partition.h - one partition: a thread with its loop, its store, and the state that commands share.
  *
  *   sessions ──dispatch──► handlers ──keyspace──► overlay ──commit──► store
  *        ▲                                                   │
  *        └───────────── held replies leave ◄── on_commit ────┘
  *
- * Nothing here is touched by another thread, except `loop` (loop_post) and the metrics (read only).
+ * Other threads use only `loop` (loop_post) and read the metrics.
  *
- * A reply that observed or made effects of a batch waits for that batch's ticket; at most two tickets are
- * open (in flight and collecting), so a session holds at most two outs, chosen by the ticket's parity.
+ * A reply that observed or made effects of a batch waits for that batch's ticket. At most two tickets are pending (of the
+ * batch in flight and of the open batch), so a session has two held outputs, selected by the ticket's parity.
  */
 #pragma once
 
@@ -44,9 +44,9 @@ struct watch_set;
 struct session;
 struct stats;
 
-/* Where clients connect. NULL: not configured. */
+/* Listeners; NULL: not configured. */
 struct partition_listeners {
-    int port; /* of tcp, or of tls where there is no tcp */
+    int port; /* of tcp, or of tls if there is no tcp */
     struct listener *tcp;
     struct listener *tls;
     struct listener *unix_socket;
@@ -54,51 +54,51 @@ struct partition_listeners {
 
 struct partition_clients {
     struct list all;        /* sessions */
-    struct list waiting[2]; /* sessions with held replies of a ticket, by ticket parity */
+    struct list waiting[2]; /* sessions with replies held for a ticket, by ticket parity */
     struct list overdue;    /* sessions to be closed at the end of the turn */
     struct list monitors;   /* sessions that gave MONITOR */
-    struct list slot_sets;  /* sessions that belong to a proxy with several shards */
+    struct list slot_sets;  /* slot sets of sessions; slot_set.h */
     uint32_t count;         /* in `all` */
     uint64_t last_id;
 };
 
-/* Replies that sessions are in the middle of. */
+/* Replies that are produced in steps; reply_stream.h */
 struct partition_streamed {
     struct list all;
     struct list ready; /* those that may step */
-    struct task task;  /* reply_stream_run, when */
+    struct task task;  /* runs reply_stream_run */
     bool is_posted;
 };
 
-/* The state of math.random in scripts of the session's namespace: what suspend.c undoes beside effects. */
+/* State of math.random in scripts of a namespace; suspend.c restores it. */
 struct script_random {
     void (*save)(const struct session *session);
     void (*restore)(const struct session *session);
 };
 
-/* What the command being run borrows and allocates; keyspace_end releases it. */
+/* Memory of the running command; keyspace_end releases it. */
 struct partition_running {
     struct arena arena; /* reset after the command */
     struct slice *pins; /* borrowed values */
     size_t pins_count;
     size_t pins_cap;
-    struct block *blocks; /* borrowed as well, but replies may hold them longer; linked by next */
+    struct block *blocks; /* borrowed too, but replies may keep them longer; linked by next */
     struct bytes *argv;
     uint32_t argv_cap;
-    uint64_t started_us;      /* monotonic: when the command began */
-    struct out discarded;     /* replies that are not sent (CLIENT REPLY OFF) */
+    uint64_t started_us;      /* when the command began; monotonic µs */
+    struct out discarded;     /* output that is discarded (CLIENT REPLY OFF) */
     uint64_t random_state[4]; /* of call_random */
     const struct script_random *script_random;
-    const char *
-        busy_error; /* for commands that may not run beside the script that runs; NULL: none runs */
+    /* error for commands that may not run while a script runs; NULL: no slow script runs */
+    const char *busy_error;
 };
 
-/* The batch of writes that collects, and the one in flight before it. */
+/* The open batch of writes, and the one in flight before it. */
 struct partition_batch {
     uint64_t index;     /* of the last closed batch */
-    uint64_t version;   /* newest collection version given out */
-    uint64_t commands;  /* that wrote into the batch that collects */
-    uint64_t closed_us; /* monotonic: when the batch in flight was closed */
+    uint64_t version;   /* newest collection version */
+    uint64_t commands;  /* commands that wrote into the open batch */
+    uint64_t closed_us; /* when the batch in flight was closed; monotonic */
     struct pace_latency latency;
 };
 
@@ -106,9 +106,9 @@ struct partition_batch {
 struct partition_pause {
     uint64_t until_ms; /* 0: none */
     bool writes_only;
-    bool is_new;      /* given inside the EXEC that runs: begins at its end */
-    bool is_held;     /* writes wait for a backup's cut */
-    bool has_waiting; /* some session may wait for the end of a pause or of a full batch */
+    bool is_new;      /* sent inside the EXEC that runs: begins at its end */
+    bool is_held;     /* a backup's hold: writes wait */
+    bool has_waiting; /* sessions may wait for the end of a pause or of a full batch */
     uint32_t clients; /* sessions whose request waits for the end of the pause */
 };
 
@@ -116,20 +116,20 @@ struct partition_pause {
 struct partition_saves {
     struct backup *backup;
     uint64_t last_s;         /* wall clock */
-    uint64_t changes;        /* that are in what was saved last */
-    uint64_t bgsave_changes; /* when the BGSAVE that runs began */
-    uint64_t count;          /* BGSAVEs that ended well */
+    uint64_t changes;        /* at the last save */
+    uint64_t bgsave_changes; /* when the running BGSAVE began */
+    uint64_t count;          /* successful BGSAVEs */
     bool failed;             /* the last one */
 };
 
-/* Clients that are told of changes and messages. */
+/* Recipients of changes and messages. */
 struct partition_watchers {
     const struct change_events *changes;
     struct watch_set *watches;
     struct blocking_set *blocking;
     struct pubsub *pubsub;
     struct tracking *tracking;
-    struct push_messages *messages; /* of the command being run */
+    struct push_messages *messages; /* of the running command */
 };
 
 struct partition_metrics {
@@ -139,16 +139,16 @@ struct partition_metrics {
     struct held_stats *held_stats;
     struct latency *latency;
     struct acl_log acl_log;
-    uint64_t turn_us; /* monotonic: requests of this turn began to run; 0: none did */
-    uint64_t full_us; /* monotonic: the batch that collects is full since; 0: is not */
+    uint64_t turn_us; /* when this turn's first request began; monotonic, 0: none ran */
+    uint64_t full_us; /* since when the open batch is full; monotonic, 0: it is not */
 };
 
-/* In memory, made anew at each start. */
+/* Caches in memory, empty after each start. */
 struct partition_caches {
-    struct cursor_cache *cursors;      /* where SCANs go on */
-    struct range_bounds *range_bounds; /* between which sorted sets lie */
+    struct cursor_cache *cursors;      /* positions of SCANs */
+    struct range_bounds *range_bounds; /* bounds of sorted sets */
     struct rank_cache *ranks;          /* blocks of big collections */
-    struct config_snapshot *snapshot;  /* whose sizes are in force (config_apply.h) */
+    struct config_snapshot *snapshot;  /* whose sizes are applied (config_apply.h) */
 };
 
 struct partition_expiry {
@@ -158,9 +158,9 @@ struct partition_expiry {
 
 struct partition_thread {
     struct timer *tick;        /* 10 times a second: active expiry, idle clients, cache decay */
-    struct turn_hook hook;     /* commit_turn_end */
+    struct turn_hook hook;     /* partition_end_turn */
     uint64_t ticks;            /* so far */
-    _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */
+    _Atomic uint64_t alive_ms; /* last tick, read by the admin port; monotonic */
     bool is_stopping;
     void (*on_stopped)(void *owner);
     void *stop_owner;
@@ -181,7 +181,7 @@ struct partition {
     struct script_set *scripts;
     struct maintenance *maintenance;
     struct stats *stats;
-    struct peer_set *peers; /* other partitions of the shard map; NULL once it has stopped */
+    struct peer_set *peers; /* NULL after the partition has stopped */
     struct partition_batch batch;
     struct partition_running running;
     struct partition_clients clients;

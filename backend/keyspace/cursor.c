@@ -21,7 +21,7 @@ struct cursor_cache {
     size_t next;
 };
 
-/* FNV-1a, 64 bits, finished with a multiply-shift mix: the same in every process, as cursors outlive one. */
+/* FNV-1a with 64 bits and a multiply-shift finish: equal in every process, as cursors outlive a process. */
 static uint64_t fingerprint(struct bytes scope, struct bytes key)
 {
     uint64_t hash = 0xcbf29ce484222325ULL;

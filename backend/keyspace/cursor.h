@@ -1,12 +1,12 @@
 /*
- * cursor.h - what the cursors of shared/scan_cursor.h stand for.
+ * cursor.h - the keys behind the cursors of shared/scan_cursor.h.
  *
- * A partition remembers the key behind each cursor it gave out (a bounded cache), and goes on right behind it,
- * whether that key still exists or not. When the cache has lost it (a restart, a very old cursor), the key with
- * that fingerprint is looked for in the slot; when it is gone too, the slot begins again: keys may then come twice,
- * but none that exists all the time is missed.
+ * A bounded cache maps each cursor that was returned to its key; SCAN continues behind that key, whether it still exists or
+ * not. When the cache no longer has it (after a restart, or an old cursor), the slot is searched for a key with the
+ * cursor's fingerprint. If there is none, the slot is scanned again: keys may be returned twice, but no key that exists
+ * during the whole scan is missed.
  *
- * HSCAN and its sisters use the same cache with slot 0 and fields instead of keys.
+ * HSCAN, SSCAN and ZSCAN use the same cache with slot 0 and fields or members instead of keys.
  */
 #pragma once
 
@@ -18,12 +18,12 @@ struct cursor_cache;
 
 struct cursor_cache *cursor_cache_new(void);
 void cursor_cache_free(struct cursor_cache *cache); /* NULL is allowed */
-/* The cursor that goes on behind `last` in the slot; `scope` (a namespace, or a collection with its version)
- * keeps equal keys of different places apart. Remembers it. */
+/* The cursor that continues behind `last` in the slot. `scope` (a namespace, or a collection with its version)
+ * distinguishes equal keys. Adds it to the cache. */
 uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t slot,
                       struct bytes last);
-/* The key behind the cursor, when the cache still has it; borrowed until the next cursor_after. */
+/* The key of the cursor, if the cache has it; borrowed until the next cursor_after. */
 bool cursor_recall(struct cursor_cache *cache, struct bytes scope, uint64_t cursor,
                    struct bytes *last);
-/* Is `key` one that the cursor may stand for? */
+/* Can `key` be the key of the cursor? Compares fingerprints. */
 bool cursor_matches(struct bytes scope, uint64_t cursor, struct bytes key);

@@ -10,17 +10,17 @@
 #include "backend/keyspace/space.h"
 
 enum {
-    CYCLE_ROWS_MAX = 200 /* index rows looked at in one go: bounds the pause for clients */
+    CYCLE_ROWS_MAX = 200 /* index rows read at a time: bounds the pause for clients */
 };
 
-/* One due row of the index, copied out of the walk. */
+/* A due row of the index, copied from the iterator. */
 struct due {
     struct bytes index_key;
     struct bytes row_key;
     uint64_t expire_ms;
 };
 
-/* Collects the due rows, at most CYCLE_ROWS_MAX; false: the store failed. */
+/* Collects at most CYCLE_ROWS_MAX due rows. False: the store failed. */
 static bool collect_due(struct call *call, struct due *due, size_t *count)
 {
     struct bytes from = encode_u64(call->arena, call->partition->expiry.from_ms);
@@ -39,8 +39,8 @@ static bool collect_due(struct call *call, struct due *due, size_t *count)
     return fine;
 }
 
-/* Deletes the key when its metadata confirms the index row; else drops the stale index row. False: the store
- * failed, or the key's row is on the disk and will be in memory soon; the row stays. */
+/* Deletes the key if its metadata agrees with the index row; else deletes the stale index row. False: the store
+ * failed, or the metadata row is uncached and is being fetched; the index row stays. */
 static bool expire_one(struct call *call, const struct due *due)
 {
     struct partition *partition = call->partition;
@@ -87,7 +87,7 @@ bool expiry_cycle(struct call *call)
     for (size_t i = 0; i < count; i++)
         fine = expire_one(call, &due[i]) && fine;
     if (fine && count < CYCLE_ROWS_MAX)
-        partition->expiry.from_ms =
-            call->now_ms; /* what was due is gone: no walk over its remains */
+        /* all due rows are deleted: the next cycle starts behind them */
+        partition->expiry.from_ms = call->now_ms;
     return fine && count == CYCLE_ROWS_MAX;
 }

@@ -1,9 +1,8 @@
 /*
- * expiry.h - deletes keys whose time has come.
+ * expiry.h - deletes expired keys.
  *
- * Active expiry walks the expiry index from its beginning: rows are ordered by time, so nothing that is not
- * due is ever looked at. Each due row is compared with the metadata row, which wins: a row of the index that
- * the metadata does not confirm is dropped.
+ * Active expiry iterates over the expiry index from its beginning: rows are ordered by time, so only due rows are read.
+ * Each due row is compared with the key's metadata row; if they differ, the index row is stale and is deleted.
  */
 #pragma once
 
@@ -11,5 +10,5 @@
 
 struct call;
 
-/* Deletes due keys, a bounded number of them, in a call without a session. Returns true when more are due. */
+/* Deletes a bounded number of expired keys, in a call without a session. True: more are due. */
 bool expiry_cycle(struct call *call);

@@ -1,6 +1,5 @@
 /*
- * keyspace.c - opens keys, and keeps everything that belongs to a key together in one batch:
- * the metadata row, the expiry index, the counters, the marks for WATCH.
+ * keyspace.c - opens keys, and changes metadata row, expiry index and counters of a key in one batch.
  */
 #include "backend/keyspace/keyspace.h"
 
@@ -43,7 +42,7 @@ static void release_shared(void *owner)
     free(slice);
 }
 
-/* The block takes the pin over. */
+/* Makes a block of a pinned value; the block owns the pin. */
 static struct block *share(struct partition *partition, struct slice *pin)
 {
     struct slice *owner = malloc(sizeof *owner);
@@ -87,7 +86,7 @@ void keyspace_end(struct partition *partition)
 static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes *value)
 {
     struct slice slice;
-    if (call_refuse_reply(call)) /* reading on would be in vain */
+    if (call_refuse_reply(call)) /* the reply is too long already */
         return ERR_STORE;
     int err = overlay_get(call->partition->overlay, cf, key, &slice);
     if (is_read_failure(err))
@@ -119,7 +118,7 @@ static void add_change(struct call *call, const struct entry *entry, enum change
     call->partition->watchers.changes->add(call, &change);
 }
 
-/* The key changed. */
+/* Reports a change of the key. */
 static void touch(struct call *call, const struct entry *entry, enum change_kind kind,
                   bool by_client)
 {
@@ -143,7 +142,7 @@ static void count_lookup(struct call *call, enum open_flag flags, const struct e
         event(call, entry, NOTIFY_MISS, "keymiss");
 }
 
-/* The key's time has come: it is deleted, or only hidden while writes are refused or paused. */
+/* The key has expired: deletes it, or only hides it while writes are refused or paused. */
 static void entry_expire(struct call *call, struct entry *entry)
 {
     if (!commit_is_failed(call->partition->commit, NULL) &&
@@ -158,7 +157,7 @@ static void entry_expire(struct call *call, struct entry *entry)
     entry->meta = (struct metadata){0};
 }
 
-/* The key is on another shard: only a script or SORT asks for it here, whose keys a proxy cannot know. */
+/* The key is on another shard. Only scripts and SORT can name such a key, because the proxy does not see it. */
 static void refuse_slot(struct call *call, struct bytes key)
 {
     if (call->in_script)
@@ -250,7 +249,7 @@ static void inline_put(struct call *call, struct entry *entry)
     entry->row = NOTHING;
 }
 
-/* Many changes of a collection leave its size, and so this row, as it was: then nothing is to be written. */
+/* Writes the metadata row unless it is unchanged: many changes of a collection keep its size. */
 static void collection_put(struct call *call, struct entry *entry)
 {
     struct bytes row = encode_metadata(call->arena, &entry->meta);
@@ -275,7 +274,7 @@ static void row_write(struct call *call, struct entry *entry)
     entry->stored_expire_ms = entry->meta.expire_ms;
 }
 
-/* Writes the metadata row; a change of the key. */
+/* Writes the metadata row and reports the change. */
 static void entry_write(struct call *call, struct entry *entry)
 {
     bool is_new = !entry->exists;
@@ -487,11 +486,11 @@ bool key_iter_fini(struct key_iter *it)
 
 /* ---- whole namespaces ---- */
 
-/* Whose watched keys are about to be replaced by those of another database, or by none. */
+/* Watched keys that a SWAPDB or FLUSHDB replaces. */
 struct replaced {
     struct call *call;
     struct space *space;
-    struct space *by; /* NULL: by no keys */
+    struct space *by; /* by the keys of this database; NULL: by none */
 };
 
 static bool key_exists(struct call *call, struct space *space, struct bytes key)
@@ -539,7 +538,8 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
     struct replaced second = {call, space_b, space_a};
     watch_each_of(partition->watchers.watches, space_a, replace_watched, &first);
     watch_each_of(partition->watchers.watches, space_b, replace_watched, &second);
-    space_swap(partition->spaces, name, a, b); /* watches and changes follow: partition_new.c */
+    space_swap(partition->spaces, name, a,
+               b); /* the on_swap function of partition_new.c moves watches and changes */
 }
 
 struct expiry_check {
@@ -547,7 +547,7 @@ struct expiry_check {
     bool has_expired;
 };
 
-/* Opening a key deletes it when its time has come. */
+/* Opens the key, which deletes it if it has expired. */
 static void notice_expiry(void *owner, struct space *space, struct bytes key)
 {
     struct expiry_check *check = owner;

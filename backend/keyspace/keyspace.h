@@ -5,9 +5,8 @@
  *                           ├─ collection: entry_create, sub_put / sub_delete, entry_save
  *                           └─ entry_delete, entry_set_expire
  *
- * Opening hides (and deletes) a key whose time has come. Every change marks the key for WATCH, keeps the
- * expiry index, the counters and the metadata row together in one batch. A collection that is saved with
- * size 0 is deleted.
+ * Opening an expired key deletes it. Every change is reported to watchers, and updates expiry index, counters and metadata
+ * row in one batch. A collection that is saved with size 0 is deleted.
  */
 #pragma once
 
@@ -16,48 +15,48 @@
 #include "backend/keyspace/watch.h"
 #include "backend/storage/overlay.h"
 
-/* One open key. Lives until the command ends; payload is borrowed until the key is changed. */
+/* An open key. Valid until the command ends; the payload is borrowed until the key is changed. */
 struct entry {
     struct bytes key;     /* user key, borrowed from the arguments */
     struct bytes row_key; /* metadata key, in the call's arena */
-    struct bytes row;     /* a collection's metadata row as it is; empty when there is none */
-    struct bytes prefix;  /* collection prefix; made when first needed */
+    struct bytes row;     /* the metadata row of a collection; empty when there is none */
+    struct bytes prefix;  /* collection prefix; computed when first needed */
     uint64_t prefix_version;
     uint16_t slot;
     bool exists;
-    bool has_expired; /* it existed, and was deleted when it was opened because its time had come */
-    bool is_untold;   /* what is written now is no change to those who watch, track or wait */
-    bool fresh;       /* made by entry_create in this command: has no rows on disk */
-    uint64_t stored_expire_ms; /* expiry the index has a row for; 0 = none */
+    bool has_expired;          /* it was expired, and deleted when it was opened */
+    bool is_untold;            /* changes are not reported to clients that watch, track or wait */
+    bool fresh;                /* created by entry_create in this command: has no rows on disk */
+    uint64_t stored_expire_ms; /* for which the expiry index has a row; 0 = none */
     struct space *space;
-    struct metadata meta; /* type TYPE_NONE when it does not exist */
+    struct metadata meta; /* type is TYPE_NONE when the key does not exist */
 };
 
 enum open_flag {
     OPEN_READ = 0,
-    OPEN_WRITE = 1, /* counts no hit or miss */
-    OPEN_QUIET = 2, /* counts no hit or miss, does not touch */
+    OPEN_WRITE = 1, /* not counted as hit or miss */
+    OPEN_QUIET = 2, /* not counted as hit or miss; does not touch the key */
 };
 
-/* Opens the key in call->space (or another one). False: the store failed and an error was replied. A missing key
- * gives exists = false. */
+/* Opens the key in call->space (or another one). False: the store failed, and an error was replied. A missing key has
+ * exists = false. */
 bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry);
 bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
                       enum open_flag flags, struct entry *entry);
-/* Also false, with WRONGTYPE replied, when the key exists with another type. TYPE_STRING accepts a bitmap too. */
+/* As keyspace_open; also false, with WRONGTYPE replied, when the key has another type. TYPE_STRING includes bitmaps. */
 bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
                         struct entry *entry);
 
-/* Makes the key a string (or JSON) with this payload, whatever it was; expire_ms 0 = none. */
+/* Makes the key a string (or JSON) with this payload, whatever it was. expire_ms 0: no TTL. */
 void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
                        uint64_t expire_ms);
-/* Makes the key an empty collection with a new version and no TTL, whatever it was. Follow with entry_save. */
+/* Makes the key an empty collection with a new version and no TTL, whatever it was. To be followed by entry_save. */
 void entry_create(struct call *call, struct entry *entry, enum type type);
-/* Writes the metadata row (size and the like changed); size 0 deletes the key, except streams. */
+/* Writes the metadata row after changes of the size and the like; size 0 deletes the key, except streams. */
 void entry_save(struct call *call, struct entry *entry);
-/* Marks the key as changed when only rows of the collection were, and its metadata row stays as it is. */
+/* Reports a change when only rows of the collection changed, and not its metadata row. */
 void entry_touch(struct call *call, struct entry *entry);
-/* Deletes the key in O(1); rows of a collection are dropped by compaction. */
+/* Deletes the key in O(1); the rows of a collection are dropped by compaction. */
 void entry_delete(struct call *call, struct entry *entry);
 /* Changes the expiry only; 0 removes it. */
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms);
@@ -70,15 +69,15 @@ int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
              struct bytes value);
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub);
-/* Every row from <= sub < to, at once; for very many. */
+/* Deletes all rows with from <= sub < to by one range delete; for many rows. */
 void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                       struct bytes to);
 
-/* Ordered walk over a collection's rows from `from` (empty: the first), forwards or backwards.
+/* Iterates over a collection's rows from `from` (empty: the first), forwards or backwards.
  *     struct sub_iter it;
  *     for (sub_iter_init(call, entry, CF_DATA, from, &it); sub_iter_next(&it);) use(it.sub, it.value);
- *     sub_iter_fini(&it);     returns false when the store failed (error replied)
- * sub and value are borrowed until the next step. No effects while it is open. */
+ *     sub_iter_fini(&it);     false: the store failed (error replied)
+ * sub and value are borrowed until the next step. No effects may be made while it is open. */
 struct sub_iter {
     struct call *call;
     struct entry *entry;
@@ -93,13 +92,13 @@ void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct by
                    struct sub_iter *it);
 void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                            struct sub_iter *it);
-/* Goes on from another place, in the same direction. */
+/* Continues at another position, in the same direction. */
 void sub_iter_seek(struct sub_iter *it, struct bytes from);
 bool sub_iter_next(struct sub_iter *it);
 bool sub_iter_fini(struct sub_iter *it);
 
-/* Walk over the metadata rows of a storage namespace in (slot, key) order, from just behind (slot, key) or from
- * the beginning; expired keys are skipped. Borrowed until the next step; no effects while it is open. */
+/* Iterates over the metadata rows of a storage namespace in (slot, key) order, from behind (slot, key) or from the
+ * beginning; expired keys are skipped. Borrowed until the next step; no effects may be made while it is open. */
 struct key_iter {
     struct call *call;
     struct overlay_iter *iter;
@@ -108,25 +107,25 @@ struct key_iter {
     struct metadata meta;
     bool started;
 };
-/* slot_from: first slot to visit; `after` (data NULL: none): only keys behind it in that slot. */
+/* slot_from: first slot; `after` (data NULL: none): only keys behind it in that slot. */
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
                    struct key_iter *it);
 bool key_iter_next(struct key_iter *it);
 bool key_iter_fini(struct key_iter *it);
 
-/* Removes every key of a storage namespace in O(1). */
+/* Removes all keys of a storage namespace in O(1). */
 void keyspace_flush(struct call *call, struct space *space);
 /* SWAPDB of two databases of a namespace. */
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b);
-/* EXEC asks here: did a watched key change, or come to its end? */
+/* For EXEC: was a watched key changed, or has it expired? */
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher);
-/* The block that holds a value borrowed from the store, for a reply that outlives the command without a copy; borrowed
- * until the command ends. NULL when the value lies elsewhere. */
+/* The block that holds a value borrowed from the store, so that a reply can refer to it after the command without a
+ * copy; borrowed until the command ends. NULL: the value is in no block. */
 struct block *keyspace_block(struct call *call, struct bytes value);
-/* Ends a command's borrowed values; dispatch calls it after every handler. */
+/* Releases the values borrowed by a command; dispatch calls it after every handler. */
 void keyspace_end(struct partition *partition);
 
-/* True when the expiry lies in the past of this call. Same-ms boundary: alive while now <= when. */
+/* True when the expiry time is in the past of this call. A key still exists in the millisecond of its expiry. */
 static inline bool keyspace_expired(const struct call *call, uint64_t expire_ms)
 {
     return expire_ms != 0 && call->now_ms > expire_ms;

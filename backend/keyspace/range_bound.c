@@ -6,19 +6,20 @@
 #include <stdlib.h>
 
 enum {
-    BOUNDS = 64,      /* collections remembered; a power of two */
-    PLACE_BYTES = 96, /* of longer places the beginning is kept, where that is right */
+    BOUNDS = 64, /* collections in the table; a power of two */
+    /* bytes kept of a bound; of a longer one only the beginning, if that is still a bound */
+    PLACE_BYTES = 96,
 };
 
 static const struct bytes NOTHING = {"", 0};
 
 struct range_bound {
-    uint64_t version; /* of the collection: no other of the partition has it */
+    uint64_t version; /* version of the collection, unique in the partition */
     uint64_t generation;
     uint16_t first_len; /* 0: not known */
     uint16_t last_len;
-    char first[PLACE_BYTES]; /* no row is less */
-    char last[PLACE_BYTES];  /* no row is greater or equal */
+    char first[PLACE_BYTES]; /* no row is before it */
+    char last[PLACE_BYTES];  /* no row is at or behind it */
 };
 
 struct range_bounds {
@@ -43,7 +44,7 @@ static struct range_bound *range_bound_slot(struct call *call, const struct entr
     return &call->partition->caches.range_bounds->bound[(hash >> 32) & (BOUNDS - 1)];
 }
 
-/* NULL: nothing is known. */
+/* NULL: no bounds are known. */
 static struct range_bound *range_bound_find(struct call *call, const struct entry *entry)
 {
     struct range_bound *bound = range_bound_slot(call, entry);
@@ -106,7 +107,7 @@ void range_bound_found_first(struct call *call, const struct entry *entry, struc
     memcpy(bound->first, place.data, bound->first_len);
 }
 
-/* The bound is the shortest text behind the place. */
+/* The bound is the shortest text behind the row. */
 void range_bound_found_last(struct call *call, const struct entry *entry, struct bytes place)
 {
     struct range_bound *bound = range_bound_make(call, entry);

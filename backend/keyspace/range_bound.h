@@ -1,13 +1,13 @@
 /*
- * range_bound.h - range bounds: between which places a sorted set's rows lie, as far as iterations have seen lately.
+ * range_bound.h - range bounds: the first and last row of a sorted set, as found by recent iterations.
  *
  *   rows of the order   ✗ ✗ ✗ ✗ ✗ ✗ ✗ a b c … x y z ✗ ✗ ✗ ✗
  *                                     ↑ first     ↑ last
  *
- * What was popped stays in the engine for a while, and a walk from the beginning steps over all of it. An iteration
- * that began at a bound and found its first row shows where the next may begin. It is a bound, not a row: nothing
- * lies beyond it. New rows move it; after a rollback or a failed commit all bounds are forgotten (the overlay's
- * generation); a collection that is made anew has another version. What is not known is not bounded.
+ * Deleted rows stay in RocksDB until compaction, and an iteration from the beginning has to skip all of them. The first
+ * row that an iteration finds is where the next one may begin. A bound need not be a row; it guarantees that no row is
+ * beyond it. New rows move it. After a rollback or a failed commit all bounds are dropped (the overlay's generation); a
+ * collection that is created again has another version.
  */
 #pragma once
 
@@ -18,15 +18,15 @@ struct range_bounds;
 struct range_bounds *range_bounds_new(void);
 void range_bounds_free(struct range_bounds *bounds); /* NULL is allowed */
 
-/* Narrows a walk's bounds; the results lie in the call's arena. Empty `to`: to the end, which includes. */
+/* Narrows the start of an iteration; the result is in the call's arena. Empty `to`: up to the end, inclusive. */
 struct bytes range_bound_first(struct call *call, const struct entry *entry, struct bytes from);
-/* To be called with `to` exclusive. */
+/* Narrows the end of an iteration; `to` is exclusive. */
 struct bytes range_bound_last(struct call *call, const struct entry *entry, struct bytes to);
-/* Does a walk that begins at the bound see the collection's first (last) row first? */
+/* Is the first row that an iteration finds from this bound the collection's first (last) row? */
 bool range_bound_is_first(struct call *call, const struct entry *entry, struct bytes from);
 bool range_bound_is_last(struct call *call, const struct entry *entry, struct bytes to);
-/* `place` is the collection's first (last) row now. */
+/* `place` is the collection's first (last) row. */
 void range_bound_found_first(struct call *call, const struct entry *entry, struct bytes place);
 void range_bound_found_last(struct call *call, const struct entry *entry, struct bytes place);
-/* A row comes. */
+/* A row will be added. */
 void range_bound_add(struct call *call, const struct entry *entry, struct bytes place);

@@ -4,14 +4,14 @@
 #include "shared/check.h"
 
 enum {
-    LEVEL_ROOT = 0, /* its row says height and tops */
+    LEVEL_ROOT = 0, /* level of the root row, which has height and size of the top level */
     LEAF_FILL = 96,
     FAN_FILL = 24,
 };
 
 static const struct bytes NOTHING = {"", 0};
 
-/* The counts cannot be right: as bad as a row that cannot be read. */
+/* The counts are inconsistent: handled like a row that cannot be read. */
 static bool broken(struct call *call)
 {
     call_read_error(call);
@@ -42,7 +42,7 @@ static void root_put(struct rank_edit *edit)
     put_block(edit->call, edit->entry, LEVEL_ROOT, &root);
 }
 
-/* Reads the root; no tree: height 0. */
+/* Reads the root row; without a tree the height is 0. */
 static bool root_read(struct rank_edit *edit)
 {
     struct bytes value;
@@ -57,7 +57,7 @@ static bool root_read(struct rank_edit *edit)
                          broken(edit->call));
 }
 
-/* The block a walk over CF_RANK stands on; false: it is none of this level. Its separator is borrowed. */
+/* The block at an iterator over CF_RANK. False: it is none of this level. Its separator is borrowed. */
 static bool block_read(const struct sub_iter *it, unsigned level, struct rank_block *block)
 {
     if (it->sub.len == 0 || (uint8_t)it->sub.data[0] != level)
@@ -68,14 +68,14 @@ static bool block_read(const struct sub_iter *it, unsigned level, struct rank_bl
 
 /* ---- nodes ---- */
 
-/* The children, of `level`, of a block. */
+/* The node with the children, of `level`, of a block. */
 static struct rank_place place_below(const struct rank_edit *edit, unsigned level,
                                      struct bytes parent)
 {
     return (struct rank_place){edit->entry->meta.version, level, parent};
 }
 
-/* The node that the path's block of `level` is in. */
+/* The node that contains the path's block of `level`. */
 static struct rank_place rank_place_of(const struct rank_edit *edit, unsigned level)
 {
     return place_below(edit, level, level < edit->height ? edit->path[level].separator : NOTHING);
@@ -87,14 +87,14 @@ static void node_forget(struct rank_edit *edit, unsigned level, struct bytes par
     rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
-/* The blocks beside the path's block of `level` are others than they were. */
+/* Drops the node of the path's block of `level`, because blocks beside it were added or removed. */
 static void siblings_forget(struct rank_edit *edit, unsigned level)
 {
     struct rank_place place = rank_place_of(edit, level);
     rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
-/* The path's block of `level`: row and memory. */
+/* Writes the path's block of `level` to its row and to the cache. */
 static void block_put(struct rank_edit *edit, unsigned level)
 {
     struct rank_place place = rank_place_of(edit, level);
@@ -135,7 +135,7 @@ static const struct rank_node *node_read(struct rank_edit *edit, const struct ra
     return rank_cache_add(call->partition->caches.ranks, place, blocks, found);
 }
 
-/* The children, of `level`, of a block; it has `count`. NULL: the store failed (replied). */
+/* Reads the `count` children, of `level`, of a block. NULL: the store failed (replied). */
 static const struct rank_node *node_below(struct rank_edit *edit, unsigned level,
                                           struct bytes parent, uint64_t count)
 {
@@ -146,7 +146,7 @@ static const struct rank_node *node_below(struct rank_edit *edit, unsigned level
 
 /* ---- building ---- */
 
-/* Blocks of one level on their way into the one above. */
+/* Blocks of one level, while the level above is built. */
 struct level {
     struct rank_block *blocks;
     size_t count;
@@ -178,7 +178,7 @@ static struct bytes separator_between(struct call *call, struct bytes before, st
     return arena_copy(call->arena, (struct bytes){row.data, same + 1});
 }
 
-/* Cuts the rows into leaves. */
+/* Divides the rows into leaves. */
 static bool collect_leaves(struct call *call, struct entry *entry, enum cf cf, struct level *leaves)
 {
     struct sub_iter it;
@@ -233,7 +233,7 @@ bool rank_build(struct call *call, struct entry *entry, enum cf cf)
     return entry->meta.size <= RANK_LEAF_MAX || build_tree(&edit);
 }
 
-/* The collection is small again: the tree's rows go. */
+/* The collection is small: deletes the rows of the tree. */
 static bool drop_tree(struct rank_edit *edit)
 {
     struct sub_iter it;
@@ -255,7 +255,7 @@ static bool drop_tree(struct rank_edit *edit)
 
 /* ---- splitting ---- */
 
-/* The tops are too many: two blocks of a new level over them. */
+/* The top level has too many blocks: adds a level of two blocks above it. */
 static bool add_level(struct rank_edit *edit)
 {
     struct call *call = edit->call;
@@ -278,7 +278,7 @@ static bool add_level(struct rank_edit *edit)
     return true;
 }
 
-/* Finds where the second half of a leaf begins. */
+/* Finds the middle of a leaf, where it is split. */
 static bool halve_leaf(struct rank_edit *edit, struct rank_block *block, struct rank_block *half)
 {
     struct sub_iter it;
@@ -297,7 +297,7 @@ static bool halve_leaf(struct rank_edit *edit, struct rank_block *block, struct 
     return sub_iter_fini(&it) && (half->separator.len || broken(edit->call));
 }
 
-/* The same of a block of blocks of `level`. */
+/* Finds the middle of a block of `level`. */
 static bool halve_block(struct rank_edit *edit, unsigned level, struct rank_block *block,
                         struct rank_block *half)
 {
@@ -322,7 +322,7 @@ static bool halve_block(struct rank_edit *edit, unsigned level, struct rank_bloc
     return sub_iter_fini(&it) && (half->separator.len || broken(edit->call));
 }
 
-/* Cuts the path's blocks that are too big in two, from the leaf up; their rows are put already. */
+/* Splits the path's blocks that are too big, from the leaf up; their rows were written. */
 static bool split_blocks(struct rank_edit *edit)
 {
     edit->has_path = false;
@@ -335,7 +335,7 @@ static bool split_blocks(struct rank_edit *edit)
         }
         if (!(level == 1 ? halve_leaf(edit, block, &half) : halve_block(edit, level, block, &half)))
             return false;
-        siblings_forget(edit, level); /* of a block of blocks the children are forgotten by now */
+        siblings_forget(edit, level); /* the children of a split block were dropped before */
         put_block(edit->call, edit->entry, level, block);
         put_block(edit->call, edit->entry, level, &half);
         if (level < edit->height)
@@ -366,7 +366,7 @@ static void path_put(struct rank_edit *edit)
     edit->has_path = false;
 }
 
-/* Finds the blocks that `sub` belongs to. */
+/* Finds the blocks of `sub`. */
 static bool path_find(struct rank_edit *edit, struct bytes sub)
 {
     struct arena *arena = edit->call->arena;
@@ -389,7 +389,7 @@ static bool path_find(struct rank_edit *edit, struct bytes sub)
     return true;
 }
 
-/* Puts the path on the blocks of `sub`. */
+/* Moves the path to the blocks of `sub`. */
 static bool path_move(struct rank_edit *edit, struct bytes sub)
 {
     if (edit->has_path && bytes_compare(sub, edit->path[0].separator) >= 0 &&
@@ -417,8 +417,8 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
     return split_blocks(edit);
 }
 
-/* The leaf of the path is empty: takes out the highest empty block that is not its parent's first, and what is
- * below it. */
+/* The leaf of the path is empty: removes the highest empty block that is not its parent's first child, with everything
+ * below. */
 static void path_prune(struct rank_edit *edit)
 {
     unsigned top = 0;
@@ -430,7 +430,8 @@ static void path_prune(struct rank_edit *edit)
     }
     path_put(edit);
     for (unsigned level = 1; level <= top; level++)
-        for (unsigned above = level; above <= top; above++) /* and the first, empty children */
+        for (unsigned above = level; above <= top;
+             above++) /* including its first, empty children */
             block_delete(edit, level, edit->path[above - 1].separator);
     if (top == 0)
         return;
@@ -448,7 +449,7 @@ bool rank_edit_remove(struct rank_edit *edit, struct bytes sub)
 {
     uint64_t size = edit->entry->meta.size;
     if (size < RANK_SIZE_MIN)
-        return true; /* dropped before */
+        return true; /* the tree was dropped */
     if (!edit->is_open && !root_read(edit))
         return false;
     if (edit->height == 0)
@@ -488,13 +489,13 @@ bool rank_remove(struct call *call, struct entry *entry, enum cf cf, struct byte
 
 /* ---- asking ---- */
 
-/* The leaf a row is in. */
+/* The leaf of a row. */
 struct leaf {
     struct bytes separator;
     uint64_t before; /* rows before the leaf */
 };
 
-/* Finds the leaf with row number `rank`, or (`sub` not NULL) the one that `sub` belongs to. */
+/* Finds the leaf with row number `rank`, or (`sub` not NULL) the leaf of `sub`. */
 static bool leaf_find(struct call *call, struct entry *entry, enum cf cf, const struct bytes *sub,
                       uint64_t rank, struct leaf *leaf)
 {

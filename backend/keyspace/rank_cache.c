@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    NODE_BYTES = 1024, /* of a usual node: decides how many buckets there are */
+    NODE_BYTES = 1024, /* size of a typical node: determines the number of buckets */
     BUCKETS_MIN = 16,
 };
 
@@ -14,7 +14,7 @@ struct rank_cache {
     struct overlay *overlay;
     struct rank_node **buckets;
     size_t bucket_count; /* a power of two */
-    struct list ages;    /* of all nodes, the one not used for longest first */
+    struct list ages;    /* all nodes, least recently used first */
     size_t bytes;
     size_t bytes_max;
 };
@@ -77,7 +77,7 @@ static bool is_same_place(const struct rank_place *a, const struct rank_place *b
     return a->version == b->version && a->level == b->level && bytes_equal(a->parent, b->parent);
 }
 
-/* The node, when what it says still holds. */
+/* The node, if it is still valid. */
 static struct rank_node *find_node(struct rank_cache *cache, const struct rank_place *place)
 {
     uint64_t hash = hash_of(place);

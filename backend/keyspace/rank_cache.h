@@ -1,13 +1,13 @@
 /*
- * rank_cache.h - blocks of rank trees (rank.h) that were looked at lately, in memory.
+ * rank_cache.h - recently used blocks of rank trees (rank.h), in memory.
  *
- *   (version, level, separator of the parent) ─hash─► node: all children of one block, or the tops
+ *   (version, level, separator of the parent) ─hash─► node: all children of one block, or the blocks of the top level
  *                                                     ┌ "m" 160 ┬ "ma" 90 ┬ "r" 250 ┐
  *
- * What the rows say, said again: whoever puts a block puts it here too, and who adds or takes out a block forgets
- * its parent's node. Nodes are forgotten when they are not used for long (so many bytes are kept) and when effects
- * were rolled back (the overlay's generation). A node knows the ticket of what it was made from, and a look at it
- * counts as a look at those rows: a reply never tells what is not committed.
+ * A copy of the rows: code that writes a block also updates it here, and code that adds or removes a block drops its
+ * parent's node. Least recently used nodes are dropped above a number of bytes, and all nodes when effects were rolled
+ * back (the overlay's generation). A node has the ticket of the rows that it was made from, and reading it counts as
+ * reading these rows, so that a reply waits until they are durable.
  */
 #pragma once
 
@@ -20,9 +20,9 @@ struct rank_block {
     uint64_t children; /* blocks of the level below; 0 in a leaf */
 };
 
-/* Which node: the children, of `level`, of the block `parent` (empty: also the tops). */
+/* Identifies a node: the children, of `level`, of the block `parent` (empty: also the top level). */
 struct rank_place {
-    uint64_t version; /* of the collection: no other of the partition has it */
+    uint64_t version; /* version of the collection, unique in the partition */
     unsigned level;
     struct bytes parent;
 };
@@ -36,22 +36,22 @@ struct rank_node {
     uint64_t ticket;
     size_t bytes;
     uint32_t count;
-    struct rank_block block[]; /* ordered; separators and the parent's lie behind */
+    struct rank_block block[]; /* ordered; separators and the parent's follow */
 };
 
 struct rank_cache;
 
 struct rank_cache *rank_cache_new(struct overlay *overlay, size_t bytes);
-/* Keeps at most so many bytes from now on; no node may be borrowed. */
+/* Sets the limit in bytes; no node may be borrowed. */
 void rank_cache_limit(struct rank_cache *cache, size_t bytes);
 void rank_cache_free(struct rank_cache *cache); /* NULL is allowed */
 
-/* NULL: not here. Both nodes are borrowed until the next rank_cache_add or _forget. */
+/* NULL: not in the cache. Nodes are borrowed until the next rank_cache_add or _forget. */
 const struct rank_node *rank_cache_get(struct rank_cache *cache, const struct rank_place *place);
-/* Copies the blocks, which were just read. */
+/* Adds copies of blocks that were just read. */
 const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct rank_place *place,
                                        const struct rank_block *blocks, uint32_t count);
-/* One of the node's blocks has other counts. */
+/* Updates the counts of one of the node's blocks. */
 void rank_cache_put(struct rank_cache *cache, const struct rank_place *place,
                     const struct rank_block *block);
 void rank_cache_forget(struct rank_cache *cache, const struct rank_place *place);

@@ -10,7 +10,7 @@ static bool parse_slot(struct bytes text, uint64_t *slot)
     return number_parse_uint64(text, slot) && *slot < SLOT_COUNT;
 }
 
-/* "7000" or "0-5460" */
+/* Adds "7000" or "0-5460". */
 static bool add_range(struct slot_set *set, struct bytes text)
 {
     const char *dash = text.len ? memchr(text.data, '-', text.len) : NULL;
@@ -25,7 +25,7 @@ static bool add_range(struct slot_set *set, struct bytes text)
     return true;
 }
 
-/* Ranges with a space between them; none at all is an empty set. */
+/* Parses ranges separated by spaces; an empty text is an empty set. */
 static bool parse(struct slot_set *set, struct bytes ranges)
 {
     while (ranges.len) {

@@ -1,11 +1,11 @@
 /*
- * slot_set.h - which slots a proxy's shard map gives to this partition.
+ * slot_set.h - the slots that a proxy's shard map gives to this partition.
  *
  *   proxy ── SCREE SLOTS "0-5460 7000" ──► session ──► slot set, shared by all sessions with the same slots
  *   keyspace_open(key) ─► is the key's slot in the session's set? ─► no: an error, the key is on another shard
  *
- * A proxy chooses the shard by the keys in the request. It does not see the keys that a script makes up or that SORT's
- * patterns name: they may belong to another shard. Read here they would be missing, written here lost.
+ * A proxy chooses the shard by the keys in the request. It does not see keys that a script computes or that SORT's patterns
+ * name: these may belong to another shard, where they would be missing when read here, and lost when written here.
  */
 #pragma once
 
@@ -19,13 +19,13 @@ struct slot_set {
     uint64_t words[SLOT_COUNT / 64];
 };
 
-/* The set of these ranges, with a reference for the caller; `sets` lists those in use. *set becomes NULL when it would
- * hold every slot. False: the text is no list of ranges. */
+/* The set of these ranges, with a reference for the caller; `sets` has those in use. *set is NULL if it would contain
+ * all slots. False: the text is no list of ranges. */
 bool slot_set_get(struct list *sets, struct bytes ranges, struct slot_set **set);
 /* NULL is allowed. */
 void slot_set_unref(struct slot_set *set);
 
-/* NULL holds every slot. */
+/* NULL contains every slot. */
 static inline bool slot_set_has(const struct slot_set *set, uint16_t slot)
 {
     return !set || set->words[slot / 64] >> slot % 64 & 1;

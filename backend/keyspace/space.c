@@ -1,6 +1,5 @@
 /*
- * space.c - storage namespaces, their counters and the database maps, in memory; rows of what changed
- * (count_rows.h).
+ * space.c - storage namespaces, their counters and database maps in memory, and rows of changed counters (count_rows.h).
  */
 #include "backend/keyspace/space.h"
 
@@ -13,7 +12,7 @@
 
 enum {
     GROUPS = 16384 / COUNTER_SLOTS,
-    MANY_COUNTERS = 1024, /* a namespace with so many gets them by slot too */
+    MANY_COUNTERS = 1024, /* a namespace with so many counters also has an index by slot */
 };
 
 /* Keys of one slot of one storage namespace. */
@@ -31,15 +30,15 @@ struct counter {
 struct group {
     struct holder *holder;
     struct group *next_stale;
-    uint64_t stale_since; /* serial of the oldest journal row that the counter row needs; 0: none */
+    uint64_t stale_since; /* oldest journal row whose values the counter row lacks; 0: none */
 };
 
-/* A storage namespace with what only this file knows of it. */
+/* A storage namespace with the state private to this file. */
 struct holder {
     struct space space;
     struct counter *counters;
     size_t counters_count;
-    struct counter **by_slot; /* NULL while there are few */
+    struct counter **by_slot; /* NULL while there are few counters */
     struct counter *dirty;    /* changed since the last batch was closed */
     uint16_t dirty_count;
     struct holder *next_dirty; /* in set->dirty */
@@ -47,17 +46,17 @@ struct holder {
     char name[];
 };
 
-/* Which storage database stands for database 0, 1, 2 … of a namespace. */
+/* The storage namespaces of databases 0, 1, 2 … of a namespace. */
 struct database_map {
     uint8_t storage[DATABASES_MAX];
-    struct space *spaces[DATABASES_MAX]; /* what space_open answers; NULL: not opened yet */
+    struct space *spaces[DATABASES_MAX]; /* results of space_open; NULL: not opened yet */
 };
 
 struct undo {
-    struct counter *counter; /* NULL: databases `a` and `b` of `name` were swapped */
+    struct counter *counter; /* NULL: the entry is a swap of databases `a` and `b` of `name` */
     int64_t keys;
     int64_t expires;
-    struct bytes name; /* of the session whose command it is */
+    struct bytes name; /* namespace of the session */
     uint8_t a, b;
 };
 
@@ -70,16 +69,16 @@ struct space_set {
     struct group *stale; /* oldest first */
     struct group **stale_end;
     uint64_t serial;        /* of the newest journal row */
-    uint64_t keys;          /* of all namespaces */
-    uint64_t changes;       /* of keys, since the start, and */
-    uint64_t changes_kept;  /* those that space_rollback leaves */
-    uint64_t changes_tried; /* those that a bad end of an attempt leaves */
-    struct holder **order;  /* all holders, oldest first */
+    uint64_t keys;          /* keys of all namespaces */
+    uint64_t changes;       /* changed keys since the start */
+    uint64_t changes_kept;  /* value at the savepoint */
+    uint64_t changes_tried; /* value at the beginning of the attempt */
+    struct holder **order;  /* all holders, in order of creation */
     size_t order_count;
     uint64_t generation;
     struct undo *undo;
     size_t undo_count;
-    size_t savepoint; /* undo_count there */
+    size_t savepoint; /* undo_count at the savepoint */
     bool is_attempt;
     bool is_script;          /* a script runs: savepoints keep the undo log */
     size_t script;           /* undo_count when the script began */
@@ -87,7 +86,7 @@ struct space_set {
     size_t undo_cap;
     space_swapped_fn *on_swap; /* NULL: none */
     void *swap_owner;
-    struct arena arena; /* of the rows being made */
+    struct arena arena; /* for rows that are being composed */
 };
 
 struct counter_name {
@@ -154,7 +153,7 @@ static struct counter *counter_open(struct space_set *set, struct holder *holder
     return counter;
 }
 
-/* Sets it, and the sums above it. */
+/* Sets the counter and the sums that include it. */
 static void counter_set(struct space_set *set, struct counter *counter, uint64_t keys,
                         uint64_t expires)
 {
@@ -168,7 +167,7 @@ static void counter_set(struct space_set *set, struct counter *counter, uint64_t
     CHECK((int64_t)expires >= 0);
 }
 
-/* The journal row `serial` says more than the counter row of the slot. */
+/* Journal row `serial` is newer than the counter row of the slot. */
 static void group_outdated(struct space_set *set, struct holder *holder, uint16_t slot,
                            uint64_t serial)
 {
@@ -222,7 +221,7 @@ static bool load_map(struct space_set *set, struct bytes key, struct bytes value
     return true;
 }
 
-/* Reads all database maps. False when the store fails or a row is damaged. */
+/* Reads all database maps. False: the store failed or a row is damaged. */
 static bool load_maps(struct space_set *set)
 {
     struct overlay_iter *iter = overlay_iter_new(set->overlay, CF_SYSTEM, BYTES("d"), BYTES("e"));
@@ -366,7 +365,7 @@ static struct undo *undo_add(struct space_set *set)
     return &set->undo[set->undo_count++];
 }
 
-/* Swaps two databases in the map in memory. The map's row is rolled back by the overlay. */
+/* Swaps two databases in the map in memory. The overlay rolls back the map's row. */
 static struct database_map *swap_places(struct space_set *set, struct bytes name, uint8_t a,
                                         uint8_t b)
 {
@@ -538,7 +537,7 @@ static char *write_counter(char *to, const struct counter *counter)
                             &(struct slot_count){counter->slot, counter->keys, counter->expires});
 }
 
-/* What changed in a namespace since the last batch was closed; it is clean then. */
+/* Writes the counters of a namespace that changed since the last batch was closed, and marks them clean. */
 static char *write_changes(struct space_set *set, struct holder *holder, char *to)
 {
     to = write_journal_space(to, holder->space.name, holder->dirty_count);
@@ -568,7 +567,7 @@ static void put_journal_row(struct space_set *set)
                 (struct bytes){row, (size_t)(to - row)});
 }
 
-/* All counters of a group that are not zero. */
+/* Writes all counters of a group that are not zero. */
 static char *write_group(const struct holder *holder, uint16_t first_slot, char *to)
 {
     const struct counter *counter = holder->counters;

@@ -4,7 +4,7 @@
  *   (namespace "shop", db 3) ──database map──► storage namespace "shop\0\x03" ──► counters per slot, total
  *
  * Counters live in memory and change with the commands; rows of changed counters join the batch when it is
- * closed (space_put_counters), so they are exact after a crash. SWAPDB swaps two entries of the database map.
+ * closed (space_put_counters), so counters are exact after a crash. SWAPDB swaps two entries of the database map.
  */
 #pragma once
 
@@ -21,37 +21,38 @@ struct space {
     struct bytes name; /* storage namespace bytes */
     uint64_t keys;     /* all slots */
     uint64_t expires;  /* of them: keys with a TTL */
-    uint64_t
-        used_ms; /* wall clock of the last command here; set by dispatch, 0 = not since start-up */
-    uint64_t kept_until_ms; /* wall clock: a proxy has clients here, SCREE KEEP; 0: none said so */
-    uint64_t keys_told;     /* to the namespace's metrics; backend_metrics.c */
+    /* wall clock of the last command; set by dispatch, 0 = none since the start */
+    uint64_t used_ms;
+    /* wall clock: until then a proxy has clients in it (SCREE KEEP); 0: none */
+    uint64_t kept_until_ms;
+    uint64_t keys_told; /* value that backend_metrics.c has added to the namespace's metrics */
     uint64_t expires_told;
-    struct metric_cell *cell; /* NULL: nothing was told */
+    struct metric_cell *cell; /* NULL: nothing was added yet */
 };
 
 /* Reads counters and database maps. NULL when the store fails. */
 struct space_set *space_set_new(struct overlay *overlay);
 void space_set_free(struct space_set *set);
-/* The storage namespace of (namespace, database); made when it is new. */
+/* The storage namespace of (namespace, database); created if it is new. */
 struct space *space_open(struct space_set *set, struct bytes name, uint8_t database);
-/* The storage namespace with these very bytes; made when it is new. */
+/* The storage namespace with this name in storage; created if it is new. */
 struct space *space_find(struct space_set *set, struct bytes storage_name);
-/* The namespace and database a storage namespace stands for at present; the name is borrowed from the space. */
+/* The namespace and database that the storage namespace has at present; the name is borrowed from the space. */
 void space_place(struct space_set *set, const struct space *space, struct bytes *name,
                  uint8_t *database);
-/* Changes with every space_swap: whoever keeps a space_open result compares it and opens anew. */
+/* Changes with every space_swap: results of space_open that were kept must be refreshed then. */
 uint64_t space_generation(const struct space_set *set);
 /* Changes the counters of a slot; rolled back by space_rollback. */
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires);
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot);
-/* The slot of the index-th key (0 <= index < space->keys) in some order of slots; *index becomes its place among
- * the slot's keys. For a uniform choice. */
+/* The slot of the index-th key (0 <= index < space->keys), counting slot by slot; *index becomes its index among the
+ * slot's keys. For a uniform random choice. */
 uint16_t space_slot_at(const struct space *space, uint64_t *index);
-/* Keys that were changed or deleted since the start, a key as often as it was; rolled back by space_rollback. */
+/* Counts a change or deletion of a key since the start; rolled back by space_rollback. */
 void space_change(struct space_set *set);
 uint64_t space_changes(const struct space_set *set);
-/* All counters of the namespace become zero; its counter rows are range-deleted through the overlay. */
+/* Sets all counters of the namespace to zero; its counter rows are range-deleted through the overlay. */
 void space_clear(struct space_set *set, struct space *space);
 void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b);
 /* Follow overlay_savepoint / overlay_rollback. */
@@ -66,11 +67,11 @@ void space_script_end(struct space_set *set, bool is_good);
 /* Called when two databases of a namespace were swapped, also when the swap was rolled back. */
 typedef void space_swapped_fn(void *owner, struct space *a, struct space *b);
 void space_on_swap(struct space_set *set, space_swapped_fn *on_swap, void *owner);
-/* Puts rows of the counters changed since the last batch was closed into the overlay. */
+/* Adds rows of the counters that changed since the last batch was closed to the overlay. */
 void space_put_counters(struct space_set *set);
-/* After overlay_discard: reads everything anew. */
+/* After overlay_discard: reads all counters again. */
 bool space_reload(struct space_set *set);
 /* Sum over all storage namespaces. */
 uint64_t space_keys_total(const struct space_set *set);
-/* Walk: *cursor starts at 0; NULL at the end. */
+/* Iterates over the spaces: *cursor starts at 0; NULL at the end. */
 struct space *space_next(struct space_set *set, size_t *cursor);

@@ -1,8 +1,8 @@
 /*
  * text.c - reads and changes strings in either form.
  *
- * A range of few fragments is read with point reads, which mostly end in the row cache; a longer one with an
- * iterator, which also skips the holes of a sparse value at no cost.
+ * A range of few fragments is read with point reads, most of which hit the row cache; a longer one with an iterator, which
+ * also skips the gaps of a sparse value at no cost.
  */
 #include "backend/keyspace/text.h"
 
@@ -10,11 +10,13 @@
 #include "shared/byte_order.h"
 #include "shared/check.h"
 
-/* A walk over so many fragments uses point reads. Measured on 50 fragments that are often written: 0.3 µs each by point
- * reads from the row cache; 1.7 µs each by an iterator, which passes all versions that are still in the memtable. */
+/* Up to so many fragments are read with point reads. Measured on 50 fragments that are often written: 0.3 µs each by
+ * point reads from the row cache; 1.7 µs each by an iterator, which passes all versions in the memtable. */
 enum { POINT_READS_MAX = 64 };
 
-enum { REPLY_SHARED_MIN = 64 * 1024 }; /* the reply to so long a read refers to the store's copy */
+enum {
+    REPLY_SHARED_MIN = 64 * 1024
+}; /* the reply of a value of this length refers to the store's copy */
 
 static const struct bytes NOTHING = {"", 0};
 
@@ -39,7 +41,7 @@ void text_iter_init(struct call *call, struct entry *entry, uint64_t from, uint6
     iter->has_iter = true;
 }
 
-/* Makes the row's part inside the range the next piece. False: there is none. */
+/* Makes the part of the row inside the range the next piece. False: there is none. */
 static bool text_iter_take(struct text_iter *iter, uint32_t index, struct bytes row)
 {
     uint64_t begin = (uint64_t)index * FRAGMENT_BYTES;
@@ -237,7 +239,7 @@ void text_replace(struct call *call, struct entry *entry, struct bytes value)
     entry_set_payload(call, entry, TYPE_STRING, value, entry->meta.expire_ms);
 }
 
-/* An inline value goes into fragments; its metadata row is written later. */
+/* Turns an inline value into fragments; its metadata row is written later. */
 static void spill(struct call *call, struct entry *entry)
 {
     struct bytes value = entry->meta.payload;
@@ -250,7 +252,7 @@ static void spill(struct call *call, struct entry *entry)
                           (struct bytes){value.data + at, smaller(value.len - at, FRAGMENT_BYTES)});
 }
 
-/* Writes `patch`, which stays inside one fragment, at `at` of it. */
+/* Writes `patch`, which must be inside one fragment, at offset `at` of the fragment. */
 static bool fragment_write(struct call *call, struct entry *entry, uint32_t index, size_t at,
                            struct bytes patch)
 {

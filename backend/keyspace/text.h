@@ -1,5 +1,5 @@
 /*
- * text.h - the value of a string key, whichever of its two physical forms it has.
+ * text.h - the value of a string key, in either of its two physical forms.
  *
  *   inline (TYPE_STRING)      metadata row:  … | the whole value
  *   fragments (TYPE_BITMAP)   metadata row:  … | version | size = bytes of the value
@@ -10,11 +10,11 @@
  *   │██████  │        │████████│        │██    │     a fragment's trailing zeros are left out, and a fragment of
  *   └ row 0 ─┘  none  └ row 2 ─┘  none  └ row 4┘     zeros only has no row: a lone far bit costs one row
  *
- * Replacing a value makes it inline. Changing a piece of it in place makes it fragments once it is longer than
- * TEXT_INLINE_MAX, for then a change costs the fragments it touches and not the value. Fragments stay fragments
- * until the value is replaced. An empty value is inline.
+ * Replacing a value makes it inline. Changing a part of a value that is longer than TEXT_INLINE_MAX turns it into
+ * fragments: then a change costs the affected fragments instead of the whole value. Fragments stay until the value is
+ * replaced. An empty value is inline.
  *
- * The entry of every function was opened with keyspace_open_type(TYPE_STRING), or is one that text_is().
+ * Entries must have been opened with keyspace_open_type(TYPE_STRING), or satisfy text_is().
  */
 #pragma once
 
@@ -22,11 +22,12 @@
 
 enum {
     FRAGMENT_BYTES = 1024,
-    /* Changing a byte of so long a row was measured to cost a quarter more than in a fragment; at 4096 up to twice. */
+    /* Measured: changing a byte of an inline row of this length costs a quarter more than in a fragment; at 4096 up to
+     * twice as much. */
     TEXT_INLINE_MAX = 2048,
 };
 
-/* Is there a string, in either form? */
+/* True when the key is a string in either form. */
 static inline bool text_is(const struct entry *entry)
 {
     return entry->meta.type == TYPE_STRING || entry->meta.type == TYPE_BITMAP;
@@ -37,40 +38,40 @@ static inline uint64_t text_len(const struct entry *entry)
     return entry->meta.type == TYPE_BITMAP ? entry->meta.size : entry->meta.payload.len;
 }
 
-/* All of these return false when the store failed (the error was replied). */
+/* The functions below return false when the store failed (the error was replied). */
 
-/* Bytes [from, from + len), which must lie inside the value: borrowed from its row, or put together in the arena. */
+/* Bytes [from, from + len), which must be inside the value: borrowed from its row, or assembled in the arena. */
 bool text_read(struct call *call, struct entry *entry, uint64_t from, size_t len,
                struct bytes *value);
-/* The same into the caller's memory; what lies behind the value is zeros. */
+/* The same into the caller's memory; bytes behind the value are zeros. */
 bool text_copy(struct call *call, struct entry *entry, uint64_t from, size_t len, char *to);
 /* The whole value; empty when the key does not exist. */
 bool text_value(struct call *call, struct entry *entry, struct bytes *value);
-/* Replies the value, or a piece inside it, as a bulk string, fragment by fragment. */
+/* Replies the value, or a part of it, as a bulk string, fragment by fragment. */
 bool text_reply(struct call *call, struct entry *entry);
 bool text_reply_range(struct call *call, struct entry *entry, uint64_t from, uint64_t len);
 
-/* Writes bytes over the value at `offset`; a gap behind its end fills with zeros. Keeps the TTL; makes the key. */
+/* Overwrites the value at `offset`; a gap behind its end is filled with zeros. Keeps the TTL; creates the key. */
 bool text_write(struct call *call, struct entry *entry, uint64_t offset, struct bytes patch);
-/* Makes the value at least so long. */
+/* Extends the value to this length. */
 bool text_grow(struct call *call, struct entry *entry, uint64_t len);
 /* Replaces the value and keeps the TTL. */
 void text_replace(struct call *call, struct entry *entry, struct bytes value);
-/* Makes the key a value of `len` bytes of zeros in fragments, without TTL, whatever it was. Before text_save nothing
- * but rows of the new version is written: the old value can still be read through another entry of the key. */
+/* Makes the key a value of `len` zero bytes in fragments, without TTL, whatever it was. Until text_save only rows of
+ * the new version are written: the old value can still be read through another entry of the key. */
 void text_create(struct call *call, struct entry *entry, uint64_t len);
-/* Puts a fragment of a created value that has no row yet; data of FRAGMENT_BYTES or, for the last, less. */
+/* Writes a fragment of a created value that has no row yet; FRAGMENT_BYTES long, the last one may be shorter. */
 void text_put_fragment(struct call *call, struct entry *entry, uint32_t index, struct bytes data);
 void text_save(struct call *call, struct entry *entry);
 
-/* Walks over the pieces of [from, to) that rows hold; what lies between them is zeros.
+/* Iterates over the parts of [from, to) that have rows; gaps between them are zeros.
  *     for (text_iter_init(call, entry, from, to, &iter); text_iter_next(&iter);) use(iter.at, iter.piece);
  *     text_iter_fini(&iter);     false: the store failed (error replied)
- * piece is not empty, and borrowed until the next step. No effects while it is open. */
+ * piece is not empty, and borrowed until the next step. No effects may be made while it is open. */
 struct text_iter {
     struct call *call;
     struct entry *entry;
-    uint64_t from, to; /* what is left to visit */
+    uint64_t from, to; /* still to visit */
     bool has_iter;
     bool failed;
     struct sub_iter rows;

@@ -1,5 +1,5 @@
 /*
- * watch.c - watched keys by (storage namespace, key), each with the watchers it has.
+ * watch.c - table of watched keys by (storage namespace, key), with their watchers.
  *
  *   table: space | key ─► watched ─► watch ─► watch       (watched->watches)
  *                                      │        │
@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-/* A key somebody watches. */
+/* A watched key. */
 struct watched {
     struct space *space;
     struct list watches; /* of struct watch, by key_link */
@@ -20,7 +20,7 @@ struct watched {
     char key[];
 };
 
-/* One watcher's interest in one key. */
+/* One watcher of one key. */
 struct watch {
     struct list key_link;
     struct list watcher_link;
@@ -32,7 +32,7 @@ struct watch_set {
     struct table *keys;
 };
 
-/* A table key: the namespace's address, then the key. Made in a buffer that grows. */
+/* Composes a key of the table: address of the namespace, then the key. `buffer` grows. */
 static struct bytes watch_key(const struct space *space, struct bytes key, char **buffer)
 {
     *buffer = malloc(sizeof space + key.len);
@@ -108,7 +108,7 @@ static void watched_remove(struct watch_set *set, struct watched *watched)
 
 size_t watch_cost(struct bytes key)
 {
-    enum { TABLE_BYTES = 64 }; /* of an entry, without its key */
+    enum { TABLE_BYTES = 64 }; /* memory of an entry without its key */
     return sizeof(struct watched) + sizeof(struct watch) + sizeof(struct space *) + 2 * key.len +
            TABLE_BYTES;
 }
@@ -145,7 +145,7 @@ void watch_clear(struct watch_set *set, struct watcher *watcher)
     watcher->dirty = watcher->is_over = false;
 }
 
-/* True: there was somebody to mark, or would have been. */
+/* Marks the key's watchers if is_real. True: there is a watcher that is (or would be) marked. */
 static bool mark_watches(struct watched *watched, bool is_real)
 {
     bool found = false;
