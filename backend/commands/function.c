@@ -86,8 +86,9 @@ int functions_load(struct partition *partition, struct bytes name)
     int err = overlay_iter_valid(iter) && scripts_running(partition->scripts) ? ERR_NOT_FOUND : OK;
     for (; err == OK && overlay_iter_valid(iter); overlay_iter_next(iter))
         load_row(scripts, overlay_iter_value(iter));
-    if (overlay_iter_failed(iter)) {
-        err = ERR_STORE;
+    int read = overlay_iter_error(iter);
+    if (read != OK) {
+        err = read;
         libraries_forget(scripts); /* the next attempt loads all libraries again */
     }
     overlay_iter_free(iter);
@@ -99,7 +100,8 @@ int functions_load(struct partition *partition, struct bytes name)
 /* Loads the libraries of the session's namespace; NULL: an error was replied. */
 static struct scripts *open_functions(struct call *call)
 {
-    switch (functions_load(call->partition, session_namespace(call->session))) {
+    int err = functions_load(call->partition, session_namespace(call->session));
+    switch (err) {
     case OK:
         return scripts_of(call->session);
     case ERR_NOT_FOUND:
@@ -109,7 +111,7 @@ static struct scripts *open_functions(struct call *call)
             "Try again when the script has ended.");
         return NULL;
     default:
-        call_read_error(call);
+        call_error(call, (enum error)err);
         return NULL;
     }
 }

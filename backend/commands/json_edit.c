@@ -40,7 +40,7 @@ bool json_open_tree(struct call *call, const struct entry *entry, json **root)
         return true;
     *root = json_parse(entry->meta.payload, error);
     if (!*root)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return *root != NULL;
 }
 

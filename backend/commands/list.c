@@ -35,7 +35,7 @@ bool list_get(struct call *call, struct entry *entry, uint64_t index, struct byt
 {
     int err = sub_get(call, entry, CF_DATA, list_row(call, index), value);
     if (err == ERR_NOT_FOUND)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return err == OK;
 }
 
@@ -103,7 +103,7 @@ static bool reply_elements(struct call *call, struct entry *entry, uint64_t firs
     if (reply_stream_rows(call, &it, count, reply_element, 0))
         return true;
     if (!call->failed)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return false;
 }
 

@@ -172,7 +172,7 @@ static bool read_shift_piece(struct call *call, struct entry *entry, const struc
     if (!sub_iter_fini(&it))
         return false;
     if (got < count)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return got == count;
 }
 

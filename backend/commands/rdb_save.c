@@ -121,6 +121,6 @@ bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer)
     const struct type_functions *functions = type_functions_of(entry->meta.type);
     if (functions)
         return functions->save(call, entry, writer);
-    call_read_error(call);
+    call_error(call, ERR_STORE);
     return false;
 }

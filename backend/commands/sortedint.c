@@ -137,7 +137,7 @@ static void reply_integer(struct call *call, struct bytes row)
     uint64_t value;
     char text[24];
     if (!decode_u64(row, &value)) {
-        call_read_error(call);
+        call_error(call, ERR_STORE);
         return;
     }
     size_t len = 0;
@@ -173,7 +173,7 @@ static void reply_integers(struct call *call, struct entry *entry, uint64_t firs
         good = count > 1 && sub_iter_next(&it);
     }
     if (sub_iter_fini(&it) && count > 0 && !call->failed)
-        call_read_error(call); /* there are fewer rows than the ranks say */
+        call_error(call, ERR_STORE); /* there are fewer rows than the ranks say */
 }
 
 static void reply_range(struct call *call, const struct range *range, bool reverse)

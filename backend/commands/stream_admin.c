@@ -185,7 +185,7 @@ static bool consumer_drop(struct call *call, struct entry *entry, struct stream_
             return false;
         if (!good || pending_find(call, entry, group->name, id, &pending) != OK) {
             if (!call->failed)
-                call_read_error(call);
+                call_error(call, ERR_STORE);
             return false;
         }
         if (!pending_drop(call, entry, group, consumer, id, &pending))
@@ -340,7 +340,7 @@ static bool reply_end(struct call *call, struct entry *entry, const char *name, 
     }
     int err = sub_get(call, entry, CF_STREAM, stream_id_encode(sub, id), &row);
     if (err == ERR_NOT_FOUND)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return err == OK && stream_entry_reply(call, id, row);
 }
 

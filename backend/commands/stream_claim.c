@@ -141,7 +141,7 @@ static void summary(struct call *call, struct entry *entry, const struct stream_
     if (!first_pending(call, entry, group, &first) || !last_pending(call, entry, group, &last) ||
         !busy_consumers(call, entry, group, NULL, &count)) {
         if (!call->failed)
-            call_read_error(call);
+            call_error(call, ERR_STORE);
         return;
     }
     stream_id_reply(reply, first);

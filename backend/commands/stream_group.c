@@ -167,7 +167,7 @@ bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes 
 static int checked(struct call *call, int err, bool good)
 {
     if (err == OK && !good) {
-        call_read_error(call);
+        call_error(call, ERR_STORE);
         return ERR_STORE;
     }
     return err;
@@ -258,7 +258,7 @@ static bool consumer_lost(struct call *call, struct entry *entry, struct stream_
     }
     if (consumer_find(call, entry, group->name, name, &other) != OK) {
         if (!call->failed)
-            call_read_error(call);
+            call_error(call, ERR_STORE);
         return false;
     }
     other.pending--;

@@ -335,7 +335,7 @@ static bool serve_given(struct call *call, struct source *source, struct stream_
         return false;
     if (pending_find(call, &source->entry, source->group.name, id, &pending) != OK) {
         if (!call->failed)
-            call_read_error(call);
+            call_error(call, ERR_STORE);
         return false;
     }
     struct stream_pending fresh = {call->now_ms, pending.deliveries + 1, pending.consumer};

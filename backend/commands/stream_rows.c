@@ -205,7 +205,7 @@ bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row
 {
     bool is_good = reply_entry(&call->reply, id, row);
     if (!is_good)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return is_good;
 }
 
@@ -291,7 +291,7 @@ static bool find_outer_id(struct call *call, struct entry *entry, bool is_last,
     if (!sub_iter_fini(&it))
         return false;
     if (!is_found)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return is_found;
 }
 

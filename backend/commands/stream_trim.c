@@ -199,7 +199,7 @@ static bool look_at_first(struct call *call, struct entry *entry, int64_t count,
     if (!sub_iter_fini(&it))
         return false;
     if (seen < count)
-        call_read_error(call);
+        call_error(call, ERR_STORE);
     return seen == count;
 }
 

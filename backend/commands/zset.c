@@ -38,7 +38,7 @@ int zset_score(struct call *call, struct entry *entry, struct bytes member, doub
     if (err != OK)
         return err;
     if (!decode_u64(value, &bits)) {
-        call_read_error(call);
+        call_error(call, ERR_STORE);
         return ERR_STORE;
     }
     *score = decode_score(bits);
@@ -499,7 +499,7 @@ static struct bytes scan_value(struct call *call, struct bytes value)
     uint64_t bits;
     char *text = arena_alloc(call->arena, DOUBLE_TEXT_MAX);
     if (!decode_u64(value, &bits)) {
-        call_read_error(call);
+        call_error(call, ERR_STORE);
         return NOTHING;
     }
     double score = decode_score(bits);

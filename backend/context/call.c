@@ -54,12 +54,8 @@ bool call_refuse_reply(struct call *call)
 
 void call_error(struct call *call, enum error error)
 {
+    CHECK(error != ERR_UNCACHED || overlay_has_uncached(call->partition->overlay));
     call_error_text(call, error_text(error));
-}
-
-void call_read_error(struct call *call)
-{
-    call_error(call, overlay_has_uncached(call->partition->overlay) ? ERR_UNCACHED : ERR_STORE);
 }
 
 void call_errorf(struct call *call, const char *format, ...)

@@ -41,9 +41,8 @@ struct call {
 };
 
 /* Replaces the reply so far by an error and marks the call as failed: dispatch rolls its effects back. */
+/* For ERR_UNCACHED the reply is discarded, as the command will run again. */
 void call_error(struct call *call, enum error error);
-/* A row could not be read. If it is uncached the reply is discarded, as the command will run again. */
-void call_read_error(struct call *call);
 void call_error_text(struct call *call, const char *text);
 /* call_error_text for an error that errorstats already counted. */
 void call_error_again(struct call *call, const char *text);

@@ -76,7 +76,7 @@ static bool read_counter_rows(struct reader *reader, struct overlay *overlay, ch
     bool fine = true;
     for (overlay_iter_seek_first(iter); fine && overlay_iter_valid(iter); overlay_iter_next(iter))
         fine = read(reader, overlay_iter_key(iter), overlay_iter_value(iter));
-    fine = fine && !overlay_iter_failed(iter);
+    fine = fine && overlay_iter_error(iter) == OK;
     overlay_iter_free(iter);
     return fine;
 }

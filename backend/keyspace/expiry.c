@@ -34,7 +34,7 @@ static bool collect_due(struct call *call, struct due *due, size_t *count)
         if (decode_expire_key(row->index_key, &row->expire_ms, &row->row_key))
             ++*count;
     }
-    bool fine = !overlay_iter_failed(iter);
+    bool fine = overlay_iter_error(iter) == OK;
     overlay_iter_free(iter);
     return fine;
 }

@@ -90,7 +90,7 @@ static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes
         return ERR_STORE;
     int err = overlay_get(call->partition->overlay, cf, key, &slice);
     if (is_read_failure(err))
-        call_read_error(call);
+        call_error(call, (enum error)err);
     if (err != OK)
         return err;
     pin(call->partition, &slice);
@@ -187,7 +187,7 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
         return false;
     if (err == OK) {
         if (!decode_metadata(value, &entry->meta)) {
-            call_read_error(call);
+            call_error(call, ERR_STORE);
             return false;
         }
         entry->exists = true;
@@ -436,11 +436,11 @@ bool sub_iter_next(struct sub_iter *it)
 
 static bool iter_close(struct call *call, struct overlay_iter *iter)
 {
-    bool failed = overlay_iter_failed(iter);
+    int err = overlay_iter_error(iter);
     overlay_iter_free(iter);
-    if (failed)
-        call_read_error(call);
-    return !failed;
+    if (err != OK)
+        call_error(call, (enum error)err);
+    return err == OK;
 }
 
 bool sub_iter_fini(struct sub_iter *it)

@@ -14,7 +14,7 @@ static const struct bytes NOTHING = {"", 0};
 /* The counts are inconsistent: handled like a row that cannot be read. */
 static bool broken(struct call *call)
 {
-    call_read_error(call);
+    call_error(call, ERR_STORE);
     return false;
 }
 

@@ -228,7 +228,7 @@ static bool load_maps(struct space_set *set)
     bool fine = true;
     for (overlay_iter_seek_first(iter); fine && overlay_iter_valid(iter); overlay_iter_next(iter))
         fine = load_map(set, overlay_iter_key(iter), overlay_iter_value(iter));
-    fine = fine && !overlay_iter_failed(iter);
+    fine = fine && overlay_iter_error(iter) == OK;
     overlay_iter_free(iter);
     return fine;
 }

@@ -116,7 +116,7 @@ bool text_iter_fini(struct text_iter *iter)
     if (iter->has_iter)
         sub_iter_fini(&iter->rows);
     if (iter->failed)
-        call_read_error(iter->call);
+        call_error(iter->call, ERR_STORE);
     return !iter->call->failed;
 }
 
@@ -265,7 +265,7 @@ static bool fragment_write(struct call *call, struct entry *entry, uint32_t inde
     if (is_read_failure(err))
         return false;
     if (row.len > FRAGMENT_BYTES) {
-        call_read_error(call);
+        call_error(call, ERR_STORE);
         return false;
     }
     size_t len = row.len > at + patch.len ? row.len : at + patch.len;

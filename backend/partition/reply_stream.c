@@ -90,11 +90,11 @@ void reply_stream_search(struct call *call, struct overlay_iter *iter, size_t pr
                          reply_stream_row_fn *row)
 {
     CHECK(reply_stream_is_allowed(call));
-    bool failed = overlay_iter_failed(iter);
-    if (failed || is_scrap(call)) {
+    int err = overlay_iter_error(iter);
+    if (err != OK || is_scrap(call)) {
         overlay_iter_free(iter);
-        if (failed)
-            call_read_error(call);
+        if (err != OK)
+            call_error(call, (enum error)err);
         return;
     }
     struct reply_stream *streamed = hand_over(call, iter, prefix_len, UINT64_MAX, row);
@@ -141,7 +141,7 @@ static enum step next_row(struct reply_stream *streamed)
         return STEP_ON;
     if (streamed->is_new_row)
         return STEP_WAITS;
-    return overlay_iter_failed(iter) ? STEP_FAILED : STEP_DONE;
+    return overlay_iter_error(iter) ? STEP_FAILED : STEP_DONE;
 }
 
 static bool row_matches(const struct reply_stream *streamed)
@@ -178,7 +178,7 @@ static enum step reply_rows(struct reply_stream *streamed, struct reply *reply)
     }
     if (streamed->rows)
         return STEP_ON;
-    return overlay_iter_failed(streamed->iter) ? STEP_FAILED : STEP_DONE;
+    return overlay_iter_error(streamed->iter) ? STEP_FAILED : STEP_DONE;
 }
 
 static void abort_unreadable(struct session *session)

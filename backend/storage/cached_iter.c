@@ -247,7 +247,7 @@ void cached_iter_detach(struct cached_iter *iter, uint64_t rows, void (*on_rows)
     end_draft(iter, false);
     iter->wait = NULL;
     iter->ranges = NULL;
-    if (!cached_iter_valid(iter) && cached_iter_failed(iter))
+    if (!cached_iter_valid(iter) && cached_iter_error(iter))
         return;
     struct store_iter *engine = old;
     if (!is_whole)
@@ -301,11 +301,13 @@ static void want(const struct cached_iter *iter)
     reader_want_range(iter->overlay->reader, &range, iter->wait);
 }
 
-bool cached_iter_failed(const struct cached_iter *iter)
+int cached_iter_error(const struct cached_iter *iter)
 {
-    if (iter->is_uncached)
+    bool is_failed = iter->ahead ? read_ahead_failed(iter->ahead)
+                                 : iter->engine && store_iter_failed(iter->engine);
+    if (iter->is_uncached) {
         want(iter);
-    if (iter->ahead)
-        return read_ahead_failed(iter->ahead);
-    return iter->is_uncached || (iter->engine && store_iter_failed(iter->engine));
+        return ERR_UNCACHED;
+    }
+    return is_failed ? ERR_STORE : OK;
 }

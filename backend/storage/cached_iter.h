@@ -5,7 +5,7 @@
  *   seek ─┬─ the range cache has a run there ─► its rows ─► its end ─┐
  *         └─ else ───────────────────────────────────────────────────┴─► the engine's iterator ─► the end, or
  *                                         │ rows that it passes            a row that is on the disk only: is_uncached, and
- *                                         ▼                                cached_iter_failed has the range fetched
+ *                                         ▼                                cached_iter_error has  the range fetched
  *                                 draft of another run                     for the one who waits
  *
  *   detach ─► rows that are read ahead; it is pending until there are some (read_ahead.h)
@@ -62,4 +62,5 @@ void cached_iter_end(struct cached_iter *iter);
 bool cached_iter_valid(const struct cached_iter *iter);
 struct bytes cached_iter_key(const struct cached_iter *iter);   /* borrowed until the next move */
 struct bytes cached_iter_value(const struct cached_iter *iter); /* likewise */
-bool cached_iter_failed(const struct cached_iter *iter);
+/* Why it is not valid, as overlay_iter_error. */
+int cached_iter_error(const struct cached_iter *iter);

@@ -137,7 +137,9 @@ void overlay_iter_prev(struct overlay_iter *iter);
 bool overlay_iter_valid(const struct overlay_iter *iter);
 struct bytes overlay_iter_key(const struct overlay_iter *iter);
 struct bytes overlay_iter_value(const struct overlay_iter *iter);
-bool overlay_iter_failed(const struct overlay_iter *iter);
+/* Why the iterator is not valid: OK, it is at its end; ERR_STORE, the disk failed; ERR_UNCACHED, the next rows are not in
+ * memory. */
+int overlay_iter_error(const struct overlay_iter *iter);
 
 /* ---- for commit.c and apply.c ---- */
 

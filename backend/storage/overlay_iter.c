@@ -314,7 +314,7 @@ void overlay_iter_go_on(struct overlay_iter *iter)
     iter_find_visible(iter);
 }
 
-bool overlay_iter_failed(const struct overlay_iter *iter)
+int overlay_iter_error(const struct overlay_iter *iter)
 {
-    return cached_iter_failed(&iter->stored);
+    return cached_iter_error(&iter->stored);
 }

@@ -61,7 +61,7 @@ static void walk(struct audit *audit, enum cf cf, struct bytes prefix, row_fn *r
     struct overlay_iter *iter = overlay_iter_new(audit->overlay, cf, prefix, end);
     for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
         row(audit, overlay_iter_key(iter), overlay_iter_value(iter));
-    CHECK(!overlay_iter_failed(iter));
+    CHECK(overlay_iter_error(iter) == OK);
     overlay_iter_free(iter);
 }
 

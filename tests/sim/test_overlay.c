@@ -298,7 +298,7 @@ static void iterate_from(struct world *world, struct overlay_iter *iter, int low
             }
     }
     CHECK(!overlay_iter_valid(iter));
-    CHECK(!overlay_iter_failed(iter));
+    CHECK(overlay_iter_error(iter) == OK);
     overlay_iter_free(iter);
 }
 
@@ -390,14 +390,14 @@ static void detached_arrive(struct world *world)
     }
     bool is_end = world->at < world->low || world->at >= world->high;
     if (world->has_failed && !overlay_iter_valid(iter)) {
-        CHECK(is_end || overlay_iter_failed(iter));
+        CHECK(is_end || overlay_iter_error(iter) == ERR_STORE);
         detached_end(world);
     }
     if (world->has_failed)
         return;
     CHECK(overlay_iter_valid(iter) == !is_end);
     if (is_end) {
-        CHECK(!overlay_iter_failed(iter));
+        CHECK(overlay_iter_error(iter) == OK);
         detached_end(world);
         return;
     }
@@ -500,32 +500,56 @@ static void check_observed(struct world *world)
 
 static uint64_t walks_in_runs;
 
-static int run_seed(uint64_t seed, int steps)
+static void world_open(struct world *world, uint64_t seed)
 {
     char error[128];
-    struct world world = {.random = seed, .seed = seed};
+    *world = (struct world){.random = seed, .seed = seed};
     sim_init(seed);
     store_mem_reset();
     store_mem_seed(seed);
-    world.loop = loop_new();
-    world.pool = worker_pool_new("reader", 2);
-    world.env = store_env_new(&(struct store_env_options){0});
-    world.store = store_open(world.env, &OPTIONS, error, sizeof error);
-    CHECK(world.store);
-    world.overlay = overlay_new(world.store);
-    overlay_use_buffers(world.overlay, 256 << chance(&world, 8)); /* bytes: a batch or many */
+    world->loop = loop_new();
+    world->pool = worker_pool_new("reader", 2);
+    world->env = store_env_new(&(struct store_env_options){0});
+    world->store = store_open(world->env, &OPTIONS, error, sizeof error);
+    CHECK(world->store);
+    world->overlay = overlay_new(world->store);
+    overlay_use_buffers(world->overlay, 256 << chance(world, 8)); /* bytes: a batch or many */
     if (seed % 2)
-        overlay_use_cache(world.overlay, 1);
+        overlay_use_cache(world->overlay, 1);
     if (seed % 4)
-        overlay_use_range_cache(world.overlay, seed % 4 == 1 ? 600 : 1 << 20);
+        overlay_use_range_cache(world->overlay, seed % 4 == 1 ? 600 : 1 << 20);
     if (seed % 3) {
-        world.reader = reader_new(world.loop, world.pool, world.store);
-        overlay_use_reader(world.overlay, world.reader);
+        world->reader = reader_new(world->loop, world->pool, world->store);
+        overlay_use_reader(world->overlay, world->reader);
     }
-    world.effects = effects_new();
-    world.batch = store_batch_new();
-    state_clear(&world.now);
-    state_clear(&world.durable);
+    world->effects = effects_new();
+    world->batch = store_batch_new();
+    state_clear(&world->now);
+    state_clear(&world->durable);
+}
+
+static void world_close(struct world *world)
+{
+    overlay_iter_free(world->detached);
+    struct range_cache_figures figures;
+    overlay_range_figures(world->overlay, &figures);
+    walks_in_runs += figures.hits;
+    overlay_free(world->overlay);
+    reader_free(world->reader);
+    check_log(world);
+    effects_free(world->effects);
+    store_batch_free(world->batch);
+    store_close(world->store);
+    store_env_free(world->env);
+    worker_pool_free(world->pool);
+    loop_free(world->loop);
+    sim_fini();
+}
+
+static int run_seed(uint64_t seed, int steps)
+{
+    struct world world;
+    world_open(&world, seed);
     for (int i = 0; i < steps; i++) {
         if (chance(&world, 4) == 0)
             step_commit(&world);
@@ -542,21 +566,45 @@ static int run_seed(uint64_t seed, int steps)
         check_observed(&world);
         step_detached(&world);
     }
-    overlay_iter_free(world.detached);
-    struct range_cache_figures figures;
-    overlay_range_figures(world.overlay, &figures);
-    walks_in_runs += figures.hits;
-    overlay_free(world.overlay);
-    reader_free(world.reader);
-    check_log(&world);
-    effects_free(world.effects);
-    store_batch_free(world.batch);
-    store_close(world.store);
-    store_env_free(world.env);
-    worker_pool_free(world.pool);
-    loop_free(world.loop);
-    sim_fini();
+    world_close(&world);
     return world.applied;
+}
+
+/* What a read of a row and of a range return. */
+static void check_reads(struct world *world, int wanted)
+{
+    struct slice value;
+    struct bytes low = {"\1n", 2}, high = {"\1o", 2};
+    CHECK(overlay_get(world->overlay, CF_DATA, BYTES("\1nkey"), &value) == wanted);
+    struct overlay_iter *iter = overlay_iter_new(world->overlay, CF_DATA, low, high);
+    if (wanted == ERR_STORE)
+        store_mem_fail_read(world->store, 1);
+    overlay_iter_seek_first(iter);
+    CHECK(!overlay_iter_valid(iter));
+    CHECK(overlay_iter_error(iter) == wanted);
+    overlay_iter_free(iter);
+}
+
+/* A disk that fails and a row that is not in memory are different errors, and only the latter makes a command wait. */
+static void check_errors(uint64_t seed)
+{
+    struct world world;
+    struct reader_wait wait;
+    world_open(&world, seed);
+    CHECK(world.reader);
+    reader_wait_init(&wait, NULL);
+    overlay_nonblocking_begin(world.overlay, &wait);
+    store_mem_fail_read(world.store, 1);
+    check_reads(&world, ERR_STORE);
+    CHECK(!overlay_has_uncached(world.overlay));
+    store_mem_fail_read(world.store, 0);
+    store_mem_be_uncached(world.store, 1);
+    check_reads(&world, ERR_UNCACHED);
+    CHECK(overlay_has_uncached(world.overlay));
+    store_mem_be_uncached(world.store, 0);
+    reader_wait_cancel(&wait);
+    overlay_nonblocking_begin(world.overlay, NULL);
+    world_close(&world);
 }
 
 int main(int argc, char **argv)
@@ -567,6 +615,8 @@ int main(int argc, char **argv)
         return 0;
     }
     uint64_t applied = 0, seeds = sized(SEEDS);
+    check_errors(1);
+    check_errors(2);
     for (uint64_t seed = 1; seed <= seeds; seed++)
         applied += (uint64_t)run_seed(seed, STEPS);
     CHECK(applied > seeds);
