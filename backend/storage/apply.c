@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { FOLD_ROWS = 1024 }; /* in a turn of the loop: some 0.1 ms */
+enum { FOLD_ROWS = 1024 }; /* updates of caches per turn of the loop: about 0.1 ms */
 
 struct apply {
     struct job job;
     struct worker *worker;
-    struct timer *timer; /* the buffer is in the tables, and what is remembered of them follows */
+    struct timer *timer; /* the buffer is in the tables: updates the caches from its rows */
     struct overlay *overlay;
     struct store *store;
     struct store_batch *batch;
@@ -23,7 +23,7 @@ struct apply {
     void *owner;
     bool is_running;
 
-    /* of the job under way, or of the last one */
+    /* of the current job, or of the last one */
     const struct write_buffer *buffer;
     uint64_t logged;
     _Atomic size_t bytes;
@@ -31,7 +31,7 @@ struct apply {
     char reason[256];
 };
 
-/* Only what is durable goes into the tables. */
+/* Syncs the WAL, then applies the buffer: only durable rows go into the tables. */
 static int sync_and_apply(struct apply *apply, const struct write_buffer *buffer)
 {
     int err = store_sync_upto(apply->store, apply->logged, apply->reason, sizeof apply->reason);

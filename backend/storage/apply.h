@@ -1,13 +1,13 @@
 /*
- * apply.h - the apply thread: brings immutable write buffers into the store's tables.
+ * apply.h - the apply thread: writes immutable write buffers into RocksDB's tables.
  *
  *   batches ──log──► durable, answered        (commit.h)
  *      │
  *      └─► active write buffer ──full──► immutable one ──sorted, one row for each key──► the store's tables
  *
- * A row that many batches changed goes into the tables once, and rows go in in order: that costs a third of inserting
- * them batch by batch. Nobody waits for it: what is not in the tables yet is in the WAL and read from the buffers. Only
- * what is durable goes in, so that files never hold what the WAL may lose.
+ * A row that many batches changed is written once, and rows are written in order: that costs a third of inserting them
+ * batch by batch. No command waits for it: rows that are not in the tables yet are in the WAL, and are read from the
+ * buffers. Only durable rows are written, so that files never contain rows that the WAL may lose.
  */
 #pragma once
 
@@ -16,24 +16,24 @@
 struct loop;
 struct apply;
 
-/* The write buffer is in the tables, or (an error) it is not, and stays where it is. */
+/* The write buffer is in the tables; or (err) it is not, and stays. */
 typedef void apply_fn(void *owner, int err);
 
 struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,
                         apply_fn *on_done, void *owner);
-/* Waits for what is under way, then brings in all that is durable: a start has nothing to do again. What fails is in
- * the WAL. The overlay has no effects that are not durable. NULL is allowed. */
+/* Waits for the job under way, then applies all durable rows, so that the next start has nothing to replay. Rows that
+ * cannot be applied are in the WAL. The overlay must have no effects that are not durable. NULL is allowed. */
 void apply_free(struct apply *apply);
-/* The batches of the immutable write buffer are in the WAL, the newest of them with this index there (store_logged).
- * No other apply may be under way. */
+/* Applies the immutable write buffer, whose batches are in the WAL, the newest with this index (store_logged). No
+ * other job may be under way. */
 void apply_begin(struct apply *apply, uint64_t logged);
-/* The same here and now. False: it failed. */
+/* The same on the calling thread. False: it failed. */
 bool apply_now(struct apply *apply, uint64_t logged);
 bool apply_is_running(const struct apply *apply);
-/* Another way was found to bring into the tables what failed. */
+/* The failed rows were brought into the tables in another way (recovery). */
 void apply_forget(struct apply *apply);
-/* Of the last one: OK, ERR_DISK_FULL or ERR_STORE, and then why, in one line. */
+/* Result of the last job: OK, ERR_DISK_FULL or ERR_STORE, and the reason in one line. */
 int apply_result(const struct apply *apply);
 const char *apply_reason(const struct apply *apply);
-/* So many bytes of the buffer under way are in the tables; 0: none is under way. */
+/* Bytes of the buffer under way that are in the tables; 0: no job is under way. */
 size_t apply_bytes(const struct apply *apply);

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Are these the bounds of a whole collection, whose rows begin with `lower`? */
+/* True for the bounds of a whole collection, whose rows begin with `lower`. */
 static bool is_collection(enum cf cf, struct bytes lower, struct bytes upper)
 {
     struct bytes prefix;
@@ -77,7 +77,7 @@ static void course_begin(struct cached_iter *iter, struct bytes key, bool has_fr
         memcpy(iter->course.key, key.data, key.len);
 }
 
-/* Has it come to what is on the disk? */
+/* Checks whether RocksDB's iterator reached an uncached row. */
 static void engine_moved(struct cached_iter *iter)
 {
     bool is_valid = store_iter_valid(iter->engine);
@@ -113,7 +113,7 @@ static bool run_is_over(const struct cached_iter *iter)
     return iter->is_reverse ? iter->run_row == 0 : iter->run_row == iter->run->count;
 }
 
-/* No row is left in the run: that was all, or the engine goes on from its edge. */
+/* The run has no more rows: that was the end, or RocksDB's iterator continues behind it. */
 static void run_moved(struct cached_iter *iter)
 {
     const struct run *run = iter->run;
@@ -126,7 +126,7 @@ static void run_moved(struct cached_iter *iter)
     leave_run(iter);
 }
 
-/* False: no run has the place. */
+/* False: no run contains the position. */
 static bool run_seek(struct cached_iter *iter, const struct run_place *place)
 {
     const struct run *run = range_cache_find(iter->ranges, place);
@@ -217,7 +217,7 @@ void cached_iter_look(struct cached_iter *iter)
     iter->is_stuck = iter->is_uncached || cached_iter_is_pending(iter);
 }
 
-/* The iterator brings what lies behind where the iterator stands. */
+/* Makes `engine` deliver the rows behind the iterator's position. */
 static void detach_to(struct cached_iter *iter, struct store_iter *engine)
 {
     bool is_on_row = cached_iter_valid(iter);
@@ -286,7 +286,7 @@ struct bytes cached_iter_value(const struct cached_iter *iter)
                      : store_iter_value(iter->engine);
 }
 
-/* What lies before an uncached iterator is read into memory. */
+/* Requests the rows before an uncached iterator. */
 static void want(const struct cached_iter *iter)
 {
     const struct store_range range = {

@@ -1,12 +1,12 @@
 /*
- * commit.c - group commit: closes batches, logs and syncs them on the commit thread, and reports the result.
+ * commit.c - group commit: closes batches, writes and syncs them on the commit thread, and reports the result.
  *
- * The happy path: commit_turn_end closes the collecting batch ─► log_batch on the commit thread appends it to the store's log
- * and syncs that ─► batch_done on the partition's thread calls on_commit. A buffer that is full goes into the tables by
- * itself (apply.h) when the batch that filled it is logged.
+ * Normally: commit_turn_end closes the open batch ─► log_batch on the commit thread appends it to the WAL and syncs ─►
+ * batch_done on the partition's thread calls on_commit. When the batch that filled a write buffer is in the WAL, the buffer
+ * is applied (apply.h).
  *
- * When either fails, effects that are not durable are rolled back, and writes are refused until store_recover and a
- * synced probe succeed. Reads go on: what is durable is in the buffers and in the store.
+ * When writing or applying fails, effects that are not durable are rolled back, and writes are refused until store_recover
+ * and a synced probe succeed. Reads continue: durable rows are in the buffers and in the store.
  */
 #include "backend/storage/commit.h"
 
@@ -25,8 +25,8 @@
 #include <stdlib.h>
 
 enum {
-    BUFFER_AGE_MS = 10000,     /* a buffer goes into the tables then, however small it is */
-    APPLY_NOW_BYTES = 1 << 20, /* so much goes into the tables on the spot */
+    BUFFER_AGE_MS = 10000,     /* age at which a buffer is applied, however small it is */
+    APPLY_NOW_BYTES = 1 << 20, /* so many bytes are applied on the partition's thread */
     SYNC_INTERVAL_MS = 1000,
     RETRY_INTERVAL_MS = 1000,
 };
@@ -40,21 +40,22 @@ struct commit {
     struct store *store;
     struct commit_options options;
     struct worker *worker;
-    struct timer *timer;     /* everysec: the sync; FAILED: the next try */
-    struct effects *effects; /* of the batch under way */
+    struct timer *timer;     /* everysec: sync; FAILED: next recovery */
+    struct effects *effects; /* of the batch in flight */
     struct apply *apply;
     enum commit_state state;
-    bool unsynced;    /* something was written since the last sync */
-    bool sync_is_due; /* everysec: the second was over while a batch was written */
+    bool unsynced;    /* batches were written since the last sync */
+    bool sync_is_due; /* everysec: the second was over while a batch was being written */
     bool disk_is_low;
-    bool has_failed;                  /* the job failed; commit_turn_end handles it */
-    bool retry_is_due;                /* commit_turn_end tries to recover */
-    bool fills_buffer;                /* the batch is the last of its buffer */
-    uint64_t active_ms, immutable_ms; /* wall clock, when the buffers began; 0: they are empty */
-    uint64_t immutable_logged;        /* the last batch of the immutable buffer, in the WAL */
-    uint64_t rest_ticket;             /* of the collecting batch at the last commit_rest */
+    bool has_failed;   /* set by the job; commit_turn_end handles it */
+    bool retry_is_due; /* commit_turn_end recovers */
+    bool fills_buffer; /* the batch is the last one of its buffer */
+    uint64_t active_ms,
+        immutable_ms;          /* wall clock, when the buffers received their first row; 0: empty */
+    uint64_t immutable_logged; /* index in the WAL of the last batch of the immutable buffer */
+    uint64_t rest_ticket;      /* of the open batch at the last commit_rest */
 
-    /* of the job under way */
+    /* of the current job */
     const struct batch *batch; /* NULL: only a sync */
     uint64_t ticket;
     bool sync;
@@ -91,7 +92,8 @@ static void commit_fail(struct commit *commit)
     commit->options.on_commit(commit->options.owner, commit->ticket, commit->result);
 }
 
-/* Compaction must not take what tables say of a TTL for the truth: it may have changed since. */
+/* Passes the age of the oldest unapplied row to the store: until then a TTL in the tables may be older than the one in
+ * memory, so compaction must not drop such rows. */
 static void tell_age(struct commit *commit)
 {
     store_set_unapplied(commit->store,
@@ -106,19 +108,19 @@ static void switch_buffers(struct commit *commit)
     commit->active_ms = 0;
 }
 
-/* The immutable buffer; later batches are in the active one. */
+/* Applies the immutable buffer; later batches are in the active one. */
 static void begin_apply(struct commit *commit)
 {
     apply_begin(commit->apply, commit->immutable_logged);
 }
 
-/* All batches of the buffer that became immutable are in the WAL. */
+/* All batches of the immutable buffer are in the WAL. */
 static void note_logged(struct commit *commit)
 {
     commit->immutable_logged = store_logged(commit->store);
 }
 
-/* Nothing is in flight. */
+/* Called when no batch is in flight. */
 static void apply_failed(struct commit *commit, int err)
 {
     (void)snprintf(commit->reason, sizeof commit->reason, "%s", apply_reason(commit->apply));
@@ -127,7 +129,7 @@ static void apply_failed(struct commit *commit, int err)
     commit_fail(commit);
 }
 
-/* apply_fn. An error is met by commit_turn_end, when nothing is in flight: that will be durable. */
+/* apply_fn. commit_turn_end handles an error when no batch is in flight, since that one may still become durable. */
 static void on_applied(void *owner, int err)
 {
     struct commit *commit = owner;
@@ -170,14 +172,14 @@ static void submit(struct commit *commit, const struct batch *batch)
     worker_submit(commit->worker, &commit->job);
 }
 
-/* Reopens the engine where needed and proves with a synced write that it takes data again. */
+/* Reopens RocksDB if needed, and proves with a synced write that it accepts data again. */
 static void try_recover(struct commit *commit)
 {
     if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
         return;
     bool is_reopened;
     int err = store_recover(commit->store, &is_reopened, commit->reason, sizeof commit->reason);
-    if (is_reopened) { /* all that is durable is in the tables */
+    if (is_reopened) { /* all durable rows are in the tables */
         overlay_forget(commit->overlay);
         apply_forget(commit->apply);
         commit->active_ms = commit->immutable_ms = 0;

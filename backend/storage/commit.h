@@ -1,17 +1,17 @@
 /*
- * commit.h - the one interface through which everything durable goes: batch → log → replies.
+ * commit.h - group commit: the only way by which effects become durable. Batch → WAL → replies.
  *
- *     IDLE ──dirty at the end of a turn──► WRITING ──ok──► IDLE (on_commit: replies leave)
+ *     IDLE ──dirty at the end of a turn──► WRITING ──ok──► IDLE (on_commit: replies are sent)
  *      ▲                                      └──error──► FAILED (batches rolled back, waiting clients get an error)
  *      └────────── recovered ─────────────────────────────┘      retried every second; writes are refused
  *
- * This is group commit: while one batch is logged and synced on the commit thread the next one collects, so the busier
- * the server, the more commands share an fsync. The store's tables get the rows later, many batches at once (apply.h);
- * when they fall behind, because compaction holds the engine back, backpressure lets writes in as fast as rows go into
- * the tables: clients are slowed evenly, by moments each.
+ * While one batch is written and synced on the commit thread, the next one is open: the busier the server, the more
+ * commands share an fsync. RocksDB's tables receive the rows later, many batches at once (apply.h). When they fall behind,
+ * because compaction delays RocksDB, backpressure accepts writes only as fast as rows are applied: all clients are
+ * slowed by short pauses.
  *
- * With durability everysec a batch is synced when the second is over, a busy partition's with the batch that
- * is next then: at most one batch, and its time, later than that.
+ * With durability everysec a batch is synced when the second is over; on a busy partition together with the next batch,
+ * that is at most one batch later.
  */
 #pragma once
 
@@ -21,17 +21,17 @@
 struct commit;
 struct loop;
 
-/* The batch with this ticket is durable (0), or was not applied (an error; then all later tickets are void too
- * and the state is what the store holds). */
+/* The batch with this ticket is durable (0), or was rolled back (an error; then all later tickets are void too, and
+ * the state is that of the store). */
 typedef void commit_fn(void *owner, uint64_t ticket, int err);
-/* Called on the partition's thread right before a batch is closed: last rows (counters) are added here. */
+/* Called on the partition's thread right before a batch is closed, to add the last rows (counters). */
 typedef void commit_close_fn(void *owner);
 
-/* After a failure writing works again: read anew what is cached from the store, since the batch that
- * failed may be there after all. False: that failed, writes stay refused and it is tried again. */
+/* After a failure writes work again: reads everything again that was cached from the store, because the failed batch
+ * may be in it after all. False: that failed; writes stay refused, and recovery is tried again. */
 typedef bool commit_recover_fn(void *owner);
 
-/* There may be room again after commit_is_full. */
+/* Called when there may be room again after commit_is_full. */
 typedef void commit_room_fn(void *owner);
 
 struct commit_options {
@@ -45,36 +45,36 @@ struct commit_options {
 
 struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct store *store,
                           const struct commit_options *options);
-/* Waits for what is in flight, syncs, brings all of it into the store's tables. The collecting batch is dropped. */
+/* Waits for the batch in flight, syncs, and applies everything to RocksDB's tables. The open batch is dropped. */
 void commit_free(struct commit *commit);
-/* Turn hook: submits current when nothing is in flight. Returns true when it did. */
+/* Turn hook: closes the open batch if none is in flight. True: it did. */
 bool commit_turn_end(struct commit *commit);
-/* When nothing was written since the last call, the write buffer goes into the tables however small it is: reads need
- * not search it any more. Call it about once a second. */
+/* To be called about once a second. If nothing was written since the last call, the write buffer is applied, however
+ * small it is, so that reads need not search it. */
 void commit_rest(struct commit *commit);
-/* Brings all rows into the store's tables, unless writes are under way. Few rows go there at once, which blocks for
- * some milliseconds: then it says true. */
+/* Applies all rows to RocksDB's tables, unless writes are under way. Few rows are applied at once, which blocks for
+ * some milliseconds: then the result is true. */
 bool commit_apply(struct commit *commit);
-/* Nothing in flight and nothing collected? */
+/* True when no batch is in flight and the open batch is empty. */
 bool commit_is_idle(const struct commit *commit);
-/* The collecting batch is bigger than `limit`, or the tables are behind: pause reading from clients until the next
- * on_commit or on_room. */
+/* The open batch is bigger than `limit`, or the tables are behind: stop reading from clients until the next on_commit
+ * or on_room. */
 bool commit_is_full(const struct commit *commit, uint64_t limit);
-/* Writes are refused now; *reason says why (one line, for the log and INFO). */
+/* Writes are refused; *reason is why (one line, for the log and INFO). */
 bool commit_is_failed(const struct commit *commit, const char **reason);
-/* What a refused write is answered with: ERR_DISK_FULL or ERR_READONLY_DISK. */
+/* The error for a refused write: ERR_DISK_FULL or ERR_READONLY_DISK. */
 int commit_error(const struct commit *commit);
-/* OK, or why a command with these flags (enum command_flags) cannot run now: every write after a failure, what
- * may grow the dataset while the disk is nearly full. */
+/* OK, or why a command with these flags (enum command_flags) cannot run now: every write after a failure, and commands
+ * that may grow the dataset while the disk is nearly full. */
 int commit_gate(const struct commit *commit, uint32_t command_flags);
-/* Looks how much room the disk has: below `free_bytes_min` it is nearly full, until there is a quarter more.
- * 0: it never is. Call it about once a second. */
+/* To be called about once a second: below `free_bytes_min` of free space the disk is nearly full, until there is a
+ * quarter more. 0: no limit. */
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
 void commit_set_durability(struct commit *commit, enum durability durability);
-/* In commit_close_fn: the index in the WAL that the batch will have. */
+/* In commit_close_fn: index that the batch will have in the WAL. */
 uint64_t commit_next_index(const struct commit *commit);
-/* Rows of the last batch logged. */
+/* Number of rows of the last batch. */
 uint64_t commit_rows(const struct commit *commit);
-/* Its bytes, and how long the store took to log and sync it. */
+/* Its bytes, and how long writing and syncing took. */
 uint64_t commit_bytes(const struct commit *commit);
 uint64_t commit_sync_us(const struct commit *commit);

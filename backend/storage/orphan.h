@@ -1,5 +1,5 @@
 /*
- * orphan.h - tells compaction which rows of collections may be dropped.
+ * orphan.h - decides which rows of collections compaction may drop.
  *
  * Deleting a collection deletes its metadata row; its other rows become orphans, which compaction drops.
  */
@@ -7,6 +7,6 @@
 
 #include "backend/store/store.h"
 
-/* store_drop_fn: is the key of this row gone, does it have another version, or has it expired long ago? Reads the
- * metadata row; false when in doubt. Thread-safe. */
+/* store_drop_fn: true when the row's key was deleted, has another version, or expired long ago. Reads the metadata
+ * row; false when in doubt. Thread-safe. */
 bool orphan_check(void *owner, struct store *store, enum cf cf, struct bytes key);

@@ -1,25 +1,25 @@
 /*
- * overlay.h - what a command sees: effects of batches that are not in the store's tables yet → the store.
+ * overlay.h - the state that commands see: effects that are not in RocksDB's tables yet, above the store.
  *
  *            put, delete              overlay_close_batch      overlay_batch_committed
- *   command ────────────► batch collects ───────────► batch in flight ────────► durable: in the WAL
+ *   command ────────────► open batch ───────────► batch in flight ────────► durable: in the WAL
  *                │
  *                ▼         overlay_switch_buffers                  overlay_applied
  *          active write buffer ───────► immutable one ─────────────────► (in the tables)
- *                ▲ reads look here first, then there, then in the store
+ *                ▲ reads search the active buffer, then the immutable one, then the store
  *
- * A batch is what one write to the WAL holds: deleted ranges, which apply before the rows, and the rows it changed (the
- * last effect of a row wins). Each has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits
- * for its ticket (commit.h). A buffer holds the effects of many batches, by key. The commit thread reads what a closed
- * batch has kept of its rows, and a thread of apply.h an immutable write buffer, while the partition's thread reads
- * both; nobody changes them.
+ * A batch is the content of one write to the WAL: deleted ranges, which apply before the rows, and changed rows (the last
+ * effect of a row wins). Each batch has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits for
+ * its ticket (commit.h). A write buffer has the effects of many batches, by key. Closed batches and immutable write
+ * buffers do not change: the commit thread reads the one, the apply thread the other, while the partition's thread reads
+ * both.
  *
- * A row that is in no buffer may be on the disk only. Between overlay_nonblocking_begin and overlay_nonblocking_end
+ * A row that is in no buffer may be uncached. Between overlay_nonblocking_begin and overlay_nonblocking_end
  * such a read returns ERR_UNCACHED, and the command is suspended while the row is fetched (reader.h); else the read goes
  * to the disk.
  *
  * Invariants: (1) at most two write buffers and two batches exist; (2) only the active buffer changes, and only by the
- * collecting batch; (3) tickets of live batches are consecutive; (4) after overlay_discard the overlay shows exactly
+ * open batch; (3) tickets of these batches are consecutive; (4) after overlay_discard the overlay shows exactly
  * what is durable.
  */
 #pragma once
@@ -40,19 +40,19 @@ struct reader_wait;
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
 
-/* A buffer with so many bytes is full. */
+/* Sets the size in bytes at which a write buffer is full. */
 void overlay_use_buffers(struct overlay *overlay, size_t bytes);
-/* Keeps rows of the store that were read or written lately in so much memory, which is empty at first; 0: in none. No
- * row may be borrowed from the one before. */
+/* Caches rows of the store that were read or written in so much memory; 0: none. The cache is empty at first. No row
+ * of the cache before may be borrowed. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
-/* The same for runs of rows that were walked over; no walk may be open. */
+/* The same for runs of rows that were iterated over; no iterator may be open. */
 void overlay_use_range_cache(struct overlay *overlay, size_t bytes);
 void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures);
-/* How the memory serves; zeroes without it. */
+/* Figures of the cache; zeroes without it. */
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);
-/* Fetches rows that are not in memory. At most once, at the beginning; the reader lives as long as the overlay. */
+/* Fetches uncached rows. At most once, at the beginning; the reader must live as long as the overlay. */
 void overlay_use_reader(struct overlay *overlay, struct reader *reader);
-/* The store may hold other rows than it did (it was recovered): nothing remembered of it is right. */
+/* The store may have other rows than before (it was recovered): drops everything that was cached from it. */
 void overlay_store_changed(struct overlay *overlay);
 
 /* The row could not be read: ERR_STORE, the disk failed; ERR_UNCACHED, it is not in memory and the command will be
@@ -65,69 +65,67 @@ static inline bool is_read_failure(int err)
 /* 0 and the value (borrowed: until the next overlay_savepoint/applied/discard, and slice_release when pinned),
  * ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
-/* Key and value are copied. */
+/* Writes a row; key and value are copied. */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
-/* The same with a value in two parts, so that a header in front of a payload costs no copy. */
+/* The same with a value in two parts, so that a header before a payload needs no copy. */
 void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
                        struct bytes tail);
-/* Deletes every row from <= k < to (empty `to`: to the end) that exists now. */
+/* Deletes all rows with from <= k < to (empty `to`: to the end) that exist now. */
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to);
 
-/* Marks a point; rollback undoes every effect made since. One level; begin anew per command. */
+/* Sets a savepoint; rollback undoes every effect made since. One level; to be set for each command. */
 void overlay_savepoint(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
-/* Several commands that may be rolled back as one: savepoints and rollbacks in between are theirs. */
+/* Begins an attempt: several commands that may be rolled back as one. Savepoints inside belong to these commands. */
 void overlay_attempt_begin(struct overlay *overlay);
-/* !is_good: rolls back every effect since it began. */
+/* !is_good: rolls back every effect since the attempt began. */
 void overlay_attempt_end(struct overlay *overlay, bool is_good);
-/* A script begins: until overlay_script_end its effects can be rolled back as one. Savepoints set in between keep the
- * undo log. */
+/* Begins a script: until overlay_script_end its effects can be rolled back as one. Savepoints inside keep the undo
+ * log. */
 void overlay_script_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
-/* Changes whenever effects were rolled back, or the store is not what it was: what was derived from rows that were
- * read before may be wrong. */
+/* Changes whenever effects were rolled back or the store changed by itself: data derived from rows read before may be
+ * wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);
 
-/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all of them are
- * durable. Effects that were rolled back do not count: a batch without effects is not written, so that its ticket would
- * not end. */
+/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all are durable.
+ * Effects that were rolled back do not count, because a batch without effects is never written. */
 void overlay_observe_begin(struct overlay *overlay);
 uint64_t overlay_observed(const struct overlay *overlay);
-/* Something remembered was looked at that comes from effects of this ticket or older ones. */
+/* A cached value was used that comes from effects of this ticket or older ones. */
 void overlay_observe(struct overlay *overlay, uint64_t ticket);
-/* Ticket of the batch that collects effects now. */
+/* Ticket of the open batch. */
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);
 
-/* From now on a read that would go to the disk is ERR_UNCACHED, and `wait` waits for the row. NULL: it goes to the
- * disk. */
+/* From now on a read that needs the disk returns ERR_UNCACHED, and `wait` waits for the row. NULL: reads may block on
+ * the disk. */
 void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
-/* The command can not be rolled back any more: its reads go to the disk from now on. */
+/* The command cannot be rolled back any more: from now on its reads may block on the disk. */
 void overlay_nonblocking_end(struct overlay *overlay);
-/* Has a read since overlay_nonblocking_begin failed because its row was not in memory? */
+/* True when a read since overlay_nonblocking_begin returned ERR_UNCACHED. */
 bool overlay_has_uncached(const struct overlay *overlay);
-/* Prefetch of a row that will be read: it is fetched when it is not in memory, and `wait` (or NULL) waits for it. True:
- * it is there. */
+/* Prefetches a row: fetches it if it is uncached, and `wait` (or NULL) waits for it. True: it is in memory. */
 bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
                       struct reader_wait *wait);
 
-/* Ordered iteration over all buffers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
- * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the
- * overlay changes (collect first, then act) and within the turn, or be detached. */
+/* Ordered iteration over the buffers and the store: keys in [lower, upper), without deleted rows. In one direction:
+ * seek and seek_first are followed by next, seek_last and seek_for_prev by prev. The iterator must be closed before
+ * the overlay changes (collect first, then act) and within the turn, or be detached. */
 struct overlay_iter;
 struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
                                       struct bytes upper);
 void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
-/* Gives the walk its own copy of the effects that lie before it: from now on the overlay may change, and turns may
- * end; the walk goes on in the same direction over what it saw. Free it before the overlay. The store's rows are read
- * by the reader's threads, so a move may leave it waiting for them, and not valid: `on_rows` is called when it may go
- * on. `rows`: so many will be wanted, as far as one can say. A seek may go back as far as to where it stood. */
+/* Gives the iterator its own copy of the effects ahead of it: from now on the overlay may change and turns may end;
+ * the iterator continues in the same direction over what it saw. To be freed before the overlay. The store's rows are
+ * read by reader threads, so after a move the iterator may be waiting and not valid: `on_rows` is called when it may
+ * continue. `rows`: estimate of the rows that will be needed. A seek may go back to the position of the detaching. */
 void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
                          void *owner);
 bool overlay_iter_waits(const struct overlay_iter *iter);
-void overlay_iter_go_on(struct overlay_iter *iter); /* unless it has to wait still */
+void overlay_iter_go_on(struct overlay_iter *iter);                  /* unless it must still wait */
 void overlay_iter_seek(struct overlay_iter *iter, struct bytes key); /* first k >= key */
 void overlay_iter_seek_first(struct overlay_iter *iter);
 void overlay_iter_seek_last(struct overlay_iter *iter);
@@ -143,39 +141,38 @@ int overlay_iter_error(const struct overlay_iter *iter);
 
 /* ---- for commit.c and apply.c ---- */
 
-/* Threads read the store for walks that were detached, or are about to let go of it: it can not be recovered. */
+/* Reader threads use iterators of the store, or are about to release them: the store cannot be recovered. */
 bool overlay_has_read_aheads(const struct overlay *overlay);
-/* Has the collecting batch effects? Its approximate bytes. */
+/* Has the open batch effects? Its approximate bytes. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* Backpressure: the active write buffer is more than twice as big as it should be, or four times while the immutable
- * one, of which `applied_bytes` are in the tables, is nearly there. */
+/* Backpressure: the active write buffer has more than twice its size, or more than four times while the immutable one,
+ * of which `applied_bytes` are in the tables, is nearly applied. */
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
 /* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);
-/* Puts the batch's header row, and has the batch logged with this header. */
+/* Writes the batch's header row, which is part of the batch. */
 void overlay_set_header(struct overlay *overlay, struct bytes key,
                         const struct batch_header *header);
-/* The collecting batch becomes in flight and an empty one begins. Nothing may be in flight. */
+/* Closes the open batch, which is then in flight, and begins an empty one. No batch may be in flight. */
 const struct batch *overlay_close_batch(struct overlay *overlay);
-/* Makes `to` the closed batch: its ranges, then its rows. Any thread. */
+/* Encodes the closed batch into `to`: its ranges, then its rows. Any thread. */
 void batch_write(const struct batch *batch, struct effects *to);
 /* The batch in flight is durable. */
 void overlay_batch_committed(struct overlay *overlay);
-/* The batch in flight failed: rolls it back, and the collecting one, which may build on it. */
+/* The batch in flight failed: rolls it back, and the open one, which may depend on it. */
 void overlay_discard(struct overlay *overlay);
 
 /* The active write buffer has reached its size. */
 bool overlay_is_full(const struct overlay *overlay);
-bool overlay_is_empty(const struct overlay *overlay); /* the active write buffer is */
-/* The active write buffer becomes immutable and an empty one begins; none is immutable. Call it right behind
- * overlay_close_batch: the batch in flight is the buffer's last. */
+bool overlay_is_empty(const struct overlay *overlay); /* of the active write buffer */
+/* Makes the active write buffer immutable and begins an empty one; there must be no immutable one. To be called right
+ * after overlay_close_batch: the batch in flight is the last one of the buffer. */
 void overlay_switch_buffers(struct overlay *overlay);
 const struct write_buffer *overlay_immutable(const struct overlay *overlay); /* NULL: none */
 const struct write_buffer *overlay_active(const struct overlay *overlay);
-/* The immutable write buffer is in the store's tables: what is remembered of its rows follows, so many of them with
- * each call. True: of all, and the buffer is forgotten. No row may be borrowed, and no walk be open that is not
- * detached. */
+/* The immutable write buffer is in RocksDB's tables: updates the caches from so many of its rows with each call. True:
+ * all are done, and the buffer is freed. No row may be borrowed, and no iterator be open that is not detached. */
 bool overlay_applied(struct overlay *overlay, size_t rows);
-/* Both buffers are in the store's tables, and nothing collects: forgets them. overlay_store_changed comes behind it. */
+/* Both buffers are in RocksDB's tables, and the open batch is empty: frees them. overlay_store_changed follows. */
 void overlay_forget(struct overlay *overlay);

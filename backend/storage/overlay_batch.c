@@ -1,7 +1,7 @@
 /*
- * overlay_batch.c - how effects leave the overlay: in batches to the WAL, in buffers to the store's tables.
+ * overlay_batch.c - batches, which go to the WAL, and write buffers, which go to RocksDB's tables.
  *
- *   batch:  (row, its value before, its value after)  one for each row it changes; discard walks it back
+ *   batch:  (row, its value before, its value after) for each changed row; discard restores the values before
  */
 #include "backend/storage/overlay_inner.h"
 
@@ -15,9 +15,10 @@
 #include <stdlib.h>
 
 enum {
-    ROW_BYTES = 256,          /* a buffer has no more rows than so many bytes each would be */
-    WRITE_BUFFER_RANGES = 64, /* and no more deleted ranges: each read compares them all */
-    CHANGES_KEPT = 65536,     /* a batch that had room for more gives it back */
+    ROW_BYTES = 256, /* a buffer has at most its bytes / ROW_BYTES rows */
+    /* and at most so many deleted ranges, because each read compares all of them */
+    WRITE_BUFFER_RANGES = 64,
+    CHANGES_KEPT = 65536, /* a batch that had room for more frees it */
 };
 
 /* ---- batches ---- */
@@ -72,7 +73,7 @@ const struct batch *overlay_close_batch(struct overlay *overlay)
     return closed;
 }
 
-/* A row that the batch left ABSENT was so before, or one of the batch's ranges has it. */
+/* A row with state ABSENT was absent before, or one of the batch's ranges covers it. */
 void batch_write(const struct batch *batch, struct effects *to)
 {
     effects_begin(to, &(struct effects_header){
@@ -110,7 +111,7 @@ void overlay_batch_committed(struct overlay *overlay)
     batch->cap = batch->count = 0;
 }
 
-/* The batch never was. Newer ones are rolled back before it. */
+/* Rolls the batch back; newer ones must have been rolled back before. */
 static void batch_roll_back(struct batch *batch)
 {
     for (size_t i = batch->count; i > 0; i--) {
@@ -158,8 +159,8 @@ void overlay_switch_buffers(struct overlay *overlay)
         if (overlay->iterated[cf])
             overlay->iterated[cf]--;
     overlay_begin_batch(overlay, overlay->batch->ticket);
-    overlay->savepoint = overlay->attempt = overlay->script =
-        (struct mark){0}; /* a command may have caused it */
+    /* a command may have caused it */
+    overlay->savepoint = overlay->attempt = overlay->script = (struct mark){0};
 }
 
 const struct write_buffer *overlay_immutable(const struct overlay *overlay)
@@ -172,7 +173,7 @@ const struct write_buffer *overlay_active(const struct overlay *overlay)
     return overlay->active;
 }
 
-/* Rows that deleted ranges took with them are not known one by one. */
+/* Drops cached runs and rows of deleted ranges, whose rows are not known individually. */
 static void fold_ranges(struct overlay *overlay)
 {
     if (!overlay->immutable->ranges_count)

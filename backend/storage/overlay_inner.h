@@ -1,8 +1,8 @@
 /*
- * overlay_inner.h - what the files overlay*.c share.
+ * overlay_inner.h - shared by the files overlay*.c.
  *
  *   overlay.c         reads and effects
- *   overlay_batch.c   batches and buffers come and go
+ *   overlay_batch.c   begin and end of batches and buffers
  *   overlay_iter.c    iteration, merged from the buffers and cached_iter.c
  */
 #pragma once
@@ -18,7 +18,7 @@ struct undo {
     enum row_state state;
 };
 
-/* What rollback goes back to. */
+/* A state to which rollback returns. */
 struct mark {
     size_t undo_count;
     size_t ranges_count;
@@ -26,94 +26,94 @@ struct mark {
     uint64_t observed_writes;
 };
 
-/* A row that a batch changes: what it was before, and, when the batch is closed, what it has become. When a command
- * took its change back and another one made one, the row is there twice. */
+/* A row that a batch changes: its value before, and, when the batch is closed, after. If a command rolled its change
+ * back and a later one changed the row again, the row is listed twice. */
 struct change {
     struct row *row;
     struct bytes before, after;
     uint8_t state_before, state_after; /* enum row_state */
 };
 
-/* Effects that become durable together. Its rows are in `buffer`, and so are its ranges, from ranges_from on; the copy
- * of them is for the commit thread, under which the buffer's array may move. */
+/* Effects that become durable together. Rows and ranges (from ranges_from on) are in `buffer`. The commit thread reads
+ * a copy of the ranges, because the buffer's array may move. */
 struct batch {
     struct write_buffer *buffer;
     struct change *changes;
     size_t count;
     size_t cap;
     size_t ranges_from;
-    struct range *ranges; /* when it is closed */
+    struct range *ranges; /* a copy, made when the batch is closed */
     size_t ranges_count;
-    size_t bytes_from; /* of the buffer's arena */
+    size_t bytes_from; /* of the buffer's arena, at the beginning of the batch */
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
     struct batch_header header;
     uint64_t ticket;
 };
 
-/* What is remembered of the store's rows is brought up to date with a write buffer that is in the tables now. */
+/* Progress of updating the caches from a write buffer that is in the tables. */
 struct fold {
     bool is_begun;
     enum cf cf;
-    const struct row *row; /* of cf: the next one; NULL: all were */
+    const struct row *row; /* next row of `cf`; NULL: all are done */
 };
 
 struct overlay {
     struct store *store;
-    struct row_cache *cache;    /* of the store's rows; NULL: none */
-    struct range_cache *ranges; /* of runs of its rows; NULL: none */
-    struct reader *reader;      /* NULL: reads go to the disk */
-    struct reader_wait *wait;   /* of the command being run; NULL: its reads may block */
+    struct row_cache *cache;    /* NULL: none */
+    struct range_cache *ranges; /* runs of rows; NULL: none */
+    struct reader *reader;      /* NULL: reads may block on the disk */
+    struct reader_wait *wait;   /* of the running command; NULL: its reads may block */
     bool is_nonblocking;
     size_t buffer_bytes;
     struct write_buffer buffers[2];
-    struct write_buffer *active; /* takes the effects of commands */
-    uint8_t
-        iterated[CF_COUNT]; /* for so many buffers more its rows are put in order with each batch */
-    struct write_buffer *immutable; /* full, on its way into the store's tables; NULL: none */
-    struct fold fold;               /* when it is there */
+    struct write_buffer *active; /* receives the effects of commands */
+    /* number of further buffers whose rows are sorted at the end of each batch */
+    uint8_t iterated[CF_COUNT];
+    struct write_buffer *immutable; /* full, being applied; NULL: none */
+    struct fold fold;               /* used when it is applied */
     struct batch batches[2];
-    struct batch *batch;     /* collects effects, in current */
-    struct batch *in_flight; /* closed, on its way into the WAL; NULL: none */
+    struct batch *batch;     /* the open batch */
+    struct batch *in_flight; /* closed, being written to the WAL; NULL: none */
     uint64_t generation;
-    uint64_t observed_reads; /* tickets, since observe_begin */
+    uint64_t observed_reads; /* tickets, since overlay_observe_begin */
     uint64_t observed_writes;
     struct undo *undo;
     size_t undo_count;
     size_t undo_cap;
     struct mark savepoint;
     bool is_attempt;
-    struct mark attempt; /* where it began */
+    struct mark attempt; /* beginning of the attempt */
     bool is_script;      /* a script runs: savepoints keep the undo log */
-    struct mark script;  /* where the script began */
+    struct mark script;  /* beginning of the script */
 };
 
-/* What was read comes from the batch with this ticket, and may be rolled back until that is durable. */
+/* A row was read that comes from the batch with this ticket, which may be rolled back until it is durable. */
 static inline void overlay_observe_effect(struct overlay *overlay, uint64_t ticket)
 {
     if (ticket > overlay->observed_reads)
         overlay->observed_reads = ticket;
 }
 
-/* Write buffers whose column family is walked over are kept in order: this one and the next. */
+/* A column family that was iterated over has its write buffers sorted: this one and the next. */
 enum { OVERLAY_ITERATED = 2 };
 
-/* Small rows of the whole partition are read where they are needed. */
+/* Rows of other column families are few and small: they are read with blocking reads. */
 static inline bool overlay_may_be_uncached(enum cf cf)
 {
     return cf != CF_SYSTEM && cf != CF_EXPIRE;
 }
 
-/* Rows of this column family are kept in the row cache. */
+/* Are rows of this column family in the row cache? */
 static inline bool overlay_caches(const struct overlay *overlay, enum cf cf)
 {
     return overlay->cache && (cf == CF_METADATA || cf == CF_DATA || cf == CF_RANK);
 }
 
-/* Its rows are those of collections, of which the range cache keeps runs. */
+/* Are its rows those of collections, of which the range cache keeps runs? */
 static inline bool overlay_keeps_ranges(enum cf cf)
 {
     return cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;
 }
 
-/* From now on effects are those of an empty batch. */
+/* Begins an empty batch. */
 void overlay_begin_batch(struct overlay *overlay, uint64_t ticket);

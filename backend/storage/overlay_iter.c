@@ -1,11 +1,11 @@
 /*
- * overlay_iter.c - the merged walk over two buffers and the store.
+ * overlay_iter.c - merged iteration over two write buffers and the store.
  *
- * Three sources, newest first: active and immutable write buffer, store. Each stands on its next row in the walk's
- * direction. The nearest key wins; at equal keys the newest source does, and the others step over it.
+ * Three sources, newest first: active write buffer, immutable write buffer, store. Each is at its next row in the direction
+ * of the iteration. The nearest key wins; at equal keys the newest source wins, and the others skip the key.
  *
- * Detached, the buffers are copies, and reader threads bring the store's rows. While these have to be waited for
- * nothing can be said; then the walk finds its row again from where its sources stand.
+ * When the iterator is detached, the buffers are copies, and reader threads deliver the store's rows. While these are
+ * pending the next row is not known; afterwards it is found again from the positions of the sources.
  */
 #include "backend/storage/cached_iter.h"
 #include "backend/storage/overlay_inner.h"
@@ -18,8 +18,8 @@ struct overlay_iter {
     enum cf cf;
     bool reverse;
     struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
-    struct row *rows[2];             /* where the walk stands in each */
-    struct write_buffer *own;        /* detached: two, which buffers[] point to; NULL: it is not */
+    struct row *rows[2];             /* its position in each */
+    struct write_buffer *own;        /* detached: the two copies in buffers[]; NULL: it is not */
     struct cached_iter stored;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
@@ -70,7 +70,7 @@ static bool in_iter_bounds(const struct overlay_iter *iter, struct bytes key)
            (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
 }
 
-/* The rows of a buffer that the walk has still to pass, the one it stands on included. */
+/* Copies the rows of a buffer that are still ahead, including the current one. */
 static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer *copy)
 {
     struct write_buffer *buffer = iter->buffers[index];
@@ -80,7 +80,7 @@ static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer 
     for (; at && row && in_iter_bounds(iter, row->key); row = row->next[0]) {
         if (row->state != ROW_ABSENT) {
             struct row *own = write_buffer_append(copy, iter->cf, row->key);
-            own->state = row->state; /* with ticket 0: nothing more is observed */
+            own->state = row->state; /* with ticket 0 reading it observes nothing */
             overlay_observe_effect(iter->overlay, row->ticket);
             own->value = arena_copy(&copy->arena, row->value);
             if (row == at)
@@ -123,7 +123,7 @@ void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_row
     }
 }
 
-/* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
+/* The first row from `row` on in this direction that is not ABSENT and is within the bounds. */
 static struct row *buffer_skip_absent(struct overlay_iter *iter, struct write_buffer *buffer,
                                       struct row *row)
 {
@@ -159,7 +159,7 @@ static void source_step(struct overlay_iter *iter, int source)
         cached_iter_step(&iter->stored);
 }
 
-/* The nearest source, newest at ties, or -1; older sources step over the same key. */
+/* The nearest source, the newest among equal keys, or -1; older sources skip the same key. */
 static int nearest_source(struct overlay_iter *iter)
 {
     int winner = -1;
@@ -191,7 +191,7 @@ static const struct range *covered(struct overlay_iter *iter, int source, struct
     return NULL;
 }
 
-/* Moves the store's walk over a deleted range instead of through it. */
+/* Moves the store's iterator behind a deleted range instead of through it. */
 static void store_jump(struct overlay_iter *iter, const struct range *range)
 {
     const struct bytes to = range->to;
@@ -204,12 +204,12 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
         cached_iter_skip(&iter->stored, to);
 }
 
-/* Finds the next visible row from where the sources stand. */
+/* Finds the next visible row from the positions of the sources. */
 static void iter_find_visible(struct overlay_iter *iter)
 {
     for (;;) {
         int winner = iter->stored.is_stuck ? -1 : nearest_source(iter);
-        if (iter->stored.is_stuck) /* an older source stepped over a key */
+        if (iter->stored.is_stuck) /* an older source has skipped a key */
             winner = -1;
         iter->winner = winner;
         if (winner < 0)

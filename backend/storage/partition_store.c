@@ -55,14 +55,15 @@ static bool set_format(struct store *store, char *error, size_t size)
     arena_init(&arena);
     struct effects *effects = effects_new();
     effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT));
+    /* flushed, because programs of the older format cannot read this WAL */
     bool good = store_write(store, effects, true, error, size) == OK &&
-                store_flush(store, error, size) == OK; /* an older program reads no log of ours */
+                store_flush(store, error, size) == OK;
     effects_free(effects);
     arena_fini(&arena);
     return good;
 }
 
-/* Format 1 had RocksDB's log, which is brought into files when the store is opened; nothing else is different. */
+/* Format 1 had RocksDB's WAL, which is flushed to files when the store is opened; nothing else differs. */
 static bool check_format(struct store *store, const char *name, char *error, size_t size)
 {
     uint64_t format;

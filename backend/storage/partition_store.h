@@ -1,9 +1,9 @@
 /*
- * partition_store.h - opening the store of a partition, for the server and for the tools that need none.
+ * partition_store.h - opens the store of a partition, for the server and for offline tools.
  *
- *   <data>/partition-<n> ──► options from the configuration ──► RocksDB ──► is it of our data format?
+ *   <data>/partition-<n> ──► options from the configuration ──► RocksDB ──► checks the data format
  *
- * A new store gets this program's format (encoding.h). One of a newer program is refused with a line that says so.
+ * A new store gets the current format (encoding.h). A store of a newer format is refused with an error that says so.
  */
 #pragma once
 
@@ -17,10 +17,10 @@
 
 /* The options of a partition's store, without path and filter. */
 struct store_options partition_store_options(const struct backend_config *config);
-/* Opens <data>/<name>; made when it is missing. NULL and a reason in error[size]. */
+/* Opens <data>/<name>; created if it is missing. NULL and the reason in error[size]. */
 struct store *partition_store_open(struct store_env *env, const struct backend_config *config,
                                    const char *name, char *error, size_t size);
-/* The same at a path, without a format and with nothing dropped by compaction. */
+/* Opens a store at a path, without checking the format, and without dropping orphans in compaction. */
 struct store *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
                                        const char *path, char *error, size_t size);
 /* The data format; 0: none yet. False: it cannot be read. */

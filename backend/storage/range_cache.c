@@ -7,26 +7,26 @@
 #include <stdlib.h>
 
 enum {
-    RUN_BYTES = 1024, /* of an average run: decides how many buckets there are */
+    RUN_BYTES = 1024, /* of an average run: determines the number of buckets */
     BUCKETS_MIN = 64,
-    MARKS = 8192,           /* places where walks began */
-    COLLECTION_RUNS = 8,    /* of one collection; all of them are looked at */
-    DRAFT_BYTES = 4 * 1024, /* of keys beside those of its rows; longer ones get no run */
+    MARKS = 8192,           /* positions where iterations began */
+    COLLECTION_RUNS = 8,    /* runs of one collection, all of which are searched */
+    DRAFT_BYTES = 4 * 1024, /* keys of a draft beside those of its rows; longer ones get no run */
 };
 
 struct kept {
     struct run run;
-    struct kept *next; /* in its bucket, the newest first */
-    struct list age;   /* in cache->ages, what was used last at the end */
+    struct kept *next; /* in its bucket, newest first */
+    struct list age;   /* in cache->ages, most recently used last */
     uint64_t hash;
     enum cf cf;
     struct bytes collection;
-    uint32_t holders; /* walks, and the cache itself */
+    uint32_t holders; /* users: iterations, and the cache itself */
     size_t size;
-    struct run_row rows[]; /* then the bytes of rows, bounds and collection */
+    struct run_row rows[]; /* followed by the bytes of rows, bounds and collection */
 };
 
-/* The run that a walk makes: rows in the order that they come in. */
+/* A run that is being recorded, with rows in the order of the iteration. */
 struct run_draft {
     struct range_cache *cache;
     struct run_place place; /* its bytes are in `keys` */
@@ -116,7 +116,7 @@ static void release_run(struct kept *kept)
         free(kept);
 }
 
-/* Takes the run that `link` leads to out of the cache. */
+/* Removes the run that `link` points to from the cache. */
 static void drop_run(struct range_cache *cache, struct kept **link)
 {
     struct kept *kept = *link;
@@ -155,7 +155,7 @@ void range_cache_release(const struct run *run)
     release_run(container_of(run, struct kept, run));
 }
 
-/* A collection has room for one run more. */
+/* Makes room for one more run of the collection. */
 static void evict_run(struct range_cache *cache, uint64_t hash, enum cf cf, struct bytes collection)
 {
     struct kept **last = NULL;
@@ -171,7 +171,7 @@ static void evict_run(struct range_cache *cache, uint64_t hash, enum cf cf, stru
 
 /* ---- drafts ---- */
 
-/* Did a walk begin here lately? From now on one did. */
+/* Did an iteration begin here recently? Sets the mark. */
 static bool mark_read_run(struct range_cache *cache, uint64_t hash, const struct run_place *place)
 {
     uint64_t all = hash + (place->has_from ? hash_bytes(place->from) : 0) + place->is_reverse;
@@ -215,7 +215,8 @@ void run_draft_add(struct run_draft *draft, struct bytes key, struct bytes value
     draft->used = (uint32_t)(end - draft->bytes);
 }
 
-/* What the draft says of its ends: from where the walk began to the last row it passed, or to the collection's end. */
+/* Sets the ends of a recorded run: from the beginning of the iteration to the last row it passed, or to the end of the
+ * collection. */
 static void set_bounds(struct run *run, const struct run_draft *draft, bool is_end, char **end)
 {
     const struct run_place *place = &draft->place;

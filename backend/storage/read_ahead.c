@@ -1,5 +1,5 @@
 /*
- * read_ahead.c - two loads of rows: the walk passes one, a job fills the other.
+ * read_ahead.c - two buffers of rows: the iteration reads one while a job fills the other.
  *
  *   seek ─► next ──the job begins──► course ─► the iterator goes there, once
  *
@@ -16,9 +16,9 @@
 #include <stdlib.h>
 
 enum {
-    LOAD_BYTES_FIRST = 16 * 1024, /* few, so that a walk begins soon; then twice as many, */
-    LOAD_BYTES_MAX = 128 * 1024,  /* up to so many, or one row if that has more */
-    LOAD_ROWS_MORE = 512,         /* when the walk wants more rows than it thought */
+    LOAD_BYTES_FIRST = 16 * 1024, /* small, so that an iteration begins soon; then doubled, */
+    LOAD_BYTES_MAX = 128 * 1024,  /* up to this size, or a single bigger row */
+    LOAD_ROWS_MORE = 512,         /* further rows when more are needed than announced */
 };
 
 struct load {
@@ -32,7 +32,7 @@ struct head {
     uint32_t value_len;
 };
 
-/* A place with a key of its own. */
+/* A position with its own copy of the key. */
 struct course {
     struct read_ahead_place place;
     char *key; /* heap */
@@ -46,25 +46,25 @@ struct read_ahead {
     read_ahead_fn *on_rows;
     void *owner;
     struct load front;
-    size_t at;    /* behind the row in the front that it stands on */
-    bool has_row; /* it stands on one: */
+    size_t at;    /* offset in the front, behind the current row */
+    bool has_row; /* the position is on a row: */
     struct bytes key, value;
-    bool is_filled; /* the back was, and is not in front yet */
+    bool is_filled; /* the back is filled and not swapped yet */
     bool is_running;
-    bool is_freed;        /* while it ran */
-    uint64_t rows_wanted; /* so many rows are to be read before they are asked for */
-    bool has_next;        /* the rows that the job brings are none of: */
+    bool is_freed;        /* freed while the job ran */
+    uint64_t rows_wanted; /* rows to read before they are needed */
+    bool has_next;        /* the rows of the current job are discarded; the next job goes to: */
     struct course next;
     _Atomic bool is_cut; /* the job may end early */
 
-    /* the job's, while it runs */
+    /* used by the job while it runs */
     struct store_iter *iter;
     struct load back;
-    size_t back_bytes;  /* to be filled with so many, */
-    uint64_t back_rows; /* and not with more rows than these */
-    bool is_moving;     /* the iterator goes to: */
+    size_t back_bytes;  /* size to fill, */
+    uint64_t back_rows; /* and number of rows at most */
+    bool is_moving;     /* the iterator seeks first: */
     struct course course;
-    bool is_ended; /* nothing is left behind the back */
+    bool is_ended; /* the end was reached: the back is the last one */
     bool has_failed;
 };
 
@@ -96,7 +96,7 @@ static void load_add(struct load *load, struct bytes key, struct bytes value)
     load->used += sizeof head + key.len + value.len;
 }
 
-/* A large row's memory is given back. */
+/* Empties the buffer; the memory of a big row is freed. */
 static void load_clear(struct load *load)
 {
     load->used = 0;
@@ -114,7 +114,7 @@ static void course_set(struct course *course, const struct read_ahead_place *pla
         CHECK(course->key);
         course->cap = place->key.len;
     }
-    if (place->key.len) /* it may be a key of the front, but not the course's own */
+    if (place->key.len) /* `place->key` may be in the front, but must not be the course's own key */
         memcpy(course->key, place->key.data, place->key.len);
     course->place = *place;
     course->place.key = (struct bytes){course->key, place->key.len};
@@ -171,7 +171,7 @@ static void ahead_submit(struct read_ahead *ahead)
     worker_submit(reader_worker(ahead->reader), &ahead->job);
 }
 
-/* Stands on the next row of the front, if there is one. */
+/* Moves to the next row of the front, if there is one. */
 static void front_next(struct read_ahead *ahead)
 {
     struct head head;
@@ -185,7 +185,7 @@ static void front_next(struct read_ahead *ahead)
     ahead->at += sizeof head + head.key_len + head.value_len;
 }
 
-/* The back becomes the front, and is filled anew. */
+/* Swaps front and back, and starts filling the back. */
 static void swap_loads(struct read_ahead *ahead)
 {
     struct load front = ahead->front;
@@ -275,7 +275,7 @@ void read_ahead_seek(struct read_ahead *ahead, const struct read_ahead_place *pl
     ahead->has_row = false;
     ahead->at = ahead->front.used = 0;
     if (ahead->is_running)
-        atomic_store(&ahead->is_cut, true); /* fill_done goes on */
+        atomic_store(&ahead->is_cut, true); /* fill_done continues */
     else
         ahead_submit(ahead);
 }
@@ -286,7 +286,7 @@ void read_ahead_stand(struct read_ahead *ahead, struct bytes key, struct bytes v
     CHECK(!ahead->is_running);
     CHECK(ahead->front.used == 0);
     load_add(&ahead->front, key,
-             value); /* they may be the iterator's, which is the thread's in a moment */
+             value); /* key and value may belong to the iterator, which the thread will use */
     front_next(ahead);
     const struct read_ahead_place behind = {
         .key = ahead->key, .has_from = true, .is_reverse = is_reverse};
@@ -295,7 +295,7 @@ void read_ahead_stand(struct read_ahead *ahead, struct bytes key, struct bytes v
     ahead_submit(ahead);
 }
 
-/* Does the row it stands on lie before the place? */
+/* Is the current row before the place? */
 static bool is_before(const struct read_ahead *ahead, const struct read_ahead_place *place)
 {
     int order = bytes_compare(ahead->key, place->key);

@@ -1,8 +1,8 @@
 /*
- * reader.c - fetches by hash, those that are done in a queue.
+ * reader.c - table of fetches by hash, with a queue of those that are done.
  *
- *   buckets ─► fetch ─► fetch      under way: wanted by some, in the hands of a thread
- *                │                 done: in `kept`, oldest first, until there are too many
+ *   buckets ─► fetch ─► fetch      in progress on a thread
+ *                │                 done: in `kept`, oldest first, bounded
  *                └─ wants ─► waits
  */
 #include "backend/storage/reader.h"
@@ -21,29 +21,29 @@ enum {
     BUCKETS = 4096,
     KEPT_MAX = 2048,
     KEPT_BYTES_MAX = 16 << 20, /* or the newest row alone */
-    UNDER_WAY_MAX = 2048,      /* above it nothing is fetched ahead */
+    UNDER_WAY_MAX = 2048,      /* with more fetches in progress nothing is prefetched */
     MISSED_MS = 1000,
-    RANGE_BYTES = 16 * 1024, /* of the first range that a command needs */
+    RANGE_BYTES = 16 * 1024, /* first range that a command requests */
 };
 
 struct fetch {
     struct job job;
-    struct list kept;   /* in reader->kept when done */
-    struct list wants;  /* who waits for it */
+    struct list kept;   /* in reader->kept when it is done */
+    struct list wants;  /* struct want: waits for it */
     struct fetch *next; /* in its bucket */
     struct reader *reader;
     uint64_t hash;
     enum cf cf;
     bool is_done;
-    bool is_stale; /* under way, and not what the store holds any more */
+    bool is_stale; /* in progress, and the row has changed in the store since */
     int result;    /* of store_fetch */
-    uint64_t usec; /* that it took */
+    uint64_t usec; /* duration */
     struct slice value;
     size_t key_len;
     char key[];
 };
 
-/* A range that is read into memory; nothing of it is kept here. */
+/* A range that is read into RocksDB's block cache; its rows are not kept here. */
 struct range_fetch {
     struct job job;
     struct list link; /* in reader->ranges */
@@ -65,15 +65,15 @@ struct reader {
     struct worker *worker;
     struct store *store;
     struct list kept;
-    struct list ranges; /* under way */
+    struct list ranges; /* in progress */
     struct list read_aheads;
     size_t kept_count;
     size_t kept_bytes;
     size_t under_way;
     struct loop *loop;
-    uint64_t missed_ms; /* monotonic: when a row was last not in memory */
+    uint64_t missed_ms; /* when a row was last uncached; monotonic */
     struct reader_figures figures;
-    uint64_t target_us; /* 0: latency is not noted */
+    uint64_t target_us; /* 0: latencies are not recorded */
     struct pace_latency latency;
     struct fetch *buckets[BUCKETS];
 };
@@ -123,7 +123,7 @@ static void fetch_work(struct job *job)
     fetch->usec = clock_mono_us() - begun_us;
 }
 
-/* Tells those who waited. */
+/* Notifies the waits. */
 static void complete_wants(struct list *wants, int result)
 {
     struct list *link;
@@ -279,7 +279,7 @@ void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t h
                  struct reader_wait *wait)
 {
     struct fetch *fetch = fetch_find(reader, cf, key, hash);
-    if (fetch && fetch->is_done) { /* who asks was not content with it */
+    if (fetch && fetch->is_done) { /* reader_look found it and the caller could not use it */
         fetch_free(fetch);
         fetch = NULL;
     }
@@ -406,7 +406,7 @@ void reader_free(struct reader *reader)
     if (!reader)
         return;
     worker_free(reader->worker);
-    while (!list_empty(&reader->ranges)) /* the loop died before they came back */
+    while (!list_empty(&reader->ranges)) /* the loop was freed before they were delivered */
         range_free(container_of(reader->ranges.next, struct range_fetch, link));
     while (!list_empty(&reader->read_aheads))
         read_ahead_reap(reader->read_aheads.next);

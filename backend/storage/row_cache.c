@@ -1,12 +1,12 @@
 /*
- * row_cache.c - a hash of places in a circular log.
+ * row_cache.c - a hash table of positions in a circular log.
  *
- * A place is counted in 8 bytes since the cache was empty, and never goes back; its row lies at the place modulo
- * the log's size, and is there as long as the log's end is less than that size ahead. So forgetting costs
- * nothing: a place that is too far behind is simply not followed.
+ * A place is a position in units of 8 bytes since the cache was created; it only grows. Its row is at the place modulo the
+ * size of the log, until the end of the log is that size ahead. So evicting costs nothing: a place that is too far behind
+ * is ignored.
  *
- * Between two calls of row_cache_release_borrowed at most a quarter of the log is written,
- * and what is read is in the newer half, or was moved to the end: so a borrowed value is not written over.
+ * Between two calls of row_cache_release_borrowed at most a quarter of the log is written, and rows that are read are in the
+ * newer half, or are moved to the end: so a borrowed value is not overwritten.
  */
 #include "backend/storage/row_cache.h"
 
@@ -16,10 +16,10 @@
 #include <sys/mman.h>
 
 enum {
-    UNIT = 8,         /* bytes of one step of a place */
+    UNIT = 8,         /* bytes of a place's unit */
     BUCKET_SLOTS = 8, /* a cache line */
-    BUCKET_MARKS = 4, /* of rows read once, for each bucket */
-    ROW_BYTES = 80,   /* of a small row: decides how many slots there are */
+    BUCKET_MARKS = 4, /* marks of rows that were read once, per bucket */
+    ROW_BYTES = 80,   /* a small row: determines the number of slots */
     ROW_BYTES_MAX = 16 * 1024,
     LOG_BYTES_MIN = 8 * ROW_BYTES_MAX,
     PLACE_BITS = 48,
@@ -41,15 +41,15 @@ struct bucket {
 struct row_cache {
     struct bucket *buckets;
     size_t bucket_count; /* a power of two */
-    uint16_t *marks;     /* tags: BUCKET_MARKS for each bucket, the newest first */
+    uint16_t *marks;     /* tags: BUCKET_MARKS per bucket, newest first */
     char *log;
     uint64_t log_units;
     uint64_t end;  /* place of the next row */
-    uint64_t room; /* units that may be written before the next row_cache_release_borrowed */
+    uint64_t room; /* units that may be written until the next row_cache_release_borrowed */
     uint64_t hits, misses;
 };
 
-/* Zeroed, and memory only when it is used. Places are visited at random: few big pages are found faster. */
+/* Zeroed memory, allocated when it is first used. Access is random, so huge pages reduce TLB misses. */
 static void *map_bytes(size_t size)
 {
     void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -93,7 +93,7 @@ void row_cache_free(struct row_cache *cache)
 void row_cache_clear(struct row_cache *cache)
 {
     memset(cache->buckets, 0, cache->bucket_count * sizeof(struct bucket));
-    cache->end = cache->log_units; /* so that place 0, a free slot, is too far behind */
+    cache->end = cache->log_units; /* so that place 0, a free slot, counts as evicted */
     cache->room = cache->log_units / 4;
 }
 
@@ -140,7 +140,7 @@ static uint64_t *find_slot(const struct row_cache *cache, enum cf cf, struct byt
     return NULL;
 }
 
-/* The slot to use for a new row: the one with the oldest place. */
+/* The slot for a new row: the one with the oldest place. */
 static uint64_t *oldest_slot(const struct row_cache *cache, uint64_t hash)
 {
     uint64_t *slots = row_bucket(cache, hash)->slots;
@@ -151,7 +151,7 @@ static uint64_t *oldest_slot(const struct row_cache *cache, uint64_t hash)
     return &slots[oldest];
 }
 
-/* Room for a row at the log's end, in one piece. NULL: there is none before the next row_cache_release_borrowed. */
+/* Contiguous room for a row at the end of the log. NULL: none before the next row_cache_release_borrowed. */
 static struct log_row *append_log_row(struct row_cache *cache, uint64_t units, uint64_t *place)
 {
     uint64_t rest = cache->log_units - cache->end % cache->log_units;
@@ -169,7 +169,7 @@ static void set_slot(uint64_t *slot, uint64_t hash, uint64_t place)
     *slot = (hash & ~PLACE_MAX) | place;
 }
 
-/* A row in the older half moves to the end. */
+/* Moves a row of the older half to the end. */
 static struct log_row *refresh(struct row_cache *cache, uint64_t *slot, uint64_t hash)
 {
     uint64_t place = *slot & PLACE_MAX;
@@ -180,7 +180,7 @@ static struct log_row *refresh(struct row_cache *cache, uint64_t *slot, uint64_t
     struct log_row *newer = append_log_row(cache, units, &place);
     if (!newer)
         return NULL;
-    memmove(newer, row, units * UNIT); /* the oldest row of all may lie right there */
+    memmove(newer, row, units * UNIT); /* the oldest row may be at this place */
     set_slot(slot, hash, place);
     return newer;
 }
@@ -220,7 +220,7 @@ void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64
         memcpy(row->bytes + row->key_len, value.data, value.len);
 }
 
-/* Was the row marked lately? Marks it. */
+/* Was the row marked? Marks it. */
 static bool mark_row(struct row_cache *cache, uint64_t hash)
 {
     uint16_t *marks = &cache->marks[(hash & (cache->bucket_count - 1)) * BUCKET_MARKS];

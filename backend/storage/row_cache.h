@@ -1,16 +1,16 @@
 /*
- * row_cache.h - rows that were read or written lately, so that most point reads never reach the engine.
+ * row_cache.h - recently read or written rows, so that most point reads need no call of RocksDB.
  *
  *   buckets   ┌ 8 × (tag, place) ┐ one cache line, chosen by the row's hash
  *                       │
- *   log       ░░░░░░│ oldest … │ row │ … newest │      bytes in a circle: what the end of the log reaches is
- *                   └ end of the log, moves on ►       forgotten, a row that is used while old moves to the end
+ *   log       ░░░░░░│ oldest … │ row │ … newest │      a circular buffer: the end of the log overwrites the
+ *                   └ end of the log, moves on ►       oldest rows; an old row that is used moves to the end
  *
- * It holds rows as the store has them, never effects that are not written: overlay.c looks into its buffers
- * first, and brings the cache up to date when a buffer is in the store. A row that is not here says nothing.
+ * It has rows of RocksDB's tables, without effects that are only in a write buffer: overlay.c searches the buffers first,
+ * and updates the cache when a buffer was applied. A row that is not here may still exist.
  *
- * Reading everything once forgets little: when the log is full, a row that is read for the first time leaves
- * only a mark, and is kept when it is read again while the mark is there.
+ * A scan of everything evicts little: when the log is full, a row that is read for the first time leaves only a mark, and
+ * is cached when it is read again while the mark is there.
  */
 #pragma once
 
@@ -23,20 +23,20 @@ void row_cache_free(struct row_cache *cache); /* NULL is allowed */
 /* True and the value, borrowed until the next row_cache_release_borrowed. */
 bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes *value);
-/* Copies both; big rows are passed over. */
+/* Copies key and value; big rows are ignored. */
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value);
-/* The same for a row that was read in the store: kept at the second time, once the log is full. */
+/* The same for a row that was read from the store: once the log is full, cached at the second time. */
 void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                      struct bytes value);
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash);
 void row_cache_clear(struct row_cache *cache);
-/* Nothing is borrowed now: room may be used again. */
+/* No value is borrowed any more: its room may be used again. */
 void row_cache_release_borrowed(struct row_cache *cache);
 
 struct row_cache_figures {
     uint64_t hits;
     uint64_t misses;
-    uint64_t bytes; /* of the log, in use */
+    uint64_t bytes; /* bytes of the log in use */
 };
 void row_cache_figures(const struct row_cache *cache, struct row_cache_figures *figures);

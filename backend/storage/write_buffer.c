@@ -6,15 +6,14 @@
 #include <stdlib.h>
 
 enum {
-    INDEX_MIN = 64,     /* entries of a buffer's index, at first */
-    INDEX_KEPT = 65536, /* a bigger one is given back when a buffer ends that had little in it */
-    INDEX_DENSE =
-        8, /* entries for each row: with fewer the index is cleared as a whole, and kept */
+    INDEX_MIN = 64,     /* initial number of entries of the index */
+    INDEX_KEPT = 65536, /* a bigger index is freed at the end of a buffer that used little of it */
+    INDEX_DENSE = 8,    /* entries per row: with fewer, the whole index is cleared and kept */
 };
 
 /* ---- one column family's rows ---- */
 
-/* The last row with key < `key` on every level (NULL: the head). Returns the first row with key >= `key`. */
+/* The last row with key < `key` on each level (NULL: the head). Returns the first row with key >= `key`. */
 static struct row *rows_search(struct rows *rows, struct bytes key,
                                struct row **before[WRITE_BUFFER_HEIGHT_MAX])
 {
@@ -140,9 +139,9 @@ void write_buffer_init(struct write_buffer *buffer)
     buffer->random = clock_random() | 1;
 }
 
-/* Empty again, for the next buffer, which will need as much: growing means to add every row anew. The index may be much
- * bigger than what is in it, a small buffer after a big one. Every entry lies in an unbroken run that begins at its
- * row's place. */
+/* Clears the index for the next buffer, which will need the same size: growing would add every row again. The index
+ * may be much bigger than its content, e.g. a small buffer after a big one: then only the entries of the rows are
+ * cleared, each in the contiguous run that begins at the row's hash. */
 static void index_clear(struct write_buffer *buffer)
 {
     size_t mask = buffer->index_cap - 1;

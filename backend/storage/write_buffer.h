@@ -2,13 +2,13 @@
  * write_buffer.h - rows that are in the WAL and not yet in RocksDB: the effects of many batches, in an arena.
  *
  *   index   all rows by hash, for point reads
- *   rows    of each column family: newest first in a chain; in order (skip list) once somebody walks over them
+ *   rows    of each column family: a chain, newest first; a skip list once they are iterated over
  *   ranges  deleted, oldest first; they apply before the rows
  *
- *   row state: VALUE, DELETED, or ABSENT: made and rolled back, or wiped by a range; says nothing by itself
+ *   row state: VALUE, DELETED, or ABSENT: rolled back or covered by a deleted range; has no meaning of its own
  *
- * A row that is put again gets new value bytes; the old ones stay in the arena until the buffer ends, which is what
- * lets rollback restore them and the commit thread read without locks.
+ * A row that is written again gets new value bytes. The old bytes stay in the arena until the buffer is freed, so rollback
+ * can restore them and the commit thread can read without locks.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct row {
     struct bytes key;
     struct bytes value;
     uint64_t hash;   /* of cf and key */
-    uint64_t ticket; /* of the batch that changed it last; 0: none */
+    uint64_t ticket; /* of the last batch that changed it; 0: none */
     struct row *older;
     enum row_state state;
     uint8_t cf;
@@ -37,7 +37,7 @@ struct row {
 /* Rows of one column family. */
 struct rows {
     struct row *newest;
-    struct row *ordered; /* this one and older ones are in the skip list */
+    struct row *ordered; /* this row and older ones are in the skip list */
     size_t count;
     struct row *head[WRITE_BUFFER_HEIGHT_MAX];
     int height;
@@ -47,7 +47,7 @@ struct range {
     enum cf cf;
     struct bytes from;
     struct bytes to; /* empty: to the end */
-    uint64_t ticket; /* of its batch */
+    uint64_t ticket; /* of the batch that deleted it */
 };
 
 /* Open addressing, at most half full. */
@@ -69,26 +69,26 @@ struct write_buffer {
 };
 
 void write_buffer_init(struct write_buffer *buffer);
-/* Empty again. */
+/* Empties the buffer. */
 void write_buffer_reset(struct write_buffer *buffer);
 void write_buffer_fini(struct write_buffer *buffer);
 
-/* The row of `key`, made ABSENT when it is new. */
+/* The row of `key`; if it is new it is added with state ABSENT. */
 struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key);
-/* A row whose key is not there yet, in a buffer that is only walked over: write_buffer_find does not find it. */
+/* Adds a row whose key is not in the buffer, which is only iterated over: write_buffer_find does not find the row. */
 struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct bytes key);
 void write_buffer_add_range(struct write_buffer *buffer, const struct range *range);
-/* The newest deleted range of the buffer that covers the key, or NULL. */
+/* The newest deleted range of the buffer that contains the key, or NULL. */
 const struct range *write_buffer_range_of(const struct write_buffer *buffer, enum cf cf,
                                           struct bytes key);
 
-/* Writes the buffer into the store's tables: its ranges, then its rows in order, in portions whose bytes are added to
- * *written; `batch` is empty before and after. Any thread, while nobody changes the buffer's effects. */
+/* Writes the buffer into RocksDB's tables: its ranges, then its rows in order, in portions whose bytes are added to
+ * *written. `batch` is empty before and after. Any thread, while the buffer's effects do not change. */
 int write_buffer_apply(const struct write_buffer *buffer, struct store *store,
                        struct store_batch *batch, _Atomic size_t *written, char *error,
                        size_t size);
 
-/* Rows of the column family in order: call it before the two below, whenever rows may have come. */
+/* Sorts the rows of the column family; to be called before the two functions below, whenever rows may have been added. */
 struct rows *write_buffer_order(struct write_buffer *buffer, enum cf cf);
 /* The first row with key >= `key`. */
 struct row *rows_at_or_after(struct rows *rows, struct bytes key);

@@ -1,11 +1,11 @@
 /*
- * write_buffer_apply.c - a buffer's rows go into the store's tables, in order.
+ * write_buffer_apply.c - writes the rows of a buffer into RocksDB's tables, in order.
  *
  *   rows, newest first ─► (head, row) each ─► sorted by head, then by key ─► portions ─► store_apply
  *
- * What this costs are misses of the CPU's caches: rows lie in the order in which they came. So sorting looks at 8 bytes
- * of each key (head) that stand beside the row's address, and at rows only where heads are equal. The bytes are those
- * of places where not all keys are the same: in name:000000012345 the digits behind the zeroes.
+ * The cost is in misses of the CPU's caches, because rows are in the order in which they were written. So sorting compares
+ * 8 bytes of each key (head) that are stored beside the row's address, and accesses rows only if heads are equal. The
+ * bytes are taken from positions where keys differ: in name:000000012345 the digits behind the zeroes.
  */
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
@@ -14,15 +14,15 @@
 #include <stdlib.h>
 
 enum {
-    PORTION_BYTES = 64 * 1024, /* of rows that go into the tables together */
+    PORTION_BYTES = 64 * 1024, /* rows that are written to the tables together */
     HEAD_BYTES = 8,
-    PLACES_MAX = 64, /* of a key's bytes that are looked at */
+    PLACES_MAX = 64, /* bytes of a key that are examined */
     DIGITS = 256,
-    RADIX_MIN = 128, /* fewer rows are sorted by comparing */
-    AHEAD = 16,      /* rows that are fetched into the CPU's caches */
+    RADIX_MIN = 128, /* fewer rows are sorted by comparison */
+    AHEAD = 16,      /* rows that are prefetched into the CPU's caches */
 };
 
-/* A row with the bytes of its key that tell it from most others, as a big-endian number; zeroes behind a short key. */
+/* A row with distinguishing bytes of its key as a big-endian number; zeroes behind a short key. */
 struct sorted {
     uint64_t head;
     const struct row *row;
@@ -42,8 +42,8 @@ static size_t digit_of(uint64_t head, int byte)
     return head >> (8 * byte) & (DIGITS - 1);
 }
 
-/* Sorts by head, a byte at a time from the lowest on; bytes that are the same in all are passed over. Both have
- * `count`; returns the one of them that has the result. */
+/* Radix sort by head, from the lowest byte on; bytes that are equal in all heads are skipped. Both arrays have `count`
+ * entries; returns the one with the result. */
 static struct sorted *sort_by_head(struct sorted *from, struct sorted *to, size_t count)
 {
     size_t places[HEAD_BYTES][DIGITS] = {0};
@@ -68,7 +68,7 @@ static struct sorted *sort_by_head(struct sorted *from, struct sorted *to, size_
     return from;
 }
 
-/* Those with equal heads, by their keys. */
+/* Sorts rows with equal heads by their keys. */
 static void sort_equal_heads(struct sorted *sorted, size_t count)
 {
     for (size_t i = 0, end; i < count; i = end) {
@@ -80,13 +80,13 @@ static void sort_equal_heads(struct sorted *sorted, size_t count)
     }
 }
 
-/* Where keys differ, and so what tells them apart: places of bytes that are not the same in all. */
+/* Positions at which keys differ. */
 struct places {
     uint8_t at[HEAD_BYTES]; /* the first ones */
     int count;
 };
 
-/* A place behind a key's end differs from those of longer keys. */
+/* A position behind the end of a key differs from that position in longer keys. */
 static void note_differences(uint8_t differs[PLACES_MAX], struct bytes a, struct bytes b)
 {
     size_t both = a.len < b.len ? a.len : b.len;
@@ -109,7 +109,7 @@ static struct places places_of(const struct rows *rows)
     return places;
 }
 
-/* In order as the keys are, as far as it tells. */
+/* Orders like the keys, except that different keys may have equal heads. */
 static uint64_t head_of(struct bytes key, const struct places *places)
 {
     uint64_t head = 0;
@@ -120,8 +120,8 @@ static uint64_t head_of(struct bytes key, const struct places *places)
     return head;
 }
 
-/* The rows of a column family that say something, in order; `room` is for twice as many. Returns where they begin in
- * it. */
+/* Sorts the rows of a column family that are not ABSENT; `room` is for twice as many. Returns where the result begins
+ * in it. */
 static struct sorted *sort_rows(const struct rows *rows, struct sorted *room, size_t *count)
 {
     const struct places places = places_of(rows);
@@ -155,7 +155,7 @@ static int apply_portion(const struct target *to)
     return err;
 }
 
-/* The row that comes AHEAD rows later, and the bytes of one that is half as far and there by now. */
+/* Prefetches the row that is AHEAD rows later, and the bytes of the row half as far, which is in the cache by then. */
 static void prefetch_rows(const struct sorted *sorted, size_t i, size_t count)
 {
     if (i + AHEAD >= count)
@@ -187,8 +187,8 @@ static int apply_rows(const struct rows *rows, enum cf cf, const struct target *
     return err;
 }
 
-/* The metadata of a collection goes in before its rows: a row whose metadata is not there is an orphan, which
- * compaction may drop. */
+/* The metadata row of a collection is written before its rows: a row without metadata is an orphan, which compaction
+ * may drop. */
 int write_buffer_apply(const struct write_buffer *buffer, struct store *store,
                        struct store_batch *batch, _Atomic size_t *written, char *error, size_t size)
 {
