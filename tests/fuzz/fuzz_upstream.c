@@ -19,7 +19,7 @@
  */
 #include "config/config.h"
 #include "config/reload.h"
-#include "proxy/proxy.h"
+#include "proxy/proxy_run.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"
