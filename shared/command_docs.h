@@ -1,5 +1,5 @@
 /*
- * command_docs.h - docs/commands.md, printed from the table by `--print-commands` of both programs.
+ * command_docs.h - docs/commands.md, printed from the table by `--print-docs commands` of both programs.
  */
 #pragma once
 

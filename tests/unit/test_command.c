@@ -315,13 +315,13 @@ static void test_help_lists_what_the_program_answers(void)
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
         "*9\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
-        "+    Make, watch, cancel, list and delete backups: START, STATUS, CANCEL, LIST, "
-        "DELETE.\r\n"
-        "+COMPACT\r\n+    Compact everything, watch it, end it: START, STATUS, CANCEL.\r\n"
+        "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
+        "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
         "+    List the subcommands.\r\n"
-        "+SCRIPT\r\n+    KILL: end the script or function that runs, whatever it has written, and "
-        "roll back its effects.\r\n"));
+        "+SCRIPT\r\n+    KILL: end the running script or function, even if it has written, and "
+        "roll "
+        "back its effects.\r\n"));
     command_reply_help(&reply, find("slowlog"), HANDLER_BACKEND);
     CHECK(strncmp(replied(), "*9\r\n", 4) == 0);
 }
@@ -330,13 +330,13 @@ static void test_docs_are_written(void)
 {
     struct bytes argv[16];
     command_reply_docs(&reply, argv, split("COMMAND DOCS nosuch getset", argv));
-    CHECK(replied_is("*2\r\n$6\r\ngetset\r\n*14\r\n$7\r\nsummary\r\n$47\r\nStore a string and "
-                     "reply what was there "
-                     "before.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$6\r\nstring\r\n$"
-                     "10\r\ncomplexity\r\n"
-                     "$4\r\nO(1)\r\n$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_"
-                     "since\r\n$5\r\n6.2.0\r\n"
-                     "$11\r\nreplaced_by\r\n$12\r\nSET with GET\r\n"));
+    CHECK(replied_is(
+        "*2\r\n$6\r\ngetset\r\n*14\r\n$7\r\nsummary\r\n$40\r\nStore a string and "
+        "return the old value.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$6\r\nstring\r\n$"
+        "10\r\ncomplexity\r\n"
+        "$4\r\nO(1)\r\n$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_"
+        "since\r\n$5\r\n6.2.0\r\n"
+        "$11\r\nreplaced_by\r\n$12\r\nSET with GET\r\n"));
 }
 
 static void test_unknown_commands_get_the_text_of_redis(void)
