@@ -8,6 +8,7 @@
  * In a pattern, the first * is replaced by the element: weight_* names a key, object_*->name a field of a hash.
  */
 #include "backend/commands/list.h"
+#include "backend/commands/types.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
@@ -155,20 +156,49 @@ static bool pattern_value(struct call *call, struct bytes pattern, struct bytes 
 
 /* ---- elements ---- */
 
-/* Collects an element per row: the row's value, or its sub key without the first `skip` bytes. */
-static bool read_sort_rows(struct call *call, struct entry *entry, enum cf cf, bool reverse,
-                           struct bytes from, size_t skip, struct sort *sort)
+struct sort_source sort_source_list(struct call *call, const struct entry *entry, bool in_order,
+                                    bool is_descending)
+{
+    bool is_reverse = in_order && is_descending;
+    uint64_t first = is_reverse ? entry->meta.tail - 1 : entry->meta.head;
+    return (struct sort_source){
+        .cf = CF_DATA, .from = list_row(call, first), .is_reverse = is_reverse, .is_value = true};
+}
+
+struct sort_source sort_source_set(struct call *call, const struct entry *entry, bool in_order,
+                                   bool is_descending)
+{
+    (void)call;
+    (void)entry;
+    (void)in_order;
+    (void)is_descending;
+    return (struct sort_source){.cf = CF_DATA, .from = NOTHING};
+}
+
+struct sort_source sort_source_zset(struct call *call, const struct entry *entry, bool in_order,
+                                    bool is_descending)
+{
+    enum { SCORE_BYTES = 8 };
+    if (!in_order)
+        return sort_source_set(call, entry, in_order, is_descending);
+    return (struct sort_source){
+        .cf = CF_ZSET_SCORE, .from = NOTHING, .is_reverse = is_descending, .skip = SCORE_BYTES};
+}
+
+/* Collects an element per row. */
+static bool read_sort_rows(struct call *call, struct entry *entry, const struct sort_source *source,
+                           struct sort *sort)
 {
     struct sub_iter it;
     uint64_t size = 0;
-    if (reverse)
-        sub_iter_init_reverse(call, entry, cf, from, &it);
+    if (source->is_reverse)
+        sub_iter_init_reverse(call, entry, source->cf, source->from, &it);
     else
-        sub_iter_init(call, entry, cf, from, &it);
+        sub_iter_init(call, entry, source->cf, source->from, &it);
     while (size < sort->size && sub_iter_next(&it)) {
-        struct bytes text = entry->meta.type == TYPE_LIST
-                                ? it.value
-                                : (struct bytes){it.sub.data + skip, it.sub.len - skip};
+        struct bytes text = source->is_value ? it.value
+                                             : (struct bytes){it.sub.data + source->skip,
+                                                              it.sub.len - source->skip};
         if (!fits_sort_limit(call, sort, text.len))
             break;
         sort->elements[size++] = (struct element){.text = arena_copy(call->arena, text)};
@@ -179,23 +209,16 @@ static bool read_sort_rows(struct call *call, struct entry *entry, enum cf cf, b
 
 static bool elements_read(struct call *call, struct entry *entry, struct sort *sort)
 {
-    enum { SCORE_BYTES = 8 };
     sort->size = entry->exists ? entry->meta.size : 0;
     if (!fits_sort_limit(call, sort, sort->size * sizeof *sort->elements))
         return false;
     sort->elements = arena_alloc(call->arena, (sort->size + 1) * sizeof *sort->elements);
     if (!entry->exists)
         return true;
-    if (entry->meta.type == TYPE_LIST && sort->keeps_order && sort->is_descending)
-        return read_sort_rows(call, entry, CF_DATA, true, list_row(call, entry->meta.tail - 1), 0,
-                              sort);
-    if (entry->meta.type == TYPE_LIST)
-        return read_sort_rows(call, entry, CF_DATA, false, list_row(call, entry->meta.head), 0,
-                              sort);
-    if (entry->meta.type == TYPE_ZSET && sort->keeps_order)
-        return read_sort_rows(call, entry, CF_ZSET_SCORE, sort->is_descending, NOTHING, SCORE_BYTES,
-                              sort);
-    return read_sort_rows(call, entry, CF_DATA, false, NOTHING, 0, sort);
+    struct sort_source source =
+        type_functions_of(entry->meta.type)
+            ->sort_source(call, entry, sort->keeps_order, sort->is_descending);
+    return read_sort_rows(call, entry, &source, sort);
 }
 
 /* ---- sorting ---- */
@@ -328,13 +351,13 @@ static void sort_run(struct call *call, bool may_store)
     if (!sort_options_parse(call, may_store, &sort) ||
         !keyspace_open(call, call->argv[1], OPEN_READ, &entry))
         return;
-    if (entry.exists && entry.meta.type != TYPE_LIST && entry.meta.type != TYPE_SET &&
-        entry.meta.type != TYPE_ZSET) {
+    const struct type_functions *type = entry.exists ? type_functions_of(entry.meta.type) : NULL;
+    if (type && !type->sort_source) {
         call_error(call, ERR_WRONGTYPE);
         return;
     }
-    if (sort.keeps_order && entry.meta.type == TYPE_SET && (sort.store || call->in_exec)) {
-        /* a set has no order, so Redis sorts it for a stored result */
+    if (type && type->has_no_order && sort.keeps_order && (sort.store || call->in_exec)) {
+        /* as Redis does: it sorts the set for a stored result */
         sort.keeps_order = sort.has_by = false;
         sort.is_alpha = true;
     }

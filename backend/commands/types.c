@@ -29,6 +29,7 @@ const struct type_functions type_LIST_functions = {
     .save = rdb_save_list,
     .load = rdb_load_list,
     .encoding = encoding_list,
+    .sort_source = sort_source_list,
 };
 
 const struct type_functions type_SET_functions = {
@@ -37,6 +38,8 @@ const struct type_functions type_SET_functions = {
     .save = rdb_save_set,
     .load = rdb_load_set,
     .encoding = encoding_set,
+    .sort_source = sort_source_set,
+    .has_no_order = true,
 };
 
 const struct type_functions type_ZSET_functions = {
@@ -45,6 +48,7 @@ const struct type_functions type_ZSET_functions = {
     .save = rdb_save_zset,
     .load = rdb_load_zset,
     .encoding = encoding_zset,
+    .sort_source = sort_source_zset,
 };
 
 const struct type_functions type_SORTEDINT_functions = {

@@ -20,6 +20,19 @@ typedef bool rdb_load_fn(struct call *call, struct entry *entry, struct rdb_read
 /* The encoding that Redis would use for the value. */
 typedef const char *encoding_fn(struct call *call, struct entry *entry);
 
+/* Which rows SORT reads, and what in them is the element. */
+struct sort_source {
+    enum cf cf;
+    struct bytes from; /* the first row; empty: of all */
+    bool is_reverse;
+    bool is_value; /* the row's value is the element; else its sub key */
+    size_t skip;   /* bytes of the sub key before the element */
+};
+
+/* `in_order`: the elements will not be sorted, but read in their order, or backwards with `is_descending`. */
+typedef struct sort_source sort_source_fn(struct call *call, const struct entry *entry,
+                                          bool in_order, bool is_descending);
+
 struct type_functions {
     uint32_t
         /* RDB_FORM() of each form that `load` reads; 0: the type is saved as another type */
@@ -28,6 +41,8 @@ struct type_functions {
     rdb_save_fn *save;
     rdb_load_fn *load; /* NULL: another type loads it */
     encoding_fn *encoding;
+    sort_source_fn *sort_source; /* NULL: SORT refuses the type */
+    bool has_no_order; /* SORT sorts the elements for a stored result, also BY a constant */
 };
 
 #define RDB_FORM(form) (UINT32_C(1) << (form))
@@ -43,6 +58,7 @@ rdb_load_fn rdb_load_string, rdb_load_hash, rdb_load_list, rdb_load_set, rdb_loa
     rdb_load_sortedint, rdb_load_stream, rdb_load_json;
 encoding_fn encoding_raw, encoding_string, encoding_hash, encoding_list, encoding_set,
     encoding_zset, encoding_stream;
+sort_source_fn sort_source_list, sort_source_set, sort_source_zset;
 
 /* NULL when the number is no type. */
 const struct type_functions *type_functions_of(enum type type);

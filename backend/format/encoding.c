@@ -27,16 +27,18 @@ _Static_assert(sizeof(double) == sizeof(uint64_t), "a score has 8 bytes");
 _Static_assert(SPACE_BYTES_MAX <= UINT8_MAX, "the length of a storage namespace has one byte");
 _Static_assert(DATABASES_MAX <= UINT8_MAX, "a database has one byte");
 
-const struct type_row type_rows[TYPE_COUNT] = {
-#define TYPE(id, number, ...) [number] = {__VA_ARGS__},
-#include "backend/format/types.def"
-#undef TYPE
-};
-
 const char *type_name(enum type type)
 {
     return type_rows[type].name ? type_rows[type].name : "none";
 }
+
+/* What a collection's row has behind version and size; a type without such fields has none of these. */
+struct metadata_fields {
+    size_t (*size)(const struct metadata *metadata);
+    char *(*write)(char *to,
+                   const struct metadata *metadata); /* returns where the next byte goes */
+    bool (*read)(struct bytes *row, struct metadata *metadata);
+};
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
@@ -237,6 +239,22 @@ static bool has_node(const struct metadata *metadata)
     return metadata->stream_node_size || metadata->stream_node.entries;
 }
 
+static size_t list_size(const struct metadata *metadata)
+{
+    (void)metadata;
+    return 2 * 8;
+}
+
+static char *write_list(char *to, const struct metadata *metadata)
+{
+    return write_u64(write_u64(to, metadata->head), metadata->tail);
+}
+
+static size_t stream_size(const struct metadata *metadata)
+{
+    return (STREAM_NUMBERS + (has_node(metadata) ? STREAM_NODE_NUMBERS : 0)) * 8;
+}
+
 static char *write_stream(char *to, const struct metadata *metadata)
 {
     to = write_id(to, metadata->stream_last_generated);
@@ -262,9 +280,8 @@ struct bytes encode_metadata(struct arena *arena, const struct metadata *metadat
     CHECK(type_is_known(metadata->type));
     size_t size = METADATA_HEAD;
     size += type_is_inline(metadata->type) ? metadata->payload.len : 2 * 8;
-    size += metadata->type == TYPE_LIST ? 2 * 8 : 0;
-    size += metadata->type == TYPE_STREAM ? STREAM_NUMBERS * 8 : 0;
-    size += metadata->type == TYPE_STREAM && has_node(metadata) ? STREAM_NODE_NUMBERS * 8 : 0;
+    const struct metadata_fields *fields = type_rows[metadata->type].fields;
+    size += fields ? fields->size(metadata) : 0;
 
     char *row = arena_alloc(arena, size);
     char *to =
@@ -272,10 +289,8 @@ struct bytes encode_metadata(struct arena *arena, const struct metadata *metadat
     if (type_is_inline(metadata->type))
         return written(row, write_bytes(to, metadata->payload), size);
     to = write_u64(write_u64(to, metadata->version), metadata->size);
-    if (metadata->type == TYPE_LIST)
-        to = write_u64(write_u64(to, metadata->head), metadata->tail);
-    if (metadata->type == TYPE_STREAM)
-        to = write_stream(to, metadata);
+    if (fields)
+        to = fields->write(to, metadata);
     return written(row, to, size);
 }
 
@@ -471,6 +486,11 @@ static bool take_node(struct bytes *row, struct metadata *metadata)
            take_u32(row, &node->fields_hash);
 }
 
+static bool take_list(struct bytes *row, struct metadata *metadata)
+{
+    return take_u64(row, &metadata->head) && take_u64(row, &metadata->tail);
+}
+
 static bool take_stream(struct bytes *row, struct metadata *metadata)
 {
     return take_id(row, &metadata->stream_last_generated) &&
@@ -479,6 +499,15 @@ static bool take_stream(struct bytes *row, struct metadata *metadata)
            take_id(row, &metadata->stream_last) && take_u64(row, &metadata->stream_entries_added) &&
            (row->len == 0 || (take_node(row, metadata) && has_node(metadata)));
 }
+
+static const struct metadata_fields list_fields = {list_size, write_list, take_list};
+static const struct metadata_fields stream_fields = {stream_size, write_stream, take_stream};
+
+const struct type_row type_rows[TYPE_COUNT] = {
+#define TYPE(id, number, ...) [number] = {__VA_ARGS__},
+#include "backend/format/types.def"
+#undef TYPE
+};
 
 bool decode_metadata(struct bytes value, struct metadata *metadata)
 {
@@ -496,10 +525,8 @@ bool decode_metadata(struct bytes value, struct metadata *metadata)
     }
     if (!take_u64(&value, &metadata->version) || !take_size(&value, is_old, &metadata->size))
         return false;
-    if (metadata->type == TYPE_LIST &&
-        (!take_u64(&value, &metadata->head) || !take_u64(&value, &metadata->tail)))
-        return false;
-    if (metadata->type == TYPE_STREAM && !take_stream(&value, metadata))
+    const struct metadata_fields *fields = type_rows[metadata->type].fields;
+    if (fields && !fields->read(&value, metadata))
         return false;
     return value.len == 0;
 }

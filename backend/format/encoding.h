@@ -51,6 +51,8 @@ enum type {
 
 enum { TYPE_COUNT = 16 }; /* four bits on disk; not every number is a type */
 
+struct metadata_fields;
+
 /* A row of the table of types. What commands do with a type is not in here: that lies above. */
 struct type_row {
     const char *name;   /* as TYPE replies it; NULL: the number is no type */
@@ -59,6 +61,8 @@ struct type_row {
     enum type opens_as; /* commands that ask for this type open it too; NONE: none but its own */
     enum command_group blocks; /* blocking commands of this group wait for it; GENERIC: none does */
     enum cf elements;          /* column family of the elements; 0: CF_DATA */
+    const struct metadata_fields
+        *fields; /* of its metadata row (encoding.c); NULL: only version and size */
 };
 
 /* By type. */

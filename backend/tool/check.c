@@ -94,7 +94,6 @@ static void check_expiry(struct check *check, const struct checked *key)
 
 static void look_at_key(struct check *check, struct bytes row, struct bytes value)
 {
-    char error[JSON_ERROR_MAX];
     struct checked key = {.row = row};
     check->rows++;
     if (!decode_metadata_key(row, &key.space, &key.slot, &key.key) || key.slot >= SLOT_COUNT) {
@@ -111,14 +110,10 @@ static void look_at_key(struct check *check, struct bytes row, struct bytes valu
     counts->expires[key.slot] += key.meta.expire_ms != 0;
     if (key.meta.expire_ms)
         check_expiry(check, &key);
-    json_use(&check->arena);
-    if (key.meta.type == TYPE_JSON && !json_parse(key.meta.payload, error))
-        check_problem(check, &key, false, "its document cannot be parsed");
-    if (type_is_inline(key.meta.type))
-        return;
-    key.prefix =
-        encode_collection_prefix(&check->arena, key.space, key.slot, key.key, key.meta.version);
-    check_collection(check, &key);
+    if (!type_is_inline(key.meta.type))
+        key.prefix =
+            encode_collection_prefix(&check->arena, key.space, key.slot, key.key, key.meta.version);
+    check_value(check, &key);
 }
 
 /* ---- rows without keys ---- */

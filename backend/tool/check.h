@@ -45,5 +45,5 @@ void check_problem(struct check *check, const struct checked *key, bool can_repa
                    const char *what);
 /* Writes the repairs collected so far when they are many, or `now`. */
 void check_flush(struct check *check, bool now);
-/* The rows of a collection. */
-void check_collection(struct check *check, const struct checked *key);
+/* The value of a key: its payload, or the rows of its collection. */
+void check_value(struct check *check, const struct checked *key);

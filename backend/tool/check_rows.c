@@ -1,8 +1,9 @@
 /*
- * check_rows.c - the rows of one collection: form, number, order of a list, both sides of a zset, sums of a rank tree.
+ * check_rows.c - the value of one key, by its type: form, number, order of a list, both sides of a zset, sums of a rank tree.
  */
 #include "backend/commands/stream.h"
 #include "backend/format/effects.h"
+#include "backend/format/json/json_doc.h"
 #include "backend/tool/check.h"
 #include "shared/error.h"
 
@@ -46,44 +47,58 @@ static bool rows_next(struct check *check, struct rows *rows)
 
 /* ---- a row's form ---- */
 
-static bool is_group_row(struct bytes sub)
+/* Has a row of CF_DATA the form of its type? */
+typedef bool row_form_fn(const struct checked *key, struct bytes sub, struct bytes value);
+
+static bool is_member(const struct checked *key, struct bytes sub, struct bytes value)
 {
+    (void)key;
+    (void)sub;
+    return value.len == 0;
+}
+
+static bool is_integer(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    (void)key;
+    return sub.len == 8 && value.len == 0;
+}
+
+static bool is_list_element(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    (void)value;
+    return sub.len == 8 && get_be64(sub.data) >= key->meta.head &&
+           get_be64(sub.data) < key->meta.tail;
+}
+
+static bool is_scored_member(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    (void)key;
+    (void)sub;
+    return value.len == SCORE_BYTES && !isnan(decode_score(get_be64(value.data)));
+}
+
+static bool is_fragment(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    (void)key;
+    return sub.len == 4 && value.len > 0 && value.len <= BITMAP_FRAGMENT;
+}
+
+static bool is_group_row(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    (void)key;
+    (void)value;
     return sub.len > 0 && memchr("gcpi", sub.data[0], 4) != NULL;
 }
 
-static bool has_form(const struct checked *key, struct bytes sub, struct bytes value)
-{
-    switch (key->meta.type) {
-    case TYPE_SET:
-        return value.len == 0;
-    case TYPE_SORTEDINT:
-        return sub.len == 8 && value.len == 0;
-    case TYPE_LIST:
-        return sub.len == 8 && get_be64(sub.data) >= key->meta.head &&
-               get_be64(sub.data) < key->meta.tail;
-    case TYPE_ZSET:
-        return value.len == SCORE_BYTES && !isnan(decode_score(get_be64(value.data)));
-    case TYPE_BITMAP:
-        return sub.len == 4 && value.len > 0 && value.len <= BITMAP_FRAGMENT;
-    case TYPE_STREAM:
-        return is_group_row(sub);
-    case TYPE_HASH:
-    case TYPE_NONE:
-    case TYPE_STRING:
-    case TYPE_JSON:
-        break;
-    }
-    return true;
-}
-
-static uint64_t count_data(struct check *check, const struct checked *key)
+/* Counts the rows of CF_DATA; each must have the form. */
+static uint64_t count_data(struct check *check, const struct checked *key, row_form_fn *has_form)
 {
     struct rows rows;
     uint64_t count = 0;
     rows_open(check, key, CF_DATA, &rows);
     while (rows_next(check, &rows)) {
         count++;
-        if (!has_form(key, rows.sub, rows.value))
+        if (has_form && !has_form(key, rows.sub, rows.value))
             check_problem(check, key, false, "a row has not the form of its type");
     }
     return count;
@@ -228,16 +243,16 @@ static void check_ranks(struct check *check, const struct checked *key, uint64_t
 
 /* ---- all of it ---- */
 
-static void check_size(struct check *check, const struct checked *key, uint64_t count)
+static void check_size(struct check *check, const struct checked *key, uint64_t count,
+                       bool is_numbered)
 {
     char what[128];
-    bool is_list = key->meta.type == TYPE_LIST;
-    if (count == key->meta.size && (!is_list || count == key->meta.tail - key->meta.head))
+    if (count == key->meta.size && (!is_numbered || count == key->meta.tail - key->meta.head))
         return;
     (void)snprintf(what, sizeof what, "its size is %" PRIu64 ", it has %" PRIu64 " elements",
                    key->meta.size, count);
-    check_problem(check, key, !is_list, what);
-    if (!check->repairs || is_list)
+    check_problem(check, key, !is_numbered, what);
+    if (!check->repairs || is_numbered)
         return;
     struct metadata meta = key->meta;
     meta.size = count;
@@ -247,15 +262,62 @@ static void check_size(struct check *check, const struct checked *key, uint64_t 
         effects_delete(check->effects, CF_METADATA, key->row);
 }
 
-void check_collection(struct check *check, const struct checked *key)
+/* ---- the types ---- */
+
+/* What is checked of a type's keys. NULL: nothing. */
+struct type_check {
+    void (*value)(struct check *check, const struct checked *key); /* of an inline type */
+    row_form_fn *form;
+    uint64_t (*count)(struct check *check,
+                      const struct checked *key); /* elements outside CF_DATA */
+    void (*indexes)(struct check *check, const struct checked *key);
+    bool is_numbered; /* rows are numbered from head to tail, so a wrong size cannot be repaired */
+    bool is_sized_in_bytes; /* the size is no number of rows, and there are no ranks */
+};
+
+static void check_document(struct check *check, const struct checked *key)
 {
-    uint64_t count = count_data(check, key);
-    if (key->meta.type == TYPE_BITMAP)
-        return; /* its size is its length */
-    if (key->meta.type == TYPE_STREAM)
-        count = count_entries(check, key);
-    check_size(check, key, count);
-    if (key->meta.type == TYPE_ZSET)
-        check_scores(check, key);
+    char error[JSON_ERROR_MAX];
+    json_use(&check->arena);
+    if (!json_parse(key->meta.payload, error))
+        check_problem(check, key, false, "its document cannot be parsed");
+}
+
+static const struct type_check check_STRING = {0};
+static const struct type_check check_HASH = {0};
+static const struct type_check check_LIST = {.form = is_list_element, .is_numbered = true};
+static const struct type_check check_SET = {.form = is_member};
+static const struct type_check check_ZSET = {.form = is_scored_member, .indexes = check_scores};
+static const struct type_check check_BITMAP = {.form = is_fragment, .is_sized_in_bytes = true};
+static const struct type_check check_SORTEDINT = {.form = is_integer};
+static const struct type_check check_STREAM = {.form = is_group_row, .count = count_entries};
+static const struct type_check check_JSON = {.value = check_document};
+
+static const struct type_check *const type_checks[TYPE_COUNT] = {
+#define TYPE(id, number, ...) [number] = &check_##id,
+#include "backend/format/types.def"
+#undef TYPE
+};
+
+static void check_rows(struct check *check, const struct checked *key,
+                       const struct type_check *type)
+{
+    uint64_t count = count_data(check, key, type->form);
+    if (type->is_sized_in_bytes)
+        return;
+    if (type->count)
+        count = type->count(check, key);
+    check_size(check, key, count, type->is_numbered);
+    if (type->indexes)
+        type->indexes(check, key);
     check_ranks(check, key, count);
+}
+
+void check_value(struct check *check, const struct checked *key)
+{
+    const struct type_check *type = type_checks[key->meta.type];
+    if (type->value)
+        type->value(check, key);
+    if (!type_is_inline(key->meta.type))
+        check_rows(check, key, type);
 }
