@@ -71,7 +71,7 @@ static void print_event(const struct latency_event *event, struct out *out)
         min_ms = sample.ms < min_ms ? sample.ms : min_ms;
     }
     out_printf(out,
-               "%s: %" PRIu32 " seconds with slow runs, average %" PRIu64 " ms, shortest %" PRIu64
+               "%s: slow runs in %" PRIu32 " seconds, average %" PRIu64 " ms, shortest %" PRIu64
                " ms, longest %" PRIu64 " ms.\n",
                event->name, event->count, sum / event->count, min_ms, event->max_ms);
 }

@@ -368,7 +368,7 @@ def _(run):
         check_equal(admin.get('LATENCY', 'HISTORY', 'nosuch'), [])
         check(admin.get('LATENCY', 'GRAPH', 'fast-command').startswith(b'fast-command - high '), 'GRAPH')
         doctor = admin.get('LATENCY', 'DOCTOR')
-        check(doctor.startswith(b'proxy: fast-command: 1 slow second') and doctor.count(b'\nshard ') == 2, '%r' % doctor)
+        check(doctor.startswith(b'proxy: fast-command: slow runs in 1 seconds') and doctor.count(b'\nshard ') == 2, '%r' % doctor)
         check_equal(admin.get('LATENCY', 'RESET', 'command'), 0)
         check_equal(admin.get('LATENCY', 'RESET'), 1)
         check_equal(admin.get('LATENCY', 'LATEST'), [])
