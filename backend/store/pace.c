@@ -10,27 +10,27 @@
 
 enum {
     NAP_US = 10000,
-    STEP = 1 << 20, /* the rate grows by at least so much a period, */
-    STEPS = 64,     /* and by such a part of what compactions did before */
+    STEP = 1 << 20, /* the rate grows per period by at least so much, */
+    STEPS = 64,     /* or by this fraction of the rate before the limit */
 };
 
 struct pace {
-    _Atomic uint64_t rate; /* in force; 0: no limit */
+    _Atomic uint64_t rate; /* 0: no limit */
     _Atomic uint64_t bytes;
     _Atomic uint64_t waited_us;
     pthread_mutex_t lock;
-    /* what follows is under it */
+    /* guards the members below */
     uint64_t fixed;     /* 0: none */
     uint64_t target_us; /* 0: none */
-    uint64_t held;      /* what latency allows; 0: all */
-    uint64_t free_rate; /* what compactions did before they were held */
+    uint64_t held;      /* rate that latency allows; 0: no limit */
+    uint64_t free_rate; /* rate of compactions before they were limited */
     uint64_t behind_until_us;
-    /* of this period */
+    /* of the current period */
     bool is_slow;
     bool is_quick;
-    uint64_t adjusted_us; /* when the period began; 0: none has yet */
+    uint64_t adjusted_us; /* beginning of the period; 0: there was none */
     uint64_t adjusted_bytes;
-    /* what was passed and is not paid for */
+    /* bytes that were read beyond the rate */
     uint64_t debt;
     uint64_t paid_us;
 };
@@ -107,7 +107,7 @@ void pace_behind(struct pace *pace, uint64_t now_us)
     pthread_mutex_unlock(&pace->lock);
 }
 
-/* `done`: what compactions did, in bytes a second. Where they did little, it is not they who are in the way. */
+/* `done`: rate of compactions, in bytes per second. If they did little, they are not the cause of the latency. */
 static void slow_down(struct pace *pace, uint64_t done)
 {
     if (!pace->held && done > PACE_FLOOR)

@@ -17,7 +17,7 @@ struct kept {
 struct replay {
     replay_fn *apply;
     void *owner;
-    struct list kept; /* not committed yet, by index */
+    struct list kept; /* batches that are not committed yet, by index */
     uint64_t count;   /* of them */
     uint64_t committed;
 };
@@ -68,7 +68,7 @@ static bool apply_kept(struct replay *replay, uint64_t commit, char *error, size
     return true;
 }
 
-/* The commit index that a batch brings. */
+/* The commit index in a batch. */
 static bool read_commit(uint64_t index, struct bytes batch, uint64_t *commit, char *error,
                         size_t size)
 {

@@ -1,11 +1,11 @@
 /*
- * replay.h - which batches of a WAL a start applies: those that are committed, in order.
+ * replay.h - applies the committed batches of a WAL at the start, in order.
  *
  *   index            11   12   13   14   15
  *   commit index     11   11   12   12   12        12 is the highest: 11 and 12 are applied, 13 to 15 are not
  *
- * Each batch says up to which one all were committed when it was made. With only one copy of the data a batch commits
- * itself; with several copies those at the end may not be committed yet, and may never be.
+ * Each batch contains the commit index at the time it was made. With one copy of the data a batch commits itself; with
+ * several copies, the last ones may not be committed yet, and may never be.
  */
 #pragma once
 
@@ -18,10 +18,10 @@ typedef bool replay_fn(void *owner, struct bytes batch, char *error, size_t size
 
 struct replay *replay_new(replay_fn *apply, void *owner);
 void replay_free(struct replay *replay); /* NULL is allowed */
-/* wal_fn, the owner is the replay: applies what the batch commits, and keeps a copy of the batch until it is committed
- * itself. Write batches of RocksDB (format 1 of the WAL) are committed. */
+/* wal_fn whose owner is the replay: applies the batches that this batch commits, and keeps a copy of the batch until
+ * it is committed itself. Write batches of RocksDB (format 1 of the WAL) are committed. */
 bool replay_batch(void *owner, uint64_t index, struct bytes batch, char *error, size_t size);
 /* The last batch that was applied; 0: none. */
 uint64_t replay_committed(const struct replay *replay);
-/* Batches behind it, which were not. */
+/* Number of batches behind it, which were not applied. */
 uint64_t replay_uncommitted(const struct replay *replay);

@@ -1,5 +1,5 @@
 /*
- * store_effects.c - effects of a batch (effects.h) become rows for the tables, behind any interface of store.h.
+ * store_effects.c - converts effects of a batch (effects.h) to operations for the tables, for any implementation of store.h.
  */
 #include "backend/format/effects.h"
 #include "backend/store/store.h"

@@ -7,8 +7,8 @@
  *          ├─ log                             ◄── store_log, store_sync   (the commit thread)
  *          └─ lock: shared by the control path, exclusive while the database is reopened
  *
- * Reads and writes take no lock: store_recover is called when the partition does neither, and
- * compaction filters are waited for before the database goes away.
+ * Reads and writes take no lock: store_recover is called while the partition does neither, and waits for compaction filters
+ * before it closes the database.
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -23,17 +23,17 @@
 #include <stdlib.h>
 
 enum {
-    LOG_BYTES_LEFT = 8 << 20, /* a start reads so much again in a tenth of a second */
-    LOG_FILES = 4,            /* of a WAL that is as long as it may be, at least */
-    LOG_FILE_MAX = 16 << 20,  /* a backup copies one that is needed in part */
+    LOG_BYTES_LEFT = 8 << 20, /* a start replays so much in a tenth of a second */
+    LOG_FILES = 4,            /* least number of files of a WAL that has reached wal-limit */
+    LOG_FILE_MAX = 16 << 20,  /* a backup copies a file even if only a part is needed */
     READ_ALL_TIER = 0,        /* RocksDB's kReadAllTier and */
     BLOCK_CACHE_TIER = 1,     /* kBlockCacheTier */
 };
 
 struct store_iter {
     struct store *store;
-    rocksdb_iterator_t *it;         /* NULL: there is no database */
-    rocksdb_readoptions_t *options; /* hold the bounds */
+    rocksdb_iterator_t *it;         /* NULL: the database is not open */
+    rocksdb_readoptions_t *options; /* contains the bounds */
     char *bounds;                   /* lower | upper */
     size_t bounds_size;
 };
@@ -116,7 +116,7 @@ static bool apply_write_batch(struct store *store, struct bytes record, char *er
     return !reason || store_failure(reason, error, size) == OK;
 }
 
-/* replay_fn */
+/* replay_fn: applies a batch of the WAL. */
 static bool apply_again(void *owner, struct bytes record, char *error, size_t size)
 {
     struct store *store = owner;
@@ -129,7 +129,8 @@ static bool apply_again(void *owner, struct bytes record, char *error, size_t si
     return is_good;
 }
 
-/* Tables go to files. If they have all batches, the WAL goes on in a new file, so that nothing is read twice. */
+/* Flushes tables to files. If these have all batches, the WAL continues in a new file, so that nothing is replayed
+ * twice. */
 static int leave_wal(struct store *store, char *error, size_t size)
 {
     int err = store_flush(store, error, size);
@@ -141,8 +142,8 @@ static int leave_wal(struct store *store, char *error, size_t size)
     return err;
 }
 
-/* Batches behind the last one that is committed were not applied, and with one copy of the data nothing can commit them
- * any more: they go, so that a later batch does not. */
+/* Batches behind the last committed one were not applied, and with one copy of the data they can never be committed:
+ * truncates them, so that a later batch does not commit them. */
 static int drop_uncommitted(struct store *store, struct wal *wal, const struct replay *replay,
                             char *error, size_t size)
 {
@@ -201,7 +202,7 @@ int store_db_open(struct store *store, char *error, size_t size)
     return OK;
 }
 
-/* Filters and reader threads may be reading: filters are told to stop, and all are waited for before the handles go. */
+/* Tells filters to stop, and waits for filters and reader threads before the handles are freed. */
 void store_db_close(struct store *store)
 {
     if (!store->db)
@@ -256,7 +257,7 @@ static void iter_destroy(struct store_iter *iter)
     free(iter);
 }
 
-/* A long log would be read again by the next start: its rows go to files now. What fails stays in the WAL. */
+/* Flushes rows to files if the WAL is long, so that the next start is fast. If that fails they are in the WAL. */
 static void shorten_wal(struct store *store)
 {
     char reason[256];
@@ -293,7 +294,7 @@ void store_close(struct store *store)
 
 /* ---- point reads ------------------------------------------------------------------------- */
 
-/* RocksDB's Status::Incomplete: there would be more, on the disk. */
+/* RocksDB's Status::Incomplete: the row may be on the disk. */
 static bool is_uncached(const char *reason)
 {
     return strncmp(reason, "Result incomplete", strlen("Result incomplete")) == 0;
@@ -352,8 +353,8 @@ void slice_release(struct slice *slice)
 
 /* ---- iterators --------------------------------------------------------------------------- */
 
-/* Unused iterators wait in the store's slots, each with its read options and room for bounds. Any
- * thread may take and give, so a slot is emptied and filled in one step. */
+/* Unused iterators are kept in the store's slots, with their read options and room for bounds. Slots are emptied and
+ * filled atomically, by any thread. */
 static struct store_iter *iter_take(struct store *store)
 {
     for (size_t i = 0; i < ITERS_KEPT; i++) {
@@ -382,7 +383,7 @@ static void iter_give(struct store_iter *iter)
     iter_destroy(iter);
 }
 
-/* The engine keeps pointers to the bounds as long as the iterator lives. */
+/* RocksDB keeps pointers to the bounds while the iterator exists. */
 static void iter_set_bounds(struct store_iter *iter, struct bytes lower, struct bytes upper)
 {
     size_t size = lower.len + upper.len;
@@ -518,7 +519,7 @@ bool store_iter_is_uncached(const struct store_iter *iter)
     return iter_result(iter) == ERR_UNCACHED;
 }
 
-/* The database may be closed by store_recover as soon as the lock is free: the iterator is gone by then. */
+/* store_recover may close the database as soon as the lock is released, so the iterator is freed before. */
 int store_fetch_range(struct store *store, const struct store_range *range)
 {
     uint64_t rows = 0, bytes = 0;

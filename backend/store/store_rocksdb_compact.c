@@ -1,12 +1,11 @@
 /*
- * store_rocksdb_compact.c - compaction of everything by hand: step by step, so that one can see how far it is and
- * end it.
+ * store_rocksdb_compact.c - compaction of everything in steps, so that it has progress and can be cancelled.
  *
- *   a column family's lowest level:  [ file ][ file ]|[ file ][ file ]|[ file ]     a step: files up to a cut, and what
- *                                        step 1            step 2       step 3      lies above them on other levels
+ *   a column family's lowest level:  [ file ][ file ]|[ file ][ file ]|[ file ]     a step: files up to a cut, and their
+ *                                        step 1            step 2       step 3      overlapping files on other levels
  *
- * A step ends early when manual compactions are disabled, which waits for it: so another thread does that
- * (store_compact_cancel), and they are enabled again when the compaction has ended.
+ * Disabling manual compactions ends the current step and waits for that; store_compact_cancel does it on another thread, and
+ * they are enabled again when the compaction has ended.
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -16,9 +15,10 @@
 #include <stdlib.h>
 
 enum {
-    STEPS = 50,        /* of a column family, if it has so many files */
-    FORCE_LOWEST = 3,  /* RocksDB's kForceOptimized: the lowest level too, but nothing twice */
-    CUT_BYTES_MAX = 64 /* a longer key makes no cut */
+    STEPS = 50, /* steps of a column family, if it has so many files */
+    /* RocksDB's kForceOptimized: includes the lowest level, without compacting a file twice */
+    FORCE_LOWEST = 3,
+    CUT_BYTES_MAX = 64 /* a longer key is not used as a cut */
 };
 
 /* A file of the lowest level. */
@@ -29,10 +29,10 @@ struct file {
 
 struct plan {
     const rocksdb_livefiles_t *list;
-    struct file *files; /* of the lowest level, in order */
+    struct file *files; /* of the lowest level, sorted */
     size_t count;
     uint64_t lowest_bytes;
-    uint64_t bytes; /* of all levels */
+    uint64_t bytes; /* on all levels */
 };
 
 static int by_last_key(const void *a, const void *b)
@@ -93,11 +93,11 @@ static void compact_to(struct store *store, enum cf cf, struct bytes from, struc
     rocksdb_compactoptions_destroy(options);
 }
 
-/* The files are those of the beginning: what is written meanwhile belongs to some step too. */
+/* Steps are based on the files at the beginning; rows written later belong to one of the steps too. */
 static void compact_cf(struct store *store, enum cf cf, struct store_progress *progress)
 {
     struct plan plan;
-    char from[CUT_BYTES_MAX + 1]; /* the key behind the last cut */
+    char from[CUT_BYTES_MAX + 1]; /* the key of the last cut */
     size_t from_len = 0;
     uint64_t begun = atomic_load(&progress->bytes_done);
     uint64_t passed = 0;

@@ -1,12 +1,12 @@
 /*
- * store_rocksdb_filter.c - what compaction asks about each row: may it go? And where compaction pauses.
+ * store_rocksdb_filter.c - compaction filters: decide which rows are dropped, and pause compactions.
  *
  *   a compaction begins ─► create_compaction_filter ─► for each row filter_row ─► its end: filter_free
  *                                          ├─ 64 KB were passed: pace_pass, which may sleep
  *                                          └─ rows of collections: store->drop
  *
- * Each compaction has a filter of its own, on its own thread. RocksDB 7.8 makes none for a flush. A filter that sleeps
- * holds no lock, only its thread; it goes on when the database is closed, and when its compaction is cancelled.
+ * Each compaction has its own filter, on its own thread. RocksDB 7.8 makes none for a flush. A filter that sleeps holds no
+ * lock; it stops sleeping when the database is closed or its compaction is cancelled.
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -15,17 +15,17 @@
 
 #include <stdlib.h>
 
-/* A compaction's; its thread's. */
+/* The filter of one compaction, used by its thread. */
 struct filter {
     struct store *store;
     struct pace *pace; /* NULL: none */
     enum cf cf;
     bool may_drop;
     bool is_manual;
-    uint64_t bytes; /* not passed yet */
+    uint64_t bytes; /* not reported to pace_pass yet */
 };
 
-/* Behind a cancel RocksDB ends it at the next row. */
+/* After a cancel RocksDB ends the compaction at the next row. */
 static bool may_throttle(void *owner)
 {
     const struct filter *filter = owner;
@@ -33,7 +33,7 @@ static bool may_throttle(void *owner)
            !(filter->is_manual && atomic_load(&filter->store->is_compact_disabled));
 }
 
-/* May RocksDB drop the row? Rows are kept while the database is being opened or closed. */
+/* May RocksDB drop the row? While the database is being opened or closed, rows are kept. */
 // NOLINTNEXTLINE(readability-function-size): the signature is RocksDB's
 static unsigned char filter_row(void *state, int level, const char *key, size_t key_len,
                                 const char *value, size_t value_len, char **new_value,
@@ -64,7 +64,7 @@ static void filter_free(void *state)
     free(state);
 }
 
-/* RocksDB reads every blob for a filter: rows of keys do without where there are some. */
+/* With a filter RocksDB reads every blob: column families of keys have none if there are blobs. */
 static rocksdb_compactionfilter_t *
 create_compaction_filter(void *state, rocksdb_compactionfiltercontext_t *context)
 {
@@ -93,7 +93,7 @@ static const char *maker_name(void *state)
 
 static void maker_free(void *state)
 {
-    (void)state; /* lives in the store */
+    (void)state; /* it is a member of the store */
 }
 
 void store_make_filter(struct store *store, enum cf cf, rocksdb_options_t *options)

@@ -1,6 +1,6 @@
 /*
- * store_rocksdb_info.c - the control path: figures, compaction by hand, checkpoints. Any thread;
- * the lock keeps store_recover from taking the database away meanwhile.
+ * store_rocksdb_info.c - control functions: figures, maintenance, checkpoints. Any thread; the lock keeps store_recover from
+ * closing the database during a call.
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/* RocksDB's soft limit, which we leave as it is. */
+/* RocksDB's soft limit, which we do not change. */
 static const uint64_t PENDING_BYTES_SLOW = 64ULL << 30;
 
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to)
@@ -22,8 +22,8 @@ void store_compact(struct store *store, enum cf cf, struct bytes from, struct by
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* RocksDB looks for files that are due when a column family changes: setting an option, even to the
- * value it has, is a change. */
+/* RocksDB checks for files that are due when a column family changes; setting an option, even to the same value, is a
+ * change. */
 static void maintain_cf(struct store *store, enum cf cf)
 {
     char *reason = NULL;
@@ -70,7 +70,7 @@ static uint64_t level0_files(struct store *store, enum cf cf)
     return files;
 }
 
-/* Figures of the whole database that are sums over its column families. */
+/* Figures that are summed over the column families. */
 static const struct {
     const char *name, *property;
 } figures[] = {
@@ -82,7 +82,7 @@ static const struct {
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
-/* Those that any column family tells for all. */
+/* Figures of the whole database, which any column family returns. */
 static const struct {
     const char *name, *property;
 } db_figures[] = {
@@ -170,7 +170,7 @@ void store_levels(struct store *store, struct store_level levels[STORE_LEVELS])
     rocksdb_livefiles_destroy(files);
 }
 
-/* Counts are kept for a thread once it has asked for them; the times RocksDB could take are not. */
+/* RocksDB counts for a thread from its first call on, without measuring times. */
 void store_thread_blocks(uint64_t *hits, uint64_t *reads)
 {
     enum { COUNTS_ONLY = rocksdb_enable_count };
@@ -225,7 +225,7 @@ void store_forget_blocks(struct store *store)
     rocksdb_cache_set_capacity(cache, bytes);
 }
 
-/* Files first, then the WAL: in between nothing leaves it. */
+/* Files first, then the WAL: it is not trimmed in between. */
 static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
 {
     char *reason = NULL;
@@ -233,7 +233,8 @@ static int checkpoint_locked(struct store *store, const char *path, char *error,
         return store_lost(error, size);
     rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &reason);
     if (!reason) {
-        rocksdb_checkpoint_create(checkpoint, path, UINT64_MAX, &reason); /* does not flush */
+        rocksdb_checkpoint_create(checkpoint, path, UINT64_MAX,
+                                  &reason); /* UINT64_MAX: without a flush */
         rocksdb_checkpoint_object_destroy(checkpoint);
     }
     return reason ? store_failure(reason, error, size) : wal_copy(store->wal, path, error, size);

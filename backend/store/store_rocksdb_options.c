@@ -1,13 +1,13 @@
 /*
- * store_rocksdb_options.c - how the engine is tuned.
+ * store_rocksdb_options.c - options of RocksDB, and their reasons.
  *
- * Its cost is reads and inserts, and latency is lost in stalls. So:
+ * Reads and inserts determine its cost, and stalls its latency. So:
  *   - memtables are small: a small skip list is cheaper to insert into, and its flush is short
  *   - blooms over whole keys, in memtables too: a busy server asks for many absent rows
  *   - writes are slowed early and stopped late: level 0 may grow while compaction catches up
  *   - files with many deletions (queues) are compacted soon, and those with rows of collections
- * once a day, so that orphans go even where nothing is written
- *   - the upper levels are compressed cheaply, the last one well
+ * once a day, so that orphans are dropped even where nothing is written
+ *   - the upper levels use fast compression, the last one strong compression
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -22,17 +22,17 @@ enum {
     LEVEL0_STOP = 200,         /* stop writes; LEVEL0_SLOW slow them down */
     FILE_BYTES = 32 << 20,     /* an SST file of level 1 and below */
     LEVEL_BASE_MEMTABLES = 16, /* bytes of the first level below 0, in memtables */
-    LOG_FILES_MAX = 3,         /* RocksDB's own: one each time it is opened */
+    LOG_FILES_MAX = 3,         /* RocksDB's own log files: one for each time it is opened */
     LOG_FATAL = 4,
     QUEUE_WINDOW = 512,  /* a file with QUEUE_DELETES deletions among so many rows in a row */
     QUEUE_DELETES = 128, /* is compacted soon */
 };
 
-/* What a column family holds decides how it is tuned. */
+/* Properties of a column family that determine its options. */
 struct cf_traits {
     const char *name;
-    bool has_point_reads; /* blooms pay */
-    bool has_orphans;     /* rows of collections that may be gone: compaction asks drop() */
+    bool has_point_reads; /* bloom filters are worthwhile */
+    bool has_orphans;     /* rows of collections may be orphans: compaction calls drop() */
     bool has_values;      /* values may be big: blob files are allowed */
 };
 

@@ -25,7 +25,7 @@ bool path_sync(const char *path)
     return close(fd) == 0 && is_synced;
 }
 
-/* The directory that holds path[0..len); "." and "/" where it has no name. */
+/* The parent directory of path[0..len): "." or "/" if the path names none. */
 static void parent_of(const char *path, size_t len, char *parent)
 {
     while (len && path[len - 1] != '/')
@@ -39,7 +39,7 @@ static void parent_of(const char *path, size_t len, char *parent)
     parent[len] = 0;
 }
 
-/* A new name is durable once the directory it is in has been synced. */
+/* A new name is durable when its directory was synced. */
 static bool make_one(char *path, size_t len, char *parent)
 {
     char kept = path[len];

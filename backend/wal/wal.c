@@ -16,7 +16,7 @@
 
 /* ---- trim ---- */
 
-/* Batches up to this one may go. The lock is held. */
+/* Batches up to this one may be trimmed. The lock is held. */
 static uint64_t trimmable(const struct wal *wal)
 {
     uint64_t upto = wal->trimmed;
@@ -28,7 +28,7 @@ static uint64_t trimmable(const struct wal *wal)
     return upto;
 }
 
-/* The oldest file, if it is not needed and not the newest; it is in the list no more. */
+/* Removes the oldest file from the list, if it is not needed and not the newest. */
 static struct wal_segment *take_trimmed(struct wal *wal)
 {
     struct wal_segment *file = NULL;
@@ -53,7 +53,7 @@ static void put_back(struct wal *wal, struct wal_segment *file)
     pthread_mutex_unlock(&wal->lock);
 }
 
-/* The directory is synced before each removal: the name of the newest file and the removal before are on the disk. */
+/* Syncs the directory before each removal, so that the name of the newest file and the removal before are durable. */
 static bool remove_trimmed(struct wal *wal)
 {
     char path[PATH_MAX], reason[WAL_REASON_MAX];
@@ -83,7 +83,7 @@ void wal_trim(struct wal *wal, uint64_t index)
 
 /* ---- sync ---- */
 
-/* The descriptor of a file that was left and not synced yet, now the caller's; -1: there is none. */
+/* The descriptor of a file that was completed without a sync; owned by the caller. -1: there is none. */
 static int take_unsynced(struct wal *wal, uint64_t *first)
 {
     int fd = -1;
@@ -100,7 +100,7 @@ static int take_unsynced(struct wal *wal, uint64_t *first)
     return fd;
 }
 
-/* Everything up to `upto`, the last batch written, is on the disk. */
+/* Makes everything up to `upto`, the last written batch, durable. */
 static int sync_all(struct wal *wal, uint64_t upto, char *error, size_t size)
 {
     char path[PATH_MAX];
@@ -155,7 +155,7 @@ static int carry_part(const struct wal *wal, struct wal_segment *file, struct wa
     return OK;
 }
 
-/* Copies the batches from the file's first to the WAL's last into it, durably. */
+/* Copies the batches from the file's first one to the WAL's last one into it, durably. */
 static int carry_over(struct wal *wal, struct wal_segment *file, char *error, size_t size)
 {
     struct wal_reader reader;
@@ -175,13 +175,13 @@ static int carry_over(struct wal *wal, struct wal_segment *file, char *error, si
     return failure;
 }
 
-/* The file is the newest. Those it has the batches of are replaced; the one of its own name is already. */
+/* Makes the file the newest. Files whose batches it has are replaced; one of the same name already was. */
 static void enlist(struct wal *wal, struct wal_segment *file)
 {
     pthread_mutex_lock(&wal->lock);
     for (struct wal_segment *old; (old = wal_newest(wal)) && old->first >= file->first;) {
         list_remove(&old->node);
-        list_push(wal->replaced.next, &old->node); /* in front */
+        list_push(wal->replaced.next, &old->node); /* before the older ones */
         wal->bytes -= old->bytes;
     }
     if (wal_newest(wal) && wal_newest(wal)->last >= file->first)
@@ -199,10 +199,12 @@ static void enlist(struct wal *wal, struct wal_segment *file)
     }
 }
 
-/* Goes on in a new file that begins with batch `first`; where the WAL has that one and later ones, it has them. */
+/* Continues in a new file that begins with batch `first`. If the WAL has that batch and later ones, they are copied. */
 static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
 {
-    if (wal->is_name_new && !path_sync(wal->path)) { /* or this file could outlast the one before */
+    if (wal->is_name_new &&
+        !path_sync(
+            wal->path)) { /* else this file might survive a power loss, and the one before might not */
         wal->is_sync_lost = true;
         return wal_segment_failure(wal->path, error, size);
     }
@@ -229,7 +231,7 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
 
 /* ---- go on in a new file ---- */
 
-/* The batch that a new file begins with: one that is not known to be on the disk, but needed; else the next. */
+/* The batch with which a new file begins: the first needed one that may not be on the disk; else the next one. */
 static uint64_t first_lost(struct wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
@@ -243,8 +245,8 @@ static uint64_t first_lost(struct wal *wal)
     return known + 1;
 }
 
-/* Removes the files whose batches the current one has, the oldest first and each durably before the next: what is left
- * of them follows, at any moment, what the current one has. */
+/* Removes the files whose batches the current one has too, oldest first and each durably before the next, so that the
+ * remaining files have no gap at any moment. */
 static int remove_replaced(struct wal *wal, char *error, size_t size)
 {
     char path[PATH_MAX];
@@ -263,8 +265,8 @@ static int remove_replaced(struct wal *wal, char *error, size_t size)
     return wal_segment_failure(wal->path, error, size);
 }
 
-/* The current file has what others may have lost. Where it begins behind what they have on the disk, they must go, or
- * there would be a gap; the batches between are not needed. */
+/* The current file has the batches that other files may have lost. If it begins behind their durable ones, those files
+ * are removed, because of the gap; the batches in between are not needed. */
 static int leave_lost(struct wal *wal, char *error, size_t size)
 {
     if (wal->current->first > wal->durable + 1 && !remove_trimmed(wal)) {
@@ -283,8 +285,8 @@ static int leave_lost(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
-/* Removes files that were truncated as a whole, the newest first and each durably before the next: what is left of them
- * follows, at any moment, the batches that stay. */
+/* Removes completely truncated files, newest first and each durably before the next, so that the remaining files have
+ * no gap at any moment. */
 static int remove_truncated(struct wal *wal, char *error, size_t size)
 {
     char path[PATH_MAX];
@@ -305,7 +307,7 @@ static int remove_truncated(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
-/* In a new file, with what may not reach the disk in others. */
+/* Continues in a new file, with the batches that may never reach the disk in others. */
 static int resume_writing(struct wal *wal, char *error, size_t size)
 {
     pthread_mutex_lock(&wal->trim_lock);
@@ -322,7 +324,7 @@ static int resume_writing(struct wal *wal, char *error, size_t size)
 
 /* ---- append ---- */
 
-/* Nothing more is accepted; what was written behind the last batch goes, if the disk can do that. */
+/* Accepts no further batches, and removes the bytes behind the last batch if the disk allows it. */
 static void note_failure(struct wal *wal, int failure, const char *reason)
 {
     wal->failed = failure;
@@ -358,7 +360,7 @@ static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t 
     return wal_segment_failure(path, error, size);
 }
 
-/* What another thread's sync has shown. */
+/* Takes over the results of other threads' syncs. */
 static void learn(struct wal *wal)
 {
     if (wal->late_failure) {
@@ -431,7 +433,7 @@ static void at_most(_Atomic uint64_t *number, uint64_t limit)
         *number = limit;
 }
 
-/* Batches behind the index do not count any more. False: it was trimmed. */
+/* Drops the batches behind the index from the state. False: the index was trimmed. */
 static bool forget_behind(struct wal *wal, uint64_t index)
 {
     pthread_mutex_lock(&wal->lock);
@@ -457,7 +459,7 @@ static bool forget_behind(struct wal *wal, uint64_t index)
     return is_there;
 }
 
-/* An empty file that begins behind the index makes void what the file before has behind it. */
+/* An empty file that begins behind the index makes the batches behind it void. */
 int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
 {
     learn(wal);

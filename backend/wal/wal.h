@@ -1,6 +1,6 @@
 /*
  * wal.h - the write-ahead log (WAL) of a store: batches appended to segments, made durable by one fdatasync, and
- * replayed at the next start. The content of a batch does not matter here.
+ * replayed at the next start. The WAL does not interpret the content of a batch.
  *
  *   <index of its first batch>.batches:   first line | record | record | ...        (wal_segment.h)
  *
@@ -8,9 +8,9 @@
  *   06.batches   6 7 8 (torn)         the next file begins with 9: nothing is missing
  *   09.batches   9 10 11 ...          appended to
  *
- * Batches are counted: 1, 2, 3 ... What is read again is the longest unbroken run from the oldest file on. A record
- * that is torn, fails its checksum, or has an index that a later file begins with, is not part of it. A gap ends the
- * run, and the files behind it are removed: a system that lost power may have kept a later file and not an earlier one.
+ * Batches have consecutive indices: 1, 2, 3 ... Replay reads the longest run without a gap from the oldest file on. A record
+ * that is torn, fails its checksum, or has an index with which a later file begins, is not part of it. A gap ends the run,
+ * and files behind it are removed: after a power loss a later file may exist without an earlier one.
  *
  * Promises, and the test of each in tests/unit/test_wal.c (*: and nothing_durable_is_lost_at_random, on a disk that
  * fails and loses power):
@@ -43,70 +43,70 @@
 
 struct wal;
 
-/* One batch, borrowed for the call. False and a one-line reason in error[size]: reading ends and wal_open fails. */
+/* Receives one batch, borrowed for the call. False and a one-line reason in error[size]: replay ends, and wal_open
+ * fails. */
 typedef bool wal_fn(void *owner, uint64_t index, struct bytes batch, char *error, size_t size);
 
 struct wal_options {
     const char *path;    /* directory, exists */
-    uint64_t file_bytes; /* a file that has so many is followed by a new one */
+    uint64_t file_bytes; /* a file of this size is followed by a new one */
     uint64_t trimmed;    /* batches up to it are not needed, as for wal_trim: they may be
                           * missing, and the next one appended has a higher index. 0: not known */
 };
 
-/* Reads again what there is, in order (the first batch read has any index), then is ready to append behind it; makes no
- * file until something is appended. Removes files behind a gap, durably, and logs what was dropped (wal_gap). A torn
- * end of the newest file is what a crash leaves and is not logged, unless what is behind tells that it was durable
- * (wal_damaged). NULL and a one-line reason in error[size]: a file cannot be read, or is of a newer format; then
- * nothing is removed. */
+/* Replays all batches in order (the first one may have any index), then is ready to append; a new file is created when
+ * something is appended. Removes files behind a gap, durably, and logs what was dropped (wal_gap). A torn end of the
+ * newest file is normal after a crash and not logged, unless later records show that it had been durable
+ * (wal_damaged). NULL and a one-line reason in error[size]: a file cannot be read, or has a newer format; then no file
+ * is removed. */
 struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owner, char *error,
                      size_t size);
-/* Reads what there is as wal_open does, and changes nothing: another process may be appending. False and a one-line
- * reason: a file cannot be read, is of a newer format, or `read` said so. */
+/* Replays as wal_open does without changing anything: another process may be appending. False and a one-line reason: a
+ * file cannot be read, has a newer format, or `read` returned false. */
 bool wal_read_only(const char *path, wal_fn *read, void *owner, char *error, size_t size);
-/* Does not sync. NULL is allowed. */
+/* Without a sync. NULL is allowed. */
 void wal_close(struct wal *wal);
 
-/* These return OK, ERR_DISK_FULL or ERR_STORE, then with a one-line reason in error[size]. */
+/* The functions below return OK, ERR_DISK_FULL or ERR_STORE, with a one-line reason in error[size]. */
 
-/* Appends; with `sync` it and everything before is durable on return. After an error the batch is void and nothing more
- * is accepted until wal_rotate. At most 4 GiB. */
+/* Appends a batch of at most 4 GiB; with `sync` it and everything before is durable on return. After an error the
+ * batch is void, and no more are accepted until wal_rotate. */
 int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size);
-/* Everything appended so far is durable. An error is one as of append. */
+/* Makes everything appended so far durable. Errors as for wal_append. */
 int wal_sync(struct wal *wal, char *error, size_t size);
-/* The same up to this batch, by any thread; the one that appends meets an error too. What the process before
- * has left is trimmed, or wal_sync or wal_rotate has come before. */
+/* The same up to this batch, by any thread; the appending thread gets the error too. Batches that the process before
+ * left must have been trimmed, or wal_sync or wal_rotate have been called. */
 int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size);
-/* After an error: goes on in a new file, so that what failed is void. What was appended before it stays, and what was
- * durable stays durable. May fail and be called again; what it cannot read back it can do without once that
- * is trimmed. */
+/* After an error: continues in a new file, so that the failed batch is void. Batches appended before stay, and durable
+ * ones stay durable. May fail and be called again; batches that it cannot read back must be trimmed first. */
 int wal_rotate(struct wal *wal, char *error, size_t size);
-/* Copies the files as they are, durably, into a directory that has no such files: opened there, the WAL has every batch
- * appended before the call. What a failed one leaves there is the caller's to remove. */
+/* Copies the files, durably, into a directory without WAL files: opened there, the WAL has every batch appended before
+ * the call. The caller removes what a failed copy leaves. */
 int wal_copy(struct wal *wal, const char *path, char *error, size_t size);
 
-/* Batches behind `index` never were, and the next one appended has index + 1; durable on return. By the thread that
- * appends, while no copy is made. Ends a failure as wal_rotate does. An error is one as of append, and the truncation
- * is completed by wal_rotate; ERR_STORE also where `index` was trimmed, then nothing has changed. */
+/* Removes the batches behind `index`; the next one appended gets index + 1; durable on return. To be called by the
+ * appending thread while no copy is made. Ends a failure as wal_rotate does. Errors as for wal_append, after which
+ * wal_rotate completes the truncation; ERR_STORE also if `index` was trimmed, and then nothing has changed. */
 int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size);
 
-/* Reads batches by index, on any thread, while others are appended, trimmed and rotated. What it has not read yet is
- * not trimmed. It reads what is appended, which may not be durable: compare with what is known to be. */
+/* Reads batches by index, on any thread, while others are appended, trimmed and rotated. Batches that it has not read
+ * are not trimmed. The batches that it reads may not be durable yet. */
 struct wal_cursor;
-/* Its first batch is `from`, which may be the next one to be appended. NULL: it was trimmed, or is behind that. */
+/* Begins at batch `from`, which may be the next one to be appended. NULL: it was trimmed, or is further ahead. */
 struct wal_cursor *wal_cursor_new(struct wal *wal, uint64_t from);
-/* Before wal_close. NULL is allowed. */
+/* To be called before wal_close. NULL is allowed. */
 void wal_cursor_free(struct wal_cursor *cursor);
-/* The next batch, borrowed until the next call. OK; ERR_NOT_FOUND: it is not appended yet; ERR_STORE and a one-line
- * reason in error[size]: it cannot be read, or the cursor has read batches that were truncated since. */
+/* The next batch, borrowed until the next call. OK; ERR_NOT_FOUND: it was not appended yet; ERR_STORE and a one-line
+ * reason in error[size]: it cannot be read, or batches that the cursor has read were truncated. */
 int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch, char *error,
                     size_t size);
 
-/* Batches up to `index` are not needed any more: removes files with no others, the newest excepted. Waits for
- * the disk. */
+/* Batches up to `index` are not needed any more: removes files without other batches, except the newest. Waits for the
+ * disk. */
 void wal_trim(struct wal *wal, uint64_t index);
 uint64_t
 wal_first(struct wal *wal); /* index of the oldest batch there is, or that will be the first one */
 uint64_t wal_last(const struct wal *wal);  /* index of the last batch; 0: none yet */
 uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */
-/* Whole batches that were dropped when it was opened, behind one that could not be read (wal_damaged). */
+/* Number of whole batches that were dropped at opening, behind one that could not be read (wal_damaged). */
 uint64_t wal_damaged(const struct wal *wal);

@@ -1,6 +1,6 @@
 /*
- * wal_cursor.c - reads batches by index while others are appended. A cursor finds the segment that has its next batch
- * each time, since a rotation may have written that batch again elsewhere.
+ * wal_cursor.c - reads batches by index while others are appended. A cursor searches the segment of its next batch each
+ * time, because a rotation may have copied the batch to another segment.
  */
 #include "backend/wal/wal_inner.h"
 #include "shared/check.h"
@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 struct wal_cursor {
-    struct wal_hold hold; /* the batch that is read next */
+    struct wal_hold hold; /* from the next batch to read */
     struct wal *wal;
     struct wal_reader reader;
-    uint64_t serial; /* of the segment that is open; 0: none */
-    uint64_t at;     /* index of the record that the reader comes to */
+    uint64_t serial; /* of the open segment; 0: none */
+    uint64_t at;     /* index of the record at the reader's position */
 };
 
 struct wal_cursor *wal_cursor_new(struct wal *wal, uint64_t from)
@@ -90,7 +90,7 @@ static int open_segment(struct wal_cursor *cursor, const struct wal_segment *fil
     return OK;
 }
 
-/* The segment with the next batch is open, as far as it is written by now. */
+/* Opens the segment with the next batch, up to its present end. */
 static int follow(struct wal_cursor *cursor, char *error, size_t size)
 {
     struct wal *wal = cursor->wal;

@@ -1,5 +1,5 @@
 /*
- * wal_open.c - reads the files of a WAL, and drops what is behind a gap.
+ * wal_open.c - replays the files of a WAL, and drops the files behind a gap.
  */
 #include "backend/wal/wal.h"
 
@@ -24,7 +24,7 @@ static uint64_t file_size(int fd)
     return fstat(fd, &found) == 0 && found.st_size > 0 ? (uint64_t)found.st_size : 0;
 }
 
-/* Puts the file where its name belongs. */
+/* Inserts the file into the list, which is sorted by name. */
 static void list_file(struct wal *wal, struct wal_segment *file)
 {
     struct list *next = &wal->files;
@@ -33,7 +33,7 @@ static void list_file(struct wal *wal, struct wal_segment *file)
     list_push(next, &file->node);
 }
 
-/* Lists the files of the directory; removes what was being made. */
+/* Lists the files of the directory; removes incomplete new ones. */
 static bool list_files(struct wal *wal, char *error, size_t size)
 {
     DIR *dir = opendir(wal->path);
@@ -55,7 +55,7 @@ static bool list_files(struct wal *wal, char *error, size_t size)
     return true;
 }
 
-/* What is replayed is on the disk before: a file made of it must not outlive it. */
+/* Syncs the file before it is replayed: a file made of its batches must not survive a power loss without it. */
 static bool open_for_replay(const struct wal *wal, struct wal_segment *file, char *error,
                             size_t size)
 {
@@ -81,7 +81,7 @@ static bool open_files(struct wal *wal, char *error, size_t size)
             continue;
         if (!wal->is_read_only || file->fd >= 0 || errno != ENOENT)
             return false;
-        list_remove(&file->node); /* it was trimmed since */
+        list_remove(&file->node); /* it was trimmed in the meantime */
         wal_segment_free(file);
     }
     if (wal->is_read_only || list_empty(&wal->files) || path_sync(wal->path))
@@ -90,7 +90,7 @@ static bool open_files(struct wal *wal, char *error, size_t size)
     return false;
 }
 
-/* The file and those behind it go, durably. */
+/* Removes the file and those behind it, durably. */
 static bool drop_files(struct wal *wal, struct list *from, char *error, size_t size)
 {
     char path[PATH_MAX];
@@ -113,7 +113,7 @@ static bool drop_files(struct wal *wal, struct list *from, char *error, size_t s
     return false;
 }
 
-/* What is behind the gap that `at` begins with is dropped; `before` is the file in which the run ended. */
+/* Drops the files from `at` on, which follow a gap; `before` is the file in which the run ended. */
 static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct list *at,
                      char *error, size_t size)
 {
@@ -130,8 +130,8 @@ static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct l
     return drop_files(wal, at, error, size);
 }
 
-/* A crash of the process leaves nothing whole behind the end, and one of the machine only what was not synced. Says
- * what is dropped. */
+/* Logs dropped batches. After a crash of the process no complete record follows the end; after a power loss only
+ * unsynced ones are missing. */
 static void tell_damage(struct wal *wal, struct wal_reader *reader)
 {
     char path[PATH_MAX];
@@ -157,7 +157,7 @@ struct reading {
     void *owner;
 };
 
-/* Reads the file's batches, those that the next file begins with excepted. */
+/* Replays the file's batches, except those with which the next file begins. */
 static bool replay_segment(struct wal *wal, struct reading *reading, struct wal_segment *file,
                            char *error, size_t size)
 {
@@ -257,7 +257,7 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
         tell_damage(wal, &reading.reader);
     }
     if (good &&
-        wal->last < wal->trimmed) { /* not needed, and the next file would be behind a gap */
+        wal->last < wal->trimmed) { /* they are not needed, and the next file would follow a gap */
         good = drop_files(wal, wal->files.next, error, size);
         wal->last = wal->trimmed;
     }

@@ -25,7 +25,7 @@ enum {
     INDEX_AT = 12,
     DURABLE_AT = 20,
     HEADER_BYTES = 28,
-    LATER_TRIES = 16, /* values may be made to look like records: so many are read, not all */
+    LATER_TRIES = 16, /* values may look like records, so only so many candidates are read */
 };
 
 static const char suffix[] = ".batches";
@@ -81,7 +81,7 @@ struct wal_segment *wal_segment_new(uint64_t first)
     struct wal_segment *file = calloc(1, sizeof *file);
     CHECK(file);
     CHECK(first > 0);
-    static _Atomic uint64_t serials; /* given out so far */
+    static _Atomic uint64_t serials; /* number of serials so far */
     *file = (struct wal_segment){.first = first, .last = first - 1, .fd = -1};
     file->serial = ++serials;
     list_init(&file->node);
@@ -177,7 +177,7 @@ void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t li
 
 void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t limit)
 {
-    static char zeros[ZERO_BYTES]; /* never written: no memory */
+    static char zeros[ZERO_BYTES]; /* never written, so it takes no memory */
     uint64_t end = file->bytes + wal_segment_record_bytes(batch_len);
     if (end <= file->zeroed || end >= limit || batch_len > ZERO_BYTES)
         return;
@@ -242,7 +242,7 @@ void wal_reader_begin(struct wal_reader *reader, int fd, uint64_t limit)
     reader->begin = reader->end = 0;
 }
 
-/* Bytes read behind the old limit may have been written over. */
+/* Bytes behind the old limit that were already read may have been overwritten. */
 void wal_reader_extend(struct wal_reader *reader, uint64_t limit)
 {
     if (reader->limit == limit)
@@ -251,7 +251,7 @@ void wal_reader_extend(struct wal_reader *reader, uint64_t limit)
     reader->begin = reader->end = 0;
 }
 
-/* The next `len` bytes are in memory; the file has them if it did not become shorter. */
+/* Reads until `len` bytes are in memory, unless the file has become shorter. */
 static enum wal_read fill(struct wal_reader *reader, size_t len)
 {
     size_t has = reader->end - reader->begin;
@@ -325,7 +325,7 @@ void wal_reader_later(struct wal_reader *reader, uint64_t index, struct wal_late
                 later->was_durable = found;
             later->count++;
             later->end = reader->at;
-            reader->at--; /* the next record begins where this one ends */
+            reader->at--; /* the next record begins at the end of this one */
             reader->begin--;
         } else if (tries++ == LATER_TRIES) {
             return;

@@ -1,5 +1,5 @@
 /*
- * wal_threads.c - what any thread may do with the segments of a moment, while others are appended to and removed.
+ * wal_threads.c - sync and copy of the present segments by any thread, during appends and removals.
  */
 #include "backend/wal/path.h"
 #include "backend/wal/wal_inner.h"
@@ -67,7 +67,7 @@ bool sync_fd(int fd)
     return result == 0;
 }
 
-/* The thread that appends must not go on as if nothing had happened. */
+/* Stores the error for the appending thread, which must stop. */
 static int sync_failed(struct wal *wal, char *error, size_t size)
 {
     int failure = wal_segment_failure(wal->path, error, size);
@@ -78,7 +78,7 @@ static int sync_failed(struct wal *wal, char *error, size_t size)
     return failure;
 }
 
-/* The failure of the WAL, whoever met it. The late one is read first: it becomes the other, never the reverse. */
+/* The error of the WAL. The late one is read first, because it becomes the other, never the reverse. */
 static int failure_of(struct wal *wal)
 {
     int late = wal->late_failure;
@@ -86,8 +86,8 @@ static int failure_of(struct wal *wal)
     return failed ? failed : late;
 }
 
-/* Files opened anew: each descriptor hears of a write that failed by itself, unless another one has; then the WAL has
- * failed by the end. */
+/* Syncs files through new descriptors: each descriptor reports a failed write once, unless another one has reported
+ * it; then the WAL has failed already. */
 static int sync_files(struct wal *wal, uint64_t from, char *error, size_t size)
 {
     size_t count;
@@ -139,7 +139,7 @@ static int copy_file_bytes(int from, int to, uint64_t bytes)
         if (got < 0 && errno == EINTR)
             continue;
         if (got == 0)
-            errno = EIO; /* it became shorter */
+            errno = EIO; /* the file became shorter */
         if (got <= 0)
             break;
         at += (uint64_t)got;
