@@ -50,7 +50,7 @@ START_TEST(the_text_has_help_type_and_value_of_the_wanted_program_only)
     struct metrics *set = metrics_new();
     metric_set(set, METRIC_PROXY_CLIENTS, 12);
     char *text = printed("scree_proxy");
-    ck_assert_ptr_nonnull(strstr(text, "# HELP scree_proxy_clients Client connections open now.\n"
+    ck_assert_ptr_nonnull(strstr(text, "# HELP scree_proxy_clients Open client connections.\n"
                                        "# TYPE scree_proxy_clients gauge\n"
                                        "scree_proxy_clients 12\n"));
     ck_assert_ptr_nonnull(strstr(text, "# TYPE scree_proxy_requests_total counter\n"));
