@@ -46,25 +46,25 @@ struct backup {
     struct partition *partition;
     struct worker *worker;
     enum state state;
-    bool is_led;       /* by a proxy */
-    bool is_confirmed; /* may get its manifest */
+    bool is_led;       /* led by a proxy */
+    bool is_confirmed; /* the manifest may be written */
     bool is_full;
     bool is_held;
     int64_t keep;
     uint64_t held_until_ms; /* monotonic */
-    uint64_t lost_at_ms;    /* monotonic: when its proxy is thought to be gone */
+    uint64_t lost_at_ms;    /* when the proxy counts as lost; monotonic */
     char *cut;              /* the cut's directory */
-    char *dir;              /* where backups stand, as it was at the beginning */
+    char *dir;              /* the directory of backups, as configured at the beginning */
     char *to;               /* the directory being filled; while deleting: the shard's name */
-    bool has_more;          /* something was deleted since the deletion began */
+    bool has_more;          /* files were deleted since the deletion began */
     struct manifest *manifest;
     struct disk_progress progress;
     uint64_t bytes_shared; /* of the files that are links */
-    uint64_t changes;      /* of the partition when the cut began */
-    bool good;             /* the job's outcome */
+    uint64_t changes;      /* of the partition, at the beginning of the cut */
+    bool good;             /* result of the job */
     char reason[REASON_MAX];
 
-    /* the last one that ended */
+    /* of the last backup that ended */
     char last_name[BACKUP_NAME_MAX + 1];
     char last_reason[REASON_MAX];
     uint64_t last_ms; /* wall clock; 0: there was none */
@@ -105,14 +105,14 @@ static bool make_checkpoint(struct backup *backup)
                             sizeof backup->reason) == OK;
 }
 
-/* Files of these kinds never change under their name. */
+/* Files of these kinds never change. */
 static bool is_lasting(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return dot && (strcmp(dot, ".sst") == 0 || strcmp(dot, ".blob") == 0);
 }
 
-/* Links it to the same file of the backup before. False: it has to be copied. */
+/* Links to the same file of the previous backup. False: it has to be copied. */
 static bool share_file(struct backup *backup, const struct manifest *before,
                        struct backup_file *file, const char *to)
 {
@@ -132,7 +132,7 @@ static bool share_file(struct backup *backup, const struct manifest *before,
     return true;
 }
 
-/* The cut's files with their sizes join the manifest. */
+/* Adds the cut's files with their sizes to the manifest. */
 static bool list_cut(struct backup *backup)
 {
     struct disk_list list;
@@ -177,7 +177,7 @@ static bool copy(struct backup *backup)
     return good;
 }
 
-/* `keep` of the shard's backups remain. */
+/* Deletes all but the newest `keep` backups of the shard. */
 static void delete_older(struct backup *backup)
 {
     struct backup_catalog_entry *entries;
@@ -200,7 +200,7 @@ static bool seal(struct backup *backup)
     return true;
 }
 
-/* Nothing remains of a backup that failed. */
+/* Removes the files of a backup that failed. */
 static void remove_partial(const struct backup *backup)
 {
     (void)path_remove(backup->cut);
@@ -257,7 +257,7 @@ static void become_idle(struct backup *backup)
     backup->state = STATE_IDLE;
 }
 
-/* The end, good or bad. */
+/* Ends the backup, successful or not. */
 static void finish_backup(struct backup *backup, bool good)
 {
     resume_partition(backup);
@@ -292,7 +292,7 @@ static void abort_backup(struct backup *backup, const char *reason)
     }
 }
 
-/* A job has ended well, or somebody said go on. */
+/* Starts the next step: a job has ended, or the proxy sent the next command. */
 static void next(struct backup *backup)
 {
     switch (backup->state) {
@@ -332,7 +332,7 @@ static void backup_job_ended(struct job *job)
         return;
     }
     if (backup->state == STATE_SEALING && backup->good)
-        is_cancelled = false; /* it is there */
+        is_cancelled = false; /* the cut was made before */
     backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
     if (backup->good && !is_cancelled) {
         next(backup);
@@ -394,7 +394,7 @@ void backup_free(struct backup *backup)
     free(backup);
 }
 
-/* Where backups stand: `backup-dir`, or beside the data. The caller frees. */
+/* The directory of backups: `backup-dir`, or one beside the data. The caller frees it. */
 static char *backup_catalog_of(const struct partition *partition)
 {
     const struct backend_config *config = &partition->snapshot->config;

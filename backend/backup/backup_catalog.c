@@ -23,14 +23,14 @@ bool backup_catalog_path(char *path, const char *dir, const char *backup, const 
     return disk_path(path, dir, inner, error, size);
 }
 
-/* A directory itself, not a symbolic link to one: what it leads to might be anything. */
+/* True for a directory, not for a symbolic link, which might lead anywhere. */
 static bool is_directory(const char *path)
 {
     struct stat found;
     return lstat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* <dir>/<backup>/<shard> in path[PATH_MAX] if the last two are directories. */
+/* Writes <dir>/<backup>/<shard> to path[PATH_MAX] if the last two are directories. */
 static bool find_shard_folder(char *path, const char *dir, const char *backup, const char *shard)
 {
     char reason[REASON_MAX];
@@ -39,7 +39,7 @@ static bool find_shard_folder(char *path, const char *dir, const char *backup, c
            is_directory(path);
 }
 
-/* Calls `visit` for each directory of the shard that there is. */
+/* Calls `visit` for each directory of the shard. */
 static void each_backup(const char *dir, const char *shard,
                         void (*visit)(void *owner, const char *backup, const char *path),
                         void *owner)
@@ -113,7 +113,7 @@ struct manifest *backup_catalog_newest(const char *dir, const char *shard)
     return manifest;
 }
 
-/* The backup's own directory goes with its last shard. */
+/* Removes the backup's directory if this was its last shard. */
 static void remove_parent(const char *path)
 {
     char parent[PATH_MAX];
@@ -136,7 +136,7 @@ bool backup_catalog_unlist(const char *dir, const char *backup, const char *shar
     return false;
 }
 
-/* The mark goes last, so that what is left after an interruption is found again. */
+/* Removes the mark last, so that the rest is found again after an interruption. */
 static bool remove_files(const char *path, char *error, size_t size)
 {
     struct disk_list list;
@@ -172,14 +172,14 @@ static void clean(void *owner, const char *backup, const char *path)
     const struct cleaner *cleaner = owner;
     char reason[REASON_MAX];
     if (rmdir(path) == 0 || !manifest_is_begun(path) || manifest_is_sealed(path))
-        return; /* it was made and not marked yet; or is not ours; or whole, or damaged since */
+        return; /* not marked yet, or not ours, or complete */
     if (backup_catalog_delete(cleaner->dir, backup, cleaner->shard, reason, sizeof reason))
         log_event(LOG_INFO, "backup_removed", "backup=%s shard=%s", backup, cleaner->shard);
     else
         log_event(LOG_WARN, "backup_clean_failed", "backup=%s reason=" LOG_QUOTED, backup, reason);
 }
 
-/* A backup may have been killed before it made its first shard's directory. */
+/* A backup may have been killed before it created the directory of its first shard. */
 static void clean_empty(const char *dir)
 {
     char reason[REASON_MAX];
@@ -190,7 +190,7 @@ static void clean_empty(const char *dir)
     for (size_t i = 0; i < list.count; i++)
         if (backup_name_valid(bytes_of(list.names[i])) &&
             disk_path(path, dir, list.names[i], reason, sizeof reason))
-            (void)rmdir(path); /* refuses one that has something in it */
+            (void)rmdir(path); /* fails if the directory is not empty */
     disk_list_free(&list);
 }
 

@@ -20,24 +20,24 @@ struct backup_catalog_entry {
     uint64_t bytes;
 };
 
-/* <dir>/<backup>/<shard> in path[PATH_MAX]; false and a reason: too long. */
+/* Writes <dir>/<backup>/<shard> to path[PATH_MAX]. False and a reason: it is too long. */
 bool backup_catalog_path(char *path, const char *dir, const char *backup, const char *shard,
                          char *error, size_t size);
 /* The shard's backups, oldest first; the caller frees *entries. A missing directory has none. */
 size_t backup_catalog_list(const char *dir, const char *shard,
                            struct backup_catalog_entry **entries);
-/* The newest one's manifest; NULL: there is none. */
+/* The manifest of the newest backup; NULL: there is none. */
 struct manifest *backup_catalog_newest(const char *dir, const char *shard);
-/* The shard's part of a backup is none any more: its files may be removed. False and a reason: there is none, or the
- * directory is something else. */
+/* Marks the shard's part of a backup as deleted, so that its files may be removed. False and a reason: there is none,
+ * or the directory is no backup. */
 bool backup_catalog_unlist(const char *dir, const char *backup, const char *shard, char *error,
                            size_t size);
-/* Retires it and removes its files. False and a reason. */
+/* Unlists the backup and removes its files. False and a reason. */
 bool backup_catalog_delete(const char *dir, const char *backup, const char *shard, char *error,
                            size_t size);
-/* Removes what interrupted backups of the shard left behind, by their mark, and empty directories. */
+/* Removes marked directories of the shard that interruptions left, and empty directories. */
 void backup_catalog_clean(const char *dir, const char *shard);
-/* Makes a shard's directory with its mark, though another shard's backup_catalog_clean may take away the one above
- * while it is empty. False and a reason, also where symbolic links lead elsewhere. */
+/* Creates a shard's directory with its mark, also if another shard's backup_catalog_clean removes the empty parent at
+ * the same time. False and a reason, also if a symbolic link is in the path. */
 bool backup_catalog_make(const char *dir, const char *backup, const char *shard, char *error,
                          size_t size);

@@ -72,7 +72,7 @@ static bool read_fully(int fd, char *to, size_t len)
         if (got < 0 && errno == EINTR)
             continue;
         if (got == 0)
-            errno = EIO; /* it became shorter */
+            errno = EIO; /* the file became shorter */
         if (got <= 0)
             return false;
         to += got;
@@ -95,8 +95,8 @@ static bool write_fully(int fd, const char *from, size_t len)
     return true;
 }
 
-/* A regular file, opened for reading; -1 and an errno. A pipe would block the thread, and a symbolic link would lead
- * out of the backup: both are refused, because other users may be able to write into a backup's directory. */
+/* Opens a regular file for reading; -1 and errno. A pipe would block the thread, and a symbolic link could lead out of
+ * the backup: both are refused, because other users may be able to write into a backup's directory. */
 static int open_regular(const char *path, struct stat *found)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -145,7 +145,7 @@ bool disk_write(const char *path, struct bytes data, char *error, size_t size)
 
 /* ---- big ones ---- */
 
-/* Passes a file's bytes to the digest, and to `to` unless that is -1. False: errno. */
+/* Reads a file, updates the digest, and writes to `to` unless that is -1. False: errno. */
 static bool pass_chunks(int from, int to, struct disk_progress *progress, struct sha256 *sha256)
 {
     char *chunk = malloc(CHUNK_BYTES);

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-/* What long copies tell while they run; other threads read and cancel. */
+/* Progress of long copies; other threads may read it and cancel. */
 struct disk_progress {
     _Atomic uint64_t bytes_done;
     _Atomic uint64_t bytes_total;
@@ -22,20 +22,20 @@ struct disk_list {
     size_t count;
 };
 
-/* Says what errno means for the path; false. */
+/* Describes errno for the path in error[size]; returns false. */
 bool disk_failed(const char *path, char *error, size_t size);
-/* dir/name in path[PATH_MAX]. */
+/* Writes dir/name to path[PATH_MAX]. */
 bool disk_path(char *path, const char *dir, const char *name, char *error, size_t size);
 /* The names in a directory, without "." and "..". */
 bool disk_list(struct disk_list *list, const char *dir, char *error, size_t size);
 void disk_list_free(struct disk_list *list);
-/* The caller frees data->data. A file longer than `max` is refused. */
+/* Reads a file; the caller frees data->data. A file longer than `max` is refused. */
 bool disk_read(const char *path, size_t max, struct bytes *data, char *error, size_t size);
-/* Replaces what is there; synced. */
+/* Replaces the file durably. */
 bool disk_write(const char *path, struct bytes data, char *error, size_t size);
-/* Copies and syncs; `to` must not exist. The digest's 64 digits and a zero byte go to sha256. */
+/* Copies and syncs; `to` must not exist. Writes the digest's 64 digits and a zero byte to sha256. */
 bool disk_copy(const char *from, const char *to, struct disk_progress *progress, char sha256[65],
                char *error, size_t size);
-/* Reads it all. */
+/* Computes the digest of a file. */
 bool disk_digest(const char *path, struct disk_progress *progress, char sha256[65], char *error,
                  size_t size);

@@ -57,7 +57,7 @@ void manifest_set(char **text, const char *value)
 
 struct backup_file *manifest_add(struct manifest *manifest, const char *name)
 {
-    if ((manifest->count & (manifest->count - 1)) == 0) { /* full: at powers of two */
+    if ((manifest->count & (manifest->count - 1)) == 0) { /* full: grows at powers of two */
         size_t room = manifest->count ? manifest->count * 2 : 1;
         manifest->files = realloc(manifest->files, room * sizeof manifest->files[0]);
         CHECK(manifest->files);
@@ -160,13 +160,13 @@ static bool remove_mark(const char *dir, char *error, size_t size)
 
 bool manifest_write(const struct manifest *manifest, const char *dir, char *error, size_t size)
 {
-    struct arena arena; /* jansson's memory; it frees nothing */
+    struct arena arena; /* memory of jansson, which frees nothing here */
     arena_init(&arena);
     json_use(&arena);
     json_t *root = to_json(manifest);
     char *text = json_dumps(root, JSON_INDENT(1));
     CHECK(text);
-    bool good = path_sync(dir); /* the files' names */
+    bool good = path_sync(dir); /* makes the names of the files durable */
     if (!good)
         (void)snprintf(error, size, "%s: %s", dir, strerror(errno));
     good = good && write_two(dir, text, error, size);
@@ -233,7 +233,7 @@ static bool from_json(struct manifest *manifest, json_t *root)
            take_files(manifest, files);
 }
 
-/* Does MANIFEST.sha256 say what `text` is? */
+/* Is MANIFEST.sha256 the digest of `text`? */
 static bool digest_fits(const char *dir, struct bytes text)
 {
     char path[PATH_MAX];
@@ -293,7 +293,7 @@ struct manifest *manifest_read(const char *dir, char *error, size_t size)
     return manifest;
 }
 
-/* The outcome of turning the file into the mark; *is_any: there was such a file. */
+/* Renames a file to the mark; *is_any: there was such a file. */
 static bool turn_into_mark(const char *dir, const char *name, bool *is_any)
 {
     char from[PATH_MAX];

@@ -18,7 +18,7 @@ enum { BATCH_BYTES = 1 << 20, PROBLEMS_SHOWN = 1000, PARTITIONS = 64 };
 
 /* ---- telling and repairing ---- */
 
-/* A key as one word: what is not printable as \xNN. */
+/* Prints a key as one word; bytes that are not printable as \xNN. */
 static void print_visible(FILE *to, struct bytes text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -162,7 +162,7 @@ static void look_at_expiry(struct check *check, struct bytes row, struct bytes v
 
 /* ---- counters ---- */
 
-/* stored_count_fn: the last word on a slot is right. */
+/* stored_count_fn: later values replace earlier ones. */
 static bool note_stored(void *owner, struct bytes space, const struct slot_count *count,
                         uint64_t serial)
 {
@@ -185,7 +185,7 @@ static void delete_counters(struct check *check, struct bytes row, struct bytes 
         effects_delete(check->effects, CF_SYSTEM, row);
 }
 
-/* Slots of `a` that `b` knows otherwise. */
+/* Number of slots whose counts differ between `a` and `b`. */
 static uint64_t count_differences(const struct table *a, const struct table *b)
 {
     static const struct counts nothing;

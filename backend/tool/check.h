@@ -1,12 +1,12 @@
 /*
- * check.h - --check-data: every row of a store against what other rows say of it.
+ * check.h - --check-data: checks every row of a store, also against related rows.
  *
- *   metadata ─► its own form; expiry index; rows of its collection: form, number, both sides of a zset, ranks
- *   rows     ─► those that no key has (orphans) are counted: compaction will drop them
- *   counters ─► as many keys in each slot as were found
+ *   metadata ─► format; expiry index; rows of its collection: format, number, both sides of a zset, ranks
+ *   rows     ─► orphans, which belong to no key, are counted: compaction will drop them
+ *   counters ─► equal to the number of keys found in each slot
  *
- * --repair mends what follows from the rows themselves: sizes, counters, the expiry and the score index; a rank tree is
- * removed, the next change makes it anew. Rows that cannot be decoded are told and left alone.
+ * --repair corrects what can be computed from other rows: sizes, counters, expiry index and score index; a rank tree is
+ * removed, and built again by the next change. Rows that cannot be decoded are reported and not changed.
  */
 #pragma once
 
@@ -19,12 +19,12 @@ struct check {
     const char *name; /* "partition-0" */
     bool repairs;
     struct effects *effects;
-    struct arena arena;   /* of the key at hand */
+    struct arena arena;   /* for the current key */
     struct table *counts; /* storage namespace → struct counts */
     uint64_t keys;
     uint64_t rows;
     uint64_t orphans;
-    uint64_t stale; /* rows of the expiry index whose key has another time, or is gone */
+    uint64_t stale; /* rows of the expiry index whose key has another TTL, or does not exist */
     uint64_t problems;
     uint64_t repaired;
     bool has_failed; /* the store could not be read or written */
@@ -35,15 +35,15 @@ struct checked {
     struct bytes space;
     struct bytes key;
     uint16_t slot;
-    struct bytes row; /* its metadata key */
+    struct bytes row; /* of its metadata */
     struct bytes prefix;
     struct metadata meta;
 };
 
-/* Tells a problem; `can_repair`: the caller puts it right when check->repairs. */
+/* Reports a problem; `can_repair`: the caller corrects it if check->repairs. */
 void check_problem(struct check *check, const struct checked *key, bool can_repair,
                    const char *what);
-/* Writes the repairs collected so far when they are many, or `now`. */
+/* Writes the collected repairs if they are many, or `now`. */
 void check_flush(struct check *check, bool now);
-/* The value of a key: its payload, or the rows of its collection. */
+/* Checks the value of a key: its payload, or the rows of its collection. */
 void check_value(struct check *check, const struct checked *key);

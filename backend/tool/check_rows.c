@@ -1,5 +1,6 @@
 /*
- * check_rows.c - the value of one key, by its type: form, number, order of a list, both sides of a zset, sums of a rank tree.
+ * check_rows.c - checks the value of one key by its type: format, number of rows, order of a list, both sides of a zset,
+ * sums of a rank tree.
  */
 #include "backend/commands/stream.h"
 #include "backend/format/effects.h"
@@ -13,7 +14,7 @@
 
 enum { BITMAP_FRAGMENT = 1024, LEVELS = 11, SCORE_BYTES = 8 };
 
-/* A walk over the collection's rows of one column family. */
+/* Iterates over the collection's rows of one column family. */
 struct rows {
     struct store_iter *iter;
     size_t prefix_len;
@@ -47,7 +48,7 @@ static bool rows_next(struct check *check, struct rows *rows)
 
 /* ---- a row's form ---- */
 
-/* Has a row of CF_DATA the form of its type? */
+/* Has a row of CF_DATA the format of its type? */
 typedef bool row_form_fn(const struct checked *key, struct bytes sub, struct bytes value);
 
 static bool is_member(const struct checked *key, struct bytes sub, struct bytes value)
@@ -90,7 +91,7 @@ static bool is_group_row(const struct checked *key, struct bytes sub, struct byt
     return sub.len > 0 && memchr("gcpi", sub.data[0], 4) != NULL;
 }
 
-/* Counts the rows of CF_DATA; each must have the form. */
+/* Counts the rows of CF_DATA and checks their format. */
 static uint64_t count_data(struct check *check, const struct checked *key, row_form_fn *has_form)
 {
     struct rows rows;
@@ -151,7 +152,7 @@ static bool is_indexed(struct check *check, struct bytes key)
     return err == OK;
 }
 
-/* Does the member have this score? One whose score is damaged may have any: its row was told already. */
+/* Has the member this score? If its row is damaged any score is accepted, as the row was reported already. */
 static bool has_score(struct check *check, const struct checked *key, struct bytes member,
                       struct bytes score)
 {
@@ -195,7 +196,7 @@ static void check_scores(struct check *check, const struct checked *key)
 
 /* ---- ranks ---- */
 
-/* Do the blocks of each level add up to `size`, and each level's children to the number of blocks below it? */
+/* Is the sum of the blocks of each level `size`, and the sum of their children the number of blocks below? */
 static bool ranks_add_up(struct check *check, const struct checked *key, uint64_t size)
 {
     struct rows rows;
@@ -264,7 +265,7 @@ static void check_size(struct check *check, const struct checked *key, uint64_t 
 
 /* ---- the types ---- */
 
-/* What is checked of a type's keys. NULL: nothing. */
+/* Checks of a type's keys. NULL: none. */
 struct type_check {
     void (*value)(struct check *check, const struct checked *key); /* of an inline type */
     row_form_fn *form;

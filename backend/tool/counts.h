@@ -1,5 +1,5 @@
 /*
- * counts.h - keys by slot of every storage namespace, as a tool counts them, and the counter rows that say so.
+ * counts.h - numbers of keys by storage namespace and slot, as counted by a tool, and their counter rows.
  */
 #pragma once
 
@@ -13,9 +13,9 @@ struct counts {
     uint64_t expires[SLOT_COUNT];
 };
 
-/* Those of a storage namespace; made when it is new. `table` holds them by its name. */
+/* The counts of a storage namespace; created if they are new. `table` has them by name. */
 struct counts *counts_open(struct table *table, struct bytes space);
-/* Adds the counter rows of all. */
+/* Adds the counter rows of all namespaces. */
 void counts_write(const struct table *table, struct effects *effects);
 /* Frees a table and the values in it, which come from malloc. NULL is allowed. */
 void table_free_values(struct table *table);

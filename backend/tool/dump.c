@@ -1,5 +1,5 @@
 /*
- * dump.c - --dump-keys: one line a key, in the order of the store: namespace, database, type, expiry, size, slot, key.
+ * dump.c - --dump-keys: one line per key, in the order of the store: namespace, database, type, expiry, size, slot, key.
  */
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
@@ -15,7 +15,8 @@
 
 enum { PARTITIONS = 64 };
 
-/* Printable as it is, else \xNN; in JSON, where bytes are taken as Latin-1, \u00NN. '-' stands for nothing. */
+/* Prints printable text unchanged, other bytes as \xNN; in JSON, where bytes are taken as Latin-1, as \u00NN. '-' is
+ * an empty text. */
 static void print_dumped(struct bytes text, bool is_json)
 {
     if (!text.len && !is_json)

@@ -29,7 +29,7 @@ struct import {
     /* of the store being read */
     struct store *from;
     const bool *wanted;
-    struct table *maps; /* namespace → its 16 bytes of storage databases */
+    struct table *maps; /* namespace → its 16 bytes of database numbers */
     char *error;
     size_t size;
 };
@@ -82,7 +82,7 @@ static bool set_import_error(struct import *import, const char *why)
     return false;
 }
 
-/* Calls `take` for each row; false ends the walk. */
+/* Calls `take` for each row; false stops. */
 static bool each_source_row(struct import *import, enum cf cf,
                             bool (*take)(struct import *import, enum cf cf, struct bytes key,
                                          struct bytes value))
@@ -101,7 +101,7 @@ static bool each_source_row(struct import *import, enum cf cf,
 
 /* ---- namespaces ---- */
 
-/* Where the clients of that storage namespace see it, as the target will store it. */
+/* The storage namespace of the target that has the same namespace and database for clients. */
 static struct bytes translate(struct import *import, struct bytes space)
 {
     uint8_t database;
@@ -160,7 +160,7 @@ static bool take_metadata(struct import *import, enum cf cf, struct bytes key, s
                      (struct bytes){&type, 1}));
 }
 
-/* Does the key have this version now? */
+/* Is this the key's present version? */
 static bool is_current(struct import *import, struct bytes metadata_key, uint64_t version, bool *is)
 {
     struct slice value;

@@ -1,5 +1,5 @@
 /*
- * places.h - which namespace and database a storage namespace stands for, as SWAPDB left it (encoding.h: 'd' rows).
+ * places.h - maps storage namespaces to namespace and database, after SWAPDB (encoding.h: 'd' rows).
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 struct table;
 
-/* A row of CF_SYSTEM: remembers it in the table when it is a database map. */
+/* Adds a row of CF_SYSTEM to the table if it is a database map. */
 void places_note(struct table *places, struct bytes key, struct bytes value);
-/* The namespace's name, borrowed from `space`, and the database its clients know it by. */
+/* The namespace's name, borrowed from `space`, and the number of its database for clients. */
 struct bytes places_find(const struct table *places, struct bytes space, uint8_t *database);

@@ -1,12 +1,12 @@
 /*
- * restore.c - --restore: a backup becomes a data directory.
+ * restore.c - --restore: makes a data directory of a backup.
  *
  *   empty directory ─► RESTORING (the mark) ─► partition-0, partition-1 … ─► mark removed
- *                         │ interrupted anywhere: no server starts on it; the next --restore begins anew
+ *                         │ interrupted: no server starts on it; the next --restore begins again
  *
- * Which rows a partition gets is a question of slots. A shard that keeps its slots is copied file by file, each compared
- * with its checksum on the way. Otherwise the rows of the wanted slots are read out of the shards that own them
- * (import.h); shards are opened on a scratch directory of links, for opening a store changes it.
+ * A partition gets the rows of its slots. If a shard keeps its slots, its files are copied and compared with their
+ * checksums. Otherwise the rows of the wanted slots are read from the shards that own them (import.h); these are opened in
+ * a scratch directory of links, because opening a store changes it.
  */
 #include "backend/storage/partition_store.h"
 #include "backend/tool/import.h"
@@ -24,16 +24,16 @@
 
 static const char mark_name[] = "RESTORING";
 
-/* One partition to be made. */
+/* A partition that is restored. */
 struct target {
-    int shard; /* of the map that is to hold */
+    int shard; /* in the new map */
     char name[32];
 };
 
 struct restore {
     const struct backend_config *config;
     struct sources sources;
-    struct shard_map *map; /* that is to hold; NULL: as it was */
+    struct shard_map *map; /* the new map; NULL: as in the backup */
     struct target targets[64];
     size_t count;
     struct store_env *env;
@@ -62,7 +62,7 @@ static bool add_target(struct restore *restore, int shard)
     return true;
 }
 
-/* "a,b": those of the map; none: all. */
+/* Parses "a,b": shards of the map; empty: all. */
 static bool choose_shards(struct restore *restore, const char *names)
 {
     bool good = true;
@@ -78,7 +78,7 @@ static bool choose_shards(struct restore *restore, const char *names)
     return good;
 }
 
-/* As many equal ranges as the configuration has partitions, at the addresses where it lets them listen. */
+/* A map with equal ranges for the partitions of the configuration, at their listen addresses. */
 static struct shard_map *even_map(const struct backend_config *config)
 {
     enum { PARTITIONS_MAX = 64, ADDRESS_MAX = 256 + sizeof "[]:65535" };
@@ -114,7 +114,7 @@ static bool choose_targets(struct restore *restore, const char *map, const char 
     return true;
 }
 
-/* Does shard `source` of the backup's map own the slot? A shard that was backed up alone has all there is. */
+/* Does shard `source` of the backup's map own the slot? A shard that was backed up alone owns all its slots. */
 static bool owns(const struct restore *restore, size_t source, unsigned slot)
 {
     const struct shard_map *map = restore->sources.map;
@@ -129,7 +129,7 @@ static bool wants(const struct restore *restore, const struct target *target, un
     return restore->map->slot_shard[slot] == (unsigned)target->shard;
 }
 
-/* Has the source exactly the slots the target wants? */
+/* Has the source exactly the slots of the target? */
 static bool has_same_slots(const struct restore *restore, const struct target *target,
                            size_t source)
 {
@@ -139,7 +139,7 @@ static bool has_same_slots(const struct restore *restore, const struct target *t
     return restore->sources.map != NULL;
 }
 
-/* Every wanted slot must have its shard in the backup. */
+/* The backup must have the shard of every wanted slot. */
 static bool check_slots(struct restore *restore, const struct target *target)
 {
     const struct shard_map *map = restore->sources.map;
@@ -152,7 +152,7 @@ static bool check_slots(struct restore *restore, const struct target *target)
     return true;
 }
 
-/* Without another map all shards that the old one names have to be there, unless one is restored by itself. */
+/* Without a new map, all shards of the old one must be in the backup, unless a single one is restored. */
 static bool check_all_slots(struct restore *restore)
 {
     const struct shard_map *map = restore->sources.map;
@@ -176,13 +176,13 @@ bool tool_restore_is_open(const char *data)
     return disk_path(path, data, mark_name, reason, sizeof reason) && path_exists(path);
 }
 
-/* Backups may lie in it, and what a file system puts there. */
+/* Files that may be in the data directory: backups, and those of a file system. */
 static bool may_stay(const char *name)
 {
     return strcmp(name, "backups") == 0 || strcmp(name, "lost+found") == 0;
 }
 
-/* Makes it, or finds it empty, or clears what an interrupted restore left; then sets the mark. */
+/* Creates the data directory, or checks that it is empty, or removes an interrupted restore; then sets the mark. */
 static bool open_data(struct restore *restore)
 {
     const char *data = restore->config->data;
@@ -255,7 +255,7 @@ static bool copy_shard(struct restore *restore, const struct target *target, siz
 
 /* ---- rows ---- */
 
-/* A directory in which the shard can be opened: data files are symbolic links, others copies. */
+/* Makes a directory in which the shard can be opened: data files are symbolic links, others are copied. */
 static bool make_scratch(struct restore *restore, const struct source *source, const char *dir)
 {
     char from[PATH_MAX];
@@ -336,7 +336,7 @@ static bool make_target(struct restore *restore, size_t index)
     return import_target(restore, target);
 }
 
-/* Rows are read from files that are not copied: they are compared with their checksums before. */
+/* Compares files with their checksums that are read without being copied. */
 static bool verify_sources(struct restore *restore)
 {
     bool good = true;

@@ -71,7 +71,7 @@ static int source_position(const struct sources *sources, const struct source *s
     return place >= 0 ? place : (int)(source->manifest->partition % INT_MAX);
 }
 
-/* There are few: by insertion. */
+/* Insertion sort, since there are few. */
 static void sort_sources(struct sources *sources)
 {
     for (size_t i = 1; i < sources->count; i++) {

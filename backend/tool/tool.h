@@ -1,10 +1,10 @@
 /*
- * tool.h - what scree-backend does instead of serving: restore, verify, check, dump. Nothing serves meanwhile.
+ * tool.h - tools of scree-backend that run instead of the server: restore, verify, check, dump.
  *
  *   --restore BACKUP  --verify-backup BACKUP  --check-data DATA  --dump-keys DATA  --dump-log DATA
  *
- * Each prints what it finds to standard output and its progress to standard error, and gives the exit code:
- * 0 all is well, 1 something is wrong (or could not be done), 2 it was asked for wrongly.
+ * Each prints results to standard output and progress to standard error, and returns the exit code: 0 no problem,
+ * 1 a problem was found or an error occurred, 2 wrong arguments.
  */
 #pragma once
 
@@ -29,19 +29,19 @@ enum { TOOL_GOOD = 0, TOOL_BAD = 1, TOOL_USAGE = 2, TOOL_ERROR_MAX = 8192 };
 
 extern const struct program_tool tool_arguments[TOOL_COUNT];
 
-/* Runs what was asked for; false: nothing was, the server shall start. */
+/* Runs the requested tool. False: none was requested, so the server starts. */
 bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT], int *exit_code);
 
-/* The tools. `config` has the data directory and how stores are opened. */
+/* The tools. `config` has the data directory and the options of stores. */
 int tool_restore(const struct backend_config *config, const char *backup, const char *map,
                  const char *shards);
 int tool_verify(const char *backups);
 int tool_check(const struct backend_config *config, bool repairs);
 int tool_dump(const struct backend_config *config, bool is_json);
-/* `from`: an index as text; NULL: from the first on. */
+/* `from`: an index as text; NULL: the first one. */
 int tool_dump_log(const char *data, const char *from);
 
 /* A line of progress on standard error, at most one a second. */
 void tool_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The mark of a restore under way: <data>/RESTORING. A data directory with it is not served. */
+/* Has the data directory the mark of an unfinished restore, <data>/RESTORING? It is not served then. */
 bool tool_restore_is_open(const char *data);

@@ -1,7 +1,7 @@
 /*
- * verify.c - --verify-backup: every file of a backup, or of all backups in a directory, against its checksum.
+ * verify.c - --verify-backup: compares every file of a backup, or of all backups in a directory, with its checksum.
  *
- * Backups of shards that have disks of their own are joined by name: /disk1/backups,/disk2/backups is verified as
+ * Backups of shards with disks of their own are combined by name: /disk1/backups,/disk2/backups is verified as
  * /disk1/backups/A,/disk2/backups/A, then B …
  */
 #include "backend/tool/source.h"
@@ -18,7 +18,7 @@ static void print_damage(const char *what)
     (void)printf("damaged: %s\n", what);
 }
 
-/* Shards that the map names and that are not there. */
+/* Reports shards of the map that are missing. */
 static bool check_complete(const struct sources *sources, const char *path)
 {
     size_t wanted = 0;
@@ -65,8 +65,8 @@ static bool verify_one(const char *path)
     return good;
 }
 
-/* Does the directory hold backups rather than being one? */
-static bool is_shelf(const char *path)
+/* Does the directory contain backups instead of being one? */
+static bool is_backup_folder(const char *path)
 {
     struct disk_list list;
     struct disk_list inner;
@@ -90,7 +90,7 @@ static bool is_shelf(const char *path)
     return found;
 }
 
-/* Was it in a directory before `end`? */
+/* Was the name found in a directory before `end`? */
 static bool is_known(const char *paths, const char *end, const char *name)
 {
     char path[PATH_MAX];
@@ -102,7 +102,7 @@ static bool is_known(const char *paths, const char *end, const char *name)
     return known;
 }
 
-/* The backup of that name, of all directories that have it. */
+/* Verifies the backup of that name in all directories that have it. */
 static bool verify_named(const char *paths, const char *name)
 {
     char path[PATH_MAX];
@@ -127,7 +127,7 @@ int tool_verify(const char *paths)
     char error[TOOL_ERROR_MAX];
     bool good = true;
     const char *rest = paths;
-    if (!sources_next_path(&rest, path) || !is_shelf(path))
+    if (!sources_next_path(&rest, path) || !is_backup_folder(path))
         return verify_one(paths) ? TOOL_GOOD : TOOL_BAD;
     rest = paths;
     for (const char *at = paths; sources_next_path(&rest, path); at = rest) {
