@@ -24,8 +24,8 @@ static _Thread_local struct {
     uint32_t count;
     bool registered; /* the cache is freed when this thread ends */
 } cache;
-static _Thread_local int64_t
-    bytes_total; /* negative on a thread that frees blocks which an ended thread allocated */
+/* Negative on a thread that frees blocks which an ended thread allocated. */
+static _Thread_local int64_t bytes_total;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_end;

@@ -98,7 +98,7 @@ enum command_channels {
     CHANNELS_NONE,
     CHANNELS_FIRST,    /* argument 1: published to */
     CHANNELS_ALL,      /* all from argument 1: subscribed to */
-    CHANNELS_PATTERNS, /* all from argument 1 are patterns: subscribed to */
+    CHANNELS_PATTERNS, /* all from argument 1, as patterns: subscribed to */
 };
 
 /* Which arguments are secret: neither logs nor MONITOR show them (secret.h). */

@@ -23,10 +23,8 @@ struct labels {
     size_t count;
     size_t values_max;
     uint32_t words;
-    uint64_t *
-        /* of "other" as last printed: the counter must not decrease when a value moves from "other" to a row of its
-         * own */
-        floor;
+    /* of "other" as last printed: the counter must not decrease when a value moves from "other" to its own row */
+    uint64_t *floor;
 };
 
 /* One printed value. */

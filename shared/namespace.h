@@ -49,9 +49,8 @@ struct namespace
     uint64_t ephemeral_after_ms;
     uint64_t rate_limit;            /* requests per second; 0: unlimited */
     uint64_t bandwidth_limit_bytes; /* bytes per second; 0: unlimited */
-    uint64_t
-        /* for buffers and subscriptions of the namespace's clients; 0: half of the proxy's limit */
-        memory_limit_bytes;
+    /* for buffers and subscriptions of the namespace's clients; 0: half of the proxy's limit */
+    uint64_t memory_limit_bytes;
     bool rate_delays; /* requests above a limit wait; otherwise they get an error */
     struct slot_rule slot_rule;
 };

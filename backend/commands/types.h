@@ -20,29 +20,28 @@ typedef bool rdb_load_fn(struct call *call, struct entry *entry, struct rdb_read
 /* The encoding that Redis would use for the value. */
 typedef const char *encoding_fn(struct call *call, struct entry *entry);
 
-/* Which rows SORT reads, and what in them is the element. */
+/* The rows that SORT reads, and the element in each row. */
 struct sort_source {
     enum cf cf;
-    struct bytes from; /* the first row; empty: of all */
+    struct bytes from; /* key of the first row; empty: the first of all */
     bool is_reverse;
-    bool is_value; /* the row's value is the element; else its sub key */
+    bool is_value; /* the element is the row's value; else its sub key */
     size_t skip;   /* bytes of the sub key before the element */
 };
 
-/* `in_order`: the elements will not be sorted, but read in their order, or backwards with `is_descending`. */
+/* `in_order`: SORT will not sort the elements, so they are read in their own order; backwards if `is_descending`. */
 typedef struct sort_source sort_source_fn(struct call *call, const struct entry *entry,
                                           bool in_order, bool is_descending);
 
 struct type_functions {
-    uint32_t
-        /* RDB_FORM() of each form that `load` reads; 0: the type is saved as another type */
-        rdb_types;
+    /* RDB_FORM() of each form that `load` reads; 0: the type is saved as another type */
+    uint32_t rdb_types;
     const char *module; /* the module whose values (RDB_TYPE_MODULE_2) `load` reads; NULL: none */
     rdb_save_fn *save;
     rdb_load_fn *load; /* NULL: another type loads it */
     encoding_fn *encoding;
     sort_source_fn *sort_source; /* NULL: SORT refuses the type */
-    bool has_no_order; /* SORT sorts the elements for a stored result, also BY a constant */
+    bool has_no_order;           /* SORT sorts a stored result even if BY has no * */
 };
 
 #define RDB_FORM(form) (UINT32_C(1) << (form))

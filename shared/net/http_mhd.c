@@ -142,9 +142,8 @@ static enum MHD_Result on_http(void *owner, struct MHD_Connection *connection, c
                                const char *method, const char *version, const char *upload,
                                size_t *upload_len, void **state)
 {
-    static char
-        /* libmicrohttpd calls first with only the headers; the reply is queued in the second call */
-        seen;
+    /* libmicrohttpd calls first with only the headers; the reply is queued in the second call */
+    static char seen;
     struct http_server *server = owner;
     struct http_reply reply = {.status = 200, .content_type = HTTP_TEXT};
     (void)version;
