@@ -1,8 +1,9 @@
 /*
  * acl_command.h - replies and changes of the ACL subcommands, shared by both programs.
  *
- * `argv` is the whole request ("ACL", "SETUSER", "bob", …), its arity has been checked. Functions that return false have
- * put an error text into error[], replied nothing and changed nothing (except acl_setuser and acl_deluser, see below).
+ * `argv` is the whole request ("ACL", "SETUSER", "bob", …), its arity has been checked. Functions that return false
+ * have put an error text into error[], replied nothing and changed nothing (except acl_setuser and acl_deluser, see
+ * below).
  */
 #pragma once
 

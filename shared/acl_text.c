@@ -1,9 +1,9 @@
 /*
  * acl_text.c - a user's rules as words that would create an identical user.
  *
- * A selector stores one bit per command, not the rules that set the bits. To print them, we pick categories while there is
- * one with more commands right than wrong, the best first; single commands correct the rest. A scratch selector (`said`)
- * holds what the printed words allow so far.
+ * A selector stores one bit per command, not the rules that set the bits. To print them, we pick categories while
+ * there is one with more commands right than wrong, the best first; single commands correct the rest. A scratch
+ * selector (`said`) holds what the printed words allow so far.
  */
 #include "shared/acl_user.h"
 #include "shared/check.h"

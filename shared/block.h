@@ -4,8 +4,8 @@
  *   stream reads into ──► block ◄── segments of requests and replies (block_ref)
  *   big value, owned elsewhere ◄── block_new_borrowed ◄── segments of replies: nothing is copied
  *
- * A block belongs to one thread: references are plain integers. Blocks of BLOCK_SIZE come from a thread-local cache that
- * shrinks while it is not used (block_cache_decay).
+ * A block belongs to one thread: references are plain integers. Blocks of BLOCK_SIZE come from a thread-local cache
+ * that shrinks while it is not used (block_cache_decay).
  */
 #pragma once
 

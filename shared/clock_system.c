@@ -1,8 +1,8 @@
 /*
  * clock_system.c - clock.h with the system's clocks.
  *
- * clock_random is splitmix64: a counter that advances by an odd constant, and a mixer that makes every bit of the counter
- * change every bit of the result. Good for choices, not for secrets.
+ * clock_random is splitmix64: a counter that advances by an odd constant, and a mixer that makes every bit of the
+ * counter change every bit of the result. Good for choices, not for secrets.
  */
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -1,6 +1,6 @@
 /*
- * cluster_reply.h - CLUSTER replies of a single node that owns every slot. A proxy answers its clients so, and a partition
- * clients that connect to it directly: a cluster-aware client then sends everything to this node.
+ * cluster_reply.h - CLUSTER replies of a single node that owns every slot. A proxy answers its clients so, and a
+ * partition clients that connect to it directly: a cluster-aware client then sends everything to this node.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
  * command_reply.h - replies of COMMAND and its subcommands, and HELP of every container, from the table.
  *
- * argv is the whole request ("COMMAND", "INFO", "get"); its arity has been checked.
- * Differences from Redis 7.0, all intended: key specs have no "notes", DOCS has no "arguments" and no "history"; internal
- * commands are hidden; texts (summaries, help) are our own.
+ * argv is the whole request ("COMMAND", "INFO", "get"); its arity has been checked. Differences from Redis 7.0, all
+ * intended: key specs have no "notes", DOCS has no "arguments" and no "history"; internal commands are hidden; texts
+ * (summaries, help) are our own.
  */
 #pragma once
 

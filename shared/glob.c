@@ -1,8 +1,8 @@
 /*
- * A star first matches nothing; when the rest of the pattern does not match, the last star takes one more byte and the rest
- * is tried again. Earlier stars need no second try: the last star can match whatever they could give up. So the cost is at
- * most pattern length times text length, without recursion; where this product is large, the pattern is compiled first
- * (glob_compiled.c).
+ * A star first matches nothing; when the rest of the pattern does not match, the last star takes one more byte and
+ * the rest is tried again. Earlier stars need no second try: the last star can match whatever they could give up. So
+ * the cost is at most pattern length times text length, without recursion; where this product is large, the pattern
+ * is compiled first (glob_compiled.c).
  *
  * Details of Redis' own matcher that we keep: an unclosed [class ends with the pattern, ranges compare signed bytes in
  * either order, a single \ at the end matches itself, and of all patterns with stars only "*" matches the empty text.

@@ -4,10 +4,10 @@
  *   a b ? * c [x-z] * d e        first: at the start of the text │ middle: leftmost match, in order │ last: at the end
  *   └first┘  └middle─┘ └last┘
  *
- * A middle segment takes its leftmost match, because the star after it can match everything that is skipped. A segment of
- * plain text is searched with memmem. Any other segment is tried at all positions at once, with one bit per element
- * (Baeza-Yates and Gonnet, "A new approach to text searching", CACM 35(10), 1992), so that a byte of the text costs one step
- * per 64 elements.
+ * A middle segment takes its leftmost match, because the star after it can match everything that is skipped. A
+ * segment of plain text is searched with memmem. Any other segment is tried at all positions at once, with one bit
+ * per element (Baeza-Yates and Gonnet, "A new approach to text searching", CACM 35(10), 1992), so that a byte of the
+ * text costs one step per 64 elements.
  */
 #include "shared/glob.h"
 

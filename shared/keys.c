@@ -6,8 +6,8 @@
  *         │no                      │failed
  *         └────────► find_by_rule ◄┘
  *
- * A spec that searches a word also finds it where the command reads a value: STREAMS as the name of a group, the first of
- * two STOREs. keys_find(), on which permissions and routing depend, therefore uses an exact rule first.
+ * A spec that searches for a word also finds it where the command reads a value: STREAMS as the name of a group, the
+ * first of two STOREs. keys_find(), on which permissions and routing depend, therefore uses an exact rule first.
  */
 #include "shared/keys.h"
 

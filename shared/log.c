@@ -1,6 +1,6 @@
 /*
- * Threads share the level and one descriptor number. The number is never closed while a thread may write to it: a reopened
- * file replaces the old one under the same number (dup3).
+ * Threads share the level and one descriptor number. The number is never closed while a thread may write to it: a
+ * reopened file replaces the old one under the same number (dup3).
  */
 #include "shared/log.h"
 

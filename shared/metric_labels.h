@@ -5,8 +5,8 @@
  *        └─► cell of worker 1 │calls│errors│histogram …│     with relaxed loads and stores
  *   labels_print ─► for each value, the sum over its cells
  *
- * A thread looks a cell up once, under a mutex, and keeps the pointer; counting takes no lock and no locked instruction.
- * Values are never removed, so their number is bounded: further values count under "other".
+ * A thread looks a cell up once, under a mutex, and keeps the pointer; counting takes no lock and no locked
+ * instruction. Values are never removed, so their number is bounded: further values count under "other".
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
- * A piece has copied bytes in its own room, or points into a block to which it holds a reference. Only the last piece may
- * have free room; the first chunk of an out is small, because most replies are. Each thread caches some free chunks per
- * size, so that replies soon need no allocation; builds with AddressSanitizer do not, to find uses after free.
+ * A piece has copied bytes in its own room, or points into a block to which it holds a reference. Only the last piece
+ * may have free room; the first chunk of an out is small, because most replies are. Each thread caches some free
+ * chunks per size, so that replies soon need no allocation; builds with AddressSanitizer do not, to find uses after
+ * free.
  */
 #include "shared/out.h"
 

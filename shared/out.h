@@ -36,8 +36,8 @@ void out_clear(struct out *out);
 void out_write(struct out *out, const void *data, size_t len);
 /* Appends bytes that lie in `block`: copied when few, otherwise referenced (the out takes its own reference). */
 void out_write_block(struct out *out, struct block *block, const char *data, size_t len);
-/* Limits the content to `limit` bytes (0: no limit). The first write that would exceed it and all later ones are dropped,
- * and out_is_over() is true. out_clear() and out_move() keep the limit and that state. */
+/* Limits the content to `limit` bytes (0: no limit). The first write that would exceed it and all later ones are
+ * dropped, and out_is_over() is true. out_clear() and out_move() keep the limit and this state. */
 void out_limit(struct out *out, size_t limit);
 static inline bool out_is_over(const struct out *out)
 {

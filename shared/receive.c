@@ -5,9 +5,9 @@
  *   few bytes of a shared block     copied to a small private block, so that they do not pin the shared one
  *   bytes of the private block      stay where they are; `start` advances
  *
- * When a private block is full, its bytes move to the front if at least half of the block is then free; otherwise it is
- * replaced by a block of 1.5 times the bytes. So each byte is copied a bounded number of times. A frame that is announced
- * but not sent costs at most TRUST bytes.
+ * When a private block is full, its bytes move to the front if at least half of the block is then free; otherwise it
+ * is replaced by a block of 1.5 times the bytes. So each byte is copied a bounded number of times. A frame that is
+ * announced but not sent costs at most TRUST bytes.
  */
 #include "shared/receive.h"
 

@@ -8,8 +8,8 @@
  *                                 │ moved once
  *   private block                [fra|me....]   ← next read goes here
  *
- * A consumer may also stop between frames (pause). Many remaining bytes are then kept by reference; few are moved, so that
- * a paused client does not pin a shared block.
+ * A consumer may also stop between frames (pause). Many remaining bytes are then kept by reference; few are moved, so
+ * that a paused client does not pin a shared block.
  */
 #pragma once
 

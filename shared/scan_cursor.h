@@ -3,7 +3,7 @@
  *
  *   ┌──────────────┬───────────────────────────────┐
  *   │ slot, 14 bit │ fingerprint of the last key,  │   0 = begin (in a reply: end)
- *   │              │ 39 bit; 0 = start of slot  │
+ *   │              │ 39 bit; 0 = start of slot     │
  *   └──────────────┴───────────────────────────────┘
  *
  * By the slot a proxy finds the shard, by the fingerprint the partition finds the key (backend/keyspace/cursor.h).

@@ -1,6 +1,6 @@
 /*
- * Slice-by-8: eight bytes per step. The CRC so far is xored into the first two; because a CRC is linear, the contribution
- * of each byte is a table lookup that does not depend on the other lookups.
+ * Slice-by-8: eight bytes per step. The CRC so far is xored into the first two; because a CRC is linear, the
+ * contribution of each byte is a table lookup that does not depend on the other lookups.
  *
  *   b0^hi(crc)  b1^lo(crc)  b2  b3  b4  b5  b6  b7
  *     [7]         [6]       [5] [4] [3] [2] [1] [0]   tables; the xor of their values = the new CRC

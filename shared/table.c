@@ -1,6 +1,6 @@
 /*
- * Linear probing without tombstones: a removal moves later entries of the same run back over the hole, so that a table does
- * not get slower however often it is filled and emptied.
+ * Linear probing without tombstones: a removal moves later entries of the same run back over the hole, so that a
+ * table does not get slower however often it is filled and emptied.
  *
  * The hash is SipHash-1-3 (https://www.aumasson.jp/siphash/) with a key drawn once per process.
  */

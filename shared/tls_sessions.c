@@ -4,11 +4,13 @@
  *   a peer's ticket ─► on_session: a copy replaces the previous session
  *   a new connection ─► sessions_resume: resumes a copy; no certificates, no signatures
  *
- * We use copies, because OpenSSL marks a session as not resumable when its connection breaks. A ticket may be sent more than
- * once: an eavesdropper can then see that two connections have the same client and server, but the addresses show this too.
+ * We use copies, because OpenSSL marks a session as not resumable when its connection breaks. A ticket may be sent
+ * more than once: an eavesdropper can then see that two connections have the same client and server, but the
+ * addresses show this too.
  *
- * Sessions are stored in memory only and freed with the context, so a change of certificates or authorities drops them: a
- * resumed handshake does not verify certificates. They are stored by address, so a session is used for its own peer only.
+ * Sessions are stored in memory only and freed with the context, so a change of certificates or authorities drops
+ * them: a resumed handshake does not verify certificates. They are stored by address, so a session is used for its
+ * own peer only.
  */
 #include "shared/check.h"
 #include "shared/table.h"

@@ -4,8 +4,8 @@
  *   key `now` encrypts new tickets      after each lifetime `now` becomes `before`, and a new key is drawn
  *   key `before` still decrypts them    so a ticket is valid for one to two lifetimes of a key, never longer
  *
- * Keys are in memory only and freed with the context: after a change of certificates or authorities, no client can resume
- * a session that was verified with the old ones.
+ * Keys are in memory only and freed with the context: after a change of certificates or authorities, no client can
+ * resume a session that was verified with the old ones.
  */
 #include "shared/check.h"
 #include "shared/clock.h"

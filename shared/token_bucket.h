@@ -1,16 +1,16 @@
 /*
  * token_bucket.h - at most `rate` tokens per second, shared by all threads without locks.
  *
- * The only state is `paid_until`: the time until which the tokens taken so far have been paid. A full bucket has the tokens
- * of one second.
+ * The only state is `paid_until`: the time until which the tokens taken so far have been paid. A full bucket has the
+ * tokens of one second.
  *
  *     ──────┬──────────────────────┬───────────►  time
  *       now - BURST               now
  *             ◄──── tokens ────►│             paid_until here: this part of a second's tokens is left
  *                                  │◄─ debt ─►│  paid_until here: wait
  *
- * While any token is left, a request gets as many as it needs, on credit: it may need more than a second's worth, and the
- * size of its reply is not known in advance. Threads that read the same time may each get the last token.
+ * While any token is left, a request gets as many as it needs, on credit: it may need more than a second's worth, and
+ * the size of its reply is not known in advance. Threads that read the same time may each get the last token.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * cluster.c - CLUSTER: a partition appears as a cluster of one node that owns all slots, so that cluster-aware clients can
- * connect to it directly.
+ * cluster.c - CLUSTER: a partition appears as a cluster of one node that owns all slots, so that cluster-aware
+ * clients can connect to it directly.
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"

@@ -3,9 +3,9 @@
  *
  *   json_begin ─► edit: entry, root, matches ─► answer() for each match ─► json_finish: replies, saves
  *
- * For a $ path the reply is an array with an element per match, null where the value has the wrong kind. For a path of the
- * old dialect the reply is a single answer: a read takes that of the first match, a change that of the last match which it
- * changed. An error is replied when there is no such match.
+ * For a $ path the reply is an array with an element per match, null where the value has the wrong kind. For a path
+ * of the old dialect the reply is a single answer: a read takes that of the first match, a change that of the last
+ * match which it changed. An error is replied when there is no such match.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
  * list_edit.c - commands that search the elements of a list: LPOS, LINSERT, LREM.
  *
- * Rows stay contiguous: inserting or removing an element moves all rows on its shorter side by one. Rows are moved in pieces,
- * in the direction that never overwrites a row before it was read.
+ * Rows stay contiguous: inserting or removing an element moves all rows on its shorter side by one. Rows are moved in
+ * pieces, in the direction that never overwrites a row before it was read.
  */
 #include "backend/commands/list.h"
 #include "backend/partition/handlers.h"

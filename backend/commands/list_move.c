@@ -1,5 +1,6 @@
 /*
- * list_move.c - commands that move elements between lists, or pop from the first of several lists; and their blocking forms.
+ * list_move.c - commands that move elements between lists, or pop from the first of several lists; and their blocking
+ * forms.
  *
  * A blocking form is the same command: when there are no elements, it blocks (blocking.h) and runs again later.
  */

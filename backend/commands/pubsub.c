@@ -1,8 +1,8 @@
 /*
  * pubsub.c - SUBSCRIBE and related commands, PUBLISH, PUBSUB.
  *
- * Every channel of a SUBSCRIBE is confirmed by a frame of its own: an array in RESP2, a push in RESP3. The confirmations are
- * part of the command's reply, but CLIENT REPLY OFF does not suppress them.
+ * Every channel of a SUBSCRIBE is confirmed by a frame of its own: an array in RESP2, a push in RESP3. The
+ * confirmations are part of the command's reply, but CLIENT REPLY OFF does not suppress them.
  */
 #include "backend/partition/pubsub.h"
 #include "backend/context/partition.h"

@@ -1,6 +1,6 @@
 /*
- * rdb_save.c - saves a key's value in RDB format, in the plain form of each type. Redis converts it to a compact form when it
- * loads it.
+ * rdb_save.c - saves a key's value in RDB format, in the plain form of each type. Redis converts it to a compact form
+ * when it loads it.
  *
  * JSON is written in RedisJSON's format. A sorted int is written as a value of a module that only Scree has.
  */

@@ -5,8 +5,8 @@
  *   length, ids, entries added
  *   groups: name, last id, entries read | pending: id, time, deliveries | consumers: name, time, ids of its pending
  *
- * A listpack begins with a master entry: count, deleted, fields of the first entry. An entry with equal fields omits them.
- * Redis' t_stream.c describes the format.
+ * A listpack begins with a master entry: count, deleted, fields of the first entry. An entry with equal fields omits
+ * them. Redis' t_stream.c describes the format.
  */
 #include "backend/commands/stream_group.h"
 #include "backend/commands/types.h"

@@ -1,6 +1,6 @@
 /*
- * sample.h - random rows of a collection, every choice equally likely, in O(count · log n); and the arguments of HRANDFIELD,
- * SRANDMEMBER and ZRANDMEMBER.
+ * sample.h - random rows of a collection, every choice equally likely, in O(count · log n); and the arguments of
+ * HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
  */
 #pragma once
 

@@ -4,10 +4,10 @@
  *   entries   a b c d │ e f g │ h i …      an entry begins a node when the last node has stream-node-max-entries
  *   node      ────────┴───────┴────        entries, or its strings do not fit into stream-node-max-bytes
  *
- * Redis stores a stream in nodes, each a listpack, and with "~" removes whole nodes. Here entries are rows, and each trim
- * computes the nodes from the first entry on. When entries of the first node have been removed, the metadata row has
- * their number and size (struct stream_node). Entries deleted by XDEL inside a node are not counted, although Redis
- * counts them.
+ * Redis stores a stream in nodes, each a listpack, and with "~" removes whole nodes. Here entries are rows, and each
+ * trim computes the nodes from the first entry on. When entries of the first node have been removed, the metadata row
+ * has their number and size (struct stream_node). Entries deleted by XDEL inside a node are not counted, although
+ * Redis counts them.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
  * transaction.c - MULTI, EXEC, DISCARD, WATCH, UNWATCH.
  *
- * EXEC runs the queue without interruption, and all its commands see the same time. Their effects are in one batch, because
- * batches are only closed between turns, and the one reply waits for this batch. A queued command that fails rolls back only
- * its own effects.
+ * EXEC runs the queue without interruption, and all its commands see the same time. Their effects are in one batch,
+ * because batches are only closed between turns, and the one reply waits for this batch. A queued command that fails
+ * rolls back only its own effects.
  */
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"

@@ -3,8 +3,8 @@
  *
  *   arguments ─► struct range ─► places [from, to) and a number of rows ─► iterator, forwards or backwards
  *
- * Ranges by name are defined for members with equal scores. With several scores, Redis takes the rows from the first member
- * that is not below the range up to the first member after it that is above the range; so do we.
+ * Ranges by name are defined for members with equal scores. With several scores, Redis takes the rows from the first
+ * member that is not below the range up to the first member after it that is above the range; so do we.
  */
 #include "backend/commands/zset.h"
 #include "backend/partition/handlers.h"

@@ -5,10 +5,10 @@
  *                 at most REQUEST_S,       at most ANSWER_S,
  *                 even if bytes trickle    even if read slowly
  *
- * A new connection is never refused. When its address, or all addresses together, have too many, the connection that has
- * waited longest for a request is disconnected; if all are being answered, the one with the oldest answer. A health check
- * sends its request with its first packet, so it is served even while another client, perhaps at the same address, holds
- * all allowed connections.
+ * A new connection is never refused. When its address, or all addresses together, have too many, the connection that
+ * has waited longest for a request is disconnected; if all are being answered, the one with the oldest answer. A
+ * health check sends its request with its first packet, so it is served even while another client, perhaps at the
+ * same address, holds all allowed connections.
  *
  * To disconnect means shutdown(2) only: the owner then reads the end of the stream and calls http_connection_close.
  */

@@ -1,13 +1,13 @@
 /*
  * listener_uv.c - listening sockets, and accepting from them.
  *
- * A TCP address is first bound without SO_REUSEPORT, so that two programs never share a port by mistake. Only then the
- * option is set, and further sockets for an address on which this process already listens are bound with it. A Unix socket
- * is dup()ed instead. `bound` lists the addresses on which we listen; an entry is used only if its descriptor still listens
- * on its address.
+ * A TCP address is first bound without SO_REUSEPORT, so that two programs never share a port by mistake. Only then
+ * the option is set, and further sockets for an address on which this process already listens are bound with it. A
+ * Unix socket is dup()ed instead. `bound` lists the addresses on which we listen; an entry is used only if its
+ * descriptor still listens on its address.
  *
- * Without free descriptors: the reserve descriptor is closed, the connection accepted and closed, the reserve opened again.
- * This empties the queue, so that the loop does not spin.
+ * Without free descriptors: the reserve descriptor is closed, the connection accepted and closed, the reserve opened
+ * again. This empties the queue, so that the loop does not spin.
  */
 #include "shared/check.h"
 #include "shared/log.h"

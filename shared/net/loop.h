@@ -4,8 +4,8 @@
  *
  *   poll ─► events (read, timer, posted tasks) ─► turn hooks, in order of registration ─► poll …
  *
- * Events only collect work; the turn hooks process it once per turn (flush upstreams, submit the commit, write replies),
- * which forms batches. The hooks run again as long as one of them returns true.
+ * Events only collect work; the turn hooks process it once per turn (flush upstreams, submit the commit, write
+ * replies), which forms batches. The hooks run again as long as one of them returns true.
  *
  * Implementations: loop_uv.c uses libuv; tests/sim/ has a seeded, single-threaded implementation.
  */

@@ -1,8 +1,9 @@
 /*
  * loop_uv.c - loop.h with libuv: turns, mail, timers, signals, threads. net_uv.h has a drawing of the turn.
  *
- * Mail is a lock-free stack: every sender pushes, only the loop takes, always the whole stack, which it reverses. Only the
- * sender that finds the stack empty wakes the loop. A task that is posted after the loop has stopped for good is not run.
+ * Mail is a lock-free stack: every sender pushes, only the loop takes, always the whole stack, which it reverses.
+ * Only the sender that finds the stack empty wakes the loop. A task that is posted after the loop has stopped for
+ * good is not run.
  */
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -10,9 +10,9 @@
  *        ─► handshakes_run: a few steps of ready handshakes
  *        ─► poll: waits, unless streams have new events or a handshake ran
  *
- * Everything after the callbacks runs in a uv_prepare, which libuv calls last before it polls. The memory of a handle is
- * freed only in libuv's close callback; `closing` counts the handles whose callback is still to come, `opened` those that
- * their users have not closed yet.
+ * Everything after the callbacks runs in a uv_prepare, which libuv calls last before it polls. The memory of a handle
+ * is freed only in libuv's close callback; `closing` counts the handles whose callback is still to come, `opened`
+ * those that their users have not closed yet.
  */
 #pragma once
 

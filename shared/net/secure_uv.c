@@ -8,14 +8,14 @@
  *
  *   open: read ─► tls_feed ─► tls_read into receive_room ─► owner      out ─► tls_write ─► tls_out ─► write
  *
- * A step of a handshake computes for up to a millisecond, so a turn runs at most STEPS_MAX steps, and begins none after
- * STEPS_US. The other ready handshakes wait in a queue while requests are served. A stream has no owner until its handshake
- * is done.
+ * A step of a handshake computes for up to a millisecond, so a turn runs at most STEPS_MAX steps, and begins none
+ * after STEPS_US. The other ready handshakes wait in a queue while requests are served. A stream has no owner until
+ * its handshake is done.
  *
  * (1) The number of half-open handshakes is bounded: at HANDSHAKES_MAX the one that has been silent longest is ended.
  *     Their memory is not counted for any client or namespace: at most TLS_HANDSHAKE_BYTES each.
- * (2) Encrypted bytes that are not sent yet are bounded by SEALED_MAX; further bytes wait in the stream's out, where they
- *     count as pending.
+ * (2) Encrypted bytes that are not sent yet are bounded by SEALED_MAX; further bytes wait in the stream's out, where
+ *     they count as pending.
  */
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -5,8 +5,8 @@
  *   └── events of this directory ──┐
  *       a slow timer ──────────────┴─► debounce ─► stat (follows links) ─► different file: on_change
  *
- * Events only start the check; the check compares the identity (device, inode, size, time) of the file at the end of the
- * links. A missing file is not a change: it may be in the middle of a replacement.
+ * Events only start the check; the check compares the identity (device, inode, size, time) of the file at the end of
+ * the links. A missing file is not a change: it may be in the middle of a replacement.
  */
 #include "shared/check.h"
 #include "shared/net/net_uv.h"
