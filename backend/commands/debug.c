@@ -87,7 +87,7 @@ static void debug_evict(struct call *call)
     }
     if (flushes)
         store_compact_ranges(store);
-    overlay_store_changed(call->partition->overlay); /* cached iterators hold blocks */
+    overlay_store_changed(call->partition->overlay); /* drops cached and prefetched rows */
     store_forget_blocks(store);
     reply_ok(&call->reply);
 }

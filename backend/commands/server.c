@@ -125,7 +125,7 @@ static bool start_save(struct partition *partition)
     return true;
 }
 
-/* Copies the store in the background. This is not needed for durability. */
+/* Makes a copy of the store in the background (hard links); not needed for durability. */
 void cmd_bgsave(struct call *call)
 {
     bool schedule = call->argc == 2 && bytes_is(call->argv[1], "SCHEDULE");
