@@ -359,11 +359,11 @@ void client_push(struct client *client, struct block *block, const char *data, s
 struct request *client_new_request(struct client *client, const struct command *command)
 {
     struct request *request = request_new(client->worker, command);
-    uint8_t wish = client->session.reply_wish;
+    uint8_t wish = client->session.reply_mode;
     request->client = client;
     request->resp = client->session.resp;
     request->progress.is_queued = true;
-    request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
+    request->is_silent = wish == REPLY_MODE_OFF || wish == REPLY_MODE_SKIP;
     slow_log_remember(request, client->worker->scratch.frame);
     pipeline_push(&client->pipeline, &request->link);
     return request;

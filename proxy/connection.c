@@ -84,11 +84,11 @@ const struct client_events connection_events = {.answered = on_answered,
                                                 .left = on_left};
 
 /* CLIENT REPLY SKIP affects one command. */
-static inline void step_reply_wish(struct client *client)
+static inline void step_reply_mode(struct client *client)
 {
-    uint8_t *wish = &client->session.reply_wish;
-    if (*wish >= REPLY_WISH_SKIP_NEXT)
-        *wish = *wish == REPLY_WISH_SKIP_NEXT ? REPLY_WISH_SKIP : REPLY_WISH_ON;
+    uint8_t *wish = &client->session.reply_mode;
+    if (*wish >= REPLY_MODE_SKIP_NEXT)
+        *wish = *wish == REPLY_MODE_SKIP_NEXT ? REPLY_MODE_SKIP : REPLY_MODE_ON;
 }
 
 /* ---- stream events --------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static size_t read_requests(struct client *client, struct block *block, const ch
                 break;
             if (--worker->sampling.left == 0)
                 local_hotkeys_sample(client, &frame);
-            step_reply_wish(client);
+            step_reply_mode(client);
             if (client->tracking)
                 tracking_step(client);
             client->is_charged = false;

@@ -443,13 +443,13 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
     struct client_session *session = &client->session;
     CHECK(request->progress.is_queued);
     request->worker->scratch.argc = argc;
-    request->is_silent = session->reply_wish != REPLY_WISH_ON;
+    request->is_silent = session->reply_mode != REPLY_MODE_ON;
     struct reply reply = {.out = request_reply_out(request), .resp = request->resp};
     request->progress.is_running = true;
     handler(client, request, &reply);
     request->progress.is_running = false;
     request->is_silent =
-        session->reply_wish == REPLY_WISH_OFF || session->reply_wish == REPLY_WISH_SKIP;
+        session->reply_mode == REPLY_MODE_OFF || session->reply_mode == REPLY_MODE_SKIP;
     if (request->progress.is_async)
         local_continue(request);
     else

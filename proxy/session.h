@@ -12,18 +12,18 @@
 struct acl_user;
 
 /* CLIENT REPLY. */
-enum reply_wish {
-    REPLY_WISH_ON,
-    REPLY_WISH_OFF,
-    REPLY_WISH_SKIP_NEXT, /* discard the reply of the next command */
-    REPLY_WISH_SKIP,      /* discard the reply of this command */
+enum reply_mode {
+    REPLY_MODE_ON,
+    REPLY_MODE_OFF,
+    REPLY_MODE_SKIP_NEXT, /* discard the reply of the next command */
+    REPLY_MODE_SKIP,      /* discard the reply of this command */
 };
 
 struct client_session {
     struct keyspace *keyspace; /* with a reference; NULL only before local_welcome() */
     struct keyspace *home;     /* of its listener: RESET returns there */
     uint8_t resp;              /* 2 or 3 */
-    uint8_t reply_wish;        /* enum reply_wish */
+    uint8_t reply_mode;        /* enum reply_mode */
     bool is_authenticated;     /* false: only commands with CMD_NO_AUTH may run */
     bool is_limited;           /* rules of `user` restrict it */
     bool is_readonly;          /* READONLY */

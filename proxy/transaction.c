@@ -345,14 +345,14 @@ static const struct command *next_own(struct client *client, struct own_run *run
 
 static void run_one(struct client *client, struct own_run *run)
 {
-    uint8_t wish = client->session.reply_wish;
+    uint8_t wish = client->session.reply_mode;
     uint32_t argc;
     const struct command *command = next_own(client, run, &argc);
     CHECK(command && local_handlers[command->id]);
     if (run->is_silent)
-        client->session.reply_wish = REPLY_WISH_OFF;
+        client->session.reply_mode = REPLY_MODE_OFF;
     request_run_local(client_new_request(client, command), local_handlers[command->id], argc);
-    client->session.reply_wish = wish;
+    client->session.reply_mode = wish;
 }
 
 bool transaction_go_on(struct client *client)
@@ -384,7 +384,7 @@ static bool exec_own(struct client *client, const struct command *command)
     }
     struct own_run *run = malloc(sizeof *run + len);
     CHECK(run);
-    *run = (struct own_run){.len = len, .is_silent = client->session.reply_wish != REPLY_WISH_ON};
+    *run = (struct own_run){.len = len, .is_silent = client->session.reply_mode != REPLY_MODE_ON};
     resp_scan_init(&run->scan);
     out_copy(&transaction->queue, run->frames);
     client_transaction_clear(transaction);

@@ -2,9 +2,9 @@
  * backup.h - one backup of one partition at a time, made while it serves.
  *
  *   IDLE ─ prepare ─► PREPARING ──► READY ─ cut ─► DRAINING ──► CUTTING ──► COPYING ──► COPIED ─ confirm ─► SEALING
- *     ▲               memtables                    batch in    hard links  to the      (waits for           manifest
- *     │               to files                     flight ends              directory    confirm)                          │
- *     └────── failed, cancelled, proxy lost, done ◄──────────────────────────────────────────────┘
+ *     ▲               memtables                    batch in     hard links  to the      (waits for           manifest
+ *     │               to files                     flight ends              directory   confirm)               │
+ *     └────── failed, cancelled, proxy lost, done ◄────────────────────────────────────────────────────────────┘
  *
  * Alone (backup_start) a partition runs all steps by itself without holding writes: its cut is consistent anyway.
  *

@@ -118,7 +118,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     monitor_leave(client);
     tracking_clear(client);
     session->resp = reply->resp = 2;
-    session->reply_wish = REPLY_WISH_ON;
+    session->reply_mode = REPLY_MODE_ON;
     session->is_readonly = session->no_evict = session->no_touch = false;
     client_session_set_text(&session->name, (struct bytes){"", 0});
     client_move(client, session->home->name, 0);
@@ -251,15 +251,15 @@ void local_client_reply(struct client *client, struct request *request, struct r
     struct client_session *session = &client->session;
     struct bytes mode = request_argv(request)[2];
     if (bytes_is(mode, "ON")) {
-        session->reply_wish = REPLY_WISH_ON;
+        session->reply_mode = REPLY_MODE_ON;
         request->is_silent = false;
         reply_ok(reply);
     } else if (bytes_is(mode, "OFF")) {
-        session->reply_wish = REPLY_WISH_OFF;
+        session->reply_mode = REPLY_MODE_OFF;
         request->is_silent = true;
     } else if (bytes_is(mode, "SKIP")) {
-        if (session->reply_wish != REPLY_WISH_OFF)
-            session->reply_wish = REPLY_WISH_SKIP_NEXT;
+        if (session->reply_mode != REPLY_MODE_OFF)
+            session->reply_mode = REPLY_MODE_SKIP_NEXT;
         request->is_silent = true;
     } else {
         reply_code(reply, ERR_SYNTAX);
