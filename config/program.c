@@ -65,7 +65,7 @@ static bool takes_value(const char *name, int argc, char **argv, int *i, const c
 }
 
 /* Takes argv[*i] if it is a tool's. */
-static bool takes_tool(const struct program *program, int argc, char **argv, int *i)
+static bool accepts_tool(const struct program *program, int argc, char **argv, int *i)
 {
     for (size_t t = 0; t < program->tool_count; t++) {
         const struct program_tool *tool = &program->tools[t];
@@ -98,7 +98,7 @@ static enum answer arguments_read(const struct program *program, int argc, char 
             answer = ANSWER_PRINT_DOCS;
             continue;
         }
-        if (takes_tool(program, argc, argv, &i))
+        if (accepts_tool(program, argc, argv, &i))
             continue;
         size_t p = 0;
         while (p < sizeof plain / sizeof *plain && strcmp(argv[i], plain[p].name) != 0)

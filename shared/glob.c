@@ -46,7 +46,7 @@ static bool class_next(struct bytes pattern, size_t *at, struct item *item)
     return true;
 }
 
-static bool item_takes(const struct item *item, char c, bool nocase)
+static bool item_matches(const struct item *item, char c, bool nocase)
 {
     signed char first = glob_fold(item->from, nocase);
     signed char last = glob_fold(item->to, nocase);
@@ -71,7 +71,7 @@ static bool match_class(struct bytes pattern, size_t *at, char c, bool nocase)
     bool found = false;
     bool negated = class_begin(pattern, at);
     while (class_next(pattern, at, &item))
-        found |= item_takes(&item, c, nocase);
+        found |= item_matches(&item, c, nocase);
     *at += *at < pattern.len;
     return found != negated;
 }
@@ -83,7 +83,7 @@ struct glob_set glob_read_class(struct bytes pattern, size_t *at, bool nocase)
     bool negated = class_begin(pattern, at);
     while (class_next(pattern, at, &item))
         for (int c = 0; c < 256; c++)
-            if (item_takes(&item, (char)c, nocase))
+            if (item_matches(&item, (char)c, nocase))
                 glob_set_add(&set, (uint8_t)c);
     *at += *at < pattern.len;
     for (int i = 0; i < 4 && negated; i++)

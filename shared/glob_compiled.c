@@ -116,7 +116,7 @@ struct glob *glob_new(struct arena *arena, struct bytes pattern, bool nocase)
 
 /* ---- matching ---- */
 
-static bool element_takes(const struct element *element, uint8_t byte)
+static bool element_matches(const struct element *element, uint8_t byte)
 {
     switch ((enum kind)element->kind) {
     case KIND_BYTE:
@@ -134,7 +134,7 @@ static bool segment_fits(const struct segment *segment, const char *text)
     if (segment->plain)
         return memcmp(segment->plain, text, segment->count) == 0;
     for (size_t i = 0; i < segment->count; i++)
-        if (!element_takes(&segment->elements[i], (uint8_t)text[i]))
+        if (!element_matches(&segment->elements[i], (uint8_t)text[i]))
             return false;
     return true;
 }
@@ -146,7 +146,7 @@ static void make_masks(struct glob *glob, struct segment *segment, size_t words)
     memset(segment->masks, 0, 256 * words * sizeof *segment->masks);
     for (size_t i = 0; i < segment->count; i++)
         for (unsigned byte = 0; byte < 256; byte++)
-            if (element_takes(&segment->elements[i], (uint8_t)byte))
+            if (element_matches(&segment->elements[i], (uint8_t)byte))
                 segment->masks[byte * words + i / WORD_BITS] |= 1ULL << i % WORD_BITS;
 }
 

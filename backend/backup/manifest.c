@@ -179,7 +179,7 @@ bool manifest_write(const struct manifest *manifest, const char *dir, char *erro
     return good && remove_mark(dir, error, size);
 }
 
-static bool take_files(struct manifest *manifest, json_t *files)
+static bool parse_files(struct manifest *manifest, json_t *files)
 {
     size_t i;
     json_t *item;
@@ -230,7 +230,7 @@ static bool from_json(struct manifest *manifest, json_t *root)
     manifest->taken_ms = (uint64_t)taken_ms;
     manifest->batch_index = (uint64_t)batch_index;
     return backup_name_valid(bytes_of(backup)) && backup_name_valid(bytes_of(shard)) &&
-           take_files(manifest, files);
+           parse_files(manifest, files);
 }
 
 /* Is MANIFEST.sha256 the digest of `text`? */

@@ -105,7 +105,7 @@ void cmd_brpoplpush(struct call *call)
 /* ---- pops from the first list ---- */
 
 /* What to pop, and from which lists. */
-struct take {
+struct pop {
     const struct bytes *keys;
     uint32_t keys_count;
     enum list_end end;
@@ -114,50 +114,50 @@ struct take {
 };
 
 /* Pops elements; replies the key and the elements. */
-static void pop_from_list(struct call *call, const struct take *take, struct entry *entry)
+static void pop_from_list(struct call *call, const struct pop *pop, struct entry *entry)
 {
-    uint64_t count = take->count < entry->meta.size ? take->count : entry->meta.size;
+    uint64_t count = pop->count < entry->meta.size ? pop->count : entry->meta.size;
     reply_array(&call->reply, 2);
     reply_bulk(&call->reply, entry->key);
-    if (take->is_many)
+    if (pop->is_many)
         reply_array(&call->reply, (int64_t)count);
-    if (!list_reply(call, entry, take->end, count))
+    if (!list_reply(call, entry, pop->end, count))
         return;
-    list_cut(call, entry, take->end, count);
-    list_removed_from(call, entry, take->end);
+    list_cut(call, entry, pop->end, count);
+    list_removed_from(call, entry, pop->end);
 }
 
 /* Pops from the first list that exists. True: elements or an error were replied. */
-static bool pop_first_list(struct call *call, const struct take *take)
+static bool pop_first_list(struct call *call, const struct pop *pop)
 {
     struct entry entry;
-    for (uint32_t i = 0; i < take->keys_count; i++) {
-        if (call->ready_key && !bytes_equal(take->keys[i], *call->ready_key))
+    for (uint32_t i = 0; i < pop->keys_count; i++) {
+        if (call->ready_key && !bytes_equal(pop->keys[i], *call->ready_key))
             continue;
-        if (!keyspace_open_type(call, take->keys[i], TYPE_LIST, OPEN_WRITE, &entry))
+        if (!keyspace_open_type(call, pop->keys[i], TYPE_LIST, OPEN_WRITE, &entry))
             return true;
         if (entry.exists) {
-            pop_from_list(call, take, &entry);
+            pop_from_list(call, pop, &entry);
             return true;
         }
     }
     return false;
 }
 
-static void pop_list_or_wait(struct call *call, const struct take *take, uint32_t timeout_at)
+static void pop_list_or_wait(struct call *call, const struct pop *pop, uint32_t timeout_at)
 {
     uint64_t timeout_ms;
-    if (!blocking_timeout(call, timeout_at, &timeout_ms) || pop_first_list(call, take))
+    if (!blocking_timeout(call, timeout_at, &timeout_ms) || pop_first_list(call, pop))
         return;
-    if (!blocking_wait(call, take->keys, take->keys_count, timeout_ms))
+    if (!blocking_wait(call, pop->keys, pop->keys_count, timeout_ms))
         reply_null_array(&call->reply);
 }
 
 static void blocking_list_pop(struct call *call, enum list_end end)
 {
-    const struct take take = {
+    const struct pop pop = {
         .keys = &call->argv[1], .keys_count = call->argc - 2, .end = end, .count = 1};
-    pop_list_or_wait(call, &take, call->argc - 1);
+    pop_list_or_wait(call, &pop, call->argc - 1);
 }
 
 void cmd_blpop(struct call *call)
@@ -171,10 +171,10 @@ void cmd_brpop(struct call *call)
 }
 
 /* Parses numkeys key … LEFT|RIGHT [COUNT n] from argument `at` on. */
-static bool parse_lmpop(struct call *call, uint32_t at, struct take *take)
+static bool parse_lmpop(struct call *call, uint32_t at, struct pop *pop)
 {
     uint64_t keys;
-    *take = (struct take){.keys = &call->argv[at + 1], .is_many = true, .count = 1};
+    *pop = (struct pop){.keys = &call->argv[at + 1], .is_many = true, .count = 1};
     if (!call_positive(call, at, "ERR numkeys should be greater than 0", &keys))
         return false;
     uint64_t options = call->argc - at - 1; /* number of arguments after numkeys */
@@ -182,9 +182,9 @@ static bool parse_lmpop(struct call *call, uint32_t at, struct take *take)
         call_error(call, ERR_SYNTAX);
         return false;
     }
-    take->keys_count = (uint32_t)keys;
-    uint32_t end_at = at + 1 + take->keys_count;
-    if (!list_end_parse(call, end_at, &take->end))
+    pop->keys_count = (uint32_t)keys;
+    uint32_t end_at = at + 1 + pop->keys_count;
+    if (!list_end_parse(call, end_at, &pop->end))
         return false;
     if (end_at + 1 == call->argc)
         return true;
@@ -192,7 +192,7 @@ static bool parse_lmpop(struct call *call, uint32_t at, struct take *take)
         call_error(call, ERR_SYNTAX);
         return false;
     }
-    if (!call_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
+    if (!call_positive(call, end_at + 2, "ERR count should be greater than 0", &pop->count))
         return false;
     if (end_at + 3 == call->argc)
         return true;
@@ -202,14 +202,14 @@ static bool parse_lmpop(struct call *call, uint32_t at, struct take *take)
 
 void cmd_lmpop(struct call *call)
 {
-    struct take take;
-    if (parse_lmpop(call, 1, &take) && !pop_first_list(call, &take))
+    struct pop pop;
+    if (parse_lmpop(call, 1, &pop) && !pop_first_list(call, &pop))
         reply_null_array(&call->reply);
 }
 
 void cmd_blmpop(struct call *call)
 {
-    struct take take;
-    if (parse_lmpop(call, 2, &take))
-        pop_list_or_wait(call, &take, 1);
+    struct pop pop;
+    if (parse_lmpop(call, 2, &pop))
+        pop_list_or_wait(call, &pop, 1);
 }

@@ -84,7 +84,7 @@ static bool match_text(struct bytes *row, struct bytes wanted)
     return true;
 }
 
-static bool take_start(struct bytes *row, char kind, struct bytes group)
+static bool parse_start(struct bytes *row, char kind, struct bytes group)
 {
     if (row->len == 0 || *row->data != kind)
         return false;
@@ -139,7 +139,7 @@ bool consumer_row_read(const struct sub_iter *it, struct bytes group,
                        struct stream_consumer *consumer)
 {
     struct bytes row = it->sub;
-    if (!take_start(&row, KIND_CONSUMER, group))
+    if (!parse_start(&row, KIND_CONSUMER, group))
         return false;
     consumer->name = row;
     return consumer_decode(it->value, consumer);
@@ -149,7 +149,7 @@ bool pending_row_read(const struct sub_iter *it, struct bytes group, struct stre
                       struct stream_pending *pending)
 {
     struct bytes row = it->sub;
-    return take_start(&row, KIND_PENDING, group) && stream_id_decode(row, id) &&
+    return parse_start(&row, KIND_PENDING, group) && stream_id_decode(row, id) &&
            pending_decode(it->value, pending);
 }
 
@@ -157,7 +157,7 @@ bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes 
                     struct stream_id *id)
 {
     struct bytes row = it->sub;
-    return take_start(&row, KIND_GIVEN, group) && match_text(&row, consumer) &&
+    return parse_start(&row, KIND_GIVEN, group) && match_text(&row, consumer) &&
            stream_id_decode(row, id);
 }
 

@@ -15,7 +15,7 @@ static const struct bytes NOTHING = {"", 0};
 /* ---- popping ---- */
 
 /* What to pop, and the form of the reply. */
-struct take {
+struct pop {
     const struct bytes *keys;
     uint32_t keys_count;
     uint64_t count;
@@ -24,20 +24,20 @@ struct take {
     bool is_nested; /* each member and its score are an array */
 };
 
-static void reply_popped(struct call *call, const struct take *take, struct bytes key,
+static void reply_popped(struct call *call, const struct pop *pop, struct bytes key,
                          const struct zset_rows *rows)
 {
     int64_t count = (int64_t)rows->count;
-    if (take->with_key) {
-        reply_array(&call->reply, take->is_nested ? 2 : 1 + 2 * count);
+    if (pop->with_key) {
+        reply_array(&call->reply, pop->is_nested ? 2 : 1 + 2 * count);
         reply_bulk(&call->reply, key);
     }
-    if (take->is_nested)
+    if (pop->is_nested)
         reply_array(&call->reply, count);
-    else if (!take->with_key)
+    else if (!pop->with_key)
         reply_array(&call->reply, 2 * count);
     for (uint64_t i = 0; i < rows->count; i++) {
-        if (take->is_nested)
+        if (pop->is_nested)
             reply_array(&call->reply, 2);
         reply_bulk(&call->reply, rows->row[i].member);
         reply_double(&call->reply, rows->row[i].score);
@@ -45,37 +45,37 @@ static void reply_popped(struct call *call, const struct take *take, struct byte
 }
 
 /* Pops members of an existing sorted set and replies them. */
-static void pop_from_zset(struct call *call, const struct take *take, struct entry *entry)
+static void pop_from_zset(struct call *call, const struct pop *pop, struct entry *entry)
 {
     struct zset_iter iter;
     struct zset_rows rows = {0};
     struct bytes from = NOTHING;
-    if (!take->is_max && !zset_first_bound(call, entry, &from))
+    if (!pop->is_max && !zset_first_bound(call, entry, &from))
         return;
-    zset_iter_init(call, entry, from, NOTHING, take->is_max, &iter);
-    while (rows.count < take->count && zset_iter_next(&iter))
+    zset_iter_init(call, entry, from, NOTHING, pop->is_max, &iter);
+    while (rows.count < pop->count && zset_iter_next(&iter))
         zset_rows_add(call, &rows, iter.member, iter.score);
     if (!zset_iter_fini(&iter))
         return;
-    reply_popped(call, take, entry->key, &rows);
+    reply_popped(call, pop, entry->key, &rows);
     if (!zset_remove_rows(call, entry, &rows))
         return;
-    notify(call, NOTIFY_ZSET, take->is_max ? "zpopmax" : "zpopmin", entry->key);
+    notify(call, NOTIFY_ZSET, pop->is_max ? "zpopmax" : "zpopmin", entry->key);
     if (!entry->exists)
         notify(call, NOTIFY_GENERIC, "del", entry->key);
 }
 
 /* Pops from the first sorted set that exists. True: members or an error were replied. */
-static bool pop_first_zset(struct call *call, const struct take *take)
+static bool pop_first_zset(struct call *call, const struct pop *pop)
 {
     struct entry entry;
-    for (uint32_t i = 0; i < take->keys_count; i++) {
-        if (call->ready_key && !bytes_equal(take->keys[i], *call->ready_key))
+    for (uint32_t i = 0; i < pop->keys_count; i++) {
+        if (call->ready_key && !bytes_equal(pop->keys[i], *call->ready_key))
             continue;
-        if (!keyspace_open_type(call, take->keys[i], TYPE_ZSET, OPEN_WRITE, &entry))
+        if (!keyspace_open_type(call, pop->keys[i], TYPE_ZSET, OPEN_WRITE, &entry))
             return true;
-        if (entry.exists && take->count) {
-            pop_from_zset(call, take, &entry);
+        if (entry.exists && pop->count) {
+            pop_from_zset(call, pop, &entry);
             return true;
         }
     }
@@ -84,7 +84,7 @@ static bool pop_first_zset(struct call *call, const struct take *take)
 
 static void pop_members(struct call *call, bool is_max)
 {
-    struct take take = {.keys = &call->argv[1], .keys_count = 1, .count = 1, .is_max = is_max};
+    struct pop pop = {.keys = &call->argv[1], .keys_count = 1, .count = 1, .is_max = is_max};
     if (call->argc > 3) {
         call_error(call, ERR_SYNTAX);
         return;
@@ -95,10 +95,10 @@ static void pop_members(struct call *call, bool is_max)
             call_error_text(call, "ERR value is out of range, must be positive");
             return;
         }
-        take.count = (uint64_t)count;
-        take.is_nested = call->reply.resp >= 3;
+        pop.count = (uint64_t)count;
+        pop.is_nested = call->reply.resp >= 3;
     }
-    if (!pop_first_zset(call, &take))
+    if (!pop_first_zset(call, &pop))
         reply_array(&call->reply, 0);
 }
 
@@ -112,23 +112,23 @@ void cmd_zpopmax(struct call *call)
     pop_members(call, true);
 }
 
-static void pop_zset_or_wait(struct call *call, const struct take *take, uint32_t timeout_at)
+static void pop_zset_or_wait(struct call *call, const struct pop *pop, uint32_t timeout_at)
 {
     uint64_t timeout_ms;
-    if (!blocking_timeout(call, timeout_at, &timeout_ms) || pop_first_zset(call, take))
+    if (!blocking_timeout(call, timeout_at, &timeout_ms) || pop_first_zset(call, pop))
         return;
-    if (!blocking_wait(call, take->keys, take->keys_count, timeout_ms))
+    if (!blocking_wait(call, pop->keys, pop->keys_count, timeout_ms))
         reply_null_array(&call->reply);
 }
 
 static void blocking_zset_pop(struct call *call, bool is_max)
 {
-    const struct take take = {.keys = &call->argv[1],
-                              .keys_count = call->argc - 2,
-                              .count = 1,
-                              .is_max = is_max,
-                              .with_key = true};
-    pop_zset_or_wait(call, &take, call->argc - 1);
+    const struct pop pop = {.keys = &call->argv[1],
+                            .keys_count = call->argc - 2,
+                            .count = 1,
+                            .is_max = is_max,
+                            .with_key = true};
+    pop_zset_or_wait(call, &pop, call->argc - 1);
 }
 
 void cmd_bzpopmin(struct call *call)
@@ -148,41 +148,41 @@ static bool syntax_error(struct call *call)
 }
 
 /* Parses numkeys key … MIN|MAX [COUNT n] from argument `at` on. */
-static bool parse_zmpop(struct call *call, uint32_t at, struct take *take)
+static bool parse_zmpop(struct call *call, uint32_t at, struct pop *pop)
 {
     uint64_t keys;
-    *take =
-        (struct take){.keys = &call->argv[at + 1], .count = 1, .with_key = true, .is_nested = true};
+    *pop =
+        (struct pop){.keys = &call->argv[at + 1], .count = 1, .with_key = true, .is_nested = true};
     if (!call_positive(call, at, "ERR numkeys should be greater than 0", &keys))
         return false;
     if (keys >= call->argc - at - 1)
         return syntax_error(call);
-    take->keys_count = (uint32_t)keys;
-    uint32_t end_at = at + 1 + take->keys_count;
-    take->is_max = bytes_is(call->argv[end_at], "MAX");
-    if (!take->is_max && !bytes_is(call->argv[end_at], "MIN"))
+    pop->keys_count = (uint32_t)keys;
+    uint32_t end_at = at + 1 + pop->keys_count;
+    pop->is_max = bytes_is(call->argv[end_at], "MAX");
+    if (!pop->is_max && !bytes_is(call->argv[end_at], "MIN"))
         return syntax_error(call);
     if (end_at + 1 == call->argc)
         return true;
     if (!bytes_is(call->argv[end_at + 1], "COUNT") || end_at + 2 == call->argc)
         return syntax_error(call);
-    if (!call_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
+    if (!call_positive(call, end_at + 2, "ERR count should be greater than 0", &pop->count))
         return false;
     return end_at + 3 == call->argc || syntax_error(call);
 }
 
 void cmd_zmpop(struct call *call)
 {
-    struct take take;
-    if (parse_zmpop(call, 1, &take) && !pop_first_zset(call, &take))
+    struct pop pop;
+    if (parse_zmpop(call, 1, &pop) && !pop_first_zset(call, &pop))
         reply_null_array(&call->reply);
 }
 
 void cmd_bzmpop(struct call *call)
 {
-    struct take take;
-    if (parse_zmpop(call, 2, &take))
-        pop_zset_or_wait(call, &take, 1);
+    struct pop pop;
+    if (parse_zmpop(call, 2, &pop))
+        pop_zset_or_wait(call, &pop, 1);
 }
 
 /* ---- ZRANDMEMBER ---- */

@@ -347,7 +347,7 @@ static bool read_u16(struct bytes *rest, uint16_t *value)
 }
 
 /* Only as short as append_varint makes it. */
-static bool take_run(struct bytes *rest, struct bytes *run)
+static bool read_slot_run(struct bytes *rest, struct bytes *run)
 {
     uint64_t len = 0;
     uint8_t byte = 0x80;
@@ -359,7 +359,7 @@ static bool take_run(struct bytes *rest, struct bytes *run)
     return len <= rest->len && read_raw(rest, (size_t)len, run);
 }
 
-static bool take_place(struct bytes *rest, bool has_last_slot, struct effect_place *place)
+static bool read_place(struct bytes *rest, bool has_last_slot, struct effect_place *place)
 {
     uint8_t len;
     if (!read_u8(rest, &len))
@@ -377,7 +377,7 @@ static bool take_place(struct bytes *rest, bool has_last_slot, struct effect_pla
     return is_place(place);
 }
 
-static bool take_effect(struct effects_reader *reader, struct effect *effect)
+static bool read_effect(struct effects_reader *reader, struct effect *effect)
 {
     uint8_t head;
     struct bytes none = BYTES("");
@@ -392,14 +392,15 @@ static bool take_effect(struct effects_reader *reader, struct effect *effect)
     if (effect->cf >= CF_COUNT || effect->kind > EFFECT_DELETE_RANGE)
         return false;
     bool has_place = head & HAS_PLACE, has_last_slot = head & HAS_LAST_SLOT;
-    if (has_place ? !take_place(&reader->rest, has_last_slot, &reader->place)
+    if (has_place ? !read_place(&reader->rest, has_last_slot, &reader->place)
                   : has_last_slot || !reader->has_place)
         return false;
     reader->has_place = true;
     effect->place = reader->place;
-    return take_run(&reader->rest, &effect->key) &&
+    return read_slot_run(&reader->rest, &effect->key) &&
            (effect->kind == EFFECT_DELETE ||
-            take_run(&reader->rest, effect->kind == EFFECT_PUT ? &effect->value : &effect->to));
+            read_slot_run(&reader->rest,
+                          effect->kind == EFFECT_PUT ? &effect->value : &effect->to));
 }
 
 enum effects_read effects_next(struct effects_reader *reader, struct effect *effect)
@@ -407,5 +408,5 @@ enum effects_read effects_next(struct effects_reader *reader, struct effect *eff
     if (!reader->left)
         return reader->rest.len ? EFFECTS_DAMAGED : EFFECTS_END;
     reader->left--;
-    return take_effect(reader, effect) ? EFFECTS_READ : EFFECTS_DAMAGED;
+    return read_effect(reader, effect) ? EFFECTS_READ : EFFECTS_DAMAGED;
 }

@@ -306,7 +306,7 @@ struct bytes encode_batch_header(struct arena *arena, const struct batch_header 
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /* Each takes its bytes from the front of `row`, or leaves everything alone and says false. */
-static bool take_bytes(struct bytes *row, size_t len, struct bytes *value)
+static bool next_part(struct bytes *row, size_t len, struct bytes *value)
 {
     if (row->len < len)
         return false;
@@ -316,50 +316,50 @@ static bool take_bytes(struct bytes *row, size_t len, struct bytes *value)
     return true;
 }
 
-static bool take_u8(struct bytes *row, uint8_t *value)
+static bool next_u8(struct bytes *row, uint8_t *value)
 {
     struct bytes raw;
-    if (!take_bytes(row, sizeof *value, &raw))
+    if (!next_part(row, sizeof *value, &raw))
         return false;
     *value = (uint8_t)raw.data[0];
     return true;
 }
 
-static bool take_u16(struct bytes *row, uint16_t *value)
+static bool next_u16(struct bytes *row, uint16_t *value)
 {
     struct bytes raw;
-    if (!take_bytes(row, sizeof *value, &raw))
+    if (!next_part(row, sizeof *value, &raw))
         return false;
     *value = get_be16(raw.data);
     return true;
 }
 
-static bool take_u32(struct bytes *row, uint32_t *value)
+static bool next_u32(struct bytes *row, uint32_t *value)
 {
     struct bytes raw;
-    if (!take_bytes(row, sizeof *value, &raw))
+    if (!next_part(row, sizeof *value, &raw))
         return false;
     *value = get_be32(raw.data);
     return true;
 }
 
-static bool take_u64(struct bytes *row, uint64_t *value)
+static bool next_u64(struct bytes *row, uint64_t *value)
 {
     struct bytes raw;
-    if (!take_bytes(row, sizeof *value, &raw))
+    if (!next_part(row, sizeof *value, &raw))
         return false;
     *value = get_be64(raw.data);
     return true;
 }
 
 /* Refuses what write_varint does not make: more bits than 64, a last byte that adds nothing. */
-static bool take_varint(struct bytes *row, uint64_t *value)
+static bool next_varint(struct bytes *row, uint64_t *value)
 {
     struct bytes rest = *row;
     uint64_t bits = 0;
     uint8_t byte = 0x80;
     for (unsigned shift = 0; byte & 0x80; shift += 7) {
-        if (shift > 63 || !take_u8(&rest, &byte) || (shift == 63 && byte > 1) || (shift && !byte))
+        if (shift > 63 || !next_u8(&rest, &byte) || (shift == 63 && byte > 1) || (shift && !byte))
             return false;
         bits |= (uint64_t)(byte & 0x7f) << shift;
     }
@@ -368,15 +368,15 @@ static bool take_varint(struct bytes *row, uint64_t *value)
     return true;
 }
 
-static bool take_space(struct bytes *row, struct bytes *space)
+static bool next_space(struct bytes *row, struct bytes *space)
 {
     uint8_t len;
-    return take_u8(row, &len) && len <= SPACE_BYTES_MAX && take_bytes(row, len, space);
+    return next_u8(row, &len) && len <= SPACE_BYTES_MAX && next_part(row, len, space);
 }
 
 bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key)
 {
-    if (!take_space(&row, space) || !take_u16(&row, slot))
+    if (!next_space(&row, space) || !next_u16(&row, slot))
         return false;
     *key = row;
     return true;
@@ -386,9 +386,9 @@ bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot
                            uint64_t *version, struct bytes *sub)
 {
     uint32_t key_len;
-    if (!take_space(&row, space) || !take_u16(&row, slot) || !take_u32(&row, &key_len))
+    if (!next_space(&row, space) || !next_u16(&row, slot) || !next_u32(&row, &key_len))
         return false;
-    if (!take_bytes(&row, key_len, key) || !take_u64(&row, version))
+    if (!next_part(&row, key_len, key) || !next_u64(&row, version))
         return false;
     *sub = row;
     return true;
@@ -409,7 +409,7 @@ bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *meta
 {
     struct bytes space, key;
     uint16_t slot;
-    if (!take_u64(&row, expire_ms) || !decode_metadata_key(row, &space, &slot, &key))
+    if (!next_u64(&row, expire_ms) || !decode_metadata_key(row, &space, &slot, &key))
         return false;
     *metadata_key = row;
     return true;
@@ -418,90 +418,92 @@ bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *meta
 bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *first_slot)
 {
     uint8_t kind;
-    return take_u8(&row, &kind) && kind == 'c' && take_space(&row, space) &&
-           take_u16(&row, first_slot) && row.len == 0;
+    return next_u8(&row, &kind) && kind == 'c' && next_space(&row, space) &&
+           next_u16(&row, first_slot) && row.len == 0;
 }
 
 bool decode_journal_key(struct bytes row, uint8_t *position)
 {
     uint8_t kind;
-    return take_u8(&row, &kind) && kind == 'j' && take_u8(&row, position) && row.len == 0;
+    return next_u8(&row, &kind) && kind == 'j' && next_u8(&row, position) && row.len == 0;
 }
 
-bool take_slot_count(struct bytes *row, struct slot_count *count)
+bool decode_next_slot_count(struct bytes *row, struct slot_count *count)
 {
-    return take_u16(row, &count->slot) && take_varint(row, &count->keys) &&
-           take_varint(row, &count->expires);
+    return next_u16(row, &count->slot) && next_varint(row, &count->keys) &&
+           next_varint(row, &count->expires);
 }
 
-bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts)
+bool decode_next_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts)
 {
-    return take_space(row, space) && take_u16(row, counts);
+    return next_space(row, space) && next_u16(row, counts);
 }
 
 bool decode_database_map_key(struct bytes row, struct bytes *name)
 {
     uint8_t kind;
-    return take_u8(&row, &kind) && kind == 'd' && take_space(&row, name) && row.len == 0;
+    return next_u8(&row, &kind) && kind == 'd' && next_space(&row, name) && row.len == 0;
 }
 
 bool decode_u64(struct bytes value, uint64_t *number)
 {
-    return take_u64(&value, number) && value.len == 0;
+    return next_u64(&value, number) && value.len == 0;
 }
 
 /* expire and size have 64 bits in this layout, and 32 bits (expire in seconds) in the old one. */
-static bool take_expire(struct bytes *row, bool is_old, uint64_t *expire_ms)
+static bool next_expire(struct bytes *row, bool is_old, uint64_t *expire_ms)
 {
     if (!is_old)
-        return take_u64(row, expire_ms);
+        return next_u64(row, expire_ms);
     uint32_t seconds;
-    if (!take_u32(row, &seconds))
+    if (!next_u32(row, &seconds))
         return false;
     *expire_ms = (uint64_t)seconds * 1000;
     return true;
 }
 
-static bool take_size(struct bytes *row, bool is_old, uint64_t *size)
+static bool next_size(struct bytes *row, bool is_old, uint64_t *size)
 {
     if (!is_old)
-        return take_u64(row, size);
+        return next_u64(row, size);
     uint32_t narrow;
-    if (!take_u32(row, &narrow))
+    if (!next_u32(row, &narrow))
         return false;
     *size = narrow;
     return true;
 }
 
-static bool take_id(struct bytes *row, struct stream_id *id)
+static bool next_stream_id(struct bytes *row, struct stream_id *id)
 {
-    return take_u64(row, &id->ms) && take_u64(row, &id->seq);
+    return next_u64(row, &id->ms) && next_u64(row, &id->seq);
 }
 
-static bool take_node(struct bytes *row, struct metadata *metadata)
+static bool next_node(struct bytes *row, struct metadata *metadata)
 {
     struct stream_node *node = &metadata->stream_node;
-    return take_u64(row, &metadata->stream_node_size) && take_id(row, &node->master) &&
-           take_u64(row, &node->bytes) && take_u32(row, &node->entries) &&
-           take_u32(row, &node->fields_hash);
+    return next_u64(row, &metadata->stream_node_size) && next_stream_id(row, &node->master) &&
+           next_u64(row, &node->bytes) && next_u32(row, &node->entries) &&
+           next_u32(row, &node->fields_hash);
 }
 
-static bool take_list(struct bytes *row, struct metadata *metadata)
+static bool next_list(struct bytes *row, struct metadata *metadata)
 {
-    return take_u64(row, &metadata->head) && take_u64(row, &metadata->tail);
+    return next_u64(row, &metadata->head) && next_u64(row, &metadata->tail);
 }
 
-static bool take_stream(struct bytes *row, struct metadata *metadata)
+static bool next_stream(struct bytes *row, struct metadata *metadata)
 {
-    return take_id(row, &metadata->stream_last_generated) &&
-           take_id(row, &metadata->stream_recorded_first) &&
-           take_id(row, &metadata->stream_max_deleted) && take_id(row, &metadata->stream_first) &&
-           take_id(row, &metadata->stream_last) && take_u64(row, &metadata->stream_entries_added) &&
-           (row->len == 0 || (take_node(row, metadata) && has_node(metadata)));
+    return next_stream_id(row, &metadata->stream_last_generated) &&
+           next_stream_id(row, &metadata->stream_recorded_first) &&
+           next_stream_id(row, &metadata->stream_max_deleted) &&
+           next_stream_id(row, &metadata->stream_first) &&
+           next_stream_id(row, &metadata->stream_last) &&
+           next_u64(row, &metadata->stream_entries_added) &&
+           (row->len == 0 || (next_node(row, metadata) && has_node(metadata)));
 }
 
-static const struct metadata_fields list_fields = {list_size, write_list, take_list};
-static const struct metadata_fields stream_fields = {stream_size, write_stream, take_stream};
+static const struct metadata_fields list_fields = {list_size, write_list, next_list};
+static const struct metadata_fields stream_fields = {stream_size, write_stream, next_stream};
 
 const struct type_row type_rows[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = {__VA_ARGS__},
@@ -513,17 +515,17 @@ bool decode_metadata(struct bytes value, struct metadata *metadata)
 {
     uint8_t flags;
     memset(metadata, 0, sizeof *metadata);
-    if (!take_u8(&value, &flags) || (flags & FLAG_RESERVED) || !type_is_known(flags & FLAG_TYPE))
+    if (!next_u8(&value, &flags) || (flags & FLAG_RESERVED) || !type_is_known(flags & FLAG_TYPE))
         return false;
     bool is_old = !(flags & FLAG_LAYOUT);
     metadata->type = flags & FLAG_TYPE;
-    if (!take_expire(&value, is_old, &metadata->expire_ms))
+    if (!next_expire(&value, is_old, &metadata->expire_ms))
         return false;
     if (type_is_inline(metadata->type)) {
         metadata->payload = value;
         return true;
     }
-    if (!take_u64(&value, &metadata->version) || !take_size(&value, is_old, &metadata->size))
+    if (!next_u64(&value, &metadata->version) || !next_size(&value, is_old, &metadata->size))
         return false;
     const struct metadata_fields *fields = type_rows[metadata->type].fields;
     if (fields && !fields->read(&value, metadata))
@@ -533,8 +535,8 @@ bool decode_metadata(struct bytes value, struct metadata *metadata)
 
 bool decode_batch_header(struct bytes value, struct batch_header *header)
 {
-    return take_u64(&value, &header->epoch) && take_u64(&value, &header->index) &&
-           take_u64(&value, &header->origin_ms) && take_u64(&value, &header->version) &&
+    return next_u64(&value, &header->epoch) && next_u64(&value, &header->index) &&
+           next_u64(&value, &header->origin_ms) && next_u64(&value, &header->version) &&
            value.len == 0;
 }
 
@@ -547,5 +549,5 @@ struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t chi
 
 bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children)
 {
-    return take_varint(&value, count) && take_varint(&value, children) && value.len == 0;
+    return next_varint(&value, count) && next_varint(&value, children) && value.len == 0;
 }

@@ -178,9 +178,9 @@ bool decode_metadata(struct bytes value, struct metadata *metadata);
 /* Rows of counters are written and read piece by piece: write_* gives the end of what it wrote, take_* takes
  * its bytes from the front of `row`, or says false. */
 char *write_slot_count(char *to, const struct slot_count *count);
-bool take_slot_count(struct bytes *row, struct slot_count *count);
+bool decode_next_slot_count(struct bytes *row, struct slot_count *count);
 char *write_journal_space(char *to, struct bytes space, uint16_t counts);
-bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
+bool decode_next_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
 
 /* A block of ranks: rows it counts, and blocks of the level below it has (rank.h). */
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children);

@@ -17,7 +17,8 @@ static bool read_counter_row(struct reader *reader, struct bytes key, struct byt
     if (!decode_counter_key(key, &space, &first_slot))
         return false;
     while (value.len)
-        if (!take_slot_count(&value, &count) || !reader->tell(reader->owner, space, &count, 0))
+        if (!decode_next_slot_count(&value, &count) ||
+            !reader->tell(reader->owner, space, &count, 0))
             return false;
     return true;
 }
@@ -42,10 +43,10 @@ static bool read_journal_row(struct reader *reader, struct bytes row, uint64_t s
     struct slot_count count;
     uint16_t counts;
     while (row.len) {
-        if (!take_journal_space(&row, &space, &counts))
+        if (!decode_next_journal_space(&row, &space, &counts))
             return false;
         while (counts--)
-            if (!take_slot_count(&row, &count) ||
+            if (!decode_next_slot_count(&row, &count) ||
                 !reader->tell(reader->owner, space, &count, serial))
                 return false;
     }

@@ -42,7 +42,7 @@ void text_iter_init(struct call *call, struct entry *entry, uint64_t from, uint6
 }
 
 /* Makes the part of the row inside the range the next piece. False: there is none. */
-static bool text_iter_take(struct text_iter *iter, uint32_t index, struct bytes row)
+static bool text_iter_set_piece(struct text_iter *iter, uint32_t index, struct bytes row)
 {
     uint64_t begin = (uint64_t)index * FRAGMENT_BYTES;
     uint64_t from = begin > iter->from ? begin : iter->from;
@@ -74,7 +74,7 @@ static bool text_iter_iter(struct text_iter *iter)
         uint32_t index = get_be32(iter->rows.sub.data);
         if ((uint64_t)index * FRAGMENT_BYTES >= iter->to)
             break;
-        if (text_iter_take(iter, index, iter->rows.value))
+        if (text_iter_set_piece(iter, index, iter->rows.value))
             return true;
     }
     return false;
@@ -96,7 +96,7 @@ static bool text_iter_points(struct text_iter *iter)
             iter->from = iter->to;
             return false;
         }
-        if (text_iter_take(iter, index, row))
+        if (text_iter_set_piece(iter, index, row))
             return true;
     }
     return false;

@@ -364,7 +364,7 @@ static size_t hand_to_peers(struct session *session, size_t used, size_t len)
     struct peer_identity *peer = session->peer;
     session->peer = NULL;
     connection_free(session);
-    peer_set_take_stream(partition->peers, stream, peer);
+    peer_set_adopt_stream(partition->peers, stream, peer);
     free(peer);
     return used;
 }

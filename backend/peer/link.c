@@ -192,7 +192,7 @@ static void refuse_greeting(struct peer_link *link, struct bytes line)
 }
 
 /* Is this the backend of the shard that the map has at this address? */
-static void take_identity(struct peer_link *link, struct bytes payload)
+static void handle_identity(struct peer_link *link, struct bytes payload)
 {
     char reason[PEER_REASON_MAX];
     if (!peer_identity_read(payload, &link->peer)) {
@@ -206,7 +206,7 @@ static void take_identity(struct peer_link *link, struct bytes payload)
 }
 
 /* One of the two replies at the front. Returns the bytes used; 0: more are needed, or the link went down. */
-static size_t take_greeting(struct peer_link *link, const char *data, size_t len)
+static size_t handle_peer_greeting(struct peer_link *link, const char *data, size_t len)
 {
     const char *end = memmem(data, len, "\r\n", 2);
     struct bytes line = {data, end ? (size_t)(end - data) : len};
@@ -228,13 +228,13 @@ static size_t take_greeting(struct peer_link *link, const char *data, size_t len
     }
     if (len < line.len + 2 + size + 2)
         return 0;
-    take_identity(link, (struct bytes){data + line.len + 2, size});
+    handle_identity(link, (struct bytes){data + line.len + 2, size});
     return line.len + 2 + size + 2;
 }
 
 /* ---- replies ---- */
 
-static void take_reply(struct peer_link *link, const struct peer_frame *frame)
+static void deliver_reply(struct peer_link *link, const struct peer_frame *frame)
 {
     struct peer_request *request = table_get(link->by_id, request_key(&frame->id));
     if (!request)
@@ -243,7 +243,7 @@ static void take_reply(struct peer_link *link, const struct peer_frame *frame)
     request->on_reply(request, frame->kind == PEER_DONE ? PEER_OK : PEER_REFUSED, frame->payload);
 }
 
-static size_t take_reply_frame(struct peer_link *link, const char *data, size_t len, size_t *need)
+static size_t handle_peer_reply(struct peer_link *link, const char *data, size_t len, size_t *need)
 {
     struct peer_frame frame;
     size_t size;
@@ -256,7 +256,7 @@ static size_t take_reply_frame(struct peer_link *link, const char *data, size_t 
         link_down(link, "the peer sent bytes that are no reply");
         return 0;
     }
-    take_reply(link, &frame);
+    deliver_reply(link, &frame);
     return size;
 }
 
@@ -271,8 +271,8 @@ static size_t link_received(void *owner, struct block *block, const char *data, 
     link->heard_ms = loop_mono_ms(link->self->loop);
     while (used < len && link->stream == stream) {
         size_t size = link->state == PEER_LINK_UP
-                          ? take_reply_frame(link, data + used, len - used, need)
-                          : take_greeting(link, data + used, len - used);
+                          ? handle_peer_reply(link, data + used, len - used, need)
+                          : handle_peer_greeting(link, data + used, len - used);
         if (size == 0)
             break;
         used += size;

@@ -256,8 +256,8 @@ size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX
     return peer_self_encode(&peers->self, to);
 }
 
-void peer_set_take_stream(struct peer_set *peers, struct stream *stream,
-                          const struct peer_identity *peer)
+void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
+                           const struct peer_identity *peer)
 {
     (void)peer_incoming_new(&peers->self, stream, peer, &peers->incoming);
 }

@@ -54,8 +54,8 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
 /* The reply to an admitted peer. */
 size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX]);
 /* Takes over the stream of an admitted peer. */
-void peer_set_take_stream(struct peer_set *peers, struct stream *stream,
-                          const struct peer_identity *peer);
+void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
+                           const struct peer_identity *peer);
 
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);

@@ -29,7 +29,7 @@ struct arguments {
 };
 
 /* Numbers become text behind argv. NULL or why not. */
-static const char *take_arguments(lua_State *lua, struct arguments *arguments)
+static const char *read_arguments(lua_State *lua, struct arguments *arguments)
 {
     int argc = lua_gettop(lua);
     if (argc == 0)
@@ -58,7 +58,7 @@ static const char *call_command(lua_State *lua)
     struct arguments arguments;
     if (!run)
         return "ERR redis.call/pcall can only be called inside a script invocation";
-    const char *refused = take_arguments(lua, &arguments);
+    const char *refused = read_arguments(lua, &arguments);
     if (refused)
         return refused;
     run_check(lua);
@@ -224,7 +224,7 @@ static int redis_acl_check_cmd(lua_State *lua)
     struct script_run *run = vm_of(lua)->scripts->set->running;
     struct arguments arguments;
     uint32_t index;
-    const char *refused = take_arguments(lua, &arguments);
+    const char *refused = read_arguments(lua, &arguments);
     if (refused)
         return raise(lua, refused);
     const struct command *command = command_find_argv(arguments.argv, arguments.argc);

@@ -102,7 +102,7 @@ static void append_decoded(const struct decoder *decoder, const char *text, size
 }
 
 /* \uXXXX, or two of them for a code beyond 16 bits; false: it is neither. */
-static bool take_unicode(struct decoder *decoder)
+static bool read_unicode(struct decoder *decoder)
 {
     const char *text = decoder->text + decoder->at;
     char utf8[4];
@@ -135,11 +135,11 @@ static char unescape_letter(char letter)
 }
 
 /* Takes the escape that begins here; NULL or what is wrong with it. */
-static const char *take_escape(struct decoder *decoder)
+static const char *read_escape(struct decoder *decoder)
 {
     char letter = decoder->text[decoder->at + 1];
     if (letter == 'u')
-        return take_unicode(decoder) ? NULL : "invalid unicode escape code";
+        return read_unicode(decoder) ? NULL : "invalid unicode escape code";
     char byte = unescape_letter(letter);
     if (!byte)
         return "invalid escape code";
@@ -148,7 +148,7 @@ static const char *take_escape(struct decoder *decoder)
     return NULL;
 }
 
-static void take_string(struct decoder *decoder, struct token *token)
+static void read_string(struct decoder *decoder, struct token *token)
 {
     const char *text = decoder->text;
     decoder->vm->scratch.len = 0;
@@ -160,7 +160,7 @@ static void take_string(struct decoder *decoder, struct token *token)
         decoder->at += plain;
         const char *why = NULL;
         if (text[decoder->at] == '\\')
-            why = take_escape(decoder);
+            why = read_escape(decoder);
         else if (text[decoder->at] == 0)
             why = "unexpected end of string";
         if (why) {
@@ -200,7 +200,7 @@ static void scan_number(struct decoder *decoder, struct token *token)
     decoder->at += (size_t)(end - text);
 }
 
-static void take_word(struct decoder *decoder, struct token *token)
+static void scan_word(struct decoder *decoder, struct token *token)
 {
     const char *text = decoder->text + decoder->at;
     bool takes_invalid = decoder->settings->decode_invalid_numbers;
@@ -227,7 +227,7 @@ static void take_word(struct decoder *decoder, struct token *token)
     }
 }
 
-static void take_token(struct decoder *decoder, struct token *token)
+static void read_token(struct decoder *decoder, struct token *token)
 {
     static const char marks[] = "{}[]:,";
     static const enum token_type types[] = {OBJECT_BEGIN, OBJECT_END, ARRAY_BEGIN,
@@ -244,9 +244,9 @@ static void take_token(struct decoder *decoder, struct token *token)
         token->type = types[mark - marks];
         decoder->at++;
     } else if (c == '"') {
-        take_string(decoder, token);
+        read_string(decoder, token);
     } else {
-        take_word(decoder, token);
+        scan_word(decoder, token);
     }
 }
 
@@ -277,23 +277,23 @@ static void push_object(struct decoder *decoder)
     struct token token;
     descend(decoder, 3);
     lua_newtable(lua);
-    take_token(decoder, &token);
+    read_token(decoder, &token);
     while (token.type != OBJECT_END) {
         if (token.type != STRING)
             raise_decode_error(decoder, "object key string", &token);
         lua_pushlstring(lua, token.text.data, token.text.len);
-        take_token(decoder, &token);
+        read_token(decoder, &token);
         if (token.type != COLON)
             raise_decode_error(decoder, "colon", &token);
-        take_token(decoder, &token);
+        read_token(decoder, &token);
         decode_value(decoder, &token);
         lua_rawset(lua, -3);
-        take_token(decoder, &token);
+        read_token(decoder, &token);
         if (token.type == OBJECT_END)
             break;
         if (token.type != COMMA)
             raise_decode_error(decoder, "comma or object end", &token);
-        take_token(decoder, &token);
+        read_token(decoder, &token);
         if (token.type == OBJECT_END)
             raise_decode_error(decoder, "object key string", &token);
     }
@@ -305,16 +305,16 @@ static void decode_array(struct decoder *decoder)
     struct token token;
     descend(decoder, 2);
     lua_newtable(decoder->lua);
-    take_token(decoder, &token);
+    read_token(decoder, &token);
     for (int i = 1; token.type != ARRAY_END; i++) {
         decode_value(decoder, &token);
         lua_rawseti(decoder->lua, -2, i);
-        take_token(decoder, &token);
+        read_token(decoder, &token);
         if (token.type == ARRAY_END)
             break;
         if (token.type != COMMA)
             raise_decode_error(decoder, "comma or array end", &token);
-        take_token(decoder, &token);
+        read_token(decoder, &token);
         if (token.type == ARRAY_END)
             raise_decode_error(decoder, "value", &token);
     }
@@ -358,9 +358,9 @@ int cjson_decode(lua_State *lua)
     decoder.text = luaL_checklstring(lua, 1, &len);
     if (len >= 2 && (!decoder.text[0] || !decoder.text[1]))
         return luaL_error(lua, "JSON parser does not support UTF-16 or UTF-32");
-    take_token(&decoder, &token);
+    read_token(&decoder, &token);
     decode_value(&decoder, &token);
-    take_token(&decoder, &token);
+    read_token(&decoder, &token);
     if (token.type != END)
         raise_decode_error(&decoder, "the end", &token);
     return 1;

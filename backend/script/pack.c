@@ -22,7 +22,7 @@ static struct format format_of(lua_State *lua)
     return (struct format){.at = luaL_checkstring(lua, 1), .is_little = true, .align = 1};
 }
 
-static int take_count(lua_State *lua, struct format *format, int fallback)
+static int pop_count(lua_State *lua, struct format *format, int fallback)
 {
     int count = 0;
     if (!isdigit((unsigned char)*format->at))
@@ -54,10 +54,10 @@ static size_t parse_size(lua_State *lua, struct format *format, char option)
     case 'd':
         return 8;
     case 'c':
-        return (size_t)take_count(lua, format, 1);
+        return (size_t)pop_count(lua, format, 1);
     case 'i':
     case 'I': {
-        int size = take_count(lua, format, 4);
+        int size = pop_count(lua, format, 4);
         if (size > INTEGER_BYTES_MAX)
             luaL_error(lua, "integral size %d is larger than limit of %d", size, INTEGER_BYTES_MAX);
         return (size_t)size;
@@ -89,7 +89,7 @@ static void control(lua_State *lua, struct format *format, char option)
         format->is_little = true;
         return;
     case '!': {
-        int align = take_count(lua, format, ALIGN_MAX);
+        int align = pop_count(lua, format, ALIGN_MAX);
         if (align <= 0 || align & (align - 1))
             luaL_error(lua, "alignment %d is not a power of 2", align);
         format->align = (size_t)align;
@@ -220,7 +220,7 @@ static void check_room(lua_State *lua, struct bytes data, size_t at, size_t size
 }
 
 /* c0: the number before says how many. */
-static size_t take_previous(lua_State *lua, int *results)
+static size_t pop_previous(lua_State *lua, int *results)
 {
     if (*results == 0 || !lua_isnumber(lua, -1))
         return (size_t)luaL_error(lua, "format 'c0' needs a previous size");
@@ -264,7 +264,7 @@ static int unpack(lua_State *lua)
             results++;
         } else if (option == 'c') {
             if (size == 0)
-                size = take_previous(lua, &results);
+                size = pop_previous(lua, &results);
             check_room(lua, data, at, size);
             lua_pushlstring(lua, data.data + at, size);
             results++;

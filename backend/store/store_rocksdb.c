@@ -355,7 +355,7 @@ void slice_release(struct slice *slice)
 
 /* Unused iterators are kept in the store's slots, with their read options and room for bounds. Slots are emptied and
  * filled atomically, by any thread. */
-static struct store_iter *iter_take(struct store *store)
+static struct store_iter *iter_acquire(struct store *store)
 {
     for (size_t i = 0; i < ITERS_KEPT; i++) {
         if (!atomic_load_explicit(&store->iters[i], memory_order_relaxed))
@@ -407,7 +407,7 @@ static struct store_iter *iter_open(struct store *store, enum cf cf, struct byte
                                     struct bytes upper, int read_tier)
 {
     CHECK(cf < CF_COUNT);
-    struct store_iter *iter = iter_take(store);
+    struct store_iter *iter = iter_acquire(store);
     bool has_ranges = store_has_ranges(store, cf); /* store_rocksdb_ranges.c */
     if (has_ranges)
         read_tier = READ_ALL_TIER;

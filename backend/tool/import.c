@@ -124,7 +124,7 @@ static void count_key(struct import *import, struct bytes space, uint16_t slot, 
 
 /* ---- taking rows ---- */
 
-static bool take_system(struct import *import, enum cf cf, struct bytes key, struct bytes value)
+static bool import_system(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
     struct batch_header header;
     places_note(import->maps, key, value);
@@ -139,7 +139,7 @@ static bool take_system(struct import *import, enum cf cf, struct bytes key, str
     return true;
 }
 
-static bool take_metadata(struct import *import, enum cf cf, struct bytes key, struct bytes value)
+static bool import_metadata(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
     struct bytes space;
     struct bytes user_key;
@@ -176,7 +176,8 @@ static bool is_current(struct import *import, struct bytes metadata_key, uint64_
     return true;
 }
 
-static bool take_row(struct import *import, enum cf cf, struct bytes key, struct bytes value)
+static bool import_collection_row(struct import *import, enum cf cf, struct bytes key,
+                                  struct bytes value)
 {
     struct bytes space;
     struct bytes user_key;
@@ -205,10 +206,10 @@ bool import_from(struct import *import, struct store *from, const bool *wanted, 
     import->error = error;
     import->size = size;
     import->maps = table_new();
-    bool good = each_source_row(import, CF_SYSTEM, take_system) &&
-                each_source_row(import, CF_METADATA, take_metadata);
+    bool good = each_source_row(import, CF_SYSTEM, import_system) &&
+                each_source_row(import, CF_METADATA, import_metadata);
     for (size_t i = 0; good && i < sizeof collections / sizeof collections[0]; i++)
-        good = each_source_row(import, collections[i], take_row);
+        good = each_source_row(import, collections[i], import_collection_row);
     table_free_values(import->maps);
     import->maps = NULL;
     return good;

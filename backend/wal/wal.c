@@ -29,7 +29,7 @@ static uint64_t trimmable(const struct wal *wal)
 }
 
 /* Removes the oldest file from the list, if it is not needed and not the newest. */
-static struct wal_segment *take_trimmed(struct wal *wal)
+static struct wal_segment *detach_trimmed(struct wal *wal)
 {
     struct wal_segment *file = NULL;
     pthread_mutex_lock(&wal->lock);
@@ -57,7 +57,7 @@ static void put_back(struct wal *wal, struct wal_segment *file)
 static bool remove_trimmed(struct wal *wal)
 {
     char path[PATH_MAX], reason[WAL_REASON_MAX];
-    for (struct wal_segment *file; (file = take_trimmed(wal));) {
+    for (struct wal_segment *file; (file = detach_trimmed(wal));) {
         wal_segment_path(path, wal->path, file->first);
         if (!path_sync(wal->path) || (unlink(path) != 0 && errno != ENOENT)) {
             (void)wal_segment_failure(path, reason, sizeof reason);
@@ -84,7 +84,7 @@ void wal_trim(struct wal *wal, uint64_t index)
 /* ---- sync ---- */
 
 /* The descriptor of a file that was completed without a sync; owned by the caller. -1: there is none. */
-static int take_unsynced(struct wal *wal, uint64_t *first)
+static int detach_unsynced(struct wal *wal, uint64_t *first)
 {
     int fd = -1;
     pthread_mutex_lock(&wal->lock);
@@ -105,7 +105,7 @@ static int sync_all(struct wal *wal, uint64_t upto, char *error, size_t size)
 {
     char path[PATH_MAX];
     uint64_t first;
-    for (int fd; (fd = take_unsynced(wal, &first)) >= 0;) {
+    for (int fd; (fd = detach_unsynced(wal, &first)) >= 0;) {
         bool good = sync_fd(fd);
         wal_segment_path(path, wal->path, first);
         int failure = good ? OK : wal_segment_failure(path, error, size);
@@ -278,7 +278,7 @@ static int leave_lost(struct wal *wal, char *error, size_t size)
     if (failure)
         return failure;
     uint64_t first;
-    for (int fd; (fd = take_unsynced(wal, &first)) >= 0;)
+    for (int fd; (fd = detach_unsynced(wal, &first)) >= 0;)
         (void)close(fd);
     wal->durable = wal->last;
     wal->is_name_new = false;

@@ -64,7 +64,7 @@ static void append_connection(struct http_connections *all, struct http_connecti
     *end = connection;
 }
 
-static void take_out(struct http_connections *all, const struct http_connection *connection)
+static void detach_out(struct http_connections *all, const struct http_connection *connection)
 {
     struct http_connection **at = &all->first;
     while (*at != connection)
@@ -91,7 +91,7 @@ static void restart(struct http_connections *all, struct http_connection *connec
 {
     connection->is_answered = is_answered;
     connection->until_us = until_us;
-    take_out(all, connection);
+    detach_out(all, connection);
     append_connection(all, connection);
 }
 
@@ -109,7 +109,7 @@ void http_connection_wait(struct http_connections *all, struct http_connection *
 
 void http_connection_close(struct http_connections *all, struct http_connection *connection)
 {
-    take_out(all, connection);
+    detach_out(all, connection);
     free(connection);
 }
 

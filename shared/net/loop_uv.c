@@ -95,7 +95,7 @@ static void on_uv_prepare(uv_prepare_t *prepare)
 
 /* ---- mail ------------------------------------------------------------------------------------- */
 
-static void mail_take(struct loop *loop)
+static void mail_pop(struct loop *loop)
 {
     struct task *task = atomic_exchange_explicit(&loop->mail, NULL, memory_order_acquire);
     struct task *oldest = NULL;
@@ -112,7 +112,7 @@ static void mail_take(struct loop *loop)
 
 static void mail_run(struct loop *loop)
 {
-    mail_take(loop);
+    mail_pop(loop);
     while (loop->tasks) {
         struct task *task = loop->tasks;
         loop->tasks = task->next;
@@ -140,7 +140,7 @@ void loop_post(struct loop *loop, struct task *task)
 
 void loop_unpost(struct loop *loop, struct task *task)
 {
-    mail_take(loop);
+    mail_pop(loop);
     struct task **link = &loop->tasks;
     while (*link && *link != task)
         link = &(*link)->next;

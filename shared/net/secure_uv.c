@@ -281,7 +281,7 @@ const char *stream_error(const struct stream *stream, int err)
 /* ---- open streams ------------------------------------------------------------------------------ */
 
 /* Decrypts and passes bytes on as long as the owner reads. False: reading has stopped. */
-static bool secure_take(struct stream *stream)
+static bool secure_adopt(struct stream *stream)
 {
     while (stream_is_reading(stream) && !(stream->tell & TELL_AGAIN)) {
         struct block *block = receive_room(&stream->receive, &stream->loop->shared, READ_ROOM_MIN);
@@ -323,7 +323,7 @@ bool secure_read(struct stream *stream)
         tls_feed(stream->tls, sealed, (size_t)got);
     }
     stream->is_taking = true;
-    bool wants_more = secure_take(stream);
+    bool wants_more = secure_adopt(stream);
     stream->is_taking = false;
     tls_keep(stream->tls);
     if (stream->state != STREAM_OPEN)

@@ -146,7 +146,7 @@ static void finish_jobs(struct job *job)
     }
 }
 
-static struct job *take_finished(struct worker *worker)
+static struct job *pop_finished(struct worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
     struct job *first = worker->finished.first;
@@ -158,7 +158,7 @@ static struct job *take_finished(struct worker *worker)
 
 static void on_finished(struct task *task)
 {
-    finish_jobs(take_finished(container_of(task, struct worker, task)));
+    finish_jobs(pop_finished(container_of(task, struct worker, task)));
 }
 
 struct worker *worker_new_in(struct loop *loop, struct worker_pool *pool)
@@ -205,7 +205,7 @@ static struct job *wait_finished(struct worker *worker)
     pthread_mutex_unlock(&worker->lock);
     if (is_posted)
         loop_unpost(worker->loop, &worker->task);
-    return take_finished(worker);
+    return pop_finished(worker);
 }
 
 void worker_free(struct worker *worker)

@@ -40,11 +40,11 @@ static void check_counts(struct bytes row)
     struct bytes space;
     uint16_t counts;
     char made[SLOT_COUNT_BYTES_MAX + UINT8_MAX];
-    while (take_slot_count(&rest, &count)) {
+    while (decode_next_slot_count(&rest, &count)) {
         size_t size = (size_t)(write_slot_count(made, &count) - made);
         CHECK(bytes_equal((struct bytes){made, size}, (struct bytes){rest.data - size, size}));
     }
-    if (take_journal_space(&row, &space, &counts)) {
+    if (decode_next_journal_space(&row, &space, &counts)) {
         size_t size = (size_t)(write_journal_space(made, space, counts) - made);
         CHECK(bytes_equal((struct bytes){made, size}, (struct bytes){row.data - size, size}));
     }

@@ -204,7 +204,7 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     out_write(stream_out(stream), bytes, written);
     out_write(stream_out(stream), "\r\n", 2);
     stream_send(stream);
-    peer_set_take_stream(greeting->node->set, stream, &peer);
+    peer_set_adopt_stream(greeting->node->set, stream, &peer);
     free(greeting);
     return len;
 }

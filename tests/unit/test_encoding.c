@@ -235,12 +235,12 @@ START_TEST(counts_come_apart_again)
         char row[SLOT_COUNT_BYTES_MAX];
         struct slot_count count = {(uint16_t)i, numbers[i], numbers[i] / 2}, again;
         struct bytes rest = {row, (size_t)(write_slot_count(row, &count) - row)};
-        ck_assert(take_slot_count(&rest, &again) && rest.len == 0);
+        ck_assert(decode_next_slot_count(&rest, &again) && rest.len == 0);
         ck_assert(again.slot == i && again.keys == count.keys && again.expires == count.expires);
     }
     struct bytes rest = BYTES("\6shop\0\3\1\2rest"), space;
     uint16_t counts;
-    ck_assert(take_journal_space(&rest, &space, &counts) && counts == 0x0102);
+    ck_assert(decode_next_journal_space(&rest, &space, &counts) && counts == 0x0102);
     ck_assert(bytes_equal(space, BYTES("shop\0\3")) && bytes_equal(rest, BYTES("rest")));
 }
 END_TEST
@@ -473,7 +473,7 @@ static bool is_slot_count(struct bytes row)
 {
     struct slot_count count;
     struct bytes rest = at_page_end(row);
-    return take_slot_count(&rest, &count);
+    return decode_next_slot_count(&rest, &count);
 }
 
 static bool is_journal_space(struct bytes row)
@@ -481,7 +481,7 @@ static bool is_journal_space(struct bytes row)
     struct bytes space;
     uint16_t counts;
     struct bytes rest = at_page_end(row);
-    return take_journal_space(&rest, &space, &counts);
+    return decode_next_journal_space(&rest, &space, &counts);
 }
 
 static bool is_metadata(struct bytes row)
