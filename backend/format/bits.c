@@ -10,7 +10,7 @@ static uint64_t load_word(const char *from)
     return word;
 }
 
-/* Ones of each byte of a word, in that byte. */
+/* Counts the one bits of each byte of a word, in that byte. */
 static uint64_t count_bytes(uint64_t word)
 {
     word -= word >> 1 & UINT64_C(0x5555555555555555);
@@ -26,7 +26,7 @@ static uint64_t sum_bytes(uint64_t word)
 
 uint64_t bits_count(struct bytes data)
 {
-    enum { RUN = 31 * 8 }; /* so many words: no byte of their sum is more than 255 */
+    enum { RUN = 31 * 8 }; /* with so many words no byte of the sum exceeds 255 */
     uint64_t count = 0;
     size_t i = 0;
     while (i + 8 <= data.len) {
@@ -43,7 +43,7 @@ uint64_t bits_count(struct bytes data)
 
 int64_t bits_find(struct bytes data, uint64_t from, bool bit)
 {
-    char dull = (char)(bit ? 0x00 : 0xff); /* a byte without such a bit */
+    char dull = (char)(bit ? 0x00 : 0xff); /* a byte without the wanted bit */
     uint64_t dull_word = bit ? 0 : UINT64_MAX;
     uint64_t i = from / 8;
     for (uint64_t at = from; at % 8 != 0 && i < data.len; at++) {
@@ -101,7 +101,8 @@ void bits_invert(char *data, size_t len)
 
 /* ---- integers of any width ---- */
 
-__extension__ typedef unsigned __int128 wide; /* holds the 72 bits a field may touch, and any sum */
+/* holds the 72 bits that a field may span, and any sum */
+__extension__ typedef unsigned __int128 wide;
 __extension__ typedef __int128 signed_wide;
 
 bool field_type_parse(struct bytes text, struct field_type *type)
@@ -130,7 +131,7 @@ bool bit_offset_parse(struct bytes text, uint8_t width, uint64_t bytes_max, uint
     return *offset / 8 < bytes_max;
 }
 
-/* The 72 bits as one number, highest bit first. */
+/* Loads the 72 bits as one number, highest bit first. */
 static wide load_field(const char *data)
 {
     wide all = 0;

@@ -10,9 +10,9 @@
 
 #include "shared/bytes.h"
 
-/* How many bits are one? */
+/* Counts the one bits. */
 uint64_t bits_count(struct bytes data);
-/* The first bit with this value at `from` or behind it; -1: there is none. */
+/* The first bit with this value at or behind `from`; -1: there is none. */
 int64_t bits_find(struct bytes data, uint64_t from, bool bit);
 
 enum bits_operation { BITS_AND, BITS_OR, BITS_XOR };
@@ -28,7 +28,7 @@ static inline bool bits_get(const char *data, uint64_t bit)
 /* ---- integers of any width ---- */
 
 enum {
-    FIELD_BYTES_MAX = 9, /* 64 bits that begin inside a byte */
+    FIELD_BYTES_MAX = 9, /* 64 bits that begin inside a byte span 9 bytes */
 };
 
 struct field_type {
@@ -38,15 +38,16 @@ struct field_type {
 
 enum field_overflow { FIELD_WRAP, FIELD_SAT, FIELD_FAIL };
 
-/* "i16", "u8" … */
+/* Parses "i16", "u8" … */
 bool field_type_parse(struct bytes text, struct field_type *type);
-/* A bit's offset: "100", or with `width` > 0 also "#5", which stands for 5 * width. It lies below 8 * bytes_max. */
+/* Parses the offset of a bit: "100", or with `width` > 0 also "#5", which is 5 * width. It must be below 8 *
+ * bytes_max. */
 bool bit_offset_parse(struct bytes text, uint8_t width, uint64_t bytes_max, uint64_t *offset);
-/* The integer at bit `at` (0 to 7) of data[FIELD_BYTES_MAX], sign-extended when it is signed. */
+/* The integer at bit `at` (0 to 7) of data[FIELD_BYTES_MAX]; a signed type is sign-extended. */
 int64_t field_read(const char *data, unsigned at, struct field_type type);
 void field_write(char *data, unsigned at, struct field_type type, int64_t value);
-/* value + increment as the type holds it. False: it does not fit and the policy is to fail. As in Redis some values
- * far below the type count as too big: negative ones for an unsigned type, and those more than 2^63 - 1 below the
- * greatest of a signed one. */
+/* Adds the increment within the range of the type. False: it does not fit and the policy is to fail. As in Redis, some
+ * values far below the range count as too big: negative ones for an unsigned type, and values more than 2^63 - 1 below
+ * the maximum of a signed one. */
 bool field_add(struct field_type type, enum field_overflow policy, int64_t value, int64_t increment,
                int64_t *result);

@@ -6,7 +6,7 @@
 
 enum cf {
     CF_SYSTEM,     /* counters, database map, batch header; later slot records, functions */
-    CF_METADATA,   /* one row a key */
+    CF_METADATA,   /* one row per key */
     CF_DATA,       /* rows of collections */
     CF_ZSET_SCORE, /* score | member */
     CF_STREAM,     /* stream entries */

@@ -25,17 +25,17 @@ enum {
     ANY_SPACE = 255,
     PLACE_BYTES_MAX = 1 + SPACE_BYTES_MAX + 4,
     EFFECT_BYTES_MAX = 1 + PLACE_BYTES_MAX + 2 * VARINT_BYTES_MAX, /* without key and value */
-    EXPIRE_BYTES = 8, /* in front of the metadata key */
+    EXPIRE_BYTES = 8,                                              /* before the metadata key */
     SLOT_BYTES = 2,
     ROOM_MIN = 4096,
-    ROOM_KEPT = 1 << 20, /* a bigger one is given back when the next batch begins */
+    ROOM_KEPT = 1 << 20, /* a bigger buffer is freed when the next batch begins */
 };
 
 struct effects {
     char *data;
     size_t len, room;
     uint32_t count;
-    struct effect_place place; /* of the effect before; its space is in `space` */
+    struct effect_place place; /* of the previous effect; its space is a copy in `space` */
     char space[SPACE_BYTES_MAX];
 };
 
@@ -59,8 +59,8 @@ static bool same_place(const struct effect_place *a, const struct effect_place *
            a->last_slot == b->last_slot && bytes_equal(a->space, b->space);
 }
 
-/* Takes space and slot from the beginning of a key; zeros stand for what is missing of the slot. `behind` is how many
- * bytes follow the slot, negative where the slot is not whole. False: the key does not begin with a space. */
+/* Reads space and slot from the beginning of a key; missing bytes of the slot count as zeros. `behind`: number of
+ * bytes after the slot, negative if the slot is incomplete. False: the key does not begin with a space. */
 static bool key_place(struct bytes key, struct bytes *space, uint32_t *slot, int64_t *behind)
 {
     size_t len = key.len ? (uint8_t)key.data[0] : SIZE_MAX;
@@ -74,7 +74,7 @@ static bool key_place(struct bytes key, struct bytes *space, uint32_t *slot, int
     return *slot <= SLOT_COUNT;
 }
 
-/* A key that has no slot is the partition's. */
+/* Keys without a slot belong to the partition. */
 static struct effect_place row_place(enum cf cf, struct bytes key)
 {
     struct bytes space;
@@ -104,7 +104,7 @@ static bool ends_space(struct bytes space, struct bytes to)
     return bytes_equal(to, (struct bytes){end, len});
 }
 
-/* The slots that a range may have rows of: all where its ends do not say more. */
+/* The slots that may have rows of the range: all of them, unless its ends say more. */
 static struct effect_place range_place(enum cf cf, struct bytes from, struct bytes to)
 {
     struct bytes space, to_space;
@@ -119,7 +119,7 @@ static struct effect_place range_place(enum cf cf, struct bytes from, struct byt
     if (!key_place(to, &to_space, &last, &to_behind) || !bytes_equal(space, to_space))
         return anywhere;
     if (to_behind <= 0 &&
-        last) /* `to` is the first key of this slot: its rows are not in the range */
+        last) /* `to` is the first key of this slot, whose rows are therefore not in the range */
         last--;
     struct effect_place place = {space, false, (uint16_t)first, (uint16_t)last};
     return is_place(&place) ? place : anywhere;
@@ -317,7 +317,7 @@ const char *effects_refusal(enum effects_read result)
                                    : "its effects cannot be read";
 }
 
-/* Each takes its bytes from the front of what is left, or says false. */
+/* The functions below read from the front of `rest`, or return false. */
 static bool read_raw(struct bytes *rest, size_t len, struct bytes *taken)
 {
     if (rest->len < len)
@@ -346,7 +346,7 @@ static bool read_u16(struct bytes *rest, uint16_t *value)
     return true;
 }
 
-/* Only as short as append_varint makes it. */
+/* Refuses longer forms than append_varint writes. */
 static bool read_slot_run(struct bytes *rest, struct bytes *run)
 {
     uint64_t len = 0;

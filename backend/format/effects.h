@@ -1,7 +1,7 @@
 /*
- * effects.h - what a batch changed, as bytes: ranges deleted, rows put, rows deleted. A record of the log holds one
- * batch. The same bytes are made for the tail of a slot that moves, a prepared transaction and a replica, so a reader
- * finds namespace, slots and column family of each effect without parsing keys.
+ * effects.h - the effects of a batch as bytes: deleted ranges, written rows, deleted rows. A record of the WAL has one batch.
+ * The format is also meant for moving slots, prepared transactions and replicas, so namespace, slots and column family of
+ * each effect can be read without parsing keys.
  *
  *   header, 48 bytes
  *   ┌──────────┬─────────┬─────────┬──────────┬───────────┬──────────┬────────────┬───────────────┬─────────────┐
@@ -24,7 +24,7 @@
  *   SET k v, key k in slot 7629 (0x1dcd) of the default namespace, the effect behind the header:
  *     81 │ 00 cd 1d │ 04 │ 00 1d cd 6b │ 0a │ 81 00 00 00 00 00 00 00 00 76
  *
- * Decoding trusts nothing: lengths, numbers and the count are checked, and all results are borrowed from the bytes.
+ * Decoding checks all lengths, numbers and the count. Results are borrowed from the bytes.
  */
 #pragma once
 
@@ -39,27 +39,27 @@ enum {
 
 /* Numbers of other types are reserved: 3 prepared transaction, 4 decision, 5 members of a cluster. */
 enum effects_type {
-    EFFECTS_BATCH = 1, /* of commands that have run */
-    EFFECTS_PROBE = 2, /* has no effects: shows that the disk takes writes */
+    EFFECTS_BATCH = 1, /* of commands */
+    EFFECTS_PROBE = 2, /* without effects: checks that the disk accepts writes */
 };
 
 struct effects_header {
     enum effects_type type;
     uint32_t count; /* of effects; set by the writer */
-    uint64_t index; /* in the log: 1, 2, 3 ... */
-    uint64_t term;  /* of the leader that made the batch; 0: there is only one copy */
+    uint64_t index; /* in the WAL: 1, 2, 3 ... */
+    uint64_t term;  /* of the leader that made the batch; 0: there is one copy of the data */
     uint64_t
         commit; /* batches up to this index were committed when this one was made; with only one copy a batch
                          * commits itself, and this is its own index */
-    uint64_t origin_ms; /* wall clock of the partition that made it */
-    uint64_t version;   /* the newest version of a collection given out by then */
+    uint64_t origin_ms; /* wall clock of the partition */
+    uint64_t version;   /* newest version of a collection so far */
 };
 
 enum effect_kind { EFFECT_PUT, EFFECT_DELETE, EFFECT_DELETE_RANGE };
 
-/* Where an effect's rows belong. */
+/* Namespace and slots of an effect's rows. */
 struct effect_place {
-    struct bytes space; /* storage namespace; empty where is_any_space */
+    struct bytes space; /* storage namespace; empty if is_any_space */
     bool is_any_space;
     uint16_t first_slot, last_slot; /* both EFFECT_NO_SLOT: rows of the partition */
 };
@@ -68,7 +68,7 @@ struct effect {
     enum effect_kind kind;
     enum cf cf;
     struct effect_place place;
-    struct bytes key;   /* of a range: its first */
+    struct bytes key;   /* of a range: first key */
     struct bytes value; /* of a put */
     struct bytes to;    /* of a range */
 };
@@ -79,18 +79,18 @@ struct effects;
 
 struct effects *effects_new(void);
 void effects_free(struct effects *effects); /* NULL is allowed */
-/* Empties it for a new batch. */
+/* Begins a new batch. */
 void effects_begin(struct effects *effects, const struct effects_header *header);
-/* Empties it for a batch of which nothing but the effects is known. */
+/* Begins a batch whose header is not known yet. */
 void effects_clear(struct effects *effects);
-/* Gives the batch its index in the log; it commits itself. */
+/* Sets the batch's index in the WAL; the batch commits itself. */
 void effects_set_index(struct effects *effects, uint64_t index);
 void effects_put(struct effects *effects, enum cf cf, struct bytes key, struct bytes value);
 void effects_delete(struct effects *effects, enum cf cf, struct bytes key);
-/* Deletes from <= rows < to; an empty `to`: to the end of the column family. */
+/* Deletes from <= rows < to; an empty `to` means the end of the column family. */
 void effects_delete_range(struct effects *effects, enum cf cf, struct bytes from, struct bytes to);
 uint32_t effects_count(const struct effects *effects);
-/* The whole batch, until the next change. */
+/* The whole batch; valid until the next change. */
 struct bytes effects_bytes(const struct effects *effects);
 
 /* ---- read ---- */
@@ -99,7 +99,7 @@ enum effects_read {
     EFFECTS_READ,
     EFFECTS_END,     /* no effect is left */
     EFFECTS_NEWER,   /* a format or type that this program does not have */
-    EFFECTS_DAMAGED, /* not what effects_bytes makes */
+    EFFECTS_DAMAGED, /* not the result of effects_bytes */
 };
 
 struct effects_reader {
@@ -109,13 +109,13 @@ struct effects_reader {
     struct effect_place place;
 };
 
-/* Reads the header and begins with the first effect: READ, NEWER or DAMAGED. */
+/* Reads the header and moves before the first effect: READ, NEWER or DAMAGED. */
 enum effects_read effects_open(struct bytes batch, struct effects_header *header,
                                struct effects_reader *reader);
-/* Is this what a record of the WAL held up to its format 1: a write batch of RocksDB? That begins with the sequence number
- * of a batch that was not written yet, 0, and effects do not begin with a zero. */
+/* Is this a record of format 1 of the WAL, a write batch of RocksDB? These begin with a sequence number of 0, and
+ * effects do not begin with a zero byte. */
 bool effects_is_write_batch(struct bytes batch);
-/* Why a batch was not read, for NEWER and DAMAGED: one line. */
+/* Describes NEWER and DAMAGED in one line. */
 const char *effects_refusal(enum effects_read result);
-/* The next effect: READ, END (and nothing is left over) or DAMAGED. */
+/* Reads the next effect: READ, END (no bytes are left) or DAMAGED. */
 enum effects_read effects_next(struct effects_reader *reader, struct effect *effect);

@@ -1,9 +1,8 @@
 /*
- * encoding.c - makes and takes apart the rows drawn in encoding.h.
+ * encoding.c - encodes and decodes the rows drawn in encoding.h.
  *
- * Makers write through a cursor into memory of exactly the right size; takers read through a
- * cursor that refuses to step past the end, so a truncated row can never be half believed.
- * Makers assert their arguments (they come from us), takers answer false (rows come from a disk).
+ * Encoders write into memory of exactly the right size. Decoders never read past the end and refuse truncated rows.
+ * Encoders assert their arguments, which come from the program; decoders return false, as rows come from a disk.
  */
 #include "backend/format/encoding.h"
 
@@ -18,7 +17,7 @@ enum {
     FLAG_TYPE = 0x0f,
     METADATA_HEAD = 9,       /* flags, expire */
     STREAM_NUMBERS = 11,     /* five ids and the entries added */
-    STREAM_NODE_NUMBERS = 5, /* what is known of the first node */
+    STREAM_NODE_NUMBERS = 5, /* fields about the first node */
     HEADER_NUMBERS = 4,
 };
 
@@ -32,11 +31,11 @@ const char *type_name(enum type type)
     return type_rows[type].name ? type_rows[type].name : "none";
 }
 
-/* What a collection's row has behind version and size; a type without such fields has none of these. */
+/* Fields of a collection's row behind version and size; types without such fields have none of these functions. */
 struct metadata_fields {
     size_t (*size)(const struct metadata *metadata);
     char *(*write)(char *to,
-                   const struct metadata *metadata); /* returns where the next byte goes */
+                   const struct metadata *metadata); /* returns the position of the next byte */
     bool (*read)(struct bytes *row, struct metadata *metadata);
 };
 
@@ -88,7 +87,7 @@ static char *write_space_name(char *to, struct bytes space)
     return write_bytes(write_u8(to, (uint8_t)space.len), space);
 }
 
-/* The row that begins at `row` and ends at `end`. */
+/* The row between `row` and `end`. */
 static struct bytes written(const char *row, const char *end, size_t size)
 {
     CHECK((size_t)(end - row) == size);
@@ -233,7 +232,7 @@ static char *write_id(char *to, struct stream_id id)
     return write_u64(write_u64(to, id.ms), id.seq);
 }
 
-/* Is anything known of a stream's first node? */
+/* Is the first node of the stream known? */
 static bool has_node(const struct metadata *metadata)
 {
     return metadata->stream_node_size || metadata->stream_node.entries;
@@ -305,7 +304,7 @@ struct bytes encode_batch_header(struct arena *arena, const struct batch_header 
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* Each takes its bytes from the front of `row`, or leaves everything alone and says false. */
+/* The functions below read from the front of `row`, or leave it unchanged and return false. */
 static bool next_part(struct bytes *row, size_t len, struct bytes *value)
 {
     if (row->len < len)
@@ -352,7 +351,7 @@ static bool next_u64(struct bytes *row, uint64_t *value)
     return true;
 }
 
-/* Refuses what write_varint does not make: more bits than 64, a last byte that adds nothing. */
+/* Refuses what write_varint does not write: more than 64 bits, or a last byte of zero. */
 static bool next_varint(struct bytes *row, uint64_t *value)
 {
     struct bytes rest = *row;

@@ -1,5 +1,5 @@
 /*
- * encoding.h - every byte on disk. All integers are big-endian, so memcmp order is numeric order.
+ * encoding.h - the format of all rows on disk. All integers are big-endian, so memcmp order is numeric order.
  *
  *   CF_METADATA    u8 ns_len | ns | u16 slot | user key                                   → metadata value
  *   CF_DATA        u8 ns_len | ns | u16 slot | u32 key_len | user key | u64 version | sub → value
@@ -49,17 +49,17 @@ enum type {
 #undef TYPE
 };
 
-enum { TYPE_COUNT = 16 }; /* four bits on disk; not every number is a type */
+enum { TYPE_COUNT = 16 }; /* four bits on disk; some numbers are no type */
 
 struct metadata_fields;
 
-/* A row of the table of types. What commands do with a type is not in here: that lies above. */
+/* A row of the table of types. Commands add their functions in commands/types.h. */
 struct type_row {
-    const char *name;   /* as TYPE replies it; NULL: the number is no type */
-    bool is_inline;     /* the value is in the metadata row */
-    bool exists_empty;  /* the key stays when its last element goes */
-    enum type opens_as; /* commands that ask for this type open it too; NONE: none but its own */
-    enum command_group blocks; /* blocking commands of this group wait for it; GENERIC: none does */
+    const char *name;          /* as TYPE replies it; NULL: the number is no type */
+    bool is_inline;            /* the value is in the metadata row */
+    bool exists_empty;         /* the key stays when its last element is removed */
+    enum type opens_as;        /* commands for this type can open it too; NONE: only its own */
+    enum command_group blocks; /* blocking commands of this group can wait for it; GENERIC: none */
     enum cf elements;          /* column family of the elements; 0: CF_DATA */
     const struct metadata_fields
         *fields; /* of its metadata row (encoding.c); NULL: only version and size */
@@ -70,13 +70,13 @@ extern const struct type_row type_rows[TYPE_COUNT];
 
 enum {
     DATABASES_MAX = 16,
-    NAMESPACE_BYTES_MAX = 200, /* its storage namespaces have up to 2 bytes more */
+    NAMESPACE_BYTES_MAX = 200, /* storage namespaces have up to 2 bytes more */
     DATA_FORMAT = 2,
 };
 
 enum {
-    COUNTER_SLOTS = 1024,      /* slots of one row of counters */
-    JOURNAL_ROWS = 256,        /* a journal row's position is its serial modulo this */
+    COUNTER_SLOTS = 1024,      /* slots in one row of counters */
+    JOURNAL_ROWS = 256,        /* position of a journal row: its serial modulo this */
     SLOT_COUNT_BYTES_MAX = 22, /* of one slot count */
     VARINT_BYTES_MAX = 10,
 };
@@ -86,7 +86,7 @@ struct stream_id {
     uint64_t seq;
 };
 
-/* The removed front of a stream's first node (stream_node.h); no entries: none was removed, or it is not known. */
+/* The removed front of a stream's first node (stream_node.h); 0 entries: nothing was removed, or it is not known. */
 struct stream_node {
     struct stream_id master; /* of the node's first entry */
     uint64_t bytes;
@@ -105,26 +105,27 @@ struct metadata {
     struct stream_id stream_last_generated, stream_recorded_first, stream_max_deleted;
     struct stream_id stream_first, stream_last;
     uint64_t stream_entries_added;
-    uint64_t stream_node_size; /* the first node has so many entries at least; 0: not counted yet */
+    uint64_t stream_node_size; /* the first node has at least so many entries; 0: not counted yet */
     struct stream_node stream_node;
 };
 
-/* A batch's header: replication and point-in-time restore follow it. */
+/* Header of a batch, for replication and point-in-time recovery. */
 struct batch_header {
     uint64_t epoch;
-    uint64_t index;     /* in the log, where probes have one too */
+    uint64_t index;     /* in the WAL, which also numbers probes */
     uint64_t origin_ms; /* wall clock of the executing partition */
-    uint64_t version;   /* newest given out: versions never go back, whatever the clock does */
+    /* newest version of a collection: versions never decrease, whatever the clock does */
+    uint64_t version;
 };
 
-/* Keys of one slot of a storage namespace. */
+/* Number of keys in one slot of a storage namespace. */
 struct slot_count {
     uint16_t slot;
     uint64_t keys;
     uint64_t expires; /* of them: keys with a TTL */
 };
 
-/* Does the type keep its value in the metadata row? */
+/* Is the value of this type in the metadata row? */
 static inline bool type_is_inline(enum type type)
 {
     return type_rows[type].is_inline;
@@ -136,16 +137,16 @@ static inline enum cf type_elements(enum type type)
     return type_rows[type].elements ? type_rows[type].elements : CF_DATA;
 }
 
-/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint"; a bitmap says "string". */
+/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint"; "string" for bitmaps. */
 const char *type_name(enum type type);
 
-/* Keys: made in the arena. `space` is the storage namespace's bytes. */
+/* Encode keys in the arena. `space`: bytes of the storage namespace. */
 struct bytes encode_metadata_key(struct arena *arena, struct bytes space, uint16_t slot,
                                  struct bytes key);
-/* The prefix all metadata keys of a storage namespace (or of one slot in it) share. */
+/* The common prefix of all metadata keys of a storage namespace (or of one slot in it). */
 struct bytes encode_space_prefix(struct arena *arena, struct bytes space);
 struct bytes encode_slot_prefix(struct arena *arena, struct bytes space, uint16_t slot);
-/* The prefix of a collection's rows in CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK: up to and with the version. */
+/* The prefix of a collection's rows in CF_DATA, CF_ZSET_SCORE, CF_STREAM and CF_RANK: up to the version. */
 struct bytes encode_collection_prefix(struct arena *arena, struct bytes space, uint16_t slot,
                                       struct bytes key, uint64_t version);
 /* prefix | sub */
@@ -155,17 +156,17 @@ struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_
 struct bytes encode_journal_key(struct arena *arena, uint8_t position);
 struct bytes encode_database_map_key(struct arena *arena, struct bytes name);
 bool decode_database_map_key(struct bytes row, struct bytes *name);
-/* The row of a library; name: of the namespace, empty for the default one. */
+/* The key of a library; name: of the namespace, empty for the default one. */
 struct bytes encode_function_key(struct arena *arena, struct bytes name, struct bytes library);
 bool is_function_key(struct bytes row);
 /* The smallest key greater than all keys with this prefix; empty when there is none. */
 struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix);
 
-/* Take keys apart; false when the bytes are not such a key. Results are borrowed from `row`. */
+/* Decode keys; false: the bytes are no such key. Results are borrowed from `row`. */
 bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key);
 bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key,
                            uint64_t *version, struct bytes *sub);
-/* The prefix that a row shares with all others of its collection. */
+/* The common prefix of a collection's rows. */
 bool decode_collection_prefix(struct bytes row, struct bytes *prefix);
 bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *metadata_key);
 bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *first_slot);
@@ -175,20 +176,20 @@ bool decode_journal_key(struct bytes row, uint8_t *position);
 struct bytes encode_metadata(struct arena *arena, const struct metadata *metadata);
 bool decode_metadata(struct bytes value, struct metadata *metadata);
 
-/* Rows of counters are written and read piece by piece: write_* gives the end of what it wrote, take_* takes
- * its bytes from the front of `row`, or says false. */
+/* Rows of counters are written and read in pieces: write_* returns the end of what it wrote, decode_next_* reads from
+ * the front of `row`, or returns false. */
 char *write_slot_count(char *to, const struct slot_count *count);
 bool decode_next_slot_count(struct bytes *row, struct slot_count *count);
 char *write_journal_space(char *to, struct bytes space, uint16_t counts);
 bool decode_next_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
 
-/* A block of ranks: rows it counts, and blocks of the level below it has (rank.h). */
+/* A block of ranks: number of rows, and number of blocks of the level below (rank.h). */
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children);
 bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children);
 
 struct bytes encode_u64(struct arena *arena, uint64_t value);
 bool decode_u64(struct bytes value, uint64_t *number);
-/* Order-preserving 8 bytes of a score: -0 becomes 0; NaN is not allowed. */
+/* 8 bytes that sort like the score: -0 becomes 0; NaN is not allowed. */
 uint64_t encode_score(double score);
 double decode_score(uint64_t bits);
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 static const double EARTH_RADIUS = 6372797.560856;
-static const double MERCATOR_MAX = 20037726.37; /* half of the earth's girth */
+static const double MERCATOR_MAX = 20037726.37; /* half of the earth's circumference, in metres */
 
 /* ---- bits ---- */
 
@@ -81,7 +81,9 @@ struct geo_point geohash_decode(uint64_t bits)
 void geohash_text(uint64_t bits, char text[GEOHASH_TEXT])
 {
     static const char LETTERS[] = "0123456789bcdefghjkmnpqrstuvwxyz";
-    uint64_t usual = encode_point(geohash_decode(bits), 90, GEOHASH_STEPS); /* to the poles */
+    uint64_t usual =
+        encode_point(geohash_decode(bits), 90,
+                     GEOHASH_STEPS); /* longitude by Redis' range, latitude up to the poles */
     for (int i = 0; i < GEOHASH_TEXT - 1; i++)
         text[i] = LETTERS[usual >> (52 - 5 * (i + 1)) & 31];
     text[GEOHASH_TEXT - 1] = LETTERS[0]; /* only two bits are left */
@@ -124,7 +126,7 @@ bool geo_contains(const struct geo_shape *shape, struct geo_point point, double 
 
 /* ---- covering ---- */
 
-/* How fine cells may be so that nine of them cover a radius. */
+/* Precision of cells, so that nine of them cover the radius. */
 static int steps_for(double metres, double latitude)
 {
     int steps = 1;
@@ -133,12 +135,12 @@ static int steps_for(double metres, double latitude)
     for (; metres < MERCATOR_MAX; metres *= 2)
         steps++;
     steps -= 2;
-    if (fabs(latitude) > 66) /* meridians come together */
+    if (fabs(latitude) > 66) /* cells are narrow near the poles */
         steps -= fabs(latitude) > 80 ? 2 : 1;
     return steps < 1 ? 1 : steps > GEOHASH_STEPS ? GEOHASH_STEPS : steps;
 }
 
-/* The smallest area in degrees that holds the shape. */
+/* The smallest area in degrees that contains the shape. */
 static struct area bounds_of(const struct geo_shape *shape)
 {
     double height = shape->unit * (shape->is_box ? shape->height / 2 : shape->radius);
@@ -150,7 +152,7 @@ static struct area bounds_of(const struct geo_shape *shape)
     return (struct area){{x - dx, y - dy}, {x + dx, y + dy}};
 }
 
-/* The cell `dx` columns and `dy` rows away, round the globe. */
+/* The cell `dx` columns and `dy` rows away; wraps around. */
 static uint64_t cell_beside(uint64_t bits, int dx, int dy, int steps)
 {
     uint32_t mask = (uint32_t)((UINT64_C(1) << steps) - 1);
@@ -163,7 +165,7 @@ static uint64_t cell_beside(uint64_t bits, int dx, int dy, int steps)
     return spread(y) | spread(x) << 1;
 }
 
-/* Does one of the four cells beside this one end before the shape does? */
+/* Does one of the four neighbouring cells end inside the shape? */
 static bool is_too_fine(const struct area *bounds, uint64_t bits, int steps)
 {
     return area_of(cell_beside(bits, 0, 1, steps), steps).max.latitude < bounds->max.latitude ||
@@ -200,7 +202,7 @@ uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_
                            (dx > 0 && area.max.longitude > bounds.max.longitude)))
             continue;
         if (last && bits == last_bits)
-            continue; /* round the globe: the same cell again */
+            continue; /* wrapped around to the same cell */
         int shift = 2 * (GEOHASH_STEPS - steps);
         cells[count++] = (struct geo_cell){bits << shift, (bits + 1) << shift};
         last = i;

@@ -1,11 +1,11 @@
 /*
- * geohash.h - points on the globe as numbers that lie near each other when the points do.
+ * geohash.h - points on the globe as numbers: points near each other have close numbers.
  *
  *   longitude  ─► 26 bits ─┐  bit by bit in turn, longitude first
  *   latitude   ─► 26 bits ─┴─► 52 bits: a score that a double holds exactly
  *
  * The first 2n bits name one of 4^n cells; all points of a cell are a contiguous range of scores. Method:
- * https://en.wikipedia.org/wiki/Geohash. Arithmetic is done in Redis' order, for the last digit counts.
+ * https://en.wikipedia.org/wiki/Geohash. Operations are in Redis' order, so that the last digits are equal.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct geo_shape {
     struct geo_point center;
     bool is_box;
     double radius, width, height; /* in units */
-    double unit;                  /* metres of one */
+    double unit;                  /* metres per unit */
 };
 
 /* Scores of one cell: [from, to). */
@@ -36,11 +36,11 @@ struct geo_cell {
 
 uint64_t geohash_encode(struct geo_point point);
 struct geo_point geohash_decode(uint64_t bits);
-/* The usual text of 11 characters. */
+/* The standard text form with 11 characters. */
 void geohash_text(uint64_t bits, char text[GEOHASH_TEXT]);
 /* Metres along a great circle. */
 double geo_distance(struct geo_point a, struct geo_point b);
-/* Is the point inside, and how far from the centre, in metres? */
+/* Is the point inside? And its distance from the centre, in metres. */
 bool geo_contains(const struct geo_shape *shape, struct geo_point point, double *distance);
-/* Cells that cover the shape, in the order they are searched; returns how many. */
+/* The cells that cover the shape, in search order; returns their number. */
 uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_CELLS]);

@@ -6,12 +6,12 @@
 
 enum {
     INDEX_BITS = 14,
-    HASH_BITS = 64 - INDEX_BITS, /* that decide the rank: 1 … HASH_BITS + 1 */
+    HASH_BITS = 64 - INDEX_BITS, /* bits that determine the rank: 1 … HASH_BITS + 1 */
     SPARSE_VALUE_MAX = 32,
     SPARSE_VALUES_MAX = 4, /* registers of a run of values */
     SPARSE_ZEROS_MAX = 64, /* registers of a one-byte run of zeros */
     SPLIT_BYTES_MAX = 5,   /* zeros (2), value, zeros (2) */
-    JOIN_RUNS = 5,         /* that are looked at after a split */
+    JOIN_RUNS = 5,         /* runs that are examined after a split */
 };
 
 /* ---- header ---- */
@@ -192,9 +192,9 @@ static void splice(struct hll *hll, size_t at, size_t old_len, const char *bytes
     hll->len = new_len;
 }
 
-/* Where a register is among the runs. */
+/* Position of a register among the runs. */
 struct spot {
-    size_t before; /* the run before it, or the same when it is in the first */
+    size_t before; /* offset of the run before it, or of the same run if it is the first */
     size_t at;
     uint32_t first; /* register of the run */
     struct hll_run run;
@@ -214,7 +214,7 @@ static bool spot_find(const struct hll *hll, uint32_t index, struct spot *spot)
     return false;
 }
 
-/* The run of `spot` with one register of another rank in it; returns the bytes. */
+/* Writes the run of `spot` with one register changed; returns its length in bytes. */
 static size_t split_run(const struct spot *spot, uint32_t index, uint8_t rank, char *to)
 {
     uint32_t before = index - spot->first;
@@ -230,7 +230,7 @@ static size_t split_run(const struct spot *spot, uint32_t index, uint8_t rank, c
     return len + write_zeros(to + len, behind);
 }
 
-/* Joins neighbouring runs of the same value, as far as a split can have made some. */
+/* Joins neighbouring runs of the same value that a split may have made. */
 static void join(struct hll *hll, size_t at)
 {
     for (int runs = 0; runs < JOIN_RUNS; runs++) {
@@ -342,7 +342,7 @@ bool hll_merge(uint8_t *registers, struct bytes value)
     return first == HLL_REGISTERS;
 }
 
-/* Ertl's sigma: what registers of rank 0 stand for. */
+/* Ertl's sigma: the estimate for registers of rank 0. */
 static double sigma(double x)
 {
     double sum = x;
@@ -359,7 +359,7 @@ static double sigma(double x)
     return sum;
 }
 
-/* Ertl's tau: what registers of the greatest rank stand for. */
+/* Ertl's tau: the estimate for registers of the greatest rank. */
 static double tau(double x)
 {
     double sum = 1 - x;

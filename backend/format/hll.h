@@ -1,10 +1,10 @@
 /*
- * hll.h - HyperLogLogs as Redis keeps them inside strings: an estimate of how many different elements were seen.
+ * hll.h - HyperLogLogs in strings, in Redis' format: estimates of the number of different elements.
  *
  *   ┌──────┬──────────┬───┬────────────────────────┬───────────────────────────┐
  *   │ HYLL │ encoding │ 0 │ cardinality            │ 16384 registers           │
  *   │ 4    │ u8       │ 3 │ u64 little-endian;     │ dense:  6 bits each       │
- *   │      │          │   │ bit 63 = must be counted anew │ sparse: runs       │
+ *   │      │          │   │ bit 63 = cache is invalid     │ sparse: runs       │
  *   └──────┴──────────┴───┴────────────────────────┴───────────────────────────┘
  *
  *   dense register i: bits 6 i … 6 i + 5 of the bytes, counted from the lowest bit of each byte
@@ -27,7 +27,7 @@ enum {
     HLL_REGISTERS = 16384,
     HLL_HEADER_BYTES = 16,
     HLL_DENSE_BYTES = HLL_HEADER_BYTES + HLL_REGISTERS * 6 / 8,
-    HLL_CACHE_AT = 8, /* the cardinality in the header */
+    HLL_CACHE_AT = 8, /* offset of the cached cardinality in the header */
     HLL_CACHE_BYTES = 8,
 };
 
@@ -39,18 +39,18 @@ static inline enum hll_encoding hll_encoding(const char *header)
 {
     return (enum hll_encoding)header[4];
 }
-/* The cached cardinality; false: it must be counted. */
+/* The cached cardinality; false: the cache is not valid. */
 bool hll_cached(const char *header, uint64_t *cardinality);
 void hll_cache(char *header, uint64_t cardinality);
-/* The cardinality must be counted anew. */
+/* Invalidates the cached cardinality. */
 void hll_uncache(char *header);
 
-/* Which register an element belongs to, and the rank it brings. */
+/* The register of an element, and its rank. */
 void hll_hash(struct bytes element, uint32_t *index, uint8_t *rank);
 
-/* A dense register lies in one or two bytes behind the header. */
+/* A dense register spans one or two bytes behind the header. */
 struct hll_place {
-    uint32_t byte; /* of the whole string */
+    uint32_t byte; /* offset in the whole string */
     uint8_t shift;
     uint8_t bytes;
 };
@@ -58,7 +58,7 @@ struct hll_place hll_place(uint32_t index);
 uint8_t hll_place_get(const char *bytes, struct hll_place place);
 void hll_place_set(char *bytes, struct hll_place place, uint8_t rank);
 
-/* A HyperLogLog in memory, on its way to become another one. */
+/* A HyperLogLog in memory, for changes. */
 struct hll {
     struct arena *arena;
     char *data;
@@ -68,7 +68,7 @@ struct hll {
 
 enum hll_change { HLL_SAME, HLL_CHANGED, HLL_BAD };
 
-/* An empty sparse one, its cache valid. */
+/* An empty sparse one with a valid cache. */
 void hll_init(struct hll *hll, struct arena *arena);
 /* A copy of a value that passed hll_is_header. */
 void hll_init_copy(struct hll *hll, struct arena *arena, struct bytes value);
@@ -76,16 +76,16 @@ static inline struct bytes hll_bytes(const struct hll *hll)
 {
     return (struct bytes){hll->data, hll->len};
 }
-/* Raises a register to `rank`; HLL_BAD: the runs are damaged. Leaves the cache alone. */
+/* Raises a register to `rank`; HLL_BAD: the runs are damaged. Does not change the cache. */
 enum hll_change hll_raise(struct hll *hll, uint32_t index, uint8_t rank, uint64_t sparse_bytes_max);
-/* Makes it dense, if it is not. False: the runs are damaged. */
+/* Converts it to the dense form. False: the runs are damaged. */
 bool hll_make_dense(struct hll *hll);
 
-/* Raises 16384 registers, a byte each, to those of a value that passed hll_is_header. False: its runs are damaged. */
+/* Raises 16384 registers, one byte each, to those of a value that passed hll_is_header. False: its runs are damaged. */
 bool hll_merge(uint8_t *registers, struct bytes value);
 uint64_t hll_count(const uint8_t *registers);
 
-/* Walks over sparse runs; *at starts at HLL_HEADER_BYTES. */
+/* Iterates over sparse runs; *at starts at HLL_HEADER_BYTES. */
 struct hll_run {
     char kind; /* 'z' and 'Z': zeros, in one byte or two; 'v': a value */
     uint8_t bytes;

@@ -18,10 +18,10 @@ enum {
     ENCODED_INT32 = 0xc2,
     ENCODED_LZF = 0xc3,
     INTEGER_TEXT_MAX = 11, /* longer texts are no 32-bit integers */
-    COMPRESS_MIN = 20,     /* shorter texts are not worth it */
+    COMPRESS_MIN = 20,     /* shorter texts are not compressed */
     FOOTER = 10,           /* version and checksum */
-    LZF_RATIO_MAX =
-        300, /* no LZF stream grows more: bounds what a damaged length can make us allocate */
+    /* highest compression of LZF: bounds the allocation for a damaged length */
+    LZF_RATIO_MAX = 300,
 };
 
 /* ---- checksum ---- */
@@ -33,8 +33,8 @@ static void crc_table_fill(void)
     for (uint64_t i = 0; i < 256; i++) {
         uint64_t crc = i;
         for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ 0x95ac9329ac4bc9b5ULL
-                          : crc >> 1; /* Jones' polynomial, reflected */
+            /* Jones' polynomial, reflected */
+            crc = crc & 1 ? crc >> 1 ^ 0x95ac9329ac4bc9b5ULL : crc >> 1;
         crc_table[i] = crc;
     }
 }
@@ -204,7 +204,7 @@ void rdb_pack_begin(struct rdb_writer *pack, struct arena *arena)
     (void)reserve_output(pack, PACK_HEADER);
 }
 
-/* Behind each element its size, to be read backwards: 7 bits a byte, the highest first. */
+/* Appends the size of the element, to be read backwards: 7 bits per byte, the highest first. */
 static void pack_back(struct rdb_writer *pack, size_t start)
 {
     size_t len = pack->len - start;
@@ -299,7 +299,7 @@ static uint64_t big(const char *from, size_t size)
     return value;
 }
 
-/* A little-endian integer of `size` bytes with its sign. */
+/* A signed little-endian integer of `size` bytes. */
 static int64_t little_signed(const char *from, size_t size)
 {
     int shift = (int)(64 - 8 * size);
@@ -333,7 +333,7 @@ bool rdb_read_byte(struct rdb_reader *reader, uint8_t *byte)
     return true;
 }
 
-/* The rest of a length whose first byte is known. */
+/* Reads the rest of a length after its first byte. */
 static bool read_length_rest(struct rdb_reader *reader, uint8_t first, uint64_t *length)
 {
     struct bytes data;
@@ -509,7 +509,7 @@ static bool ziplist_element(struct bytes rest, struct packed *packed)
     return true;
 }
 
-/* The element at the front of `rest`; false when it does not fit. */
+/* Reads the element at the front of `rest`; false: it is longer than that. */
 static bool packed_value(struct arena *arena, struct bytes rest, const struct packed *packed,
                          struct bytes *element)
 {
@@ -573,7 +573,7 @@ enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *a
     return RDB_PACK_ELEMENT;
 }
 
-/* u32 bytes of a number | u32 how many | the numbers, ascending. */
+/* u32 size of a number | u32 count | the numbers, ascending. */
 enum rdb_pack rdb_intset_next(struct arena *arena, struct bytes pack, size_t *at,
                               struct bytes *element)
 {

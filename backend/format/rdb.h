@@ -1,5 +1,5 @@
 /*
- * rdb.h - values in Redis' RDB format, as DUMP gives and RESTORE takes them.
+ * rdb.h - values in Redis' RDB format, for DUMP and RESTORE.
  *
  *   ┌──────┬──────────────┬────────────────┬───────────────┐
  *   │ type │ value        │ u16 LE version │ u64 LE CRC-64 │   the sum covers all before it
@@ -17,7 +17,7 @@
 
 enum { RDB_VERSION = 10, RDB_VERSION_REDIS_MAX = 12, RDB_VERSION_VALKEY = 80 };
 
-/* The byte in front of a value. */
+/* The type byte before a value. */
 enum rdb_type {
     RDB_TYPE_STRING = 0,
     RDB_TYPE_LIST = 1,
@@ -42,7 +42,7 @@ enum rdb_type {
     RDB_TYPE_HASH_TTL_LAST = 25,
 };
 
-/* What stands before each piece of a module's value. */
+/* Opcode before each part of a module's value. */
 enum rdb_opcode { RDB_OPCODE_END = 0, RDB_OPCODE_UINT = 2, RDB_OPCODE_STRING = 5 };
 
 /* CRC-64 of Redis: Jones' polynomial, reflected, initial 0. Continues from `crc`. */
