@@ -49,7 +49,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
     partition->scripts = script_set_new(partition);
     if (functions_load(partition, BYTES("")) != OK)
         return false;
-    partition->stats = stats_new();
+    partition->metrics.stats = stats_new();
     partition_tick_start(partition);
     partition->thread.hook = (struct turn_hook){.run = partition_end_turn, .owner = partition};
     loop_add_hook(partition->loop, &partition->thread.hook);
@@ -122,8 +122,8 @@ void partition_free(struct partition *partition)
     command_stats_free(partition->metrics.held_stats);
     latency_free(partition->metrics.latency);
     partition_storage_free(partition);
-    if (partition->stats)
-        stats_free(partition->stats);
+    if (partition->metrics.stats)
+        stats_free(partition->metrics.stats);
     out_clear(&partition->running.discarded);
     arena_fini(&partition->running.arena);
     free(partition->running.pins);

@@ -98,7 +98,7 @@ static void refuse_connection(struct partition *partition, struct stream *stream
     reply_code(&reply, ERR_MAXCLIENTS);
     stream_send(stream);
     stream_close(stream);
-    partition->stats->connections_refused++;
+    partition->metrics.stats->connections_refused++;
     metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_REFUSED, 1);
 }
 
@@ -117,7 +117,7 @@ void partition_accept(void *owner, struct stream *stream)
         refuse_connection(partition, stream);
         return;
     }
-    partition->stats->connections_total++;
+    partition->metrics.stats->connections_total++;
     metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_ACCEPTED, 1);
     connection_new(partition, stream, ++partition->clients.last_id);
 }

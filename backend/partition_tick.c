@@ -61,7 +61,7 @@ static void close_without_login(struct partition *partition)
         struct session *session = container_of(link, struct session, link);
         next = link->next;
         if (session->login.is_authenticated || session->login.is_internal || session->is_closing ||
-            session->created_ms + limit_ms > now_ms)
+            session->about.created_ms + limit_ms > now_ms)
             continue;
         session_refuse(session, text);
         session_end(session);
@@ -160,7 +160,7 @@ static bool expire_due(struct partition *partition)
     for (int i = 0; more && i < partition->snapshot->config.expire_effort; i++)
         more = expire_some(partition);
     uint64_t usec = clock_mono_us() - begun_us;
-    partition->stats->expire_us += usec;
+    partition->metrics.stats->expire_us += usec;
     partition_note_latency(partition, LATENCY_EXPIRE_CYCLE, usec);
     return more;
 }
@@ -173,7 +173,7 @@ static void on_tick(void *owner)
     if (scripts_running(partition->scripts))
         return; /* a script polls: nothing may change under it */
     partition_refresh(partition);
-    stats_sample(partition->stats, loop_mono_ms(partition->loop));
+    stats_sample(partition->metrics.stats, loop_mono_ms(partition->loop));
     if (partition->pause.until_ms && loop_wall_ms(partition->loop) >= partition->pause.until_ms)
         partition_pause(partition, 0, false);
     else if (partition->pause.until_ms == 0 && !partition_is_full(partition))

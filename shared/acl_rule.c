@@ -36,8 +36,8 @@ void acl_set_command(struct acl_selector *selector, const struct command *comman
 {
     set_bit(selector, command->id, allow);
     forget_first_arguments(selector, command->id);
-    for (enum command_id sub = command->sub_first; sub != COMMAND_NONE;
-         sub = command_of(sub)->sub_next)
+    for (enum command_id sub = command->made.sub_first; sub != COMMAND_NONE;
+         sub = command_of(sub)->made.sub_next)
         set_bit(selector, sub, allow);
 }
 

@@ -113,8 +113,8 @@ void acl_selector_commands(const struct acl_selector *selector, struct out *out)
         if (command->parent != COMMAND_NONE)
             continue;
         say_command(selector, &said, command, out);
-        for (enum command_id sub = command->sub_first; sub != COMMAND_NONE;
-             sub = command_of(sub)->sub_next)
+        for (enum command_id sub = command->made.sub_first; sub != COMMAND_NONE;
+             sub = command_of(sub)->made.sub_next)
             say_command(selector, &said, command_of(sub), out);
     }
 }

@@ -47,13 +47,13 @@
 // clang-format off
 struct command command_rows[COMMAND_COUNT] = {
 #define COMMAND(id_, ...) \
-    [COMMAND_##id_] = {.id = COMMAND_##id_, .id_name = #id_, .handlers = HANDLER_BACKEND, __VA_ARGS__},
+    [COMMAND_##id_] = {.id = COMMAND_##id_, .made.id_name = #id_, .handlers = HANDLER_BACKEND, __VA_ARGS__},
 #define COMMAND_LOCAL(id_, ...) \
-    [COMMAND_##id_] = {.id = COMMAND_##id_, .id_name = #id_, .handlers = HANDLER_BACKEND | HANDLER_PROXY, __VA_ARGS__},
+    [COMMAND_##id_] = {.id = COMMAND_##id_, .made.id_name = #id_, .handlers = HANDLER_BACKEND | HANDLER_PROXY, __VA_ARGS__},
 #define COMMAND_PROXY(id_, ...) \
-    [COMMAND_##id_] = {.id = COMMAND_##id_, .id_name = #id_, .handlers = HANDLER_PROXY, __VA_ARGS__},
+    [COMMAND_##id_] = {.id = COMMAND_##id_, .made.id_name = #id_, .handlers = HANDLER_PROXY, __VA_ARGS__},
 #define COMMAND_PLANNED(id_, ...) \
-    [COMMAND_##id_] = {.id = COMMAND_##id_, .id_name = #id_, __VA_ARGS__},
+    [COMMAND_##id_] = {.id = COMMAND_##id_, .made.id_name = #id_, __VA_ARGS__},
 #include "shared/commands.def"
 #undef COMMAND
 #undef COMMAND_LOCAL
@@ -189,8 +189,8 @@ const struct command *command_find(struct bytes name)
 
 const struct command *command_find_sub(const struct command *container, struct bytes name)
 {
-    for (enum command_id id = container->sub_first; id != COMMAND_NONE;
-         id = command_rows[id].sub_next) {
+    for (enum command_id id = container->made.sub_first; id != COMMAND_NONE;
+         id = command_rows[id].made.sub_next) {
         if (bytes_is(name, command_rows[id].name))
             return &command_rows[id];
     }
@@ -379,10 +379,10 @@ uint32_t command_tips(const struct command *command, struct bytes tips[COMMAND_T
 static void complete_name(struct command *row)
 {
     const struct command *parent = &command_rows[row->parent];
-    const char *own = row->name ? row->name : row->id_name;
+    const char *own = row->name ? row->name : row->made.id_name;
     size_t prefix = 0;
     if (row->parent != COMMAND_NONE && !row->name)
-        prefix = strlen(parent->id_name) + 1;
+        prefix = strlen(parent->made.id_name) + 1;
     CHECK(strlen(own) > prefix);
     int len = 0;
     if (row->parent != COMMAND_NONE)
@@ -422,9 +422,9 @@ static void add_to_parent(struct command *row)
 {
     struct command *parent = &command_rows[row->parent];
     CHECK(parent->parent == COMMAND_NONE);
-    enum command_id *link = &parent->sub_first;
+    enum command_id *link = &parent->made.sub_first;
     while (*link != COMMAND_NONE)
-        link = &command_rows[*link].sub_next;
+        link = &command_rows[*link].made.sub_next;
     *link = row->id;
     parent->handlers |= row->handlers;
 }
@@ -466,9 +466,9 @@ static void complete_legacy_range(struct command *row)
         last = spec->last < 0 ? spec->last : spec->at + spec->last;
         step = spec->step;
     }
-    row->legacy_first = first;
-    row->legacy_last = last;
-    row->legacy_step = step;
+    row->made.legacy_first = first;
+    row->made.legacy_last = last;
+    row->made.legacy_step = step;
 }
 
 void command_init(void)

@@ -280,6 +280,22 @@ enum key_rule {
     KEY_RULE_STORE_COUNT, /* destination in argument 1, number of keys in argument 2 */
 };
 
+struct command_deprecation {
+    const char *since; /* NULL: not deprecated */
+    const char *replaced_by;
+};
+
+/* Not written in the rows: filled by their macros and by command_init(). */
+struct command_made {
+    int32_t key_at;            /* see keys_first() */
+    enum command_id sub_first; /* first subcommand of a container, else COMMAND_NONE */
+    enum command_id sub_next;  /* next subcommand of the same container */
+    int32_t legacy_first;      /* the key range that COMMAND prints for clients before Redis 7 */
+    int32_t legacy_last;
+    int32_t legacy_step;
+    const char *id_name; /* the id as text */
+};
+
 /* A row: columns that the .def files set, and fields that command_init() computes (marked "made"). */
 struct command {
     enum command_id id;
@@ -295,14 +311,12 @@ struct command {
     enum command_secret secret;
     enum command_timeout timeout;
     enum key_rule key_rule;
-    int32_t key_at; /* made; see keys_first() */
     uint32_t key_argc_max;
     /* enum command_handlers; for a container, those of its subcommands */
     uint32_t handlers;
     /* enum command_acl; the row lists what flags and group do not imply, command_init() adds the rest */
     uint32_t acl;
-    enum command_id sub_first; /* made: first subcommand of a container, else COMMAND_NONE */
-    enum command_id sub_next;  /* made: next subcommand of the same container */
+    struct command_made made;
     struct key_spec keys[KEY_SPECS_MAX];
     /* lower case, without the container's name; made from the id when absent */
     const char *name;
@@ -313,13 +327,8 @@ struct command {
     const char *summary;
     /* NULL: derived from route and merge; otherwise exactly these words */
     const char *tips;
-    const char *deprecated_since; /* NULL: not deprecated */
-    const char *replaced_by;
-    uint32_t doc_flags;   /* enum command_doc_flags */
-    int32_t legacy_first; /* made: the key range that COMMAND prints for clients before Redis 7 */
-    int32_t legacy_last;
-    int32_t legacy_step;
-    const char *id_name; /* the id as text */
+    uint32_t doc_flags; /* enum command_doc_flags */
+    struct command_deprecation deprecated;
 };
 
 /* The rows, by id. Element COMMAND_NONE is empty (its full_name is ""). */
@@ -345,7 +354,7 @@ const struct command *command_find_full(struct bytes full_name);
 
 static inline bool command_has_subs(const struct command *command)
 {
-    return command->sub_first != COMMAND_NONE;
+    return command->made.sub_first != COMMAND_NONE;
 }
 
 /* Is the command refused to a client of this namespace? An empty name: the client has no namespace. */

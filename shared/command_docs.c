@@ -59,8 +59,8 @@ static void print_command_row(FILE *file, const struct command *command)
     }
     (void)fprintf(file, " | %s | %s | %s", command->since,
                   command->complexity ? command->complexity : "", command->summary);
-    if (command->replaced_by)
-        (void)fprintf(file, " Better: %s.", command->replaced_by);
+    if (command->deprecated.replaced_by)
+        (void)fprintf(file, " Better: %s.", command->deprecated.replaced_by);
     (void)fputs(" |\n", file);
 }
 

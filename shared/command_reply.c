@@ -25,8 +25,8 @@ static int64_t count_shown(bool with_subs)
 static int64_t count_subs(const struct command *container)
 {
     int64_t count = 0;
-    for (enum command_id id = container->sub_first; id != COMMAND_NONE;
-         id = command_of(id)->sub_next)
+    for (enum command_id id = container->made.sub_first; id != COMMAND_NONE;
+         id = command_of(id)->made.sub_next)
         count += is_shown(command_of(id));
     return count;
 }
@@ -138,9 +138,9 @@ static void write_info_head(struct reply *reply, const struct command *command)
     reply_bulk_text(reply, command_full_name(command));
     reply_int(reply, command->arity);
     write_flags(reply, command->flags);
-    reply_int(reply, command->legacy_first);
-    reply_int(reply, command->legacy_last);
-    reply_int(reply, command->legacy_step);
+    reply_int(reply, command->made.legacy_first);
+    reply_int(reply, command->made.legacy_last);
+    reply_int(reply, command->made.legacy_step);
     write_categories(reply, command->acl);
     reply_set(reply, tip_count);
     for (uint32_t i = 0; i < tip_count; i++)
@@ -156,8 +156,8 @@ static void write_info(struct reply *reply, const struct command *command)
         return;
     }
     reply_array(reply, count_subs(command));
-    for (enum command_id id = command->sub_first; id != COMMAND_NONE;
-         id = command_of(id)->sub_next) {
+    for (enum command_id id = command->made.sub_first; id != COMMAND_NONE;
+         id = command_of(id)->made.sub_next) {
         if (is_shown(command_of(id))) {
             write_info_head(reply, command_of(id));
             reply_set(reply, 0);
@@ -210,8 +210,8 @@ static void write_named_text(struct reply *reply, const char *name, const char *
 /* Writes the command's name and its map without the subcommands. */
 static void write_docs_head(struct reply *reply, const struct command *command)
 {
-    int64_t pairs = 3 + !!command->complexity + !!command->doc_flags + !!command->deprecated_since +
-                    !!command->replaced_by + command_has_subs(command);
+    int64_t pairs = 3 + !!command->complexity + !!command->doc_flags + !!command->deprecated.since +
+                    !!command->deprecated.replaced_by + command_has_subs(command);
     reply_bulk_text(reply, command_full_name(command));
     reply_map(reply, pairs);
     write_named_text(reply, "summary", command->summary);
@@ -226,8 +226,8 @@ static void write_docs_head(struct reply *reply, const struct command *command)
         if (command->doc_flags & DOC_SYSCMD)
             reply_status(reply, "syscmd");
     }
-    write_named_text(reply, "deprecated_since", command->deprecated_since);
-    write_named_text(reply, "replaced_by", command->replaced_by);
+    write_named_text(reply, "deprecated_since", command->deprecated.since);
+    write_named_text(reply, "replaced_by", command->deprecated.replaced_by);
 }
 
 static void write_docs(struct reply *reply, const struct command *command)
@@ -237,8 +237,8 @@ static void write_docs(struct reply *reply, const struct command *command)
         return;
     reply_bulk_text(reply, "subcommands");
     reply_map(reply, count_subs(command));
-    for (enum command_id id = command->sub_first; id != COMMAND_NONE;
-         id = command_of(id)->sub_next) {
+    for (enum command_id id = command->made.sub_first; id != COMMAND_NONE;
+         id = command_of(id)->made.sub_next) {
         if (is_shown(command_of(id)))
             write_docs_head(reply, command_of(id));
     }
@@ -407,16 +407,16 @@ void command_reply_help(struct reply *reply, const struct command *container,
     int64_t lines = 1;
     char name[40];
     char line[256];
-    for (enum command_id id = container->sub_first; id != COMMAND_NONE;
-         id = command_of(id)->sub_next)
+    for (enum command_id id = container->made.sub_first; id != COMMAND_NONE;
+         id = command_of(id)->made.sub_next)
         lines += is_shown(command_of(id)) && (command_of(id)->handlers & handler) ? 2 : 0;
     reply_array(reply, lines);
     command_upper(container->name, name, sizeof(name));
     (void)snprintf(line, sizeof(line),
                    "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name);
     reply_status(reply, line);
-    for (enum command_id id = container->sub_first; id != COMMAND_NONE;
-         id = command_of(id)->sub_next) {
+    for (enum command_id id = container->made.sub_first; id != COMMAND_NONE;
+         id = command_of(id)->made.sub_next) {
         const struct command *sub = command_of(id);
         if (!is_shown(sub) || !(sub->handlers & handler))
             continue;

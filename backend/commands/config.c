@@ -188,7 +188,7 @@ void cmd_config_set(struct call *call)
 
 void cmd_config_resetstat(struct call *call)
 {
-    stats_reset(call->partition->stats, call->partition->metrics.process);
+    stats_reset(call->partition->metrics.stats, call->partition->metrics.process);
     latency_reset_commands(call->partition->metrics.latency);
     reply_ok(&call->reply);
 }

@@ -231,7 +231,7 @@ static void print_uncached(const struct partition *partition, struct out *out)
 static void print_stats(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
-    const struct stats *stats = partition->stats;
+    const struct stats *stats = partition->metrics.stats;
     const struct metrics *metrics = partition->metrics.process;
     out_printf(out,
                "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64 "\r\n",
@@ -318,7 +318,7 @@ static void print_modules(const struct call *call, struct out *out)
 static void print_commandstats(const struct call *call, struct out *out)
 {
     for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
-        const struct command_stats *stats = &call->partition->stats->commands[id];
+        const struct command_stats *stats = &call->partition->metrics.stats->commands[id];
         if (!stats->calls && !stats->rejected && !stats->failed)
             continue;
         double each = stats->calls ? (double)stats->usec / (double)stats->calls : 0;
@@ -365,7 +365,7 @@ static void print_latencystats(const struct call *call, struct out *out)
 
 static void print_errorstats(const struct call *call, struct out *out)
 {
-    const struct stats *stats = call->partition->stats;
+    const struct stats *stats = call->partition->metrics.stats;
     for (uint32_t i = 0; i < stats->errors_count; i++)
         out_printf(out, "errorstat_%s:count=%" PRIu64 "\r\n", stats->errors[i].name,
                    stats->errors[i].count);

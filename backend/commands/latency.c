@@ -56,8 +56,8 @@ static int64_t mark_run(const struct call *call, const struct command *command, 
     int64_t count = 0;
     if (histograms[command->id] && !wanted[command->id])
         count += wanted[command->id] = true;
-    for (enum command_id sub = command->sub_first; sub != COMMAND_NONE;
-         sub = command_of(sub)->sub_next)
+    for (enum command_id sub = command->made.sub_first; sub != COMMAND_NONE;
+         sub = command_of(sub)->made.sub_next)
         if (histograms[sub] && !wanted[sub])
             count += wanted[sub] = true;
     return count;

@@ -318,7 +318,7 @@ void cmd_slowlog_get(struct call *call)
     char error[SLOWLOG_ERROR_MAX];
     int64_t count;
     if (slowlog_parse_get(call->argv, call->argc, &count, error))
-        slowlog_reply(&call->partition->stats->slowlog, slow_space(call, &name), count,
+        slowlog_reply(&call->partition->metrics.stats->slowlog, slow_space(call, &name), count,
                       &call->reply);
     else
         call_error_text(call, error);
@@ -327,14 +327,14 @@ void cmd_slowlog_get(struct call *call)
 void cmd_slowlog_len(struct call *call)
 {
     struct bytes name;
-    const struct slowlog *log = &call->partition->stats->slowlog;
+    const struct slowlog *log = &call->partition->metrics.stats->slowlog;
     reply_int(&call->reply, (int64_t)slowlog_count(log, slow_space(call, &name)));
 }
 
 void cmd_slowlog_reset(struct call *call)
 {
     struct bytes name;
-    slowlog_reset(&call->partition->stats->slowlog, slow_space(call, &name));
+    slowlog_reset(&call->partition->metrics.stats->slowlog, slow_space(call, &name));
     reply_ok(&call->reply);
 }
 

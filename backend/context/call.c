@@ -40,7 +40,7 @@ void call_error_text(struct call *call, const char *text)
     if (out_is_over(call->reply.out)) /* an error of the handler after that is only a consequence */
         text = error_text(ERR_REPLY_LIMIT);
     if (!overlay_has_uncached(call->partition->overlay))
-        stats_error(call->partition->stats, text);
+        stats_error(call->partition->metrics.stats, text);
     call_error_again(call, text);
 }
 
@@ -70,7 +70,7 @@ void call_errorf(struct call *call, const char *format, ...)
 
 void call_error_arity(struct call *call)
 {
-    stats_error(call->partition->stats, "ERR");
+    stats_error(call->partition->metrics.stats, "ERR");
     size_t limit = error_begin(call);
     command_error_arity(&call->reply, call->command);
     out_limit(call->reply.out, limit);

@@ -134,6 +134,7 @@ struct partition_watchers {
 
 struct partition_metrics {
     struct metrics *process;
+    struct stats *stats;           /* of commands and clients, for INFO */
     struct metric_cell *cell;      /* of the partition in process->labelled */
     struct command_cells commands; /* likewise */
     struct held_stats *held_stats;
@@ -180,7 +181,6 @@ struct partition {
     struct space_set *spaces;
     struct script_set *scripts;
     struct maintenance *maintenance;
-    struct stats *stats;
     struct peer_set *peers; /* NULL after the partition has stopped */
     struct partition_batch batch;
     struct partition_running running;

@@ -60,6 +60,13 @@ struct undo {
     uint8_t a, b;
 };
 
+/* Counters as they were, oldest first. */
+struct undo_log {
+    struct undo *items;
+    size_t count;
+    size_t cap;
+};
+
 struct space_set {
     struct overlay *overlay;
     struct table *holders;  /* storage namespace → holder */
@@ -76,17 +83,15 @@ struct space_set {
     struct holder **order;  /* all holders, in order of creation */
     size_t order_count;
     uint64_t generation;
-    struct undo *undo;
-    size_t undo_count;
-    size_t savepoint; /* undo_count at the savepoint */
+    size_t savepoint; /* undo.count at the savepoint */
     bool is_attempt;
-    bool is_script;          /* a script runs: savepoints keep the undo log */
-    size_t script;           /* undo_count when the script began */
-    uint64_t changes_script; /* `changes` when the script began */
-    size_t undo_cap;
+    bool is_script;            /* a script runs: savepoints keep the undo log */
+    size_t script;             /* undo.count when the script began */
+    uint64_t changes_script;   /* `changes` when the script began */
     space_swapped_fn *on_swap; /* NULL: none */
     void *swap_owner;
     struct arena arena; /* for rows that are being composed */
+    struct undo_log undo;
 };
 
 struct counter_name {
@@ -248,7 +253,7 @@ static void forget_counts(struct space_set *set)
     set->dirty = NULL;
     set->stale = NULL;
     set->stale_end = &set->stale;
-    set->undo_count = 0;
+    set->undo.count = 0;
 }
 
 bool space_reload(struct space_set *set)
@@ -305,7 +310,7 @@ void space_set_free(struct space_set *set)
     table_free(set->counters);
     arena_fini(&set->arena);
     free(set->order);
-    free(set->undo);
+    free(set->undo.items);
     free(set);
 }
 
@@ -357,12 +362,12 @@ uint64_t space_generation(const struct space_set *set)
 
 static struct undo *undo_add(struct space_set *set)
 {
-    if (set->undo_count == set->undo_cap) {
-        set->undo_cap = set->undo_cap ? set->undo_cap * 2 : 64;
-        set->undo = realloc(set->undo, set->undo_cap * sizeof *set->undo);
-        CHECK(set->undo);
+    if (set->undo.count == set->undo.cap) {
+        set->undo.cap = set->undo.cap ? set->undo.cap * 2 : 64;
+        set->undo.items = realloc(set->undo.items, set->undo.cap * sizeof *set->undo.items);
+        CHECK(set->undo.items);
     }
-    return &set->undo[set->undo_count++];
+    return &set->undo.items[set->undo.count++];
 }
 
 /* Swaps two databases in the map in memory. The overlay rolls back the map's row. */
@@ -475,14 +480,14 @@ void space_savepoint(struct space_set *set)
 {
     set->changes_kept = set->changes;
     if (!set->is_attempt && !set->is_script)
-        set->undo_count = 0;
-    set->savepoint = set->undo_count;
+        set->undo.count = 0;
+    set->savepoint = set->undo.count;
 }
 
 static void roll_back_counts(struct space_set *set, size_t undo_count)
 {
-    while (set->undo_count > undo_count) {
-        const struct undo undo = set->undo[--set->undo_count];
+    while (set->undo.count > undo_count) {
+        const struct undo undo = set->undo.items[--set->undo.count];
         if (undo.counter)
             counter_add(set, undo.counter, -undo.keys, -undo.expires);
         else
@@ -498,7 +503,7 @@ void space_rollback(struct space_set *set)
 
 void space_attempt_begin(struct space_set *set)
 {
-    set->undo_count = 0;
+    set->undo.count = 0;
     set->is_attempt = true;
     set->changes_tried = set->changes;
 }
@@ -515,7 +520,7 @@ void space_attempt_end(struct space_set *set, bool is_good)
 void space_script_begin(struct space_set *set)
 {
     set->is_script = true;
-    set->script = set->undo_count;
+    set->script = set->undo.count;
     set->changes_script = set->changes;
 }
 

@@ -504,11 +504,11 @@ static void leave_wait(struct waiter *waiter, const char *error, bool is_failure
     size_t begun = out->bytes;
     waits_write_head(session, out);
     struct reply reply = {.out = out, .resp = session->resp};
-    struct command_stats *stats = &partition->stats->commands[waiter->command->id];
+    struct command_stats *stats = &partition->metrics.stats->commands[waiter->command->id];
     stats->calls++;
     stats->failed += is_failure;
     if (error) {
-        stats_error(partition->stats, error);
+        stats_error(partition->metrics.stats, error);
         reply_error(&reply, error);
     } else {
         reply_null_array(&reply);

@@ -35,7 +35,7 @@ static void log_slow_call(const struct call *call, uint64_t usec)
         .argv = call->argv,
         .argc = call->argc,
     };
-    slowlog_push(&call->partition->stats->slowlog, &slow,
+    slowlog_push(&call->partition->metrics.stats->slowlog, &slow,
                  (uint64_t)call->partition->snapshot->slowlog_len_max);
 }
 
@@ -50,10 +50,10 @@ static void count_call(const struct call *call, uint64_t usec)
 {
     struct partition *partition = call->partition;
     const struct config_snapshot *snapshot = partition->snapshot;
-    struct command_stats *stats = &partition->stats->commands[call->command->id];
+    struct command_stats *stats = &partition->metrics.stats->commands[call->command->id];
     stats->usec += usec;
     if (!call->ready_key) {
-        partition->stats->commands_total++;
+        partition->metrics.stats->commands_total++;
         metric_add(partition->metrics.process, METRIC_BACKEND_COMMANDS, 1);
     }
     if (call->is_waiting)
@@ -125,7 +125,7 @@ void command_stats_add(const struct call *call)
 
 static void count_refused(const struct call *call)
 {
-    call->partition->stats->commands[call->command->id].rejected++;
+    call->partition->metrics.stats->commands[call->command->id].rejected++;
 }
 
 void command_stats_refused(const struct call *call)
@@ -141,14 +141,14 @@ void command_stats_hold(const struct call *call)
 {
     call->partition->metrics.held_stats->is_held = true;
     call->partition->metrics.held_stats->call = call;
-    stats_hold_errors(call->partition->stats);
+    stats_hold_errors(call->partition->metrics.stats);
 }
 
 bool command_stats_are_full(const struct partition *partition)
 {
     return partition->metrics.held_stats->count >= HELD_MAX ||
            partition->metrics.held_stats->copied >= COPIED_BYTES_MAX ||
-           partition->stats->held_count >= HELD_MAX;
+           partition->metrics.stats->held_count >= HELD_MAX;
 }
 
 /* `call` is the EXEC or script that contains all of them; it is changed to this command. */
@@ -177,7 +177,7 @@ static void finish_counting(struct partition *partition, bool is_good)
     held->copied = 0;
     held->is_held = false;
     held->call = NULL;
-    stats_release_errors(partition->stats, is_good);
+    stats_release_errors(partition->metrics.stats, is_good);
 }
 
 void command_stats_release(struct partition *partition)

@@ -48,7 +48,7 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     session->partition = partition;
     session->stream = stream;
     session->id = id;
-    session->created_ms = loop_mono_ms(partition->loop);
+    session->about.created_ms = loop_mono_ms(partition->loop);
     for (int i = 0; i < 2; i++) {
         list_init(&session->replies.waiting[i]);
         out_init(&session->replies.held[i]);
@@ -397,8 +397,8 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     session->is_running = false;
     if (session->pending.streamed && !session->is_throttled)
         throttle(session);
-    partition->stats->input_bytes += used;
-    partition->stats->reads_total++;
+    partition->metrics.stats->input_bytes += used;
+    partition->metrics.stats->reads_total++;
     if (!session->is_closing)
         return session->peer ? hand_to_peers(session, used, len) : used;
     if (session->is_aborted)

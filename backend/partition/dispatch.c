@@ -250,7 +250,7 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     suspend_before_nested(script, call.command);
     const char *refused = refuse_nested(&call, nested);
     if (refused) {
-        stats_error(call.partition->stats, refused);
+        stats_error(call.partition->metrics.stats, refused);
         if (call.command)
             command_stats_refused(&call);
         return refused;

@@ -12,7 +12,7 @@ void reject_command(struct call *call, const char *text)
 {
     struct transaction *transaction = &call->session->transaction;
     if (call->command)
-        call->partition->stats->commands[call->command->id].rejected++;
+        call->partition->metrics.stats->commands[call->command->id].rejected++;
     if (call->command && call->command->traits & TRAIT_RUNS_QUEUE) {
         transaction_end(transaction);
         watch_clear(call->partition->watchers.watches, &call->session->watcher);
@@ -30,8 +30,8 @@ static bool count_rejected(struct call *call)
     struct transaction *transaction = &call->session->transaction;
     transaction->is_aborted |= transaction->is_open;
     if (call->command)
-        call->partition->stats->commands[call->command->id].rejected++;
-    stats_error(call->partition->stats, "ERR");
+        call->partition->metrics.stats->commands[call->command->id].rejected++;
+    stats_error(call->partition->metrics.stats, "ERR");
     call->failed = true;
     return false;
 }

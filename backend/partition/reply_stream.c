@@ -241,7 +241,7 @@ static void reply_step(struct reply_stream *streamed)
     if (stream_pending(session->stream) > STREAM_HIGH_WATER)
         return; /* on_drain wakes it */
     enum step step = reply_rows(streamed, &reply);
-    session->partition->stats->output_bytes += reply.out->bytes - begun;
+    session->partition->metrics.stats->output_bytes += reply.out->bytes - begun;
     if (step == STEP_FAILED) {
         abort_unreadable(session);
         return;

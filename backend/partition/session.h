@@ -89,6 +89,7 @@ struct session_about {
     bool is_readonly;
     bool no_evict;
     bool no_touch;
+    uint64_t created_ms; /* monotonic */
 };
 
 /* Replies that are not in the stream yet (session_reply.h). */
@@ -130,7 +131,6 @@ struct session {
     /* heap: after this request the connection becomes a peer link to this backend; NULL: it is a client's */
     struct peer_identity *peer;
     uint64_t id;
-    uint64_t created_ms;           /* monotonic */
     const struct command *command; /* the last command; NULL: none yet */
     struct session_scope scope;
     struct session_login login;

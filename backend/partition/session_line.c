@@ -69,8 +69,8 @@ void session_line(const struct session *session, struct out *out)
                " flags=%s db=%u",
                session->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
                session->about.name ? session->about.name : "",
-               (now_ms - session->created_ms) / 1000, (now_ms - stream_active_ms(stream)) / 1000,
-               flags, session->scope.db);
+               (now_ms - session->about.created_ms) / 1000,
+               (now_ms - stream_active_ms(stream)) / 1000, flags, session->scope.db);
     size_t held = session->replies.held[0].bytes + session->replies.held[1].bytes;
     size_t query =
         stream_held(stream) > request_bytes(session) ? stream_held(stream) : request_bytes(session);

@@ -116,8 +116,8 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
     bool has_messages = push_messages_ready(messages);
     uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
     session->replies.last_bytes = out->bytes - begun;
-    session->partition->stats->output_bytes += session->replies.last_bytes;
-    session->partition->stats->replies_total++;
+    session->partition->metrics.stats->output_bytes += session->replies.last_bytes;
+    session->partition->metrics.stats->replies_total++;
     if (session->replies.are_dropped && session->replies.mode != REPLY_MODE_ON)
         out_clear(out);
     else if (out->bytes == begun)
@@ -169,7 +169,7 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
                       : streamed_in_reply(session) ? &session->pending.streamed->behind
                                                    : stream_out(session->stream);
     out_write_block(out, frames, frames->data, frames->used);
-    session->partition->stats->output_bytes += frames->used;
+    session->partition->metrics.stats->output_bytes += frames->used;
     if (!ticket)
         stream_send(session->stream);
     session_check_later(session);

@@ -255,7 +255,7 @@ static void reply_error_field(lua_State *lua, struct script_run *run)
     lua_pushliteral(lua, "ignore_error_stats_update");
     lua_rawget(lua, -3);
     if (!lua_toboolean(lua, -1))
-        stats_error(run->call->partition->stats,
+        stats_error(run->call->partition->metrics.stats,
                     memchr(text.data, ' ', text.len) ? text.data : "ERR");
     lua_pop(lua, 1);
     run->call->failed = true;

@@ -33,6 +33,18 @@ enum {
 
 enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED };
 
+/* What the commit thread does; the partition's thread reads it when the job is done. */
+struct commit_job {
+    const struct batch *batch; /* NULL: only a sync */
+    uint64_t ticket;
+    bool sync;
+    int result;
+    char reason[256];
+    uint64_t count; /* of rows */
+    uint64_t bytes;
+    uint64_t sync_us;
+};
+
 struct commit {
     struct job job;
     struct loop *loop;
@@ -54,42 +66,35 @@ struct commit {
         immutable_ms;          /* wall clock, when the buffers received their first row; 0: empty */
     uint64_t immutable_logged; /* index in the WAL of the last batch of the immutable buffer */
     uint64_t rest_ticket;      /* of the open batch at the last commit_rest */
-
-    /* of the current job */
-    const struct batch *batch; /* NULL: only a sync */
-    uint64_t ticket;
-    bool sync;
-    int result;
-    char reason[256];
-    uint64_t count; /* of rows */
-    uint64_t bytes;
-    uint64_t sync_us;
+    struct commit_job current;
 };
 
 static void log_batch(struct job *job)
 {
     struct commit *commit = container_of(job, struct commit, job);
-    if (!commit->batch) {
-        commit->result = store_sync(commit->store, commit->reason, sizeof commit->reason);
+    if (!commit->current.batch) {
+        commit->current.result =
+            store_sync(commit->store, commit->current.reason, sizeof commit->current.reason);
         return;
     }
-    batch_write(commit->batch, commit->effects);
-    commit->count = effects_count(commit->effects);
-    commit->bytes = effects_bytes(commit->effects).len;
+    batch_write(commit->current.batch, commit->effects);
+    commit->current.count = effects_count(commit->effects);
+    commit->current.bytes = effects_bytes(commit->effects).len;
     uint64_t begun_us = clock_mono_us();
-    commit->result = store_log(commit->store, commit->effects, commit->sync, commit->reason,
-                               sizeof commit->reason);
-    commit->sync_us = clock_mono_us() - begun_us;
+    commit->current.result = store_log(commit->store, commit->effects, commit->current.sync,
+                                       commit->current.reason, sizeof commit->current.reason);
+    commit->current.sync_us = clock_mono_us() - begun_us;
 }
 
 static void commit_fail(struct commit *commit)
 {
-    log_event(LOG_ERROR, "commit_failed", "reason=\"%s\" ticket=%llu", commit->reason,
-              (unsigned long long)commit->ticket);
+    log_event(LOG_ERROR, "commit_failed", "reason=\"%s\" ticket=%llu", commit->current.reason,
+              (unsigned long long)commit->current.ticket);
     commit->state = COMMIT_FAILED;
     overlay_discard(commit->overlay);
     timer_start(commit->timer, RETRY_INTERVAL_MS, RETRY_INTERVAL_MS);
-    commit->options.on_commit(commit->options.owner, commit->ticket, commit->result);
+    commit->options.on_commit(commit->options.owner, commit->current.ticket,
+                              commit->current.result);
 }
 
 /* Passes the age of the oldest unapplied row to the store: until then a TTL in the tables may be older than the one in
@@ -123,9 +128,10 @@ static void note_logged(struct commit *commit)
 /* Called when no batch is in flight. */
 static void apply_failed(struct commit *commit, int err)
 {
-    (void)snprintf(commit->reason, sizeof commit->reason, "%s", apply_reason(commit->apply));
-    commit->result = err;
-    commit->ticket = overlay_ticket(commit->overlay);
+    (void)snprintf(commit->current.reason, sizeof commit->current.reason, "%s",
+                   apply_reason(commit->apply));
+    commit->current.result = err;
+    commit->current.ticket = overlay_ticket(commit->overlay);
     commit_fail(commit);
 }
 
@@ -143,21 +149,21 @@ static void on_applied(void *owner, int err)
 static void batch_done(struct job *job)
 {
     struct commit *commit = container_of(job, struct commit, job);
-    bool was_batch = commit->batch != NULL;
+    bool was_batch = commit->current.batch != NULL;
     bool fills_buffer = commit->fills_buffer;
-    commit->batch = NULL;
+    commit->current.batch = NULL;
     commit->fills_buffer = false;
     if (fills_buffer)
         note_logged(commit);
-    if (commit->result != OK) {
+    if (commit->current.result != OK) {
         commit->has_failed = true;
         return;
     }
     commit->state = COMMIT_IDLE;
-    commit->unsynced = was_batch && !commit->sync;
+    commit->unsynced = was_batch && !commit->current.sync;
     if (was_batch) {
         overlay_batch_committed(commit->overlay);
-        commit->options.on_commit(commit->options.owner, commit->ticket, OK);
+        commit->options.on_commit(commit->options.owner, commit->current.ticket, OK);
     }
     if (fills_buffer)
         begin_apply(commit);
@@ -166,8 +172,8 @@ static void batch_done(struct job *job)
 static void submit(struct commit *commit, const struct batch *batch)
 {
     commit->state = COMMIT_WRITING;
-    commit->batch = batch;
-    commit->sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
+    commit->current.batch = batch;
+    commit->current.sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
     commit->sync_is_due = false;
     worker_submit(commit->worker, &commit->job);
 }
@@ -178,7 +184,8 @@ static void try_recover(struct commit *commit)
     if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
         return;
     bool is_reopened;
-    int err = store_recover(commit->store, &is_reopened, commit->reason, sizeof commit->reason);
+    int err = store_recover(commit->store, &is_reopened, commit->current.reason,
+                            sizeof commit->current.reason);
     if (is_reopened) { /* all durable rows are in the tables */
         overlay_forget(commit->overlay);
         apply_forget(commit->apply);
@@ -188,14 +195,15 @@ static void try_recover(struct commit *commit)
     overlay_store_changed(commit->overlay);
     if (err == OK) {
         effects_begin(commit->effects, &(struct effects_header){.type = EFFECTS_PROBE});
-        err =
-            store_log(commit->store, commit->effects, true, commit->reason, sizeof commit->reason);
+        err = store_log(commit->store, commit->effects, true, commit->current.reason,
+                        sizeof commit->current.reason);
     }
     if (err == OK && !commit->options.on_recover(commit->options.owner)) {
-        (void)snprintf(commit->reason, sizeof commit->reason, "the store cannot be read");
+        (void)snprintf(commit->current.reason, sizeof commit->current.reason,
+                       "the store cannot be read");
         err = ERR_STORE;
     }
-    commit->result = err;
+    commit->current.result = err;
     if (err != OK)
         return;
     log_event(LOG_WARN, "commit_recovered", "state=writing");
@@ -242,8 +250,9 @@ void commit_free(struct commit *commit)
         return;
     worker_free(commit->worker);
     timer_free(commit->timer);
-    if (commit->unsynced && store_sync(commit->store, commit->reason, sizeof commit->reason) != OK)
-        log_event(LOG_ERROR, "sync_failed", "reason=\"%s\"", commit->reason);
+    if (commit->unsynced &&
+        store_sync(commit->store, commit->current.reason, sizeof commit->current.reason) != OK)
+        log_event(LOG_ERROR, "sync_failed", "reason=\"%s\"", commit->current.reason);
     overlay_discard(commit->overlay);
     apply_free(commit->apply);
     effects_free(commit->effects);
@@ -282,7 +291,7 @@ bool commit_turn_end(struct commit *commit)
     if (commit->state != COMMIT_IDLE || !overlay_dirty(commit->overlay))
         return false;
     commit->options.on_close(commit->options.owner);
-    commit->ticket = overlay_ticket(commit->overlay);
+    commit->current.ticket = overlay_ticket(commit->overlay);
     const struct batch *batch = overlay_close_batch(commit->overlay);
     uint64_t now_ms = loop_wall_ms(commit->loop);
     if (!commit->active_ms || now_ms < commit->active_ms) /* the clock may go back */
@@ -343,13 +352,13 @@ bool commit_is_full(const struct commit *commit, uint64_t limit)
 bool commit_is_failed(const struct commit *commit, const char **reason)
 {
     if (reason)
-        *reason = commit->reason;
+        *reason = commit->current.reason;
     return commit->state == COMMIT_FAILED;
 }
 
 int commit_error(const struct commit *commit)
 {
-    return commit->result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
+    return commit->current.result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
 }
 
 int commit_gate(const struct commit *commit, uint32_t command_flags)
@@ -380,15 +389,15 @@ uint64_t commit_next_index(const struct commit *commit)
 
 uint64_t commit_rows(const struct commit *commit)
 {
-    return commit->count;
+    return commit->current.count;
 }
 
 uint64_t commit_bytes(const struct commit *commit)
 {
-    return commit->bytes;
+    return commit->current.bytes;
 }
 
 uint64_t commit_sync_us(const struct commit *commit)
 {
-    return commit->sync_us;
+    return commit->current.sync_us;
 }

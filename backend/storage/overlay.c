@@ -41,7 +41,7 @@ void overlay_free(struct overlay *overlay)
     }
     row_cache_free(overlay->cache);
     range_cache_free(overlay->ranges);
-    free(overlay->undo);
+    free(overlay->undo.items);
     free(overlay);
 }
 
@@ -231,9 +231,11 @@ static void count_effect(struct overlay *overlay)
 /* Remembers the row as it is, then counts one effect. */
 static void log_effect(struct overlay *overlay, struct row *row)
 {
-    if (overlay->undo_count == overlay->undo_cap)
-        overlay->undo = grow_array(overlay->undo, &overlay->undo_cap, sizeof *overlay->undo);
-    overlay->undo[overlay->undo_count++] = (struct undo){row, row->value, row->ticket, row->state};
+    if (overlay->undo.count == overlay->undo.cap)
+        overlay->undo.items =
+            grow_array(overlay->undo.items, &overlay->undo.cap, sizeof *overlay->undo.items);
+    overlay->undo.items[overlay->undo.count++] =
+        (struct undo){row, row->value, row->ticket, row->state};
     if (row->ticket != overlay->batch->ticket)
         log_change(overlay->batch, row);
     count_effect(overlay);
@@ -297,9 +299,9 @@ void overlay_savepoint(struct overlay *overlay)
     if (overlay->cache)
         row_cache_release_borrowed(overlay->cache);
     if (!overlay->is_attempt && !overlay->is_script)
-        overlay->undo_count = 0;
+        overlay->undo.count = 0;
     overlay->savepoint = (struct mark){
-        .undo_count = overlay->undo_count,
+        .undo_count = overlay->undo.count,
         .ranges_count = overlay->active->ranges_count,
         .effects = overlay->batch->effects,
         .observed_writes = overlay->observed_writes,
@@ -309,8 +311,8 @@ void overlay_savepoint(struct overlay *overlay)
 static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
 {
     overlay->generation += overlay->batch->effects != mark->effects;
-    while (overlay->undo_count > mark->undo_count) {
-        const struct undo *undo = &overlay->undo[--overlay->undo_count];
+    while (overlay->undo.count > mark->undo_count) {
+        const struct undo *undo = &overlay->undo.items[--overlay->undo.count];
         undo->row->value = undo->value;
         undo->row->ticket = undo->ticket;
         undo->row->state = undo->state;

@@ -33,7 +33,7 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
     batch->effects = 0;
     batch->header = (struct batch_header){0};
     batch->ticket = ticket;
-    overlay->undo_count = 0;
+    overlay->undo.count = 0;
 }
 
 void overlay_set_header(struct overlay *overlay, struct bytes key,

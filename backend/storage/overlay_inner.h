@@ -57,6 +57,13 @@ struct fold {
     const struct row *row; /* next row of `cf`; NULL: all are done */
 };
 
+/* Rows as they were, oldest first: since the savepoint, or since the attempt or script began. */
+struct undo_log {
+    struct undo *items;
+    size_t count;
+    size_t cap;
+};
+
 struct overlay {
     struct store *store;
     struct row_cache *cache;    /* NULL: none */
@@ -77,9 +84,7 @@ struct overlay {
     uint64_t generation;
     uint64_t observed_reads; /* tickets, since overlay_observe_begin */
     uint64_t observed_writes;
-    struct undo *undo;
-    size_t undo_count;
-    size_t undo_cap;
+    struct undo_log undo;
     struct mark savepoint;
     bool is_attempt;
     struct mark attempt; /* beginning of the attempt */

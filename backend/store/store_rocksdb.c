@@ -134,7 +134,7 @@ static bool apply_again(void *owner, struct bytes record, char *error, size_t si
 static int leave_wal(struct store *store, char *error, size_t size)
 {
     int err = store_flush(store, error, size);
-    if (err != OK || atomic_load(&store->applied) != wal_last(store->wal))
+    if (err != OK || atomic_load(&store->tables.applied) != wal_last(store->wal))
         return err;
     err = wal_rotate(store->wal, error, size);
     if (err == OK)
@@ -180,8 +180,8 @@ static int log_start(struct store *store, char *error, size_t size)
     struct wal *wal = replay_wal(store, error, size);
     if (!wal)
         return ERR_STORE;
-    atomic_store(&store->applied, wal_last(wal));
-    atomic_store(&store->filed, 0);
+    atomic_store(&store->tables.applied, wal_last(wal));
+    atomic_store(&store->tables.filed, 0);
     pthread_rwlock_wrlock(&store->lock);
     store->wal = wal;
     pthread_rwlock_unlock(&store->lock);
@@ -233,7 +233,7 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     store->drop = options->drop;
     store->drop_owner = options->drop_owner;
     pthread_rwlock_init(&store->lock, NULL);
-    pthread_mutex_init(&store->compact_lock, NULL);
+    pthread_mutex_init(&store->compacting.lock, NULL);
     pthread_mutex_init(&store->options_lock, NULL);
     pthread_mutex_init(&store->apply_lock, NULL);
     store->wal_bytes_max = options->wal_bytes_max;
@@ -261,7 +261,7 @@ static void iter_destroy(struct store_iter *iter)
 static void shorten_wal(struct store *store)
 {
     char reason[256];
-    bool is_in_files = store->db && atomic_load(&store->filed) == wal_last(store->wal);
+    bool is_in_files = store->db && atomic_load(&store->tables.filed) == wal_last(store->wal);
     if (store_holds_writes(store))
         return; /* a flush would wait for compaction */
     if (!store->db || atomic_load(&store->stopped) ||
@@ -285,7 +285,7 @@ void store_close(struct store *store)
     rocksdb_readoptions_destroy(store->get_options);
     rocksdb_readoptions_destroy(store->cached_options);
     pthread_rwlock_destroy(&store->lock);
-    pthread_mutex_destroy(&store->compact_lock);
+    pthread_mutex_destroy(&store->compacting.lock);
     pthread_mutex_destroy(&store->options_lock);
     pthread_mutex_destroy(&store->apply_lock);
     free(store->path);

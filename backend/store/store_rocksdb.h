@@ -45,6 +45,21 @@ struct ranges {
     _Atomic uint64_t gone;   /* whose tombstones compaction has dropped */
 };
 
+/* How much of the WAL the tables have. */
+struct store_tables {
+    _Atomic uint64_t applied;      /* index of the last batch in RocksDB's memtables */
+    _Atomic uint64_t filed;        /* index of the last batch in its files */
+    _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
+};
+
+/* store_compact_all. */
+struct store_compacting {
+    pthread_mutex_t lock;     /* guards this struct; taken after the store's `lock` */
+    bool is_running;          /* store_compact_all runs */
+    _Atomic bool is_disabled; /* it was cancelled: RocksDB refuses manual compactions until
+                                         it has ended; filters look */
+};
+
 struct store {
     struct store_env *env;
     char *path;
@@ -52,12 +67,9 @@ struct store {
     rocksdb_column_family_handle_t *cfs[CF_COUNT];
     struct wal *wal; /* NULL if and only if db is */
     uint64_t wal_bytes_max;
-    _Atomic uint64_t applied;      /* batches up to this one are in the tables, */
-    _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
-    _Atomic uint64_t filed;        /* and up to this one in their files */
-    _Atomic int stopped;           /* error of every apply since one failed; 0: none */
-    char stopped_reason[256];      /* written before `stopped` */
-    _Atomic bool is_open;          /* compaction filters may read */
+    _Atomic int stopped;      /* error of every apply since one failed; 0: none */
+    char stopped_reason[256]; /* written before `stopped` */
+    _Atomic bool is_open;     /* compaction filters may read */
     _Atomic uint32_t iters_now;
     _Atomic(struct store_iter *) iters[ITERS_KEPT];
     rocksdb_readoptions_t *get_options;
@@ -74,10 +86,8 @@ struct store {
     pthread_mutex_t options_lock; /* guards the options; taken after `lock` */
     /* shared: control functions; exclusive: the database is being reopened */
     pthread_rwlock_t lock;
-    pthread_mutex_t compact_lock;     /* guards the next two; taken after `lock` */
-    bool is_compacting;               /* store_compact_all runs */
-    _Atomic bool is_compact_disabled; /* and was cancelled: RocksDB refuses manual compactions until
-                                         it has ended; filters look */
+    struct store_tables tables;
+    struct store_compacting compacting;
 };
 
 /* Name and value of the option that makes old files be compacted. */

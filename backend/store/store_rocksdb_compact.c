@@ -148,13 +148,13 @@ static uint64_t bytes_of_all(struct store *store)
 
 static void set_running(struct store *store, bool is_running)
 {
-    pthread_mutex_lock(&store->compact_lock);
-    CHECK(store->is_compacting != is_running);
-    store->is_compacting = is_running;
-    if (store->is_compact_disabled)
+    pthread_mutex_lock(&store->compacting.lock);
+    CHECK(store->compacting.is_running != is_running);
+    store->compacting.is_running = is_running;
+    if (store->compacting.is_disabled)
         rocksdb_enable_manual_compaction(store->db);
-    store->is_compact_disabled = false;
-    pthread_mutex_unlock(&store->compact_lock);
+    store->compacting.is_disabled = false;
+    pthread_mutex_unlock(&store->compacting.lock);
 }
 
 static enum store_compacted compact_locked(struct store *store, struct store_progress *progress)
@@ -188,12 +188,12 @@ void store_compact_cancel(struct store *store, struct store_progress *progress)
 {
     atomic_store(&progress->is_cancelled, true);
     pthread_rwlock_rdlock(&store->lock);
-    pthread_mutex_lock(&store->compact_lock);
-    if (store->is_compacting && !store->is_compact_disabled) {
-        store->is_compact_disabled = true;
+    pthread_mutex_lock(&store->compacting.lock);
+    if (store->compacting.is_running && !store->compacting.is_disabled) {
+        store->compacting.is_disabled = true;
         rocksdb_disable_manual_compaction(store->db);
     }
-    pthread_mutex_unlock(&store->compact_lock);
+    pthread_mutex_unlock(&store->compacting.lock);
     pthread_rwlock_unlock(&store->lock);
 }
 

@@ -30,7 +30,7 @@ static bool may_throttle(void *owner)
 {
     const struct filter *filter = owner;
     return atomic_load(&filter->store->is_open) &&
-           !(filter->is_manual && atomic_load(&filter->store->is_compact_disabled));
+           !(filter->is_manual && atomic_load(&filter->store->compacting.is_disabled));
 }
 
 /* May RocksDB drop the row? While the database is being opened or closed, rows are kept. */

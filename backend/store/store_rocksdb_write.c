@@ -167,23 +167,23 @@ int store_apply(struct store *store, struct store_batch *batch, char *error, siz
 
 void store_applied(struct store *store, uint64_t logged)
 {
-    atomic_store(&store->applied, logged);
+    atomic_store(&store->tables.applied, logged);
 }
 
 void store_set_unapplied(struct store *store, uint64_t since_ms)
 {
-    atomic_store(&store->unapplied_ms, since_ms);
+    atomic_store(&store->tables.unapplied_ms, since_ms);
 }
 
 uint64_t store_unapplied(const struct store *store)
 {
-    return atomic_load(&store->unapplied_ms);
+    return atomic_load(&store->tables.unapplied_ms);
 }
 
 bool store_wal_is_long(const struct store *store)
 {
     return store->wal && wal_bytes(store->wal) >= store->wal_bytes_max &&
-           atomic_load(&store->applied) > atomic_load(&store->filed) &&
+           atomic_load(&store->tables.applied) > atomic_load(&store->tables.filed) &&
            !atomic_load(&store->stopped);
 }
 
@@ -204,13 +204,13 @@ static int flush_locked(struct store *store, char *error, size_t size)
     char *reason = NULL;
     if (!store->db || !store->wal)
         return store_lost(error, size);
-    uint64_t applied = atomic_load(&store->applied);
+    uint64_t applied = atomic_load(&store->tables.applied);
     for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++)
         reason = store_flush_cf(store, cf);
     if (reason)
         return store_failure(reason, error, size);
     pthread_mutex_lock(&store->apply_lock);
-    atomic_store(&store->filed, applied);
+    atomic_store(&store->tables.filed, applied);
     wal_trim(store->wal, applied);
     pthread_mutex_unlock(&store->apply_lock);
     return OK;

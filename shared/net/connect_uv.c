@@ -231,7 +231,7 @@ void connect_tell(struct stream *stream)
     struct connecting *connecting = stream->connecting;
     int err = stream->err;
     stream->err = 0;
-    if (connecting->fd >= 0 && stream->tls && shake_hands(stream))
+    if (connecting->fd >= 0 && stream->secure.tls && shake_hands(stream))
         return;
     if (connecting->fd >= 0) {
         if (stream_start(stream, connecting->fd)) {

@@ -311,7 +311,7 @@ static void accept_start(struct listener *listener, int fd, const struct address
     if (!stream->peer[0])
         (void)snprintf(stream->peer, sizeof(stream->peer), "%s", stream_local(stream));
     if (listener->tls_of) {
-        stream->tls = tls_new(listener->tls_of(listener->owner), "", "");
+        stream->secure.tls = tls_new(listener->tls_of(listener->owner), "", "");
         secure_start(stream, listener->handshake_ms, on_handshake, listener);
         return;
     }

@@ -77,7 +77,7 @@ static void turn_end(struct loop *loop)
         uv_idle_start(&loop->again, on_again);
     else
         uv_idle_stop(&loop->again);
-    loop->turns++;
+    loop->time.turns++;
 }
 
 static void on_uv_prepare(uv_prepare_t *prepare)
@@ -169,7 +169,7 @@ struct loop *loop_new(void)
     list_init(&loop->signals);
     list_init(&loop->handshakes);
     list_init(&loop->handshakes_ready);
-    loop->turns = 1;
+    loop->time.turns = 1;
     uv_prepare_start(&loop->turn, on_uv_prepare);
     return loop;
 }
@@ -251,22 +251,22 @@ uint64_t loop_mono_ms(const struct loop *loop)
 uint64_t loop_mono_us(const struct loop *loop)
 {
     struct loop *mutable = (struct loop *)loop;
-    if (loop->mono_turn != loop->turns) {
-        mutable->mono_us = clock_mono_us();
-        mutable->mono_turn = loop->turns;
+    if (loop->time.mono_turn != loop->time.turns) {
+        mutable->time.mono_us = clock_mono_us();
+        mutable->time.mono_turn = loop->time.turns;
     }
-    return loop->mono_us;
+    return loop->time.mono_us;
 }
 
 /* Read on first use in a turn. */
 uint64_t loop_wall_us(const struct loop *loop)
 {
     struct loop *mutable = (struct loop *)loop;
-    if (loop->wall_turn != loop->turns) {
-        mutable->wall_us = clock_wall_us();
-        mutable->wall_turn = loop->turns;
+    if (loop->time.wall_turn != loop->time.turns) {
+        mutable->time.wall_us = clock_wall_us();
+        mutable->time.wall_turn = loop->time.turns;
     }
-    return loop->wall_us;
+    return loop->time.wall_us;
 }
 
 uint64_t loop_wall_ms(const struct loop *loop)

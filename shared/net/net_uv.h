@@ -27,6 +27,15 @@
 #include <sys/un.h>
 #include <uv.h>
 
+/* Each clock is read at most once per turn. */
+struct loop_time {
+    uint64_t turns;
+    uint64_t wall_turn; /* the turn in which wall_us was read */
+    uint64_t wall_us;
+    uint64_t mono_turn; /* the turn in which mono_us was read */
+    uint64_t mono_us;
+};
+
 struct loop {
     uv_loop_t uv;
     uv_prepare_t turn; /* ends a turn */
@@ -56,11 +65,7 @@ struct loop {
     unsigned opened;
     unsigned closing;
 
-    uint64_t turns;
-    uint64_t wall_turn; /* the turn in which wall_us was read */
-    uint64_t wall_us;
-    uint64_t mono_turn; /* the turn in which mono_us was read */
-    uint64_t mono_us;
+    struct loop_time time;
 };
 
 /* Removes a posted task that has not run yet; only on the loop's own thread. */
@@ -116,6 +121,15 @@ enum { TELL_OPEN = 1, TELL_AGAIN = 2, TELL_DRAIN = 4, TELL_END = 8 };
 
 struct connecting;
 
+/* The TLS of a stream (secure_uv.c). */
+struct stream_tls {
+    struct tls *tls;             /* NULL: no TLS */
+    struct handshake *handshake; /* NULL unless the handshake is running */
+    bool is_done;                /* the TLS handshake is done */
+    /* decrypted bytes are being passed to the owner, further up the stack */
+    bool is_reading;
+};
+
 struct stream {
     uv_poll_t poll; /* valid when has_poll */
     struct loop *loop;
@@ -135,18 +149,14 @@ struct stream {
     bool is_paused;
     /* the kernel's send buffer is full; waits until the descriptor is writable */
     bool is_blocked;
-    bool is_ended;   /* on_end was called */
-    bool is_broken;  /* nothing can be sent any more */
-    bool is_secured; /* the TLS handshake is done */
-    /* decrypted bytes are being passed to the owner, further up the stack */
-    bool is_taking;
+    bool is_ended;  /* on_end was called */
+    bool is_broken; /* nothing can be sent any more */
     /* was above STREAM_HIGH_WATER, and on_drain has not been called since */
     bool was_high;
     struct timer *deadline;        /* limits how long a close waits for its flush */
     struct connecting *connecting; /* NULL once connected */
-    struct tls *tls;               /* NULL: no TLS */
-    struct handshake *handshake;   /* NULL unless the handshake is running */
-    char *local;                   /* text; NULL until first asked for */
+    struct stream_tls secure;
+    char *local; /* text; NULL until first asked for */
     char peer[ADDRESS_TEXT_MAX];
 };
 

@@ -70,12 +70,12 @@ static void on_handshake_poll(uv_poll_t *poll, int status, int events)
     (void)status; /* the next read reports the error */
     (void)events;
     uv_poll_stop(poll);
-    handshake_ready(stream->handshake);
+    handshake_ready(stream->secure.handshake);
 }
 
 static void count_handshake(const struct stream *stream, struct metrics *metrics)
 {
-    bool is_resumed = tls_is_resumed(stream->tls);
+    bool is_resumed = tls_is_resumed(stream->secure.tls);
     metric_add(metrics, METRIC_PROCESS_TLS_CONNECTIONS, 1);
     metric_add(metrics, METRIC_PROCESS_TLS_HANDSHAKES, 1);
     metric_add(metrics, METRIC_PROCESS_TLS_RESUMED, is_resumed);
@@ -87,7 +87,7 @@ static void count_handshake(const struct stream *stream, struct metrics *metrics
 
 static void handshake_end(struct stream *stream, int err)
 {
-    struct handshake *handshake = stream->handshake;
+    struct handshake *handshake = stream->secure.handshake;
     struct metrics *metrics = metrics_of(stream->loop);
     handshake_fn *on_done = handshake->on_done;
     void *owner = handshake->owner;
@@ -96,11 +96,11 @@ static void handshake_end(struct stream *stream, int err)
         metric_add(metrics, METRIC_PROCESS_TLS_FAILURES, 1);
     } else {
         count_handshake(stream, metrics);
-        stream->is_secured = true;
+        stream->secure.is_done = true;
         stream->loop->secured_count++;
         stream_opened(stream);
         stream_send(stream);
-        if (tls_has_input(stream->tls))
+        if (tls_has_input(stream->secure.tls))
             stream_tell(stream, TELL_AGAIN);
     }
     on_done(owner, stream, err);
@@ -115,7 +115,7 @@ static void on_handshake_timeout(void *owner)
 /* Sends the bytes of TLS. False: the connection is broken. */
 static bool send_sealed(struct stream *stream)
 {
-    struct out *out = tls_out(stream->tls);
+    struct out *out = tls_out(stream->secure.tls);
     struct iovec iov[16];
     while (out->bytes > 0) {
         ssize_t sent = writev(stream->fd, iov, out_iov(out, iov, 16));
@@ -138,9 +138,9 @@ static enum tls_result handshake_read(struct stream *stream, int *err)
         return TLS_FAILED;
     }
     if (got > 0)
-        tls_feed(stream->tls, bytes, (size_t)got);
-    enum tls_result result = tls_handshake(stream->tls);
-    tls_keep(stream->tls);
+        tls_feed(stream->secure.tls, bytes, (size_t)got);
+    enum tls_result result = tls_handshake(stream->secure.tls);
+    tls_keep(stream->secure.tls);
     return result;
 }
 
@@ -160,7 +160,7 @@ static void handshake_step(struct handshake *handshake)
     }
     list_remove(&handshake->link);
     list_push(all, &handshake->link);
-    int events = UV_READABLE | (tls_pending(stream->tls) > 0 ? UV_WRITABLE : 0);
+    int events = UV_READABLE | (tls_pending(stream->secure.tls) > 0 ? UV_WRITABLE : 0);
     CHECK(uv_poll_start(&stream->poll, events, on_handshake_poll) == 0);
 }
 
@@ -194,7 +194,7 @@ void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_d
     struct loop *loop = stream->loop;
     struct handshake *handshake = calloc(1, sizeof *handshake);
     CHECK(handshake);
-    CHECK(stream->tls);
+    CHECK(stream->secure.tls);
     CHECK(stream->has_poll);
     handshake->stream = stream;
     handshake->on_done = on_done;
@@ -204,16 +204,16 @@ void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_d
     list_init(&handshake->ready);
     list_push(&loop->handshakes, &handshake->link);
     loop->handshake_count++;
-    stream->handshake = handshake;
+    stream->secure.handshake = handshake;
     handshake_ready(handshake); /* the side that connects sends first */
 }
 
 void secure_stop(struct stream *stream)
 {
-    struct handshake *handshake = stream->handshake;
+    struct handshake *handshake = stream->secure.handshake;
     if (!handshake)
         return;
-    stream->handshake = NULL;
+    stream->secure.handshake = NULL;
     stream->loop->handshake_count--;
     timer_free(handshake->timer);
     list_remove(&handshake->link);
@@ -224,11 +224,11 @@ void secure_stop(struct stream *stream)
 
 void secure_free(struct stream *stream)
 {
-    if (stream->is_secured) {
+    if (stream->secure.is_done) {
         metric_sub(metrics_of(stream->loop), METRIC_PROCESS_TLS_CONNECTIONS, 1);
         stream->loop->secured_count--;
     }
-    tls_free(stream->tls);
+    tls_free(stream->secure.tls);
 }
 
 void secure_abandon(struct loop *loop, const void *owner)
@@ -247,7 +247,7 @@ void stream_secure(struct stream *stream, struct tls_context *context, const cha
     uint16_t port;
     CHECK(stream->state == STREAM_CONNECTING);
     (void)address_split(address, host, &port);
-    stream->tls = tls_new(context, host, address);
+    stream->secure.tls = tls_new(context, host, address);
 }
 
 bool stream_is_local(const struct stream *stream)
@@ -259,7 +259,7 @@ bool stream_is_local(const struct stream *stream)
 
 size_t stream_tls_bytes(const struct stream *stream)
 {
-    return stream->is_secured ? TLS_CONNECTION_BYTES : 0;
+    return stream->secure.is_done ? TLS_CONNECTION_BYTES : 0;
 }
 
 size_t loop_tls_bytes(const struct loop *loop)
@@ -269,13 +269,14 @@ size_t loop_tls_bytes(const struct loop *loop)
 
 bool stream_is_verified(const struct stream *stream)
 {
-    return stream->tls && tls_is_verified(stream->tls);
+    return stream->secure.tls && tls_is_verified(stream->secure.tls);
 }
 
 const char *stream_error(const struct stream *stream, int err)
 {
-    return err == -EPROTO && stream->tls && *tls_reason(stream->tls) ? tls_reason(stream->tls)
-                                                                     : strerror(-err);
+    return err == -EPROTO && stream->secure.tls && *tls_reason(stream->secure.tls)
+               ? tls_reason(stream->secure.tls)
+               : strerror(-err);
 }
 
 /* ---- open streams ------------------------------------------------------------------------------ */
@@ -291,7 +292,7 @@ static bool secure_adopt(struct stream *stream)
             return false;
         }
         char *to = block->data + block->used;
-        switch (tls_read(stream->tls, to, block->size - block->used, &got)) {
+        switch (tls_read(stream->secure.tls, to, block->size - block->used, &got)) {
         case TLS_DONE:
             receive_filled(&stream->receive, block, got, stream->events->on_data, stream->owner);
             break;
@@ -313,47 +314,48 @@ bool secure_read(struct stream *stream)
 {
     char sealed[SEALED_READ];
     ssize_t got = 0;
-    if (stream->is_taking) /* called again from loop_poll inside on_data */
+    if (stream->secure.is_reading) /* called again from loop_poll inside on_data */
         return false;
-    if (!tls_has_input(stream->tls)) {
+    if (!tls_has_input(stream->secure.tls)) {
         got = read(stream->fd, sealed, sizeof sealed);
         if (got <= 0)
             return stream_read_failed(stream, got);
         stream->active_ms = loop_mono_ms(stream->loop);
-        tls_feed(stream->tls, sealed, (size_t)got);
+        tls_feed(stream->secure.tls, sealed, (size_t)got);
     }
-    stream->is_taking = true;
+    stream->secure.is_reading = true;
     bool wants_more = secure_adopt(stream);
-    stream->is_taking = false;
-    tls_keep(stream->tls);
+    stream->secure.is_reading = false;
+    tls_keep(stream->secure.tls);
     if (stream->state != STREAM_OPEN)
         return false;
-    if (tls_pending(stream->tls) > UNASKED_MAX) {
+    if (tls_pending(stream->secure.tls) > UNASKED_MAX) {
         stream_end(stream, -EPROTO);
         return false;
     }
-    if (tls_pending(stream->tls) > 0)
+    if (tls_pending(stream->secure.tls) > 0)
         stream_send(stream);
     return wants_more && got == sizeof sealed;
 }
 
 struct out *secure_seal(struct stream *stream)
 {
-    return tls_write(stream->tls, &stream->out, SEALED_MAX) ? tls_out(stream->tls) : NULL;
+    return tls_write(stream->secure.tls, &stream->out, SEALED_MAX) ? tls_out(stream->secure.tls)
+                                                                   : NULL;
 }
 
 bool secure_has_input(const struct stream *stream)
 {
-    return tls_has_input(stream->tls);
+    return tls_has_input(stream->secure.tls);
 }
 
 size_t secure_pending(const struct stream *stream)
 {
-    return tls_pending(stream->tls);
+    return tls_pending(stream->secure.tls);
 }
 
 void secure_goodbye(struct stream *stream)
 {
-    tls_shutdown(stream->tls);
+    tls_shutdown(stream->secure.tls);
     (void)send_sealed(stream);
 }

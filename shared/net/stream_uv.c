@@ -159,7 +159,7 @@ bool stream_read_failed(struct stream *stream, ssize_t got)
 static bool stream_read_once(struct stream *stream)
 {
     struct loop *loop = stream->loop;
-    if (stream->tls)
+    if (stream->secure.tls)
         return secure_read(stream);
     struct block *block = receive_room(&stream->receive, &loop->shared, READ_ROOM_MIN);
     if (!block) {
@@ -281,7 +281,7 @@ static void stream_broke(struct stream *stream, int err)
 static bool stream_write_once(struct stream *stream)
 {
     struct iovec iov[IOVECS_MAX];
-    struct out *out = stream->tls ? secure_seal(stream) : &stream->out;
+    struct out *out = stream->secure.tls ? secure_seal(stream) : &stream->out;
     if (!out) {
         stream_broke(stream, -EPROTO);
         return false;
@@ -360,7 +360,7 @@ void streams_flush(struct loop *loop)
 
 size_t stream_pending(const struct stream *stream)
 {
-    return stream->out.bytes + (stream->tls ? secure_pending(stream) : 0);
+    return stream->out.bytes + (stream->secure.tls ? secure_pending(stream) : 0);
 }
 
 size_t stream_held(const struct stream *stream)
@@ -392,7 +392,8 @@ static void stream_deliver(struct stream *stream)
         return;
     if ((what & TELL_AGAIN) && stream_is_reading(stream))
         receive_again(&stream->receive, stream->events->on_data, stream->owner);
-    if ((what & TELL_AGAIN) && stream->tls && secure_has_input(stream) && stream_is_reading(stream))
+    if ((what & TELL_AGAIN) && stream->secure.tls && secure_has_input(stream) &&
+        stream_is_reading(stream))
         (void)secure_read(stream);
     if ((what & TELL_DRAIN) && stream->state == STREAM_OPEN)
         stream->events->on_drain(stream->owner);
@@ -421,7 +422,7 @@ void streams_deliver(struct loop *loop)
 static void stream_discard(struct stream *stream)
 {
     char scrap[16 * 1024];
-    if (stream->tls && !stream->is_broken)
+    if (stream->secure.tls && !stream->is_broken)
         secure_goodbye(stream);
     if (stream->is_ended || stream->is_broken || shutdown(stream->fd, SHUT_WR) < 0)
         return;

@@ -137,8 +137,8 @@ static void check_texts(const struct command *row)
     CHECK(row->summary[strlen(row->summary) - 1] == '.');
     CHECK(!strchr(row->summary, '|') && !strchr(row->summary, '\n'));
     CHECK(!row->complexity || !strchr(row->complexity, '|'));
-    CHECK(!row->deprecated_since == !row->replaced_by);
-    CHECK(!row->deprecated_since == !(row->doc_flags & DOC_DEPRECATED));
+    CHECK(!row->deprecated.since == !row->deprecated.replaced_by);
+    CHECK(!row->deprecated.since == !(row->doc_flags & DOC_DEPRECATED));
     for (const char *c = row->full_name; *c; c++)
         CHECK(!isupper((unsigned char)*c));
 }
