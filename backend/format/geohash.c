@@ -81,9 +81,8 @@ struct geo_point geohash_decode(uint64_t bits)
 void geohash_text(uint64_t bits, char text[GEOHASH_TEXT])
 {
     static const char LETTERS[] = "0123456789bcdefghjkmnpqrstuvwxyz";
-    uint64_t usual =
-        encode_point(geohash_decode(bits), 90,
-                     GEOHASH_STEPS); /* longitude by Redis' range, latitude up to the poles */
+    /* up to the poles, while Redis' scores end at 85 degrees */
+    uint64_t usual = encode_point(geohash_decode(bits), 90, GEOHASH_STEPS);
     for (int i = 0; i < GEOHASH_TEXT - 1; i++)
         text[i] = LETTERS[usual >> (52 - 5 * (i + 1)) & 31];
     text[GEOHASH_TEXT - 1] = LETTERS[0]; /* only two bits are left */

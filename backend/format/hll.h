@@ -4,7 +4,7 @@
  *   ┌──────┬──────────┬───┬────────────────────────┬───────────────────────────┐
  *   │ HYLL │ encoding │ 0 │ cardinality            │ 16384 registers           │
  *   │ 4    │ u8       │ 3 │ u64 little-endian;     │ dense:  6 bits each       │
- *   │      │          │   │ bit 63 = cache is invalid     │ sparse: runs       │
+ *   │      │          │   │ bit 63 = not valid     │ sparse: runs              │
  *   └──────┴──────────┴───┴────────────────────────┴───────────────────────────┘
  *
  *   dense register i: bits 6 i … 6 i + 5 of the bytes, counted from the lowest bit of each byte
