@@ -1,8 +1,8 @@
 /*
  * admin.h - the backend's HTTP port.
  *
- *   /healthz  200 while every partition's thread turns      /metrics  Prometheus
- *   /readyz   200 from the first listen to the stop         /config   the options in force, secrets hidden
+ *   /healthz  200 while every partition's loop runs      /metrics  Prometheus
+ *   /readyz   200 from listening until the stop         /config   the options in force, secrets hidden
  *   /shards   its partitions (JSON)
  */
 #pragma once
@@ -13,5 +13,5 @@
 
 struct server;
 
-/* Listens when the configuration names an address. false: a reason in error[size]. */
+/* Listens if the configuration has an address. False: the reason is in error[size]. */
 bool admin_start(struct server *server, char *error, size_t size);

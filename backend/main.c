@@ -10,8 +10,8 @@
 
 #include <stdio.h>
 
-/* For jemalloc: memory that is free goes back to the system within a second or so, by a thread of its own, so that
- * the process stays near what it is configured to use. */
+/* Configuration of jemalloc: a background thread returns free memory to the system within about a second, so that the
+ * process stays near its configured size. */
 extern const char *malloc_conf;
 const char *malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
 

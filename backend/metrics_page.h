@@ -8,5 +8,5 @@
 
 struct http_reply;
 
-/* http_route; the visit is the server. */
+/* http_route; `visit` is the server. */
 void metrics_page(void *visit, struct http_reply *reply);

@@ -34,7 +34,7 @@ bool partition_read_header(struct partition *partition)
     return true;
 }
 
-/* commit_close_fn: the last rows of a batch. */
+/* commit_close_fn: adds the last rows of a batch. */
 static void on_close(void *owner)
 {
     struct partition *partition = owner;
@@ -60,7 +60,7 @@ static void release_all(struct partition *partition, unsigned parity, int err)
     }
 }
 
-/* commit_recover_fn, and after a failure: memory follows what the store holds. */
+/* commit_recover_fn, also called after a failure: reads everything again that memory has from the store. */
 static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
@@ -72,7 +72,7 @@ static bool read_anew(void *owner)
     return false;
 }
 
-/* The engine may be reopened: no iterator may be left. */
+/* RocksDB may be reopened: no iterator may be left. */
 static void end_streamed(struct partition *partition)
 {
     struct list *link;
@@ -80,11 +80,11 @@ static void end_streamed(struct partition *partition)
         session_abort(container_of(link, struct reply_stream, link)->session);
 }
 
-/* The batches were dropped. */
+/* The batches were rolled back. */
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
     metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_FAILURES, 1);
-    (void)read_anew(partition); /* done again before writes are let in */
+    (void)read_anew(partition); /* repeated before writes are accepted again */
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);

@@ -1,5 +1,5 @@
 /*
- * partition_new.h - makes a partition of the parts that the rooms below offer, and frees it.
+ * partition_new.h - makes a partition of the parts in the rooms below, and frees it.
  */
 #pragma once
 
@@ -14,5 +14,5 @@ struct process;
  * calling thread; the loop must exist. NULL and a reason in error[size]. */
 struct partition *partition_new(struct process *process, uint32_t index, struct loop *loop,
                                 char *error, size_t size);
-/* After it has stopped, or when it never ran. Closes the store. */
+/* After the partition has stopped, or if it never ran. Closes the store. */
 void partition_free(struct partition *partition);

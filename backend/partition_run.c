@@ -10,7 +10,7 @@
 #include "backend/partition/tracking.h"
 #include "backend/peer/peer_set.h"
 
-/* Closes them all with session_end or session_abort. */
+/* Closes all sessions with session_end or session_abort. */
 static void close_sessions(struct partition *partition,
                            void (*session_close)(struct session *session))
 {
@@ -88,7 +88,7 @@ static void on_refused_end(void *owner, int err)
     (void)err;
 }
 
-/* One connection too many: it gets an error and is closed. */
+/* maxclients is reached: replies an error and closes the connection. */
 static void refuse_connection(struct partition *partition, struct stream *stream)
 {
     static const struct stream_events events = {.on_data = on_refused_data,

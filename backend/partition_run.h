@@ -15,7 +15,7 @@ struct tls_context *partition_tls(void *owner);
 void partition_accept(void *owner, struct stream *stream);
 /* turn_hook_fn; the owner is the partition. */
 bool partition_end_turn(void *owner);
-/* Stops reading, answers what was read, commits, closes every session; then calls on_stopped. */
+/* Stops reading, replies to requests that were read, commits, closes all sessions; then calls on_stopped. */
 void partition_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner);
 /* Closes sessions, peers and listeners at once. */
 void partition_close(struct partition *partition);

@@ -1,5 +1,5 @@
 /*
- * partition_storage.h - what lies between a partition's store and its commands: overlay, reader, caches, maintenance.
+ * partition_storage.h - the layers between a partition's store and its commands: overlay, reader, caches, maintenance.
  */
 #pragma once
 

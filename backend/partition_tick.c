@@ -68,7 +68,7 @@ static void close_without_login(struct partition *partition)
     }
 }
 
-/* Connections of users that were removed. */
+/* Closes connections of users that were removed. */
 static void close_removed(struct partition *partition)
 {
     struct list *next;
@@ -90,7 +90,7 @@ static void show_reader(struct partition *partition)
     metric_set(partition->metrics.process, METRIC_BACKEND_UNCACHED_BLOCKING, figures.blocking);
 }
 
-/* How fast compactions may go. What commands take by themselves tells nothing about it. */
+/* Adjusts the rate of compactions. Time that commands use themselves does not count. */
 static void tick_pace(struct partition *partition)
 {
     struct pace *pace = partition->process->pace;
@@ -101,7 +101,7 @@ static void tick_pace(struct partition *partition)
     pace_adjust(pace, clock_mono_us());
 }
 
-/* Compactions that are held back must not come so late that writes wait for them. */
+/* Compactions may go at full rate before writes have to wait for them. */
 static void look_behind(struct partition *partition)
 {
     struct pace *pace = partition->process->pace;
@@ -151,7 +151,7 @@ static bool expire_some(struct partition *partition)
     return more;
 }
 
-/* Deletes keys whose time has come, for as long as expire-effort allows. True: more are due. */
+/* Deletes expired keys for as long as expire-effort allows. True: more are due. */
 static bool expire_due(struct partition *partition)
 {
     bool more = partition->expiry.is_active && !partition->thread.is_stopping &&
@@ -171,7 +171,7 @@ static void on_tick(void *owner)
     atomic_store_explicit(&partition->thread.alive_ms, clock_mono_us() / 1000,
                           memory_order_relaxed);
     if (scripts_running(partition->scripts))
-        return; /* a script polls: nothing may change under it */
+        return; /* a script polls, and the data must not change during the script */
     partition_refresh(partition);
     stats_sample(partition->metrics.stats, loop_mono_ms(partition->loop));
     if (partition->pause.until_ms && loop_wall_ms(partition->loop) >= partition->pause.until_ms)
@@ -186,7 +186,7 @@ static void on_tick(void *owner)
         tick_second(partition);
     if (expire_due(partition))
         timer_start(partition->thread.tick, TICK_SOON_MS, TICK_MS);
-    /* Keys expire, a failed commit gives elements back, a proxy has read what it was owed. */
+    /* waiters may be served after expiry, after a failed commit, or when a proxy has read its replies */
     blocking_resume(partition->watchers.blocking);
 }
 

@@ -1,6 +1,6 @@
 /*
- * partition_tick.h - what a partition does by the clock, ten times a second: expiry, pace of compactions, idle clients,
- * ends of pauses, gauges.
+ * partition_tick.h - periodic work of a partition, ten times a second: expiry, rate of compactions, idle clients, ends of
+ * pauses, gauges.
  */
 #pragma once
 

@@ -54,7 +54,7 @@ static void log_reload_refused(struct server *server, const char *error)
     log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
 }
 
-/* Reads the shard map; each partition may have one place in it at most. */
+/* Reads the shard map, in which each partition may occur at most once. */
 static bool load_shards(const struct server *server, struct config_snapshot *snapshot, char *error,
                         size_t size)
 {
@@ -69,7 +69,7 @@ static bool load_shards(const struct server *server, struct config_snapshot *sna
     return true;
 }
 
-/* SIGHUP: the file again, and a log file that was moved away anew. */
+/* SIGHUP: reads the configuration file again, and reopens the log file. */
 static void reload(struct server *server)
 {
     char error[ERROR_MAX];
@@ -176,7 +176,7 @@ void server_free(struct server *server)
     free(server);
 }
 
-/* Each connection is a descriptor, and so is each data file. */
+/* Each connection and each data file needs a descriptor. */
 static void raise_file_limit(const struct backend_config *config)
 {
     struct rlimit limit;
@@ -198,7 +198,7 @@ static bool has_partition(const struct backend_config *config, int index)
     return stat(path, &found) == 0;
 }
 
-/* Keys are spread over the partitions there were when they were written. */
+/* The number of partitions must not change, because keys are distributed over them. */
 static bool check_partitions(const struct backend_config *config, char *error, size_t size)
 {
     int found = 0;
@@ -236,7 +236,7 @@ static struct listener *listen_on(struct member *member, const char *address,
     listen_address(fd, bound, sizeof bound);
     log_event(LOG_INFO, "listening", "partition=%u address=%s", member->partition->index, bound);
     const char *colon = strrchr(bound, ':');
-    if (colon && strncmp(address, "unix:", 5) != 0) /* tcp comes last */
+    if (colon && strncmp(address, "unix:", 5) != 0) /* TCP addresses come last */
         member->partition->listeners.port = (int)strtol(colon + 1, NULL, 10);
     return listener_new(member->loop, fd, &options, partition_accept, member->partition);
 }
@@ -338,7 +338,7 @@ static void watch_files(struct server *server)
     watch_shards(server);
 }
 
-/* The paths are others now. What was changed before we watched is read. */
+/* The paths changed: watches the new files, and reads them in case they changed before. */
 static void rewatch_and_reload(struct task *task)
 {
     struct server *server = container_of(task, struct server, watch);
@@ -350,7 +350,7 @@ static void rewatch_and_reload(struct task *task)
 static bool server_open(struct server *server, char *error, size_t size)
 {
     const struct backend_config *config = &server->process->snapshot->config;
-    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write like others */
+    (void)signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit becomes a failed write */
     raise_file_limit(config);
     if (config->port < 0 && !config->tls_port && !*config->unix_socket) {
         (void)snprintf(error, size, "port: expected one, here or in tls-port");

@@ -1,9 +1,9 @@
 /*
- * server.h - the program that serves: its partitions with a thread each, signals, the admin port, start and stop.
+ * server.h - the server: partitions with a thread each, signals, the admin port, start and stop.
  *
  *   main thread: signals, admin port          partition i: own thread, loop, listeners, store
  *        │  process_stop                                │
- *        ├──── task: partition_stop ──────────────────►│ answers, commits, closes
+ *        ├──── task: partition_stop ──────────────────►│ replies, commits, closes
  *        │◄──────────────────────── task: stopped ─────┘
  *        └─ when all have: threads are joined, stores closed
  */
@@ -40,10 +40,10 @@ struct server {
     uint32_t members_running;
     struct task stop;
     struct task watch;           /* posted when the snapshot names other TLS files */
-    atomic_bool watches_are_old; /* it is posted */
+    atomic_bool watches_are_old; /* `watch` is posted */
 };
 
 struct server *server_new(const struct backend_config *config);
 void server_free(struct server *server);
-/* Opens the stores, listens, serves until process_stop or a signal. Returns the exit code. */
+/* Opens the stores and serves until process_stop or a signal. Returns the exit code. */
 int server_run(struct server *server);

@@ -20,7 +20,7 @@ static void *arena_malloc(size_t size)
 
 static void free_nothing(void *memory)
 {
-    (void)memory; /* the arena ends with the command */
+    (void)memory; /* the arena is freed when the command ends */
 }
 
 static void set_up(void)
@@ -63,7 +63,7 @@ bool json_is_text(struct bytes bytes)
     return !memchr(bytes.data, 0, bytes.len) && json_stringn(bytes.data, bytes.len) != NULL;
 }
 
-/* Bytes of the number that begins at `at`; *is_wide: an integer with no room in 64 bits. */
+/* Length of the number that begins at `at`; *is_wide: an integer that exceeds 64 bits. */
 static size_t number_len(struct bytes text, size_t at, bool *is_wide)
 {
     size_t end = at;
@@ -77,7 +77,7 @@ static size_t number_len(struct bytes text, size_t at, bool *is_wide)
     return number.len;
 }
 
-/* The text with an exponent behind each integer that has no room in 64 bits: so it is read as a double. */
+/* Adds an exponent to each integer that exceeds 64 bits, so that jansson reads it as a double. */
 static struct bytes widened(struct bytes text)
 {
     char *to = arena_malloc(text.len + text.len / 8 + 8);
@@ -106,9 +106,9 @@ json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
 {
     json_error_t reason;
     int64_t integer;
-    if (number_parse_int64(text, &integer)) /* the usual amount, and what it is added to */
+    if (number_parse_int64(text, &integer)) /* the usual argument of JSON.NUMINCRBY */
         return json_new_integer(integer);
-    if (json_is_too_deep(text, 0)) { /* nothing recurses into it */
+    if (json_is_too_deep(text, 0)) { /* else jansson's recursion would be too deep */
         (void)snprintf(error, JSON_ERROR_MAX, "recursion limit exceeded: more than %d levels",
                        JSON_DEPTH_MAX);
         return NULL;
@@ -171,7 +171,7 @@ static void print_escaped(struct json_text *text, unsigned char c)
 
 void json_print_string(struct json_text *text, struct bytes string)
 {
-    size_t from = 0; /* of a run that needs no escapes */
+    size_t from = 0; /* of a part without escapes */
     add_char(text, '"');
     for (size_t i = 0; i < string.len; i++) {
         unsigned char c = (unsigned char)string.data[i];
@@ -372,7 +372,7 @@ bool json_equals(const json *a, const json *b)
     return json_equal(a, b);
 }
 
-/* What jansson makes can only be NULL when memory ends, and then the arena does not return. */
+/* jansson returns NULL only when memory is exhausted, and then the arena ends the process. */
 static json *made(json_t *value)
 {
     CHECK(value);

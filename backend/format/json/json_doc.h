@@ -3,9 +3,9 @@
  *
  *   text ──json_parse──► struct json, a tree ──json_print──► text, without spaces unless asked for
  *
- * Everything lives in the call's arena: json_use names it, and nothing is freed one by one. Integers of up to 64 bits
+ * All memory is in the call's arena, which json_use sets; nothing is freed individually. Integers of up to 64 bits
  * stay integers, longer ones become doubles. Members keep their order, and of
- * members with the same name the last one counts. Numbers with a fraction are printed as short as they read back.
+ * members with the same name the last one counts. Numbers with a fraction are printed with the fewest digits that read back as the same value.
  */
 #pragma once
 
@@ -30,17 +30,17 @@ enum json_kind {
     JSON_KIND_NULL,
 };
 
-/* This thread's documents are made in this arena from now on. */
+/* From now on documents of this thread are made in this arena. */
 void json_use(struct arena *arena);
 
-/* May the bytes be a string or a member's name: UTF-8, without NUL? */
+/* Can the bytes be a string or a member's name: UTF-8 without NUL? */
 bool json_is_text(struct bytes bytes);
-/* Is the text nested deeper than JSON_DEPTH_MAX, with so many containers around it? */
+/* Is the text nested deeper than JSON_DEPTH_MAX, if so many containers are around it? */
 bool json_is_too_deep(struct bytes text, unsigned around);
-/* NULL: not JSON, too deep, or a number beyond doubles; the reason in error. */
+/* NULL: not JSON, too deep, or a number beyond doubles; the reason is in error. */
 json *json_parse(struct bytes text, char error[JSON_ERROR_MAX]);
 
-/* How text is laid out; all empty: on one line without spaces. */
+/* Layout of the text; all empty: one line without spaces. */
 struct json_layout {
     struct bytes indent;
     struct bytes newline;
@@ -53,7 +53,7 @@ struct json_text {
     char *data;
     size_t len;
     size_t cap;
-    size_t limit; /* bytes; json_print stops soon behind them */
+    size_t limit; /* json_print stops soon behind this length */
 };
 
 /* Without a limit, which the caller may set. */
@@ -91,7 +91,7 @@ void json_array_put(json *array, size_t index, json *value);
 void json_array_add(json *array, json *value);
 void json_array_add_at(json *array, size_t index, json *value);
 void json_array_drop(json *array, size_t index);
-/* Indexes in ascending order, each once. */
+/* Removes elements; `indexes` are ascending and different. */
 void json_array_drop_all(json *array, const size_t *indexes, size_t count);
 void json_object_put(json *object, struct bytes name, json *value);
 bool json_object_drop(json *object, struct bytes name); /* false: there was none */

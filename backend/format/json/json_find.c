@@ -1,19 +1,19 @@
 /*
- * json_find.c - the values a path means in a document.
+ * json_find.c - finds the values of a path in a document.
  *
- * Segment by segment: every match so far is asked for its children. ".." goes through all that is below a match in the
- * order of the document, each value before what is in it, and keeps what the segment selects.
+ * Segment by segment, selects children of all matches so far. ".." visits everything below a match in the order of the
+ * document, containers before their content, and selects from each.
  */
 #include "backend/format/json/json_path.h"
 #include "backend/format/json/json_segment.h"
 
-enum { VISITS_MAX = 1 << 23 }; /* values one path may look at */
+enum { VISITS_MAX = 1 << 23 }; /* values that one path may visit */
 
 struct search {
     struct arena *arena;
     json *root;
     uint64_t visits;
-    bool is_over; /* too much */
+    bool is_over; /* VISITS_MAX or JSON_MATCHES_MAX is exceeded */
 };
 
 static struct json_match *match_new(struct search *search, json *value,
@@ -45,7 +45,7 @@ static bool find_matches(struct search *search, const struct json_segment *segme
 
 /* ---- filters ---- */
 
-/* What stands on a side; NULL: the path means nothing. */
+/* The value of an operand; NULL: its path has no match. */
 static json *operand_value(struct search *search, const struct json_operand *operand, json *current)
 {
     struct json_matches matches = {0};
@@ -63,7 +63,7 @@ static bool is_number(const json *value)
     return kind == JSON_KIND_INTEGER || kind == JSON_KIND_REAL;
 }
 
-/* Numbers and texts have an order. False: these two have none. */
+/* Compares two numbers or two texts. False: they cannot be compared. */
 static bool order_of(const json *a, const json *b, int *order)
 {
     if (is_number(a) && is_number(b)) {
@@ -166,7 +166,7 @@ static void select_index(struct search *search, const struct json_match *match, 
     matches_add(search, to, child_at(search, match, (size_t)(index < 0 ? index + len : index)));
 }
 
-/* An end of a slice inside [low, high]; negative ones count from the array's end. */
+/* Limits an end of a slice to [low, high]; negative ones count from the array's end. */
 static int64_t slice_end(int64_t at, int64_t len, int64_t low, int64_t high)
 {
     if (at < 0)
@@ -179,7 +179,7 @@ struct run {
     int64_t from, end, step;
 };
 
-/* False: the slice selects nothing. */
+/* False: the slice is empty. */
 static bool run_of(const struct json_selector *slice, int64_t len, struct run *run)
 {
     run->step = slice->step > len + 1 ? len + 1 : slice->step < -len - 1 ? -len - 1 : slice->step;
@@ -205,7 +205,7 @@ static void select_slice(struct search *search, const struct json_match *match,
         matches_add(search, to, child_at(search, match, (size_t)i));
 }
 
-/* All children, or those for which the filter holds (NULL: none is asked). */
+/* Selects all children, or those that satisfy the filter (NULL: all). */
 static void select_children(struct search *search, const struct json_match *match,
                             const struct json_filter *filter, struct json_matches *to)
 {
@@ -280,7 +280,7 @@ static bool selects(struct search *search, const struct json_selector *selector,
     return filter_holds(search, selector->filter, child->value);
 }
 
-/* Depth is bounded by JSON_DEPTH_MAX, and the work by what a path may look at. */
+/* The depth is bounded by JSON_DEPTH_MAX, the work by VISITS_MAX. */
 static void select_deep(struct search *search, const struct json_match *match,
                         const struct json_segment *segment, struct json_matches *to)
 {

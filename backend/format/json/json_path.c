@@ -1,5 +1,5 @@
 /*
- * json_path.c - a path's text taken apart: recursive descent, one function for each rule of json_path.h.
+ * json_path.c - parses a path by recursive descent, with one function for each rule of json_path.h.
  */
 #include "backend/format/json/json_path.h"
 
@@ -48,7 +48,7 @@ static void skip_spaces(struct parser *parser)
 
 /* ---- words ---- */
 
-/* A name behind a dot: up to what begins something else. */
+/* Reads a name behind a dot, up to the beginning of the next segment. */
 static bool read_name(struct parser *parser, struct bytes *name)
 {
     size_t start = parser->at;
@@ -59,7 +59,7 @@ static bool read_name(struct parser *parser, struct bytes *name)
     return name->len || path_error(parser, "expected a name");
 }
 
-/* A text in quotes; a backslash takes the next character as it is, but for \n and its like. */
+/* Reads a quoted text; a backslash quotes the next character, except in \n and similar escapes. */
 static bool read_quoted(struct parser *parser, struct bytes *text)
 {
     static const char escapes[] = "b\bf\fn\nr\rt\t";
@@ -187,7 +187,7 @@ static bool read_bracket(struct parser *parser, struct json_segment *segment)
 
 /* ---- segments ---- */
 
-/* What stands behind a dot: a name, * or a bracket. */
+/* Reads what follows a dot: a name, * or a bracket. */
 static bool read_dotted(struct parser *parser, struct json_segment *segment)
 {
     struct json_selector selector = {.kind = SELECT_NAME};
@@ -208,7 +208,7 @@ static bool read_segment(struct parser *parser, struct json_segment *segment)
     return read_bracket(parser, segment);
 }
 
-/* As many as there are. `bare_name`: the first may be a name without a dot. */
+/* Reads all segments. `bare_name`: the first may be a name without a dot. */
 static bool read_segments(struct parser *parser, bool bare_name, struct json_segment **segments,
                           uint32_t *count)
 {

@@ -1,5 +1,5 @@
 /*
- * json_path.h - JSONPath: which values of a document a path means.
+ * json_path.h - JSONPath: selects values of a document.
  *
  *   $.sections['A-1'].seats[0:4]..price        segments, each behind the other's matches
  *   ─┬─────── ───┬─── ──┬── ─┬─  ─┬───
@@ -9,7 +9,7 @@
  *   filter     or: a || b    and: a && b    ! a    ( a )    @.x  $.x (there is one)    operand == != < <= > >= operand
  *   operand    @ or $ with segments (the first match), a number, 'text', "text", true, false, null
  *
- * A path that does not begin with $ is of the old dialect: ".", ".a.b", "a.b", "a[0]"; it means its first match.
+ * A path that does not begin with $ is in the legacy syntax: ".", ".a.b", "a.b", "a[0]"; it selects its first match.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 enum {
     JSON_SEGMENTS_MAX = 128,
     JSON_FILTER_DEPTH_MAX = 32,
-    JSON_MATCHES_MAX = 1 << 20, /* what one path may mean: ".." can name values again and again */
+    JSON_MATCHES_MAX = 1 << 20, /* matches of one path: ".." can match a value repeatedly */
 };
 
 struct json_segment;
@@ -30,7 +30,7 @@ struct json_path {
     uint32_t count;
 };
 
-/* One value that a path means, and where it is. */
+/* One match, and its position. */
 struct json_match {
     json *value;
     const struct json_match *parent; /* NULL: the document itself */
@@ -44,10 +44,10 @@ struct json_matches {
     size_t cap;
 };
 
-/* Made in the arena. False: not a path; the reason in error. */
+/* Parses a path into the arena. False: it is not valid; the reason is in error. */
 bool json_path_parse(struct arena *arena, struct bytes text, struct json_path *path,
                      char error[JSON_ERROR_MAX]);
-/* Finds the values, containers before what is in them. False: more than JSON_MATCHES_MAX. */
+/* Finds the values, containers before their content. False: more than JSON_MATCHES_MAX. */
 bool json_path_find(struct arena *arena, const struct json_path *path, json *root,
                     struct json_matches *matches);
 /* Is the path the document itself? */
@@ -57,5 +57,5 @@ static inline bool json_path_is_root(const struct json_path *path)
 }
 /* Does the path end in one [index]? */
 bool json_path_ends_in_index(const struct json_path *path);
-/* When the path ends in one member name: that name, and the path up to it. */
+/* If the path ends in a member name: that name, and the path before it. */
 bool json_path_split(const struct json_path *path, struct json_path *parent, struct bytes *name);

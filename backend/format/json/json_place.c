@@ -1,7 +1,7 @@
 /*
- * json_place.c - passing over values of a stored document until the one that is asked for.
+ * json_place.c - finds a value in the text of a stored document by skipping the values before it.
  *
- * Strings and containers are passed over by blocks of 16 bytes, in each of which a bit stands for a byte:
+ * Strings and containers are skipped in blocks of 16 bytes, with bit masks of one bit per byte:
  *
  *   bytes     {"a}":[1,"\"]"]}
  *   quotes    .1..1....1...1..    but not those behind a backslash
@@ -18,7 +18,7 @@
 
 enum { BLOCK = 16 };
 
-/* `at` is on the next byte to be looked at; every reader stops at `end`. */
+/* `at` is the next byte; no function reads beyond `end`. */
 struct scan {
     const char *at;
     const char *end;
@@ -26,7 +26,7 @@ struct scan {
 
 /* ---- blocks ---- */
 
-/* The block that begins here; behind the end there are zeroes. */
+/* The block that begins here; zeroes behind the end. */
 static const char *block_at(const struct scan *scan, char room[BLOCK])
 {
     size_t left = (size_t)(scan->end - scan->at);
@@ -37,7 +37,7 @@ static const char *block_at(const struct scan *scan, char room[BLOCK])
     return room;
 }
 
-/* A bit, the first byte's the lowest, for each byte that is `c` when the bits of `set` are set in it. */
+/* One bit per byte, the first byte's the lowest: set if the byte, with the bits of `set` set, equals `c`. */
 static unsigned where(const char *block, char c, char set)
 {
 #ifdef __SSE2__
@@ -52,10 +52,11 @@ static unsigned where(const char *block, char c, char set)
 #endif
 }
 
-/* Where strings begin or end. *escaped: is the first byte behind a backslash? And then, is the next block's? */
+/* Bits where strings begin or end. *escaped: the first byte follows a backslash; afterwards: the next block's first
+ * byte does. */
 static unsigned quotes_in(const char *block, bool *escaped)
 {
-    unsigned behind = *escaped; /* a backslash that is not behind one */
+    unsigned behind = *escaped; /* backslashes that do not follow a backslash */
     unsigned left = where(block, '\\', 0) & ~behind;
     while (left) {
         unsigned first = left & -left;
@@ -66,7 +67,7 @@ static unsigned quotes_in(const char *block, bool *escaped)
     return where(block, '"', 0) & ~behind;
 }
 
-/* From each quote up to the next; `inside`: the block begins in a string. */
+/* Bits inside of strings; `inside`: the block begins in a string. */
 static unsigned strings_in(unsigned quotes, bool inside)
 {
     for (unsigned i = 1; i < BLOCK; i *= 2)
@@ -99,7 +100,7 @@ static void pass_string(struct scan *scan)
     scan->at = scan->end;
 }
 
-/* From the opening bracket to behind the one that closes it. */
+/* From the opening bracket to behind the matching closing one. */
 static void pass_container(struct scan *scan)
 {
     char room[BLOCK];
@@ -140,7 +141,7 @@ static void pass_value(struct scan *scan)
             scan->at++;
 }
 
-/* Goes to the value of the member with this name, given as it is printed. */
+/* Moves to the value of the member with this name, given as it is printed. */
 static bool enter_member(struct scan *scan, struct bytes printed)
 {
     if (!accept(scan, '{'))

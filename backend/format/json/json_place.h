@@ -1,21 +1,21 @@
 /*
- * json_place.h - where a path's value stands in a document's stored text, found without a tree.
+ * json_place.h - finds a path's value in the stored text of a document without building a tree.
  *
  *   $.a[1].b      {"x":[{"a":1},"}"],"a":[7,{"b":42}]}
  *                  ──────────────── ──── ─    ──┬─
- *                  passed over      .a   [0]    place: to be read, or other text put there
+ *                  skipped          .a   [0]    place: to be read or replaced
  *
- * Only for text as json_print lays it out compactly, as every stored document is: no spaces, no name twice, one way to
- * escape. So names are compared as they are printed, and text put in a place is what a tree with that value would print.
+ * Only for text in json_print's compact layout, which every stored document has: no spaces, no duplicate names, unique
+ * escapes. So printed names can be compared, and replacing text gives the same result as printing a changed tree.
  */
 #pragma once
 
 #include "backend/format/json/json_path.h"
 
-/* False: the path is not made of names and indexes from the front alone, or there is no such value; a tree knows.
- * The place borrows the text. */
+/* False: the path has other segments than names and indexes from the front, or there is no such value; then use a
+ * tree. The place is borrowed from the text. */
 bool json_place_find(struct arena *arena, const struct json_path *path, struct bytes text,
                      struct bytes *place);
-/* The text with other text in this place; made in the arena. */
+/* Replaces the place by other text; the result is in the arena. */
 struct bytes json_place_put(struct arena *arena, struct bytes text, struct bytes place,
                             struct bytes other);
