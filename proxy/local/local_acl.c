@@ -90,7 +90,7 @@ static void change_done(struct client *client, struct request *request, struct r
 {
     const struct outcome *outcome = request_state(request, sizeof(*outcome));
     (void)client;
-    if (request->command->id == COMMAND_acl_deluser)
+    if (request->command->id == COMMAND_acl_deluser) /* the only one that replies a number */
         reply_int(reply, outcome->count);
     else
         reply_ok(reply);

@@ -92,31 +92,47 @@ def set_all(client, program):
     return done
 
 
-@suite.case('one name for the file of users in both programs, the old one with a note; more databases than there are is refused')
+# program, section, old name, new name, value in the file; as current_name() in config/config_file.c has them
+RENAMED = [('backend', 'backend', 'acl-file', 'aclfile', 'users.acl'), ('backend', 'store', 'layer', 'write-buffer', '8kb'),
+           ('proxy', 'upstream', 'lease-limit', 'dedicated-limit', '7')]
+
+
+@suite.case('the old name of each renamed option still works, and the log says the new one; the new name logs nothing')
 def _(run):
-    for name in ('aclfile', 'acl-file'):
-        with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-            backend, path = cluster.backends[0], os.path.join(cluster.folder, 'users.acl')
-            with open(path, 'w') as file:
-                file.write('user default on nopass ~* &* +@all\nuser alice on >pw ~* +@all\n')
-            backend.stop()
-            backend.options['backend'] = {name: path}
-            backend.options['store'] = {'layer' if name == 'acl-file' else 'write-buffer': '8kb'}
+    with open(os.path.join(ROOT, 'config', 'config_file.c')) as file:
+        table = re.search(r'renamed\[\] = \{(.*?)\};', file.read(), re.S)[1]
+    check_equal(sorted(re.findall(r'\{"([\w-]+)", "([\w-]+)", "([\w-]+)"\}', table)),
+                sorted((section, old, new) for _, section, old, new, _ in RENAMED), 'the names that are tested are those in the source')
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        with open(os.path.join(cluster.folder, 'users.acl'), 'w') as file:
+            file.write('user default on nopass ~* &* +@all\nuser alice on >pw ~* +@all\n')
+        for program, section, old, new, value in RENAMED:
+            process = cluster.backends[0] if program == 'backend' else cluster.proxies[0]
+            value = os.path.join(cluster.folder, value) if new == 'aclfile' else value
+            for name in (old, new):
+                process.stop()
+                process.options[section] = {name: value}
+                process.write_config()
+                seen = len(process.log())
+                process.start()
+                with cluster.partition(0) if program == 'backend' else cluster.connect() as client:
+                    key = new if section == program else '%s-%s' % (section, new)
+                    check_equal(config(client, key), value, 'the option that the file calls %s' % name)
+                note = b'option_renamed section=%s option=%s new_name=%s' % tuple(word.encode() for word in (section, old, new))
+                check_equal(note in process.log()[seen:], name == old, 'the note in the log for %s' % name)
+            del process.options[section]
+
+
+@suite.case('more databases than there are is refused')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        for databases, code in ((16, 0), (17, 1), (256, 1)):
+            backend.options['backend'] = {'databases': databases}
             backend.write_config()
-            backend.start()
-            with cluster.partition(0) as client:
-                check_equal(client.get('ACL', 'USERS'), [b'alice', b'default'], name)
-                check_equal(client.get('CONFIG', 'GET', 'aclfile'), [b'aclfile', path.encode()], name)
-                check_equal(client.get('CONFIG', 'GET', 'store-write-buffer'), [b'store-write-buffer', b'8kb'], name)
-            check_equal(b'option_renamed' in backend.log(), name == 'acl-file', 'the note for %s' % name)
-            for databases, code in ((16, 0), (17, 1), (256, 1)):
-                backend.options['backend']['databases'] = databases
-                backend.write_config()
-                done = subprocess.run(backend.argv + ['--check'], capture_output=True)
-                check_equal(done.returncode != 0, code != 0, 'databases = %d' % databases)
-                check(not code or b'databases: expected a number from 1 to 16' in done.stderr + done.stdout, done.stderr)
-            backend.options['backend']['databases'] = 16
-            backend.write_config()
+            done = subprocess.run(backend.argv + ['--check'], capture_output=True)
+            check_equal(done.returncode != 0, code != 0, 'databases = %d' % databases)
+            check(not code or b'databases: expected a number from 1 to 16' in done.stderr + done.stdout, done.stderr)
 
 
 @suite.case('a backend: every option that can change does, others are refused, CONFIG REWRITE keeps them over a restart')
