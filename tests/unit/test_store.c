@@ -2,14 +2,14 @@
  * test_store.c - the store on RocksDB: the promises of store.h, and what happens to it when the disk
  * fails, fills up, or the process is killed.
  *
- * write, pwritev and fdatasync of this program are its own, so that a test can make them fail. The process that
- * is killed is this program again: test_store --writer PATH NEXT.
+ * The disk fails as faulty_disk.h says. The process that is killed is this program again: test_store --writer PATH NEXT.
  */
 #include "backend/store/pace.h"
 #include "backend/wal/path.h"
 #include "backend/wal/wal.h"
 #include "backend/wal/wal_segment.h"
 #include "shared/clock.h"
+#include "tests/unit/faulty_disk.h"
 #include "tests/unit/store_cases.h"
 
 #include <errno.h>
@@ -34,64 +34,6 @@ enum {
 
 static char dir[64];
 
-/* ---- a disk that fails ------------------------------------------------------------------- */
-
-static _Atomic int fail_write, fail_sync; /* errno to fail with, 0 = work */
-static _Atomic bool fail_half;            /* half of the bytes are written first */
-static _Atomic unsigned fail_after;       /* so many writes work before */
-static const char *_Atomic fail_files;    /* only files of the store whose names contain this */
-
-static bool is_meant(int fd)
-{
-    char link[64], name[256];
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t len = readlink(link, name, sizeof name - 1);
-    if (len <= 0 || !fail_files)
-        return false;
-    name[len] = 0;
-    return strstr(name, dir) && strstr(strrchr(name, '/'), fail_files);
-}
-
-static bool is_due(void)
-{
-    unsigned left = fail_after;
-    while (left && !atomic_compare_exchange_weak(&fail_after, &left, left - 1))
-        ;
-    return left == 0;
-}
-
-ssize_t write(int fd, const void *data, size_t size)
-{
-    if (fail_write && is_meant(fd) && is_due()) {
-        if (fail_half)
-            (void)syscall(SYS_write, fd, data, size / 2);
-        errno = fail_write;
-        return -1;
-    }
-    return syscall(SYS_write, fd, data, size);
-}
-
-/* The log's. */
-ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
-{
-    if (fail_write && is_meant(fd) && is_due()) {
-        if (fail_half)
-            (void)syscall(SYS_pwritev, fd, parts, 1, (long)at, 0L);
-        errno = fail_write;
-        return -1;
-    }
-    return syscall(SYS_pwritev, fd, parts, count, (long)at, 0L);
-}
-
-int fdatasync(int fd)
-{
-    if (fail_sync && is_meant(fd) && is_due()) {
-        errno = fail_sync;
-        return -1;
-    }
-    return (int)syscall(SYS_fdatasync, fd);
-}
-
 /* ---- fixtures ---------------------------------------------------------------------------- */
 
 static void make_dir(void)
@@ -99,6 +41,7 @@ static void make_dir(void)
     bool is_shm = access("/dev/shm", W_OK) == 0; /* quicker, and no test asks for more */
     snprintf(dir, sizeof dir, "%s/test_store.XXXXXX", is_shm ? "/dev/shm" : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(disk.dir, sizeof disk.dir, "%s", dir);
 }
 
 static void remove_dir(void)
@@ -197,11 +140,11 @@ START_TEST(options_are_changed_while_it_runs_and_stay_over_a_recovery)
     flush_big("b");
     uint64_t bytes = store_figure(store, "blob_bytes");
     ck_assert_uint_ge(bytes, 2000); /* not compressed either */
-    fail_files = ".batches";
-    fail_write = EIO;
+    disk.fail_files = ".batches";
+    disk.fail_write = EIO;
     put(CF_DATA, "k", "v");
     ck_assert_int_ne(try_commit(true), OK);
-    fail_write = 0;
+    disk.fail_write = 0;
     ck_assert_int_eq(recover(), OK);
     flush_big("c");
     ck_assert_uint_ge(store_figure(store, "blob_bytes"), bytes + 2000);
@@ -464,13 +407,13 @@ static void check_refuses(int expected)
 START_TEST(a_write_without_room_is_refused_until_recovery)
 {
     put_acknowledged();
-    fail_files = ".batches";
-    fail_half = _i == 1;
-    fail_write = ENOSPC;
+    disk.fail_files = ".batches";
+    disk.fail_half = _i == 1;
+    disk.fail_write = ENOSPC;
     check_refuses(ERR_DISK_FULL);
     ck_assert_int_eq(recover(), ERR_DISK_FULL);
     check_acknowledged();
-    fail_write = 0;
+    disk.fail_write = 0;
     ck_assert_int_eq(recover(), OK);
     check_works_again();
 }
@@ -479,13 +422,13 @@ END_TEST
 START_TEST(a_failed_write_is_refused_until_recovery)
 {
     put_acknowledged();
-    fail_files = ".batches";
-    fail_half = _i == 1;
-    fail_write = EIO;
+    disk.fail_files = ".batches";
+    disk.fail_half = _i == 1;
+    disk.fail_write = EIO;
     check_refuses(ERR_STORE);
     ck_assert_int_eq(recover(), ERR_STORE);
     check_acknowledged();
-    fail_write = 0;
+    disk.fail_write = 0;
     ck_assert_int_eq(recover(), OK);
     check_works_again();
 }
@@ -494,12 +437,12 @@ END_TEST
 START_TEST(a_failed_sync_is_refused_until_recovery)
 {
     put_acknowledged();
-    fail_files = ".batches";
-    fail_sync = EIO;
+    disk.fail_files = ".batches";
+    disk.fail_sync = EIO;
     check_refuses(ERR_STORE);
     ck_assert_int_ne(store_sync(store, error, sizeof error), OK);
     ck_assert_int_ne(recover(), OK);
-    fail_sync = 0;
+    disk.fail_sync = 0;
     ck_assert_int_eq(recover(), OK);
     check_works_again();
 }
@@ -508,8 +451,8 @@ END_TEST
 START_TEST(reads_go_on_when_the_database_cannot_be_reopened)
 {
     put_acknowledged();
-    fail_files = "";
-    fail_write = EIO;
+    disk.fail_files = "";
+    disk.fail_write = EIO;
     check_refuses(ERR_STORE);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(recover(), ERR_STORE);
@@ -518,7 +461,7 @@ START_TEST(reads_go_on_when_the_database_cannot_be_reopened)
         ck_assert_int_ne(try_pair(), OK);
         ck_assert_uint_gt(store_figure(store, "wal_bytes"), 0);
     }
-    fail_write = 0;
+    disk.fail_write = 0;
     ck_assert_int_eq(recover(), OK);
     check_works_again();
 }
@@ -530,9 +473,9 @@ static bool survive_failure_at(unsigned n, int reason)
 {
     char key[16];
     unsigned acknowledged = 0;
-    fail_files = "";
-    fail_after = n;
-    fail_write = reason;
+    disk.fail_files = "";
+    disk.fail_after = n;
+    disk.fail_write = reason;
     for (unsigned i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "%02u", i);
         put(CF_DATA, key, "v");
@@ -543,9 +486,9 @@ static bool survive_failure_at(unsigned n, int reason)
         if (i % 3 == 1)
             store_compact(store, CF_DATA, BYTES(""), BYTES(""));
     }
-    bool was_reached = fail_after == 0;
+    bool was_reached = disk.fail_after == 0;
     (void)recover();
-    fail_write = 0;
+    disk.fail_write = 0;
     ck_assert_int_eq(recover(), OK);
     for (unsigned i = 0; i < acknowledged; i++) {
         snprintf(key, sizeof key, "%02u", i);
@@ -728,12 +671,12 @@ START_TEST(flushes_and_compactions_that_fail_leave_the_log_alone)
     struct store_progress progress = {0};
     put(CF_DATA, "a", "1");
     commit_synced();
-    fail_files = ".sst";
-    fail_write = ENOSPC;
+    disk.fail_files = ".sst";
+    disk.fail_write = ENOSPC;
     ck_assert_int_ne(store_flush(store, error, sizeof error), OK);
     (void)store_compact_all(store, &progress);
     ck_assert_int_ne(store_flush(store, error, sizeof error), OK);
-    fail_write = 0;
+    disk.fail_write = 0;
     go_on_as_if_killed();
     ck_assert_str_eq(get(CF_DATA, "a"), "1");
 }
@@ -934,13 +877,13 @@ START_TEST(recovery_takes_the_database_from_under_compaction_and_figures)
     pthread_t compactor;
     store_close(store);
     open_with(drop_zeros, NULL);
-    fail_files = ".batches";
+    disk.fail_files = ".batches";
     pthread_create(&compactor, NULL, compact_on, NULL);
     for (int i = 0; i < 5; i++) {
         write_some(50);
-        fail_write = EIO;
+        disk.fail_write = EIO;
         ck_assert_int_ne(try_pair(), OK);
-        fail_write = 0;
+        disk.fail_write = 0;
         ck_assert_int_eq(recover(), OK);
     }
     is_over = true;
@@ -1026,10 +969,10 @@ START_TEST(a_compaction_that_cannot_write_has_failed)
     write_some(200);
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
     write_some(200);
-    fail_files = ".sst";
-    fail_write = EIO;
+    disk.fail_files = ".sst";
+    disk.fail_write = EIO;
     ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACT_FAILED);
-    fail_write = 0;
+    disk.fail_write = 0;
 }
 END_TEST
 
@@ -1142,10 +1085,10 @@ START_TEST(a_cancel_a_reopening_and_the_end_wake_a_compaction_that_waits)
     open_paced(1);
     atomic_store(&progress.is_cancelled, false);
     thread = begin_slow(&progress);
-    fail_files = ".batches";
-    fail_write = EIO;
+    disk.fail_files = ".batches";
+    disk.fail_write = EIO;
     ck_assert_int_ne(try_pair(), OK);
-    fail_write = 0;
+    disk.fail_write = 0;
     ck_assert_int_eq(recover(), OK);
     pace_limit(pace, 0, 0);
     (void)end_of(thread);

@@ -1,12 +1,12 @@
 /*
  * test_wal.c - the WAL: cut and damaged at every byte, segments lost, trimmed, copied and rotated;
- * and at random on a disk that fails and loses power (lossy_disk.h).
+ * and at random on a disk that fails and loses power (faulty_disk.h).
  */
 #include "backend/wal/wal.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "tests/sized.h"
-#include "tests/unit/lossy_disk.h"
+#include "tests/unit/faulty_disk.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -225,11 +225,11 @@ static void test_a_long_batch_is_read_again_and_a_too_long_one_refused(void)
 static void test_writes_that_are_cut_short_or_interrupted_are_continued(void)
 {
     start();
-    disk.is_on = disk.is_short = true;
+    disk.is_lossy = disk.is_short = true;
     struct wal *wal = open_wal();
     append(wal, 200);
     wal_close(wal);
-    disk.is_on = disk.is_short = false;
+    disk.is_lossy = disk.is_short = false;
     check_read(1, 200);
 }
 
@@ -500,10 +500,10 @@ static void test_a_batch_that_failed_is_void(void)
     wal = open_at(dir, 1 << 20, 0);
     append(wal, 5);
     CHECK(wal_sync(wal, error, sizeof error) == OK);
-    disk.is_on = true;
+    disk.is_lossy = true;
     disk.fail_sync = EIO;
     CHECK(wal_append(wal, batch_of(6, 1), true, error, sizeof error) == ERR_STORE);
-    lossy_heal();
+    disk_heal();
     CHECK(wal_last(wal) == 5);
     CHECK(wal_append(wal, batch_of(6, 0), true, error, sizeof error) == ERR_STORE);
     CHECK(wal_sync(wal, error, sizeof error) == ERR_STORE);
@@ -512,7 +512,7 @@ static void test_a_batch_that_failed_is_void(void)
     append(wal, 3);
     CHECK(wal_sync(wal, error, sizeof error) == OK);
     wal_close(wal);
-    disk.is_on = false;
+    disk.is_lossy = false;
     write_whole(1, bytes, len); /* and it had reached the file */
     check_read(1, 8);
 }
@@ -524,27 +524,27 @@ static void test_the_first_batch_of_a_file_may_fail(void)
     struct wal *wal = open_at(dir, 1 << 20, 0);
     append(wal, 3);
     CHECK(wal_sync(wal, error, sizeof error) == OK);
-    disk.is_on = true;
+    disk.is_lossy = true;
     for (unsigned i = 0; i < 3; i++) {
         CHECK(wal_rotate(wal, error, sizeof error) == OK);
         disk.fail_sync = EIO;
         CHECK(wal_append(wal, batch_of(4, 1), true, error, sizeof error) == ERR_STORE);
-        lossy_heal();
+        disk_heal();
     }
     disk.fail_rename = ENOSPC;
     CHECK(wal_rotate(wal, error, sizeof error) == ERR_DISK_FULL);
     disk.fail_rename = EDQUOT;
     CHECK(wal_rotate(wal, error, sizeof error) == ERR_DISK_FULL);
-    lossy_heal();
+    disk_heal();
     disk.fail_dir_sync = EIO;
     CHECK(wal_rotate(wal, error, sizeof error) == ERR_STORE);
     CHECK(wal_append(wal, batch_of(4, 0), true, error, sizeof error) == ERR_STORE);
-    lossy_heal();
+    disk_heal();
     CHECK(wal_rotate(wal, error, sizeof error) == OK);
     append(wal, 1);
     CHECK(wal_sync(wal, error, sizeof error) == OK);
     wal_close(wal);
-    disk.is_on = false;
+    disk.is_lossy = false;
     CHECK(list_firsts(firsts, 8) == 2 && firsts[0] == 1 && firsts[1] == 4);
     check_read(1, 4);
 }
@@ -560,7 +560,7 @@ static bool lose_at(unsigned synced, unsigned after)
     disk.fail_sync = EIO;
     disk.fail_after = after;
     bool is_lost = wal_append(wal, batch_of(41, 1), true, error, sizeof error) != OK;
-    lossy_heal();
+    disk_heal();
     disk.fail_after = 0;
     if (is_lost) {
         CHECK(wal_last(wal) == 40);
@@ -577,14 +577,14 @@ static bool lose_at(unsigned synced, unsigned after)
 
 static void test_what_a_failed_sync_may_have_lost_is_written_again(void)
 {
-    disk.is_on = true;
+    disk.is_lossy = true;
     for (unsigned synced = 0; synced <= 40; synced += 5) {
         unsigned after = 0;
         while (lose_at(synced, after))
             after++;
         CHECK(after > 0);
     }
-    disk.is_on = false;
+    disk.is_lossy = false;
 }
 
 /* The process ends before it rotates: the next one reads what the disk does not have, and must not believe it. */
@@ -592,14 +592,14 @@ static void test_what_a_failed_sync_has_lost_is_written_again_by_the_next_proces
 {
     for (unsigned i = 0; i < 2; i++) {
         start();
-        disk.is_on = true;
+        disk.is_lossy = true;
         struct wal *wal = open_wal();
         append(wal, 5);
         CHECK(wal_sync(wal, error, sizeof error) == OK);
         append(wal, 2);
         disk.fail_sync = EIO;
         CHECK(wal_append(wal, batch_of(8, 1), true, error, sizeof error) != OK);
-        lossy_heal();
+        disk_heal();
         wal_close(wal);
         wal = open_wal();
         CHECK(wal_last(wal) == 7);
@@ -607,7 +607,7 @@ static void test_what_a_failed_sync_has_lost_is_written_again_by_the_next_proces
         CHECK(wal_append(wal, batch_of(8 + i, 0), true, error, sizeof error) == OK);
         wal_close(wal);
         lossy_power_loss();
-        disk.is_on = false;
+        disk.is_lossy = false;
         check_read(1, 8 + i);
     }
 }
@@ -617,20 +617,20 @@ static void test_a_rotation_that_ends_half_way_loses_nothing(void)
 {
     for (unsigned after = 0; after < 5; after++) {
         start();
-        disk.is_on = true;
+        disk.is_lossy = true;
         struct wal *wal = open_wal();
         append(wal, 40);
         disk.fail_sync = EIO;
         CHECK(wal_sync(wal, error, sizeof error) == ERR_STORE);
-        lossy_heal();
+        disk_heal();
         disk.fail_unlink = EIO;
         disk.fail_after = after;
         CHECK(wal_rotate(wal, error, sizeof error) == ERR_STORE);
         CHECK(wal_append(wal, BYTES("x"), false, error, sizeof error) == ERR_STORE);
-        lossy_heal();
+        disk_heal();
         disk.fail_after = 0;
         wal_close(wal);
-        disk.is_on = false;
+        disk.is_lossy = false;
         check_read(1, 40);
     }
 }
@@ -639,26 +639,26 @@ static void test_a_rotation_that_ends_half_way_loses_nothing(void)
 static void test_what_is_lost_and_trimmed_leaves_no_gap(void)
 {
     start();
-    disk.is_on = true;
+    disk.is_lossy = true;
     struct wal *wal = open_wal();
     append(wal, 5);
     CHECK(wal_sync(wal, error, sizeof error) == OK);
     append(wal, 35);
     disk.fail_sync = EIO;
     CHECK(wal_sync(wal, error, sizeof error) == ERR_STORE);
-    lossy_heal();
+    disk_heal();
     disk.fail_unlink = EIO;
     log_set_level(LOG_ERROR);
     wal_trim(wal, 38);
     CHECK(wal_rotate(wal, error, sizeof error) == ERR_STORE);
     log_set_level(LOG_ERROR);
-    lossy_heal();
+    disk_heal();
     CHECK(wal_rotate(wal, error, sizeof error) == OK);
     append(wal, 1);
     CHECK(wal_sync(wal, error, sizeof error) == OK);
     wal_close(wal);
     lossy_power_loss();
-    disk.is_on = false;
+    disk.is_lossy = false;
     check_read(39, 41);
 }
 
@@ -778,19 +778,19 @@ static void test_a_removal_that_fails_is_tried_again(void)
     size_t count = list_firsts(before, 64);
     uint64_t bytes = wal_bytes(wal), first_bytes = bytes_of_file(1);
     log_set_level(LOG_ERROR);
-    disk.is_on = true;
+    disk.is_lossy = true;
     disk.fail_unlink = EIO;
     disk.fail_after = 1;
     wal_trim(wal, 60);
-    lossy_heal();
+    disk_heal();
     disk.fail_dir_sync = EIO;
     wal_trim(wal, 60);
-    lossy_heal();
+    disk_heal();
     disk.fail_after = 0;
     CHECK(list_firsts(after, 64) == count - 1 && after[0] == before[1]);
     CHECK(wal_bytes(wal) == bytes - first_bytes);
     wal_trim(wal, 0);
-    disk.is_on = false;
+    disk.is_lossy = false;
     log_set_level(LOG_ERROR);
     CHECK(list_firsts(after, 64) == 1);
     wal_close(wal);
@@ -927,7 +927,7 @@ static void test_truncation_behind_what_was_trimmed_is_refused(void)
 
 /* A call for the disk fails: the files that are left have no gap, the truncation is completed by wal_rotate, and a
  * process that died instead finds all that lies before. */
-static bool truncation_fails_at(unsigned after, int *fail, bool dies)
+static bool truncation_fails_at(unsigned after, _Atomic int *fail, bool dies)
 {
     uint64_t firsts[64];
     start();
@@ -935,13 +935,13 @@ static bool truncation_fails_at(unsigned after, int *fail, bool dies)
     append(wal, 60);
     CHECK(wal_sync(wal, error, sizeof error) == OK);
     size_t before = list_firsts(firsts, 64);
-    disk.is_on = true;
+    disk.is_lossy = true;
     disk.fail_after = after;
     *fail = EIO;
     int failure = wal_truncate(wal, 7, error, sizeof error);
-    lossy_heal();
+    disk_heal();
     disk.fail_after = 0;
-    disk.is_on = false;
+    disk.is_lossy = false;
     uint64_t left[64];
     size_t count = list_firsts(left, 64);
     for (size_t i = 0; i < count; i++) /* removed from the newest on; 8 may be the new one */
@@ -965,8 +965,8 @@ static bool truncation_fails_at(unsigned after, int *fail, bool dies)
 static void test_a_truncation_that_fails_leaves_no_gap(void)
 {
     unsigned failures = 0;
-    int *const faults[] = {&disk.fail_unlink, &disk.fail_dir_sync, &disk.fail_rename,
-                           &disk.fail_write};
+    _Atomic int *const faults[] = {&disk.fail_unlink, &disk.fail_dir_sync, &disk.fail_rename,
+                                   &disk.fail_write};
     for (size_t fault = 0; fault < 4; fault++)
         for (unsigned after = 0; after < 40; after++)
             for (int dies = 0; dies < 2; dies++)
@@ -1119,7 +1119,7 @@ static struct {
 
 static void random_open(void)
 {
-    model.wal = open_at(dir, 1 + lossy_random(600), model.knows_trimmed ? model.trimmed : 0);
+    model.wal = open_at(dir, 1 + disk_random(600), model.knows_trimmed ? model.trimmed : 0);
     if (!model.wal)
         printf("%s\n", error);
     CHECK(model.wal);
@@ -1138,7 +1138,7 @@ static void random_open(void)
 static void random_reopen(bool is_power_lost)
 {
     wal_close(model.wal);
-    lossy_heal();
+    disk_heal();
     if (is_power_lost)
         lossy_power_loss();
     uint64_t last = model.last;
@@ -1152,7 +1152,7 @@ static void random_reopen(bool is_power_lost)
 static void random_append(void)
 {
     uint64_t index = model.last + 1;
-    bool sync = lossy_random(3) == 0;
+    bool sync = disk_random(3) == 0;
     struct bytes batch = batch_of(index, ++model.tries[index]);
     int failure = wal_append(model.wal, batch, sync, error, sizeof error);
     if (failure) {
@@ -1187,10 +1187,10 @@ static void random_sync_upto(void)
 
 static void random_fault(void)
 {
-    int cause = lossy_random(2) ? EIO : ENOSPC;
-    lossy_heal();
-    disk.fail_after = (unsigned)lossy_random(4);
-    switch (lossy_random(6)) {
+    int cause = disk_random(2) ? EIO : ENOSPC;
+    disk_heal();
+    disk.fail_after = (unsigned)disk_random(4);
+    switch (disk_random(6)) {
     case 0:
         disk.fail_write = cause;
         break;
@@ -1216,9 +1216,9 @@ static void random_truncate(void)
         model.trimmed > wal_first(model.wal) - 1 ? model.trimmed : wal_first(model.wal) - 1;
     if (model.last <= lowest)
         return;
-    uint64_t index = lowest + lossy_random(model.last - lowest);
+    uint64_t index = lowest + disk_random(model.last - lowest);
     if (wal_truncate(model.wal, index, error, sizeof error) != OK) {
-        lossy_heal();
+        disk_heal();
         CHECK(wal_truncate(model.wal, index, error, sizeof error) == OK);
     }
     model.is_failed = false;
@@ -1229,7 +1229,7 @@ static void random_truncate(void)
 
 static void random_step(void)
 {
-    uint64_t chance = lossy_random(100);
+    uint64_t chance = disk_random(100);
     if (chance < 60) {
         random_append();
     } else if (chance < 63) {
@@ -1244,14 +1244,14 @@ static void random_step(void)
     } else if (chance < 72) {
         uint64_t most = model.knows_trimmed ? model.last : model.durable;
         if (most > model.trimmed)
-            model.trimmed += lossy_random(most - model.trimmed + 1);
+            model.trimmed += disk_random(most - model.trimmed + 1);
         wal_trim(model.wal, model.trimmed);
     } else if (chance < 74) {
         random_truncate();
     } else if (chance < 81) {
         random_fault();
     } else if (chance < 86) {
-        lossy_heal();
+        disk_heal();
     } else if (chance < 94) {
         model.is_failed = wal_rotate(model.wal, error, sizeof error) != OK;
         model.is_own |= !model.is_failed;
@@ -1278,7 +1278,7 @@ static void test_nothing_durable_is_lost_at_random(void)
         memset(&model, 0, sizeof model);
         model.seed = seed;
         disk.random = seed * UINT64_C(0x9e3779b97f4a7c15);
-        disk.is_on = disk.is_short = true;
+        disk.is_lossy = disk.is_short = true;
         model.knows_trimmed = seed % 2;
         lossy_start();
         random_open();
@@ -1288,8 +1288,8 @@ static void test_nothing_durable_is_lost_at_random(void)
         wal_close(model.wal);
         failures += model.failures;
         losses += model.losses;
-        disk.is_on = disk.is_short = false;
-        lossy_heal();
+        disk.is_lossy = disk.is_short = false;
+        disk_heal();
     }
     log_set_level(LOG_ERROR);
     CHECK(signal(SIGABRT, SIG_DFL) != SIG_ERR);

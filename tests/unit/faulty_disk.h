@@ -1,6 +1,9 @@
 /*
- * lossy_disk.h - a disk that fails and loses power, for a test program with one directory of files: its calls of
- * pwritev, fdatasync, fsync, rename and unlink come here first.
+ * faulty_disk.h - a disk that fails and loses power, for one test program: its calls of write, pwritev, fdatasync, fsync,
+ * rename and unlink come here first. faulty_disk.c in tests/support does it for an unchanged program.
+ *
+ * `disk.fail_*` are the errors that calls fail with; disk_heal() ends that. With `disk.fail_files` only files below `disk.dir`
+ * fail whose names contain this; with `disk.is_lossy` all calls of the program fail, and a loss of power can be played:
  *
  * What a power loss leaves is chosen at random from all that a system may leave: of each file what its last fdatasync
  * saw, and any part of what was written since, behind it or over it; of each name what the last fsync of the directory
@@ -14,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,18 +44,21 @@ struct lossy_change {
 };
 
 static struct {
-    bool is_on;
     char dir[64], trash[64];
-    int fail_write, fail_sync, fail_dir_sync, fail_rename, fail_unlink; /* errno; 0: works */
-    unsigned fail_after; /* so many calls that could fail work before */
-    bool is_short;       /* writes are cut short and interrupted by chance */
+    _Atomic int fail_write, fail_sync, fail_dir_sync, fail_rename,
+        fail_unlink;                /* errno; 0: works */
+    _Atomic unsigned fail_after;    /* so many calls that could fail work before */
+    _Atomic bool fail_half;         /* half of the bytes are written first */
+    const char *_Atomic fail_files; /* NULL: none, unless it is lossy */
+    bool is_lossy;
+    bool is_short; /* lossy: writes are cut short and interrupted by chance */
     uint64_t random;
     unsigned trash_count, changes, files;
     struct lossy_change change[LOSSY_CHANGES_MAX];
     struct lossy_file file[LOSSY_FILES_MAX];
 } disk;
 
-static uint64_t lossy_random(uint64_t below)
+static inline uint64_t disk_random(uint64_t below)
 {
     disk.random ^= disk.random << 13;
     disk.random ^= disk.random >> 7;
@@ -59,24 +66,41 @@ static uint64_t lossy_random(uint64_t below)
     return below ? (disk.random >> 11) % below : 0;
 }
 
-static bool lossy_fails(int cause)
+/* Is the file one of those that fail? */
+static inline bool disk_has(int fd)
 {
-    if (!disk.is_on || !cause)
+    char link[64], name[LOSSY_PATH_MAX];
+    const char *files = disk.fail_files;
+    if (!files)
+        return disk.is_lossy;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, name, sizeof name - 1);
+    if (len <= 0)
         return false;
-    if (disk.fail_after) {
-        disk.fail_after--;
+    name[len] = 0;
+    return strstr(name, disk.dir) && strstr(strrchr(name, '/'), files);
+}
+
+/* Does this call fail, with `cause` in errno? 0: it works. */
+static inline bool disk_fails(int cause)
+{
+    unsigned left = disk.fail_after;
+    if (!cause)
         return false;
-    }
+    while (left && !atomic_compare_exchange_weak(&disk.fail_after, &left, left - 1))
+        ;
+    if (left)
+        return false;
     errno = cause;
     return true;
 }
 
-static void lossy_heal(void)
+static inline void disk_heal(void)
 {
     disk.fail_write = disk.fail_sync = disk.fail_dir_sync = disk.fail_rename = disk.fail_unlink = 0;
 }
 
-static struct lossy_file *lossy_file_of(const struct stat *found)
+static inline struct lossy_file *lossy_file_of(const struct stat *found)
 {
     for (unsigned i = 0; i < disk.files; i++)
         if (disk.file[i].inode == found->st_ino)
@@ -87,7 +111,7 @@ static struct lossy_file *lossy_file_of(const struct stat *found)
 }
 
 /* All that the file has; the caller frees it. */
-static char *lossy_read(int fd, size_t *len)
+static inline char *lossy_read(int fd, size_t *len)
 {
     struct stat found;
     CHECK(fstat(fd, &found) == 0);
@@ -97,21 +121,21 @@ static char *lossy_read(int fd, size_t *len)
     return data;
 }
 
-static void lossy_forget(struct lossy_file *file)
+static inline void lossy_forget(struct lossy_file *file)
 {
     free(file->data);
     *file = (struct lossy_file){0};
 }
 
 /* Nothing is known of any file or name. */
-static void lossy_start(void)
+static inline void lossy_start(void)
 {
     while (disk.files)
         lossy_forget(&disk.file[--disk.files]);
     disk.changes = 0;
 }
 
-static void lossy_sync_file(int fd, bool is_good)
+static inline void lossy_sync_file(int fd, bool is_good)
 {
     struct stat found;
     CHECK(fstat(fd, &found) == 0);
@@ -135,49 +159,68 @@ static void lossy_sync_file(int fd, bool is_good)
 
 int fdatasync(int fd)
 {
-    if (!disk.is_on)
-        return (int)syscall(SYS_fdatasync, fd);
-    bool is_good = !lossy_fails(disk.fail_sync);
-    int cause = errno;
-    lossy_sync_file(fd, is_good);
-    errno = cause;
-    return is_good ? 0 : -1;
+    bool is_good = !(disk.fail_sync && disk_has(fd) && disk_fails(disk.fail_sync));
+    if (disk.is_lossy) {
+        int cause = errno;
+        lossy_sync_file(fd, is_good);
+        errno = cause;
+        return is_good ? 0 : -1;
+    }
+    return is_good ? (int)syscall(SYS_fdatasync, fd) : -1;
 }
 
 int fsync(int fd)
 {
-    if (!disk.is_on)
+    if (!disk.is_lossy)
         return (int)syscall(SYS_fsync, fd);
     struct stat found, dir;
     CHECK(fstat(fd, &found) == 0 && S_ISDIR(found.st_mode));
     CHECK(stat(disk.dir, &dir) == 0);
-    if (lossy_fails(disk.fail_dir_sync))
+    if (disk_fails(disk.fail_dir_sync))
         return -1;
     if (found.st_ino == dir.st_ino)
         disk.changes = 0;
     return 0;
 }
 
+/* Of files that are not the WAL's. */
+ssize_t write(int fd, const void *data, size_t size)
+{
+    if (!disk.fail_files || !disk.fail_write || !disk_has(fd) || !disk_fails(disk.fail_write))
+        return syscall(SYS_write, fd, data, size);
+    int cause = errno;
+    if (disk.fail_half)
+        (void)syscall(SYS_write, fd, data, size / 2);
+    errno = cause;
+    return -1;
+}
+
+/* Writes a part of the bytes; -1 when none was written. */
+static inline ssize_t lossy_write(int fd, struct iovec first, off_t at)
+{
+    first.iov_len = disk_random(first.iov_len + 1);
+    return first.iov_len ? syscall(SYS_pwritev, fd, &first, 1, (long)at, 0L) : -1;
+}
+
+/* Of the WAL. */
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
 {
-    struct iovec first = parts[0];
-    bool is_failing = lossy_fails(disk.fail_write);
-    bool is_short = disk.is_on && (is_failing || (disk.is_short && lossy_random(4) == 0));
-    if (!is_short)
+    bool is_failing = disk.fail_write && disk_has(fd) && disk_fails(disk.fail_write);
+    int cause = is_failing ? errno : EINTR;
+    bool is_short = disk.is_lossy && !is_failing && disk.is_short && disk_random(4) == 0;
+    if (!is_failing && !is_short)
         return syscall(SYS_pwritev, fd, parts, count, (long)at, 0L);
-    int cause = errno;
-    if (!is_failing && lossy_random(2)) {
-        errno = EINTR;
-        return -1;
-    }
-    first.iov_len = lossy_random(first.iov_len + 1);
-    ssize_t put = first.iov_len ? syscall(SYS_pwritev, fd, &first, 1, (long)at, 0L) : 0;
-    errno = is_failing ? cause : EINTR;
-    return is_failing || put == 0 ? -1 : put;
+    ssize_t put = -1;
+    if (is_failing && disk.fail_half)
+        (void)syscall(SYS_pwritev, fd, parts, 1, (long)at, 0L);
+    else if (is_failing ? disk.is_lossy : disk_random(2) != 0)
+        put = lossy_write(fd, parts[0], at);
+    errno = cause;
+    return is_failing ? -1 : put;
 }
 
 /* What has the name now is kept in the trash, and the change noted. */
-static void lossy_note(const char *path)
+static inline void lossy_note(const char *path)
 {
     if (strncmp(path, disk.dir, strlen(disk.dir)) != 0 || strstr(path, ".new"))
         return;
@@ -191,9 +234,9 @@ static void lossy_note(const char *path)
 
 int rename(const char *from, const char *to)
 {
-    if (lossy_fails(disk.fail_rename))
+    if (disk.is_lossy && disk_fails(disk.fail_rename))
         return -1;
-    if (disk.is_on)
+    if (disk.is_lossy)
         lossy_note(to);
     return (int)syscall(SYS_rename, from, to);
 }
@@ -201,10 +244,10 @@ int rename(const char *from, const char *to)
 int unlink(const char *path)
 {
     struct stat found;
-    if (disk.is_on && strstr(path, ".new") && stat(path, &found) == 0)
+    if (disk.is_lossy && strstr(path, ".new") && stat(path, &found) == 0)
         lossy_forget(lossy_file_of(&found)); /* the inode may serve again */
-    if (disk.is_on && !strstr(path, ".new")) {
-        if (lossy_fails(disk.fail_unlink))
+    if (disk.is_lossy && !strstr(path, ".new")) {
+        if (disk_fails(disk.fail_unlink))
             return -1;
         lossy_note(path);
     }
@@ -213,7 +256,7 @@ int unlink(const char *path)
 
 /* ---- power loss -------------------------------------------------------------------------- */
 
-static void lossy_empty(const char *path)
+static inline void lossy_empty(const char *path)
 {
     char name[LOSSY_PATH_MAX * 2];
     DIR *dir = opendir(path);
@@ -226,12 +269,12 @@ static void lossy_empty(const char *path)
 }
 
 /* Takes back the latest changes of each name, any number of them. */
-static void lossy_roll_back(void)
+static inline void lossy_roll_back(void)
 {
     static bool is_kept[LOSSY_CHANGES_MAX];
     for (unsigned i = disk.changes; i-- > 0;) {
         const struct lossy_change *change = &disk.change[i];
-        is_kept[i] = lossy_random(2) == 0;
+        is_kept[i] = disk_random(2) == 0;
         for (unsigned later = i + 1; later < disk.changes && !is_kept[i]; later++)
             is_kept[i] = is_kept[later] && strcmp(disk.change[later].path, change->path) == 0;
         if (is_kept[i])
@@ -244,7 +287,7 @@ static void lossy_roll_back(void)
 
 /* Leaves what is there for sure and of the rest its beginning, or any sectors; where nothing got to the disk, there are
  * zeros or the end of the file. */
-static void lossy_cut(int fd)
+static inline void lossy_cut(int fd)
 {
     struct stat found;
     CHECK(fstat(fd, &found) == 0);
@@ -254,22 +297,22 @@ static void lossy_cut(int fd)
     size_t sure = file->len < len ? file->len : len;
     while (same < sure && data[same] == file->data[same])
         same++;
-    size_t cut = file->is_lost ? same : same + lossy_random(len - same + 1);
-    bool is_torn = !file->is_lost && lossy_random(2), is_here = true;
+    size_t cut = file->is_lost ? same : same + disk_random(len - same + 1);
+    bool is_torn = !file->is_lost && disk_random(2), is_here = true;
     for (size_t at = same; at < len; at++) {
         if (is_torn && at % LOSSY_SECTOR == 0)
-            is_here = lossy_random(2);
+            is_here = disk_random(2);
         if (is_torn ? !is_here : at >= cut)
             data[at] = at < sure ? file->data[at] : 0;
     }
     CHECK(pwrite(fd, data, len, 0) == (ssize_t)len);
-    if (!is_torn && lossy_random(2))
+    if (!is_torn && disk_random(2))
         CHECK(ftruncate(fd, (off_t)(cut > sure ? cut : sure)) == 0);
     free(data);
 }
 
 /* The files are as after a power loss; all there is now is on the disk. */
-static void lossy_power_loss(void)
+static inline void lossy_power_loss(void)
 {
     char path[LOSSY_PATH_MAX * 2];
     lossy_roll_back();
