@@ -2,25 +2,25 @@
  * parameter.h - the configuration parameters of Redis 7.0, which clients and tools read and set.
  *
  * Some are an option of the backend (kind OWN), a few are read by name (config_snapshot_number), old names are aliases.
- * Others tune features that this storage does not have (sizes of buffers, of encodings, of replication): their values are
- * checked, stored and shown. A parameter whose other values would promise an effect that does not exist, such as a limit
- * or a snapshot, has only one allowed value (`only`).
+ * Others are about features that this server does not have, such as replication or snapshots on a schedule. They have one
+ * allowed value, which is true here (`only`), so that CONFIG SET never replies OK to what has no effect.
  */
 #pragma once
 
 #include "shared/bytes.h"
 
 enum parameter_kind {
-    PARAMETER_INT,    /* min to max */
-    PARAMETER_BYTES,  /* a size such as 64mb; shown as a number */
-    PARAMETER_BOOL,   /* yes, no */
-    PARAMETER_WORD,   /* one of `words` */
-    PARAMETER_TEXT,   /* anything */
-    PARAMETER_EVENTS, /* classes of notify-keyspace-events */
-    PARAMETER_LIMITS, /* output_limit.h; classes that are not named keep their limits */
-    PARAMETER_FIXED,  /* cannot be changed */
-    PARAMETER_ALIAS,  /* `initial` is the name of the parameter with the value */
-    PARAMETER_OWN,    /* `initial` is the key of the backend's option */
+    PARAMETER_INT,         /* min to max */
+    PARAMETER_BYTES,       /* a size such as 64mb; shown as a number */
+    PARAMETER_BOOL,        /* yes, no */
+    PARAMETER_WORD,        /* one of `words` */
+    PARAMETER_TEXT,        /* anything */
+    PARAMETER_EVENTS,      /* classes of notify-keyspace-events */
+    PARAMETER_PERCENTILES, /* numbers from 0 to 100, separated by spaces */
+    PARAMETER_LIMITS,      /* output_limit.h; classes that are not named keep their limits */
+    PARAMETER_FIXED,       /* cannot be changed */
+    PARAMETER_ALIAS,       /* `initial` is the name of the parameter with the value */
+    PARAMETER_OWN,         /* `initial` is the key of the backend's option */
 };
 
 enum { PARAMETER_MAX = 192 }; /* rows of the table, at most */
@@ -32,7 +32,7 @@ struct parameter {
     int64_t min; /* INT */
     int64_t max;
     const char *words; /* WORD: "a, b, c" */
-    const char *only;  /* why `initial` (of BYTES: 0) is the only allowed value; NULL: it is not */
+    const char *only;  /* why `initial` is the only allowed value; NULL: it is not */
 };
 
 /* The table, sorted by name. */

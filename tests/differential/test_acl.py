@@ -70,8 +70,8 @@ SCRIPT = """
 2 set a 1
 2 get b
 2 get a
-2 config set maxmemory-samples 1
-2 config get maxmemory-samples
+2 config set acllog-max-len 20
+2 config get acllog-max-len
 2 config
 2 select 0
 2 select 1

@@ -175,8 +175,8 @@ AS_REDIS = '''
 CONFIG SET maxclients 20 nonsense 1
 CONFIG SET maxclients 20 slowlog-max-len 10 maxclients 30
 CONFIG SET slowlog-max-len 10 hz x
-CONFIG SET hz 20 slowlog-max-len x
-CONFIG SET hz 20 timeout x
+CONFIG SET acllog-max-len 20 slowlog-max-len x
+CONFIG SET acllog-max-len 20 timeout x
 CONFIG SET timeout 7 hz x
 CONFIG SET timeout 7 daemonize yes
 CONFIG SET maxclients x
@@ -196,9 +196,15 @@ CONFIG SET maxmemory-policy x
 CONFIG SET save
 CONFIG SET notify-keyspace-events q
 CONFIG GET hz slowlog-max-len timeout
-CONFIG SET slowlog-max-len 11 hz 30 timeout 100 loglevel warning
+CONFIG SET latency-tracking-info-percentiles x
+CONFIG SET latency-tracking-info-percentiles 101
+CONFIG SET latency-tracking-info-percentiles -1
+CONFIG SET latency-tracking-info-percentiles 99.99
+CONFIG GET latency-tracking-info-percentiles
+CONFIG SET slowlog-max-len 11 acllog-max-len 30 timeout 100 loglevel warning
 CONFIG GET slowlog-max-len
 CONFIG GET hz
+CONFIG GET acllog-max-len
 CONFIG GET timeout
 CONFIG GET loglevel
 CONFIG GET nonsense*
@@ -237,6 +243,56 @@ def _(run):
                 check_equal(client.get('CONFIG', 'GET', name), before, name)
 
 
+# Parameters of Redis that have an effect without being an option of ours. Each is read somewhere else than by CONFIG GET.
+EFFECTIVE = set('''acl-pubsub-default acllog-max-len busy-reply-threshold client-output-buffer-limit hash-max-listpack-entries
+hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hll-sparse-max-bytes latency-monitor-threshold latency-tracking
+latency-tracking-info-percentiles lua-time-limit notify-keyspace-events protected-mode set-max-intset-entries slowlog-log-slower-than
+slowlog-max-len stream-node-max-bytes stream-node-max-entries tracking-table-max-keys zset-max-listpack-entries
+zset-max-listpack-value zset-max-ziplist-entries zset-max-ziplist-value'''.split())
+OWN = re.compile(r'"([a-z0-9-]+)", PARAMETER_OWN')
+OF_THE_PROXY = re.compile(r'^    \{"([a-z0-9-]+)", "[a-z0-9-]*"', re.M)
+WORDS = {'maxmemory-policy': 'allkeys-lru', 'oom-score-adj': 'yes', 'cluster-preferred-endpoint-type': 'hostname', 'sanitize-dump-payload': 'no',
+         'propagation-error-behavior': 'panic', 'repl-diskless-load': 'swapdb', 'shutdown-on-sigint': 'now', 'shutdown-on-sigterm': 'now'}
+
+
+def another_value(name, now):
+    if name in WORDS:
+        return WORDS[name]
+    if now in ('yes', 'no'):
+        return 'no' if now == 'yes' else 'yes'
+    return str(int(now) + 1) if re.fullmatch(r'-?[0-9]+', now) else 'x'
+
+
+@suite.case('each parameter of Redis has an effect, or takes no other value than the one it has')
+def _(run):
+    def names(path, pattern):
+        with open(os.path.join(ROOT, path)) as file:
+            return set(pattern.findall(file.read()))
+
+    ours = names('backend/context/parameter.c', OWN) | {row.key for row in rows('backend')} | EFFECTIVE
+    of_the_proxy = names('proxy/endpoint_config.c', OF_THE_PROXY)
+    check('maxmemory-clients' in of_the_proxy, of_the_proxy)
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        part, through = cluster.partition(0), cluster.connect()
+        shown = [word.decode() for word in part.get('CONFIG', 'GET', '*')]
+        without = {name: now for name, now in zip(*[iter(shown)] * 2) if name not in ours}
+        check(len(without) > 100 and EFFECTIVE < set(shown[::2]), '%d parameters without an effect' % len(without))
+        for client in (part, through):
+            for name, now in without.items():
+                if client is through and name in of_the_proxy:
+                    continue
+                refused = client.call('CONFIG', 'SET', name, another_value(name, now))
+                check(refused[0] == '-' and (b"only '%s' is possible" % now.encode() in refused[1] or b'immutable' in refused[1]),
+                      '%s: %r' % (name, refused))
+                if b'immutable' not in refused[1]:
+                    check_equal(client.call('CONFIG', 'SET', name, now), ('+', b'OK'), '%s stays %s' % (name, now))
+                check_equal(config(client, name), now, name)
+            for name, value in (('hz', '20'), ('repl-timeout', '10'), ('lazyfree-lazy-user-del', 'no'), ('repl-backlog-size', '64mb')):
+                check_equal(client.call('CONFIG', 'SET', name, value)[0], '-', name)
+            check_equal(client.call('CONFIG', 'SET', 'repl-backlog-size', '1mb'), ('+', b'OK'), 'as it is, in another unit')
+            check_equal(client.call('CONFIG', 'SET', 'active-expire-effort', '2'), ('+', b'OK'), 'the option expire-effort')
+
+
 @suite.case('appendfsync is the durability, at a partition and of all shards through a proxy')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect() as client:
@@ -273,10 +329,10 @@ def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect() as client:
         part = cluster.partition(0)
         cluster.backends[1].kill9()
-        for words in (('hz', '77'), ('hz', '77', 'slowlog-max-len', '77'), ('slowlog-max-len', '77')):
+        for words in (('set-max-intset-entries', '77'), ('set-max-intset-entries', '77', 'slowlog-max-len', '77'), ('slowlog-max-len', '77')):
             refused = client.call('CONFIG', 'SET', *words)
             check(refused[0] == '-' and b'shard' in refused[1], refused)
-        check_equal((config(part, 'hz'), config(part, 'slowlog-max-len')), ('10', '128'), 'the other shard')
+        check_equal((config(part, 'set-max-intset-entries'), config(part, 'slowlog-max-len')), ('512', '128'), 'the other shard')
         check_equal(config(client, 'slowlog-max-len'), '128', 'the proxy')
 
 
