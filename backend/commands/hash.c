@@ -193,13 +193,9 @@ void cmd_hincrbyfloat(struct call *call)
         call_error_text(call, "ERR hash value is not a float");
         return;
     }
-    value += amount;
-    if (isnan(value) || isinf(value)) {
-        call_error(call, ERR_NAN_INF);
+    struct bytes result;
+    if (!call_sum(call, value, amount, &result))
         return;
-    }
-    char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
-    struct bytes result = {text, number_format_long_double(text, value)};
     store_number(call, &entry, call->argv[2], result);
     notify(call, NOTIFY_HASH, "hincrbyfloat", call->argv[1]);
     reply_bulk(&call->reply, result);

@@ -283,17 +283,26 @@ static void clamp_range(uint64_t size, int64_t start, int64_t end, uint64_t *fir
     *count = start > end || start >= length ? 0 : (uint64_t)(end - start) + 1;
 }
 
+/* Opens the list of a command with KEY START END; without a list the range is empty. False: an error was replied. */
+static bool open_range(struct call *call, enum open_flag flags, struct entry *entry,
+                       uint64_t *first, uint64_t *count)
+{
+    int64_t start;
+    int64_t end;
+    if (!call_int64(call, 2, &start) || !call_int64(call, 3, &end) ||
+        !keyspace_open_type(call, call->argv[1], TYPE_LIST, flags, entry))
+        return false;
+    clamp_range(entry->exists ? entry->meta.size : 0, start, end, first, count);
+    return true;
+}
+
 void cmd_lrange(struct call *call)
 {
     struct entry entry;
-    int64_t start;
-    int64_t end;
     uint64_t first;
     uint64_t count;
-    if (!call_int64(call, 2, &start) || !call_int64(call, 3, &end) ||
-        !keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_READ, &entry))
+    if (!open_range(call, OPEN_READ, &entry, &first, &count))
         return;
-    clamp_range(entry.meta.size, start, end, &first, &count);
     reply_array(&call->reply, (int64_t)count);
     if (count)
         (void)reply_elements(call, &entry, entry.meta.head + first, count, false);
@@ -302,17 +311,13 @@ void cmd_lrange(struct call *call)
 void cmd_ltrim(struct call *call)
 {
     struct entry entry;
-    int64_t start;
-    int64_t end;
     uint64_t first;
     uint64_t count;
-    if (!call_int64(call, 2, &start) || !call_int64(call, 3, &end) ||
-        !keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &entry))
+    if (!open_range(call, OPEN_WRITE, &entry, &first, &count))
         return;
     reply_ok(&call->reply);
     if (!entry.exists)
         return;
-    clamp_range(entry.meta.size, start, end, &first, &count);
     if (count) {
         list_cut(call, &entry, LIST_TAIL, entry.meta.size - first - count);
         list_cut(call, &entry, LIST_HEAD, first);

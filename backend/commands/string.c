@@ -9,8 +9,6 @@
 #include "backend/partition/notify.h"
 #include "shared/number.h"
 
-#include <math.h>
-
 static const struct bytes NOTHING = {"", 0};
 
 /* Replies the value, or null when the key does not exist. False: the store failed. */
@@ -450,13 +448,9 @@ void cmd_incrbyfloat(struct call *call)
         call_error(call, ERR_NOT_FLOAT);
         return;
     }
-    value += amount;
-    if (isnan(value) || isinf(value)) {
-        call_error(call, ERR_NAN_INF);
+    struct bytes result;
+    if (!call_sum(call, value, amount, &result))
         return;
-    }
-    char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
-    struct bytes result = {text, number_format_long_double(text, value)};
     text_replace(call, &entry, result);
     notify(call, NOTIFY_STRING, "incrbyfloat", entry.key);
     reply_bulk(&call->reply, result);

@@ -202,13 +202,26 @@ static bool name_window(struct call *call, struct entry *entry, const struct ran
     return true;
 }
 
+/* The window begins with the row of this rank; with `is_reverse` it ends there. False: the store failed (replied). */
+static bool window_begin_at(struct call *call, struct entry *entry, uint64_t rank, bool is_reverse,
+                            struct window *window)
+{
+    struct bytes place;
+    if (!zset_place_at(call, entry, rank, &place))
+        return false;
+    if (is_reverse)
+        window->to = place_behind(call, place);
+    else
+        window->from = place;
+    return true;
+}
+
 static bool rank_window(struct call *call, struct entry *entry, const struct range *range,
                         bool is_reverse, struct window *window)
 {
     int64_t size = (int64_t)entry->meta.size;
     int64_t first = range->first < 0 ? size + range->first : range->first;
     int64_t last = range->last < 0 ? size + range->last : range->last;
-    struct bytes place;
     first = first < 0 ? 0 : first;
     last = last >= size ? size - 1 : last;
     window->rows = 0;
@@ -217,13 +230,8 @@ static bool rank_window(struct call *call, struct entry *entry, const struct ran
     window->rows = (uint64_t)(last - first + 1);
     if (first == 0)
         return is_reverse || zset_first_bound(call, entry, &window->from);
-    if (!zset_place_at(call, entry, (uint64_t)(is_reverse ? size - 1 - first : first), &place))
-        return false;
-    if (is_reverse)
-        window->to = place_behind(call, place);
-    else
-        window->from = place;
-    return true;
+    return window_begin_at(call, entry, (uint64_t)(is_reverse ? size - 1 - first : first),
+                           is_reverse, window);
 }
 
 /* Computes the window in an existing sorted set. False: the store failed (replied). */
@@ -249,7 +257,6 @@ static bool window_skip(struct call *call, struct entry *entry, bool is_reverse,
 {
     uint64_t rank = is_reverse ? entry->meta.size : 0;
     struct bytes bound = is_reverse ? window->to : window->from;
-    struct bytes place;
     if (*offset <= SKIP_MAX || window->rows == 0)
         return true;
     if (bound.len && !zset_rank(call, entry, bound, &rank))
@@ -260,13 +267,7 @@ static bool window_skip(struct call *call, struct entry *entry, bool is_reverse,
     }
     rank = is_reverse ? rank - 1 - *offset : rank + *offset;
     *offset = 0;
-    if (!zset_place_at(call, entry, rank, &place))
-        return false;
-    if (is_reverse)
-        window->to = place_behind(call, place);
-    else
-        window->from = place;
-    return true;
+    return window_begin_at(call, entry, rank, is_reverse, window);
 }
 
 /* Collects the rows of a window. False: the store failed. */

@@ -7,6 +7,7 @@
 #include "shared/glob.h"
 #include "shared/number.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -108,6 +109,18 @@ bool call_int64(struct call *call, uint32_t index, int64_t *value)
         return true;
     call_error(call, ERR_NOT_INTEGER);
     return false;
+}
+
+bool call_sum(struct call *call, long double value, long double amount, struct bytes *sum)
+{
+    value += amount;
+    if (isnan(value) || isinf(value)) {
+        call_error(call, ERR_NAN_INF);
+        return false;
+    }
+    char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
+    *sum = (struct bytes){text, number_format_long_double(text, value)};
+    return true;
 }
 
 bool call_pattern(struct call *call, uint32_t index)

@@ -59,6 +59,8 @@ uint64_t call_bulk_bytes_max(const struct call *call);
 uint64_t call_random(struct call *call);
 /* Argument as integer; replies ERR_NOT_INTEGER and returns false when it is none. */
 bool call_int64(struct call *call, uint32_t index, int64_t *value);
+/* The sum of both as text, which the call's arena owns. False: it is not finite, which was replied. */
+bool call_sum(struct call *call, long double value, long double amount, struct bytes *sum);
 /* Is the argument a pattern of allowed length (glob.h)? Else replies an error. */
 bool call_pattern(struct call *call, uint32_t index);
 /* The argument as an integer above 0; else replies `error` and returns false. */

@@ -524,18 +524,29 @@ static bool packed_value(struct arena *arena, struct bytes rest, const struct pa
     return true;
 }
 
+/* Where the next element of a listpack or ziplist begins: RDB_PACK_ELEMENT and what is left from there, which may be
+ * empty; *at is 0 at first. */
+static enum rdb_pack pack_rest(struct bytes pack, size_t header, size_t *at, struct bytes *rest)
+{
+    if (pack.len <= header || little(pack.data, 4) != pack.len)
+        return RDB_PACK_BAD;
+    if (*at == 0)
+        *at = header;
+    *rest = (struct bytes){pack.data + *at, pack.len - *at};
+    if (rest->len > 0 && (uint8_t)rest->data[0] == 0xff)
+        return rest->len == 1 ? RDB_PACK_END : RDB_PACK_BAD;
+    return RDB_PACK_ELEMENT;
+}
+
 enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *at,
                                 struct bytes *element)
 {
     enum { HEADER = 6 };
     struct packed packed;
-    if (pack.len <= HEADER || little(pack.data, 4) != pack.len)
-        return RDB_PACK_BAD;
-    if (*at == 0)
-        *at = HEADER;
-    struct bytes rest = {pack.data + *at, pack.len - *at};
-    if (rest.len > 0 && (uint8_t)rest.data[0] == 0xff)
-        return rest.len == 1 ? RDB_PACK_END : RDB_PACK_BAD;
+    struct bytes rest;
+    enum rdb_pack found = pack_rest(pack, HEADER, at, &rest);
+    if (found != RDB_PACK_ELEMENT)
+        return found;
     if (rest.len == 0 || !listpack_element(rest, &packed) ||
         !packed_value(arena, rest, &packed, element))
         return RDB_PACK_BAD;
@@ -552,13 +563,10 @@ enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *a
 {
     enum { HEADER = 10 };
     struct packed packed;
-    if (pack.len <= HEADER || little(pack.data, 4) != pack.len)
-        return RDB_PACK_BAD;
-    if (*at == 0)
-        *at = HEADER;
-    struct bytes rest = {pack.data + *at, pack.len - *at};
-    if (rest.len > 0 && (uint8_t)rest.data[0] == 0xff)
-        return rest.len == 1 ? RDB_PACK_END : RDB_PACK_BAD;
+    struct bytes rest;
+    enum rdb_pack found = pack_rest(pack, HEADER, at, &rest);
+    if (found != RDB_PACK_ELEMENT)
+        return found;
     size_t previous = rest.len > 0 && (uint8_t)rest.data[0] == 0xfe ? 5 : 1;
     if (rest.len <= previous)
         return RDB_PACK_BAD;

@@ -424,13 +424,18 @@ uint64_t overlay_generation(const struct overlay *overlay)
     return overlay->generation;
 }
 
-void overlay_store_changed(struct overlay *overlay)
+void overlay_clear_caches(struct overlay *overlay)
 {
-    overlay->generation++;
     if (overlay->cache)
         row_cache_clear(overlay->cache);
     if (overlay->ranges)
         range_cache_clear(overlay->ranges);
     if (overlay->reader)
         reader_forget_all(overlay->reader);
+}
+
+void overlay_store_changed(struct overlay *overlay)
+{
+    overlay->generation++;
+    overlay_clear_caches(overlay);
 }

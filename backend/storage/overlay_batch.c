@@ -176,14 +176,8 @@ const struct write_buffer *overlay_active(const struct overlay *overlay)
 /* Drops cached runs and rows of deleted ranges, whose rows are not known individually. */
 static void fold_ranges(struct overlay *overlay)
 {
-    if (!overlay->immutable->ranges_count)
-        return;
-    if (overlay->cache)
-        row_cache_clear(overlay->cache);
-    if (overlay->ranges)
-        range_cache_clear(overlay->ranges);
-    if (overlay->reader)
-        reader_forget_all(overlay->reader);
+    if (overlay->immutable->ranges_count)
+        overlay_clear_caches(overlay);
 }
 
 static void fold_row(struct overlay *overlay, const struct row *row)

@@ -108,6 +108,9 @@ static inline bool overlay_may_be_uncached(enum cf cf)
     return cf != CF_SYSTEM && cf != CF_EXPIRE;
 }
 
+/* Drops all cached rows and runs, and all rows that the reader has fetched. */
+void overlay_clear_caches(struct overlay *overlay);
+
 /* Are rows of this column family in the row cache? */
 static inline bool overlay_caches(const struct overlay *overlay, enum cf cf)
 {

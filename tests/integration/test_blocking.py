@@ -449,14 +449,23 @@ def _(s):
         s.read('a')
 
 
+@contextlib.contextmanager
+def descriptors(count):
+    """So many descriptors may be open in this process and in those that it starts; Skip: the limit cannot be raised so far."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < count:
+        raise Skip('only %d descriptors' % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 @suite.case('many wait for one key, and each gets its element in turn')
 def _(run):
     count = run.options.waiters
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 2 * count + 200:
-        raise Skip('only %d descriptors' % hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+    with descriptors(2 * count + 200), Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
         waiters = []
         with Connection(backend.addresses[0]) as boss:
@@ -480,7 +489,6 @@ def _(run):
             check_equal(boss.call('EXISTS', 'k'), (':', b'0'))
         for waiter in waiters:
             waiter.close()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @suite.case('a backend with waiting clients stops cleanly')
@@ -528,11 +536,7 @@ def proxy_info(boss, field):
 @suite.case('through the proxy many wait on several shards, others are not delayed, and each gets its own')
 def _(run):
     count = run.options.waiters
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 2 * count + 200:
-        raise Skip('only %d descriptors' % hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
+    with descriptors(2 * count + 200), Cluster(backends=3, partitions=1, proxies=1) as cluster:
         proxy = cluster.proxies[0]
         with Connection(proxy.address) as boss:
             waiters = [Connection(proxy.address) for _ in range(count)]
@@ -551,7 +555,6 @@ def _(run):
             wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'nobody to wait')
             for waiter in waiters:
                 waiter.close()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @suite.case('a burst of clients that begin to wait is served, however slowly a backend accepts connections')
@@ -806,14 +809,10 @@ def sockets_of(process):
 @suite.case('clients that begin to wait at once need no descriptors of the backend')
 def _(run):
     count = run.options.waiters
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < count + 500:
-        raise Skip('only %d descriptors' % hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     cluster = Cluster(backends=1, partitions=1, proxies=1)
     cluster.backends[0].limits = {resource.RLIMIT_NOFILE: 400}
     cluster.proxies[0].limits = {resource.RLIMIT_NOFILE: count + 200}
-    with cluster, cluster.connect(timeout=60) as boss, contextlib.ExitStack() as stack:
+    with descriptors(count + 500), cluster, cluster.connect(timeout=60) as boss, contextlib.ExitStack() as stack:
         waiters = [stack.enter_context(cluster.connect(timeout=60)) for _ in range(count)]
         for i, waiter in enumerate(waiters):
             waiter.send('BLPOP', 'k%d' % i, 0 if i % 2 else 1000)
@@ -829,7 +828,6 @@ def _(run):
             if i not in gone:
                 check_equal(value(waiter.read()), [b'k%d' % i, b'%d' % i])
         check_equal(int(value(boss.call('DBSIZE'))), len(gone))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @suite.case('kill -9 of a shard ends the waits there with an error, those elsewhere go on')

@@ -6,7 +6,7 @@ import re
 
 from support.cluster import Cluster
 from support.disk import SmallDisk
-from support.duel import Duel
+from support.duel import Duel, add_script
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Closed, Connection, value
 
@@ -310,28 +310,14 @@ m: EXEC
 }
 
 
-def add_script(title, text):
-    @suite.case(title)
-    def _(run):
-        with Duel() as duel:
-            duel.script(text)
-
-
-def add_proxy_script(title, text):
-    @suite.case('through a proxy before three shards: ' + title)
-    def _(run):
-        with Duel(shards=3) as duel:
-            duel.script(text)
-
-
 # MSETNX and the like would be CROSSSLOT; a transaction is one shard's, and subscriptions are the proxy's
 PARTITION_ONLY = ('SUBSCRIBE inside MULTI takes effect at EXEC', 'MONITOR shows commands as they came',
                   'events: strings, hashes, keys and their time')
 
 for title, text in SCRIPTS.items():
-    add_script(title, text)
+    add_script(suite, title, text)
     if title not in PARTITION_ONLY:
-        add_proxy_script(title, text)
+        add_script(suite, title, text, shards=3)
 
 
 def partition(cluster, timeout=60, proto=2):

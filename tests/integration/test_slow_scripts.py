@@ -87,6 +87,14 @@ def _(run):
 
 # ---- what is served meanwhile --------------------------------------------------------------------------------------
 
+def check_as_redis(play):
+    """play(address) returns replies: those of a partition must be those of redis-server."""
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        with Oracle() as oracle:
+            want = play(('127.0.0.1', oracle.port))
+        check_equal(play(cluster.backends[0].addresses[0]), want, 'replies')
+
+
 def transcript(make, address, kill_script):
     """What a client is answered before, while and after a script is slow, by the server at this address."""
     shown = []
@@ -164,10 +172,7 @@ def _(run):
                 shown.append(slow.finish())
         return shown
 
-    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        with Oracle() as oracle:
-            want = play(('127.0.0.1', oracle.port))
-        check_equal(play(cluster.backends[0].addresses[0]), want, 'replies')
+    check_as_redis(play)
 
 
 @suite.case('a proxy can greet a partition while a script is slow: SCREE AUTH, HELLO, SCREE USE, then SCRIPT KILL')
@@ -375,10 +380,7 @@ def paused(address):
 
 @suite.case('CLIENT PAUSE: clients that wait count as blocked, scripts wait too, no key goes, in MULTI it begins behind EXEC')
 def _(run):
-    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        with Oracle() as oracle:
-            want = paused(('127.0.0.1', oracle.port))
-        check_equal(paused(cluster.backends[0].addresses[0]), want, 'replies')
+    check_as_redis(paused)
 
 
 @suite.case('through the proxy clients that wait for the end of CLIENT PAUSE count as blocked')

@@ -2,7 +2,7 @@
 """CLIENT TRACKING: every connection gets the frames it gets from redis-server, and no copy in a client stays wrong."""
 
 from support.cluster import Cluster
-from support.duel import Duel
+from support.duel import Duel, add_script
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection, value
 
@@ -330,20 +330,6 @@ a: CLIENT TRACKING ON BCAST OPTIN
 }
 
 
-def add_script(title, text):
-    @suite.case(title)
-    def _(run):
-        with Duel() as duel:
-            duel.script(text)
-
-
-def add_proxy_script(title, text):
-    @suite.case('through a proxy: ' + title)
-    def _(run):
-        with Duel(shards=1) as duel:
-            duel.script(text)
-
-
 @suite.case('through a proxy before three shards: scripts and redirections')
 def _(run):
     for title in ('a redirection: the other client changes its protocol',
@@ -375,8 +361,8 @@ def _(run):
 
 
 for title, text in SCRIPTS.items():
-    add_script(title, text)
-    add_proxy_script(title, text)
+    add_script(suite, title, text)
+    add_script(suite, title, text, shards=1)
 
 
 class Cache:

@@ -3,6 +3,7 @@
  */
 #include "tests/sim/store_mem.h"
 #include "tests/unit/store_cases.h"
+#include "tests/unit/suite.h"
 
 static void setup(void)
 {
@@ -180,9 +181,5 @@ int main(void)
     tcase_add_test(tests, the_nth_read_fails_once);
     Suite *suite = suite_create("store_mem");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

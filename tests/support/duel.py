@@ -209,3 +209,13 @@ class Duel:
             name, commands = line.strip().split(': ', 1)
             sort = name.endswith('~')
             self.step(name.rstrip('~'), *[command.strip() for command in commands.split(' | ')], sort=sort)
+
+
+def add_script(suite, title, text, shards=None):
+    """A case that plays the script to a partition and to redis-server; with `shards` to a proxy before so many shards."""
+    through = {None: '', 1: 'through a proxy: '}.get(shards, 'through a proxy before three shards: ')
+
+    @suite.case(through + title)
+    def _(run):
+        with Duel(shards=shards) if shards else Duel() as duel:
+            duel.script(text)

@@ -1,6 +1,6 @@
 #include "shared/arena.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 START_TEST(allocations_are_aligned_and_do_not_overlap)
@@ -84,9 +84,5 @@ int main(void)
     tcase_add_test(tests, reset_keeps_one_chunk_and_forgets_the_rest);
     tcase_add_test(tests, only_big_allocations_and_then_reset_keep_nothing);
     tcase_add_test(tests, a_copy_is_equal_and_may_be_empty);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -3,8 +3,8 @@
  */
 #include "backend/format/bits.h"
 #include "tests/unit/guard.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 enum { RUN = 40 }; /* bytes: several words and a rest */
@@ -190,9 +190,5 @@ int main(void)
     tcase_add_test(tests, values_far_below_a_type_saturate_at_the_top);
     Suite *suite = suite_create("bits");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include "shared/block.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,9 +169,5 @@ int main(void)
     tcase_add_test(tests, the_cache_is_bounded);
     tcase_add_test(tests, threads_have_own_caches_that_end_with_them);
     tcase_add_test(tests, unref_of_null_is_allowed);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

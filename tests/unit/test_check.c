@@ -1,6 +1,6 @@
 #include "shared/check.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,9 +61,5 @@ int main(void)
     tcase_add_test(tests, a_true_condition_does_nothing);
     tcase_add_test(tests, a_false_condition_prints_its_text_and_aborts);
     tcase_add_test(tests, container_of_leads_from_a_member_to_its_owner);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

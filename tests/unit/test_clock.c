@@ -1,6 +1,6 @@
 #include "shared/clock.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,9 +82,5 @@ int main(void)
     tcase_add_test(tests, every_random_bit_is_sometimes_set_and_sometimes_not);
     tcase_add_test(tests, threads_draw_different_numbers);
     tcase_add_test(tests, random_bytes_fill_all_and_no_more);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -2,8 +2,8 @@
  * test_cursor.c - SCAN cursors: what they carry, and what the cache remembers.
  */
 #include "backend/keyspace/cursor.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -87,9 +87,5 @@ int main(void)
     tcase_add_test(tests, cursors_are_read_as_redis_reads_them);
     Suite *suite = suite_create("cursor");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -5,8 +5,8 @@
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "shared/slot.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 static struct arena arena;
@@ -314,9 +314,5 @@ int main(void)
     tcase_add_test(tests, impossible_numbers_are_refused);
     Suite *suite = suite_create("effects");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

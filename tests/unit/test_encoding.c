@@ -3,8 +3,8 @@
  * not a whole row.
  */
 #include "backend/format/encoding.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -618,9 +618,5 @@ int main(void)
     add_all(tests);
     Suite *suite = suite_create("encoding");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include "shared/error.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,9 +32,5 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, every_code_has_a_text_that_begins_with_its_word);
     tcase_add_test(tests, texts_are_those_of_redis);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

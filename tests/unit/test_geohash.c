@@ -1,6 +1,6 @@
 #include "backend/format/geohash.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +67,5 @@ int main(void)
     tcase_add_test(tcase, distances_are_great_circles);
     tcase_add_test(tcase, what_is_inside_lies_in_a_cell);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

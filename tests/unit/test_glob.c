@@ -1,7 +1,7 @@
 #include "guard.h"
 #include "shared/glob.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 /* Both texts end at unreadable memory. */
@@ -239,9 +239,5 @@ int main(void)
     tcase_add_test(tests, many_stars_against_a_long_text_stay_cheap);
     tcase_add_test(tests, a_hostile_pattern_costs_little_more_than_the_text);
     tcase_add_test(tests, a_pattern_that_was_read_first_matches_the_same_texts);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

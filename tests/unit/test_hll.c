@@ -3,8 +3,8 @@
  */
 #include "backend/format/hll.h"
 #include "tests/unit/guard.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -189,9 +189,5 @@ int main(void)
     tcase_add_test(tests, damaged_runs_are_refused_without_reading_behind_them);
     Suite *suite = suite_create("hll");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

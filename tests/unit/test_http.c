@@ -4,9 +4,9 @@
 #include "shared/net/http_connections.h"
 #include "shared/net/http_host.h"
 #include "shared/net/http_route.h"
+#include "tests/unit/suite.h"
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -369,9 +369,5 @@ int main(void)
     tcase_add_test(tests, stopping_nothing_is_allowed);
     Suite *suite = suite_create("http");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

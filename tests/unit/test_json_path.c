@@ -2,8 +2,8 @@
  * test_json_path.c - paths on documents: what they mean, and which are refused.
  */
 #include "backend/format/json/json_path.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -285,9 +285,5 @@ int main(void)
     tcase_add_test(tcase, every_price_prints_as_it_was_written);
     tcase_add_test(tcase, texts_are_escaped_where_they_must_be);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -2,8 +2,8 @@
  * test_json_place.c - a place in the text against the tree: the same value there, and the same document after a change.
  */
 #include "backend/format/json/json_place.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -215,9 +215,5 @@ int main(void)
     tcase_add_test(tcase, a_string_may_begin_and_end_wherever);
     tcase_add_test(tcase, cut_text_is_not_read_past_its_end);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include "shared/log.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -182,9 +182,5 @@ int main(void)
     tcase_add_test(tests, a_very_long_line_is_cut_but_ends);
     tcase_add_test(tests, errno_survives);
     tcase_add_test(tests, lines_of_threads_do_not_mix);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

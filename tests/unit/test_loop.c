@@ -4,8 +4,8 @@
 #include "shared/clock.h"
 #include "shared/net/loop.h"
 #include "tests/unit/await.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -332,9 +332,5 @@ int main(void)
     tcase_add_test_raise_signal(tests, a_loop_with_an_open_timer_cannot_be_freed, SIGABRT);
     Suite *suite = suite_create("loop");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include "proxy/merge.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -180,9 +180,5 @@ int main(void)
     tcase_add_test(tests, and_needs_every_shard);
     tcase_add_test(tests, numbers_of_one_name_are_added);
     tcase_add_test(tests, the_first_that_is_not_null);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -2,8 +2,8 @@
 
 #include "shared/command_cells.h"
 #include "shared/metric_text.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -195,9 +195,5 @@ int main(void)
     tcase_add_test(tests, a_gauge_may_rise_on_one_thread_and_fall_on_another);
     tcase_add_test(tests, the_text_has_help_type_and_value_of_the_wanted_program_only);
     tcase_add_test(tests, no_count_is_lost_between_threads);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -2,8 +2,8 @@
  * test_notify.c - the letters of notify-keyspace-events.
  */
 #include "backend/partition/notify.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 static void expect(const char *text, const char *shown)
@@ -50,9 +50,5 @@ int main(void)
     tcase_add_test(cases, n_is_not_shown_beside_A);
     tcase_add_test(cases, other_letters_are_refused);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,7 +1,7 @@
 #include "guard.h"
 #include "shared/number.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -274,9 +274,5 @@ int main(void)
     tcase_add_test(tests, whole_doubles_are_printed_as_printf_would);
     tcase_add_test(tests, long_doubles_are_printed_without_exponent_and_trailing_zeros);
     tcase_add_test(tests, what_is_no_long_double_is_refused);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include "shared/out.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 enum { IOVS = 1000 };
@@ -382,9 +382,5 @@ int main(void)
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);
     tcase_add_test(tests, printf_writes_short_and_long_texts);
     tcase_add_test(tests, what_goes_over_the_limit_is_dropped_whichever_way_it_is_written);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -2,8 +2,8 @@
  * test_output_limit.c - client-output-buffer-limit is read and shown as Redis does, and cuts when it should.
  */
 #include "backend/context/output_limit.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 static struct output_limit limits[OUTPUT_CLASSES];
@@ -61,9 +61,5 @@ int main(void)
     tcase_add_test(cases, a_mistake_changes_nothing);
     tcase_add_test(cases, the_soft_limit_is_a_matter_of_time);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

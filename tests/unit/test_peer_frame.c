@@ -4,8 +4,7 @@
  */
 #include "backend/peer/frame.h"
 #include "shared/out.h"
-
-#include <check.h>
+#include "tests/unit/suite.h"
 
 static const char GOLDEN_FRAME[] = "\3\0\0\0\2\0\0\0\x8\7\6\5\4\3\2\1abc";
 static const char GOLDEN_IDENTITY[] = "\1"
@@ -123,9 +122,5 @@ int main(void)
     tcase_add_test(tests, an_identity_is_read_back_also_when_a_newer_version_adds_to_it);
     tcase_add_test(tests, identities_that_are_cut_or_have_unprintable_texts_are_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite_run(suite);
 }

@@ -1,6 +1,6 @@
 #include "proxy/pipeline.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 START_TEST(links_leave_in_the_order_they_came)
@@ -56,9 +56,5 @@ int main(void)
     tcase_add_test(tests, links_leave_in_the_order_they_came);
     tcase_add_test(tests, an_empty_pipeline_is_usable_again);
     tcase_add_test(tests, pushing_between_pops_keeps_the_order);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

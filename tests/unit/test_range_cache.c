@@ -3,8 +3,8 @@
  * That runs never say anything else than the store does, sim/test_overlay shows.
  */
 #include "backend/storage/range_cache.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -272,9 +272,5 @@ int main(void)
     tcase_add_test(cases, memory_is_bounded_and_what_is_used_stays);
     tcase_add_test(cases, a_collection_has_few_runs);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_run(suite);
 }

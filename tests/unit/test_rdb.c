@@ -3,8 +3,8 @@
  */
 #include "backend/format/rdb.h"
 #include "tests/unit/guard.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -182,9 +182,5 @@ int main(void)
     tcase_add_test(tests, a_cut_listpack_is_refused_without_reading_behind_it);
     Suite *suite = suite_create("rdb");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

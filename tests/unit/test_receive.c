@@ -4,8 +4,8 @@
  */
 #include "shared/check.h"
 #include "shared/receive.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,9 +387,5 @@ int main(void)
     tcase_add_test(tests, a_short_rest_of_a_pause_does_not_pin_the_shared_block);
     tcase_add_test(tests, reading_on_behind_a_long_rest_keeps_the_order);
     tcase_add_test(tests, random_reads_pauses_and_references_lose_nothing);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

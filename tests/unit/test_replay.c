@@ -3,8 +3,8 @@
  */
 #include "backend/format/effects.h"
 #include "backend/store/replay.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 static struct effects *effects;
@@ -121,9 +121,5 @@ int main(void)
     tcase_add_test(tests, a_batch_that_cannot_be_applied_ends_it);
     Suite *suite = suite_create("replay");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

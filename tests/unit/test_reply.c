@@ -1,6 +1,6 @@
 #include "shared/reply.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,9 +150,5 @@ int main(void)
     tcase_add_test(tests, errors_stay_on_one_line);
     tcase_add_test(tests, a_long_error_is_not_cut);
     tcase_add_test(tests, bulks_of_every_size_are_framed);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,7 +1,7 @@
 #include "guard.h"
 #include "shared/resp.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -600,9 +600,5 @@ int main(void)
     tcase_add_test(tests, the_text_of_a_verbatim_string_is_without_its_format);
     tcase_add_test(tests, a_whole_value_can_be_jumped_over);
     tcase_add_test(tests, malformed_values_are_refused_at_the_end_of_memory);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

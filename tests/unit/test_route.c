@@ -1,8 +1,8 @@
 #include "proxy/route.h"
 
 #include "proxy/local/local.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 enum { ARGS_MAX = 16 };
@@ -155,9 +155,5 @@ int main(void)
     tcase_add_test(tests, rows_without_keys_say_where_they_go);
     tcase_add_test(tests, every_row_has_a_kind);
     tcase_add_test(tests, a_namespace_has_its_own_slot_rule);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

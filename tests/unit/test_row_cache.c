@@ -3,8 +3,8 @@
  */
 #include "backend/storage/row_cache.h"
 #include "shared/table.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -211,9 +211,5 @@ int main(void)
     tcase_add_test(tests, a_borrowed_value_stays_until_the_turn_ends);
     tcase_add_test(tests, every_answer_is_the_last_value_put);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

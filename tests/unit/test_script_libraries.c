@@ -4,8 +4,8 @@
  */
 #include "backend/script/vm.h"
 #include "shared/clock.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 enum { MEMORY_MAX = 8 * 1024 * 1024, TIME_US = 10000, RANDOM_CALLS = 40000 };
@@ -160,9 +160,5 @@ int main(void)
     tcase_add_test(cases, no_function_crashes_with_one_hostile_argument);
     tcase_add_test(cases, no_function_crashes_with_hostile_arguments_by_chance);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

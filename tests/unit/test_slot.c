@@ -1,7 +1,7 @@
 #include "guard.h"
 #include "shared/slot.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 static uint16_t crc_bitwise(struct bytes data)
@@ -90,9 +90,5 @@ int main(void)
     tcase_add_test(tests, every_single_byte_at_every_distance_from_the_end_is_right);
     tcase_add_test(tests, random_bytes_of_every_length_agree_with_the_bitwise_crc);
     tcase_add_test(tests, the_tag_is_the_first_braces_when_they_hold_something);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

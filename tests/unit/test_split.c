@@ -1,6 +1,6 @@
 #include "proxy/split.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -170,9 +170,5 @@ int main(void)
     tcase_add_test(tests, order_may_overwrite_the_shards);
     tcase_add_test(tests, a_part_nobody_wants_is_left_out);
     tcase_add_test(tests, without_a_block_everything_is_copied);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -11,6 +11,7 @@
 #include "shared/clock.h"
 #include "tests/unit/faulty_disk.h"
 #include "tests/unit/store_cases.h"
+#include "tests/unit/suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -1261,9 +1262,5 @@ int main(int argc, char **argv)
     Suite *suite = suite_create("store");
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, alone);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -5,9 +5,9 @@
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 #include "tests/unit/await.h"
+#include "tests/unit/suite.h"
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -1079,9 +1079,5 @@ int main(void)
     add_tests(tests);
     Suite *suite = suite_create("stream");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -2,8 +2,8 @@
  * test_subscription_table.c - who follows what: pairs are found once, from both sides, and nothing is left behind.
  */
 #include "shared/subscription_table.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 static struct subscription_table *set;
@@ -99,9 +99,5 @@ int main(void)
     tcase_add_test(cases, walks_follow_the_order_of_joining);
     tcase_add_test(cases, clearing_a_topic_or_a_follower_leaves_the_others);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -1,7 +1,7 @@
 #include "guard.h"
 #include "shared/table.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -150,9 +150,5 @@ int main(void)
     tcase_add_test(tests, an_emptied_table_walks_nowhere);
     tcase_add_test(tests, the_hash_depends_on_every_byte_and_reads_no_further);
     tcase_add_test(tests, low_bits_of_the_hash_spread_similar_keys);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

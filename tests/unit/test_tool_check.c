@@ -11,8 +11,8 @@
 #include "backend/wal/path.h"
 #include "shared/error.h"
 #include "shared/table.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -283,9 +283,5 @@ int main(void)
     tcase_add_test(tests, a_document_that_is_none_is_told);
     tcase_add_test(tests, orphans_and_stale_times_are_no_damage);
     tcase_add_test(tests, a_newer_format_is_refused);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

@@ -3,8 +3,8 @@
  */
 #include "shared/net/loop.h"
 #include "tests/unit/await.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,9 +180,5 @@ int main(void)
     tcase_add_test(tests, other_files_of_the_directory_do_not_matter);
     Suite *suite = suite_create("watch");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

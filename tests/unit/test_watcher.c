@@ -4,8 +4,8 @@
 #include "backend/keyspace/watch.h"
 
 #include "backend/keyspace/space.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,9 +144,5 @@ int main(void)
     tcase_add_test(tests, each_watched_key_is_visited_once);
     Suite *suite = suite_create("watcher");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }

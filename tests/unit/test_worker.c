@@ -4,8 +4,8 @@
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
 #include "tests/unit/await.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -179,9 +179,5 @@ int main(void)
     tcase_add_test(tests, done_may_submit_again_while_the_worker_is_freed);
     Suite *suite = suite_create("worker");
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return suite_run(suite);
 }
