@@ -32,6 +32,30 @@ def same(check, ours, theirs):
     return COMPARE[check](ours, theirs)
 
 
+class Queue:
+    """What MULTI has queued on one connection, and comparing replies there: those in EXEC's are compared one by one, each
+    as its command wants. A step has `words`; `check` of it, if any, is used instead of its command's."""
+
+    def __init__(self):
+        self.steps, self.is_open = [], False
+
+    def differences(self, step, ours, theirs):
+        """[(step, our reply, their reply, is in EXEC)] of what differs."""
+        name, steps = step.words[0].upper() if step.words else b'', self.steps
+        if theirs == ('+', b'QUEUED'):
+            steps.append(step)
+        elif name == b'MULTI' and theirs == ('+', b'OK'):
+            self.is_open = True
+        elif name in (b'EXEC', b'DISCARD', b'RESET') and len(step.words) == 1:
+            self.steps, self.is_open = [], False
+        if name == b'EXEC' and theirs[0] == '*' and theirs[1] is not None:
+            if ours[0] == '*' and is_list(ours) and len(ours[1]) == len(theirs[1]) == len(steps):
+                return [(each, our, their, True) for each, our, their in zip(steps, ours[1], theirs[1])
+                        if not same(each.check or check_of(each.words), our, their)]
+            return [(step, ours, theirs, False)]
+        return [] if same(step.check or check_of(step.words), ours, theirs) else [(step, ours, theirs, False)]
+
+
 def is_list(reply):
     return isinstance(reply[1], list)
 

@@ -67,7 +67,7 @@ class Player:
         self.oracle = self.target = None
         try:
             self.open()
-            self.queued = [None] * CONNECTIONS  # checks of what MULTI has queued, per connection
+            self.queues = [checks.Queue() for _ in range(CONNECTIONS)]
             self.play_steps(steps)
             self.compare_keyspaces(len(steps))
             return None
@@ -107,7 +107,7 @@ class Player:
     def play_run(self, run, at):
         step = run[0]
         if type(step) is not Step:
-            if self.queued[0] is None:
+            if not self.queues[0].is_open:
                 {Walk: self.play_walk, Carry: self.play_carry, Member: self.play_member}[type(step)](step, at)
             return
         words = [each.args for each in run]
@@ -137,25 +137,8 @@ class Player:
     # -- comparing
 
     def compare(self, step, index, ours, theirs):
-        name = step.name()
-        if theirs == ('+', b'QUEUED'):
-            self.queued[step.conn].append(step)
-        if name == 'EXEC' and theirs[0] == '*' and theirs[1] is not None:
-            self.compare_exec(step, index, ours, theirs)
-        elif not checks.same(checks.check_of(step.args), ours, theirs):
-            self.differ(step, index, ours, theirs)
-        if name == 'MULTI' and theirs == ('+', b'OK'):
-            self.queued[step.conn] = []
-        if name in ('EXEC', 'DISCARD', 'RESET') and theirs != ('+', b'QUEUED') and len(step.args) == 1:
-            self.queued[step.conn] = None
-
-    def compare_exec(self, step, index, ours, theirs):
-        queued = self.queued[step.conn]
-        if ours[0] != '*' or not isinstance(ours[1], list) or len(ours[1]) != len(theirs[1]):
-            self.differ(step, index, ours, theirs)
-        for each, our, their in zip(queued, ours[1], theirs[1]):
-            if not checks.same(checks.check_of(each.args), our, their):
-                self.differ(each, index, our, their, 'in EXEC: ')
+        for each, our, their, is_in_exec in self.queues[step.conn].differences(step, ours, theirs):
+            self.differ(each, index, our, their, 'in EXEC: ' if is_in_exec else '')
 
     def differ(self, step, index, ours, theirs, where=''):
         raise Difference(index, where + title_of(step, ours, theirs), where + repr(step), show(ours), show(theirs))

@@ -9,6 +9,7 @@ One command per line, quoted as redis-cli quotes ("a\\x00b", 'it''s one word'). 
     # …           a comment
 """
 
+import collections
 import re
 
 import checks
@@ -114,7 +115,7 @@ def wait_gone(pair, line):
 
 def play(lines, pair, pipelined):
     """Raises Failure with everything that differs."""
-    differences, queued = [], {}
+    differences, queues = [], collections.defaultdict(checks.Queue)
     at = 0
     while at < len(lines):
         if lines[at].gone is not None:
@@ -130,22 +131,8 @@ def play(lines, pair, pipelined):
             connection.send_many([line.words for line in run])
         for line in run:
             theirs, ours = read(oracle), read(target)
-            if not same(line, ours, theirs, queued.setdefault(line.conn, [])):
+            if queues[line.conn].differences(line, ours, theirs):
                 differences.append('%s\n         redis: %s\n         scree: %s' % (line.text, show(theirs), show(ours)))
         at += len(run)
     if differences:
         raise Failure('\n       '.join(differences))
-
-
-def same(line, ours, theirs, queued):
-    """`queued`: the lines MULTI has queued on this connection."""
-    if theirs == ('+', b'QUEUED'):
-        queued.append(line)
-    name = line.words[0].upper()
-    if name == b'EXEC' and theirs[0] == '*' and theirs[1] and ours[0] == '*' and ours[1]:
-        inside = list(zip(queued, ours[1], theirs[1]))
-        queued.clear()
-        return len(ours[1]) == len(theirs[1]) and all(same(*each, []) for each in inside)
-    if name in (b'EXEC', b'DISCARD'):
-        queued.clear()
-    return checks.same(line.check or checks.check_of(line.words), ours, theirs)

@@ -21,10 +21,15 @@ SMALL = b'small'  # keys with this in their name hold short values only (LCS is 
 
 class Step:
     __slots__ = ('args', 'conn')
+    check = None  # for checks.py: that of its command
 
     def __init__(self, args, conn=0):
         self.args = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]
         self.conn = conn
+
+    @property
+    def words(self):
+        return self.args
 
     def name(self):
         return self.args[0].upper().decode('latin-1') if self.args else ''
