@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/keyspace/access_times.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/range_bound.h"
 #include "backend/keyspace/rank_cache.h"
@@ -10,6 +11,12 @@
 #include "backend/storage/maintenance.h"
 #include "backend/storage/partition_store.h"
 #include "backend/storage/reader.h"
+#include "shared/clock.h"
+
+enum {
+    ACCESSES_BYTES_MIN = 16 * 1024,
+    ACCESSES_PART = 32, /* the access times may have 1/32 of the memory of the row cache */
+};
 
 /* maintenance_fn */
 static void on_maintenance(void *owner, enum maintenance_task task, bool good)
@@ -43,6 +50,10 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
                                                                      (uint64_t)config->partitions);
     overlay_use_cache(partition->overlay,
                       config->store_row_cache_bytes / (uint64_t)config->partitions);
+    partition->caches.accesses =
+        access_times_new(ACCESSES_BYTES_MIN + config->store_row_cache_bytes /
+                                                  (uint64_t)config->partitions / ACCESSES_PART,
+                         clock_wall_us() / 1000000);
     overlay_use_range_cache(partition->overlay,
                             config->store_range_cache_bytes / (uint64_t)config->partitions);
     partition->spaces = space_set_new(partition->overlay);
@@ -71,6 +82,7 @@ void partition_storage_free(struct partition *partition)
     reader_free(partition->reader);
     range_bounds_free(partition->caches.range_bounds);
     rank_cache_free(partition->caches.ranks);
+    access_times_free(partition->caches.accesses);
     if (partition->store)
         store_close(partition->store);
 }

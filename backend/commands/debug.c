@@ -7,6 +7,7 @@
 #include "backend/peer/peer_set.h"
 #include "shared/check.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -55,8 +56,9 @@ static void debug_object(struct call *call)
     char text[160];
     (void)snprintf(
         text, sizeof text,
-        "Value at:0x0 refcount:1 encoding:%s serializedlength:%zu lru:0 lru_seconds_idle:0 slot:%u",
-        type_name(entry.meta.type), bytes, entry.slot);
+        "Value at:0x0 refcount:1 encoding:%s serializedlength:%zu lru:0 lru_seconds_idle:%" PRIu64
+        " slot:%u",
+        type_name(entry.meta.type), bytes, entry_idle_s(call, &entry), entry.slot);
     reply_status(&call->reply, text);
 }
 

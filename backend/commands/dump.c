@@ -37,15 +37,16 @@ struct restore_options {
     bool replace;
     bool absolute;
     int64_t ttl;
+    int64_t idle_s;
+    int64_t freq; /* checked and otherwise ignored, because keys are never evicted */
 };
 
-/* An option with a number that is checked and otherwise ignored, because we never evict keys. */
-static bool eviction_hint(struct call *call, uint32_t index, int64_t max, const char *error)
+static bool number_option(struct call *call, uint32_t index, int64_t max, int64_t *value,
+                          const char *error)
 {
-    int64_t value;
-    if (!call_int64(call, index, &value))
+    if (!call_int64(call, index, value))
         return false;
-    if (value >= 0 && value <= max)
+    if (*value >= 0 && *value <= max)
         return true;
     call_error_text(call, error);
     return false;
@@ -63,11 +64,13 @@ static bool restore_options_parse(struct call *call, struct restore_options *opt
         } else if (bytes_is(call->argv[i], "absttl")) {
             options->absolute = true;
         } else if (bytes_is(call->argv[i], "idletime") && has_value && !freq) {
-            if (!eviction_hint(call, ++i, INT64_MAX, "ERR Invalid IDLETIME value, must be >= 0"))
+            if (!number_option(call, ++i, INT64_MAX, &options->idle_s,
+                               "ERR Invalid IDLETIME value, must be >= 0"))
                 return false;
             idle = true;
         } else if (bytes_is(call->argv[i], "freq") && has_value && !idle) {
-            if (!eviction_hint(call, ++i, 255, "ERR Invalid FREQ value, must be >= 0 and <= 255"))
+            if (!number_option(call, ++i, 255, &options->freq,
+                               "ERR Invalid FREQ value, must be >= 0 and <= 255"))
                 return false;
             freq = true;
         } else {
@@ -120,6 +123,8 @@ void cmd_restore(struct call *call)
             call_error_text(call, "ERR Bad data format");
         return;
     }
+    if (options.idle_s)
+        entry_set_idle_s(call, &entry, (uint64_t)options.idle_s);
     bool is_over = expire_ms && (uint64_t)expire_ms <= call->now_ms;
     if (is_over) {
         entry_delete(call, &entry);

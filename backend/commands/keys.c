@@ -46,12 +46,12 @@ void cmd_unlink(struct call *call)
     delete_keys(call);
 }
 
-static void count_existing(struct call *call)
+static void count_existing(struct call *call, enum open_flag flags)
 {
     int64_t found = 0;
     for (uint32_t i = 1; i < call->argc; i++) {
         struct entry entry;
-        if (!keyspace_open(call, call->argv[i], OPEN_READ, &entry))
+        if (!keyspace_open(call, call->argv[i], flags, &entry))
             return;
         found += entry.exists;
     }
@@ -60,18 +60,18 @@ static void count_existing(struct call *call)
 
 void cmd_exists(struct call *call)
 {
-    count_existing(call);
+    count_existing(call, OPEN_LOOK);
 }
 
 void cmd_touch(struct call *call)
 {
-    count_existing(call);
+    count_existing(call, OPEN_READ);
 }
 
 void cmd_type(struct call *call)
 {
     struct entry entry;
-    if (keyspace_open(call, call->argv[1], OPEN_READ, &entry))
+    if (keyspace_open(call, call->argv[1], OPEN_LOOK, &entry))
         reply_status(&call->reply, entry.exists ? type_name(entry.meta.type) : "none");
 }
 
@@ -177,7 +177,7 @@ void cmd_pexpireat(struct call *call)
 static void reply_ttl(struct call *call, enum time_unit unit, enum time_base base)
 {
     struct entry entry;
-    if (!keyspace_open(call, call->argv[1], OPEN_READ, &entry))
+    if (!keyspace_open(call, call->argv[1], OPEN_LOOK, &entry))
         return;
     if (!entry.exists || !entry.meta.expire_ms) {
         reply_int(&call->reply, entry.exists ? -1 : -2);

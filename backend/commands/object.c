@@ -137,8 +137,7 @@ void cmd_object_idletime(struct call *call)
 {
     struct entry entry;
     if (object_open(call, &entry))
-        /* access times are not recorded, because keys are never evicted */
-        reply_int(&call->reply, 0);
+        reply_int(&call->reply, (int64_t)entry_idle_s(call, &entry));
 }
 
 void cmd_object_freq(struct call *call)

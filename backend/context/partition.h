@@ -24,6 +24,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 
+struct access_times;
 struct held_stats;
 struct backup;
 struct change_events;
@@ -149,6 +150,7 @@ struct partition_caches {
     struct cursor_cache *cursors;      /* positions of SCANs */
     struct range_bounds *range_bounds; /* bounds of sorted sets */
     struct rank_cache *ranks;          /* blocks of big collections */
+    struct access_times *accesses;     /* of keys, for OBJECT IDLETIME */
     struct config_snapshot *snapshot;  /* whose sizes are applied (config_apply.h) */
 };
 

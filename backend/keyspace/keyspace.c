@@ -6,9 +6,11 @@
 #include "backend/context/change.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/keyspace/access_times.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "shared/namespace.h"
+#include "shared/table.h"
 
 #include <stdlib.h>
 
@@ -134,7 +136,7 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
 
 static void count_lookup(struct call *call, enum open_flag flags, const struct entry *entry)
 {
-    if (flags != OPEN_READ)
+    if (flags != OPEN_READ && flags != OPEN_LOOK)
         return;
     metric_add(call->partition->metrics.process,
                entry->exists ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES, 1);
@@ -155,6 +157,18 @@ static void entry_expire(struct call *call, struct entry *entry)
     entry->exists = false;
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
+}
+
+uint64_t entry_idle_s(const struct call *call, const struct entry *entry)
+{
+    return access_times_idle(call->partition->caches.accesses, entry->hash, call->now_ms / 1000);
+}
+
+void entry_set_idle_s(struct call *call, const struct entry *entry, uint64_t idle_s)
+{
+    uint64_t now_s = call->now_ms / 1000;
+    access_times_touch(call->partition->caches.accesses, entry->hash,
+                       idle_s < now_s ? now_s - idle_s : 1);
 }
 
 /* The key is on another shard. Only scripts and SORT can name such a key, because the proxy does not see it. */
@@ -181,8 +195,14 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
         return false;
     }
     entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
+    entry->hash = hash_bytes(entry->row_key);
+    bool is_access = flags == OPEN_READ || flags == OPEN_WRITE;
+    if (is_access)
+        access_times_prefetch(call->partition->caches.accesses, entry->hash);
     struct bytes value;
     int err = row_get(call, CF_METADATA, entry->row_key, &value);
+    if (is_access)
+        entry_set_idle_s(call, entry, 0);
     if (is_read_failure(err))
         return false;
     if (err == OK) {

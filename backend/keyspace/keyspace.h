@@ -22,6 +22,7 @@ struct entry {
     struct bytes row;     /* the metadata row of a collection; empty when there is none */
     struct bytes prefix;  /* collection prefix; computed when first needed */
     uint64_t prefix_version;
+    uint64_t hash; /* of row_key */
     uint16_t slot;
     bool exists;
     bool has_expired;          /* it was expired, and deleted when it was opened */
@@ -35,7 +36,8 @@ struct entry {
 enum open_flag {
     OPEN_READ = 0,
     OPEN_WRITE = 1, /* not counted as hit or miss */
-    OPEN_QUIET = 2, /* not counted as hit or miss; does not touch the key */
+    OPEN_QUIET = 2, /* not counted as hit or miss; the key's idle time goes on */
+    OPEN_LOOK = 3,  /* counted as hit or miss; the key's idle time goes on */
 };
 
 /* Opens the key in call->space (or another one). False: the store failed, and an error was replied. A missing key has
@@ -46,6 +48,11 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
 /* As keyspace_open; also false, with WRONGTYPE replied, when the key has another type. TYPE_STRING includes bitmaps. */
 bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
                         struct entry *entry);
+
+/* Seconds since the key was last opened for reading or writing, for OBJECT IDLETIME; access_times.h. */
+uint64_t entry_idle_s(const struct call *call, const struct entry *entry);
+/* Sets that time, at most to the age of 1970. */
+void entry_set_idle_s(struct call *call, const struct entry *entry, uint64_t idle_s);
 
 /* Makes the key a string (or JSON) with this payload, whatever it was. expire_ms 0: no TTL. */
 void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
