@@ -16,7 +16,7 @@ import behaviours_values
 import behaviours_zsets
 import script
 from support import groups
-from support.cluster import Cluster, Oracle
+from support.cluster import Oracle, Shared
 from support.harness import Failure, Suite, check
 from support.resp import Closed, Connection, value
 
@@ -27,41 +27,17 @@ CASES = (behaviours_values.CASES + behaviours_bitmaps.CASES + behaviours_keys.CA
          behaviours_scripting.CASES + behaviours_zsets.CASES + behaviours_connection.CASES)
 
 
-class World:
-    """The oracle and the cluster all cases share; started by the first case that needs them."""
-
+class World(Shared):
     def __init__(self, password=None):
-        self.password, self.started, self.is_broken = password, False, False
+        super().__init__(['--requirepass', password] if password else [])
+        self.extra = {'requirepass': password} if password else {}
 
-    def start(self, wanted):
-        if self.started:
-            return
-        check(not self.is_broken, 'the servers did not start, see above')
-        self.is_broken = True
-        options = ['--requirepass', self.password] if self.password else []
-        self.oracle = Oracle(options=options)
-        self.oracle.__enter__()
-        extra = {'requirepass': self.password}
-        self.cluster = Cluster(backends=2, partitions=2, proxies=int('proxy' in wanted),
-                               backend_options={'backend': extra} if self.password else None,
-                               proxy_options={'proxy': extra} if self.password else None)
-        self.cluster.__enter__()
-        self.started, self.is_broken = True, False
-
-    def targets(self, options):
+    def wanted(self, options):
         """[(name, address)] of what --target asks for."""
         wanted = options.target.split(',')
-        self.start(wanted)
-        addresses = {'direct': self.cluster.backends[0].addresses[0]}
-        if self.cluster.proxies:
-            addresses['proxy'] = self.cluster.proxies[0].address
-        return [(name, address) for name, address in addresses.items() if name in wanted]
-
-    def stop(self):
-        if self.started:
-            self.started = False
-            self.cluster.__exit__(None, None, None)
-            self.oracle.__exit__()
+        self.start(backends=2, partitions=2, proxies=int('proxy' in wanted), backend_options={'backend': self.extra},
+                   proxy_options={'proxy': self.extra})
+        return [(name, address) for name, address in self.targets().items() if name in wanted]
 
 
 WORLD = World()
@@ -78,7 +54,7 @@ def targets(run, world=WORLD):
         with Oracle() as oracle, Oracle() as twin:
             yield 'redis', oracle.address, twin.address
         return
-    for name, address in world.targets(run.options):
+    for name, address in world.wanted(run.options):
         yield name, world.oracle.address, address
 
 
@@ -173,7 +149,7 @@ def _(run):
     if run.options.redis:
         return
     failures = []
-    for name, target in LOCKED.targets(run.options):
+    for name, target in LOCKED.wanted(run.options):
         for title, data, closes in behaviours_protocol.LOCKED:
             theirs = raw_replies_locked(LOCKED.oracle.address, data, closes)
             ours = raw_replies_locked(target, data, closes)
@@ -249,6 +225,6 @@ if __name__ == '__main__':
         suite.main()
     finally:
         for world in (WORLD, LOCKED):
-            if world.started:
+            if world.cluster:
                 world.cluster.abandon()
                 world.oracle.kill9()

@@ -12,7 +12,7 @@ import threading
 import time
 
 from support import harness
-from support.cluster import Cluster, Oracle
+from support.cluster import Cluster, Shared
 from support.harness import Skip, Suite, check, check_equal, sized, wait_for
 from support.resp import Closed, Connection, value
 
@@ -81,26 +81,7 @@ class Scene:
             wait_for(lambda: b'blocked_clients:0\r\n' in connection.get('INFO', 'clients'), 'no wait to be left')
 
 
-class World:
-    started = False
-
-    def start(self):
-        if self.started:
-            return
-        self.oracle = Oracle()
-        self.oracle.__enter__()
-        self.cluster = Cluster(backends=1, partitions=1, proxies=1)
-        self.cluster.__enter__()
-        self.started = True
-
-    def stop(self):
-        if self.started:
-            self.started = False
-            self.cluster.__exit__(None, None, None)
-            self.oracle.__exit__()
-
-
-WORLD = World()
+WORLD = Shared()
 
 
 def scene(title):
@@ -108,9 +89,9 @@ def scene(title):
     def keep(function):
         @suite.case(title)
         def _(run):
-            WORLD.start()
+            WORLD.start(backends=1, partitions=1, proxies=1)
             seen, names = [], ['redis-server', 'a partition', 'the proxy']
-            addresses = [WORLD.oracle.address, WORLD.cluster.backends[0].addresses[0], WORLD.cluster.proxies[0].address]
+            addresses = [WORLD.oracle.address, *WORLD.targets().values()]
             for address in addresses:
                 stage = Scene(address, address if address != addresses[2] else addresses[1])
                 function(stage)

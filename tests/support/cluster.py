@@ -16,6 +16,7 @@ Ports are below the kernel's ephemeral range: a proxy that reconnects to a dead 
 connected to itself, and then the backend cannot come back.
 """
 
+import contextlib
 import fcntl
 import os
 import random
@@ -624,3 +625,30 @@ def scan_all(connection, *options):
         keys.update(batch)
         if cursor == b'0':
             return keys
+
+
+class Shared:
+    """redis-server and a cluster that all cases of a script share; started by the first case that needs them."""
+
+    def __init__(self, oracle_options=()):
+        self.oracle_options, self.stack = oracle_options, contextlib.ExitStack()
+        self.oracle = self.cluster = None
+
+    def start(self, **shape):
+        """`shape`: the arguments of Cluster."""
+        if self.cluster:
+            return
+        check(not self.oracle, 'the servers did not start, see above')
+        self.oracle = self.stack.enter_context(Oracle(options=self.oracle_options))
+        self.cluster = self.stack.enter_context(Cluster(**shape))
+
+    def targets(self):
+        """{'direct': the address of a partition, 'proxy': that of a proxy, if there is one}"""
+        addresses = {'direct': self.cluster.backends[0].addresses[0]}
+        if self.cluster.proxies:
+            addresses['proxy'] = self.cluster.proxies[0].address
+        return addresses
+
+    def stop(self):
+        self.oracle = self.cluster = None
+        self.stack.close()
