@@ -136,8 +136,24 @@ static peer_handler_fn *handler_of(uint8_t kind)
     }
 }
 
+/* Has this request not come before? If that is unknown the connection breaks. */
+static bool is_first_time(struct peer_incoming *incoming, uint64_t id)
+{
+    enum peer_id_seen seen = peer_id_window_add(&incoming->ids, id);
+    if (seen == PEER_ID_SEEN)
+        metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_DUPLICATES, 1);
+    if (seen == PEER_ID_TOO_OLD) {
+        log_event(LOG_WARN, "peer_cut", "shard=%s reason=\"a request id is out of order\"",
+                  incoming->peer.shard);
+        incoming->is_broken = true;
+    }
+    return seen == PEER_ID_NEW;
+}
+
 static void run_request_frame(struct peer_incoming *incoming, const struct peer_frame *frame)
 {
+    if (!is_first_time(incoming, frame->id))
+        return;
     const struct peer_options *options = &incoming->self->options;
     peer_handler_fn *handler = handler_of(frame->kind);
     metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REQUESTS_IN, 1);

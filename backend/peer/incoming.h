@@ -9,9 +9,12 @@
  *     cut above output_max.
  * (3) A connection that is silent for three times timeout_ms is closed: its peer sends STATUS more often.
  * (4) When the connection ends its open calls end: on_abandoned.
+ * (5) A request whose id came before on this connection is dropped, so it runs once. One so old that this cannot be
+ *     decided (id_window.h) closes the connection: its peer ends the request with PEER_LOST.
  */
 #pragma once
 
+#include "backend/peer/id_window.h"
 #include "backend/peer/link.h"
 
 struct peer_incoming {
@@ -19,11 +22,12 @@ struct peer_incoming {
     const struct peer_self *self;
     struct stream *stream;
     struct peer_identity peer;
-    struct list calls;    /* open */
-    uint32_t calls_count; /* in `calls` */
-    size_t calls_bytes;   /* their payloads */
-    uint64_t heard_ms;    /* monotonic */
-    bool is_broken;       /* freed at the next tick, or where it is safe */
+    struct peer_id_window ids; /* of requests that came */
+    struct list calls;         /* open */
+    uint32_t calls_count;      /* in `calls` */
+    size_t calls_bytes;        /* their payloads */
+    uint64_t heard_ms;         /* monotonic */
+    bool is_broken;            /* freed at the next tick, or where it is safe */
 };
 
 /* A request that is answered later. */

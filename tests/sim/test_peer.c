@@ -6,8 +6,8 @@
  *
  *   test_peer [seed]      one world, or SEEDS of them
  *
- * Every request ends exactly once, an answered one with its own bytes, also when frames come twice; when the faults end
- * all links come up and a request to each shard is answered.
+ * Every request ends exactly once, an answered one with its own bytes, and is run at most once, also when frames come
+ * twice; when the faults end all links come up and a request to each shard is answered.
  */
 #include "backend/peer/peer_set.h"
 #include "shared/byte_order.h"
@@ -41,6 +41,7 @@ struct asked {
 static struct node nodes[NODES];
 static struct shard_map *map;
 static uint64_t sent, ended, answered; /* in this world */
+static uint64_t duplicates;            /* dropped, in all worlds */
 static uint64_t totals[2];             /* sent and answered in all worlds */
 
 /* ---- the relays ---- */
@@ -335,6 +336,20 @@ static void make_fault(void)
 
 /* ---- a world ---- */
 
+static uint64_t sum_of(enum metric metric)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < NODES; i++)
+        sum += atomic_load(&nodes[i].metrics->values[metric]);
+    return sum;
+}
+
+static void check_runs(void)
+{
+    CHECK(sum_of(METRIC_BACKEND_PEER_REQUESTS_IN) <= sum_of(METRIC_BACKEND_PEER_REQUESTS));
+    duplicates += sum_of(METRIC_BACKEND_PEER_DUPLICATES);
+}
+
 static void end_world(void)
 {
     for (int i = 0; i < NODES; i++) {
@@ -391,6 +406,7 @@ static uint64_t run_world(uint64_t seed)
     totals[0] += sent;
     totals[1] += answered;
     uint64_t hash = sim_hash();
+    check_runs();
     end_world();
     return hash;
 }
@@ -408,6 +424,7 @@ int main(int argc, char **argv)
         CHECK(seed % 20 || run_world(seed) == hash);
     }
     CHECK(totals[1] > 0 && totals[1] < totals[0]); /* some were answered, some lost */
+    CHECK(duplicates > 0);
     printf("test_peer: %d worlds, %" PRIu64 " requests, %" PRIu64 " answered\n", SEEDS, totals[0],
            totals[1]);
     return 0;

@@ -1,0 +1,30 @@
+/*
+ * id_window.h - the ids of the requests that came on a connection, to notice those that come again.
+ *
+ *   0 … ─── too old ───┤ highest - 1023 … highest ├─── new …
+ *                        one bit each: it came
+ *
+ * Ids of a connection grow by one. A network that delivers them in another order may do so within the window.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PEER_ID_WINDOW = 1024 };
+
+/* Empty when it is all zero. */
+struct peer_id_window {
+    uint64_t highest;
+    uint64_t bits[PEER_ID_WINDOW / 64]; /* of id: bit id % PEER_ID_WINDOW */
+    bool has_ids;
+};
+
+enum peer_id_seen {
+    PEER_ID_NEW,
+    PEER_ID_SEEN,
+    PEER_ID_TOO_OLD, /* it may have come already, or not */
+};
+
+/* Adds the id. */
+enum peer_id_seen peer_id_window_add(struct peer_id_window *window, uint64_t id);
