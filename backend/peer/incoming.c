@@ -33,6 +33,8 @@ void peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t 
     }
     peer_frame_write(stream_out(incoming->stream), kind, id, payload);
     stream_send(incoming->stream);
+    metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_BYTES_OUT,
+               PEER_FRAME_HEADER_BYTES + payload.len);
     if (pending > STREAM_HIGH_WATER)
         stream_pause(incoming->stream);
 }
@@ -182,6 +184,7 @@ static size_t incoming_received(void *owner, struct block *block, const char *da
     while (!incoming->is_broken && !stream_is_paused(incoming->stream)) {
         enum peer_decoded decoded = peer_frame_read(data + used, len - used, &frame, &size);
         if (decoded == PEER_FRAME_WHOLE) {
+            metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_BYTES_IN, size);
             run_request_frame(incoming, &frame);
             used += size;
             continue;

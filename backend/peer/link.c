@@ -7,6 +7,7 @@
 #include "shared/number.h"
 #include "shared/table.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,6 +34,7 @@ static void forget_request(struct peer_link *link, struct peer_request *request)
     CHECK(table_remove(link->by_id, request_key(&request->id)) == request);
     list_remove(&request->link);
     request->id = 0;
+    metric_sub(link->self->metrics, METRIC_BACKEND_PEER_OUTSTANDING, 1);
 }
 
 static void lose_requests(struct peer_link *link)
@@ -53,11 +55,26 @@ static void send_frame(struct peer_link *link, struct peer_request *request, uin
     peer_frame_write(stream_out(link->stream), kind, request->id, payload);
     stream_send(link->stream);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_REQUESTS, 1);
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_OUTSTANDING, 1);
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_OUT,
+               PEER_FRAME_HEADER_BYTES + payload.len);
 }
 
 uint32_t peer_link_outstanding(const struct peer_link *link)
 {
     return (uint32_t)table_count(link->by_id) - (link->status.id != 0);
+}
+
+static void report_over_limit(struct peer_link *link)
+{
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_OVER_LIMIT, 1);
+    if (link->was_over_limit)
+        return;
+    link->was_over_limit = true;
+    log_event(LOG_WARN, "peer_over_limit",
+              "shard=%s outstanding=%u requests_max=%u output_bytes=%zu peer_output_limit=%" PRIu64,
+              link->shard, peer_link_outstanding(link), link->self->options.requests_max,
+              stream_pending(link->stream), link->self->options.output_max);
 }
 
 enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *request, uint8_t kind,
@@ -69,8 +86,11 @@ enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *reque
     if (link->state != PEER_LINK_UP)
         return PEER_NOT_UP;
     if (peer_link_outstanding(link) >= options->requests_max ||
-        stream_pending(link->stream) + PEER_FRAME_HEADER_BYTES + payload.len > options->output_max)
+        stream_pending(link->stream) + PEER_FRAME_HEADER_BYTES + payload.len >
+            options->output_max) {
+        report_over_limit(link);
         return PEER_FULL;
+    }
     send_frame(link, request, kind, payload);
     return PEER_SENT;
 }
@@ -129,6 +149,7 @@ static void link_up(struct peer_link *link)
 {
     link->state = PEER_LINK_UP;
     link->failures = 0;
+    link->was_over_limit = false;
     link->connects++;
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_CONNECTS, 1);
@@ -256,6 +277,7 @@ static size_t handle_peer_reply(struct peer_link *link, const char *data, size_t
         link_down(link, "the peer sent bytes that are no reply");
         return 0;
     }
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_IN, size);
     deliver_reply(link, &frame);
     return size;
 }

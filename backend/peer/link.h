@@ -13,7 +13,7 @@
  * (3) Replies come in any order, found by id. A reply with an id that is not outstanding is dropped: its request was
  *     cancelled, or its reply came twice.
  * (4) Memory is bounded: unsent bytes by output_max, outstanding requests by requests_max. A request beyond them is
- *     refused at once. Replies are always read, so two partitions that fill each other's buffers cannot block each other.
+ *     refused at once; the first one of each connection is logged (peer_over_limit), all are counted. Replies are always read, so two partitions that fill each other's buffers cannot block each other.
  * (5) A STATUS request is sent every ping_ms. Without a byte from the peer for timeout_ms the connection is closed: a
  *     one-way cut or a stopped process ends like a broken connection.
  * (6) A peer is believed only if its identity names the shard that the map has at this address.
@@ -87,6 +87,7 @@ struct peer_link {
     struct stream *stream; /* NULL in DOWN */
     enum peer_link_state state;
     bool has_auth_reply; /* in GREETING */
+    bool was_over_limit; /* on this connection: it was logged */
     struct list requests;
     struct table *by_id;
     uint64_t last_id;

@@ -69,6 +69,11 @@ class Peers(Cluster):
         wait_for(lambda: end in self.echoes(index), 'the echo to end with %r' % end)
 
 
+def metric(cluster, index, name):
+    text = cluster.backends[index].http('/metrics')[1]
+    return int(text.split('\nscree_backend_peer_%s ' % name)[1].split('\n')[0])
+
+
 def greeting_of(shard='x', run_id='f' * 40):
     words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, '127.0.0.1:1', '0.1.0'))
     return b'\1' + struct.pack('<QQQ', 1, 2, 3) + words
@@ -306,6 +311,11 @@ def _(run):
                     return isinstance(reply, ReplyError) and str(reply)
                 why = wait_for(send, 'the limit to be reached', pause=0)
                 check('too much' in why or 'down' in why, why)
+                if 'too much' in why:
+                    check(b'peer_over_limit shard=b1p0' in cluster.backends[0].log(), 'the limit is not in the log')
+                    check(metric(cluster, 0, 'over_limit_total') > 0, 'the limit is not counted')
+                    check(metric(cluster, 0, 'outstanding') > 0, 'outstanding requests are not counted')
+                check(metric(cluster, 0, 'sent_bytes_total') > len(piece), 'bytes are not counted')
                 check_equal(connection.get('DEBUG', 'PEER-ECHO', 'b2p0', 0, 'quick'), b'OK')
                 cluster.wait_echo(0, b'ok quick')
             wait_for(lambda: cluster.peers(0)[1]['b1p0']['state'] != 'up', 'the silence to be noticed')

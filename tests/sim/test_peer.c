@@ -346,6 +346,7 @@ static uint64_t sum_of(enum metric metric)
 
 static void check_runs(void)
 {
+    CHECK(sum_of(METRIC_BACKEND_PEER_OUTSTANDING) <= NODES * (NODES - 1)); /* their own STATUS */
     CHECK(sum_of(METRIC_BACKEND_PEER_REQUESTS_IN) <= sum_of(METRIC_BACKEND_PEER_REQUESTS));
     duplicates += sum_of(METRIC_BACKEND_PEER_DUPLICATES);
 }
