@@ -1,14 +1,18 @@
 #include "proxy/pause.h"
 
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
 #include "proxy/transaction_queue.h"
+#include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
 
 #include <stdlib.h>
 
 enum { HELD_FLAGS = CMD_WRITE | CMD_MAY_REPLICATE, SPACE_MAX = 255 };
+
+#define KEEP_MS_MAX (UINT64_C(366) * 24 * 3600 * 1000) /* the longest time that backends accept */
 
 struct pause {
     uint64_t until_ms; /* monotonic; in a message to a worker: duration */
@@ -174,6 +178,37 @@ static void pause_done(struct client *client, struct request *request, struct re
     reply_ok(reply);
 }
 
+/* request_done_fn: the shards have replied; one that is down keeps no key. Pauses all workers. */
+static void shards_keep(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct pause *pause = request_state(request, sizeof *pause);
+    (void)client;
+    (void)reply;
+    request_gather(request, pause_visit, pause, sizeof *pause, pause_done);
+}
+
+/* request_done_fn: the shards have replied. Ends the pause of all workers. */
+static void shards_expire(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct pause *pause = request_state(request, sizeof *pause);
+    (void)client;
+    (void)reply;
+    request_gather(request, unpause_visit, pause, sizeof *pause, pause_done);
+}
+
+/* Sends every shard for how long no key may expire, then calls `done`. A shard expires all namespaces alike, so the pause
+ * of one namespace changes nothing there. */
+static void keep_expired(struct request *request, const struct pause *pause, request_done_fn *done)
+{
+    char text[INT64_TEXT_MAX];
+    uint64_t keep_ms = pause->until_ms < KEEP_MS_MAX ? pause->until_ms : KEEP_MS_MAX;
+    struct bytes number = {text, number_format_int64(text, (int64_t)keep_ms)};
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("KEEP-EXPIRED"), number};
+    *(struct pause *)request_state(request, sizeof *pause) = *pause;
+    const struct fan_out how = {.shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = 3};
+    request_fan_out_with(request, &how, done);
+}
+
 void local_client_pause(struct client *client, struct request *request, struct reply *reply)
 {
     const struct bytes *argv = request_argv(request);
@@ -195,7 +230,10 @@ void local_client_pause(struct client *client, struct request *request, struct r
         struct pause pause = pause_of(client);
         pause.until_ms = (uint64_t)timeout_ms; /* a duration; each worker adds its own time */
         pause.writes_only = writes_only;
-        request_gather(request, pause_visit, &pause, sizeof pause, pause_done);
+        if (pause.space_len)
+            request_gather(request, pause_visit, &pause, sizeof pause, pause_done);
+        else
+            keep_expired(request, &pause, shards_keep);
         client_hold(client, HOLD_ORDER); /* commands behind this one are paused already */
     }
 }
@@ -204,5 +242,8 @@ void local_client_unpause(struct client *client, struct request *request, struct
 {
     const struct pause pause = pause_of(client);
     (void)reply;
-    request_gather(request, unpause_visit, &pause, sizeof pause, pause_done);
+    if (pause.space_len)
+        request_gather(request, unpause_visit, &pause, sizeof pause, pause_done);
+    else
+        keep_expired(request, &pause, shards_expire);
 }

@@ -2,6 +2,7 @@
  * pause.h - CLIENT PAUSE: commands of this proxy's clients wait until the pause ends.
  *
  *   PAUSE ──gather──► every worker: pauses      a command that must wait: HOLD_PAUSED, dispatched again later
+ *         └──SCREE KEEP-EXPIRED──► every shard: expired keys are hidden, but stay
  *   UNPAUSE, or the time is over (tick) ──► every held client goes on
  *
  * A client in a namespace pauses that namespace, a client in none pauses all. Clients of other proxies are not paused,

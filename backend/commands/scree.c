@@ -156,15 +156,34 @@ static uint64_t used_ms(const struct call *call, const struct space *space)
 }
 
 /* SCREE KEEP ms: a proxy has clients in the namespace, so the namespace must not be dropped during this time. */
+/* Reads argument 2 as a time in milliseconds. False: an error was replied. */
+static bool keep_time(struct call *call, int64_t *keep_ms)
+{
+    if (!call_int64(call, 2, keep_ms))
+        return false;
+    if (*keep_ms >= 0 && *keep_ms <= KEEP_MS_MAX)
+        return true;
+    call_error_text(call, "ERR invalid time: expected milliseconds, at most 366 days");
+    return false;
+}
+
+void cmd_scree_keep_expired(struct call *call)
+{
+    uint64_t *kept_until_ms = &call->partition->expiry.kept_until_ms;
+    int64_t keep_ms;
+    if (!keep_time(call, &keep_ms))
+        return;
+    uint64_t until_ms = keep_ms ? call->now_ms + (uint64_t)keep_ms : 0;
+    if (until_ms == 0 || until_ms > *kept_until_ms)
+        *kept_until_ms = until_ms;
+    reply_ok(&call->reply);
+}
+
 void cmd_scree_keep(struct call *call)
 {
     int64_t keep_ms;
-    if (!call_int64(call, 2, &keep_ms))
+    if (!keep_time(call, &keep_ms))
         return;
-    if (keep_ms < 0 || keep_ms > KEEP_MS_MAX) {
-        call_error_text(call, "ERR invalid time: expected milliseconds, at most 366 days");
-        return;
-    }
     uint64_t until_ms = call->now_ms + (uint64_t)keep_ms;
     call->space->used_ms = call->now_ms;
     if (call->space->kept_until_ms < until_ms)

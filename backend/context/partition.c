@@ -10,7 +10,9 @@ bool partition_is_full(const struct partition *partition)
 
 bool partition_keeps_expired(const struct partition *partition)
 {
-    return partition->pause.until_ms && !partition->pause.is_new;
+    return (partition->pause.until_ms && !partition->pause.is_new) ||
+           (partition->expiry.kept_until_ms &&
+            loop_wall_ms(partition->loop) < partition->expiry.kept_until_ms);
 }
 
 void partition_saved(struct partition *partition, bool good, uint64_t changes)

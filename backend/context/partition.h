@@ -155,8 +155,9 @@ struct partition_caches {
 };
 
 struct partition_expiry {
-    bool is_active;   /* DEBUG SET-ACTIVE-EXPIRE */
-    uint64_t from_ms; /* the expiry index has no rows before this time */
+    bool is_active;         /* DEBUG SET-ACTIVE-EXPIRE */
+    uint64_t from_ms;       /* the expiry index has no rows before this time */
+    uint64_t kept_until_ms; /* wall clock; SCREE KEEP-EXPIRED: expired keys are hidden, but stay */
 };
 
 struct partition_thread {
@@ -202,7 +203,7 @@ struct partition {
 uint64_t partition_version(struct partition *partition, uint64_t now_us);
 /* The batch that collects is bigger than commit-batch-limit: nothing more is read from clients. */
 bool partition_is_full(const struct partition *partition);
-/* CLIENT PAUSE is in force: keys whose time has come are hidden, but stay. */
+/* CLIENT PAUSE is in force, here or at a proxy: keys whose time has come are hidden, but stay. */
 bool partition_keeps_expired(const struct partition *partition);
 /* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. `changes`: space_changes() when it began. */
 void partition_saved(struct partition *partition, bool good, uint64_t changes);

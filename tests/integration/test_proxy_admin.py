@@ -158,6 +158,10 @@ def _(run):
         check_equal(list(pairs(two.get('SCREE', 'SLOWLOG', '1'))), [b'proxy'])
 
 
+def info(client, name):
+    return int(re.search(rb'^%s:([0-9]+)' % name.encode(), client.get('INFO', 'everything'), re.M).group(1))
+
+
 # ---- MONITOR -----------------------------------------------------------------------------------------------------
 
 LINE = re.compile(rb'^\d{10}\.\d{6} \[(\d+) ([^]]+)\] (.*)$')
@@ -309,6 +313,32 @@ def _(run):
         check_equal(admin.get('CLIENT', 'PAUSE', '1000000', 'WRITE'), b'OK')
         check_equal(admin.get('CLIENT', 'UNPAUSE'), b'OK')
         check_equal(client.get('SET', 'k', 'v'), b'OK')
+
+
+@suite.case('during CLIENT PAUSE no key of a shard expires, actively or when it is read; after UNPAUSE they do')
+def _(run):
+    for proto in (2, 3):
+        with Cluster(backends=2, partitions=2) as cluster, cluster.connect(proto=proto) as admin:
+            parts = [cluster.partition(shard) for shard in range(4)]
+            keys = [cluster.key_on(shard) for shard in range(4)]
+
+            def sizes():
+                return [part.get('DBSIZE') for part in parts]
+            check_equal(admin.get('CLIENT', 'PAUSE', '1000000', 'WRITE'), b'OK')
+            for part, key in zip(parts, keys):  # clients of a shard are not paused
+                check_equal(part.get('SET', key, 'v', 'PX', '20'), b'OK')
+                check_equal(part.get('SET', key + ':long', 'v', 'PX', '1000000'), b'OK')
+            wait_for(lambda: not any(admin.get('EXISTS', key) for key in keys), 'keys to be hidden')
+            check_equal([admin.get('GET', key) for key in keys], [None] * 4, 'reads through the proxy')
+            ticks = [info(part, 'uptime_in_seconds') for part in parts]
+            wait_for(lambda: all(info(part, 'uptime_in_seconds') > tick + 1 for part, tick in zip(parts, ticks)), 'cycles of expiry')
+            check_equal(sizes(), [2] * 4, 'all keys stay')
+            check_equal([info(part, 'expired_keys') for part in parts], [0] * 4, 'expired_keys')
+            check_equal(admin.get('CLIENT', 'UNPAUSE'), b'OK')
+            wait_for(lambda: sizes() == [1] * 4, 'the keys to expire')
+            check_equal(admin.get('SET', keys[0], 'short', 'PX', '1'), b'OK')
+            check_equal(admin.get('CLIENT', 'PAUSE', '50', 'WRITE'), b'OK')
+            wait_for(lambda: sizes() == [1] * 4, 'the pause to end by itself')
 
 
 @suite.case('CLIENT PAUSE says what Redis says about bad arguments')
