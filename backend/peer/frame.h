@@ -68,7 +68,7 @@ void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes p
 enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_frame *frame,
                                   size_t *size);
 
-/* What a partition says of itself; the texts end with a zero. */
+/* How a partition describes itself to its peers; the texts end with a zero. */
 struct peer_identity {
     char run_id[PEER_RUN_ID_MAX + 1];
     char shard[SHARD_NAME_MAX + 1];

@@ -27,7 +27,7 @@ struct peer_incoming {
     uint32_t calls_count;      /* in `calls` */
     size_t calls_bytes;        /* their payloads */
     uint64_t heard_ms;         /* monotonic */
-    bool is_broken;            /* freed at the next tick, or where it is safe */
+    bool is_broken;            /* freed when its bytes are handled, or at the next tick */
 };
 
 /* A request that is answered later. */

@@ -212,7 +212,7 @@ static void refuse_greeting(struct peer_link *link, struct bytes line)
               len && *reason == '-' ? reason + 1 : "the greeting was not answered as by a backend");
 }
 
-/* Is this the backend of the shard that the map has at this address? */
+/* The link comes up if the identity names the shard that the map has at this address. */
 static void handle_identity(struct peer_link *link, struct bytes payload)
 {
     char reason[PEER_REASON_MAX];

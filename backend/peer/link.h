@@ -16,7 +16,7 @@
  *     refused at once; the first one of each connection is logged (peer_over_limit), all are counted. Replies are always read, so two partitions that fill each other's buffers cannot block each other.
  * (5) A STATUS request is sent every ping_ms. Without a byte from the peer for timeout_ms the connection is closed: a
  *     one-way cut or a stopped process ends like a broken connection.
- * (6) A peer is believed only if its identity names the shard that the map has at this address.
+ * (6) A link comes up only if the peer's identity names the shard that the map has at this address.
  */
 #pragma once
 

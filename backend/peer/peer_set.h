@@ -38,17 +38,17 @@ struct peer_host {
     void *owner;
 };
 
-/* Knows no map yet. */
+/* Works without a map until peer_set_configure. */
 struct peer_set *peer_set_new(const struct peer_host *host);
 /* NULL is allowed. */
 void peer_set_free(struct peer_set *peers);
-/* The map and options in force; everything is copied or referenced. */
+/* Puts a map and options into force; everything is copied or referenced. */
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config);
 /* False: two shards have the address, and error[size] names them. */
 bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size);
 
-/* NULL: not in the map, or too few words of the identity's bytes are good; the reason is in *error, an error reply
- * without its '-'. */
+/* Checks the words of SCREE PEER and reads the identity into *peer. False: refused, and *error is an error reply without
+ * its '-'. */
 bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
                     struct bytes identity, struct peer_identity *peer, const char **error);
 /* The reply to an admitted peer. */
