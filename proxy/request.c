@@ -291,6 +291,8 @@ void part_answered(struct part *part, struct block *block, const char *data, siz
         if (request->waiting == 0)
             request_complete(request);
     } else if (request->client) {
+        if (request->command && request->command->flags & CMD_SCRIPT_CACHE)
+            script_notes_check(&request->worker->script_notes, data, len);
         client_answer(request->client, request, block, data, len);
     } else {
         request_release(request);

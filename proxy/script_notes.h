@@ -20,3 +20,11 @@ static inline void script_notes_clear(struct script_notes *notes)
 {
     memset(notes->known, 0, sizeof notes->known);
 }
+
+/* A shard replied to EVALSHA. If it does not have the script, the notes are wrong. */
+static inline void script_notes_check(struct script_notes *notes, const char *reply, size_t len)
+{
+    static const char error[] = "-NOSCRIPT ";
+    if (len >= sizeof error - 1 && memcmp(reply, error, sizeof error - 1) == 0)
+        script_notes_clear(notes);
+}

@@ -12,8 +12,8 @@
  * dispatched again afterwards: order, MULTI, WATCH and tracking need no special case.
  *
  * That a shard has a script is remembered for a second, so a script that runs often is searched once a second. Within
- * that second EVALSHA may answer NOSCRIPT at one shard although another shard has the script again: after a SCRIPT
- * FLUSH through another proxy, or when the shard evicted scripts.
+ * that second EVALSHA may once answer NOSCRIPT at one shard although another shard has the script again: after a SCRIPT
+ * FLUSH through another proxy, or when the shard evicted scripts. That reply clears the notes of the worker.
  */
 #pragma once
 

@@ -115,6 +115,21 @@ def _(run):
                 check_equal(client.call('EVALSHA', sha, 1, key)[0], ':', key)
 
 
+@suite.case('after SCRIPT FLUSH through another proxy one EVALSHA at most is answered NOSCRIPT once EVAL has given the script again')
+def _(run):
+    with Cluster(backends=2, partitions=2, proxies=2, proxy_options={'proxy': {'workers': 1}}) as cluster:
+        keys, sha = [cluster.key_on(shard) for shard in range(4)], sha_of(INCREMENT)
+        for proto in (2, 3):
+            with cluster.connect(0, proto=proto) as client, cluster.connect(1, proto=proto) as other:
+                for _ in range(20):
+                    other.call('EVAL', INCREMENT, 1, keys[0])
+                    wait_for(lambda client=client: all(client.call('EVALSHA', sha, 1, key)[0] == ':' for key in keys), 'the script')
+                    check_equal(other.call('SCRIPT', 'FLUSH'), ('+', b'OK'), 'SCRIPT FLUSH')
+                    other.call('EVAL', INCREMENT, 1, keys[0])
+                    replies = [client.call('EVALSHA', sha, 1, key) for key in keys[1:] * 2]
+                    check(sum(reply == ('-', NOSCRIPT) for reply in replies) <= 1, replies)
+
+
 @suite.case('a script of a namespace is known at all shards to that namespace only')
 def _(run):
     namespaces = {name: {'token': name} for name in ('red', 'blue')}
