@@ -29,7 +29,7 @@ enum { ERROR_MAX = 512, ADDRESS_MAX = 512, FILES_RESERVED = 256 };
 
 /* ---- snapshot ---- */
 
-static bool same_server_tls(const struct backend_config *a, const struct backend_config *b)
+static bool same_watched_files(const struct backend_config *a, const struct backend_config *b)
 {
     return strcmp(a->tls_cert_file, b->tls_cert_file) == 0 &&
            strcmp(a->tls_key_file, b->tls_key_file) == 0 &&
@@ -37,12 +37,12 @@ static bool same_server_tls(const struct backend_config *a, const struct backend
            strcmp(a->shards, b->shards) == 0;
 }
 
-/* process_events: on_settings */
+/* process_events.on_settings: watches the certificate files of the new settings. */
 static void on_settings(void *owner, const struct config_snapshot *old,
                         const struct config_snapshot *now)
 {
     struct server *server = owner;
-    if (!same_server_tls(&now->config, &old->config) &&
+    if (!same_watched_files(&now->config, &old->config) &&
         !atomic_exchange(&server->watches_are_old, true))
         loop_post(server->loop, &server->watch);
 }
@@ -301,7 +301,7 @@ static void on_watched_file(void *owner)
 
 static void unwatch_files(struct server *server)
 {
-    for (int i = 0; i < TLS_FILES_MAX; i++) {
+    for (int i = 0; i < WATCHED_TLS_FILES_MAX; i++) {
         if (server->tls_watches[i])
             watch_free(server->tls_watches[i]);
         server->tls_watches[i] = NULL;
@@ -324,13 +324,16 @@ static void watch_shards(struct server *server)
 
 static void watch_files(struct server *server)
 {
-    char *paths[TLS_FILES_MAX] = {NULL};
+    char *paths[WATCHED_TLS_FILES_MAX] = {NULL};
     struct config_snapshot *snapshot = process_settings(server->process);
-    if (snapshot->tls || snapshot->peer_tls)
-        backend_tls_paths(&snapshot->config, paths);
+    const struct backend_config *config = &snapshot->config;
+    if (snapshot->tls)
+        backend_tls_paths(config, paths);
+    if (snapshot->peer_tls && (!snapshot->tls || *config->peer_tls_cert_file))
+        peer_tls_paths(config, paths + TLS_FILES_MAX);
     config_snapshot_unref(snapshot);
     unwatch_files(server);
-    for (int i = 0; i < TLS_FILES_MAX; i++) {
+    for (int i = 0; i < WATCHED_TLS_FILES_MAX; i++) {
         if (paths[i])
             server->tls_watches[i] = watch_new(server->loop, paths[i], on_watched_file, server);
         free(paths[i]);

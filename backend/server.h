@@ -28,13 +28,16 @@ struct member {
     struct task stopped; /* back */
 };
 
+/* files for clients, then files for other backends */
+enum { WATCHED_TLS_FILES_MAX = 2 * TLS_FILES_MAX };
+
 struct server {
     struct process *process;
     struct loop *loop; /* the main thread's */
     struct http_server *admin;
-    struct watch *tls_watches[TLS_FILES_MAX]; /* NULL where there is no file */
-    struct watch *shards_watch;               /* NULL: there is no shard map */
-    struct metrics *metrics;                  /* of the main thread */
+    struct watch *tls_watches[WATCHED_TLS_FILES_MAX]; /* NULL where there is no file */
+    struct watch *shards_watch;                       /* NULL: there is no shard map */
+    struct metrics *metrics;                          /* of the main thread */
     struct member members[PARTITIONS_MAX];
     uint32_t members_count;
     uint32_t members_running;

@@ -235,6 +235,20 @@ def _(run):
         cluster.wait_echo(0, b'ok secret')
 
 
+@suite.case('a renewed certificate of the links alone is loaded while running')
+def _(run):
+    with Peers(tls=True) as cluster:
+        cluster.wait_linked()
+        renewed, old = cluster.tls.ca.issue('renewed'), cluster.tls.client
+        os.rename(renewed.key, old.key)
+        os.rename(renewed.cert, old.cert)
+        for backend in cluster.backends:
+            wait_for(lambda: b'tls_changed=1' in backend.log(), 'the certificate to be loaded')
+        cluster.wait_linked()
+        check_equal(cluster.echo(0, 'b1p0', 0, 'renewed'), b'OK')
+        cluster.wait_echo(0, b'ok renewed')
+
+
 def write_map(cluster, indexes, epoch, move=None):
     ranges = even_slots(len(indexes))
     lines = ['[map]', 'epoch = %d' % epoch]
@@ -310,8 +324,8 @@ def _(run):
                     check(int(cluster.peers(0)[1]['b1p0']['output_bytes']) <= limit + 65536, 'output has no bound')
                     return isinstance(reply, ReplyError) and str(reply)
                 why = wait_for(send, 'the limit to be reached', pause=0)
-                check('too much' in why or 'down' in why, why)
-                if 'too much' in why:
+                check('too many' in why or 'down' in why, why)
+                if 'too many' in why:
                     check(b'peer_over_limit shard=b1p0' in cluster.backends[0].log(), 'the limit is not in the log')
                     check(metric(cluster, 0, 'over_limit_total') > 0, 'the limit is not counted')
                     check(metric(cluster, 0, 'outstanding') > 0, 'outstanding requests are not counted')
