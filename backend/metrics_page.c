@@ -18,8 +18,8 @@
 static const struct label_family command_families[] = {
     {LABEL_COUNT, COMMAND_SECONDS, "scree_backend_command_calls_total", "Commands executed.", 0, 0,
      0},
-    {LABEL_COUNTER, COMMAND_ERRORS, "scree_backend_command_errors_total",
-     "Of them, those that failed.", 0, 0, 0},
+    {LABEL_COUNTER, COMMAND_ERRORS, "scree_backend_command_errors_total", "Commands that failed.",
+     0, 0, 0},
     {LABEL_HISTOGRAM, COMMAND_SECONDS, "scree_backend_command_duration_seconds",
      "Time of execution, without queues and commits.", 1e6, 0, 24},
 };
@@ -34,8 +34,7 @@ static const struct label_family partition_families[] = {
     {LABEL_HISTOGRAM, PARTITION_BATCH_BYTES, "scree_backend_batch_bytes", "Bytes of one batch.", 0,
      6, 26},
     {LABEL_HISTOGRAM, PARTITION_TURN_SECONDS, "scree_backend_loop_turn_seconds",
-     "How long the requests of one turn of the event loop took: what comes meanwhile waits.", 1e6,
-     4, 24},
+     "Duration of one turn of the event loop; requests that arrive during it wait.", 1e6, 4, 24},
     {LABEL_COUNTER, PARTITION_STALL_US, "scree_backend_stall_seconds_total",
      "Time without reading requests, because the batch that collects was full.", 1e6, 0, 0},
     {LABEL_GAUGE, PARTITION_KEYS, "scree_backend_partition_keys", "Keys of the partition.", 0, 0,
@@ -61,7 +60,7 @@ static const struct label_family partition_families[] = {
 static const struct label_family space_families[] = {
     {LABEL_GAUGE, SPACE_KEYS, "scree_backend_namespace_keys", "Keys of the namespace.", 0, 0, 0},
     {LABEL_GAUGE, SPACE_EXPIRES, "scree_backend_namespace_expiring_keys",
-     "Of them, those with a time to live.", 0, 0, 0},
+     "Keys of the namespace with a time to live.", 0, 0, 0},
 };
 
 static void print_figure(const struct server *server, struct out *out, const char *figure,
@@ -85,9 +84,9 @@ static void print_figures(const struct server *server, struct out *out)
         const char *help;
     } rows[] = {
         {"disk_bytes", "scree_backend_store_bytes", "Files of the store."},
-        {"sst_bytes", "scree_backend_store_sst_bytes", "Its data files."},
-        {"blob_bytes", "scree_backend_store_blob_bytes", "Its files of big values."},
-        {"wal_bytes", "scree_backend_store_wal_bytes", "Its write-ahead log."},
+        {"sst_bytes", "scree_backend_store_sst_bytes", "SST files of the store."},
+        {"blob_bytes", "scree_backend_store_blob_bytes", "Files of big values of the store."},
+        {"wal_bytes", "scree_backend_store_wal_bytes", "Write-ahead log of the store."},
         {"wal_damaged_batches", "scree_backend_store_wal_damaged_batches",
          "Whole batches of the WAL that were dropped at the start, behind one that could not be "
          "read."},

@@ -177,7 +177,7 @@ void client_count(struct client *client);
 /* Calls `each` for every client of the worker; it may close any of them. */
 typedef void client_fn(struct client *client);
 void client_each(struct proxy_worker *worker, client_fn *each);
-/* Once a second: under HOLD_OUTPUT, a client that has read nothing since the last call is read from again. */
+/* Once a second: releases a client from HOLD_OUTPUT that has read no reply since the last call, and marks it as stalled. */
 void client_look_stalled(struct client *client);
 /* Bytes of unread replies and of the transaction queue. */
 size_t client_owed_bytes(const struct client *client);

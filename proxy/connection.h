@@ -1,5 +1,5 @@
 /*
- * connection.h - a client's connection: accepted, read frame by frame, and what its features do when it changes.
+ * connection.h - a client's connection: accepts it, reads its frames, and tells features when the client closes or changes.
  */
 #pragma once
 

@@ -14,7 +14,7 @@ static const struct label_family command_families[] = {
     {LABEL_COUNT, COMMAND_SECONDS, "scree_proxy_command_calls_total",
      "Requests of clients that were answered.", 0, 0, 0},
     {LABEL_COUNTER, COMMAND_ERRORS, "scree_proxy_command_errors_total",
-     "Of them, those answered with an error.", 0, 0, 0},
+     "Commands answered with an error.", 0, 0, 0},
     {LABEL_HISTOGRAM, COMMAND_SECONDS, "scree_proxy_command_duration_seconds",
      "From a request's arrival to its reply.", 1e6, 4, 24},
 };
@@ -57,7 +57,8 @@ static const struct label_family tenant_families[] = {
 
 static const struct label_family worker_families[] = {
     {LABEL_HISTOGRAM, WORKER_TURN_SECONDS, "scree_proxy_loop_turn_seconds",
-     "How long a turn of the worker's event loop took: what comes meanwhile waits.", 1e6, 4, 24},
+     "Duration of one turn of the worker's event loop; requests that arrive during it wait.", 1e6,
+     4, 24},
     {LABEL_GAUGE, WORKER_CLIENTS, "scree_proxy_worker_clients", "Client connections of the worker.",
      0, 0, 0},
 };

@@ -242,7 +242,8 @@ static void reloaded(struct client *client)
             drop_dedicated(dedicated);
     }
     if (has_invalidation) {
-        client_kill(client, "the shard map has changed, and it tracks with REDIRECT in RESP2");
+        client_kill(client, "the shard map has changed, and invalidations of a RESP2 client with "
+                            "REDIRECT are bound to the shards of the old map");
         return;
     }
     listen_everywhere(client);

@@ -68,7 +68,7 @@ static bool check_one_side(struct client *client, const struct command *command)
     refuse_in_transaction(
         client, command,
         "ERR Command not allowed inside this transaction: through the proxy a transaction has "
-        "either commands for the keys of a shard or ones about clients and the server");
+        "either commands on the keys of one shard or commands about clients and the server");
     return false;
 }
 

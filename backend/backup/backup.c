@@ -60,7 +60,7 @@ struct backup {
     struct manifest *manifest;
     struct disk_progress progress;
     uint64_t bytes_shared; /* of the files that are links */
-    uint64_t changes;      /* of the partition, at the beginning of the cut */
+    uint64_t changes;      /* of the partition, when the cut began; for partition_saved */
     bool good;             /* result of the job */
     char reason[REASON_MAX];
 

@@ -43,7 +43,7 @@ static void row_delete(struct call *call, const struct library *library)
                                        bytes_of(library->name)));
 }
 
-/* Key of the namespace's first row; library names have only letters, digits and underscores. */
+/* Lower bound of the rows of the namespace's libraries. */
 static struct bytes first_row(struct arena *arena, struct bytes name)
 {
     return encode_function_key(arena, name, BYTES(""));

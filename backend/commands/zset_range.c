@@ -394,7 +394,8 @@ static bool window_count(struct call *call, struct entry *entry, const struct wi
     return true;
 }
 
-/* Replies a window whose number of rows is unknown: collects few rows; counts many rows with ranks first. */
+/* Replies a window whose number of rows is unknown: collects the rows if
+ * they are few, else counts them with ranks first. */
 static void reply_uncounted(struct call *call, struct entry *entry, struct window *window,
                             uint64_t offset, const struct query *query)
 {

@@ -48,7 +48,7 @@ const struct parameter parameters[] = {
     {"auto-aof-rewrite-percentage", PARAMETER_INT, "100", .min = 0, .max = INT32_MAX, .only = NO_AOF},
     {"bgsave_cpulist", PARAMETER_FIXED, .initial = ""},
     {"bind", PARAMETER_OWN, .initial = "bind"},
-    {"bind-source-addr", PARAMETER_TEXT, .initial = "", .only = "this server opens no connections"},
+    {"bind-source-addr", PARAMETER_TEXT, .initial = "", .only = "outgoing connections are not bound to an address"},
     {"bio_cpulist", PARAMETER_FIXED, .initial = ""},
     {"busy-reply-threshold", PARAMETER_INT, "5000", .min = 0, .max = INT64_MAX},
     {"client-output-buffer-limit", PARAMETER_LIMITS, .initial = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},

@@ -103,7 +103,7 @@ struct partition_batch {
     struct pace_latency latency;
 };
 
-/* CLIENT PAUSE, and the hold while all shards make the cut of a backup. */
+/* CLIENT PAUSE, and the hold of a backup: writes wait until all shards have made their cut. */
 struct partition_pause {
     uint64_t until_ms; /* 0: none */
     bool writes_only;

@@ -15,7 +15,7 @@ enum {
     STATS_SAMPLES = 16,        /* of each rate */
 };
 
-/* What INFO tells a rate of: instantaneous_ops_per_sec and the like. */
+/* Counts whose rate INFO shows: instantaneous_ops_per_sec and the like. */
 enum stats_rate { STATS_COMMANDS, STATS_INPUT_BYTES, STATS_OUTPUT_BYTES, STATS_RATES };
 
 struct command_stats {

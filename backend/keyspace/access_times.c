@@ -57,7 +57,7 @@ void access_times_prefetch(const struct access_times *times, uint64_t hash)
     __builtin_prefetch(bucket_of(times, hash), 1);
 }
 
-/* The slot of the key; else the one of the key that was accessed longest ago, or a free one. */
+/* The slot of the key; if it has none, a free slot of its bucket, else the slot with the oldest access. */
 static struct slot *access_slot(const struct access_times *times, uint64_t hash)
 {
     struct slot *slots = bucket_of(times, hash)->slots;

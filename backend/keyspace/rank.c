@@ -57,7 +57,7 @@ static bool root_read(struct rank_edit *edit)
                          broken(edit->call));
 }
 
-/* The block at an iterator over CF_RANK. False: it is none of this level. Its separator is borrowed. */
+/* The block at an iterator over CF_RANK. False: that row is no block of `level`. The separator is borrowed. */
 static bool block_read(const struct sub_iter *it, unsigned level, struct rank_block *block)
 {
     if (it->sub.len == 0 || (uint8_t)it->sub.data[0] != level)
@@ -135,7 +135,7 @@ static const struct rank_node *node_read(struct rank_edit *edit, const struct ra
     return rank_cache_add(call->partition->caches.ranks, place, blocks, found);
 }
 
-/* Reads the `count` children, of `level`, of a block. NULL: the store failed (replied). */
+/* Reads the `count` children of a block; they are of `level`. NULL: the store failed (replied). */
 static const struct rank_node *node_below(struct rank_edit *edit, unsigned level,
                                           struct bytes parent, uint64_t count)
 {

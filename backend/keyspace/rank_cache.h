@@ -36,7 +36,7 @@ struct rank_node {
     uint64_t ticket;
     size_t bytes;
     uint32_t count;
-    struct rank_block block[]; /* ordered; separators and the parent's follow */
+    struct rank_block block[]; /* ordered; after them their separators and the parent's */
 };
 
 struct rank_cache;

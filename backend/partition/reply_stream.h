@@ -22,8 +22,8 @@
 #include "shared/net/loop.h"
 
 enum {
-    REPLY_STREAM_STEP_ROWS = 512, /* rows examined in one step */
-    REPLY_STREAM_REST_ROWS = 128, /* if no more rows are left, they are part of the current step */
+    REPLY_STREAM_STEP_ROWS = 512,         /* rows examined in one step */
+    REPLY_STREAM_REST_ROWS = 128,         /* a rest of no more rows is part of the last step */
     REPLY_STREAM_STEP_BYTES = 256 * 1024, /* a step ends when it has produced more */
     REPLY_STREAMS_A_TURN = 4,             /* reply streams that step in one turn of the loop */
 };

@@ -166,12 +166,12 @@ static inline void session_go_on(struct session *session)
 {
     session->ops->go_on(session);
 }
-/* Its next request waits for the end of CLIENT PAUSE, or no longer does; INFO counts it as blocked. */
+/* True: the next request of the session waits for the end of CLIENT PAUSE; INFO counts the session as blocked. */
 void session_pause(struct session *session, bool is_paused);
 /* True in RESP2 with a subscription: few commands are allowed. */
 bool session_is_subscriber(const struct session *session);
 
-/* The storage namespace of its namespace and database. */
+/* The struct space that stores the session's namespace and database. */
 struct space *session_space(struct session *session);
 /* Name of its namespace; empty: the default one. */
 struct bytes session_namespace(const struct session *session);
@@ -202,5 +202,5 @@ void session_log_in(struct session *session, struct bytes name);
 void session_set_text(char **text, struct bytes value);
 /* Bytes of its queued commands, watched keys and subscriptions. */
 size_t session_state_bytes(const struct session *session);
-/* May it keep so many more bytes (client-state-limit)? */
+/* May the session's state grow by `bytes` (client-state-limit)? */
 bool session_has_room(const struct session *session, size_t bytes);

@@ -68,7 +68,7 @@ static void streamed_begin(struct session *session, const struct out *held)
         streamed_open(streamed);
 }
 
-/* Moves a reply behind all replies before it. */
+/* Moves a reply after all earlier replies: into the stream, or into the replies that wait for the WAL. */
 static void reply_move(struct session *session, struct out *out, uint64_t observed)
 {
     struct out *direct = stream_out(session->stream);

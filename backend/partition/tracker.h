@@ -16,10 +16,10 @@ struct tracker {
     bool is_caching;           /* CLIENT CACHING was given for the next command */
     bool is_broken;            /* the REDIRECT client had left when an invalidation was due */
     uint64_t redirect_id;      /* 0: none */
-    struct session *redirect;  /* NULL: none, or it has left */
-    struct list redirect_link; /* in redirectors of redirect's tracker */
+    struct session *redirect;  /* NULL: none, or it is closed */
+    struct list redirect_link; /* in the list `redirectors` of the tracker of `redirect` */
     struct list redirectors;   /* of struct tracker, by redirect_link */
     struct list link;          /* in tracking->trackers while is_on */
-    struct follower keys;      /* that it has read */
+    struct follower keys;      /* keys that the client has read */
     struct follower prefixes;  /* BCAST */
 };

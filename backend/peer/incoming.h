@@ -36,7 +36,7 @@ struct peer_call {
     struct peer_incoming *incoming;
     uint64_t id;
     size_t bytes; /* of its payload */
-    /* The connection has ended: the call is to be freed. */
+    /* The connection ended before the reply: the owner must free the call. */
     void (*on_abandoned)(struct peer_call *call);
 };
 

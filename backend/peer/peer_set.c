@@ -304,7 +304,7 @@ const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t de
     if (sent != PEER_SENT)
         free(echo);
     return sent == PEER_SENT   ? NULL
-           : sent == PEER_FULL ? "ERR too much is outstanding for this peer"
+           : sent == PEER_FULL ? "ERR too many requests to this peer are unanswered"
                                : "ERR the peer is down";
 }
 

@@ -9,7 +9,7 @@
 
 enum { HEX_DIGITS = 8, BITS = 32 };
 
-/* Added to a number, its low 32 bits are those of the integer: modulo 2^32, halves to even. */
+/* The sum of this and a number has in its low 32 bits the number, rounded half to even, modulo 2^32. */
 static const double magic = 6755399441055744.0; /* 2^52 + 2^51 */
 
 static uint32_t argument(lua_State *lua, int index)

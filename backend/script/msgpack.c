@@ -130,7 +130,7 @@ static void pack_array(lua_State *lua, int table, size_t count, int level)
     luaL_pushresult(&buffer);
 }
 
-/* The buffer's pieces lie on the stack above a key that lua_next needs, so the keys are walked by a slot below. */
+/* luaL_Buffer pushes pieces onto the stack, where lua_next expects the last key: so that key is in a slot below them. */
 static void push_map(lua_State *lua, int table, size_t pairs, int level)
 {
     luaL_Buffer buffer;
@@ -154,7 +154,7 @@ static void push_map(lua_State *lua, int table, size_t pairs, int level)
     lua_settop(lua, key);
 }
 
-/* Packs the value at the top in its place. */
+/* Replaces the value at the top of the stack by its packed form. */
 static void push_packed(lua_State *lua, int level)
 {
     luaL_Buffer buffer;

@@ -33,7 +33,7 @@ struct match {
     size_t steps;
     struct {
         const char *begin;
-        ptrdiff_t len; /* or unfinished, position */
+        ptrdiff_t len; /* or one of the constants `unfinished` and `position` */
     } captures[CAPTURES_MAX];
 };
 

@@ -25,7 +25,7 @@ enum { MS_MAX = INT32_MAX }; /* a longer busy-reply-threshold means never */
 
 enum { POLL_US = 1000, STOP_GRACE_MS = 1000 };
 
-/* Lets other connections speak. What the loop and other sessions use of the partition is put aside. */
+/* Serves other connections once. The state of the running command in the partition is saved before and restored after. */
 static void poll_others(struct script_run *run)
 {
     struct partition *partition = run->call->partition;
@@ -80,7 +80,7 @@ int run_break(lua_State *lua)
     return lua_error(lua);
 }
 
-/* Why the script has to end now; SCRIPT_GOES_ON: it need not. */
+/* Why the script has to end now; SCRIPT_GOES_ON: it may continue. */
 static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 {
     uint64_t grace_us = run->started_us + STOP_GRACE_MS * 1000ull;
@@ -93,7 +93,7 @@ static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 }
 
 /* The script is over busy-reply-threshold: other sessions are served, and one of them may end the script. */
-static void be_slow(struct script_run *run, uint64_t now_us)
+static void handle_slow(struct script_run *run, uint64_t now_us)
 {
     if (!run->is_slow)
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
@@ -110,7 +110,7 @@ static void check_run(lua_State *lua, struct script_run *run)
     if (run->end == SCRIPT_GOES_ON)
         run->end = (uint8_t)end_due(run, now_us);
     if (run->end == SCRIPT_GOES_ON && now_us >= run->slow_us && now_us >= run->polled_us + POLL_US)
-        be_slow(run, now_us);
+        handle_slow(run, now_us);
     if (run->end != SCRIPT_GOES_ON)
         (void)run_break(lua);
 }

@@ -1,5 +1,5 @@
 /*
- * sandbox.c - what scripts may not change, and library functions that may not harm the server.
+ * sandbox.c - makes globals read-only for scripts, and replaces library functions that could harm the server.
  */
 #include "backend/script/vm.h"
 

@@ -49,7 +49,7 @@ struct script_run {
     bool read_only;
     bool wrote;
     bool is_slow;        /* over busy-reply-threshold: others are served BUSY */
-    bool is_uncached;    /* it needs a row from the disk: it is rolled back and runs again */
+    bool is_uncached;    /* a row is on the disk: the script is rolled back and runs again */
     uint8_t end;         /* enum script_end */
     uint8_t resp;        /* redis.setresp */
     uint64_t started_us; /* monotonic */
@@ -137,7 +137,7 @@ bool library_name(struct bytes code, char name[LIBRARY_NAME_MAX], char *error, s
 struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t timeout_ms,
                              char *error, size_t size);
 void library_free(struct scripts *scripts, struct library *library);
-/* Lists it, in place of an old one of the same name if `replace`; false and a reason when names collide. */
+/* Adds a library; `replace`: removes an old one of its name. False and a reason: names collide. */
 bool library_add(struct scripts *scripts, struct library *library, bool replace, char *error,
                  size_t size);
 /* Takes it out of the list and frees it. */

@@ -226,7 +226,7 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     return true;
 }
 
-/* A SHA-1 in any case, as scripts are named by it. */
+/* Converts a SHA-1 to lower case, the key of the table of scripts. False: it has another length. */
 static bool sha_name(struct bytes sha, char name[SHA1_HEX_LEN + 1])
 {
     if (sha.len != SHA1_HEX_LEN)

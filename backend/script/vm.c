@@ -80,7 +80,7 @@ int vm_compile(lua_State *lua, const char *code, size_t len, const char *name)
     lua_gc(lua, LUA_GCSTOP, 0); /* the compiler keeps names that only its C stack knows */
     int err = lua_load(lua, read_code_piece, &rest, name);
     lua_gc(lua, LUA_GCRESTART, 0);
-    if (err && lua_istable(lua, -1)) { /* read_code_piece ended it */
+    if (err && lua_istable(lua, -1)) { /* read_code_piece raised the error */
         lua_getfield(lua, -1, "err");
         lua_replace(lua, -2);
     }

@@ -94,7 +94,7 @@ void scratch_push(lua_State *lua);
 void scratch_trim(struct script_vm *vm);
 /* Runs `work` protected; false: it ran out of memory or failed, the message is in error[size]. */
 bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *error, size_t size);
-/* Pushes a proxy of the table at the top in its place. */
+/* Replaces the table at the top of the stack by its proxy. */
 void sandbox_protect(lua_State *lua, bool is_globals);
 /* Replaces the functions that could get round the proxies; sets up the proxies' map. */
 void sandbox_install(lua_State *lua);
@@ -107,7 +107,7 @@ void pattern_install(lua_State *lua);
 void tables_install(lua_State *lua);
 /* Puts the functions of `redis` into the table at the top. */
 void api_install(struct script_vm *vm);
-/* Adds what only scripts have, not functions. */
+/* Adds the part of the API that scripts of EVAL have and functions do not. */
 void api_install_eval(lua_State *lua);
 /* Switches between the globals of running functions and those of a library that is being loaded. */
 void vm_show_globals(struct script_vm *vm, bool is_loading);

@@ -39,7 +39,7 @@ struct compaction *compaction_new(struct loop *loop, struct store *store, struct
 void compaction_free(struct compaction *compaction);
 /* False: a compaction is running. */
 bool compaction_start(struct compaction *compaction);
-/* False: none is running. It ends soon. */
+/* Requests that the compaction ends; it ends later. False: none is running. */
 bool compaction_cancel(struct compaction *compaction);
 /* Some times a second: starts a compaction that waits for earlier writes. */
 void compaction_look_on(struct compaction *compaction);

@@ -45,7 +45,7 @@ void overlay_use_buffers(struct overlay *overlay, size_t bytes);
 /* Caches rows of the store that were read or written in so much memory; 0: none. The cache is empty at first. No row
  * of the cache before may be borrowed. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
-/* The same for runs of rows that were iterated over; no iterator may be open. */
+/* Caches runs of rows that were iterated over in so much memory; 0: none. No iterator may be open. */
 void overlay_use_range_cache(struct overlay *overlay, size_t bytes);
 void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures);
 /* Figures of the cache; zeroes without it. */

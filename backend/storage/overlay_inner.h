@@ -117,7 +117,7 @@ static inline bool overlay_caches(const struct overlay *overlay, enum cf cf)
     return overlay->cache && (cf == CF_METADATA || cf == CF_DATA || cf == CF_RANK);
 }
 
-/* Are its rows those of collections, of which the range cache keeps runs? */
+/* Does the range cache keep rows of this column family? They are the rows of collections. */
 static inline bool overlay_keeps_ranges(enum cf cf)
 {
     return cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;

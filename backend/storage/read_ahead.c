@@ -114,7 +114,7 @@ static void course_set(struct course *course, const struct read_ahead_place *pla
         CHECK(course->key);
         course->cap = place->key.len;
     }
-    if (place->key.len) /* `place->key` may be in the front, but must not be the course's own key */
+    if (place->key.len) /* memcpy: `place->key` must not be `course->key` itself */
         memcpy(course->key, place->key.data, place->key.len);
     course->place = *place;
     course->place.key = (struct bytes){course->key, place->key.len};

@@ -20,7 +20,7 @@
 enum {
     BUCKETS = 4096,
     KEPT_MAX = 2048,
-    KEPT_BYTES_MAX = 16 << 20, /* or the newest row alone */
+    KEPT_BYTES_MAX = 16 << 20, /* a single bigger row is kept too, alone */
     UNDER_WAY_MAX = 2048,      /* with more fetches in progress nothing is prefetched */
     MISSED_MS = 1000,
     RANGE_BYTES = 16 * 1024, /* first range that a command requests */

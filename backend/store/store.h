@@ -135,8 +135,8 @@ struct store_range {
     struct bytes lower;
     struct bytes upper;
     struct bytes from;
-    uint64_t rows;  /* rows that are skipped, */
-    uint64_t bytes; /* then bytes that are read into memory */
+    uint64_t rows;  /* number of rows to skip first */
+    uint64_t bytes; /* number of bytes to read into memory after these rows */
 };
 /* On a reader thread, as store_fetch. OK or ERR_STORE. */
 int store_fetch_range(struct store *store, const struct store_range *range);

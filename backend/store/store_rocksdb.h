@@ -40,9 +40,9 @@ struct filter_maker {
 
 /* Counts of deleted ranges in a column family. */
 struct ranges {
-    _Atomic uint64_t begun;  /* added to a batch */
-    _Atomic uint64_t landed; /* whose batch was written, or failed */
-    _Atomic uint64_t gone;   /* whose tombstones compaction has dropped */
+    _Atomic uint64_t begun;  /* ranges added to a batch */
+    _Atomic uint64_t landed; /* ranges whose batch was written, or failed */
+    _Atomic uint64_t gone;   /* ranges whose tombstones compaction has dropped */
 };
 
 /* How much of the WAL the tables have. */

@@ -1,7 +1,7 @@
 /*
  * store_rocksdb_compact.c - compaction of everything in steps, so that it has progress and can be cancelled.
  *
- *   a column family's lowest level:  [ file ][ file ]|[ file ][ file ]|[ file ]     a step: files up to a cut, and their
+ *   a column family's bottom level:  [ file ][ file ]|[ file ][ file ]|[ file ]     a step: files up to a cut, and their
  *                                        step 1            step 2       step 3      overlapping files on other levels
  *
  * Disabling manual compactions ends the current step and waits for that; store_compact_cancel does it on another thread, and
@@ -16,12 +16,12 @@
 
 enum {
     STEPS = 50, /* steps of a column family, if it has so many files */
-    /* RocksDB's kForceOptimized: includes the lowest level, without compacting a file twice */
+    /* RocksDB's kForceOptimized: includes the bottommost level, without compacting a file twice */
     FORCE_LOWEST = 3,
     CUT_BYTES_MAX = 64 /* a longer key is not used as a cut */
 };
 
-/* A file of the lowest level. */
+/* A file of the bottommost level. */
 struct file {
     struct bytes last; /* borrowed from RocksDB's list */
     uint64_t bytes;
@@ -29,7 +29,7 @@ struct file {
 
 struct plan {
     const rocksdb_livefiles_t *list;
-    struct file *files; /* of the lowest level, sorted */
+    struct file *files; /* of the bottommost level, sorted */
     size_t count;
     uint64_t lowest_bytes;
     uint64_t bytes; /* on all levels */

@@ -284,7 +284,7 @@ static int rotate_wal(struct store *store, char *error, size_t size)
     return err;
 }
 
-/* A flush or a compaction that failed in the background may not have been met by an apply yet. */
+/* Asks RocksDB for background errors: a failed flush or compaction may not have made an apply fail yet. */
 static bool tables_are_sound(struct store *store)
 {
     uint64_t errors = 0;

@@ -175,7 +175,7 @@ static int carry_over(struct wal *wal, struct wal_segment *file, char *error, si
     return failure;
 }
 
-/* Makes the file the newest. Files whose batches it has are replaced; one of the same name already was. */
+/* Makes the file the newest. It replaces the files whose batches it contains; a rename already replaced the file of its name. */
 static void enlist(struct wal *wal, struct wal_segment *file)
 {
     pthread_mutex_lock(&wal->lock);
@@ -204,7 +204,7 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
 {
     if (wal->is_name_new &&
         !path_sync(
-            wal->path)) { /* else this file might survive a power loss, and the one before might not */
+            wal->path)) { /* else a power loss might keep this file and lose the file before it */
         wal->is_sync_lost = true;
         return wal_segment_failure(wal->path, error, size);
     }
@@ -324,7 +324,7 @@ static int resume_writing(struct wal *wal, char *error, size_t size)
 
 /* ---- append ---- */
 
-/* Accepts no further batches, and removes the bytes behind the last batch if the disk allows it. */
+/* Accepts no further batches, and removes the bytes after the last batch if the disk allows it. */
 static void note_failure(struct wal *wal, int failure, const char *reason)
 {
     wal->failed = failure;
@@ -433,7 +433,7 @@ static void at_most(_Atomic uint64_t *number, uint64_t limit)
         *number = limit;
 }
 
-/* Drops the batches behind the index from the state. False: the index was trimmed. */
+/* Drops the batches after the index from the state. False: the index was trimmed. */
 static bool forget_behind(struct wal *wal, uint64_t index)
 {
     pthread_mutex_lock(&wal->lock);
@@ -459,7 +459,7 @@ static bool forget_behind(struct wal *wal, uint64_t index)
     return is_there;
 }
 
-/* An empty file that begins behind the index makes the batches behind it void. */
+/* Begins a new, empty file after `index`, which makes the batches after `index` void. */
 int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
 {
     learn(wal);

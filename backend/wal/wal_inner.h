@@ -35,8 +35,8 @@ struct wal {
     struct wal_segment *current;
     uint64_t durable;   /* batches up to this one are on the disk */
     bool is_name_new;   /* the name of a file may not be durable yet */
-    bool is_sync_lost;  /* no sync of these files tells whether what is behind `durable` is
-                                 * on the disk: one failed, here or (who knows) in the process before */
+    bool is_sync_lost;  /* a sync failed here, or may have failed in the process before: syncs of
+                                 * these files do not show whether batches after `durable` are on disk */
     _Atomic int failed; /* error for all calls; OK: it works */
     char reason[WAL_REASON_MAX];
     /* files whose batches the current file has too; to be removed before wal_rotate succeeds */

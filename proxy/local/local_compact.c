@@ -20,9 +20,9 @@ struct compact_sums {
     int64_t seconds; /* longest of all shards */
     int64_t before;
     int64_t after;
-    uint32_t ended;     /* shards that have finished a compaction, */
-    uint32_t cancelled; /* those whose last one was cancelled */
-    uint32_t failed;    /* or failed */
+    uint32_t ended;     /* shards whose last compaction has finished */
+    uint32_t cancelled; /* shards whose last compaction was cancelled */
+    uint32_t failed;    /* shards whose last compaction failed */
 };
 
 /* ---- STATUS ---- */

@@ -214,7 +214,7 @@ static bool word_is(const struct resp_scan *scan, const char *data, uint32_t i, 
     return bytes_equal((struct bytes){at, scan->args[i].len}, bytes_of(word));
 }
 
-/* Answers what the proxy says for itself, so that the input need not. */
+/* Answers the proxy's own requests, so that the fuzzed input need not contain these replies. */
 static void be_polite(struct connection *connection, const char *data)
 {
     const struct resp_scan *scan = &connection->scan;

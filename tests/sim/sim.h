@@ -52,7 +52,7 @@ void sim_wall_step(int64_t us);
 /* Chance for the test itself, 0 .. below-1; part of the history. */
 uint64_t sim_random(uint64_t below);
 bool sim_chance(unsigned ppm);
-/* A number that stands for the history until now. */
+/* Hash of the history so far. */
 uint64_t sim_hash(void);
 /* Makes something of the test part of the history. */
 void sim_note(const char *what, uint64_t value);

@@ -93,7 +93,7 @@ struct sim_request {
     struct sim_wanted *wanted; /* EXEC: one for each queued command */
     unsigned wanted_count;
     enum sim_reply_kind kind;
-    uint32_t operations[SIM_OPERATIONS_MAX]; /* that its reply is the answer of */
+    uint32_t operations[SIM_OPERATIONS_MAX]; /* operations of the history that this reply answers */
     unsigned operation_count;
     bool is_watch;   /* WATCH, or the EXEC after it */
     unsigned copies; /* replies to swallow (sim_break.h) */

@@ -724,7 +724,7 @@ void sim_streams_crash(struct loop *loop)
     }
 }
 
-/* Those that still flush do so without the loop. */
+/* Detaches the streams from a loop that is freed; streams that still flush finish without it. */
 void sim_streams_orphan(struct loop *loop)
 {
     for (struct list *link = sim_streams.next, *next; link != &sim_streams; link = next) {

@@ -245,7 +245,7 @@ int unlink(const char *path)
 {
     struct stat found;
     if (disk.is_lossy && strstr(path, ".new") && stat(path, &found) == 0)
-        lossy_forget(lossy_file_of(&found)); /* the inode may serve again */
+        lossy_forget(lossy_file_of(&found)); /* the inode may be reused */
     if (disk.is_lossy && !strstr(path, ".new")) {
         if (disk_fails(disk.fail_unlink))
             return -1;

@@ -1128,7 +1128,7 @@ static void random_open(void)
     for (uint64_t index = model.trimmed + 1; index <= wal_last(model.wal); index++) {
         CHECK(seen.first <= index && seen.last >= index);
         if (index > model.last)
-            model.try[index] = model.tries[index]; /* the one that failed */
+            model.try[index] = model.tries[index]; /* the batch whose append failed is in the log */
         CHECK(seen.try[index] == model.try[index]);
     }
     model.last = wal_last(model.wal);
@@ -1171,7 +1171,7 @@ static void random_append(void)
     }
 }
 
-/* As another thread does it: the one that appends meets an error at its next call. */
+/* Syncs as another thread would: the appending thread sees an error only at its next call. */
 static void random_sync_upto(void)
 {
     if (!model.is_own || model.last == 0)
@@ -1293,7 +1293,7 @@ static void test_nothing_durable_is_lost_at_random(void)
     }
     log_set_level(LOG_ERROR);
     CHECK(signal(SIGABRT, SIG_DFL) != SIG_ERR);
-    CHECK(range || (failures > to && losses > to / 4)); /* it was put to the test */
+    CHECK(range || (failures > to && losses > to / 4)); /* enough failures and losses occurred */
 }
 
 int main(void)
