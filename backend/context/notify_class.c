@@ -39,8 +39,8 @@ size_t notify_format(unsigned classes, char text[NOTIFY_TEXT_MAX])
     if (all)
         text[len++] = 'A';
     for (size_t i = 0; i < LETTERS_COUNT; i++) {
-        bool in_all = LETTERS[i].class &
-                      (NOTIFY_ALL | NOTIFY_NEW); /* Redis omits the letter n when it shows A */
+        /* Redis omits the letter n when it shows A */
+        bool in_all = LETTERS[i].class & (NOTIFY_ALL | NOTIFY_NEW);
         if (classes & LETTERS[i].class && !(all && in_all))
             text[len++] = LETTERS[i].letter;
     }

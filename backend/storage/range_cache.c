@@ -9,10 +9,9 @@
 enum {
     RUN_BYTES = 1024, /* of an average run: determines the number of buckets */
     BUCKETS_MIN = 64,
-    MARKS = 8192,        /* positions where iterations began */
-    COLLECTION_RUNS = 8, /* runs of one collection, all of which are searched */
-    DRAFT_BYTES =
-        4 * 1024, /* collection key and bounds of a draft; with longer ones nothing is cached */
+    MARKS = 8192,           /* positions where iterations began */
+    COLLECTION_RUNS = 8,    /* runs of one collection, all of which are searched */
+    DRAFT_BYTES = 4 * 1024, /* collection key and bounds of a draft; longer ones are not cached */
 };
 
 struct kept {

@@ -202,9 +202,8 @@ static void enlist(struct wal *wal, struct wal_segment *file)
 /* Continues in a new file that begins with batch `first`. If the WAL has that batch and later ones, they are copied. */
 static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
 {
-    if (wal->is_name_new &&
-        !path_sync(
-            wal->path)) { /* else a power loss might keep this file and lose the file before it */
+    /* else a power loss might keep this file and lose the file before it */
+    if (wal->is_name_new && !path_sync(wal->path)) {
         wal->is_sync_lost = true;
         return wal_segment_failure(wal->path, error, size);
     }
