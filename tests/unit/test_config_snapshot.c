@@ -31,9 +31,9 @@ static bool shows(const struct config_snapshot *snapshot, const char *name, cons
 static void test_parameters_are_remembered_in_canonical_form(void)
 {
     struct config_snapshot *snapshot = make();
-    CHECK(shows(snapshot, "repl-backlog-size", "1048576"));
-    CHECK(set(snapshot, "repl-backlog-size", "2mb") &&
-          shows(snapshot, "repl-backlog-size", "2097152"));
+    CHECK(shows(snapshot, "stream-node-max-bytes", "4096"));
+    CHECK(set(snapshot, "stream-node-max-bytes", "2mb") &&
+          shows(snapshot, "stream-node-max-bytes", "2097152"));
     CHECK(set(snapshot, "appendonly", "YES") && shows(snapshot, "appendonly", "yes"));
     CHECK(set(snapshot, "hash-max-ziplist-entries", "7"));
     CHECK(shows(snapshot, "hash-max-listpack-entries", "7"));
@@ -46,11 +46,12 @@ static void test_parameters_are_remembered_in_canonical_form(void)
 static void test_what_has_no_effect_is_refused(void)
 {
     static const char *const refused[][2] = {
-        {"maxmemory", "100mb"},     {"maxmemory-policy", "allkeys-lru"},
-        {"maxmemory-clients", "1"}, {"save", "3600 1"},
-        {"appendonly", "no"},       {"min-replicas-to-write", "1"},
-        {"activedefrag", "yes"},    {"masterauth", "x"},
-        {"oom-score-adj", "yes"},   {"bind-source-addr", "::1"}};
+        {"maxmemory", "100mb"},      {"maxmemory-policy", "allkeys-lru"},
+        {"maxmemory-clients", "1"},  {"save", "3600 1"},
+        {"appendonly", "no"},        {"min-replicas-to-write", "1"},
+        {"activedefrag", "yes"},     {"masterauth", "x"},
+        {"oom-score-adj", "yes"},    {"bind-source-addr", "::1"},
+        {"repl-backlog-size", "2mb"}};
     static const char *const taken[][2] = {{"maxmemory", "0mb"},
                                            {"maxmemory-policy", "NoEviction"},
                                            {"save", ""},
