@@ -13,7 +13,8 @@
  * (3) Replies come in any order, found by id. A reply with an id that is not outstanding is dropped: its request was
  *     cancelled, or its reply came twice.
  * (4) Memory is bounded: unsent bytes by output_max, outstanding requests by requests_max. A request beyond them is
- *     refused at once; the first one of each connection is logged (peer_over_limit), all are counted. Replies are always read, so two partitions that fill each other's buffers cannot block each other.
+ *     refused at once; the first one of each connection is logged (peer_over_limit), all are counted. Replies are always
+ *     read, so two partitions that fill each other's buffers cannot block each other.
  * (5) A STATUS request is sent every ping_ms. Without a byte from the peer for timeout_ms the connection is closed: a
  *     one-way cut or a stopped process ends like a broken connection.
  * (6) A link comes up only if the peer's identity names the shard that the map has at this address.
@@ -92,12 +93,12 @@ struct peer_link {
     struct table *by_id;
     uint64_t last_id;
     struct peer_request status;   /* the STATUS that is outstanding, while its id is not 0 */
-    struct peer_identity peer;    /* as of the last STATUS or greeting */
+    struct peer_identity peer;    /* identity of the peer in the last STATUS or greeting */
     uint64_t heard_ms;            /* monotonic: the last byte from the peer */
     uint64_t pinged_ms;           /* monotonic: the last STATUS was sent */
     uint64_t retry_ms;            /* monotonic: in DOWN, when to connect */
     uint32_t failures;            /* in a row */
-    uint64_t connects;            /* that came up */
+    uint64_t connects;            /* number of connections that came up */
     char reason[PEER_REASON_MAX]; /* why it is down; empty: it never was */
 };
 

@@ -264,8 +264,8 @@ static int remove_replaced(struct wal *wal, char *error, size_t size)
     return wal_segment_failure(wal->path, error, size);
 }
 
-/* The current file has the batches that other files may have lost. If it begins behind their durable ones, those files
- * are removed, because of the gap; the batches in between are not needed. */
+/* The current file has the batches that other files may have lost. If there is a gap between their durable batches and
+ * the current file, the other files are removed: the batches in the gap are not needed. */
 static int leave_lost(struct wal *wal, char *error, size_t size)
 {
     if (wal->current->first > wal->durable + 1 && !remove_trimmed(wal)) {
@@ -360,7 +360,7 @@ static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t 
 }
 
 /* Takes over the results of other threads' syncs. */
-static void learn(struct wal *wal)
+static void collect_sync_results(struct wal *wal)
 {
     if (wal->late_failure) {
         pthread_mutex_lock(&wal->lock);
@@ -375,7 +375,7 @@ static void learn(struct wal *wal)
 
 int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size)
 {
-    learn(wal);
+    collect_sync_results(wal);
     if (wal->failed)
         return copy_failure(wal, error, size);
     int failure = sync && wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
@@ -400,7 +400,7 @@ int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size
 
 int wal_sync(struct wal *wal, char *error, size_t size)
 {
-    learn(wal);
+    collect_sync_results(wal);
     if (wal->failed)
         return copy_failure(wal, error, size);
     int failure = wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
@@ -415,7 +415,7 @@ int wal_sync(struct wal *wal, char *error, size_t size)
 
 int wal_rotate(struct wal *wal, char *error, size_t size)
 {
-    learn(wal);
+    collect_sync_results(wal);
     int failure = resume_writing(wal, error, size);
     if (failure)
         note_failure(wal, failure, error);
@@ -433,7 +433,7 @@ static void at_most(_Atomic uint64_t *number, uint64_t limit)
 }
 
 /* Drops the batches after the index from the state. False: the index was trimmed. */
-static bool forget_behind(struct wal *wal, uint64_t index)
+static bool drop_batches_after(struct wal *wal, uint64_t index)
 {
     pthread_mutex_lock(&wal->lock);
     uint64_t first =
@@ -461,10 +461,10 @@ static bool forget_behind(struct wal *wal, uint64_t index)
 /* Begins a new, empty file after `index`, which makes the batches after `index` void. */
 int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
 {
-    learn(wal);
+    collect_sync_results(wal);
     if (!wal->failed && index >= wal->last)
         return OK;
-    if (!forget_behind(wal, index)) {
+    if (!drop_batches_after(wal, index)) {
         (void)snprintf(error, size, "%s: batch %" PRIu64 " is not in the log any more", wal->path,
                        index);
         return ERR_STORE;

@@ -10,7 +10,7 @@
  *
  * Batches have consecutive indices: 1, 2, 3 ... Replay reads the longest run without a gap from the oldest file on. A record
  * that is torn, fails its checksum, or has an index with which a later file begins, is not part of it. A gap ends the run,
- * and files behind it are removed: after a power loss a later file may exist without an earlier one.
+ * and files after it are removed: after a power loss a later file may exist without an earlier one.
  *
  * Promises, and the test of each in tests/unit/test_wal.c (*: and nothing_durable_is_lost_at_random, on a disk that
  * fails and loses power):
@@ -26,7 +26,7 @@
  *   (6)  A cursor reads every batch once, in order, whatever rotates          a_cursor_reads_what_is_appended
  *        beside it; what it has not read is not trimmed.                      a_cursor_holds_back_trimming
  *   (7)* Truncate removes files from the newest on, each durably before       truncation_leaves_what_lies_before
- *        the next; no power loss brings back what lay behind the index.       a_truncation_that_fails_leaves_no_gap
+ *        the next; no power loss brings back batches after the index.         a_truncation_that_fails_leaves_no_gap
  *
  * After an fdatasync that failed, a later one that works says nothing about the same bytes. So what is not known to be
  * on the disk by then is read back and written to a new file, where the WAL goes on (wal_rotate). A process that
@@ -74,8 +74,8 @@ void wal_close(struct wal *wal);
 int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size);
 /* Makes everything appended so far durable. Errors as for wal_append. */
 int wal_sync(struct wal *wal, char *error, size_t size);
-/* The same up to this batch, by any thread; the appending thread gets the error too. Batches that the process before
- * left must have been trimmed, or wal_sync or wal_rotate have been called. */
+/* Makes batches up to `index` durable, by any thread; the appending thread gets the error too. Batches that the process
+ * before left must have been trimmed, or wal_sync or wal_rotate have been called. */
 int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size);
 /* After an error: continues in a new file, so that the failed batch is void. Batches appended before stay, and durable
  * ones stay durable. May fail and be called again; batches that it cannot read back must be trimmed first. */
@@ -84,7 +84,7 @@ int wal_rotate(struct wal *wal, char *error, size_t size);
  * the call. The caller removes what a failed copy leaves. */
 int wal_copy(struct wal *wal, const char *path, char *error, size_t size);
 
-/* Removes the batches behind `index`; the next one appended gets index + 1; durable on return. To be called by the
+/* Removes the batches after `index`; the next one appended gets index + 1; durable on return. To be called by the
  * appending thread while no copy is made. Ends a failure as wal_rotate does. Errors as for wal_append, after which
  * wal_rotate completes the truncation; ERR_STORE also if `index` was trimmed, and then nothing has changed. */
 int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size);

@@ -91,7 +91,7 @@ static int open_segment(struct wal_cursor *cursor, const struct wal_segment *fil
 }
 
 /* Opens the segment with the next batch, up to its present end. */
-static int follow(struct wal_cursor *cursor, char *error, size_t size)
+static int open_next_segment(struct wal_cursor *cursor, char *error, size_t size)
 {
     struct wal *wal = cursor->wal;
     int result = OK;
@@ -115,7 +115,7 @@ static int follow(struct wal_cursor *cursor, char *error, size_t size)
 int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch, char *error,
                     size_t size)
 {
-    int result = follow(cursor, error, size);
+    int result = open_next_segment(cursor, error, size);
     if (result != OK)
         return result;
     do {

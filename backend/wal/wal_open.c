@@ -55,7 +55,7 @@ static bool list_files(struct wal *wal, char *error, size_t size)
     return true;
 }
 
-/* Syncs the file before it is replayed: a file made of its batches must not survive a power loss without it. */
+/* Syncs the file before it is replayed: a table made from its batches must not survive a power loss that they do not. */
 static bool open_for_replay(const struct wal *wal, struct wal_segment *file, char *error,
                             size_t size)
 {
@@ -132,7 +132,7 @@ static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct l
 
 /* Logs dropped batches. After a crash of the process no complete record follows the end; after a power loss only
  * unsynced ones are missing. */
-static void tell_damage(struct wal *wal, struct wal_reader *reader)
+static void log_damage(struct wal *wal, struct wal_reader *reader)
 {
     char path[PATH_MAX];
     struct wal_later later = {0};
@@ -254,7 +254,7 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
                 read_files(wal, &reading, error, size);
     if (good && wal_newest(wal)) {
         wal->last = wal_newest(wal)->last;
-        tell_damage(wal, &reading.reader);
+        log_damage(wal, &reading.reader);
     }
     if (good &&
         wal->last < wal->trimmed) { /* they are not needed, and the next file would follow a gap */

@@ -27,7 +27,7 @@ struct wal_segment {
     uint64_t first;    /* its name */
     uint64_t serial;   /* of the object: distinguishes files of the same name */
     uint64_t last;     /* first - 1: the file has no batch */
-    uint64_t bytes;    /* offset behind `last`; bytes behind it are void */
+    uint64_t bytes;    /* offset after batch `last`; later bytes are void */
     uint64_t reserved; /* bytes allocated on the disk */
     uint64_t zeroed;   /* end of the zeros, or of the attempt to write them */
     int fd;            /* -1: closed */
@@ -42,7 +42,7 @@ bool wal_segment_name(const char *name, uint64_t *first, bool *is_new);
 /* False: the first line has the format of a newer program. */
 bool wal_segment_format_known(int fd);
 
-/* Without batches, and not open. */
+/* A segment without batches, not open. */
 struct wal_segment *wal_segment_new(uint64_t first);
 void wal_segment_close(struct wal_segment *file); /* no sync */
 void wal_segment_free(struct wal_segment *file);  /* closes it */
