@@ -24,11 +24,11 @@ static int raise(lua_State *lua, const char *text)
 /* ---- redis.call, redis.pcall ---- */
 
 struct arguments {
-    struct bytes *argv; /* in a userdatum on the stack */
+    struct bytes *argv; /* memory: a userdatum on the stack */
     uint32_t argc;
 };
 
-/* Numbers become text behind argv. NULL or why not. */
+/* Reads the Lua arguments; numbers become text, stored after argv. NULL, or the text of the error. */
 static const char *read_arguments(lua_State *lua, struct arguments *arguments)
 {
     int argc = lua_gettop(lua);
@@ -194,7 +194,7 @@ static int redis_setresp(lua_State *lua)
     return 0;
 }
 
-/* Effects are what is replicated: there is nothing to choose. */
+/* redis.set_repl: checks its argument and has no effect, because always the effects are replicated. */
 static int redis_set_repl(lua_State *lua)
 {
     if (lua_gettop(lua) != 1)
@@ -294,7 +294,7 @@ static unsigned short *random_state(lua_State *lua)
     return vm->scripts->chance.states[vm->kind];
 }
 
-/* The same numbers on every machine: lrand48's. */
+/* Returns numbers of lrand48, so the same on every machine. */
 static int math_random(lua_State *lua)
 {
     double r = (double)(nrand48(random_state(lua)) % INT32_MAX) / INT32_MAX;

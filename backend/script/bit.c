@@ -103,7 +103,7 @@ static int bit_bswap(lua_State *lua)
     return push_int32(lua, __builtin_bswap32(argument(lua, 1)));
 }
 
-/* The second argument is the number of digits; a negative one asks for capital letters. */
+/* The second argument is the number of digits; a negative one gives capital letters. */
 static int bit_tohex(lua_State *lua)
 {
     char text[HEX_DIGITS];

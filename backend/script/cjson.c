@@ -2,8 +2,8 @@
  * cjson.c - the module `cjson`: its settings, and Lua to JSON.
  *
  * It behaves as lua-cjson 2.1.0, which Redis has, and is our own for three reasons: lua-cjson overflows its buffer
- * where a string is long (CVE-2022-24834), ends the process where memory is short, and works outside the memory and
- * time that a script may take: a table that refers to another twice, and so on for a thousand levels, is endless text.
+ * for a long string (CVE-2022-24834), ends the process when memory is short, and is not bound by the memory and time
+ * limits of scripts: a table that refers to another one twice, and so on for a thousand levels, is endless text.
  */
 #include "backend/script/cjson.h"
 
@@ -37,7 +37,7 @@ static struct cjson_settings *begin_setting(lua_State *lua, int argc)
     return cjson_settings_of(lua);
 }
 
-/* A setting of several words; the first two are false and true as well. Pushes what it is now. */
+/* Reads a setting with several words as values; `false` and `true` stand for the first two. Pushes its value. */
 static void set_word_setting(lua_State *lua, int index, int *setting, const char *const *words)
 {
     if (lua_isboolean(lua, index))
@@ -131,7 +131,7 @@ static int raise_encode_error(const struct encoder *encoder, int index, const ch
     return luaL_error(lua, "Cannot serialise %s: %s", luaL_typename(lua, index), why);
 }
 
-/* The letter behind the backslash, 'u': four hex digits, 0: the byte stands for itself. */
+/* The letter after the backslash; 'u': \u and four hex digits; 0: the byte is not escaped. */
 static char escape_of(unsigned char c)
 {
     switch (c) {
@@ -202,7 +202,7 @@ static bool is_index(double key)
     return key >= 1 && floor(key) == key;
 }
 
-/* Number of items when the table at the top is an array; 0: it is an object. */
+/* Number of items of the table at the top if it is an array; 0: it is an object. */
 static int array_length(const struct encoder *encoder)
 {
     const struct cjson_settings *settings = encoder->settings;
@@ -286,7 +286,7 @@ static void add_table(struct encoder *encoder)
     encoder->depth--;
 }
 
-/* Adds the value at the top, which stays there. */
+/* Appends the value at the top of the stack, without popping it. */
 static void append_json_value(struct encoder *encoder)
 {
     lua_State *lua = encoder->lua;
@@ -338,7 +338,7 @@ static int new_module(lua_State *lua)
     return 1;
 }
 
-/* Pushes a module with settings of its own. */
+/* Pushes a new module with its own settings. */
 int luaopen_cjson(lua_State *lua)
 {
     static const struct luaL_Reg functions[] = {
@@ -378,7 +378,7 @@ void cjson_install(struct script_vm *vm)
     lua_getfield(lua, -1, "encode");
     (void)lua_getupvalue(lua, -1, 1);
     vm->cjson =
-        lua_touserdata(lua, -1); /* lives as long as the function, which the registry holds */
+        lua_touserdata(lua, -1); /* freed with the function, which the registry references */
     (void)luaL_ref(lua, LUA_REGISTRYINDEX);
     lua_pop(lua, 2);
 }

@@ -1,6 +1,6 @@
 /*
- * cjson_decode.c - JSON to Lua, with the texts and the tolerance of lua-cjson 2.1.0: numbers are what strtod takes,
- * a zero byte ends the document.
+ * cjson_decode.c - JSON to Lua, with the error texts of lua-cjson 2.1.0 and its deviations from JSON: a number is what
+ * strtod accepts, and a zero byte ends the document.
  *
  * A Lua string ends with a zero byte that is not part of its length, and each step stops at one: so nothing is read
  * beyond the document.
@@ -27,7 +27,7 @@ enum token_type {
     BAD,
 };
 
-/* As lua-cjson names them in its errors. */
+/* Names of the tokens in lua-cjson's errors. */
 static const char *const token_names[] = {
     [OBJECT_BEGIN] = "T_OBJ_BEGIN",
     [OBJECT_END] = "T_OBJ_END",
@@ -69,7 +69,7 @@ static void set_bad(const struct decoder *decoder, struct token *token, const ch
 
 /* ---- strings ---- */
 
-/* The four hex digits there; -1: there are none. */
+/* The value of the four hex digits at `text`; -1: there are none. */
 static int code_unit(const char *text)
 {
     int value = 0;
@@ -101,7 +101,7 @@ static void append_decoded(const struct decoder *decoder, const char *text, size
     decoder->vm->scratch.len += len;
 }
 
-/* \uXXXX, or two of them for a code beyond 16 bits; false: it is neither. */
+/* Reads \uXXXX, or two of them for a code of more than 16 bits. False: they are malformed. */
 static bool read_unicode(struct decoder *decoder)
 {
     const char *text = decoder->text + decoder->at;
@@ -125,7 +125,7 @@ static bool read_unicode(struct decoder *decoder)
     return true;
 }
 
-/* What the letter behind a backslash stands for; 0: nothing. */
+/* The character that a backslash and this letter stand for; 0: no such escape. */
 static char unescape_letter(char letter)
 {
     static const char letters[] = "\"\\/btnfr";
@@ -134,7 +134,7 @@ static char unescape_letter(char letter)
     return (char)(found ? bytes[found - letters] : 0);
 }
 
-/* Takes the escape that begins here; NULL or what is wrong with it. */
+/* Reads the escape at the position. NULL, or the text of the error. */
 static const char *read_escape(struct decoder *decoder)
 {
     char letter = decoder->text[decoder->at + 1];
@@ -175,7 +175,7 @@ static void read_string(struct decoder *decoder, struct token *token)
 
 /* ---- numbers and words ---- */
 
-/* A number for strtod, but not in JSON. */
+/* Does strtod accept this number, which JSON does not? */
 static bool is_invalid_number(const char *text)
 {
     if (*text == '+')
@@ -341,7 +341,7 @@ static void decode_value(struct decoder *decoder, const struct token *token)
         decode_array(decoder);
         break;
     case NOTHING:
-        lua_pushlightuserdata(decoder->lua, NULL); /* nil would take the key out of its table */
+        lua_pushlightuserdata(decoder->lua, NULL); /* nil would remove the key from its table */
         break;
     default:
         raise_decode_error(decoder, "value", token);

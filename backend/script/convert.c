@@ -1,7 +1,7 @@
 /*
  * convert.c - RESP to Lua and back: https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion
  *
- * Tables are read raw: a script's metatables have no say in what it replies.
+ * Tables are read raw: metatables of a script do not change its reply.
  */
 #include "backend/script/vm.h"
 
@@ -131,7 +131,7 @@ static void push_scalar(lua_State *lua, const struct resp_value *value)
     }
 }
 
-/* Our own replies: their depth is small. */
+/* Recursive: the depth is small, because the replies are the server's own. */
 static void convert_value(lua_State *lua, struct bytes frame, size_t *pos)
 {
     struct resp_value value;
@@ -158,7 +158,7 @@ void convert_to_lua(lua_State *lua, struct bytes frame)
 
 /* ---- Lua → RESP ---- */
 
-/* Pushes the field when it has that type (a number is a string to Lua, not to Redis). */
+/* Pushes the field if it has exactly this type: lua_isstring is also true for a number, which Redis does not accept. */
 static bool push_field(lua_State *lua, const char *name, int type)
 {
     lua_pushstring(lua, name);
@@ -293,7 +293,7 @@ static void reply_lua_number(struct reply *reply, lua_Number number)
     reply_int(reply, fits ? (int64_t)number : INT64_MIN);
 }
 
-/* A table that contains itself would never be replied as a whole. */
+/* True: the reply has too many values. A table that contains itself would never end. */
 bool convert_is_too_long(const struct script_run *run)
 {
     return run->values > REPLY_VALUES_MAX || out_is_over(run->call->reply.out);

@@ -1,8 +1,8 @@
 /*
  * library.c - libraries of functions: loaded, listed by name, called.
  *
- * A library is its code; loading runs the code once, with a `redis` that can only register functions. The
- * rows that keep it are written by commands/function.c.
+ * A library is loaded by running its code once, with a table `redis` that can only register functions. Its row on
+ * disk is written by commands/function.c.
  */
 #include "backend/context/partition.h"
 #include "backend/script/vm.h"
@@ -40,7 +40,7 @@ struct library *library_find(const struct scripts *scripts, struct bytes name)
     return library;
 }
 
-/* Names of functions know no case, as in Redis. */
+/* Finds a function; case is ignored, as in Redis. */
 static struct function *find_in(struct library *library, struct bytes name)
 {
     struct function *function = library->functions;
@@ -120,7 +120,7 @@ static int raise_library_error(lua_State *lua, const char *text)
     return lua_error(lua);
 }
 
-/* What was said about a function: values stay on the stack. */
+/* Arguments of redis.register_function; their values stay on the stack. */
 struct registration {
     struct bytes name;
     const char *description;

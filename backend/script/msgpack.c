@@ -93,7 +93,7 @@ static void add_count(luaL_Buffer *buffer, size_t count, uint8_t tag, uint8_t wi
 
 static void push_packed(lua_State *lua, int level);
 
-/* Packs the value at `index` as a string of its own and adds it: nothing may lie above the buffer meanwhile. */
+/* Packs the value at `index` as a separate string, then appends it: luaL_Buffer allows no other values above it. */
 static void append_packed(lua_State *lua, luaL_Buffer *buffer, int index, int level)
 {
     lua_pushvalue(lua, index);
@@ -101,7 +101,7 @@ static void append_packed(lua_State *lua, luaL_Buffer *buffer, int index, int le
     luaL_addvalue(buffer);
 }
 
-/* Pairs of the table at `index`; true: its keys are 1..pairs. */
+/* Counts the pairs of the table at `index`. True: its keys are 1..pairs. */
 static bool is_lua_array(lua_State *lua, int index, size_t *pairs)
 {
     double max = 0;
@@ -271,7 +271,7 @@ static void unpack_float(lua_State *lua, struct bytes *rest, size_t size)
     }
 }
 
-/* A value whose tag says its size. */
+/* Reads a value whose tag contains its size, and pushes it. */
 static void push_sized(lua_State *lua, struct bytes *rest, uint8_t tag)
 {
     switch (tag) {
@@ -343,7 +343,7 @@ static void push_unpacked(lua_State *lua, struct bytes *rest)
         push_sized(lua, rest, tag);
 }
 
-/* limit 0 and offset 0: everything, and no offset is returned. */
+/* Unpacks at most `limit` values from `offset` on. Both 0: all values, and no offset is returned. */
 static int unpack_some(lua_State *lua, int limit, int offset)
 {
     struct bytes rest;

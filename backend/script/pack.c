@@ -2,7 +2,7 @@
  * pack.c - the module `struct`: C structures as strings. Format: https://www.inf.puc-rio.br/~roberto/struct/
  *
  *   < > ! = endianness and alignment    b B h H l L T i[n] I[n] integers    f d floats
- *   c[n] n bytes (c0: as many as the number before says)    s up to a zero byte    x one zero byte
+ *   c[n] n bytes (c0: the number before gives the length)    s up to a zero byte    x one zero byte
  */
 #include "backend/script/vm.h"
 
@@ -67,7 +67,7 @@ static size_t parse_size(lua_State *lua, struct format *format, char option)
     }
 }
 
-/* Bytes that are missing to the next place where such an option may begin. */
+/* Bytes of padding before this option, by its alignment. */
 static size_t padding(const struct format *format, size_t at, char option, size_t size)
 {
     if (size == 0 || option == 'c')
@@ -151,7 +151,7 @@ static int struct_pack(lua_State *lua)
     struct format format = format_of(lua);
     size_t total = 0;
     int arg = 2;
-    lua_pushnil(lua); /* what an argument that is missing finds */
+    lua_pushnil(lua); /* the value of a missing argument */
     luaL_buffinit(lua, &buffer);
     while (*format.at) {
         char option = *format.at++;
@@ -219,7 +219,7 @@ static void check_room(lua_State *lua, struct bytes data, size_t at, size_t size
     luaL_argcheck(lua, size <= data.len && at <= data.len - size, 2, "data string too short");
 }
 
-/* c0: the number before says how many. */
+/* Pops the previous result, which is the length of c0. */
 static size_t pop_previous(lua_State *lua, int *results)
 {
     if (*results == 0 || !lua_isnumber(lua, -1))

@@ -5,7 +5,7 @@
  * They are our own because matching may take exponential time, and Lua's matcher cannot be interrupted: this one counts
  * its steps, so the time limit and SCRIPT KILL end it.
  *
- *   match(s, p) ─┬─ one item of p fits at s: go on behind both
+ *   match(s, p) ─┬─ one item of p fits at s: continue after both
  *                └─ item with ? * + - or a capture: match(…) for each length it may have, recursively
  *
  * The recursion is at most as deep as the pattern has items, hence PATTERN_MAX. A zero byte ends a pattern.
@@ -29,7 +29,7 @@ struct match {
     lua_State *lua;
     const char *begin; /* of the subject */
     const char *end;
-    int level; /* captures so far, open ones included */
+    int level; /* number of captures so far, with open ones */
     size_t steps;
     struct {
         const char *begin;
@@ -136,7 +136,7 @@ static bool is_in_set(struct match *match, int c, const char *set, const char *l
     return !found;
 }
 
-/* Does the character at s fit the item from p to `end`? */
+/* Does the character at s match the item from p to `end`? */
 static bool fits(struct match *match, const char *s, const char *p, const char *end)
 {
     if (s >= match->end)
@@ -227,7 +227,7 @@ static const char *close_capture(struct match *match, const char *s, const char 
     return found;
 }
 
-/* %1: the same bytes again. */
+/* %1: matches the bytes of capture 1 again. */
 static const char *match_capture(struct match *match, const char *s, char digit)
 {
     int i = digit - '1';
@@ -242,7 +242,7 @@ static const char *match_capture(struct match *match, const char *s, char digit)
     return memcmp(match->captures[i].begin, s, (size_t)len) == 0 ? s + len : NULL;
 }
 
-/* %f[set]: does a run of the set begin here? *p: behind %f, and behind the set afterwards. */
+/* %f[set]: does a run of characters of the set begin at s? *p is moved from after %f to after the set. */
 static bool match_frontier(struct match *match, const char *s, const char **p)
 {
     const char *set = *p;
@@ -254,7 +254,7 @@ static bool match_frontier(struct match *match, const char *s, const char **p)
            is_in_set(match, (unsigned char)*s, set, *p - 1);
 }
 
-/* %b, %f and %1 at *p, which moves behind them; false: there is none of them. *s becomes NULL where it does not fit. */
+/* Matches %b, %f or %1 at *p, and moves *p after it; *s becomes NULL if it does not match. False: *p is none of them. */
 static bool match_special(struct match *match, const char **s, const char **p)
 {
     char letter = (*p)[1];
@@ -316,7 +316,7 @@ static const char *match_here(struct match *match, const char *s, const char *p)
 
 /* ---- results ---- */
 
-/* Capture i; without captures the first is the whole match. */
+/* Pushes capture i; in a pattern without captures capture 0 is the whole match. */
 static void push_capture(struct match *match, int i, const char *begin, const char *end)
 {
     if (i >= match->level) {
@@ -334,7 +334,7 @@ static void push_capture(struct match *match, int i, const char *begin, const ch
         lua_pushlstring(match->lua, match->captures[i].begin, (size_t)len);
 }
 
-/* All captures, or the whole match when there are none; returns how many. */
+/* Pushes all captures, or the whole match if there are none; returns their number. */
 static int push_captures(struct match *match, const char *begin, const char *end)
 {
     int count = match->level == 0 && begin ? 1 : match->level;
@@ -344,7 +344,7 @@ static int push_captures(struct match *match, const char *begin, const char *end
     return count;
 }
 
-/* The subject is argument 1, the pattern argument 2. */
+/* Begins a match; the subject is argument 1, the pattern is argument 2. */
 static const char *begin_match(lua_State *lua, struct match *match)
 {
     size_t len;
@@ -359,7 +359,7 @@ static const char *begin_match(lua_State *lua, struct match *match)
 
 /* ---- find, match ---- */
 
-/* The place where a search begins: argument 3, counted from 1, or from the end when it is negative. */
+/* Offset at which a search begins: argument 3, counted from 1, or from the end if it is negative. */
 static size_t first_place(lua_State *lua, size_t len)
 {
     lua_Integer place = luaL_optinteger(lua, 3, 1);
@@ -446,7 +446,8 @@ static int next_match(lua_State *lua)
         const char *end = match_here(&match, s, pattern);
         if (!end)
             continue;
-        lua_pushinteger(lua, end - match.begin + (end == s)); /* an empty match: one further */
+        lua_pushinteger(lua, end - match.begin +
+                                 (end == s)); /* after an empty match: one character further */
         lua_replace(lua, lua_upvalueindex(3));
         return push_captures(&match, s, end);
     }
@@ -489,7 +490,7 @@ static void append_replacement(struct match *match, luaL_Buffer *buffer, const c
     }
 }
 
-/* Adds what stands in place of a match: argument 3 is a text, a table or a function. */
+/* Appends the replacement of a match: argument 3 is a text, a table or a function. */
 static void add_replacement(struct match *match, luaL_Buffer *buffer, const char *begin,
                             const char *end)
 {

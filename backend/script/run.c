@@ -65,7 +65,7 @@ static const char *end_text(const struct script_run *run)
     case SCRIPT_STOPPED:
         return "ERR Script ended: the server stops. Its effects were rolled back.";
     default:
-        return "ERR Script killed by user with SCRIPT KILL..."; /* of functions too, as Redis */
+        return "ERR Script killed by user with SCRIPT KILL..."; /* also for functions, as in Redis */
     }
 }
 
@@ -99,7 +99,7 @@ static void handle_slow(struct script_run *run, uint64_t now_us)
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
                   (unsigned long long)((now_us - run->started_us) / 1000));
     run->is_slow = true;
-    suspend_forbid(run->call); /* others see that it runs */
+    suspend_forbid(run->call); /* other sessions see that the script runs */
     poll_others(run);
     run->polled_us = clock_mono_us();
 }
@@ -147,7 +147,7 @@ static void push_list(lua_State *lua, const struct bytes *items, uint32_t count)
     }
 }
 
-/* Pushes the function with its arguments; returns how many. */
+/* Pushes the function and its arguments; returns the number of arguments. */
 static int push_function(lua_State *lua, const struct run_start *start)
 {
     const struct call *call = start->run->call;
@@ -172,7 +172,7 @@ static int push_function(lua_State *lua, const struct run_start *start)
     return 0;
 }
 
-/* The error value at the top as text. */
+/* Text of the error value at the top of the stack. */
 static const char *describe_error(lua_State *lua, const struct script_run *run)
 {
     if (!lua_istable(lua, -1)) {
@@ -194,7 +194,7 @@ static const char *describe_error(lua_State *lua, const struct script_run *run)
     return lua_pushfstring(lua, "%s script: %s, on %s:%s.", text, run->name, source, line);
 }
 
-/* Is the error value at the top what a command replied? */
+/* Is the error value at the top of the stack an error reply of a command, which was counted already? */
 static bool is_error_counted(lua_State *lua)
 {
     if (!lua_istable(lua, -1))
@@ -213,7 +213,7 @@ static void reply_result(lua_State *lua, struct script_run *run)
     convert_to_reply(lua, run);
     if (!convert_is_too_long(run))
         return;
-    out_limit(call->reply.out, call->reply.out->limit); /* not over any more: the error counts */
+    out_limit(call->reply.out, call->reply.out->limit); /* the output without the long reply */
     call_error(call, ERR_SCRIPT_REPLY_LIMIT);
 }
 
@@ -270,7 +270,7 @@ static void keep_or_roll_back(struct script_run *run)
     if (!call->failed)
         call_error_text(call, end_text(run));
     if (run->end == SCRIPT_STOPPED)
-        session_end(call->session); /* requests sent behind the script do not run */
+        session_end(call->session); /* requests that the client sent after the script do not run */
 }
 
 void run_script(const struct run_start *start)

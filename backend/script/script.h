@@ -16,7 +16,7 @@
 #include "shared/log.h"
 
 struct scripts;    /* of a namespace */
-struct script_set; /* those of a partition */
+struct script_set; /* all scripts of a partition */
 struct script_vm;
 
 enum script_kind { SCRIPT_EVAL, SCRIPT_FUNCTION, SCRIPT_KINDS };
@@ -31,16 +31,16 @@ enum script_flags {
 enum { SCRIPT_FLAGS_COUNT = 5 };
 extern const char *const script_flag_names[SCRIPT_FLAGS_COUNT];
 
-/* Why a run is to end before its code does. Then its effects are rolled back. */
+/* Why a run must end early; its effects are then rolled back. */
 enum script_end {
     SCRIPT_GOES_ON,
-    SCRIPT_KILLED,     /* SCRIPT KILL, FUNCTION KILL: it has not written */
+    SCRIPT_KILLED,     /* SCRIPT KILL, FUNCTION KILL; only before the script writes */
     SCRIPT_FORCED,     /* SCREE SCRIPT KILL */
     SCRIPT_OVER_LIMIT, /* script-time-limit */
     SCRIPT_STOPPED,    /* the server stops */
 };
 
-/* What is running now, on the stack of its caller. */
+/* A run of a script or function; lives on the stack of its caller. */
 struct script_run {
     struct script_vm *vm;
     struct call *call;
@@ -51,33 +51,33 @@ struct script_run {
     bool is_slow;        /* over busy-reply-threshold: others are served BUSY */
     bool is_uncached;    /* a row is on the disk: the script is rolled back and runs again */
     uint8_t end;         /* enum script_end */
-    uint8_t resp;        /* redis.setresp */
+    uint8_t resp;        /* protocol chosen by redis.setresp */
     uint64_t started_us; /* monotonic */
     uint64_t slow_us;    /* monotonic: from then on others are served BUSY */
-    uint64_t limit_us;   /* monotonic: then it is ended */
-    uint64_t polled_us;  /* monotonic: others were served last */
-    uint64_t values;     /* of its reply, so far */
-    uint32_t messages;   /* of the partition, when it began */
+    uint64_t limit_us;   /* monotonic: end of script-time-limit */
+    uint64_t polled_us;  /* monotonic: other sessions were last served */
+    uint64_t values;     /* number of values in its reply so far */
+    uint32_t messages;   /* count of messages of the partition when the run began */
 };
 
-/* Of math.random, in scripts and in functions. */
+/* States of math.random, for scripts and for functions. */
 struct script_chance {
     unsigned short states[SCRIPT_KINDS][3];
 };
 
 struct script_set *script_set_new(struct partition *partition);
 void script_set_free(struct script_set *set);
-/* Those of the session's namespace. */
+/* The scripts of the session's namespace. */
 struct scripts *scripts_of(const struct session *session);
 struct scripts *scripts_open(struct script_set *set, struct bytes name);
-/* The namespace is gone: forgets what is in memory. */
+/* Frees the scripts and libraries in memory of a dropped namespace. */
 void scripts_drop(struct script_set *set, struct bytes name);
 /* The script that runs now, in any namespace; NULL: none. */
 struct script_run *scripts_running(const struct script_set *set);
 /* May the session see and kill the script? Yes if both are in the same namespace, or if the session is the operator's:
  * outside of namespaces, and not a proxy's. */
 bool script_run_concerns(const struct script_run *run, const struct session *session);
-/* A line of redis.log. */
+/* Logs a line of redis.log. */
 void scripts_log(struct script_set *set, enum log_level level, const char *text);
 /* About once a second: logs how many lines were dropped. */
 void scripts_log_next_second(struct script_set *set);
@@ -101,12 +101,12 @@ void script_eval(struct call *call, const char sha[41], uint32_t keys, bool read
 /* ---- functions ---- */
 
 struct function {
-    struct function *next; /* of its library, newest first */
+    struct function *next; /* in the list of its library, newest first */
     struct library *library;
     char *name;
     char *description; /* NULL: none */
     uint32_t flags;    /* enum script_flags */
-    int ref;           /* of the Lua function */
+    int ref;           /* reference of the Lua function in the registry */
 };
 struct library {
     struct library *next;
@@ -121,7 +121,7 @@ struct library {
 int functions_load(struct partition *partition, struct bytes name);
 bool functions_are_loaded(const struct scripts *scripts);
 void functions_set_loaded(struct scripts *scripts, bool is_loaded);
-/* After a batch was lost: libraries are loaded anew when they are needed. */
+/* Called after a lost batch: libraries are loaded from their rows again when they are needed. */
 void functions_forget(struct script_set *set);
 /* Frees the list of libraries; their rows stay. */
 void libraries_forget(struct scripts *scripts);
@@ -140,8 +140,8 @@ void library_free(struct scripts *scripts, struct library *library);
 /* Adds a library; `replace`: removes an old one of its name. False and a reason: names collide. */
 bool library_add(struct scripts *scripts, struct library *library, bool replace, char *error,
                  size_t size);
-/* Takes it out of the list and frees it. */
+/* Removes the library from the list and frees it. */
 void library_remove(struct scripts *scripts, struct library *library);
-/* keys and arguments begin at argv[3]. */
+/* Calls the function; its keys and arguments begin at argv[3]. */
 void function_call(struct call *call, const struct function *function, uint32_t keys,
                    bool read_only);

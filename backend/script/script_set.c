@@ -4,8 +4,8 @@
  *   namespace ─► struct scripts ─┬─ eval: state of EVAL      ┐ made when first needed, freed when the states of
  *                                └─ functions: that of FCALL ┘ their kind take more than script-memory-limit
  *
- * The biggest state is freed first, so a namespace that fills its own cannot push out those of others. Nothing is lost
- * with a state: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
+ * The biggest state is freed first, so a namespace that fills its state cannot evict those of others. A freed state loses
+ * nothing: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -128,7 +128,7 @@ struct scripts *scripts_open(struct script_set *set, struct bytes name)
     scripts = calloc(1, sizeof *scripts);
     CHECK(scripts);
     scripts->set = set;
-    for (int kind = 0; kind < SCRIPT_KINDS; kind++) /* what lrand48 begins with */
+    for (int kind = 0; kind < SCRIPT_KINDS; kind++) /* the seed of lrand48 */
         memcpy(scripts->chance.states[kind], (unsigned short[3]){0x330E, 0xABCD, 0x1234},
                sizeof scripts->chance.states[kind]);
     (void)table_put(set->names, name, scripts);
@@ -203,7 +203,7 @@ void functions_forget(struct script_set *set)
         return; /* the running script may be one of these functions */
     while (table_next(set->names, &cursor, &name, &scripts)) {
         forget_state(scripts, SCRIPT_FUNCTION);
-        functions_set_loaded(scripts, false); /* also of a namespace without a state */
+        functions_set_loaded(scripts, false); /* also for a namespace without a state */
     }
 }
 

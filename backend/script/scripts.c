@@ -1,5 +1,5 @@
 /*
- * scripts.c - the scripts a partition knows, by SHA-1, and the first line that may say flags.
+ * scripts.c - the scripts of a partition, by SHA-1, and the first line of a script, which may have flags.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -23,7 +23,7 @@ size_t scripts_cached(const struct scripts *scripts)
 
 enum word { WORD_READ, WORD_NONE, WORD_BAD };
 
-/* The next word of the line, quotes taken off. */
+/* Reads the next word of the line, and removes its quotes. */
 static enum word next_shebang_word(struct bytes *line, char word[WORD_MAX])
 {
     size_t len = 0;
@@ -67,7 +67,7 @@ static bool read_script_flags(struct call *call, char *list, uint32_t *flags)
     return true;
 }
 
-/* Takes the line off the body; false: an error was replied. */
+/* Removes the first line from the body and reads its flags. False: an error was replied. */
 static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
 {
     char word[WORD_MAX];
@@ -112,10 +112,10 @@ static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
 struct lookup {
     struct script_vm *vm;
     const char *sha;
-    struct bytes body;  /* without the line that says flags */
-    struct bytes given; /* with it */
+    struct bytes body;  /* without the first line, which has the flags */
+    struct bytes given; /* as the client sent it */
     uint32_t flags;
-    struct out *source; /* the body as it was given is written to it; NULL: it is not asked for */
+    struct out *source; /* receives `given`; NULL: it is not requested */
     bool found;
     bool is_bad; /* does not compile; message in `error` */
     char error[256];
@@ -207,7 +207,7 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     struct script_vm *vm = scripts_state(scripts, SCRIPT_EVAL);
     if (vm->used > vm->max / 2)
         drop_cached_scripts(
-            scripts); /* an application that makes up scripts would fill the memory */
+            scripts); /* an application that generates scripts would fill the memory */
     struct lookup lookup = {.vm = vm, .sha = sha, .body = body, .given = given, .flags = flags};
     vm->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
     bool is_done = vm_protect(vm, compile, &lookup, error, sizeof error);

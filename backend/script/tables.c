@@ -61,11 +61,11 @@ static size_t compare_cost(lua_State *lua, int index)
     case LUA_TSTRING:
         return COMPARE_COST + lua_objlen(lua, index);
     default:
-        return CALL_COST; /* a metamethod */
+        return CALL_COST; /* cost of a metamethod */
     }
 }
 
-/* Is the value at a (from the top, -1 and below) less than the one at b? */
+/* Is the value at stack index a less than the value at b? Both are negative, from the top. */
 static bool is_less(lua_State *lua, int a, int b)
 {
     if (lua_isnil(lua, 2)) {
@@ -82,7 +82,7 @@ static bool is_less(lua_State *lua, int a, int b)
     return is;
 }
 
-/* Puts the value at the top at place i, the one below at place j. */
+/* Pops two values: stores the top one as item i, the one below as item j. */
 static void put_two(lua_State *lua, int i, int j)
 {
     lua_rawseti(lua, 1, i);
@@ -119,7 +119,8 @@ static bool sort_three(lua_State *lua, int first, int middle, int last)
     return last - first == 2;
 }
 
-/* Brings items less than the pivot, which is at the top and at last - 1, before the others; returns its place. */
+/* Moves items less than the pivot before the others; the pivot is at the top and is item last - 1. Returns its
+ * new index. */
 static int partition(lua_State *lua, int first, int last)
 {
     int i = first;
@@ -145,7 +146,7 @@ static int partition(lua_State *lua, int first, int last)
     return i;
 }
 
-/* Recursive for the smaller part, so the depth is logarithmic. */
+/* Sorts the items. Recursive for the smaller part only, so the depth is logarithmic. */
 static void sort_range(lua_State *lua, int first, int last)
 {
     while (first < last) {
@@ -180,7 +181,7 @@ static int table_sort(lua_State *lua)
 
 /* ---- foreach ---- */
 
-/* Calls the function with the key and value at the top; true: it returned something, which is at the top. */
+/* Calls the function with the key and value at the top; true: it returned a value, which is at the top. */
 static bool call_visitor(lua_State *lua)
 {
     vm_spend(lua, CALL_COST);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 enum {
-    HOOK_INSTRUCTIONS = 1000,     /* each of them may copy a long string */
+    HOOK_INSTRUCTIONS = 1000,     /* few, because each may copy a long string */
     CODE_MAX = 512 * 1024 * 1024, /* Lua's compiler counts in int */
     CODE_PIECE = 1024,
     SCRATCH_MIN = 1024,
@@ -77,7 +77,7 @@ int vm_compile(lua_State *lua, const char *code, size_t len, const char *name)
         lua_pushliteral(lua, "the code is longer than 512 MB");
         return LUA_ERRSYNTAX;
     }
-    lua_gc(lua, LUA_GCSTOP, 0); /* the compiler keeps names that only its C stack knows */
+    lua_gc(lua, LUA_GCSTOP, 0); /* the compiler holds strings that only its C stack references */
     int err = lua_load(lua, read_code_piece, &rest, name);
     lua_gc(lua, LUA_GCRESTART, 0);
     if (err && lua_istable(lua, -1)) { /* read_code_piece raised the error */
@@ -136,7 +136,7 @@ bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *erro
     return err == 0;
 }
 
-/* The error handler: says where an error was raised. */
+/* The error handler: adds to an error where it was raised. */
 static int on_error(lua_State *lua)
 {
     lua_Debug where;
@@ -173,7 +173,7 @@ static void open_library(lua_State *lua, lua_CFunction open, const char *name)
         lua_pop(lua, 1);
 }
 
-/* The library tables become proxies, then the globals. */
+/* Replaces the tables of modules, then the globals, by proxies. */
 static void protect_all(struct script_vm *vm)
 {
     static const char *const names[] = {"redis", "table", "math",     "coroutine",
@@ -197,7 +197,7 @@ static void protect_all(struct script_vm *vm)
     lua_replace(lua, LUA_GLOBALSINDEX);
 }
 
-/* While a library is loaded the globals are only a `redis` that can register and log. */
+/* Makes the globals for loading a library: a table `redis` that can only register functions and log. */
 static void make_loading(struct script_vm *vm)
 {
     static const char *const seen[] = {
@@ -270,7 +270,8 @@ static int build_state(lua_State *lua)
 
 void vm_hook(struct script_vm *vm)
 {
-    lua_sethook(vm->lua, run_hook, LUA_MASKCOUNT, HOOK_INSTRUCTIONS); /* coroutines inherit it */
+    lua_sethook(vm->lua, run_hook, LUA_MASKCOUNT,
+                HOOK_INSTRUCTIONS); /* coroutines inherit the hook */
 }
 
 struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind)

@@ -1,12 +1,12 @@
 /*
- * vm.h - the inside of script.h: a Lua state, its sandbox and what crosses its border.
+ * vm.h - shared by the files of script/: a Lua state, its sandbox, and the conversion of values.
  *
  *   globals ─► proxy (empty) ─__index─► real globals ─__index─► "nonexistent global variable"
  *                  └─__newindex─► "Attempt to modify a readonly table"
  *
- * Lua 5.1 has no readonly tables: what a script may not change it sees through an empty proxy. The
- * functions that go past metatables (rawget, rawset, next, pairs, setmetatable, table.insert …) are
- * replaced by ones that know the proxies.
+ * Lua 5.1 has no readonly tables: a table that a script may not change is visible to it only through an empty proxy. The
+ * functions that ignore metatables (rawget, rawset, next, pairs, setmetatable, table.insert …) are
+ * replaced by functions that handle proxies.
  */
 #pragma once
 
@@ -32,13 +32,13 @@ struct script_vm {
     int scripts_ref;              /* of scripts: SHA-1 → {function, flags} */
     struct library *loading;      /* register_function adds to it */
     uint64_t load_until_us;       /* 0: no limit */
-    size_t spent;                 /* work since the clock was read; vm_spend */
-    struct cjson_settings *cjson; /* of the module that all scripts see */
+    size_t spent;                 /* work since the clock was last read; see vm_spend */
+    struct cjson_settings *cjson; /* settings of the module that all scripts use */
     struct {
         char *data;
         size_t len;
         size_t cap;
-    } scratch; /* text that a library function builds: part of `used` */
+    } scratch; /* buffer of library functions that build text; counts in `used` */
 };
 
 /* Work between two reads of the clock, in units of about 10 ns: together about a millisecond. */
@@ -47,12 +47,12 @@ enum { WORK_SLICE = 100000 };
 /* The scripts and functions of a namespace. */
 struct scripts {
     struct script_set *set;
-    struct script_vm *states[SCRIPT_KINDS]; /* NULL: not made, or freed again */
+    struct script_vm *states[SCRIPT_KINDS]; /* NULL: not created, or freed */
     struct script_chance chance;            /* of math.random: nrand48 */
     struct script_chance saved_chance; /* at the beginning of a command that may be rolled back */
     size_t cached;                     /* scripts */
     struct library *libraries;
-    bool is_loaded; /* `libraries` is what the rows say */
+    bool is_loaded; /* `libraries` equals the rows on disk */
 };
 
 /* At most this many lines of redis.log are written per second; the others are only counted. A line has 4 KB at most
@@ -78,15 +78,15 @@ struct script_set {
 struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind);
 void vm_free(struct script_vm *vm);
 struct script_vm *vm_of(lua_State *lua);
-/* The state of this kind, made when there is none. */
+/* The state of this kind; creates it if there is none. */
 struct script_vm *scripts_state(struct scripts *scripts, enum script_kind kind);
 /* Frees states of other namespaces while all states of this kind together take more than script-memory-limit. */
 void scripts_make_room(struct scripts *scripts, enum script_kind kind);
 /* Memory outside of Lua that counts towards the state's limit. */
 void vm_count(struct script_vm *vm, ptrdiff_t bytes);
-/* luaL_loadbuffer that takes no bytecode. */
+/* As luaL_loadbuffer, but refuses bytecode. */
 int vm_compile(lua_State *lua, const char *code, size_t len, const char *name);
-/* Room for `more` bytes behind scratch.len. Raises an error when there is no memory. */
+/* Room for `more` bytes after scratch.len. Raises an error when there is no memory. */
 char *scratch_reserve(lua_State *lua, size_t more);
 /* Pushes the text in the scratch, and empties it. */
 void scratch_push(lua_State *lua);
@@ -102,7 +102,7 @@ void sandbox_install(lua_State *lua);
 bool sandbox_is_readonly(lua_State *lua, int index);
 /* Raises an error when argument 1 is a proxy. */
 void sandbox_refuse_readonly(lua_State *lua);
-/* Replace functions of the modules string and table. */
+/* These two replace functions of the modules string and table. */
 void pattern_install(lua_State *lua);
 void tables_install(lua_State *lua);
 /* Puts the functions of `redis` into the table at the top. */
@@ -119,14 +119,14 @@ void cjson_install(struct script_vm *vm);
 void cjson_reset(struct script_vm *vm);
 int luaopen_cmsgpack(lua_State *lua);
 int luaopen_struct(lua_State *lua);
-/* Pushes a RESP reply as Lua sees it. */
+/* Converts a RESP reply to a Lua value and pushes it. */
 void convert_to_lua(lua_State *lua, struct bytes frame);
 /* Replies the value at the top and pops it. The reply is incomplete when it is too long. */
 void convert_to_reply(lua_State *lua, struct script_run *run);
 bool convert_is_too_long(const struct script_run *run);
 /* {err = text} as redis.pcall gives it: a text without a code word gets ERR. */
 void convert_push_error(lua_State *lua, const char *text, size_t len);
-/* What a run hands to its protected part. */
+/* Arguments of the protected part of a run. */
 struct run_start {
     struct script_run *run;
     int function_ref; /* LUA_NOREF: the script called run->name */
@@ -134,12 +134,12 @@ struct run_start {
 };
 /* Runs and replies. */
 void run_script(const struct run_start *start);
-/* Hooks the state anew: a library that took too long to load left another hook. */
+/* Sets the hook of the state again: loading a library that took too long replaced it. */
 void vm_hook(struct script_vm *vm);
 /* lua_Hook */
 void run_hook(lua_State *lua, lua_Debug *debug);
-/* Reads the clock, and lets the loop serve other sessions when the script is slow: none of the script's commands may be
- * on the stack. Raises an error when the script has to end, or the time for loading is over. */
+/* Reads the clock, and runs the event loop for other sessions if the script is slow: no command of the script may be
+ * running. Raises an error when the script has to end, or the time for loading is over. */
 void run_check(lua_State *lua);
 
 /* Counts work inside a library function, where Lua does not call the hook. Calls run_check about each millisecond. */
@@ -153,6 +153,6 @@ static inline void vm_spend(lua_State *lua, size_t work)
 
 /* Has the script to end, or to be rolled back? Then none of its Lua code may run any more. */
 bool run_is_over(lua_State *lua);
-/* Raises the error that ends it, which what catches errors raises again (sandbox.c). */
+/* Raises the error that ends the run; pcall and xpcall raise it again (sandbox.c). */
 int run_break(lua_State *lua);
 int function_register(lua_State *lua);
