@@ -481,7 +481,7 @@ bool transaction_command(struct client *client, const struct frame *frame,
         break;
     case COMMAND_unwatch:
         break;
-    default: /* blocking commands need a dedicated connection while they wait */
+    default: /* a row with ROUTE_PINNED that no case handles */
         client_reply_denied(client, command);
         return true;
     }
