@@ -9,6 +9,7 @@
 #include "backend/partition/refresh.h"
 #include "backend/partition/tracking.h"
 #include "backend/peer/peer_set.h"
+#include "shared/net/refuse.h"
 
 /* Closes all sessions with session_end or session_abort. */
 static void close_sessions(struct partition *partition,
@@ -72,32 +73,12 @@ void partition_stop(struct partition *partition, void (*tell)(void *owner), void
         stream_pause(container_of(link, struct session, link)->stream);
 }
 
-static size_t on_refused_data(void *owner, struct block *block, const char *data, size_t len,
-                              size_t *need)
-{
-    (void)owner;
-    (void)block;
-    (void)data;
-    (void)need;
-    return len;
-}
-
-static void on_refused_end(void *owner, int err)
-{
-    (void)owner;
-    (void)err;
-}
-
 /* maxclients is reached: replies an error and closes the connection. */
 static void refuse_connection(struct partition *partition, struct stream *stream)
 {
-    static const struct stream_events events = {.on_data = on_refused_data,
-                                                .on_end = on_refused_end};
     struct reply reply = {.out = stream_out(stream), .resp = 2};
-    stream_set_owner(stream, &events, partition);
     reply_code(&reply, ERR_MAXCLIENTS);
-    stream_send(stream);
-    stream_close(stream);
+    refuse_stream(stream);
     partition->metrics.stats->connections_refused++;
     metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_REFUSED, 1);
 }

@@ -4,6 +4,7 @@
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/proxy.h"
+#include "shared/net/refuse.h"
 
 #include <stdlib.h>
 
@@ -35,30 +36,11 @@ struct entrance {
     char *name;
 };
 
-/* Ignores the data of a refused connection. */
-static size_t drop_data(void *owner, struct block *block, const char *data, size_t len,
-                        size_t *need)
-{
-    (void)owner;
-    (void)block;
-    (void)data;
-    (void)need;
-    return len;
-}
-
-static void drop_end(void *owner, int err)
-{
-    (void)owner;
-    (void)err;
-}
-
 static void refuse_client(struct proxy_worker *worker, struct stream *stream, const char *error)
 {
-    static const struct stream_events refused = {drop_data, drop_end, NULL};
     metric_add(worker->metrics.process, METRIC_PROXY_CLIENTS_REFUSED, 1);
-    stream_set_owner(stream, &refused, NULL);
     out_write(stream_out(stream), error, strlen(error));
-    stream_close(stream);
+    refuse_stream(stream);
 }
 
 static bool is_tls_full(const struct proxy_worker *worker, const struct stream *stream)
