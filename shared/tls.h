@@ -84,7 +84,7 @@ void tls_free(struct tls *tls);
 void tls_feed(struct tls *tls, const void *data, size_t len);
 /* Copies the bytes of tls_feed that have not been read. */
 void tls_keep(struct tls *tls);
-/* Are there bytes that tls_read can process? */
+/* Has tls_feed left bytes that tls_read has not decrypted yet? */
 bool tls_has_input(const struct tls *tls);
 
 enum tls_result tls_handshake(struct tls *tls);

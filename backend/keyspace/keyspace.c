@@ -44,7 +44,7 @@ static void release_shared(void *owner)
     free(slice);
 }
 
-/* Makes a block of a pinned value; the block owns the pin. */
+/* Creates a block that refers to a pinned value of RocksDB; freeing the block releases the pin. */
 static struct block *share(struct partition *partition, struct slice *pin)
 {
     struct slice *owner = malloc(sizeof *owner);

@@ -42,5 +42,5 @@ bool maintenance_start(struct maintenance *maintenance, enum maintenance_task ta
 bool maintenance_is_running(const struct maintenance *maintenance, enum maintenance_task task);
 /* Valid as long as the maintenance. */
 struct compaction *maintenance_compaction(struct maintenance *maintenance);
-/* False: the last change is still being applied. */
+/* Applies changed options of the store on its thread. False: the change before is still being applied; call again. */
 bool maintenance_set_options(struct maintenance *maintenance, const struct store_options *options);

@@ -111,7 +111,7 @@ void store_ranges_opened(struct store *store);
 bool store_has_ranges(const struct store *store, enum cf cf);
 /* Checks which tombstones are gone. The lock is held. */
 void store_look_for_ranges(struct store *store);
-/* Opens the database and replays the WAL. ERR_DISK_FULL or ERR_STORE: it is not open. */
+/* Opens RocksDB and replays the WAL into it. ERR_DISK_FULL or ERR_STORE: neither is open. */
 int store_db_open(struct store *store, char *error, size_t size);
 void store_db_close(struct store *store);
 /* Flushes the column family's memtables to files; blocks. NULL, or RocksDB's reason. The lock is held. */
