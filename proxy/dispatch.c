@@ -73,6 +73,7 @@ static bool send_parts(struct client *client, const struct frame *frame,
     struct upstream *upstreams[SHARD_COUNT_MAX];
     struct out *outs[SHARD_COUNT_MAX];
     uint16_t shards[SHARD_COUNT_MAX];
+    uint32_t argcs[SHARD_COUNT_MAX];
     struct split split = {.block = frame->block,
                           .base = frame->base,
                           .args = frame->args,
@@ -92,10 +93,13 @@ static bool send_parts(struct client *client, const struct frame *frame,
     memcpy(request_order(request), worker->scratch.keys.shards,
            split.keys->count * sizeof(uint16_t));
     request_hold(request);
-    for (uint32_t i = 0; i < count; i++)
-        outs[i] =
-            upstream_begin(upstreams[i], request_part(request, i, worker->pool->nodes[shards[i]]),
-                           client->session.keyspace);
+    split_count(&split, worker->scratch.keys.shards, count, argcs);
+    for (uint32_t i = 0; i < count; i++) {
+        struct part *part = request_part(request, i, worker->pool->nodes[shards[i]]);
+        outs[i] = upstream_begin(upstreams[i], part, client->session.keyspace);
+        if (outs[i])
+            upstream_write_header(upstreams[i], part, outs[i], argcs[i]);
+    }
     split_write(&split, worker->scratch.keys.shards, count, outs);
     for (uint32_t i = 0; i < count; i++) {
         if (outs[i])

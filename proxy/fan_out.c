@@ -26,8 +26,11 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
         words[how->name_at] = bytes_of(pool->nodes[shard]->name);
         argv = words;
     }
-    upstream_send_words(pool_pick(pool, shard, how->lane, resp),
-                        request_part(request, i, pool->nodes[shard]), keyspace, argv, how->argc);
+    struct node *node = pool->nodes[shard];
+    struct part *part = command_find_argv(argv, how->argc) == request->command
+                            ? request_part(request, i, node)
+                            : request_helper_part(request, i, node);
+    upstream_send_words(pool_pick(pool, shard, how->lane, resp), part, keyspace, argv, how->argc);
 }
 
 void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)

@@ -185,13 +185,22 @@ uint16_t *request_order(struct request *request)
     return request->parts->order;
 }
 
-struct part *request_part(struct request *request, uint32_t i, struct node *node)
+struct part *request_helper_part(struct request *request, uint32_t i, struct node *node)
 {
     CHECK(i < request->parts->count);
     struct part *part = &request->parts->part[i];
     part->request = request;
     part->index = (uint16_t)i;
+    part->is_uncounted = !request->is_internal;
     request->parts->reply[i].node = node_ref(node);
+    return part;
+}
+
+struct part *request_part(struct request *request, uint32_t i, struct node *node)
+{
+    struct part *part = request_helper_part(request, i, node);
+    part->is_uncounted = request->is_counted && !request->is_internal;
+    request->is_counted = true;
     return part;
 }
 

@@ -48,9 +48,10 @@ struct part {
     uint32_t sent_ms; /* low bits of the loop's time */
     uint32_t swallow; /* replies to discard before its own (those of MULTI and queued commands) */
     uint32_t resend_bytes; /* length of its copy in upstream->resend; 0: none */
-    uint32_t wait;    /* its entry + 1 in the wait table of `upstream`; 0: none. upstream_waits.c */
-    uint16_t index;   /* in the parts of its request */
-    uint8_t kind;     /* enum part_kind */
+    uint32_t wait;  /* its entry + 1 in the wait table of `upstream`; 0: none. upstream_waits.c */
+    uint16_t index; /* in the parts of its request */
+    uint8_t kind;   /* enum part_kind */
+    bool is_uncounted; /* its shard must not count it as a call: sent as SCREE PART command… */
     bool is_answered; /* it timed out and was answered with an error: its late reply is discarded */
 };
 
@@ -92,6 +93,7 @@ struct request {
     bool is_internal; /* of the proxy itself, without a client */
     bool is_exec;     /* EXEC: its reply changes the client's transaction */
     bool is_blocking; /* the client is held until its reply comes */
+    bool is_counted;  /* one of its parts counts as the client's call */
     /* the client's protocol when the request came; a later HELLO does not change it */
     uint8_t resp;
     uint64_t begun_us; /* when its frame was read; monotonic µs */
@@ -155,8 +157,11 @@ void request_release(struct request *request);
 void request_make_parts(struct request *request, uint32_t count, uint32_t order_count);
 /* order[i]: the part whose reply has key i. */
 uint16_t *request_order(struct request *request);
-/* Part i, which will be sent to `node`. */
+/* Part i, which will be sent to `node`. The first part of a request counts as the client's call at its shard; a command
+ * on several shards must not count several times. */
 struct part *request_part(struct request *request, uint32_t i, struct node *node);
+/* The same for a command that the client did not send, which the proxy needs to answer the client's: no shard counts it. */
+struct part *request_helper_part(struct request *request, uint32_t i, struct node *node);
 struct part *request_part_at(struct request *request, uint32_t i);
 /* The reply of a part came: data[0..len) in `block`. The part is no longer in its upstream's queue. */
 void part_answered(struct part *part, struct block *block, const char *data, size_t len);

@@ -1,7 +1,6 @@
 #include "proxy/split.h"
 
 #include "shared/check.h"
-#include "shared/number.h"
 
 uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts)
 {
@@ -42,44 +41,52 @@ static void write_args(const struct split *split, uint32_t first, uint32_t last,
         out_write(out, split->base + begin, end - begin);
 }
 
-static void write_array_header(struct out *out, uint32_t argc)
+/* Where the arguments of a split request begin and end. */
+struct layout {
+    uint32_t step;   /* arguments of one group: a key and those behind it */
+    uint32_t before; /* arguments before the first group */
+    uint32_t behind; /* index of the first argument behind the last group */
+};
+
+static struct layout layout_of(const struct split *split)
 {
-    char header[INT64_TEXT_MAX + 3] = "*";
-    size_t len = 1 + number_format_int64(header + 1, argc);
-    header[len++] = '\r';
-    header[len++] = '\n';
-    out_write(out, header, len);
+    const struct key_list *keys = split->keys;
+    CHECK(keys->count > 1);
+    uint32_t step = keys->refs[1].index - keys->refs[0].index;
+    struct layout layout = {
+        .step = step,
+        .before = keys->refs[0].index,
+        .behind = keys->refs[keys->count - 1].index + step,
+    };
+    CHECK(layout.before > 0 && step > 0);
+    CHECK(layout.behind <= split->argc);
+    return layout;
+}
+
+void split_count(const struct split *split, const uint16_t *order, uint32_t count, uint32_t *argcs)
+{
+    struct layout layout = layout_of(split);
+    for (uint32_t part = 0; part < count; part++)
+        argcs[part] = layout.before + split->argc - layout.behind;
+    for (uint32_t i = 0; i < split->keys->count; i++)
+        argcs[order[i]] += layout.step;
 }
 
 void split_write(const struct split *split, const uint16_t *order, uint32_t count,
                  struct out *const *outs)
 {
-    const struct key_list *keys = split->keys;
-    CHECK(keys->count > 1);
-    CHECK(count <= SHARD_COUNT_MAX);
-    uint32_t step = keys->refs[1].index - keys->refs[0].index;
-    uint32_t before = keys->refs[0].index;
-    uint32_t behind = keys->refs[keys->count - 1].index + step;
-    CHECK(before > 0 && step > 0);
-    CHECK(behind <= split->argc);
-
-    uint32_t groups[SHARD_COUNT_MAX];
-    memset(groups, 0, count * sizeof(*groups));
-    for (uint32_t i = 0; i < keys->count; i++)
-        groups[order[i]]++;
+    struct layout layout = layout_of(split);
     for (uint32_t part = 0; part < count; part++) {
-        if (!outs[part])
-            continue;
-        write_array_header(outs[part], before + groups[part] * step + split->argc - behind);
-        write_args(split, 0, before - 1, outs[part]);
-    }
-    for (uint32_t i = 0; i < keys->count; i++) {
-        uint32_t first = keys->refs[i].index;
-        if (outs[order[i]])
-            write_args(split, first, first + step - 1, outs[order[i]]);
-    }
-    for (uint32_t part = 0; part < count && behind < split->argc; part++) {
         if (outs[part])
-            write_args(split, behind, split->argc - 1, outs[part]);
+            write_args(split, 0, layout.before - 1, outs[part]);
+    }
+    for (uint32_t i = 0; i < split->keys->count; i++) {
+        uint32_t first = split->keys->refs[i].index;
+        if (outs[order[i]])
+            write_args(split, first, first + layout.step - 1, outs[order[i]]);
+    }
+    for (uint32_t part = 0; part < count && layout.behind < split->argc; part++) {
+        if (outs[part])
+            write_args(split, layout.behind, split->argc - 1, outs[part]);
     }
 }

@@ -28,6 +28,9 @@ struct split {
 /* Lists the shards that have keys, in the order of their first key: fills parts[] (room for SHARD_COUNT_MAX) and
  * order[i] = index in parts[] of key i. `order` may be split->shards. Returns the number of parts. */
 uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts);
-/* Writes the frame of part i to outs[i]; NULL: that part is not written. */
+/* Sets argcs[i] to the number of arguments of part i. */
+void split_count(const struct split *split, const uint16_t *order, uint32_t count, uint32_t *argcs);
+/* Writes the arguments of part i to outs[i], behind the array header that the caller has written. NULL: that part is
+ * not written. */
 void split_write(const struct split *split, const uint16_t *order, uint32_t count,
                  struct out *const *outs);

@@ -756,12 +756,16 @@ bool resp_value_skip(struct bytes frame, size_t *pos)
     return true;
 }
 
+void resp_write_word(struct out *out, struct bytes word)
+{
+    out_printf(out, "$%zu\r\n", word.len);
+    out_write(out, word.data, word.len);
+    out_write(out, "\r\n", 2);
+}
+
 void resp_write_words(struct out *out, const struct bytes *words, uint32_t count)
 {
     out_printf(out, "*%u\r\n", count);
-    for (uint32_t i = 0; i < count; i++) {
-        out_printf(out, "$%zu\r\n", words[i].len);
-        out_write(out, words[i].data, words[i].len);
-        out_write(out, "\r\n", 2);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        resp_write_word(out, words[i]);
 }

@@ -81,6 +81,8 @@ enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len)
  * from there. */
 size_t resp_skip_drop(struct resp_skip *skip, size_t len);
 
+/* Writes one argument of a multibulk request. */
+void resp_write_word(struct out *out, struct bytes word);
 /* Writes a command as a multibulk request. */
 void resp_write_words(struct out *out, const struct bytes *words, uint32_t count);
 

@@ -319,7 +319,7 @@ static void print_commandstats(const struct call *call, struct out *out)
 {
     for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
         const struct command_stats *stats = &call->partition->metrics.stats->commands[id];
-        if (!stats->calls && !stats->rejected && !stats->failed)
+        if (!stats->calls && !stats->rejected && !stats->failed && !stats->parts)
             continue;
         double each = stats->calls ? (double)stats->usec / (double)stats->calls : 0;
         out_printf(out,

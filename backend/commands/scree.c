@@ -43,6 +43,12 @@ void cmd_scree_as(struct call *call)
     call_error_text(call, "ERR SCREE AS cannot be used inside SCREE AS");
 }
 
+/* SCREE PART command…: dispatch() handles it. Only one behind another prefix gets here. */
+void cmd_scree_part(struct call *call)
+{
+    call_error_text(call, "ERR SCREE PART cannot be used inside another prefix");
+}
+
 /* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. Only an invalid one gets here. */
 void cmd_scree_wait(struct call *call)
 {

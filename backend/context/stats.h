@@ -23,6 +23,7 @@ struct command_stats {
     uint64_t usec;
     uint64_t rejected; /* by a gate, before it ran */
     uint64_t failed;   /* with an error reply */
+    uint64_t parts;    /* runs that another shard counts as calls (SCREE PART) */
 };
 
 struct error_stats {

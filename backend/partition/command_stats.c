@@ -46,24 +46,35 @@ static bool is_slow_call(const struct call *call, uint64_t usec)
            !(call->command->flags & CMD_SKIP_SLOWLOG);
 }
 
+/* Counts a call that has ended in what INFO and LATENCY show. */
+static void count_ended(const struct call *call, uint64_t usec)
+{
+    struct partition *partition = call->partition;
+    struct command_stats *stats = &partition->metrics.stats->commands[call->command->id];
+    stats->calls++;
+    stats->failed += call->failed;
+    if (partition->snapshot->latency_tracking)
+        latency_add_command(partition->metrics.latency, call->command->id, usec);
+}
+
 static void count_call(const struct call *call, uint64_t usec)
 {
     struct partition *partition = call->partition;
     const struct config_snapshot *snapshot = partition->snapshot;
-    struct command_stats *stats = &partition->metrics.stats->commands[call->command->id];
-    stats->usec += usec;
+    bool is_counted_here = !call->session->request.is_uncounted;
+    partition->metrics.stats->commands[call->command->id].usec += usec;
     if (!call->ready_key) {
-        partition->metrics.stats->commands_total++;
+        partition->metrics.stats->commands_total += is_counted_here;
         metric_add(partition->metrics.process, METRIC_BACKEND_COMMANDS, 1);
     }
     if (call->is_waiting)
         return;
-    stats->calls++;
-    stats->failed += call->failed;
+    if (is_counted_here)
+        count_ended(call, usec);
+    else
+        partition->metrics.stats->commands[call->command->id].parts++;
     command_cells_add(&partition->metrics.commands, call->command, usec, call->failed);
     partition->batch.commands += call->command->flags & CMD_WRITE && !call->failed;
-    if (snapshot->latency_tracking)
-        latency_add_command(partition->metrics.latency, call->command->id, usec);
     if (snapshot->latency_threshold_ms && usec >= (uint64_t)snapshot->latency_threshold_ms * 1000)
         latency_add_event(partition->metrics.latency,
                           call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,

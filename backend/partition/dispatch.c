@@ -317,17 +317,37 @@ static struct out *begin_reply(struct session *session, const struct command *co
     return aside;
 }
 
-/* SCREE AS and SCREE WAIT: prepares the session for the command behind the prefix. False: the handler of the prefix's
- * own row replies the error. */
+/* Prepares the session for the command behind a prefix. False: the handler of the prefix's own row replies the error. */
+typedef bool enter_prefix_fn(struct session *session, const struct bytes *argv, uint32_t argc);
+
+/* SCREE AS name rules command… */
+static bool enter_as(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    (void)argc;
+    impersonation_begin(&session->login.impersonation, argv[2], argv[3]);
+    return true;
+}
+
+/* SCREE PART command… */
+static bool enter_part(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    (void)argv;
+    (void)argc;
+    session->request.is_uncounted = true;
+    return true;
+}
+
+static enter_prefix_fn *const enter_functions[COMMAND_COUNT] = {
+    [COMMAND_scree_as] = enter_as,
+    [COMMAND_scree_part] = enter_part,
+    [COMMAND_scree_wait] = waits_enter,
+};
+
 static bool enter_prefix(struct session *session, const struct command *prefix,
                          const struct bytes *argv, uint32_t argc)
 {
-    if (!session->login.is_internal || argc <= command_prefix_argc(prefix))
-        return false;
-    if (prefix->id == COMMAND_scree_wait) /* the prefixes differ in their arguments */
-        return waits_enter(session, argv, argc);
-    impersonation_begin(&session->login.impersonation, argv[2], argv[3]);
-    return true;
+    return session->login.is_internal && argc > command_prefix_argc(prefix) &&
+           enter_functions[prefix->id](session, argv, argc);
 }
 
 bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
@@ -336,6 +356,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     struct partition *partition = session->partition;
     bool is_busy = partition->running.busy_error != NULL;
     const struct command *command = command_find_argv(argv, argc);
+    session->request.is_uncounted = false;
     if (command && command->traits & TRAIT_PREFIX && enter_prefix(session, command, argv, argc)) {
         argv += command_prefix_argc(command);
         argc -= command_prefix_argc(command);
@@ -353,7 +374,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     if (!is_busy)
         overlay_observe_begin(partition->overlay);
     if (command)
-        session->command = command;
+        session->request.command = command;
     if (gates_pass(&call)) {
         if (!act(&call)) {
             out_truncate(out, begun);

@@ -115,6 +115,12 @@ struct session_pending {
     uint8_t suspend_tries;         /* how often the request was suspended */
 };
 
+/* The request that runs, or ran last. */
+struct session_request {
+    const struct command *command; /* NULL: there was none yet */
+    bool is_uncounted; /* SCREE PART: another shard counts it as a call of the proxy's client */
+};
+
 struct session {
     const struct session_ops *ops;
     uint32_t magic;
@@ -131,7 +137,7 @@ struct session {
     /* heap: after this request the connection becomes a peer link to this backend; NULL: it is a client's */
     struct peer_identity *peer;
     uint64_t id;
-    const struct command *command; /* the last command; NULL: none yet */
+    struct session_request request;
     struct session_scope scope;
     struct session_login login;
     struct session_about about;

@@ -89,8 +89,8 @@ void session_line(const struct session *session, struct out *out)
                    session_owed_bytes(session));
     struct bytes user = session_user_name(session);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
-               session->command ? command_full_name(session->command) : "NULL", (int)user.len,
-               user.data, tracker->is_on ? (int64_t)tracker->redirect_id : -1, session->resp,
-               session->about.lib_name ? session->about.lib_name : "",
+               session->request.command ? command_full_name(session->request.command) : "NULL",
+               (int)user.len, user.data, tracker->is_on ? (int64_t)tracker->redirect_id : -1,
+               session->resp, session->about.lib_name ? session->about.lib_name : "",
                session->about.lib_version ? session->about.lib_version : "");
 }

@@ -162,17 +162,44 @@ static bool is_shared_field(struct bytes name)
            bytes_equal(name, BYTES("number_of_libraries"));
 }
 
-/* Averages and percentiles cannot be summed. */
+/* Averages and percentiles cannot be summed; the largest is shown. */
 static bool is_average(struct bytes name)
 {
-    return bytes_equal(name, BYTES("avg_ttl")) || bytes_equal(name, BYTES("usec_per_call")) ||
+    return bytes_equal(name, BYTES("avg_ttl")) ||
            (name.len > 1 && name.data[0] == 'p' && name.data[1] >= '0' && name.data[1] <= '9');
+}
+
+/* Sums of a command's statistics. */
+struct call_sums {
+    double calls;
+    double usec;
+};
+
+/* The sum of two values of an entry; the average time of a call follows from the sums before it. */
+static struct bytes add_values(struct info *info, struct bytes name, struct bytes a, struct bytes b,
+                               struct call_sums *sums)
+{
+    if (is_average(name))
+        return larger_number(a, b);
+    if (bytes_equal(name, BYTES("usec_per_call"))) {
+        char *text = arena_alloc(&info->arena, DOUBLE_TEXT_MAX);
+        int len =
+            snprintf(text, DOUBLE_TEXT_MAX, "%.2f", sums->calls > 0 ? sums->usec / sums->calls : 0);
+        return (struct bytes){text, (size_t)len};
+    }
+    struct bytes sum = add_numbers(info, a, b);
+    if (bytes_equal(name, BYTES("calls")))
+        (void)number_parse_double(sum, &sums->calls);
+    else if (bytes_equal(name, BYTES("usec")))
+        (void)number_parse_double(sum, &sums->usec);
+    return sum;
 }
 
 /* Adds lists such as keys=1,expires=0,avg_ttl=0 entry by entry; both have the same names. */
 static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
 {
     struct out out;
+    struct call_sums sums = {0, 0};
     out_init(&out);
     bool is_first = true;
     while (a.len && b.len) {
@@ -187,8 +214,7 @@ static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
         (void)split_at(b, ',', &item_b, &rest_b);
         if (!split_at(item_a, '=', &name, &value_a) || !split_at(item_b, '=', &name, &value_b))
             break;
-        struct bytes sum = is_average(name) ? larger_number(value_a, value_b)
-                                            : add_numbers(info, value_a, value_b);
+        struct bytes sum = add_values(info, name, value_a, value_b, &sums);
         out_printf(&out, "%s%.*s=%.*s", is_first ? "" : ",", (int)name.len, name.data, (int)sum.len,
                    sum.data);
         is_first = false;

@@ -83,6 +83,7 @@ static void write_greeting(struct upstream *upstream)
 {
     const char *secret = upstream_config(upstream)->upstream_secret;
     struct out *out = &upstream->unsent.greeting;
+    upstream->life.has_authenticated = *secret;
     if (*secret) {
         upstream_write_words(out, (const char *const[]){"SCREE", "AUTH", secret}, 3);
         upstream->greetings++;

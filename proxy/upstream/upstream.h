@@ -87,7 +87,8 @@ struct upstream_life {
     bool is_draining; /* closed when its queue is empty */
     /* draining because its shard runs a slow script; another connection has replaced it */
     bool is_replaced;
-    bool is_closed; /* freed at the end of the turn */
+    bool is_closed;         /* freed at the end of the turn */
+    bool has_authenticated; /* SCREE AUTH was sent first: internal commands are allowed */
 };
 
 /* Parts in flight, in the order of their replies. */
@@ -193,6 +194,9 @@ void upstream_precede(struct upstream *upstream, struct keyspace *keyspace,
 /* For frames that are composed: write to what upstream_begin returns, then call upstream_commit. NULL: the shard is
  * down and the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct keyspace *keyspace);
+/* Writes the array header of a command of `argc` arguments, and SCREE PART if the part is uncounted. */
+void upstream_write_header(const struct upstream *upstream, const struct part *part,
+                           struct out *out, uint32_t argc);
 void upstream_commit(struct upstream *upstream, struct part *part);
 
 /* Called after a frame that changes the session's keyspace at the backend (SELECT inside MULTI). */

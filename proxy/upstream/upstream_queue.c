@@ -76,8 +76,11 @@ void upstream_keep(struct upstream *upstream, struct part *part, struct keyspace
     if (keyspace != upstream->resend.keyspace ||
         upstream->resend.frames.bytes + frame->len > RESEND_BYTES_MAX)
         return;
-    out_write(&upstream->resend.frames, frame->data, frame->len);
-    part->resend_bytes = (uint32_t)frame->len;
+    struct frame copied = *frame;
+    copied.block = NULL;
+    size_t before = upstream->resend.frames.bytes;
+    upstream_write_frame(upstream, part, &upstream->resend.frames, &copied);
+    part->resend_bytes = (uint32_t)(upstream->resend.frames.bytes - before);
 }
 
 /* Has the client sent a later write, which may have been executed? Then the repeated read would see it. */

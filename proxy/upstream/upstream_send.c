@@ -7,6 +7,7 @@
 #include "proxy/client.h"
 #include "proxy/worker.h"
 #include "shared/namespace.h"
+#include "shared/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -142,13 +143,53 @@ void upstream_commit(struct upstream *upstream, struct part *part)
         proxy_worker_need_tick(worker);
 }
 
+/* Is the command sent behind SCREE PART? Without the cluster secret a backend refuses that, and counts all parts. */
+static inline bool has_prefix(const struct upstream *upstream, const struct part *part)
+{
+    return part->is_uncounted && upstream->life.has_authenticated;
+}
+
+void upstream_write_header(const struct upstream *upstream, const struct part *part,
+                           struct out *out, uint32_t argc)
+{
+    static const char PREFIX[] = "$5\r\nSCREE\r\n$4\r\nPART\r\n";
+    bool is_prefixed = has_prefix(upstream, part);
+    char header[INT64_TEXT_MAX + 3] = "*";
+    size_t len = 1 + number_format_int64(header + 1, is_prefixed ? argc + 2 : argc);
+    header[len++] = '\r';
+    header[len++] = '\n';
+    out_write(out, header, len);
+    if (is_prefixed)
+        out_write(out, PREFIX, sizeof PREFIX - 1);
+}
+
+void upstream_write_frame(const struct upstream *upstream, const struct part *part, struct out *out,
+                          const struct frame *frame)
+{
+    const char *data = frame->data;
+    size_t len = frame->len;
+    if (has_prefix(upstream, part)) {
+        const char *line_end = memchr(data, '\n', len);
+        CHECK(line_end);
+        len -= (size_t)(line_end + 1 - data);
+        data = line_end + 1;
+        upstream_write_header(upstream, part, out, frame->argc);
+    }
+    if (frame->block)
+        out_write_block(out, frame->block, data, len);
+    else
+        out_write(out, data, len);
+}
+
 void upstream_send_words(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                          const struct bytes *words, uint32_t count)
 {
     struct out *out = upstream_begin(upstream, part, keyspace);
     if (!out)
         return;
-    resp_write_words(out, words, count);
+    upstream_write_header(upstream, part, out, count);
+    for (uint32_t i = 0; i < count; i++)
+        resp_write_word(out, words[i]);
     upstream_commit(upstream, part);
 }
 
@@ -173,10 +214,7 @@ void upstream_send(struct upstream *upstream, struct part *part, struct keyspace
     struct out *out = upstream_begin(upstream, part, keyspace);
     if (!out)
         return;
-    if (frame->block)
-        out_write_block(out, frame->block, frame->data, frame->len);
-    else
-        out_write(out, frame->data, frame->len);
+    upstream_write_frame(upstream, part, out, frame);
     upstream_commit(upstream, part);
     if (upstream->resend.is_unproven && is_read)
         upstream_keep(upstream, part, keyspace, frame);

@@ -40,6 +40,10 @@ def is_error(reply, text):
     return isinstance(reply, ReplyError) and text in str(reply)
 
 
+def commands_processed(client):
+    return int(re.search(rb'total_commands_processed:(\d+)', client.get('INFO', 'stats')).group(1))
+
+
 def pairs(flat):
     return dict(zip(flat[::2], flat[1::2]))
 
@@ -371,6 +375,41 @@ def _(run):
         map3 = third.get('LATENCY', 'HISTOGRAM', 'set')
         check_equal(map3[b'set'][b'calls'], 500)
         check(b'set' in pairs(client.get('LATENCY', 'HISTOGRAM')), 'all commands')
+
+
+@suite.case('a command that several shards run counts as one call')
+def _(run):
+    with Cluster(backends=3, partitions=1) as cluster, cluster.connect() as client, cluster.connect(proto=3) as third:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        for connection in (client, third):
+            check_equal(client.get('CONFIG', 'RESETSTAT'), b'OK')
+            check_equal(connection.get('MSET', *[word for key in keys for word in (key, 'v')]), b'OK')
+            check_equal(connection.get('MGET', *keys), [b'v'] * 3)
+            check_equal(connection.get('TOUCH', *keys), 3)
+            check_equal(connection.get('DBSIZE'), 3)
+            check_equal(connection.get('SCAN', '0', 'COUNT', '1000')[0], b'0')
+            check_equal(len(connection.get('KEYS', '*')), 3)
+            check_equal(connection.get('SCRIPT', 'FLUSH'), b'OK')
+            check_equal(connection.get('DEL', *keys), 3)
+            stats = client.get('INFO', 'commandstats').decode()
+            names = ['mset', 'mget', 'touch', 'dbsize', 'scan', 'keys', 'script|flush', 'del']
+            for name in names:
+                check('cmdstat_%s:calls=1,' % name in stats, '%s counts once: %s' % (name, stats))
+            # the time of all shards is the time of the call
+            usec, each = re.search(r'cmdstat_mget:calls=1,usec=(\d+),usec_per_call=([\d.]+)', stats).groups()
+            check_equal(each, usec + '.00', 'the time of one call')
+            calls = sum(int(number) for number in re.findall(r':calls=(\d+)', stats))
+            check_equal(commands_processed(client), calls + 1, 'all of them and the INFO')
+            found = pairs(client.get('LATENCY', 'HISTOGRAM', *names))
+            check_equal(sorted(found), sorted(name.encode() for name in names))
+            for name, histogram in found.items():
+                check_equal(pairs(histogram)[b'calls'], 1, name)
+                check_equal(pairs(histogram)[b'histogram_usec'][-1], 1, name)
+        # a shard's own time is not lost: the parts that are not calls add theirs
+        with cluster.partition(2) as direct:
+            check_equal(direct.get('CONFIG', 'RESETSTAT'), b'OK')
+            check_equal(client.get('MGET', *keys), [None] * 3)
+            check('cmdstat_mget:calls=0,usec=' in direct.get('INFO', 'commandstats').decode(), 'its time')
 
 
 @suite.case('LATENCY events: those of the proxy and of the shards')
