@@ -1,5 +1,5 @@
 /*
- * config.c - the rows of the .def files as data, and what can be done with all of them at once.
+ * config.c - the rows of the .def files as tables, and the functions that work on a whole configuration.
  */
 #include "config/config.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 // clang-format off
-/* offsetof with the kind's suffix. */
+/* Offset of a member, whose name is the row's field and the suffix of its kind. */
 #define FIELD_INT(type, field)       offsetof(type, field)
 #define FIELD_BYTES(type, field)     offsetof(type, field##_bytes)
 #define FIELD_MS(type, field)        offsetof(type, field##_ms)
@@ -23,8 +23,8 @@
 #define FIELD_ADDRESSES(type, field) offsetof(type, field)
 #define FIELD_SLOT_RULE(type, field) offsetof(type, field)
 #define FIELD_HOURS(type, field) offsetof(type, field)
-/* The key is "section-name", and the name alone in the program's own section: the `own` literal and the
- * '-' are skipped. No other section of the program is as long. */
+/* The key is "section-name"; in the program's own section ([proxy] or [backend]) the key is the name alone, so the
+ * pointer skips the section and the '-'. The own section is recognized by its length, which no other section has. */
 #define ROW(type, own, kind, field, section, name, initial, min, max, unit, reload, sentence) \
     {OPTION_##kind, &(section "-" name)[sizeof section == sizeof own ? sizeof own : 0], section, name, initial, min, max, unit, OPTION_##reload, sentence, FIELD_##kind(type, field)},
 

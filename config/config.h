@@ -10,7 +10,7 @@
  *   proxy->upstream_timeout_ms   proxy->client_output_limit_bytes   proxy->workers   proxy->listen
  *
  * Both begin with a `struct config`, which the functions below take: config_load(&proxy->head, …).
- * A config belongs to one owner; who shares one between threads shares an immutable copy.
+ * A config has no lock: one thread uses it, or several threads read an immutable copy (reload.h).
  */
 #pragma once
 
@@ -23,7 +23,7 @@ enum cross_slot { CROSS_SLOT_SHARD, CROSS_SLOT_STRICT };
 enum acl_channels { ACL_CHANNELS_NONE, ACL_CHANNELS_ALL };
 enum rate_action { RATE_ERROR, RATE_DELAY };
 enum compression { COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD };
-/* log_level is enum log_level of shared/log.h. */
+/* The option log-level uses enum log_level of shared/log.h. */
 
 #define CONFIG_MEMBER_INT(field)       int field;
 #define CONFIG_MEMBER_BYTES(field)     uint64_t field##_bytes;
@@ -41,14 +41,14 @@ struct config_schema;
 
 struct config {
     const struct config_schema *schema;
-    char *path; /* the file it was loaded from, or NULL */
+    char *path; /* the file that was loaded; NULL: none */
 };
 
 /* [namespace NAME]: a namespace, or a pattern of names (shared/glob.h). */
 struct namespace_config {
     char *name;
-    int line;         /* where the section starts; 0: not from a file */
-    int include_line; /* where the included file opens it again; 0: it does not */
+    int line;         /* where the section begins; 0: not from a file */
+    int include_line; /* where the section begins in the included file; 0: it is not there */
 #define OPTION(kind, field, ...)
 #define NAMESPACE_OPTION(kind, field, ...) CONFIG_MEMBER_##kind(field)
 #define LISTENER_OPTION(kind, field, ...)
@@ -58,7 +58,7 @@ struct namespace_config {
 #undef LISTENER_OPTION
 };
 
-/* [listener NAME]: a further address, bound to a namespace. */
+/* [listener NAME]: an additional address, bound to a namespace. */
 struct listener_config {
     char *name;
     int line;
@@ -97,40 +97,41 @@ struct backend_config {
 extern const struct config_schema proxy_schema;
 extern const struct config_schema backend_schema;
 
-/* Fills `config`, which is a proxy_config or a backend_config as the schema says, with the defaults. */
+/* Fills `config` with the defaults. It is the head of a proxy_config or a backend_config, depending on the schema. */
 void config_init_defaults(struct config *config, const struct config_schema *schema);
 void config_fini(struct config *config);
-/* `to` is uninitialised memory of the same type. */
+/* `to` is uninitialised, and of the same type as `from`. */
 void config_copy(struct config *to, const struct config *from);
-/* Reads a file, and the one it includes, over the values that are there. false: error[size] says "file:line: what was
- * expected", and `config` holds a mixture that is only good for config_fini. */
+/* Reads a file, and the file that it includes; their values replace those in `config`. False: error[size] says
+ * "file:line: what was expected", and `config`, which may hold some of the new values, must be freed (config_fini). */
 bool config_load(struct config *config, const char *path, char *error, size_t size);
-/* One file from memory, nothing included; `path` is only for messages and relative paths. */
+/* Parses the text of one file, and reads no included file. `path` is only used in messages and to resolve relative
+ * paths. */
 bool config_parse(struct config *config, const char *path, struct bytes text, char *error,
                   size_t size);
 
-/* The path of the file it includes, for free(); NULL: none. */
+/* The path of the file that the option `include` names; the caller frees it. NULL: none. */
 char *config_included_path(const struct config *config);
 
-/* One option by its key ("upstream-timeout"; case ignored), NULL when there is none. */
+/* The option with this key, such as "upstream-timeout"; case is ignored. NULL: none. */
 const struct option *config_find(const struct config *config, struct bytes key);
-/* Walks the options whose key matches the glob pattern: *cursor starts at 0; NULL at the end. */
+/* Iterates over the options whose keys match the glob pattern: starts with *cursor = 0, returns NULL at the end. */
 const struct option *config_next(const struct config *config, struct bytes pattern, size_t *cursor);
 /* The value in force, borrowed from `buffer` or from `config`. */
 struct bytes config_get(const struct config *config, const struct option *option,
                         char buffer[OPTION_TEXT_MAX]);
-/* Sets one option, checked as in a file. false: unchanged, reason in error[size]. Whether an option may
- * change while running is the caller's question: option->reload. */
+/* Sets one option, with the same checks as for a file. False: unchanged, the reason is in error[size]. The caller checks
+ * option->reload: whether the option may change at run time. */
 bool config_set(struct config *config, const struct option *option, struct bytes value, char *error,
                 size_t size);
 
-/* Prints the values in force as a commented file that config_load reads back. */
+/* Prints the values as a commented file that config_load can read. */
 void config_print(const struct config *config, FILE *to);
 /* Prints docs/configuration.md: all options of both programs. */
 void config_print_docs(FILE *to);
 
-/* Walks the options that differ: *cursor starts at 0; NULL at the end. Namespaces and listeners are
- * compared by snapshot_reload. */
+/* Iterates over the options that differ: starts with *cursor = 0, returns NULL at the end. Namespaces and listeners are
+ * not compared here but by snapshot_reload. */
 const struct option *config_diff(const struct config *a, const struct config *b, size_t *cursor);
-/* Takes over `from`'s value of one option. */
+/* Copies the value of one option. */
 void config_keep(struct config *to, const struct config *from, const struct option *option);

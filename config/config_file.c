@@ -1,13 +1,12 @@
 /*
- * config_file.c - an ini file into a config: which section a line is in decides whose member it sets.
+ * config_file.c - reads an ini file into a config. The section of a line determines the struct that it sets:
  *
- *   [upstream]         ─► the program's struct, rows of section "upstream"
- *   [namespace NAME]   ─► a new item of the group "namespace", its rows
+ *   [upstream]         ─► the program's struct; options are the rows of section "upstream"
+ *   [namespace NAME]   ─► a new item of the group "namespace"; options are the rows of the group
  *
- *   proxy.ini ──include──► secrets.ini: the same again, over the values of the first file. A section may be in
- *                          both, and of an option that is in both the second value holds.
+ *   proxy.ini ──include──► secrets.ini     read second: its values replace those of the first file
  *
- * Anything unknown, given twice, or not accepted by its row ends the walk with file and line.
+ * An option that is unknown, given twice in one file, or refused by its row is an error with file and line.
  */
 #include "config/ini_file.h"
 #include "config/schema.h"
@@ -19,16 +18,17 @@
 
 enum { SECTION_OPTIONS_MAX = 128, SECTIONS_MAX = 4096 };
 
-/* Where a walk through a file is. */
+/* State while a file is read. */
 struct loading {
     struct config *config;
-    bool is_included; /* by a file read before */
-    void *owner;      /* what the current section's options are members of */
+    bool is_included; /* this is the file that another one includes */
+    void *owner;      /* the struct that the current section sets */
     const struct option *options;
     size_t option_count;
-    char *section;                      /* as options name it: "upstream", "namespace NAME" */
-    int seen_line[SECTION_OPTIONS_MAX]; /* of each option in the current section; 0: not given */
-    const char *plain_seen[SECTION_OPTIONS_MAX]; /* sections that do not repeat and were there */
+    char *section; /* the text in the brackets: "upstream", "namespace shop" */
+    int seen_line
+        [SECTION_OPTIONS_MAX]; /* line of each option in the current section; 0: not given */
+    const char *plain_seen[SECTION_OPTIONS_MAX]; /* sections read so far that may occur only once */
     size_t plain_seen_count;
     size_t sections;
 };
@@ -80,7 +80,7 @@ static struct group_item *find_item(const struct config *config, const struct gr
     return NULL;
 }
 
-/* [word name]: one more item of its group, or the one that the file before began. */
+/* Begins [word name]: adds an item to the group; an included file may also continue an item of the first file. */
 static bool on_group_section(struct loading *loading, const struct group *group, struct bytes name,
                              int line, char *reason)
 {
@@ -154,7 +154,7 @@ static const char *current_name(const struct loading *loading, const char *name)
     return name;
 }
 
-/* An option of the current section: its section is the section's name, or the group's. */
+/* The option of the current section with this name; NULL: none. */
 static const struct option *find_in_section(const struct loading *loading, const char *name)
 {
     for (size_t i = 0; i < loading->option_count; i++) {
@@ -167,7 +167,7 @@ static const struct option *find_in_section(const struct loading *loading, const
     return NULL;
 }
 
-/* A list may go on over several lines. */
+/* Appends an indented line to the list that the lines before it began. */
 static bool append_value(const struct option *option, void *owner, const char *more, char *reason,
                          size_t size)
 {
@@ -223,7 +223,7 @@ static bool on_value(void *owner, const struct ini_value *value, char *reason)
     return ok;
 }
 
-/* Options of repeated sections that have no default must have been given. */
+/* Checks that every repeated section sets the options that have no default. */
 static bool groups_complete(const struct config *config, const char *path, char *error, size_t size)
 {
     const struct config_schema *schema = config->schema;

@@ -1,5 +1,5 @@
 /*
- * config_print.c - a config as a commented file, and the options of both programs as a page.
+ * config_print.c - prints a config as a commented ini file, and the options of both programs as a page of docs/.
  */
 #include "config/schema.h"
 
@@ -21,7 +21,7 @@ static void print_comment(FILE *to, const char *text)
     (void)fputc('\n', to);
 }
 
-/* Default, bounds and whether a reload applies it. */
+/* Prints the default, the bounds, and whether a reload applies the option. */
 static void print_bounds(const struct option *option, FILE *to)
 {
     char line[OPTION_REASON_MAX * 2];
@@ -55,7 +55,7 @@ static void print_item(const struct group *group, const struct group_item *item,
     (void)fputc('\n', to);
 }
 
-/* What a repeated section may hold, as comments; then the sections there are. */
+/* Prints the options of a repeated section as comments, then every section of that kind. */
 static void print_option_group(const struct config *config, const struct group *group, FILE *to)
 {
     (void)fprintf(to, "# [%s NAME]  any number of these\n#\n", group->word);
@@ -93,7 +93,7 @@ void config_print(const struct config *config, FILE *to)
 
 /* ---- docs/configuration.md ------------------------------------------------------------------- */
 
-/* '|' would end a cell. */
+/* Prints a cell of a table; a '|' in the text would end the cell, so it is escaped. */
 static void print_cell(FILE *to, const char *text)
 {
     (void)fputs(" ", to);

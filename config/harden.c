@@ -1,7 +1,9 @@
 /*
- * harden.c - a deny-list, not an allow-list: what RocksDB, libuv and the C library call changes with their versions, and
- * a call that is missing in an allow-list fails in production. What is denied here (EPERM) is what an intruder wants
- * next, and what no version of ours will: to run programs, to look into processes, to change the system.
+ * harden.c - limits the rights of the process.
+ *
+ * The seccomp filter is a deny-list, not an allow-list: RocksDB, libuv and the C library use other system calls in every
+ * version, and a call that is missing in an allow-list would fail in production. The filter denies (EPERM) the calls that
+ * an intruder needs next and that these programs never need: to run programs, to inspect processes, to change the system.
  */
 #include "config/harden.h"
 

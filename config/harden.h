@@ -1,13 +1,14 @@
 /*
- * harden.h - what the process gives up before it serves: rights it never needs.
+ * harden.h - drops rights that the process does not need, before it serves.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sets the umask so that new files are readable by our user only: they hold clients' data or secrets. */
+/* Sets the umask so that only the user of the process can read new files: they contain clients' data or secrets. */
 void harden_files(void);
-/* No new privileges by any execve, no ambient capabilities; without `core_dumps` no core file with what clients stored;
- * with `seccomp` no system call of the deny-list in harden.c. Before threads start. False: one line in error[size]. */
+/* Forbids new privileges by execve, and drops ambient capabilities. Unless `core_dumps`, a crash leaves no core file,
+ * which would contain clients' data. With `seccomp` the system calls of the deny-list in harden.c fail. Called before
+ * threads start. False: one line in error[size]. */
 bool harden(bool core_dumps, bool seccomp, char *error, size_t size);

@@ -1,8 +1,9 @@
 /*
- * ini_file.c - inih's stream parser over memory.
+ * ini_file.c - runs inih's stream parser over a text in memory.
  *
- * inih asks for one line at a time and reports values at once, so the number of lines handed out is
- * the line of the value being reported. The same place sees every section line.
+ * inih reads one line at a time (read_line), and reports a value before it reads the next line. So the number of lines
+ * read so far is the line number of the reported value. inih does not report sections without values: read_line reports
+ * sections itself.
  */
 #include "config/ini_file.h"
 
@@ -14,15 +15,15 @@
 #include <stdlib.h>
 
 struct ini_parse {
-    struct bytes rest; /* not yet handed to inih */
+    struct bytes rest; /* text that inih has not read yet */
     const struct ini_events *events;
     void *owner;
     int line;
-    bool indented;   /* the line in hand */
-    bool in_section; /* a section line was seen */
+    bool indented;   /* the current line is indented */
+    bool in_section; /* a section line was read */
     bool failed;
     int failed_line;
-    char last_name[64]; /* of the value before, to tell a continued line */
+    char last_name[64]; /* name of the value before; an indented line continues it */
     char reason[INI_REASON_MAX];
 };
 
@@ -73,7 +74,7 @@ static void parse_fail(struct ini_parse *parse, int line)
     parse->failed_line = line;
 }
 
-/* "[name]" with anything after it; inih finds the missing ']' itself. */
+/* Reports the section of a line "[name] …". inih itself reports a missing ']'. */
 static void parse_section(struct ini_parse *parse, const char *start, const char *end)
 {
     const char *close = memchr(start, ']', (size_t)(end - start));
@@ -86,7 +87,7 @@ static void parse_section(struct ini_parse *parse, const char *start, const char
         parse_fail(parse, parse->line);
 }
 
-/* inih's reader: the next line with its newline; NULL ends the walk. */
+/* inih's ini_reader: copies the next line with its newline to `to`; NULL: end of the text, or an error. */
 static char *read_line(char *to, int room, void *stream)
 {
     struct ini_parse *parse = stream;
@@ -118,7 +119,7 @@ static char *read_line(char *to, int room, void *stream)
 
 static int on_ini_value(void *owner, const char *section, const char *name, const char *value)
 {
-    (void)section; /* cut to 50 characters by inih; on_section has the whole */
+    (void)section; /* cut to 50 characters; on_section has received the whole name */
     struct ini_parse *parse = owner;
     if (parse->failed)
         return 0;

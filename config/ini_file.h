@@ -1,12 +1,12 @@
 /*
- * ini_file.h - walks an ini file, line by line, and stops at the first thing that is wrong.
+ * ini_file.h - reads an ini file line by line, and stops at the first error.
  *
  *   [section NAME]        ─► on_section(line, "section NAME")
  *   name = value          ─► on_value(line, …, continued = false)
- *       more              ─► on_value(line, …, continued = true): same name, one more piece
- *   # or ; comment        (also after a value: a space and ';')
+ *       more              ─► on_value(line, …, continued = true), with the name of the line before
+ *   # or ; comment        (after a value: a space and ';')
  *
- * inih splits the lines; this counts them, sees sections without values, and words the errors.
+ * inih parses the lines. This file adds line numbers, sections without values, and error texts.
  */
 #pragma once
 
@@ -22,15 +22,16 @@ struct ini_value {
 };
 
 struct ini_events {
-    /* Both return true, or false and what is wrong in reason[INI_REASON_MAX]. Texts live for the call. */
+    /* False: reading stops, and the reason is in reason[INI_REASON_MAX]. Names and values are valid during the call only. */
     bool (*on_section)(void *owner, int line, struct bytes name, char *reason);
     bool (*on_value)(void *owner, const struct ini_value *value, char *reason);
 };
 
-/* Reads a whole file; free() the result. NULL: "path: why" in error[size]. */
+/* Reads a whole file; the caller frees the text. NULL: error[size] says "path: why". */
 char *file_read(const char *path, size_t *len, char *error, size_t size);
-/* `path` for free(); a relative one starts at the directory of `file` (NULL: as it is). */
+/* The path, relative to the directory of `file` unless it is absolute or `file` is NULL; the caller frees it. */
 char *path_beside(const char *file, const char *path);
-/* False: "path:line: reason" in error[size]. A value before the first section is an error. */
+/* Calls the events for every section and value of the text. False: error[size] says "path:line: reason". A value before
+ * the first section is an error. */
 bool ini_each(const char *path, struct bytes text, const struct ini_events *events, void *owner,
               char *error, size_t size);

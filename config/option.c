@@ -1,5 +1,5 @@
 /*
- * option.c - one option of a configuration: its row as data, and its value as text and back.
+ * option.c - one option of a configuration: parses and prints its value, and checks its bounds.
  */
 #include "config/option.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A suffix and how many base units it stands for; biggest first, so that printing finds the shortest. */
+/* A suffix, and its factor to the base unit. Lists begin with the biggest unit, so that values are printed with it. */
 struct unit {
     const char *suffix;
     uint64_t factor;
@@ -38,7 +38,7 @@ static struct units units_of(enum option_kind kind)
     return (struct units){plain_units, 1};
 }
 
-/* Digits of `base` with a unit behind them; 0 needs none. */
+/* Parses a number in `base` with a unit behind it; 0 needs no unit. */
 static bool amount_parse(struct units units, struct bytes text, unsigned base, uint64_t *amount)
 {
     uint64_t number = 0;
@@ -70,7 +70,7 @@ static size_t amount_format(struct units units, uint64_t amount, char *to, size_
     return (size_t)snprintf(to, size, "%" PRIu64 "%s", amount / units.list[i].factor, suffix);
 }
 
-/* The same, and a sign where the kind has one: the number is then an int64_t. */
+/* Parses a number of the kind. Numbers of the kind INT may be negative: *number is then the bits of an int64_t. */
 static bool number_read(enum option_kind kind, struct bytes text, uint64_t *number)
 {
     bool is_negative = kind == OPTION_INT && text.len > 0 && *text.data == '-';
@@ -83,7 +83,7 @@ static bool number_read(enum option_kind kind, struct bytes text, uint64_t *numb
     return true;
 }
 
-/* A bound of the row; it is written by us. */
+/* The value of the row's min or max; a row without a valid number is a bug. */
 static uint64_t bound_value(const struct option *option, const char *text)
 {
     uint64_t amount = 0;
@@ -164,8 +164,8 @@ static bool addresses_valid(const struct option *option, struct bytes text)
     return count >= bound_value(option, option->min);
 }
 
-/* A text the file can hold and give back: no control characters, nothing inih would strip or take for
- * a comment. */
+/* True when the length is allowed, and reading the text from a file gives the same text: it has no control characters
+ * and nothing that inih would strip or take for a comment. */
 static bool text_valid(const struct option *option, struct bytes text)
 {
     if (text.len < bound_value(option, option->min) || text.len > bound_value(option, option->max))

@@ -1,10 +1,10 @@
 /*
- * option.h - one option of a configuration: its row as data, and its value as text and back.
+ * option.h - one option of a configuration: its row of the .def file, and its value as text.
  *
  *   "upstream" "timeout" "5s"  ── option_set ──►  config->upstream_timeout_ms = 5000
  *                               ◄─ option_text ──
  *
- * The kind decides the member's C type, the suffix of its name and the texts it accepts:
+ * The kind determines the C type of the member, the suffix of its name, and the texts that are accepted:
  *
  *   kind        member                    text
  *   INT         int field                 -12
@@ -19,7 +19,7 @@
  *   SLOT_RULE   char *field               see shared/namespace.h
  *   HOURS       char *field               see shared/hours.h
  *
- * min and max bound numbers in the row's own notation, and the length of texts.
+ * min and max are the bounds of a number, written as in the file, or of the length of a text.
  */
 #pragma once
 
@@ -43,36 +43,38 @@ enum option_reload { OPTION_RELOAD, OPTION_RESTART };
 
 struct option {
     enum option_kind kind;
-    const char *key;     /* the field's name with '-': what CONFIG GET and SET call it */
-    const char *section; /* "upstream"; "namespace NAME" for a section that repeats */
+    const char *key; /* "upstream-timeout": the name in CONFIG GET and SET, see ROW in config.c */
+    const char *section; /* "upstream"; "namespace NAME" for a repeated section */
     const char *name;    /* inside its section */
     const char *initial; /* default, as text */
     const char *min;
     const char *max;
-    const char *unit; /* ENUM: "word|word"; ADDRESS: "tcp" or anything; else for readers */
+    const char *
+        unit; /* ENUM: "word|word"; ADDRESS: "tcp": no unix:/path; other kinds: only for the documentation */
     enum option_reload reload;
     const char *sentence;
-    size_t offset; /* of the member in its struct */
+    size_t offset; /* of the member in the config struct */
 };
 
 enum { OPTION_TEXT_MAX = 32, OPTION_REASON_MAX = 320 };
 
-/* Gives the member of fresh memory its default. An empty text that the row does not accept means "must be
- * given" (option_missing). */
+/* Sets the uninitialised member to its default. An empty default that the row refuses means that the option must be
+ * given (option_missing). */
 void option_init(const struct option *option, void *owner);
 bool option_missing(const struct option *option, const void *owner);
-/* Sets the member in `owner`. false: unchanged, and what was expected is in reason[size]. */
+/* Sets the member in `owner`. False: unchanged, and reason[size] says what was expected. */
 bool option_set(const struct option *option, void *owner, struct bytes text, char *reason,
                 size_t size);
-/* The value as option_set takes it. Borrowed: points into `buffer` or into `owner`'s member. */
+/* The value as a text that option_set accepts. Borrowed from `buffer` or from `owner`. */
 struct bytes option_text(const struct option *option, const void *owner,
                          char buffer[OPTION_TEXT_MAX]);
 bool option_equal(const struct option *option, const void *a, const void *b);
-/* Names a file or a directory: only the configuration's file may change it, no client. */
+/* True when the value names a file or a directory: such options change in the configuration file only, not by CONFIG
+ * SET. */
 bool option_is_path(const struct option *option);
 /* Frees a text member. */
 void option_clear(const struct option *option, void *owner);
-/* What option_set accepts, for messages and documentation: "a size of 1mb to 4gb such as 512mb". */
+/* Writes what option_set accepts, for messages and documentation: "a size from 1mb to 4gb, such as 64kb or 512mb". */
 void option_expected(const struct option *option, char *text, size_t size);
 
 /* "host:port", "[v6]:port" or "unix:/path"; port 0 is allowed (the kernel chooses). */

@@ -1,5 +1,5 @@
 /*
- * program.c - what both programs do before they start: arguments, and the answers that need no server.
+ * program.c - parses the arguments of both programs, and prints what needs no running server.
  */
 #include "config/program.h"
 
@@ -64,7 +64,7 @@ static bool takes_value(const char *name, int argc, char **argv, int *i, const c
     return true;
 }
 
-/* Takes argv[*i] if it is a tool's. */
+/* True when argv[*i] is the argument of a tool. */
 static bool accepts_tool(const struct program *program, int argc, char **argv, int *i)
 {
     for (size_t t = 0; t < program->tool_count; t++) {
@@ -127,7 +127,7 @@ static int print_page(const char *page)
     return EXIT_USAGE;
 }
 
-/* Reads the config, and for the proxy everything it names. */
+/* For the proxy: reads all files that the configuration names. False: one line in error[]. */
 static bool check_proxy_files(const struct config *config, const char *path, char *error)
 {
     if (config->schema != &proxy_schema)
@@ -137,7 +137,7 @@ static bool check_proxy_files(const struct config *config, const char *path, cha
     return snapshot != NULL;
 }
 
-/* With the config read: run, or print it, or say that it is good. */
+/* Prints or checks the configuration that was read. True: run the program instead. */
 static bool answer_with_config(enum answer answer, const char *path, const struct config *config,
                                int *exit_code)
 {

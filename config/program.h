@@ -1,17 +1,17 @@
 /*
- * program.h - what both programs do before they start: arguments, and the answers that need no server.
+ * program.h - the arguments of both programs.
  *
  *   scree-proxy --config proxy.ini      runs
- *   --check  --print-config  --print-docs configuration|commands  --version  --help      print and end
+ *   --check  --print-config  --print-docs configuration|commands  --version  --help      prints and ends
  */
 #pragma once
 
 #include "config/config.h"
 
-/* An argument that makes the program do something else than serve. */
+/* An argument that starts a tool instead of the server. */
 struct program_tool {
     const char *name;  /* "--restore" */
-    const char *value; /* what --help calls its value; NULL: it has none */
+    const char *value; /* placeholder of its value in --help; NULL: it has no value */
     const char *help;
 };
 
@@ -20,11 +20,11 @@ struct program {
     const struct config_schema *schema;
     const struct program_tool *tools;
     size_t tool_count;
-    const char **given; /* by tool: its value, "" where it has none; NULL: not given */
+    const char **given; /* value of each tool's argument; "": without a value; NULL: not given */
 };
 
 /* Reads the arguments and the config file (without --config: the defaults) into `config`, which is
- * uninitialised and stays empty when the answer is false. True: go on and run. False: end the process with
- * *exit_code; what there was to say has been printed. */
+ * uninitialised. True: run. False: all messages are printed, `config` must not be used, and the process has to end with
+ * *exit_code. */
 bool program_parse(const struct program *program, int argc, char **argv, struct config *config,
                    int *exit_code);

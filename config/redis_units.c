@@ -107,7 +107,7 @@ static bool option_set_word(const struct option *option, void *owner, struct byt
     return false;
 }
 
-/* A limit of the option's row, as the number that Redis would show. */
+/* The row's min or max in the unit that Redis uses: seconds, bytes. */
 static uint64_t unit_limit(const struct option *option, const char *text)
 {
     static const struct {

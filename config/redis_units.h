@@ -14,6 +14,6 @@ bool redis_bytes(struct bytes text, uint64_t *bytes);
 /* The option's value: seconds, bytes, Redis' words. Borrowed: points into `buffer` or into `owner`'s member. */
 struct bytes redis_option_text(const struct option *option, const void *owner,
                                char buffer[OPTION_TEXT_MAX]);
-/* Sets the option from such a value. false: unchanged, and Redis' reason is in reason[size]. */
+/* Sets the option from a value in Redis' units. False: unchanged, and Redis' error text is in reason[size]. */
 bool redis_option_set(const struct option *option, void *owner, struct bytes value, char *reason,
                       size_t size);

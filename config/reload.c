@@ -1,5 +1,5 @@
 /*
- * reload.c - everything a proxy is told from outside, as one immutable snapshot.
+ * reload.c - reads the files of the configuration into snapshots.
  */
 #include "config/reload.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- namespaces ------------------------------------------------------------------------------ */
 
-/* True, or what is wrong with one [namespace NAME] beside those before it. */
+/* Checks one [namespace NAME] against the namespaces before it in the file. False: the reason is in reason[size]. */
 static bool namespace_accepted(const struct proxy_config *config, const struct namespaces *before,
                                const struct namespace *item, char *reason, size_t size)
 {
@@ -40,7 +40,7 @@ static bool namespace_accepted(const struct proxy_config *config, const struct n
     return true;
 }
 
-/* True, or what is wrong with the users whose home it is. */
+/* Checks the option `users` of one [namespace NAME]. False: the reason is in reason[size]. */
 static bool home_accepted(const struct namespaces *before, const struct namespace *item,
                           char *reason, size_t size)
 {
@@ -93,7 +93,7 @@ static struct namespaces *namespaces_make(const struct proxy_config *config, cha
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Rules between options. */
+/* Checks options against each other. */
 static bool config_consistent(const struct proxy_config *config,
                               const struct namespaces *namespaces, char *error, size_t size)
 {
@@ -135,8 +135,8 @@ static void set_password(struct acl **users, const char *password)
     *users = changed;
 }
 
-/* Users from their file, or the only one there is without it; requirepass counts where the file gives the user
- * default no password. NULL: the reason in error[size]. */
+/* Reads the aclfile at `path` (NULL: the only user is "default"). requirepass is the password of "default" unless the
+ * file gives it one. NULL: the reason is in error[size]. */
 static struct acl *users_begin(const struct proxy_config *config, const char *path,
                                char digest[SHA256_HEX_LEN], char *error, size_t size)
 {
@@ -148,7 +148,7 @@ static struct acl *users_begin(const struct proxy_config *config, const char *pa
     return users;
 }
 
-/* The users in force go on under another config. */
+/* The users of the old snapshot; if requirepass has changed, "default" gets the new password. */
 static struct acl *users_keep(const struct proxy_snapshot *old, const struct proxy_config *config)
 {
     struct acl *users = acl_ref(old->users);
@@ -157,7 +157,7 @@ static struct acl *users_keep(const struct proxy_snapshot *old, const struct pro
     return users;
 }
 
-/* Takes over `users`, and puts them in place of those that are there. */
+/* Replaces the users of the snapshot; takes over the reference. */
 static void put_users(struct proxy_snapshot *snapshot, struct acl *users,
                       const char digest[SHA256_HEX_LEN])
 {
@@ -173,7 +173,7 @@ static struct tls_context *share_tls(struct tls_context *context)
     return context ? tls_context_ref(context) : NULL;
 }
 
-/* The one in force stays, with its connections' sessions, when the files say the same. */
+/* Uses the old context if the files have not changed, so that TLS sessions can still be resumed. */
 static void keep_equal(struct tls_context **fresh, struct tls_context *old)
 {
     if (!*fresh ? !old : !tls_context_equal(*fresh, old))
@@ -182,7 +182,8 @@ static void keep_equal(struct tls_context **fresh, struct tls_context *old)
     *fresh = share_tls(old);
 }
 
-/* Reads the TLS files. What listens goes on listening, so a context never goes away. */
+/* Reads the TLS files. Listeners cannot stop at a reload, so the context for them is kept even if the new configuration
+ * has no TLS. */
 static bool find_tls(struct proxy_snapshot *fresh, const struct proxy_snapshot *old, char *error,
                      size_t size)
 {
@@ -263,7 +264,7 @@ struct proxy_snapshot *snapshot_with_users(const struct proxy_snapshot *old, str
     char error[RELOAD_TEXT_MAX];
     struct proxy_snapshot *fresh =
         snapshot_make(&old->config, shard_map_ref(old->map), error, sizeof error);
-    CHECK(fresh); /* it was good before */
+    CHECK(fresh); /* the same configuration was accepted before */
     put_users(fresh, users, old->users_digest);
     return keep_tls(fresh, old);
 }
@@ -292,7 +293,8 @@ struct proxy_snapshot *snapshot_save_users(const struct proxy_snapshot *old)
     return fresh;
 }
 
-/* Users from their file; those of `old` (NULL: none) stay when its text is the one they began with. */
+/* Reads the users from the aclfile. The users of `old` (NULL: none) are kept, with the changes of ACL SETUSER, if the
+ * text of the file has not changed. */
 static bool find_users(struct proxy_snapshot *fresh, const struct proxy_snapshot *old, char *error,
                        size_t size)
 {
@@ -308,7 +310,7 @@ static bool find_users(struct proxy_snapshot *fresh, const struct proxy_snapshot
     return true;
 }
 
-/* The map and the users that `config` names, and everything checked together. */
+/* A snapshot of this configuration and of the files that it names. NULL: the reason is in error[size]. */
 static struct proxy_snapshot *snapshot_with_files(const struct proxy_config *config,
                                                   const struct proxy_snapshot *old, char *error,
                                                   size_t size)
@@ -362,7 +364,7 @@ void snapshot_unref(struct proxy_snapshot *snapshot)
 
 /* ---- reload ---------------------------------------------------------------------------------- */
 
-/* Adds a word to a list; what does not fit is left out. */
+/* Appends a word to a list; a word for which there is no room is left out. */
 static void append_word(char list[RELOAD_TEXT_MAX], const char *word)
 {
     size_t len = strlen(list);
@@ -370,7 +372,7 @@ static void append_word(char list[RELOAD_TEXT_MAX], const char *word)
         (void)snprintf(list + len, RELOAD_TEXT_MAX - len, "%s%s", len ? " " : "", word);
 }
 
-/* Reports what differs and puts back in `fresh` what only a restart may change. */
+/* Reports the options that differ. Options that only a restart can change get their old values in `fresh`. */
 static void compare_options(struct config *fresh, const struct config *in_force,
                             struct reload_report *report)
 {

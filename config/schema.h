@@ -1,21 +1,20 @@
 /*
- * schema.h - the rows of a program's .def file, for the files of this room that walk over them.
+ * schema.h - the rows of a program's .def file as tables. Only for files in config/.
  *
  *   schema ─► options   rows of the program's own struct
- *          └► groups    sections that repeat ([namespace NAME]): an array of structs in the config,
- *                       each with rows of its own
+ *          └► groups    repeated sections ([namespace NAME]): an array of structs in the config, with rows of their own
  */
 #pragma once
 
 #include "config/config.h"
 
-/* Sections that repeat. Their structs begin as struct group_item does. */
+/* One kind of repeated section. Its structs begin with the fields of struct group_item. */
 struct group {
     const char *word; /* "namespace" */
     const struct option *options;
     size_t option_count;
     size_t item_size;
-    size_t items_offset; /* of the array and its count in the config */
+    size_t items_offset; /* offsets of the array and of its length in the config */
     size_t count_offset;
 };
 
@@ -36,8 +35,8 @@ struct config_schema {
 
 struct group_item *group_item(const struct config *config, const struct group *group, size_t i);
 size_t *group_count(const struct config *config, const struct group *group);
-/* A new item with the defaults. It moves when the next one is added. */
+/* Adds an item with the defaults. The pointer is valid until the next item is added. */
 struct group_item *group_add(struct config *config, const struct group *group, struct bytes name,
                              int line);
-/* NULL: none. The text is copied. */
+/* Copies the path; NULL: none. */
 void config_set_path(struct config *config, const char *path);

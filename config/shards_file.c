@@ -10,14 +10,14 @@
 
 #include <stdlib.h>
 
-/* Where a walk through the file is. */
+/* State while the file is read. */
 struct shards_loading {
     struct shard_map *map;
-    int shard;      /* of the current section; -1: [map] */
-    int map_line;   /* of [map]; 0: not seen */
-    int epoch_line; /* of its epoch */
+    int shard;      /* index of the current section's shard; -1: the section is [map] */
+    int map_line;   /* line of [map]; 0: not read yet */
+    int epoch_line; /* line of the epoch; 0: not read yet */
     int shard_line[SHARD_COUNT_MAX];
-    int slot_line[SLOT_COUNT]; /* which line gave each slot */
+    int slot_line[SLOT_COUNT]; /* the line that assigns each slot */
 };
 
 static bool on_section(void *owner, int line, struct bytes name, char *reason)
@@ -121,7 +121,7 @@ static bool add_slots(struct shards_loading *loading, const struct ini_value *va
     return true;
 }
 
-/* The shard that has this address already, or NULL. */
+/* The shard that already has this address, or NULL. */
 static const struct shard *address_owner(const struct shard_map *map, struct bytes address)
 {
     for (size_t i = 0; i < map->shard_count; i++)
@@ -174,7 +174,7 @@ static bool on_value(void *owner, const struct ini_value *value, char *reason)
     return false;
 }
 
-/* What can only be said at the end: something is not there. */
+/* Checks at the end of the file that nothing is missing: the epoch, a shard's address, a slot. */
 static bool check_coverage(const struct shards_loading *loading, const char *path, char *error,
                            size_t size)
 {

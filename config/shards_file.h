@@ -5,8 +5,8 @@
  *   epoch = 7                    slots = 5461-10922 16000
  *                                address = backend-1.backend:7401
  *
- * Every slot is given exactly once, or the file is refused with the line that is wrong. `slots` and
- * `address` may be repeated, and continued on indented lines.
+ * Every slot must be assigned exactly once. An error names the file and the line. `slots` and `address` may occur
+ * several times in a section, and may continue on indented lines.
  */
 #pragma once
 
@@ -14,5 +14,5 @@
 
 /* NULL: error[size] says "file:line: what was expected". The map has one reference, the caller's. */
 struct shard_map *shards_load(const char *path, char *error, size_t size);
-/* The same from memory; `path` only for messages. */
+/* Like shards_load, for a text in memory; `path` is only used in messages. */
 struct shard_map *shards_parse(const char *path, struct bytes text, char *error, size_t size);

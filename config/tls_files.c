@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* A relative path starts at the directory of the program's file. */
+/* Resolves relative paths from the directory of the configuration file. */
 static void find_paths(const struct config *head, const char *cert, const char *key, const char *ca,
                        char *paths[TLS_FILES_MAX])
 {
@@ -40,7 +40,7 @@ void peer_tls_paths(const struct backend_config *config, char *paths[TLS_FILES_M
                paths);
 }
 
-/* Takes over the paths. */
+/* Makes a context; frees the paths. */
 static struct tls_context *load(struct tls_options *options, char *paths[TLS_FILES_MAX],
                                 char *error, size_t size)
 {
@@ -61,7 +61,7 @@ bool proxy_speaks_tls(const struct proxy_config *config)
     return speaks;
 }
 
-/* Both programs' listeners have options of the same names, in structs of their own. */
+/* The TLS options of listeners, which have the same names in the structs of both programs. */
 #define SERVER_OPTIONS(config)                                                                     \
     {                                                                                              \
         .section = "", .key_file_pass = (config)->tls_key_file_pass,                               \

@@ -10,7 +10,7 @@
 
 enum { FILE_BYTES_MAX = 4 << 20, REASON_MAX = 512 };
 
-/* The whole file; NULL: the reason in error[size]. */
+/* Reads the whole file; the caller frees the text. NULL: the reason is in error[size]. */
 static char *read_users_file(const char *path, size_t *len, char *error, size_t size)
 {
     char *text = malloc(FILE_BYTES_MAX);
