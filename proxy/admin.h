@@ -1,8 +1,8 @@
 /*
  * admin.h - what a page of the admin port can read.
  *
- * A page is a function and a row in local_admin.c's table. It runs on the HTTP thread: it reads atomics and the
- * snapshot, and requests the rest from the workers by loop_post, for whose answers it waits a limited time.
+ * A page is a function and a row in local_admin.c's table. The function runs on the HTTP thread and reads atomics and the
+ * snapshot. It requests other data from the workers by loop_post, and waits a limited time for their answers.
  */
 #pragma once
 

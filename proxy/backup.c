@@ -17,7 +17,8 @@ enum {
     POLL_SLOW_MS = 500,
     RETRY_MS = 500,
     ATTEMPTS = 4,
-    LEFT_MS = 10000, /* after this time the reply that a client waits for is given up */
+    LEFT_MS =
+        10000, /* the backup fails if PREPARE has no reply by then: the client may have left */
     STATUS_FIELDS = 22,
 };
 
@@ -31,17 +32,17 @@ struct cluster_backup {
     struct timer *timer;
     enum step step;
     bool is_asking; /* a request to the shards is in flight */
-    /* PREPARE belongs to the client's request: the client may leave, and the replies with it */
+    /* PREPARE was sent as part of the client's request: its replies are dropped if the client leaves */
     bool is_first;
     bool is_retry; /* when the timer fires, PREPARE is sent again instead of a poll */
     uint32_t attempt;
-    uint64_t epoch;  /* of the map at the start */
+    uint64_t epoch;  /* of the shard map when the backup began */
     uint64_t cut_ms; /* when CUT was sent; monotonic */
     uint64_t poll_ms;
     struct backup_wish wish;
     struct backup_view view;
     char id[BACKUP_ID_LEN + 1];
-    char *map; /* in the format of shards.ini */
+    char *map; /* text of the shard map, in the format of shards.ini */
     size_t map_len;
 };
 
@@ -76,7 +77,7 @@ static void fan_out_backup(struct cluster_backup *backup, struct request *reques
     request_fan_out_with(request, &how, done);
 }
 
-/* Sends SCREE BACKUP what id [more] as a request of the proxy itself. */
+/* Sends "SCREE BACKUP <what> <id> [<more>]" to all shards, as a request of the proxy itself. */
 static void send_to_shards(struct cluster_backup *backup, const char *what, const char *more,
                            request_done_fn *done)
 {
@@ -103,7 +104,7 @@ static void on_timer(void *owner)
         ask_status(backup);
 }
 
-/* The backup of a reply; NULL: the backup has ended. */
+/* The backup for which this request was sent; NULL: the backup has ended. */
 static struct cluster_backup *answered(const struct request *request)
 {
     struct cluster_backup *backup = request->worker->backup;
@@ -146,7 +147,7 @@ static void abort_cluster_backup(struct cluster_backup *backup, const char *reas
     backup->is_asking = false;
 }
 
-/* The cut failed: tries again under another id. */
+/* The cut failed: cancels the attempt, and starts another one with a new id a little later. */
 static void try_again(struct cluster_backup *backup, const char *reason)
 {
     if (++backup->attempt >= ATTEMPTS) {
@@ -173,7 +174,7 @@ static bool map_is_same(struct cluster_backup *backup)
 
 /* ---- steps ---- */
 
-/* The first reply that is not +OK, as a reason; false: there is none. */
+/* Writes the first reply that is not +OK as the reason. False: all replies are +OK. */
 static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
 {
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
@@ -206,7 +207,7 @@ static void send_cut(struct cluster_backup *backup)
     send_to_shards(backup, "CUT", lease, on_cut);
 }
 
-/* The backup, if all shards have done its step while they held writes; NULL: it has ended or starts again. */
+/* Handles the replies of a step during which shards hold writes. NULL: the backup has ended, or begins again. */
 static struct cluster_backup *step_done(struct request *request)
 {
     struct cluster_backup *backup = answered(request);
@@ -307,7 +308,7 @@ static struct shard_status read_status(const struct cluster_backup *backup, stru
     return status;
 }
 
-/* State of all shards together. */
+/* Sum over all shards. */
 struct sum {
     uint32_t ready;    /* shards that are prepared */
     uint32_t have_cut; /* shards that have cut and hold writes */

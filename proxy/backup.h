@@ -2,16 +2,15 @@
  * backup.h - one backup of the whole cluster, led by one worker of one proxy.
  *
  *   PREPARE  every shard makes room and writes its memory to files                (seconds; no client waits)
- *   CUT      every shard holds writes, lets what is in flight land, makes its cut  (milliseconds; writes wait)
- *   RELEASE  once ALL have cut: writes go on; every shard says whether its hold was unbroken until now
- *   CONFIRM  when all holds were unbroken: each shard adds the manifest to its copy. Else CANCEL and another try.
+ *   CUT      every shard holds new writes, finishes those in flight, makes its cut (milliseconds; writes wait)
+ *   RELEASE  when ALL shards have cut: writes continue; every shard replies whether it has held writes until now
+ *   CONFIRM  when all shards have: each adds the manifest to its copy. Else CANCEL and another attempt.
  *   COPY     shards copy in the background; the leader polls their progress
  *
- * The backup shows the moment at which the last answer to CUT arrived: no shard executes a write between its hold and
- * its release, so the cuts contain all writes before that moment and none after it. Only the shards enforce this, so it
- * holds for writes through any proxy and for direct clients. A hold ends by itself after the lease: a leader that dies
- * delays writes no longer than that, and its backup is never confirmed. While one backup runs, shards refuse the
- * PREPARE of another leader.
+ * The backup contains the writes up to the moment at which the last reply to CUT arrived, and no later write, because no
+ * shard executes a write between its cut and its release. The shards enforce this, so it is true for writes through any
+ * proxy and for direct clients. Shards hold writes for the time of the lease at most: if the leader dies, writes continue
+ * after that time, and its backup is never confirmed. While one backup runs, shards refuse the PREPARE of another leader.
  *
  * All commands go on control connections (LANE_CONTROL), where no held write is queued before them.
  */

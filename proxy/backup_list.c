@@ -46,7 +46,7 @@ static void copy_bounded(char *to, size_t size, struct bytes text)
                    text.len ? text.data : "");
 }
 
-/* Reads one backup of one shard: a map, as an array. */
+/* Reads one backup of one shard: a map, which RESP2 sends as an array. */
 static bool read_item(struct bytes frame, size_t *pos, struct listed_backup *item)
 {
     struct resp_value name;
@@ -107,9 +107,9 @@ void backup_list_free(struct backup_list *list)
 
 struct keeping {
     uint32_t keep;
-    size_t at; /* index of the next one to delete */
+    size_t at; /* index in `list` of the next backup to delete */
     struct backup_list list;
-    size_t end; /* end of those to delete */
+    size_t end; /* index after the last backup to delete */
     void (*done)(struct proxy_worker *worker);
 };
 

@@ -17,7 +17,7 @@ static uint64_t parse_timeout_seconds(struct bytes text)
 {
     double seconds;
     if (!number_parse_double(text, &seconds) || isnan(seconds) || seconds < 0)
-        return 0; /* the backend refuses it */
+        return 0; /* invalid timeout: the backend replies the error */
     if (seconds == 0 || seconds * 1000 >= (double)WAIT_FOREVER)
         return WAIT_FOREVER;
     return (uint64_t)ceil(seconds * 1000);
@@ -123,7 +123,7 @@ static void begin(struct client *client, const struct command *command, const st
     client_hold(client, HOLD_BLOCKED);
 }
 
-/* To backends without the secret: over dedicated connections. */
+/* Sends the command over dedicated connections, for backends without the secret. */
 static bool send_by_dedicated_connections(struct client *client, const struct frame *frame,
                                           const struct command *command, const struct route *route,
                                           uint32_t shard, uint32_t count)
@@ -134,7 +134,8 @@ static bool send_by_dedicated_connections(struct client *client, const struct fr
         return true;
     }
     begin(client, command, route);
-    client->blocked.unsent = 1; /* plus one until all connections are counted */
+    client->blocked.unsent =
+        1; /* one more until all connections are counted, so that the count stays above 0 */
     for (uint32_t i = 0; i < count; i++)
         client->blocked.unsent += dedicated_connections[i]->state != UPSTREAM_UP;
     blocked_begun(client);
@@ -142,7 +143,7 @@ static bool send_by_dedicated_connections(struct client *client, const struct fr
     return true;
 }
 
-/* Over the shared connections for blocking commands. */
+/* Sends the command over the connections for blocking commands, which all clients of the worker share. */
 static bool send_by_waits(struct client *client, const struct frame *frame,
                           const struct command *command, const struct route *route, uint32_t shard,
                           uint32_t count)
@@ -238,7 +239,7 @@ static uint32_t shard_of(const struct pool *pool, const struct node *node)
     return SHARD_COUNT_MAX;
 }
 
-/* request_done_fn: the client's reply comes over the dedicated connection. */
+/* request_done_fn of CLIENT UNBLOCK: nothing to do, the client's reply comes over the dedicated connection. */
 static void pressed(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
@@ -246,7 +247,7 @@ static void pressed(struct client *client, struct request *request, struct reply
     (void)reply;
 }
 
-/* upstream_events.unblock: sends CLIENT UNBLOCK, which may have overtaken the command before. */
+/* upstream_events.unblock: sends CLIENT UNBLOCK again, because an earlier one may have overtaken the command. */
 static void press(struct upstream *dedicated)
 {
     struct proxy_worker *worker = dedicated->worker;
@@ -291,7 +292,7 @@ bool blocked_unblock(struct client *client, bool with_error)
     return true;
 }
 
-/* True when the client's keys have another shard now. */
+/* True when the shard map now assigns the client's keys to another shard. */
 static bool is_misplaced(const struct client *client)
 {
     struct part *waiting[SHARD_COUNT_MAX];

@@ -99,7 +99,6 @@ void client_kill(struct client *client, const char *reason)
     client_leave(client);
 }
 
-/* Closes it when it is owed nothing more. */
 void client_close_when_done(struct client *client)
 {
     if (client->pipeline.count > 0 || client->is_closed)
@@ -118,7 +117,7 @@ void client_drain(struct client *client)
 {
     client->is_draining = true;
     if (client->is_closed || client->held_by || client->is_resuming)
-        return; /* frames are still to be dispatched */
+        return; /* the client still has frames to be dispatched */
     stream_pause(client->stream);
     client_close_when_done(client);
 }
@@ -147,7 +146,9 @@ void client_unhold(struct client *client, uint16_t why)
         client_close_when_done(client);
         return;
     }
-    stream_pause(client->stream); /* under HOLD_BLOCKED it may have been resumed */
+    stream_pause(
+        client
+            ->stream); /* under HOLD_BLOCKED the stream may be running; only a paused stream can be resumed */
     stream_resume(client->stream);
 }
 
@@ -197,7 +198,7 @@ static void widen(struct client *client)
         client_unhold(client, HOLD_PIPELINE);
 }
 
-/* The pipeline has become shorter: resumes what waited for that. */
+/* The pipeline has become shorter: resumes or closes the client if it waited for that. */
 static void look_again(struct client *client)
 {
     if ((client->held_by & HOLD_ORDER) && client->pipeline.count == 0 &&

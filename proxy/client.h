@@ -9,8 +9,8 @@
  *       └──broken, killed, limit──► stream_abort              (memory goes at the turn's end)
  *
  * (1) `label` names the set of upstream connections that carry what is in flight. A request that would need
- *     others waits until the pipeline is empty, so order is kept across lanes, dedicated connections, HELLO and map
- *     changes.
+ *     connections waits until the pipeline is empty. So replies stay in order across lanes, dedicated connections, HELLO
+ *     and map changes.
  * (2) The length of replies is not known in advance. So a client may have few requests in its pipeline at first, and
  *     more as it reads its replies (`flow.window`, like TCP's congestion window). From a client that does not read at
  *     all the proxy goes on reading until client-output-limit closes it: it may write everything before it reads.
@@ -64,7 +64,7 @@ struct client_flow {
     uint32_t window;    /* most requests in the pipeline */
     size_t reply_bytes; /* of the last reply of a shard */
     size_t unread;      /* reply bytes that were unread at the last check under HOLD_OUTPUT */
-    bool is_stalled;    /* it reads no replies: HOLD_OUTPUT is not set again until it does */
+    bool is_stalled;    /* it reads no replies: HOLD_OUTPUT is not set until it reads some */
 };
 
 struct client_bytes {
@@ -75,7 +75,7 @@ struct client_bytes {
 
 struct client_links {
     struct list all;     /* in worker->clients.all; in worker->clients.closed */
-    struct list full;    /* in upstream->full: waits for room in its queue */
+    struct list full;    /* in upstream->full: waits for room in the queue of an upstream */
     struct list rate;    /* in keyspace->waiting: waits at a rate limit; rate.c */
     struct list monitor; /* in worker->monitoring.clients; monitor.c */
 };
@@ -83,7 +83,7 @@ struct client_links {
 /* The search for the script of an EVALSHA; scripts.c */
 struct client_script {
     struct script_search *search; /* under HOLD_SCRIPT */
-    bool is_sought; /* the search has ended: the next EVALSHA is sent without another one */
+    bool is_sought; /* the search has ended: the next EVALSHA is sent without another search */
 };
 
 /* The command that waits at a backend; blocked.c */
@@ -103,7 +103,7 @@ struct client {
     uint16_t held_by; /* enum client_hold, a set */
     bool is_ending;   /* reads no more; is closed when the pipeline is empty */
     bool is_draining; /* runs the frames that were read, reads no more, then ends */
-    bool is_resuming; /* bytes that the stream kept will be given to on_data again */
+    bool is_resuming; /* bytes that the stream has kept will be passed to on_data again */
     bool is_closed;   /* the stream is gone; the client is freed at the end of the turn */
     bool is_charged;  /* the rate limit was charged for its next request; rate.c */
     uint64_t id;
@@ -172,7 +172,7 @@ void client_hold(struct client *client, uint16_t why);
 void client_unhold(struct client *client, uint16_t why);
 /* True when a request with this label may be sent now; else holds the client (HOLD_ORDER). */
 bool client_may_send(struct client *client, uint32_t label);
-/* Recounts the client's memory beside blocks. */
+/* Recounts the client's memory, except blocks. */
 void client_count(struct client *client);
 /* Calls `each` for every client of the worker; it may close any of them. */
 typedef void client_fn(struct client *client);

@@ -205,7 +205,7 @@ static void on_end(void *owner, int err)
         client_end(client);
 }
 
-/* The output buffer is empty. */
+/* stream_events.on_drain: the client has read most of its replies. */
 static void on_drain(void *owner)
 {
     struct client *client = owner;

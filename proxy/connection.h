@@ -1,5 +1,5 @@
 /*
- * connection.h - a client's connection: accepts it, reads its frames, and tells features when the client closes or changes.
+ * connection.h - a client's connection: accepts it, reads its frames, and calls the features of a client (client_events).
  */
 #pragma once
 

@@ -118,7 +118,9 @@ static bool run_local(struct client *client, const struct frame *frame,
     bool asks_shards = command->route != ROUTE_LOCAL || command->merge != MERGE_ONE;
     CHECK(handler);
     if (command->route == ROUTE_PINNED && client->pipeline.count > 0) {
-        client_hold(client, HOLD_ORDER); /* messages follow the confirmation directly */
+        client_hold(
+            client,
+            HOLD_ORDER); /* confirmations and messages are written to the stream, not to the pipeline */
         return false;
     }
     if (asks_shards && !client_may_send(client, client_label(client, command)))
@@ -160,7 +162,7 @@ static bool follow_plan(struct client *client, const struct frame *frame,
     return true;
 }
 
-/* For commands with several keys, none, or no shard; not the hot path. */
+/* Dispatches commands with several keys or none, and commands without a shard; not the hot path. */
 static bool dispatch_planned(struct client *client, const struct frame *frame,
                              const struct command *command)
 {
@@ -183,7 +185,7 @@ static bool dispatch_planned(struct client *client, const struct frame *frame,
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
-/* EXEC itself is refused, which ends the transaction. */
+/* Refuses EXEC with an error, and ends the transaction. */
 static void refuse_exec(struct client *client, const struct command *command, const char *why)
 {
     struct reply reply;
@@ -232,13 +234,14 @@ static inline bool may_run(struct client *client, const struct frame *frame,
     return !client->session.is_limited || is_permitted(client, frame, command);
 }
 
-/* An HTTP request: a web page may have made a browser send it, so the connection is closed. */
+/* True for an HTTP request. A web page may have made a browser send it, so the connection must be closed. */
 static bool is_http_frame(const struct frame *frame)
 {
     return bytes_is(frame_arg(frame, 0), "post") || bytes_is(frame_arg(frame, 0), "host:");
 }
 
-/* A RESP2 client with subscriptions may run few commands, because other replies could not be told from messages. */
+/* A RESP2 client with subscriptions may run few commands, because it could not distinguish other replies from messages.
+ * False: an error was replied. */
 static bool check_subscriber(struct client *client, const struct command *command)
 {
     if (command->traits & TRAIT_SUBSCRIBER)

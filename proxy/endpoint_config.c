@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* `key`: our option of the same meaning; NULL: the value is derived from the listen addresses and cannot be set. */
+/* Redis' parameters. `key`: the proxy's option with this meaning; NULL: the value is derived from the listen addresses
+ * and cannot be set. */
 static const struct {
     const char *name;
     const char *key;

@@ -20,6 +20,6 @@ bool endpoint_has(struct bytes name);
 void endpoint_print(const struct proxy_config *config, const char *name, struct out *out);
 /* The proxy's option for a parameter, named as in Redis or as in proxy.ini; NULL: there is none. */
 const struct option *endpoint_option(const struct config *config, struct bytes name);
-/* Sets that option. False: the error is in reason[size]. */
+/* Sets the proxy's option for a parameter. False: the error is in reason[size]. */
 bool endpoint_set(struct config *config, struct bytes name, struct bytes value, char *reason,
                   size_t size);

@@ -10,7 +10,7 @@ struct events {
     pthread_mutex_t mutex;
     uint64_t next_id;
     uint32_t count;
-    uint32_t next; /* index of the next one to write */
+    uint32_t next; /* index in `ring` of the next event to write */
     struct event ring[EVENTS_MAX];
 };
 

@@ -1,10 +1,10 @@
 /*
- * events.h - the proxy's latest events: reloads, shards that were lost and came back, new maps.
+ * events.h - the proxy's latest events: reloads, new maps, lost and restored connections to shards.
  *
  *   any thread ──events_note──► ring of the newest EVENTS_MAX, under a mutex ──events_copy──► status page
  *
- * Repeated events of one kind and subject are counted in one entry (every worker loses its connections to a shard that
- * dies), until another kind of event is noted for the subject or EVENT_APART_MS have passed.
+ * Events with the same kind and subject are counted in one entry, because every worker loses its connections to a shard
+ * that dies. An event of another kind for the subject, or EVENT_APART_MS without one, begins a new entry.
  */
 #pragma once
 

@@ -36,7 +36,7 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
 void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)
 {
     struct pool *pool = request->worker->pool;
-    /* a handler that is on the stack completes the request when it returns */
+    /* if a handler of the request is on the stack, the request is completed when that handler returns */
     bool is_handler = request->progress.is_running;
     if (!pool->nodes) { /* the worker is stopping */
         request_release(request);

@@ -1,5 +1,5 @@
 /*
- * fan_out.h - commands that a local handler sends to shards, and whose replies come back to it.
+ * fan_out.h - sends a command of a local handler to shards, and passes their replies to a callback of the handler.
  *
  *   local_info ── request_fan_out(…, info_done) ──► every shard      info_done(client, request, reply) writes the reply
  */
@@ -14,7 +14,7 @@ enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
  * It runs in `keyspace`; NULL: the client's. */
 void request_fan_out(struct request *request, struct keyspace *keyspace, int shard,
                      const struct bytes *argv, uint32_t argc, request_done_fn *done);
-/* The same with more options. */
+/* Options of request_fan_out_with. */
 struct fan_out {
     struct keyspace *keyspace;
     int shard;

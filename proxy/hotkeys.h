@@ -30,7 +30,7 @@ struct hot_name {
 };
 
 struct hotkeys {
-    uint32_t counts[2][HOTKEYS_ROWS][HOTKEYS_WIDTH]; /* [0]: this window, [1]: the one before */
+    uint32_t counts[2][HOTKEYS_ROWS][HOTKEYS_WIDTH]; /* [0]: this window, [1]: the window before */
     uint32_t current;
     bool has_before;
     uint64_t began_ms; /* when this window began; monotonic */

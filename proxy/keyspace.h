@@ -1,9 +1,9 @@
 /*
  * keyspace.h - a namespace and a database, once in each worker.
  *
- *   client's session ──► keyspace {name, db, entry} ◄── upstream: where the session of its connection is
+ *   client's session ──► keyspace {name, db, entry} ◄── upstream: keyspace of its session at the backend
  *
- * As a worker has each pair once, comparing two keyspaces is comparing two pointers.
+ * A worker has each pair once, so two keyspaces are compared by their pointers.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ enum { DATABASES = 16 };
 
 struct keyspace {
     uint32_t refs;
-    uint32_t clients; /* sessions of this worker in it */
+    uint32_t clients; /* number of this worker's sessions in the keyspace */
     const struct namespace
         *entry; /* its row of the configuration in force; NULL: no namespace, or a removed one */
     struct metric_cell *cell; /* counters of the namespace; NULL: not counted. proxy_metrics.h */

@@ -1,8 +1,9 @@
 /*
  * lane.h - which of a worker's connections a client's command goes on.
  *
- *   WATCH has dedicated one to this shard ─► that one        CLIENT TRACKING ─► the one that tracks for it
- *   else                                  ─► the shared one of the command's lane (node.h) and the client's protocol
+ *   the client watches keys of the shard ─► the dedicated connection of WATCH
+ *   the client tracks (CLIENT TRACKING)  ─► its dedicated connection to the shard
+ *   else                                 ─► the shared connection for the command's lane (node.h) and the protocol
  */
 #pragma once
 

@@ -13,7 +13,8 @@
 #include <string.h>
 
 enum {
-    CUT_AFTER_MS = 1000, /* how long a client may take to read its replies before it is closed */
+    CUT_AFTER_MS =
+        1000, /* while memory is full: time for clients to read replies before some are closed */
     CUT_BYTES_MIN = 16 * 1024, /* a client that holds less is not closed */
     CUTS_MAX = 16,             /* clients closed in one turn */
     LOGIN_SHARE = 4,           /* login-memory is at most a quarter of memory-limit */
@@ -81,7 +82,8 @@ void memory_count_login(struct client *client, size_t held)
     bool counts = !client->is_closed && !client->session.is_authenticated;
     size_t bytes = counts && held ? sizeof *client + held + held / 2 : 0;
     struct client *greediest;
-    atomic_fetch_add(&proxy->login_memory_used, bytes - client->bytes.login); /* may wrap around */
+    atomic_fetch_add(&proxy->login_memory_used,
+                     bytes - client->bytes.login); /* a decrease wraps around */
     client->bytes.login = bytes;
     if (!counts)
         return;
@@ -138,7 +140,7 @@ static void add_to_space(struct client *client)
         cell_add(client->session.keyspace->cell, TENANT_MEMORY, total_of(client));
 }
 
-/* The client that holds most in one namespace, or (NULL) in all. */
+/* The client that holds most memory: in this namespace, or (NULL) of all clients. */
 static struct client *find_greediest(struct proxy_worker *worker, const struct bytes *space)
 {
     struct client *greediest = NULL;
@@ -202,9 +204,9 @@ static uint64_t publish_usage(struct proxy_worker *worker)
     uint64_t tls = loop_tls_bytes(worker->loop);
     uint64_t share = memory_tls_share(worker) / worker->proxy->worker_count;
     if (tls > share)
-        tls = share; /* the limit was lowered */
+        tls = share; /* possible after memory-limit was lowered */
     uint64_t used = block_bytes_total() + worker->memory.copied + tls;
-    uint64_t change = used - worker->memory.published; /* may wrap around */
+    uint64_t change = used - worker->memory.published; /* a decrease wraps around */
     worker->memory.published = used;
     return atomic_fetch_add(&worker->proxy->memory_used, change) + change;
 }

@@ -7,8 +7,8 @@
  *   connections without a login > login-memory  the one of them that holds most is closed
  *   a login that does not come                  closed after login-timeout
  *
- * While no client is read from, unread replies shrink as clients read them, so such a client has a second before it is
- * closed. A request that is half sent cannot shrink, so its client is closed at once.
+ * While the proxy reads from no client, unread replies shrink as clients read them: a client with unread replies is closed
+ * after a second. Incomplete requests cannot shrink: a client with an incomplete request is closed at once.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct client_memory {
     size_t replies;  /* unread by the client, or waiting for replies before them */
     size_t queue;    /* transaction queue */
     size_t channels; /* subscriptions, and messages that wait for a confirmation */
-    size_t total;    /* including the structs of the connection */
+    size_t total;    /* sum of the above and of the structs of the connection */
 };
 void client_memory(const struct client *client, struct client_memory *memory);
 
@@ -35,7 +35,7 @@ void client_memory(const struct client *client, struct client_memory *memory);
 void memory_check(struct proxy_worker *worker);
 /* Once a second: limits of namespaces, login-timeout. */
 void memory_slow(struct proxy_worker *worker);
-/* Called after a client's bytes were processed, and when it leaves: it holds `held` bytes of an incomplete request.
+/* Counts the `held` bytes of the client's incomplete request. Called after its bytes were processed, and when it leaves.
  * May close clients without a login, also this one. */
 void memory_count_login(struct client *client, size_t held);
 /* Bytes that TLS buffers may take at most. Without this bound, silent TLS connections alone could reach memory-limit. */

@@ -369,8 +369,8 @@ void merge_replies(const struct merge *merge, struct reply *reply)
     case MERGE_ONE:
     case MERGE_ALL_OK:
     case MERGE_ANY_OK:
-    case MERGE_INFO:   /* its local command merges */
-    case MERGE_CURSOR: /* likewise */
+    case MERGE_INFO:   /* merged by local_info.c */
+    case MERGE_CURSOR: /* merged by local_scan.c */
     case MERGE_SPECIAL:
         forward_part(good, reply->out);
         return;

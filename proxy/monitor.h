@@ -4,10 +4,10 @@
  *   worker 0: command ran ─► line ─► lines of this turn ──at its end, loop_post──► worker 1: its monitors
  *                                                      └────────────────────────► worker 0: its monitors
  *
- * A MONITOR client in a namespace sees the commands of that namespace; one in none sees all. The commands of a
- * transaction are shown when it is executed; commands inside scripts are known to the shards only. A MONITOR client that
- * does not read is closed at client-output-limit, and so are all of a worker whose mailbox holds as much. While there
- * is no MONITOR client, nothing is formatted.
+ * A MONITOR client in a namespace sees the commands of that namespace; a client in none sees all commands. The commands
+ * of a transaction are shown when EXEC runs them. Commands inside scripts are not shown: only the shards see them. A
+ * MONITOR client that does not read is closed at client-output-limit. When a worker's mailbox holds so many bytes, all
+ * MONITOR clients of the worker are closed. While there is no MONITOR client, nothing is formatted.
  */
 #pragma once
 

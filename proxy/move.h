@@ -1,5 +1,5 @@
 /*
- * move.h - moves a client to another namespace or database, and releases what it had in the one before.
+ * move.h - moves a client to another namespace or database, and releases its state in the previous one.
  */
 #pragma once
 

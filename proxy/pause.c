@@ -17,7 +17,7 @@ enum { HELD_FLAGS = CMD_WRITE | CMD_MAY_REPLICATE, SPACE_MAX = 255 };
 struct pause {
     uint64_t until_ms; /* monotonic; in a message to a worker: duration */
     bool writes_only;
-    uint32_t space_len; /* 0: the client was in no namespace */
+    uint32_t space_len; /* length of the namespace's name; 0: the pause is for all clients */
     char space[SPACE_MAX];
 };
 

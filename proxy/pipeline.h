@@ -2,7 +2,7 @@
  * pipeline.h - a client's requests in the order they came; replies leave from the front.
  *
  *   front ─► [ready] [waiting] [ready] [waiting] ◄─ back
- *              └─ leaves     └─ stays until the one before it has left
+ *              └─ leaves     └─ stays until the request before it has left
  *
  * The links are members of the requests, so nothing is allocated. Pure.
  */
@@ -35,7 +35,7 @@ static inline void pipeline_push(struct pipeline *pipeline, struct pipeline_link
     pipeline->count++;
 }
 
-/* Removes the front; there must be one. */
+/* Removes the request at the front; the pipeline must not be empty. */
 static inline struct pipeline_link *pipeline_pop(struct pipeline *pipeline)
 {
     struct pipeline_link *link = pipeline->front;

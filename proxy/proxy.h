@@ -1,7 +1,7 @@
 /*
  * proxy.h - what all workers of a proxy share: the snapshot in force, logs, counters and limits of the process.
  *
- * Fields belong to the main thread unless their comment names other threads. proxy_run.h makes it and runs it.
+ * Fields belong to the main thread unless their comment names other threads. proxy_run.h makes and runs the proxy.
  */
 #pragma once
 

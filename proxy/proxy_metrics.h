@@ -38,8 +38,8 @@ enum tenant_word {
 enum worker_word {
     WORKER_TURN_SECONDS = 0,
     WORKER_CLIENTS = HISTOGRAM_WORDS,
-    WORKER_HOT_HASH,  /* of the most frequent key */
-    WORKER_HOT_COUNT, /* its samples in the last 10 to 20 s */
+    WORKER_HOT_HASH,  /* hash of the most frequent key */
+    WORKER_HOT_COUNT, /* samples of that key in the last 10 to 20 s */
     WORKER_HOT_TOTAL, /* all samples in that time */
     WORKER_HOT_MS,    /* length of that time */
     WORKER_HOT_SAMPLE,

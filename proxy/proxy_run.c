@@ -34,7 +34,7 @@ struct seat {
 /* An address on which clients connect. */
 struct address_row {
     char *address;
-    char *name; /* of the namespace; "": none */
+    char *name; /* name of the namespace; "": none */
     bool speaks_tls;
 };
 
@@ -50,8 +50,8 @@ struct proxy_run {
     struct watch *users_watch;
     struct watch *tls_watches[2 * TLS_FILES_MAX]; /* NULL: there is no such file */
     struct proxy *proxy;
-    struct task watch;    /* posted when the paths of the TLS files changed, */
-    bool watches_are_old; /* and this is true until it has run */
+    struct task watch;    /* run_watch; posted when the paths of the TLS files have changed */
+    bool watches_are_old; /* `watch` is posted and has not run yet */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -404,7 +404,7 @@ static void watch_tls(struct proxy *proxy)
     }
 }
 
-/* Watches the TLS files under their new paths, and reads them in case they changed before. */
+/* Watches the TLS files under their new paths, and reloads them: they may have changed before they were watched. */
 static void run_watch(struct task *task)
 {
     struct proxy_run *run = container_of(task, struct proxy_run, watch);

@@ -110,7 +110,7 @@ void rate_waits_free(struct rate_waits *waits)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Commands that end a transaction or log in are free: refusing them would do more harm than the limit intends. */
+/* Commands that end a transaction or log in are not limited: otherwise a client could not leave its transaction. */
 static bool is_free(const struct command *command)
 {
     return command && (command->flags & CMD_NO_AUTH || command->traits & TRAIT_ENDS_MULTI);
@@ -140,7 +140,7 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
     struct rate_limiter *rate_limiter = client->session.keyspace->rate_limiter;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     if (client->is_charged)
-        return true; /* the frame is dispatched again and was charged */
+        return true; /* this frame was charged before it was held */
     uint64_t after_ms = is_free(command) ? 0 : rate_limiter_wait_ms(rate_limiter, now_ms);
     if (after_ms == 0) {
         token_bucket_charge(&rate_limiter->requests, now_ms, 1);

@@ -5,8 +5,8 @@
  *               │ requests, bytes: buckets (shared/token_bucket.h)
  *               └ action: an error, or the client waits (HOLD_RATE) in its keyspace's list
  *
- * A request runs while both buckets have tokens left; the request and its reply are charged when they come. Only as many
- * waiting clients are woken as there are tokens for requests.
+ * A request may run while both buckets have tokens left. The request is charged when it runs, its reply when it arrives.
+ * Only as many waiting clients are woken as there are tokens for requests.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct rate_waits;
 /* For a keyspace that has a rate limiter. True: the request may run, and was charged. False: the client is held, or
  * the request was refused with an error. */
 bool rate_pass(struct client *client, const struct frame *frame, const struct command *command);
-/* The client is closed or moves to another keyspace: it waits no more. */
+/* The client is closed or moves to another keyspace: removes it from the waiting clients. */
 void rate_leave(struct client *client);
 
 /* The keyspaces of one worker in which clients wait. */

@@ -22,7 +22,7 @@
 enum { FAILURE_MAX = 512 }; /* length of the error of a failed part; a longer one is replaced */
 
 struct parts {
-    struct parts *older; /* of an earlier fan-out */
+    struct parts *older; /* parts of an earlier fan-out; NULL: none */
     uint32_t count;
     uint32_t order_count;
     struct part *part;         /* [count] */
@@ -111,7 +111,7 @@ void request_release(struct request *request)
     worker->requests.free_count++;
 }
 
-/* Prepares a reply that is kept and written in pieces. */
+/* The buffer for a kept reply that is written in pieces. */
 static struct out *kept_out(struct request *request)
 {
     CHECK(request->kept != KEPT_INLINE);
@@ -279,7 +279,7 @@ static void request_merge(struct request *request)
 static void request_complete(struct request *request)
 {
     if (request->progress.is_running)
-        return; /* request_go or the handler's caller completes it */
+        return; /* request_go, or the caller of the handler, will complete the request */
     if (request->progress.is_async)
         local_continue(request);
     else if (!request->client)
@@ -420,7 +420,7 @@ void *request_state(struct request *request, size_t size)
     return local->memory;
 }
 
-/* The reply is written. */
+/* The handler has written its reply. */
 static void local_finish(struct request *request)
 {
     struct client *client = request->client;
@@ -489,7 +489,7 @@ static void local_wait(struct request *request, request_done_fn *done)
 void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done)
 {
     struct parts *older = request->parts;
-    /* the replies before may be arguments of the next commands, so they are freed one fan-out later */
+    /* the next commands may use the replies of this fan-out as arguments, so they are freed one fan-out later */
     if (older && request->linked == 0) {
         parts_free(older->older);
         older->older = NULL;
@@ -502,7 +502,7 @@ void request_wait_parts(struct request *request, uint32_t count, request_done_fn
 
 /* ---- other threads --------------------------------------------------------------------------- */
 
-/* The call on one thread. */
+/* A call on one other thread. */
 struct visit {
     struct task task;
     struct gather *gather;

@@ -9,8 +9,8 @@
  * A request is complete when no part waits for its reply. If it is at the front of its client's pipeline, the reply is
  * written to the client's stream at once, else it is kept until the replies before it have left.
  *
- * (1) A request is freed when it is in no pipeline, no part of it is in an upstream's queue (which waits for the reply
- *     even of a part that has failed), and no call to another thread is under way.
+ * (1) A request is freed when it is in no pipeline, none of its parts is in an upstream's queue (a part that has failed
+ *     stays there until its late reply), and no call to another thread is in progress.
  * (2) `client` is NULL once the client has left; replies are dropped then.
  * (3) Requests come from the worker's free list; only a request with several parts allocates, once.
  */
@@ -32,10 +32,10 @@ struct request;
 struct upstream;
 
 enum part_kind {
-    PART_REQUEST,  /* a request's */
-    PART_GREETING, /* SCREE AUTH, HELLO: an error breaks the connection */
-    PART_SWITCH,   /* SCREE USE, SELECT: an error fails what follows */
-    PART_PROBE,    /* PING, UNWATCH: the reply does not matter */
+    PART_REQUEST,  /* part of a request */
+    PART_GREETING, /* SCREE AUTH, HELLO: an error closes the connection */
+    PART_SWITCH,   /* SCREE USE, SELECT: after an error the requests that follow fail */
+    PART_PROBE,    /* PING, UNWATCH: the reply is ignored */
     PART_ID,       /* CLIENT ID: the reply is the id of a private connection */
 };
 
@@ -49,7 +49,7 @@ struct part {
     uint32_t swallow; /* replies to discard before its own (those of MULTI and queued commands) */
     uint32_t resend_bytes; /* length of its copy in upstream->resend; 0: none */
     uint32_t wait;  /* its entry + 1 in the wait table of `upstream`; 0: none. upstream_waits.c */
-    uint16_t index; /* in the parts of its request */
+    uint16_t index; /* index in the parts of its request */
     uint8_t kind;   /* enum part_kind */
     bool is_uncounted; /* its shard must not count it as a call: sent as SCREE PART command… */
     bool is_answered; /* it timed out and was answered with an error: its late reply is discarded */
@@ -70,7 +70,7 @@ struct request_progress {
     bool is_ready;   /* the reply is complete */
 };
 
-/* Of an EXEC. */
+/* For an EXEC. */
 struct request_exec {
     bool has_db; /* a SELECT was queued: when EXEC succeeds the session is in `db` */
     uint8_t db;
@@ -78,12 +78,12 @@ struct request_exec {
 
 struct request {
     struct pipeline_link link; /* in the client's pipeline; in the worker's free list */
-    struct client *client;     /* NULL: it has left, or there never was one (is_internal) */
+    struct client *client; /* NULL: the client has left, or the request has none (is_internal) */
     struct proxy_worker *worker;
     const struct command *command;
-    struct parts *parts; /* of a request with several; NULL: `part` is the only one */
+    struct parts *parts; /* several parts; NULL: `part` is the only one */
     uint16_t waiting;    /* parts without a reply */
-    uint16_t linked;     /* parts in queues of upstreams, calls to other threads */
+    uint16_t linked;     /* number of parts in queues of upstreams, and of calls to other threads */
     uint8_t kept;        /* enum request_kept */
     uint8_t kept_len;    /* KEPT_INLINE */
     uint16_t head_len;   /* of `head`; 0: the slow log does not need it */
@@ -120,32 +120,32 @@ void request_keep(struct request *request);
 /* Memory of `size` bytes, zero at first, that lives as long as the request. Every call returns the same memory. */
 void *request_state(struct request *request, size_t size);
 
-/* Called when the shards or threads that a handler asked have answered, never before the handler has returned. It
- * writes the reply, or asks again. It is not called when the client has left; for an internal request client and reply
- * are NULL. */
+/* Called when all shards or threads to which a handler sent a command have answered, never before the handler has
+ * returned. The function writes the reply, or sends further commands. It is not called when the client has left. For an
+ * internal request `client` and `reply` are NULL. */
 typedef void request_done_fn(struct client *client, struct request *request, struct reply *reply);
 /* Begins `count` parts that the handler sends itself, with request_part() and upstream_begin(). fan_out.h sends whole
  * commands. */
 void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done);
-/* The replies, in the order of the map's shards; valid in `done` until it returns or asks again. */
+/* The replies, in the order of the map's shards; valid in `done` until it returns or sends further commands. */
 uint32_t request_reply_count(const struct request *request);
 const struct shard_reply *request_reply(const struct request *request, uint32_t i);
 
-/* Runs `visit` on every worker's thread, then `done` on this one. Each writes to an out of its own (by out_write,
- * without blocks). `data` is copied. */
+/* Runs `visit` on every worker's thread, then `done` on this thread. Each visit writes to an out of its own (by
+ * out_write, without blocks). `data` is copied. */
 typedef void gather_visit_fn(struct proxy_worker *worker, const void *data, struct out *out);
 void request_gather(struct request *request, gather_visit_fn *visit, const void *data, size_t size,
                     request_done_fn *done);
-/* Runs `work` on the main thread (reload, configuration), then `done` on this one. `data` is copied. */
+/* Runs `work` on the main thread (reload, configuration), then `done` on this thread. `data` is copied. */
 typedef void main_work_fn(struct proxy *proxy, const void *data, struct out *out);
 void request_on_main(struct request *request, main_work_fn *work, const void *data, size_t size,
                      request_done_fn *done);
-/* In `done`: the output of worker i; of `work` it is the first. */
+/* For `done`: the output of worker i. The output of `work` has index 0. */
 uint32_t request_gathered_count(const struct request *request);
 struct out *request_gathered(struct request *request, uint32_t i);
 
-/* A request of the proxy itself, e.g. a health check. The caller sends with it at once; it ends after a `done` that
- * asks nothing more. */
+/* A request of the proxy itself, e.g. a health check. The caller must send a command with it at once. The request ends
+ * after a `done` that sends no further command. */
 struct request *request_internal(struct proxy_worker *worker);
 
 /* ---- for the data path ----------------------------------------------------------------------- */
@@ -172,8 +172,8 @@ void part_unlinked(struct part *part);
 /* Between request_hold and request_go a request does not complete, even when all its parts have failed. */
 void request_hold(struct request *request);
 void request_go(struct request *request);
-/* Where a reply of the proxy itself is written: to the client's stream if it is next, else it is kept. Then call
- * client_ready(). */
+/* The buffer for a reply of the proxy itself: the client's stream if this reply is next, else a buffer that keeps it.
+ * The caller writes the reply, then calls client_ready(). */
 struct out *request_reply_out(struct request *request);
 /* Runs a local handler; argv is worker->scratch.argv. */
 void request_run_local(struct request *request, request_done_fn *handler, uint32_t argc);

@@ -64,7 +64,7 @@ static void reserve_shards(struct route_keys *keys)
     keys->shards_cap = cap;
 }
 
-/* MSET a 1 b: the last key has no value. */
+/* True when the last key has no value, as in MSET a 1 b. */
 static bool lacks_value(const struct command *command, const struct key_list *keys, uint32_t argc)
 {
     uint32_t step = keys->count > 1 ? keys->refs[1].index - keys->refs[0].index : 1;

@@ -2,8 +2,8 @@
  * route.h - the shards of a request, by its command's row, its keys and the shard map. Pure.
  *
  *   one key ─► slot ─► shard                                        the hot path: route_one_key()
- *   several, one shard ─► that shard, the frame untouched
- *   several shards: SPLIT ─► cut by keys      BY_KEY ─► CROSSSLOT
+ *   several keys of one shard ─► that shard, the frame unchanged
+ *   keys of several shards: SPLIT ─► split by keys      BY_KEY ─► CROSSSLOT
  */
 #pragma once
 
@@ -18,8 +18,8 @@ enum route_kind {
     ROUTE_KIND_ALL,   /* to every shard */
     ROUTE_KIND_LOCAL, /* the proxy answers */
     ROUTE_KIND_TRANSACTION,
-    ROUTE_KIND_BLOCKING, /* to `shard`, where it may wait; without keys to any shard, or to all */
-    ROUTE_KIND_UNKNOWN,  /* clients get "unknown command" */
+    ROUTE_KIND_BLOCKING, /* a command that may wait: to `shard`; without keys to any shard, or to all */
+    ROUTE_KIND_UNKNOWN, /* clients get "unknown command" */
     ROUTE_KIND_DENIED,
     ROUTE_KIND_CROSSSLOT,
 };
@@ -37,7 +37,7 @@ struct route {
     uint16_t slot; /* of the first key; only if has_keys and not PARTS */
 };
 
-/* The kind by the row alone; ROUTE_KIND_ONE: the keys decide. */
+/* The kind that follows from the row alone. ROUTE_KIND_ONE: the kind depends on the keys. */
 enum route_kind route_by_row(const struct command *command);
 
 /* Slot of a command whose only key is `key`. */
@@ -58,9 +58,9 @@ void route_keys_init(struct route_keys *keys);
 /* Frees the memory; usable again. */
 void route_keys_fini(struct route_keys *keys);
 
-/* Decides where a request goes; its arity was checked. When its keys decide, has_keys is set and `keys` is filled. */
+/* Decides where a request goes; its arity was checked. If that depends on keys, has_keys is set and `keys` is filled. */
 struct route route_plan(const struct route_rules *rules, const struct command *command,
                         const struct bytes *argv, uint32_t argc, struct route_keys *keys);
-/* As route_plan, by the keys alone whatever the row says, e.g. for WATCH. */
+/* Like route_plan, but uses only the keys and ignores the row's route, e.g. for WATCH. */
 struct route route_by_keys(const struct route_rules *rules, const struct command *command,
                            const struct bytes *argv, uint32_t argc, struct route_keys *keys);

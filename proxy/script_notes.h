@@ -1,5 +1,5 @@
 /*
- * script_notes.h - which shards were seen to have which scripts cached, in one worker. scripts.h uses it.
+ * script_notes.h - which shards recently had which scripts in their caches, for one worker. Used by scripts.h.
  */
 #pragma once
 

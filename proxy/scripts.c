@@ -13,7 +13,7 @@
 
 /* State of a search, kept in an internal request. */
 struct script_search {
-    struct client *client; /* NULL: it has left */
+    struct client *client; /* NULL: the client has left */
     int shard;             /* the shard that needs the script; SHARDS_ALL */
     char sha[SHA1_HEX_LEN];
 };
@@ -175,7 +175,7 @@ void scripts_leave(struct client *client)
 
 /* ---- the gate -------------------------------------------------------------------------------- */
 
-/* Reads argument 1 as a SHA-1, in lower case. False: it is none. */
+/* Reads argument 1 as a SHA-1, in lower case. False: the argument is no SHA-1. */
 static bool read_sha(const struct frame *frame, char sha[SHA1_HEX_LEN])
 {
     struct bytes text = frame_arg(frame, 1);
@@ -210,6 +210,6 @@ bool scripts_ready(struct client *client, const struct frame *frame, const struc
     begin_search(client, route->kind == ROUTE_KIND_ONE ? (int)first : SHARDS_ALL, sha);
     if (client->script.search)
         return false;
-    client->script.is_sought = false; /* no shard was reachable */
+    client->script.is_sought = false; /* the search has ended at once: no shard was reachable */
     return true;
 }

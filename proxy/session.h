@@ -21,12 +21,12 @@ enum reply_mode {
 
 struct client_session {
     struct keyspace *keyspace; /* with a reference; NULL only before local_welcome() */
-    struct keyspace *home;     /* of its listener: RESET returns there */
-    uint8_t resp;              /* 2 or 3 */
-    uint8_t reply_mode;        /* enum reply_mode */
-    bool is_authenticated;     /* false: only commands with CMD_NO_AUTH may run */
-    bool is_limited;           /* rules of `user` restrict it */
-    bool is_readonly;          /* READONLY */
+    struct keyspace *home; /* keyspace of the client's listener: RESET moves the session there */
+    uint8_t resp;          /* 2 or 3 */
+    uint8_t reply_mode;    /* enum reply_mode */
+    bool is_authenticated; /* false: only commands with CMD_NO_AUTH may run */
+    bool is_limited;       /* rules of `user` restrict it */
+    bool is_readonly;      /* READONLY */
     bool no_evict;
     bool no_touch;
     char *user_name; /* heap; NULL: "default", or the namespace's own user. users.h */
@@ -38,7 +38,7 @@ struct client_session {
     struct client_transaction transaction;
 };
 
-/* In no keyspace, and not authenticated. */
+/* A new session: in no keyspace, and not authenticated. */
 void client_session_init(struct client_session *session);
 void client_session_fini(struct client_session *session, struct keyspaces *keyspaces);
 /* Moves the session to another keyspace; takes a reference of its own. */

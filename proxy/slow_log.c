@@ -61,7 +61,7 @@ static int64_t read_header_number(const struct request *request, size_t *pos)
     return number;
 }
 
-/* Parses the arguments that were kept, and counts what is missing. */
+/* Parses the arguments that were kept, and counts the arguments and bytes that are missing. */
 static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX],
                        struct slow_command *slow)
 {
@@ -83,7 +83,7 @@ static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX
 
 /* ---- noting ----------------------------------------------------------------------------------- */
 
-/* The shard that has just replied, and its part of the time. */
+/* Sets the shard that has just replied, and its part of the time. */
 static void tell_shard(const struct request *request, struct slow_command *slow)
 {
     const struct proxy_worker *worker = request->worker;

@@ -7,7 +7,7 @@
  *
  * Times are read once per turn of the loop (worker_clock), so a request that ends in the turn in which it began takes
  * 0 µs. Blocking commands (BLPOP) are not logged. The shard's part of the time begins when the request was sent, or when
- * the shard's reply before it came, whichever is later.
+ * the previous reply on that connection arrived, whichever is later.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ void slow_log_unlock(struct slow_log *slow_log);
 /* After a change of the configuration. */
 void slow_log_configure(struct proxy_worker *worker);
 
-/* Called for a new request; `frame`: the one that is being dispatched, or NULL. */
+/* Called for a new request; `frame`: the frame that is being dispatched, or NULL. */
 static inline void slow_log_remember(struct request *request, const struct frame *frame)
 {
     const struct proxy_worker *worker = request->worker;

@@ -23,7 +23,7 @@ struct subscriptions {
     struct keyspace *keyspace; /* of the namespace, database 0 */
     struct subscription_table *sets[CHANNEL_KINDS];
     struct list subscription_connections; /* one for each shard */
-    uint32_t idle_seconds;                /* time without subscribers */
+    uint32_t idle_seconds;                /* seconds without subscribers */
 };
 
 struct subscription_connection {
@@ -130,7 +130,7 @@ void all_subscriptions_fini(struct proxy_worker *worker)
 
 /* ---- telling the shards ---------------------------------------------------------------------- */
 
-/* One command with one reply: the channel's number of subscribers. */
+/* Writes one command, with one reply, that sets the channel's number of subscribers. */
 static void write_listen(struct subscriptions *subscriptions, struct out *out,
                          const struct channel_name *channel)
 {
@@ -155,7 +155,7 @@ static void write_listen(struct subscriptions *subscriptions, struct out *out,
     resp_write_words(out, &ping, 1);
 }
 
-/* Sends all channels at once; the last reply is the part's. */
+/* Sends all channels at once; the part gets the last reply. */
 static void tell_subscription_connection(struct subscription_connection *connection,
                                          struct part *part, const struct channel_name *channels,
                                          uint32_t count)
@@ -178,7 +178,7 @@ static void nobody_waits(struct client *client, struct request *request, struct 
     (void)reply;
 }
 
-/* Sends one shard channels that it has missed. */
+/* Sends channels to one shard that was not reached before. */
 static void tell_one(struct subscription_connection *connection,
                      const struct channel_name *channels, uint32_t count)
 {
@@ -467,7 +467,7 @@ static void on_message(struct upstream *upstream, struct block *block, const cha
     const struct topic *topic = subscription_find(connection->subscriptions->sets[kind], name);
     struct subscription *subscription = topic ? topic_subscription_next(topic, NULL) : NULL;
     while (
-        subscription) { /* a client that is closed in client_push leaves the topic, which is freed with its last subscription */
+        subscription) { /* client_push may close the client, which ends its subscription; the last subscription frees the topic */
         struct subscription *next = topic_subscription_next(topic, subscription);
         client_push(client_of(subscription, kind), block, data, len);
         subscription = next;

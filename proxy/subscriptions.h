@@ -1,17 +1,18 @@
 /*
- * subscriptions.h - subscriptions of a worker's clients, and the subscription connections by which messages come.
+ * subscriptions.h - subscriptions of a worker's clients, and the subscription connections that receive messages.
  *
  *   backend of each shard ──[message x hi]──► subscription connection ─► subscriptions of a namespace: x ─► clients
  *              ▲                                     │
- *              └── SCREE LISTEN message x 3 ─────────┘       three clients of this worker listen to x
+ *              └── SCREE LISTEN message x 3 ─────────┘       three clients of this worker are subscribed to x
  *
- * A message is published at one shard, and every subscription connection of the namespace listens to every channel: so
- * every worker of every proxy gets it once, from whichever shard publishes it: the one of the channel's slot (PUBLISH),
- * of the keys of a transaction or script, or of the key that changed (keyspace events). SCREE LISTEN tells backends how
- * many clients a subscription connection stands for, so PUBLISH and PUBSUB NUMSUB count clients as a single server does.
+ * A message is published at one shard: the shard of the channel's slot (PUBLISH), of the keys of a transaction or script,
+ * or of the key that changed (keyspace events). A worker has a subscription connection to every shard, and subscribes all
+ * of them to the channels of its clients. So it receives each message once, whichever shard publishes it. SCREE LISTEN
+ * sends the number of clients that a subscription connection represents, so PUBLISH and PUBSUB NUMSUB count clients as a
+ * single server does.
  *
  * (1) Channels belong to a namespace and not to a database. A subscription table exists while it has a
- *     channel, and some seconds longer; only clients with a subscription point to it.
+ *     channel, and some seconds longer; only clients with a subscription have a pointer to the table.
  * (2) A subscription connection that was lost is opened again and subscribed to all channels. Messages published in
  *     between are lost, as for any subscriber whose connection breaks; clients are not informed.
  * (3) A plain Redis as backend gets SUBSCRIBE and UNSUBSCRIBE: its PUBLISH counts workers, not clients.
@@ -23,15 +24,15 @@
 
 struct subscriptions;
 
-/* A client's subscriptions; made by the first. */
+/* A client's subscriptions; made by its first SUBSCRIBE. */
 struct client_channels {
     struct client *client;
     struct subscriber subscriber;
     size_t bytes; /* memory of its subscriptions */
     struct subscriptions
         *subscriptions; /* between commands NULL if and only if the client has no subscription */
-    struct out confirmations; /* of the SUBSCRIBE or UNSUBSCRIBE that is under way */
-    /* messages that arrived during that command; they leave after the confirmations */
+    struct out confirmations; /* replies of the SUBSCRIBE or UNSUBSCRIBE that runs */
+    /* messages that arrived while that command runs; they are sent after the confirmations */
     struct out waiting;
 };
 
@@ -39,12 +40,12 @@ struct client_channels {
 uint32_t client_subscriptions(const struct client *client);
 /* True for a RESP2 client with subscriptions, which may run few commands only. */
 bool client_is_subscriber(const struct client *client);
-/* Subscribes the client to a channel of its namespace, or unsubscribes it. False: it already was, or was not. */
+/* Subscribes the client to a channel of its namespace, or unsubscribes it. False: nothing has changed. */
 bool subscriptions_join(struct client *client, enum channel_kind kind, struct bytes name);
 bool subscriptions_leave(struct client *client, enum channel_kind kind, struct bytes name);
 /* Memory that a subscription to this channel or pattern takes. */
 size_t subscriptions_cost(struct bytes name);
-/* Memory of all its subscriptions, and of messages that wait for a confirmation. */
+/* Memory of all subscriptions of the client, and of messages that wait for a confirmation. */
 size_t client_channel_bytes(const struct client *client);
 /* The client's subscriptions; made if there are none. */
 struct client_channels *client_channels(struct client *client);

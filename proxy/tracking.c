@@ -90,7 +90,7 @@ static bool has_dedicated(const struct client_tracking *tracking, const struct u
     return dedicated && (find_dedicated(tracking, dedicated->node, false) == dedicated);
 }
 
-/* The connection also watches keys: EXEC will fail. */
+/* The connection also watches keys of the client: its EXEC will fail. */
 static void stop_watching(const struct upstream *dedicated, const char *reason)
 {
     client_transaction_lost(&dedicated->use.client->session.transaction, dedicated->node->name,
@@ -167,7 +167,7 @@ bool tracking_may_speak(const struct client *client, uint8_t resp)
 
 void tracking_step(struct client *client)
 {
-    /* CLIENT CACHING itself is not the command it is for. */
+    /* CLIENT CACHING applies to the command after it */
     if (client->last_command->id != COMMAND_client_caching && !client->session.transaction.is_open)
         client->tracking->caching = CACHING_UNSAID;
 }
@@ -218,7 +218,7 @@ static void on_tracking_closed(struct upstream *dedicated, const char *reason)
 
 /* ---- maps and time --------------------------------------------------------------------------- */
 
-/* With BCAST, every shard must send invalidations. */
+/* Opens the missing connections of a client that tracks with BCAST: every shard must send invalidations. */
 static void listen_everywhere(struct client *client)
 {
     for (uint32_t i = 0;
@@ -273,7 +273,7 @@ static struct client *find_client(struct proxy_worker *worker, uint64_t id)
     return NULL;
 }
 
-/* The keys of an invalidation, or its null. */
+/* The second element of an invalidation: the array of keys, or null. */
 static struct bytes keys_of(const char *data, size_t len)
 {
     struct bytes frame = {data, len};

@@ -5,9 +5,9 @@
  *      ◄─[invalidate k]── dedicated connection ◄────────────  k was changed
  *
  * So the backend itself handles OPTIN, NOLOOP, BCAST and the order of replies and invalidations. Dedicated connections
- * count under dedicated-limit. The proxy handles REDIRECT: the target may be a client of any worker. A RESP2
- * client's own dedicated connections cannot carry pushes; with REDIRECT it has a second one for each shard, its
- * invalidation connection:
+ * count under dedicated-limit. The proxy handles REDIRECT: the target may be a client of any worker. The dedicated
+ * connections of a RESP2 client cannot carry pushes; if it tracks with REDIRECT, it also has an invalidation connection
+ * to each shard:
  *
  *   client (RESP2) ──GET k──► dedicated connection ──► CLIENT TRACKING ON REDIRECT id of the invalidation connection
  *      ◄─[invalidate k]── invalidation connection ◄──────────  k was changed
@@ -16,8 +16,8 @@
  * invalidations that arrive while requests are in flight are sent after all their replies.
  *
  * When a dedicated connection is lost, invalidations may be lost: the client gets an invalidation of all keys, and the
- * next command for that shard (BCAST: the next second) opens a new one. If it had an invalidation connection, the client
- * is closed. After a new map clients get an invalidation of all keys, too.
+ * next command for that shard (with BCAST: the next second) opens a new connection. A client with invalidation
+ * connections is closed instead. After a new map clients get an invalidation of all keys, too.
  */
 #pragma once
 
@@ -48,17 +48,17 @@ struct client_tracking {
     uint64_t redirect_id;   /* 0: none */
     struct bytes *prefixes; /* of BCAST; heap, sorted */
     uint32_t prefix_count;
-    struct held_pushes held[2]; /* [1]: those that came while [0] had some already */
+    struct held_pushes held[2]; /* [1]: invalidations that arrived while [0] was not empty */
 };
 
 static inline bool client_tracks(const struct client *client)
 {
     return client->tracking && client->tracking->is_on;
 }
-/* The client's tracking state; made, and off, if there is none. */
+/* The client's tracking state; if there is none, makes one with tracking off. */
 struct client_tracking *tracking_of(struct client *client);
-/* The dedicated connection (or invalidation connection) for a shard; made if there is none, without any command sent.
- * NULL: dedicated-limit is reached (never for a client that tracks already). */
+/* The dedicated connection (or invalidation connection) for a shard. If there is none, makes one and sends nothing on it.
+ * NULL: dedicated-limit is reached (never for a client that already tracks). */
 struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_invalidation);
 /* The connection for the next request to the shard. A pending CLIENT CACHING is sent before it. */
 struct upstream *tracking_upstream(struct client *client, uint32_t shard);
@@ -77,7 +77,7 @@ struct client *tracking_target_find(struct proxy_worker *worker,
 /* May the client change to this protocol? False for RESP2 when it redirects without invalidation connections, which
  * only CLIENT TRACKING opens. */
 bool tracking_may_speak(const struct client *client, uint8_t resp);
-/* Replies have left: sends the invalidations that waited for them. */
+/* Replies of the client have left: sends the invalidations that waited for these replies. */
 void tracking_advance(struct client *client);
 /* Bytes of prefixes and of invalidations that wait. */
 size_t tracking_bytes(const struct client *client);

@@ -40,7 +40,7 @@ static void add_slot(struct client_transaction *transaction, uint16_t slot)
     transaction->slots[transaction->slot_count++] = slot;
 }
 
-/* Does the proxy run the command itself at EXEC? */
+/* True when the proxy can run the command itself at EXEC. */
 static bool proxy_may_answer(const struct command *command)
 {
     return command->route == ROUTE_LOCAL && !(command->flags & (CMD_NO_AUTH | CMD_NO_MULTI)) &&
@@ -175,7 +175,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
 
 /* ---- the dedicated connection ------------------------------------------------------------------------------- */
 
-/* Removes the dedicated connection from the session; the caller releases it. */
+/* Removes the dedicated connection from the session; the caller must release the connection. */
 static struct upstream *detach_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
@@ -272,7 +272,7 @@ static bool discard(struct client *client, const struct command *command, const 
     return true;
 }
 
-/* The shard of all its keys. False: there are several shards. */
+/* Finds the shard of all keys of the transaction. False: the keys belong to several shards. */
 static bool find_shard(struct client *client, uint32_t *shard)
 {
     struct proxy_worker *worker = client->worker;
@@ -310,7 +310,8 @@ static void send_block(struct client *client, struct request *request, struct up
     out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
     out_move(out, &transaction->queue);
     if (client->session.is_limited && *client->worker->snapshot->config.upstream_secret) {
-        users_write_head(client, out, 1); /* the user's rules may have changed since */
+        users_write_head(client, out,
+                         1); /* the user's rules may have changed since the commands were queued */
         out_write(out, "$4\r\nEXEC\r\n", 10);
     } else {
         out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
@@ -321,11 +322,13 @@ static void send_block(struct client *client, struct request *request, struct up
     upstream_commit(upstream, &request->part);
     if (moves) {
         upstream_forget_keyspace(upstream);
-        client_hold(client, HOLD_ORDER); /* the reply says in which database the session is */
+        client_hold(
+            client,
+            HOLD_ORDER); /* whether the session is in the new database depends on the reply */
     }
 }
 
-/* The next queued command. */
+/* Reads the next queued command into the worker's argv. */
 static const struct command *next_own(struct client *client, struct own_run *run, uint32_t *argc)
 {
     static const struct resp_limits no_limits = {
@@ -372,7 +375,7 @@ bool transaction_go_on(struct client *client)
     return is_over;
 }
 
-/* EXEC of commands that the proxy answers itself: each reply is an element of the array that begins here. */
+/* Begins an EXEC of commands that the proxy answers itself: writes the head of the array of their replies. */
 static bool exec_own(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;

@@ -8,8 +8,8 @@
  * Commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …) are run here, one after the other, at EXEC. A
  * transaction contains either these or commands for a shard; commands that both can answer (PING, TIME …) fit in either.
  *
- * WATCH dedicates a connection to the keys' shard. Until EXEC, DISCARD or UNWATCH everything the
- * client sends to that shard travels on it; losing it makes EXEC an error, never a silent success.
+ * WATCH reserves a dedicated connection to the keys' shard. Until EXEC, DISCARD or UNWATCH all commands of the client for
+ * that shard go on this connection. If the connection is lost, EXEC replies an error.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ bool transaction_command(struct client *client, const struct frame *frame,
 /* Queues a command between MULTI and EXEC. False: nothing was done, because the client is held. */
 bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command);
-/* Runs the next of the proxy's own commands of an EXEC, if there is one. False: some are left. */
+/* Continues an EXEC of the proxy's own commands, if one is running. False: commands are left. */
 bool transaction_go_on(struct client *client);
 /* The reply of EXEC came (or an error in its place). */
 void transaction_executed(struct client *client, struct request *request, const char *reply);

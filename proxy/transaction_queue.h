@@ -32,11 +32,11 @@ struct client_transaction {
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* frames of the queued commands */
-    uint16_t *slots;  /* of their keys, without repetitions in a row; heap */
+    uint16_t *slots;  /* slots of the queued keys, equal neighbours only once; heap */
     uint32_t slot_count;
     uint32_t slot_cap;
     struct upstream *dedicated; /* the connection that watches keys; NULL: none */
-    /* the connection that watched was lost: the error of EXEC; heap, NULL: it was not */
+    /* the error of EXEC after the connection that watches keys was lost; heap; NULL: it was not lost */
     char *dedicated_lost;
     struct own_run *run; /* EXEC is running the proxy's own commands; NULL: it is not */
 };

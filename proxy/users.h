@@ -27,17 +27,18 @@ struct bytes users_name(const struct client *client);
 /* True when the client's user was removed from the configuration. */
 bool users_is_removed(const struct client *client);
 
-/* May the client run the request? If not, the refusal is logged in ACL LOG, and error[] has Redis' text. */
+/* True when the client may run the request. False: the refusal is in ACL LOG, and error[] has Redis' text. */
 bool users_allow(struct client *client, const struct frame *frame, const struct command *command,
                  char error[ACL_ERROR_MAX]);
-/* True when the shard must check the user's rules too: it alone sees the keys of scripts and of SORT's patterns. */
+/* True when the shard must check the user's rules too, because only the shard sees the keys of scripts and of SORT's
+ * patterns. */
 static inline bool users_go_along(const struct client *client, const struct command *command)
 {
     return client->session.is_limited && command->traits & TRAIT_UNNAMED_KEYS;
 }
-/* Writes the head of a command of `argc` arguments that makes the shard run it as the client's user. */
+/* Writes the head of SCREE AS, which makes the shard run the command of `argc` arguments behind it as the client's user. */
 void users_write_head(const struct client *client, struct out *out, uint32_t argc);
-/* Sends the frame behind such a head, as the request's part. */
+/* Sends the frame behind the head of SCREE AS, as the request's part. */
 void users_send(struct client *client, struct upstream *upstream, struct request *request,
                 const struct frame *frame);
 /* Adds a failed login as `name` to ACL LOG. `command`: as the client wrote it. */

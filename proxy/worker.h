@@ -4,8 +4,8 @@
  *   proxy ──► worker 0: loop, clients, pool     workers share only the snapshot (immutable)
  *         └─► worker 1: loop, clients, pool     and struct proxy (atomics and mutexes)
  *
- * A simulation makes workers with a loop of its own and gives them streams, without threads. (shared/net/worker.h is the
- * pool of threads for long work.)
+ * A simulation makes workers on its own loop, without threads, and passes streams to them. (shared/net/worker.h is
+ * something else: background threads for blocking jobs.)
  */
 #pragma once
 
@@ -56,7 +56,7 @@ struct worker_requests {
     struct pipeline_link *free;
     uint32_t free_count;
     uint32_t free_least; /* lowest value of free_count since the last decay */
-    uint32_t count;      /* all requests, free ones too */
+    uint32_t count;      /* all requests, including free ones */
 };
 
 /* CLIENT PAUSE commands in force; pause.c */
@@ -69,8 +69,8 @@ struct worker_pauses {
 struct worker_monitoring {
     struct list clients;    /* MONITOR clients of this worker */
     struct out lines;       /* lines of this turn */
-    _Atomic uint32_t count; /* of `clients`; read by other workers */
-    _Atomic uint64_t bytes; /* in the worker's mailbox */
+    _Atomic uint32_t count; /* number of `clients`; read by other workers */
+    _Atomic uint64_t bytes; /* bytes of lines in the worker's mailbox */
     _Atomic bool is_cut;    /* the mailbox overflowed: the MONITOR clients are to be closed */
 };
 
@@ -101,9 +101,9 @@ struct worker_timing {
 struct worker_scratch {
     const struct frame *frame;    /* the frame that is being dispatched; NULL: none */
     const struct node *answering; /* shard whose reply is being handled; NULL: none */
-    uint64_t answered_us;         /* when that connection's reply before it came; monotonic µs */
-    struct bytes *argv;           /* result of argv_of() */
-    uint32_t argc;                /* of the local command that runs */
+    uint64_t answered_us; /* when the previous reply on that connection arrived; monotonic µs */
+    struct bytes *argv;   /* result of argv_of() */
+    uint32_t argc;        /* number of arguments of the local command that runs */
     uint32_t argv_cap;
     struct route_keys keys; /* result of route_plan() */
 };
@@ -128,7 +128,7 @@ struct worker_thread {
     bool is_ticking;
     bool is_stopping;
     bool is_stopped;
-    uint64_t stop_at_ms; /* when the remaining clients are closed */
+    uint64_t stop_at_ms; /* when the clients that are left will be closed; loop_mono_ms */
     struct turn_hook hook;
     struct entrance **entrances; /* listeners */
     size_t entrance_count;
@@ -188,7 +188,7 @@ static inline uint32_t worker_now_ms(const struct proxy_worker *worker)
 {
     return (uint32_t)loop_mono_ms(worker->loop);
 }
-/* Reads the time for requests that begin or end now; to be called first. */
+/* Reads the time for the requests that begin or end in this event; to be called before they are handled. */
 static inline void worker_clock(struct proxy_worker *worker)
 {
     worker->timing.now_us = loop_mono_us(worker->loop);

@@ -45,7 +45,7 @@ static void refuse_client(struct proxy_worker *worker, struct stream *stream, co
 
 static bool is_tls_full(const struct proxy_worker *worker, const struct stream *stream)
 {
-    size_t bytes = stream_tls_bytes(stream); /* equal for all connections */
+    size_t bytes = stream_tls_bytes(stream); /* the same number for all TLS connections */
     return bytes && metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS) * bytes > memory_tls_share(worker);
 }
 

@@ -112,14 +112,16 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     if (worker->pool->nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(worker->pool, snapshot->map);
         worker->label.generation++;
-        pool_forget_keyspaces(worker->pool); /* the next request sends the shard its slots */
+        pool_forget_keyspaces(
+            worker->pool); /* so that each connection sends SCREE SLOTS before its next request */
         all_subscriptions_reloaded(worker);
         blocked_reloaded(worker);
         tracking_reloaded(worker);
     }
     keyspaces_update(&worker->keyspaces, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
-        pool_forget_keyspaces(worker->pool); /* slot rules may have changed */
+        pool_forget_keyspaces(
+            worker->pool); /* slot rules may have changed, and SCREE USE sends them */
     set_limits(worker);
     client_each(worker, local_reloaded);
     snapshot_unref(before);
@@ -128,7 +130,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
 static void drain(struct client *client)
 {
     client->is_draining = true;
-    /* a command that was not sent yet is answered at once, which may close the client */
+    /* a blocking command that was not sent yet is answered at once, which may close the client */
     (void)blocked_unblock(client, true);
     client_drain(client);
 }

@@ -5,7 +5,7 @@
 
 #include "proxy/worker.h"
 
-/* Takes a reference of the snapshot. All functions of a worker run on its loop's thread. */
+/* Makes a worker; adds a reference to the snapshot. All functions of a worker run on its loop's thread. */
 struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,
                                       struct proxy_snapshot *snapshot);
 /* All clients and upstreams must be gone (proxy_worker_stop). */
@@ -18,5 +18,6 @@ void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms);
 
 /* While the worker stops: closes all clients. */
 void worker_kill_clients(struct proxy_worker *worker);
-/* At the end of turns while it stops: when all clients are gone, closes the upstreams, then waits for other threads. */
+/* At the end of every turn while the worker stops: when all clients are gone, closes the upstreams, then waits for other
+ * threads. */
 void worker_go_on_stopping(struct proxy_worker *worker);

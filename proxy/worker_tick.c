@@ -67,7 +67,7 @@ static void drop_scratch(struct proxy_worker *worker)
         route_keys_fini(&worker->scratch.keys);
 }
 
-/* Frees half of what was unused since the last call. */
+/* Frees half of the requests that were unused since the last call. */
 static void decay(struct proxy_worker *worker)
 {
     drop_scratch(worker);
@@ -79,7 +79,7 @@ static void decay(struct proxy_worker *worker)
     block_cache_decay();
 }
 
-/* Once a second. */
+/* Once a second: decides whether every requested slot is counted, or one in SLOT_SAMPLE_BUSY. */
 static void choose_slot_sample(struct proxy_worker *worker)
 {
     uint64_t requests = atomic_load_explicit(
@@ -119,7 +119,7 @@ static void set_gauges(struct proxy_worker *worker)
                worker->requests.count - worker->requests.free_count);
 }
 
-/* Hooks may run several times per turn: the first one counts. */
+/* Measures the time of the turn until its hooks run. Hooks may run several times per turn: only the first run counts. */
 static void time_turn(struct proxy_worker *worker)
 {
     uint64_t begun_us = loop_mono_us(worker->loop);

@@ -10,5 +10,5 @@
 void worker_tick(void *owner);
 void worker_slow(void *owner);
 bool worker_end_turn(void *owner);
-/* Frees so many unused requests. */
+/* Frees `count` unused requests. */
 void worker_free_requests(struct proxy_worker *worker, uint32_t count);

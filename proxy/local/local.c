@@ -17,7 +17,7 @@ local_fn *const local_handlers[COMMAND_COUNT] = {
     [COMMAND_randomkey] = local_randomkey,
 };
 
-/* gather_visit_fn: when it runs, the worker has handled everything posted before. */
+/* gather_visit_fn: does nothing; when it runs, the worker has handled all tasks that were posted before. */
 static void pass_by(struct proxy_worker *worker, const void *data, struct out *out)
 {
     (void)worker;

@@ -124,7 +124,7 @@ static void go_to_main(struct client *client, struct request *request, main_work
     client_hold(client, HOLD_ORDER);
 }
 
-/* A request in the message to the main thread: its arguments, then their texts. */
+/* A request as it is sent to the main thread: lengths of the arguments, then their bytes. */
 struct sentence {
     uint32_t argc;
     uint32_t lens[];

@@ -45,7 +45,7 @@ static struct bytes between(struct bytes frame, size_t from, size_t to)
     return (struct bytes){frame.data + from, to - from};
 }
 
-/* Reads the entry at *pos and moves *pos behind it. False: it is none. */
+/* Reads the entry at *pos and moves *pos behind it. False: there is no valid entry. */
 static bool read_entry(struct bytes frame, size_t *pos, struct entry *entry)
 {
     struct resp_value head;
@@ -111,7 +111,7 @@ static int compare_whats(const void *a, const void *b)
     return order ? order : compare_ages(a, b);
 }
 
-/* Refusals at several shards and workers are one entry, as at a single server. */
+/* Merges equal refusals of several shards into one entry, as a single server would have counted them. */
 static void add_up(struct entries *entries)
 {
     size_t count = 0;
@@ -139,7 +139,7 @@ static void write_log_entry(struct out *out, const struct entry *entry)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Replies errors, and RESET, without the entries of shards. False: the entries follow. */
+/* Writes the proxy's own reply: its entries, +OK for RESET, or an error. False: an error was replied. */
 static bool answer_alone(struct client *client, struct request *request, struct reply *reply)
 {
     char error[ACL_ERROR_MAX];

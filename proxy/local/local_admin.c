@@ -25,7 +25,9 @@
 
 enum {
     PROBE_TIMEOUT_US = 300 * 1000,
-    PROBES_TIMEOUT_US = 3000 * 1000, /* for all shards; the rest is pinged the next time */
+    PROBES_TIMEOUT_US =
+        3000 *
+        1000, /* for all shards together; shards not reached by then are pinged the next time */
     HEALTH_MAX = 1024,
 };
 

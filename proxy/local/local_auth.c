@@ -4,7 +4,7 @@
  *   AUTH password          the namespace whose token it is; else the user "default": no namespace
  *   AUTH user password     an ACL user: in the namespace that names it among its users, else in none
  *   AUTH name token        namespace `name`, exact or by a pattern, as its own user
- *   a listener with a namespace  that namespace, without a login
+ *   no AUTH, on a listener with a namespace     that namespace, without a login
  *
  * Without any password and token clients need no login. As soon as one namespace has a token, clients without a namespace
  * need a password too; if "default" has none, they cannot log in. The password of "default" is requirepass, or the one
@@ -148,7 +148,7 @@ bool local_is_welcome(const struct client *client)
     return client->session.home->name.len > 0 || !needs_login(client->worker->snapshot);
 }
 
-/* True for a TLS client that had to show a certificate: it was admitted on purpose. */
+/* True for a TLS client whose certificate was verified: protected-mode does not refuse it. */
 static bool shows_certificate(const struct proxy_worker *worker, const struct stream *stream)
 {
     return worker->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&

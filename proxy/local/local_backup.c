@@ -92,7 +92,7 @@ static void copy_backup_view(struct proxy_worker *worker, const void *data, stru
     out_write(out, (const char *)&view, sizeof view);
 }
 
-/* Of all workers' backups: the one that runs, else the one that ended last. */
+/* The backup that runs at any worker; if there is none, the backup that ended last. */
 static struct backup_view choose(const struct request *request)
 {
     struct backup_view chosen = {.step = "idle"};

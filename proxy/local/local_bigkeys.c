@@ -64,7 +64,7 @@ static size_t scan_size(uint32_t wanted)
     return sizeof(struct scan) + wanted * sizeof(struct big);
 }
 
-/* The state of the request; `size` matters in the first call only. */
+/* The state of the request, which local_scree_bigkeys has allocated: the size given here is ignored. */
 static struct scan *scan_of(struct request *request)
 {
     return request_state(request, scan_size(COUNT_MAX));

@@ -25,7 +25,8 @@ struct filter {
     uint64_t asker; /* id of the client that sent the command */
     uint64_t id;    /* 0: any */
     enum client_type type;
-    bool is_tenant; /* that client is in the namespace `space`, and sees only clients of it */
+    bool
+        is_tenant; /* the sender is in the namespace `space`, and sees only clients of that namespace */
     bool skip_me;
     bool has_addr;
     bool has_laddr;
@@ -309,13 +310,14 @@ static void kill_address_done(struct client *client, struct request *request, st
 
 static void filter_set_text(struct bytes value, char to[256], bool *has)
 {
-    size_t len = value.len < 255 ? value.len : 255; /* no client has a longer one */
+    size_t len =
+        value.len < 255 ? value.len : 255; /* no client has a longer address or user name */
     memcpy(to, value.data, len);
     to[len] = 0;
     *has = true;
 }
 
-/* An ACL user, or a namespace, whose own user has its name. */
+/* True for the name of an ACL user, or of a namespace: its own user has the same name. */
 static bool is_known_user(const struct client *client, struct bytes name)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;

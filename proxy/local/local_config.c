@@ -5,7 +5,7 @@
  *   SET name …     all or none, as in Redis:
  *                     proxy's values are checked on a copy ─► CONFIG GET of the rest at every shard (is it reachable?)
  *                     ─► CONFIG SET at every shard ─► proxy's values: a new snapshot for all workers
- *                  options that both have (slow log, latency) are set at both
+ *                  options that proxy and shards have (slow log, latency) are set in both
  *
  * Secrets are shown as stars. A client in a namespace sees the few parameters that shards show to clients in namespaces,
  * and cannot change any (CONFIG SET has CMD_OPERATOR).
@@ -31,7 +31,7 @@ static bool is_secret(const struct option *option)
     return strcmp(option->unit, "password") == 0;
 }
 
-/* Does the proxy itself answer for this parameter? */
+/* True when the proxy itself has this parameter. */
 static bool is_own(const struct client *client, struct bytes name)
 {
     return endpoint_has(name) || config_find(&client->worker->snapshot->config.head, name);
@@ -274,7 +274,7 @@ static void send_own(struct client *client, struct request *request, bool is_fin
 
 /* ---- SET, step by step ---- */
 
-/* Which side has the parameters of the command. */
+/* Whether the command has parameters of the proxy (own), and parameters of the shards. */
 struct set_state {
     bool has_own;
     bool has_shards;

@@ -136,7 +136,7 @@ static void select_move(struct client *client, uint8_t db, struct reply *reply)
 }
 
 /* All shards have replied to a PING in the database: a Redis may have fewer databases than the proxy. A shard that is
- * down does not matter here, as its own requests fail. */
+ * down is ignored: requests to that shard fail anyway. */
 static void select_done(struct client *client, struct request *request, struct reply *reply)
 {
     const uint8_t *db = request_state(request, sizeof(*db));

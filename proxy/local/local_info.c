@@ -129,7 +129,7 @@ static void field_set(struct info *info, struct section *section, struct bytes n
     field->value = arena_copy(&info->arena, value);
 }
 
-/* The sum of two numbers as text; if they are no numbers, the first text. */
+/* The sum of two numbers as text; the first text if one of them is not a number. */
 static struct bytes add_numbers(struct info *info, struct bytes a, struct bytes b)
 {
     int64_t x;
@@ -314,7 +314,7 @@ static void info_own(struct info *info, const struct client *client)
 
 /* ---- the reply ---- */
 
-/* The text of a shard's reply; empty: it is none. */
+/* The text of a shard's reply; empty: the reply is not a text. */
 static struct bytes answer_text(const struct shard_reply *answer)
 {
     struct resp_value value;
@@ -325,7 +325,7 @@ static struct bytes answer_text(const struct shard_reply *answer)
     return resp_value_text(&value);
 }
 
-/* Is a section requested that only the proxy has? Without a name all sections are. */
+/* True when the request names this section, which only the proxy has, or names no section. */
 static bool asks_for(const struct request *request, const char *section)
 {
     const struct bytes *argv = request_argv(request);

@@ -1,13 +1,13 @@
 /*
- * local_latency.c - LATENCY: how slow the whole endpoint was.
+ * local_latency.c - LATENCY of the proxy and all shards together.
  *
  *   HISTOGRAM        the shards' histograms added up: time spent executing, without network and queues
- *   LATEST, HISTORY  the proxy's events (requests of its clients, as they saw them) and those of all shards; of
- *   GRAPH            one second the longest time counts
- *   DOCTOR           what the proxy has to say, then what each shard has
- *   RESET            here and at every shard
+ *   LATEST, HISTORY  events of the proxy (times of requests as clients measure them) and of all shards; for each
+ *   GRAPH            second the longest time
+ *   DOCTOR           the report of the proxy, then the report of each shard
+ *   RESET            resets the proxy and every shard
  *
- * A shard that does not answer fails HISTOGRAM and RESET; elsewhere its part is missing.
+ * If a shard does not answer, HISTOGRAM and RESET fail; other replies are sent without its part.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -27,14 +27,14 @@ static struct slow_log *latency_journal(const struct client *client)
     return client->worker->proxy->slow_log;
 }
 
-/* The request as it is goes to every shard. */
+/* Sends the unchanged request to every shard. */
 static void ask_latency(struct request *request, request_done_fn *done)
 {
     request_keep(request);
     request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request), done);
 }
 
-/* An array's or map's header at *pos of a shard's answer: its elements or pairs; -1: it is something else. */
+/* Reads an array's or a map's header at *pos: number of elements or pairs; -1: another type, or no reply. */
 static int64_t read_array_length(const struct shard_reply *answer, size_t *pos)
 {
     struct resp_value value;
@@ -54,9 +54,9 @@ static bool read_int(const struct shard_reply *answer, size_t *pos, uint64_t *nu
 
 /* ---- HISTOGRAM -------------------------------------------------------------------------------- */
 
-/* Runs of a command up to each step's upper end, first as differences, then added up. */
+/* The histogram of one command, summed over the shards. Each step counts the runs above the end of the step before. */
 struct tally {
-    struct bytes name; /* in a shard's answer */
+    struct bytes name; /* of the command; borrowed from a shard's reply */
     uint64_t calls;
     uint32_t count;
     struct {
@@ -65,7 +65,7 @@ struct tally {
     } steps[STEPS_MAX];
 };
 
-/* Adds runs to the step with that end, which is inserted in order if it is missing. */
+/* Adds runs to the step with this upper end; inserts the step, in order, if it is missing. */
 static void add_runs(struct tally *tally, uint64_t upper_us, uint64_t runs)
 {
     uint32_t at = 0;
@@ -95,7 +95,7 @@ static struct tally *tally_of(struct table *tallies, struct bytes name)
     return tally;
 }
 
-/* {"calls": n, "histogram_usec": {upper: runs so far …}} of one command. */
+/* Adds one command's {"calls": n, "histogram_usec": {upper end: runs up to it, …}} of a shard. */
 static bool add_histogram(const struct shard_reply *answer, size_t *pos, struct tally *tally)
 {
     struct resp_value word;
@@ -117,7 +117,7 @@ static bool add_histogram(const struct shard_reply *answer, size_t *pos, struct 
     return true;
 }
 
-/* False: the answer is no histogram. */
+/* Adds all commands of a shard's reply. False: the reply is no histogram. */
 static bool add_shard(const struct shard_reply *answer, struct table *tallies)
 {
     size_t pos = 0;
@@ -180,7 +180,7 @@ void local_latency_histogram(struct client *client, struct request *request, str
 
 /* ---- LATEST ----------------------------------------------------------------------------------- */
 
-/* Keeps the later of two rows with the same name, and the longest time of both. */
+/* Adds a row. Of two rows with the same name it keeps the later one, with the longest time of both. */
 static void add_latest(struct latency_latest rows[NAMES_MAX], uint32_t *count,
                        const struct latency_latest *row)
 {
@@ -276,7 +276,7 @@ static void collect_shard(const struct shard_reply *answer, struct samples *samp
     }
 }
 
-/* The event of argument 2 as all have seen it. */
+/* Merges the samples that proxy and shards have of the event in argument 2. */
 static void collect_samples(struct client *client, struct request *request,
                             struct latency_event *event)
 {

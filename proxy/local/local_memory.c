@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-/* Of a shard's answer: is it the first of its process? */
+/* By shard: is it the first shard of its process? */
 struct processes {
     bool is_new[SHARD_COUNT_MAX];
 };
@@ -30,7 +30,7 @@ static bool is_error_reply(const struct shard_reply *answer)
     return answer->frame.data[0] == '-' || answer->frame.data[0] == '!';
 }
 
-/* Remembers which shards share a process, then asks all of them what the client asked. */
+/* Stores which shards share a process, from their INFO replies, then sends the client's request to all shards. */
 static void ask_memory(struct request *request, request_done_fn *done)
 {
     struct processes *processes = request_state(request, sizeof *processes);
@@ -83,7 +83,7 @@ void local_memory_stats(struct client *client, struct request *request, struct r
 
 /* ---- reports ---- */
 
-/* The reports of the shards i with is_told[i] (NULL: of all). */
+/* Replies the reports of the shards i with is_told[i]; NULL: of all shards. */
 static void reply_reports(struct request *request, const bool *is_told, struct reply *reply)
 {
     struct out out;

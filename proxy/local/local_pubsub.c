@@ -24,8 +24,8 @@ static void write_confirmation(struct client *client, const char *word, enum cha
     subscriber_confirm(&channels->subscriber, &reply, word, kind, name);
 }
 
-/* Confirmations are sent even under CLIENT REPLY OFF, so they are written directly and not as the reply of the
- * request, which is at the front of its pipeline. */
+/* Confirmations are sent even under CLIENT REPLY OFF, so they are written to the stream and not as the request's reply.
+ * They stay in order, because the request is at the front of the pipeline. */
 static void confirmed(struct client *client, struct request *request, struct reply *reply)
 {
     struct client_channels *channels = client->channels;
@@ -57,7 +57,7 @@ static void change_end(struct client *client, struct request *request, struct ch
     free(change->channels);
 }
 
-/* Counts all channels as new, also those to which the client is already subscribed. */
+/* Counts all channels of the request as new, even if the client is already subscribed to them. */
 static bool fits_channel_limit(const struct client *client, const struct bytes *argv, uint32_t argc)
 {
     uint64_t bytes = client_channel_bytes(client);

@@ -1,13 +1,13 @@
 /*
  * local_scan.c - SCAN and RANDOMKEY over all shards.
  *
- * A SCAN cursor contains its slot (drawn in shared/scan_cursor.h), which determines the shard: any proxy can continue it,
- * also after a restart or with a newer map. Shards are visited in the order of their first slots:
+ * A SCAN cursor contains a slot (drawing in shared/scan_cursor.h), which determines the shard. So any proxy can continue
+ * the SCAN, also after a restart or with a newer map. Shards are visited in the order of their first slots:
  *
  *   0 ─► shard with the lowest slot … its cursors … 0 ─► first slot of the next shard ─► … last shard's 0 ─► 0
  *
- * A page continues with the next shards while COUNT is not used up: when a shard has no more keys, DBSIZE of all shards
- * tells how many shards COUNT covers, and the page is made of these.
+ * When a shard has no more keys before COUNT is used up, the proxy requests DBSIZE of all shards. The page then consists
+ * of the keys of as many shards as COUNT covers.
  *
  * RANDOMKEY sends DBSIZE to all shards, draws a shard with these weights, and forwards the command to it; so all keys are
  * equally likely.
@@ -30,8 +30,9 @@ enum { CURSOR_TEXT_MAX = 24, SCAN_WORDS_MAX = 64, DEFAULT_COUNT = 10 };
 /* One shard's part of a page. */
 struct step {
     int shard;
-    unsigned first_slot; /* of that shard */
-    int64_t count;       /* COUNT for this shard: what the shards before it leave of the client's */
+    unsigned first_slot; /* first slot of the shard */
+    int64_t
+        count; /* COUNT for this shard: the client's COUNT minus the keys of the shards before */
 };
 
 struct scan_state {
@@ -220,7 +221,7 @@ static int64_t answered_count(const struct shard_reply *answer)
     return value.count;
 }
 
-/* Plans the shards of the page: the first, and those behind it until COUNT is used up. */
+/* Plans the shards of the page: the first one, and the shards behind it until COUNT is used up. */
 static void plan_steps(const struct shard_map *map, struct request *request,
                        struct scan_state *state, int64_t looked_at)
 {
@@ -252,8 +253,8 @@ static void sizes_known(struct client *client, struct request *request, struct r
     (void)reply;
     (void)cursor_parse(request_argv(request)[1], &cursor);
     state->first = step_at(map, cursor); /* the map may have changed */
-    /* If earlier pages had a part of this shard's keys, it is unknown how many are left: they do not count for COUNT, and
-     * the page may get longer. */
+    /* If earlier pages had a part of this shard's keys, the number of keys left is unknown. They then do not count for
+     * COUNT, and the page may get longer. */
     bool is_whole = cursor == 0 || cursor == cursor_at_slot((uint16_t)state->first.first_slot);
     uint32_t shard = (uint32_t)state->first.shard;
     int64_t keys =
@@ -266,8 +267,8 @@ static void sizes_known(struct client *client, struct request *request, struct r
 
 /* ---- a page of one shard ---- */
 
-/* The shard has replied a page: its cursor is replaced by the client's. If the shard has no more keys and is not the
- * last, the page is made again over as many shards as COUNT covers. */
+/* Replies the shard's page to the client, with the cursor of the next shard if this shard has no more keys and is the
+ * last. If it is not the last, DBSIZE is requested first, and the page is made again over several shards. */
 static void scan_done(struct client *client, struct request *request, struct reply *reply)
 {
     static const struct bytes DBSIZE[] = {{"DBSIZE", 6}};
@@ -276,7 +277,8 @@ static void scan_done(struct client *client, struct request *request, struct rep
     unsigned next_slot;
     struct bytes cursor;
     size_t pos;
-    if (!page_open(answer, &cursor, &pos)) { /* an error of the shard, or of the proxy about it */
+    if (!page_open(answer, &cursor,
+                   &pos)) { /* an error of the shard, or the proxy's error: no reply */
         forward_page(answer, reply);
     } else if (is_end(cursor) && request_argc(request) + 2 <= SCAN_WORDS_MAX &&
                shard_behind(client->worker->snapshot->map, state->first.first_slot, &next_slot) >=

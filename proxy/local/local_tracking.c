@@ -29,7 +29,7 @@ struct wanted {
 static bool parse_redirect(struct bytes text, struct wanted *wanted, struct reply *reply)
 {
     int64_t id;
-    if (wanted->redirect_id) { /* as in Redis, 0 is no redirection */
+    if (wanted->redirect_id) { /* 0: no redirection, as in Redis */
         reply_error(reply, "ERR A client can only redirect to a single other client");
         return false;
     }
@@ -42,7 +42,7 @@ static bool parse_redirect(struct bytes text, struct wanted *wanted, struct repl
     return true;
 }
 
-/* False: an error was replied. */
+/* Parses the options. False: an error was replied. */
 static bool parse(const struct request *request, struct wanted *wanted, struct reply *reply)
 {
     const struct bytes *argv = request_argv(request);
@@ -75,7 +75,7 @@ static int by_prefix_bytes(const void *a, const void *b)
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
-/* Sets the client's options; BCAST prefixes are added to those it had. */
+/* Sets the client's options; new BCAST prefixes are added to the existing ones. */
 static void adopt(struct client_tracking *tracking, const struct wanted *wanted,
                   const struct bytes *argv, uint32_t argc)
 {

@@ -12,7 +12,7 @@ enum { SPACE_MAX = 255 };
 struct unblock {
     uint64_t id;
     bool with_error;
-    /* set if the command came from a client in a namespace: only clients of that namespace are unblocked */
+    /* 0: any client; else length of `space`: only clients in this namespace are unblocked */
     uint32_t space_len;
     char space[SPACE_MAX];
 };

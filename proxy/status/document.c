@@ -391,8 +391,8 @@ static void collect_spaces(const struct status *status, const struct namespaces 
     table_free(by_name);
 }
 
-/* INFO keyspace counts as use and keeps an ephemeral namespace alive, so it is requested only while the namespace has
- * clients. */
+/* Writes one namespace. The number of keys comes from INFO keyspace, which counts as use of a namespace. For an ephemeral
+ * namespace it is requested only while the namespace has clients; otherwise its data would never be dropped. */
 static void write_namespace(struct json_writer *json, struct survey *survey,
                             const struct space *space)
 {

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* What one worker has handed over. */
+/* The shares of one worker. */
 struct visitor {
     struct task task;
     struct gatherer *gatherer;
     struct proxy_worker *worker;
-    bool is_under_way;   /* guarded by the mutex */
-    bool has_arrived;    /* guarded too: `fresh` is newer than `shown` */
-    struct share *fresh; /* belongs to the worker while the visit is under way */
+    bool is_under_way;   /* the worker fills `fresh`; guarded by the mutex */
+    bool has_arrived;    /* `fresh` is filled and newer than `shown`; guarded by the mutex */
+    struct share *fresh; /* belongs to the worker while is_under_way, else to the HTTP thread */
     struct share *shown; /* belongs to the HTTP thread */
 };
 
@@ -60,7 +60,7 @@ void gatherer_free(struct gatherer *gatherer)
     free(gatherer);
 }
 
-/* On the worker's thread. */
+/* Fills the fresh share, on the worker's thread. */
 static void on_visit(struct task *task)
 {
     struct visitor *visitor = container_of(task, struct visitor, task);
@@ -73,7 +73,7 @@ static void on_visit(struct task *task)
     CHECK(pthread_mutex_unlock(&gatherer->mutex) == 0);
 }
 
-/* Shows the shares that have arrived; returns how many visits are under way. The mutex is held. */
+/* Swaps `shown` with the shares that have arrived; returns the number of visits under way. The mutex is held. */
 static uint32_t pop_arrived(struct gatherer *gatherer)
 {
     uint32_t under_way = 0;

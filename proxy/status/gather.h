@@ -16,10 +16,10 @@ enum { GATHER_WAIT_MS = 200 };
 struct gatherer;
 struct proxy;
 
-/* Of a proxy whose workers run; their loops must be gone before gatherer_free. */
+/* The workers must be running; their loops must be freed before gatherer_free. */
 struct gatherer *gatherer_new(struct proxy *proxy);
 void gatherer_free(struct gatherer *gatherer);
-/* Requests the shares of all workers; returns how many of them are late. One thread at a time. */
+/* Requests the shares of all workers; returns how many did not arrive in time. One thread at a time. */
 uint32_t gatherer_run(struct gatherer *gatherer);
 uint32_t gatherer_count(const struct gatherer *gatherer);
 /* The last share of worker i; unchanged until gatherer_run is called. NULL: there is none yet. */

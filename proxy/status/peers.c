@@ -21,7 +21,7 @@ struct peers {
     pthread_mutex_t mutex;
     pthread_cond_t has_work;
     bool is_stopping;   /* guarded by the mutex, as are the fields below */
-    uint64_t looked_us; /* monotonic; 0: never */
+    uint64_t looked_us; /* when the page was last read, monotonic; 0: never */
     char token[PEERS_TOKEN_MAX];
     uint32_t count;
     struct peer seen[PEERS_MAX];
@@ -29,7 +29,7 @@ struct peers {
 
 /* ---- one peer ---------------------------------------------------------------------------------- */
 
-/* The word behind `name` at the beginning of a line; empty: there is none. */
+/* Copies the word behind `name` at the beginning of a line; "": there is none. */
 static void read_word(const char *text, const char *name, char *to, size_t size)
 {
     size_t len = strlen(name);
@@ -137,7 +137,7 @@ static bool is_polling_wanted(const struct peers *peers)
            clock_mono_us() < peers->looked_us + (uint64_t)PEERS_PATIENCE_MS * 1000;
 }
 
-/* Waits for the next round, or until the page is read. The mutex is held. */
+/* Waits for the next round of polling; without polling, until the page is read. The mutex is held. */
 static void rest(struct peers *peers)
 {
     struct timespec until;

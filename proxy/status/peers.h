@@ -4,8 +4,8 @@
  *   option `peers`, admin addresses ──► a thread: while the page is open, GET /status/self from each of their addresses
  *                                        └──► struct peer[], under a mutex ──► status page
  *
- * A name with several addresses (a headless Service) is as many peers. The proxy recognises itself by its run id. The
- * thread waits for a peer at most PEERS_TIMEOUT_MS, and no other thread waits for it.
+ * Each address of a name (a headless Service) is one peer. The proxy recognizes itself by its run id. The thread waits
+ * for a peer at most PEERS_TIMEOUT_MS, and no other thread waits for peers.
  */
 #pragma once
 
@@ -36,6 +36,6 @@ struct peers;
 /* Starts the thread. `addresses` are separated by spaces; `run_id` is this proxy's. Both are copied. */
 struct peers *peers_new(const char *addresses, const char *run_id);
 void peers_free(struct peers *peers); /* NULL is allowed */
-/* Copies the peers' last known state; returns their number. The thread goes on polling for some time. `token`:
+/* Copies the peers' last known state; returns their number. After this call the thread polls for some time. `token`:
  * password of the admin ports. */
 uint32_t peers_look(struct peers *peers, const char *token, struct peer to[PEERS_MAX]);

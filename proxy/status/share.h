@@ -1,8 +1,8 @@
 /*
  * share.h - one worker's part of the status page: a copy of its counters and of some short lists.
  *
- * Filled on the worker's thread, then read on the HTTP thread (gather.h). The lists are bounded: clients with the most
- * unread output, then the oldest; the hottest keys; the busiest keyspaces.
+ * Filled on the worker's thread, then read on the HTTP thread (gather.h). The lists are bounded: the clients with most
+ * unread output, and of equal ones the oldest; the hottest keys; the busiest keyspaces.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct share_shard {
     uint32_t broken; /* connections that wait before the next attempt */
     uint32_t in_flight;
     uint64_t queued_bytes; /* not yet sent */
-    struct bytes reason;   /* why one is broken; empty: none is */
+    struct bytes reason;   /* why a connection is broken; empty: none is broken */
 };
 
 struct share_client {
@@ -36,7 +36,7 @@ struct share_client {
     struct bytes user;
     struct bytes space;
     struct bytes library;
-    struct bytes command; /* the last */
+    struct bytes command; /* the last command */
     struct bytes flags;   /* as in CLIENT LIST */
 };
 

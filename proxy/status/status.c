@@ -55,7 +55,7 @@ void status_slow(struct status *status, struct proxy_worker *worker)
 
 /* ---- slots ------------------------------------------------------------------------------------- */
 
-/* The growth of each slot's count per second since the last document. */
+/* Computes each slot's rate: the growth of its count per second since the last document. */
 static void measure_slots(struct status *status, uint64_t now_us)
 {
     static uint32_t totals[SLOT_COUNT]; /* only used on the HTTP thread */

@@ -5,7 +5,7 @@
  *   GET /status.json ─► gather.c: every worker's share ─┐
  *                       survey.c: health, keys          ├─► document.c ─► JSON, cached for REUSE_MS
  *                       peers.c: other proxies' epochs ─┘
- *   GET /status/self ─► for the peers.c of other proxies
+ *   GET /status/self ─► run id, version and epoch: other proxies poll it (peers.c)
  *
  * Read-only. On the HTTP thread unless said otherwise.
  */
@@ -31,7 +31,7 @@ struct status {
     uint64_t counted_us;              /* when slot_totals were summed; 0: never */
     uint32_t counted_shares;          /* number of workers in the sum */
     uint32_t slot_totals[SLOT_COUNT]; /* over all workers, modulo 2^32 */
-    uint32_t slot_rates[SLOT_COUNT];  /* a second, between the last two documents */
+    uint32_t slot_rates[SLOT_COUNT];  /* requested keys per second between the last two documents */
     uint64_t interval_us;             /* time between those documents; 0: there is only one */
 };
 

@@ -94,7 +94,7 @@ void survey_copy_health(struct survey *survey, const struct shard_map *map, uint
     unlock(survey);
 }
 
-/* Drops a namespace that was not requested lately; a reply in flight then finds no entry. */
+/* Drops a namespace that was not requested for some time. A reply that is still in flight is then ignored. */
 static void space_evict(struct survey *survey, uint64_t now_ms)
 {
     size_t cursor = 0;
@@ -153,7 +153,7 @@ struct question {
     char name[NAMESPACE_NAME_MAX];
 };
 
-/* Copies the text of an error frame behind the shard's name and address. */
+/* Copies the text of an error frame, without the shard's name and address at its beginning. */
 static void copy_reason(char to[SURVEY_REASON_MAX], struct bytes frame)
 {
     char text[UPSTREAM_TEXT_MAX];
@@ -287,7 +287,7 @@ static void request_keyspace(struct survey *survey, struct proxy_worker *worker,
     keyspace_unref(&worker->keyspaces, keyspace);
 }
 
-/* Up to `max` namespaces to poll now; the names stay valid for FORGET_MS. */
+/* Removes up to `max` namespaces from those to be polled; their names stay valid for FORGET_MS. */
 static uint32_t pop_wanted(struct survey *survey, uint64_t now_ms, struct bytes *names,
                            uint32_t max)
 {

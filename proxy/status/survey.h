@@ -1,8 +1,8 @@
 /*
  * survey.h - polls the shards for the status page: whether they answer, and their numbers of keys.
  *
- *   HTTP thread: survey_wanted, survey_want_keys ──► what to ask (mutex) ──► worker 0, once a second: survey_tick
- *   HTTP thread: survey_copy_health, survey_keys ◄── what was answered ◄─────┘ PING, INFO keyspace: some a second
+ *   HTTP thread: survey_wanted, survey_keys ───────► what to poll (mutex) ──► worker 0, once a second: survey_tick
+ *   HTTP thread: survey_copy_health, survey_keys ◄── replies (mutex) ◄────────┘ PING and some INFO keyspace
  *
  * Polling stops SURVEY_PATIENCE_MS after the page was last read. Numbers of keys are refreshed every SURVEY_KEYS_MS.
  */

@@ -16,8 +16,9 @@ struct upstream;
 enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANES };
 
 struct node {
-    uint32_t refs; /* held by the pool, by upstreams, and by requests with replies of it */
-    char *name;    /* of the shard */
+    uint32_t
+        refs; /* references of the pool, of upstreams, and of requests with replies of this shard */
+    char *name; /* of the shard */
     char *address;
     struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not opened yet, or closed */
     struct upstream *waits;            /* NULL: not opened yet, or closed */
@@ -25,17 +26,17 @@ struct node {
     struct list waiting_to_open; /* private upstreams that wait until fewer are being opened */
     uint32_t openings;           /* private upstreams that are being opened */
     uint32_t index;              /* in the map; meaningless once is_removed */
-    bool is_removed;             /* no longer in the map */
+    bool is_removed;             /* the shard is no longer in the map */
     bool said_busy;              /* the PING at busy_ms was answered BUSY */
     uint32_t busy_ms;            /* when said_busy was set; low bits of the loop's time */
-    uint32_t asked_ms;           /* when the last such PING was sent; low bits of the loop's time */
-    struct metric_cell *cell;    /* of the shard in proxy->labelled */
-    uint64_t in_flight;          /* this and the next two: for the gauges */
+    uint32_t asked_ms; /* when the last PING of ask_busy() was sent; low bits of the loop's time */
+    struct metric_cell *cell; /* of the shard in proxy->labelled */
+    uint64_t in_flight;       /* this field and the next two: sums for the gauges */
     uint64_t queue_bytes;
     uint64_t connections;
 };
 
-/* With one reference for the caller. */
+/* A new node with one reference. */
 struct node *node_new(const struct proxy_worker *worker, const struct shard *shard);
 /* True when the shard has just answered BUSY: it runs a slow script. */
 bool node_is_busy(const struct node *node, uint32_t now_ms);

@@ -6,8 +6,8 @@
  *                                              └─► spare: private connections that are not in use
  *
  * LANE_NORMAL  most commands
- * LANE_LONG    long ones, so that a KEYS does not delay GETs
- * LANE_SCRIPT  scripts: while one is slow its connection gets no replies, but other connections get BUSY
+ * LANE_LONG    commands that may run long, so that a KEYS does not delay GETs
+ * LANE_SCRIPT  scripts: while a slow script runs, this connection gets no replies, but other connections get BUSY
  * LANE_CONTROL commands that must not wait behind others: backups (backup.h), SCRIPT KILL, and a PING when a reply is late
  *
  * While a shard answers that PING with BUSY (node_is_busy), replies have no deadline. Connections that wait for a reply
@@ -42,7 +42,7 @@ struct pool {
 struct pool *pool_new(struct proxy_worker *worker, const struct shard_map *map);
 /* Closes every upstream and sets `nodes` to NULL. */
 void pool_stop(struct pool *pool);
-/* After pool_stop. */
+/* To be called after pool_stop. */
 void pool_free(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
 
@@ -60,14 +60,14 @@ static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsi
 }
 /* The connection for blocking commands, to backends that have the secret. */
 struct upstream *pool_waits(struct pool *pool, uint32_t shard);
-/* A private connection, to be given back with upstream_release(); a broken one is freed. NULL: the proxy already has
- * dedicated-limit of them; `beyond_limit`: gives one nevertheless. */
+/* A dedicated connection; the caller returns it with upstream_release(). NULL: the proxy already has dedicated-limit of
+ * them. `beyond_limit`: ignores that limit. */
 struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit);
-/* A shard that is not known to be down; another one at each call. */
+/* A shard that is not known to be down; each call returns the next such shard. */
 uint32_t pool_any(struct pool *pool);
-/* Deadlines and backoff of all upstreams. True: one has a deadline. */
+/* Handles deadlines and backoff of all upstreams. True: an upstream has a deadline. */
 bool pool_tick(struct pool *pool);
-/* Once a second: keepalive. */
+/* Called once a second: keepalive of all upstreams. */
 void pool_slow(struct pool *pool);
 /* Frees the upstreams that were closed in this turn. */
 void pool_turn_end(struct pool *pool);

@@ -18,7 +18,7 @@ static bool writev_all(int fd, struct out *out)
     return true;
 }
 
-/* Repeats one TLS step until it has the bytes it needs. */
+/* Repeats one TLS step, reading from the socket, until the step has all the bytes that it needs. */
 static bool repeat(int fd, struct tls *tls, enum tls_result (*step)(struct tls *tls))
 {
     char bytes[4096];

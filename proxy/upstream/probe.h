@@ -7,5 +7,5 @@
 
 struct tls_context;
 
-/* True when a reply comes. The socket's timeouts bound each wait; the caller closes it. */
+/* True when a reply arrives. The socket's timeouts limit each wait; the caller closes the socket. */
 bool probe_tls(int fd, struct tls_context *context, const char *host, const char *address);

@@ -17,7 +17,7 @@
 enum {
     LATE_MS = 200, /* when a reply takes longer, a PING asks whether the shard runs a slow script */
     SPARE_MS = 30 * 1000, /* after this time an unused private connection is closed */
-    /* without a byte for so many times upstream-timeout the connection is closed */
+    /* the connection is closed after upstream-timeout times this factor without a byte */
     SILENCE_FACTOR = 2,
     /* a silent connection with subscriptions or waits gets a PING after this time */
     LISTEN_PROBE_MS = 10 * 1000,
@@ -238,7 +238,8 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 void upstream_lost(struct upstream *upstream, const char *reason)
 {
     bool was_idle = upstream->state == UPSTREAM_UP && !upstream->queue.first &&
-                    !upstream->reading.is_fresh && !upstream->use.subscriber /* is never idle */ &&
+                    !upstream->reading.is_fresh &&
+                    !upstream->use.subscriber /* a subscription connection is never idle */ &&
                     !wait_table_is_used(upstream->waits);
     const char *what =
         upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
@@ -374,7 +375,7 @@ static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
     if (upstream->lane == LANE_SCRIPT || upstream->life.is_replaced)
-        /* a script has no BUSY and no reply until it counts as slow */
+        /* until a script counts as slow, the shard sends neither BUSY nor a reply */
         timeout_ms *= SILENCE_FACTOR;
     if (!upstream->use.is_single_use || upstream->state != UPSTREAM_UP)
         return timeout_ms;
@@ -396,7 +397,7 @@ static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uin
            upstream->queue.first && now_ms - upstream->queue.first->sent_ms >= timeout_ms;
 }
 
-/* If a reply is late, sends a PING on the control connection, which has no requests before it: a shard with a slow
+/* If a reply is late, sends a PING on the control connection, where no request waits before it. A shard that runs a slow
  * script answers BUSY. */
 static void ask_busy(struct upstream *upstream, uint32_t now_ms)
 {

@@ -18,8 +18,8 @@
  *     on an idle connection, which the backend was just closing, are sent once more.
  *
  * What clients see:  -ERR shard 'b' (host:port): not reachable: REASON                    it was not sent
- *                    -ERR shard 'b' (host:port): connection lost before the reply: REASON  a write may have been
- *                    -ERR shard 'b' (host:port): no reply within N ms                      applied, or not
+ *                    -ERR shard 'b' (host:port): connection lost before the reply: REASON  it is unknown whether
+ *                    -ERR shard 'b' (host:port): no reply within N ms                      a write was applied
  */
 #pragma once
 
@@ -70,12 +70,13 @@ struct upstream_events {
 struct upstream_use {
     const struct upstream_events *events; /* NULL: none are called */
     struct client *client;                /* owner of a dedicated connection; NULL: none */
-    void *subscriber;     /* of a subscription connection; NULL: it is none. subscriptions.c */
+    void *
+        subscriber; /* owner of a subscription connection (subscriptions.c); NULL: another connection */
     bool is_private;      /* never shared by clients */
     bool is_dedicated;    /* counts under dedicated-limit */
     bool is_single_use;   /* dedicated to one request, whose reply releases it */
     bool is_kept;         /* dedicated to a client until it stops tracking; tracking.c */
-    bool is_invalidation; /* of the kept ones: carries invalidations only */
+    bool is_invalidation; /* a kept connection that carries invalidations only */
     uint8_t unblock;      /* enum upstream_unblock: how to end the wait of its only request */
     uint64_t backend_id;  /* CLIENT ID of a private connection at the backend; 0: not known */
     uint64_t patience_ms; /* single use: how long the command may wait; WAIT_FOREVER */
@@ -85,7 +86,7 @@ struct upstream_life {
     bool is_open;     /* the stream is connected */
     bool is_opening;  /* counted in node->openings */
     bool is_draining; /* closed when its queue is empty */
-    /* draining because its shard runs a slow script; another connection has replaced it */
+    /* draining, because its shard runs a slow script and another connection has replaced it */
     bool is_replaced;
     bool is_closed;         /* freed at the end of the turn */
     bool has_authenticated; /* SCREE AUTH was sent first: internal commands are allowed */
@@ -107,7 +108,8 @@ struct upstream_unsent {
 
 /* Reads that are sent again when the backend closes a connection that was idle. */
 struct upstream_resend {
-    bool is_unproven;          /* was idle, and nothing was received since: reads are copied */
+    bool
+        is_unproven; /* the connection was idle, and nothing was received since then: reads are copied */
     struct out frames;         /* copies of the reads */
     struct keyspace *keyspace; /* of these reads */
 };
@@ -115,12 +117,12 @@ struct upstream_resend {
 /* State of the input. */
 struct upstream_reading {
     struct resp_skip skip;
-    bool is_fresh;    /* nothing was received since it was opened */
+    bool is_fresh;    /* nothing was received since the connection was opened */
     bool is_dropping; /* the current reply is longer than client-output-limit: it is discarded */
-    /* when it was opened, or bytes were received last; low bits of the loop's time */
+    /* when bytes were last received, or the connection was opened; low bits of the loop's time */
     uint32_t heard_ms;
     uint64_t answered_us; /* when the last reply came; monotonic µs */
-    /* the last SCREE USE or SELECT failed: following requests fail with this error; NULL: it did not */
+    /* error of the last SCREE USE or SELECT, with which following requests fail; NULL: it succeeded */
     char *switch_error;
     char *block_error; /* the first error among discarded replies (MULTI, QUEUED); NULL: none */
 };
@@ -143,7 +145,7 @@ struct upstream {
     uint8_t state; /* enum upstream_state */
     uint8_t resp;  /* 2 or 3 */
     uint8_t lane;
-    uint8_t greetings; /* still unanswered */
+    uint8_t greetings; /* greeting commands without a reply */
     struct proxy_worker *worker;
     struct node *node;
     struct stream *stream;     /* NULL in IDLE and DOWN, and while it is in node->waiting_to_open */
@@ -158,13 +160,14 @@ struct upstream {
     struct upstream_reading reading;
     struct upstream_failure failure;
     struct upstream_links links;
-    struct wait_table *waits; /* of the connection for blocking commands; NULL: it is another one */
-    struct list full;         /* clients that wait for room in the queue */
+    struct wait_table
+        *waits;       /* only in the connection for blocking commands; NULL: another connection */
+    struct list full; /* clients that wait for room in the queue */
 };
 
 struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane,
                               uint8_t resp);
-/* Parts in flight fail with `reason`; freed at the end of the turn. May be called twice. */
+/* Closes the upstream: parts in flight fail with `reason`. It is freed at the end of the turn. May be called twice. */
 void upstream_close(struct upstream *upstream, const char *reason);
 /* Closes the upstream when its queue is empty. */
 void upstream_drain(struct upstream *upstream);
@@ -191,8 +194,8 @@ void upstream_send_words(struct upstream *upstream, struct part *part, struct ke
 /* Sends a command of the proxy itself on a private connection; its reply is discarded. */
 void upstream_precede(struct upstream *upstream, struct keyspace *keyspace,
                       const struct bytes *words, uint32_t count);
-/* For frames that are composed: write to what upstream_begin returns, then call upstream_commit. NULL: the shard is
- * down and the part has failed. */
+/* For frames that are composed: the caller writes to the returned out, then calls upstream_commit. NULL: the shard is
+ * down, and the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct keyspace *keyspace);
 /* Writes the array header of a command of `argc` arguments, and SCREE PART if the part is uncounted. */
 void upstream_write_header(const struct upstream *upstream, const struct part *part,
@@ -217,7 +220,7 @@ void wait_table_cancel(struct part *part);
 
 /* ---- time ------------------------------------------------------------------------------------- */
 
-/* Deadlines and backoff. True: the upstream has a deadline. */
+/* Handles deadlines and backoff. True: the upstream has a deadline. */
 bool upstream_tick(struct upstream *upstream, uint64_t now_ms);
 /* Once a second: keepalive. */
 void upstream_slow(struct upstream *upstream, uint64_t now_ms);

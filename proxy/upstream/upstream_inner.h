@@ -8,7 +8,7 @@
  *   upstream_waits.c   blocking commands and their replies
  *
  *   upstream->queue.first ─► part ─► part ─► part ◄─ upstream->queue.last      replies come in this order
- *                               ▲ undecided: the first that has not timed out
+ *                               ▲ undecided: the first part that has not timed out
  */
 #pragma once
 
@@ -23,7 +23,7 @@ static inline const struct proxy_config *upstream_config(const struct upstream *
     return &upstream->worker->snapshot->config;
 }
 
-/* The calls to its user; never NULL. */
+/* The events of the connection's user; never NULL. */
 static inline const struct upstream_events *events_of(const struct upstream *upstream)
 {
     static const struct upstream_events none;
@@ -91,7 +91,7 @@ void upstream_fail(struct upstream *upstream, struct part *part, const char *wha
 /* Fails all parts of a list that has left the queue. */
 void upstream_fail_all(struct upstream *upstream, struct part *part, const char *what,
                        const char *reason);
-/* Sets the keyspace of the backend's session; NULL: not known. */
+/* Notes in which keyspace the backend's session is; NULL: not known. */
 void upstream_set_keyspace(struct upstream *upstream, struct keyspace *keyspace);
 
 /* The connection was idle, so the backend may have closed it: copies reads until bytes are received. */
@@ -138,5 +138,5 @@ bool wait_table_answer(struct upstream *upstream, struct block *block, const cha
                        size_t len);
 /* The frame that begins with these bytes is too long and will be discarded: its wait fails with `error`. */
 void wait_table_drop(struct upstream *upstream, const char *data, size_t len, const char *error);
-/* True when waits were sent since the last call: a PING must prove that the shard still reads. */
+/* True when waits were sent since the last call: a PING must follow, to detect a shard that hangs. */
 bool wait_table_wants_probe(struct wait_table *waits);

@@ -1,5 +1,5 @@
 /*
- * Parts in flight: failing them, and sending reads a second time.
+ * The queue of parts in flight: parts that fail, and reads that are sent a second time.
  */
 #include "proxy/proxy_metrics.h"
 #include "proxy/upstream/node.h"
@@ -83,7 +83,8 @@ void upstream_keep(struct upstream *upstream, struct part *part, struct keyspace
     part->resend_bytes = (uint32_t)(upstream->resend.frames.bytes - before);
 }
 
-/* Has the client sent a later write, which may have been executed? Then the repeated read would see it. */
+/* True when the client has sent a write after this read. The write may have been executed, so a repeated read could see
+ * its effect. */
 static bool has_later_write(const struct part *part)
 {
     for (const struct part *later = part->next; later; later = later->next) {

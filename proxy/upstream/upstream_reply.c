@@ -67,7 +67,8 @@ static void handle_swallowed(struct upstream *upstream, struct part *part, const
         upstream->reading.block_error = error_of(data, len);
 }
 
-/* The shard refused a command for which the client already got QUEUED: EXEC fails with that error. */
+/* The shard has refused a command of the transaction, for which the client already got QUEUED: EXEC fails with the
+ * shard's error. */
 static void fail_block(struct upstream *upstream, struct part *part)
 {
     char text[UPSTREAM_TEXT_MAX];
@@ -162,8 +163,8 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
         note_busy(upstream, data, len);
 }
 
-/* Called with an incomplete reply. If it is longer than client-output-limit, its client would be closed because of it:
- * so its bytes are discarded as they arrive. Returns the number of bytes discarded. */
+/* Called with an incomplete reply. If it is longer than client-output-limit, its bytes are discarded as they arrive, and
+ * the client gets an error; with the whole reply the client would be closed. Returns the number of bytes discarded. */
 static size_t limit_partial(struct upstream *upstream, const char *data, size_t len, size_t *need)
 {
     uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
@@ -212,7 +213,7 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
         else
             handle_reply_frame(upstream, block, data + used, size);
         if (upstream->stream != stream)
-            return len; /* the connection was lost in the loop */
+            return len; /* the connection was lost while this reply was handled */
         used += size;
     }
     upstream_close_if_drained(upstream);

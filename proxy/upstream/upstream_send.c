@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { IDLE_MS = 1000 /* after so long without input the backend may have closed it */ };
+enum {
+    IDLE_MS = 1000 /* after this time without input the backend may have closed the connection */
+};
 
 /* ---- commands of the proxy itself ------------------------------------------------------------ */
 
@@ -50,7 +52,8 @@ void upstream_tell_slots(struct upstream *upstream, struct out *out)
     int shard = shard_map_named(map, bytes_of(upstream->node->name));
     struct out slots;
     upstream->generation = upstream->worker->label.generation;
-    if (shard < 0) /* removed from the map: only requests in flight are left */
+    if (shard <
+        0) /* the shard was removed from the map: the connection only has requests in flight */
         return;
     out_init(&slots);
     print_slots(map, shard, &slots);
@@ -198,9 +201,9 @@ void upstream_precede(struct upstream *upstream, struct keyspace *keyspace,
 {
     CHECK(upstream->use.is_private);
     if (upstream->state != UPSTREAM_UP || upstream->keyspace != keyspace)
-        CHECK(
-            begin_slow(upstream, NULL,
-                       keyspace)); /* cannot fail: a private connection is never DOWN, but closed */
+        CHECK(begin_slow(
+            upstream, NULL,
+            keyspace)); /* cannot fail: a private connection is never DOWN, because it is closed instead */
     resp_write_words(upstream->out, words, count);
     upstream_push_own(upstream, PART_PROBE);
     if (upstream->state == UPSTREAM_UP)

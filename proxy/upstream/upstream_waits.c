@@ -8,14 +8,14 @@
  *
  * (1) A number consists of an entry's index and its use count. So an entry is found without a search, and a reply for a
  *     client that has left finds none.
- * (2) Until the connection is up, commands are kept here. If a client leaves or is unblocked before, its command is never
- *     sent. When the connection cannot be opened they fail; the next command tries again at once.
- * (3) From then on the client gets the shard's reply in every case. CLIENT UNBLOCK, a new map and the end of the proxy
- *     only request that the shard ends the wait, so an element that it has already sent is not lost. The shard also
- *     handles timeouts.
+ * (2) Until the connection is up, commands are kept here. If a client leaves or is unblocked before that, its command is
+ *     never sent. If the connection cannot be opened, all kept commands fail; the next command tries to open it again.
+ * (3) When a command was sent, its client gets the shard's reply in every case. CLIENT UNBLOCK, a new map and the end of
+ *     the proxy only request that the shard ends the wait: so an element that the shard has taken out of a list is not
+ *     lost. The shard also handles timeouts.
  * (4) When the connection is lost, every wait fails.
- * (5) Waits may have no reply for days. To detect a shard that hangs, a PING follows the first of them, and one is sent
- *     when the shard was silent for some time (upstream_slow).
+ * (5) Waits may have no reply for days. To detect a shard that hangs, a PING is sent after new waits, and whenever the
+ *     shard was silent for some time (upstream_slow).
  *
  * Backends without the secret do not have SCREE WAIT: there each waiting client has a dedicated connection (blocked.h).
  */
@@ -32,11 +32,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENTRIES_MIN = 16, HEAD_MAX = 512, WAIT_WORDS = 7 /* words before the command */ };
+enum {
+    ENTRIES_MIN = 16,
+    HEAD_MAX = 512,
+    WAIT_WORDS = 7 /* words of SCREE WAIT before the client's command */
+};
 
 static const char unblocked[] = "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
 
-/* A command that is sent when the connection is up. */
+/* A command that will be sent when the connection is up. */
 struct kept {
     struct list link;
     size_t len;
@@ -158,7 +162,7 @@ static void forget_kept(struct upstream *upstream, struct entry *entry)
     free(kept);
 }
 
-/* Frees the entry; its part stays linked. */
+/* Frees the entry and returns its part, which stays linked. */
 static struct part *entry_free(struct upstream *upstream, struct entry *entry)
 {
     struct wait_table *waits = upstream->waits;
@@ -326,7 +330,7 @@ void wait_table_lost(struct upstream *upstream, const char *what, const char *re
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Parses the number of a push frame, and where its reply begins; *reply_at = 0: the frame only confirms that the
+/* Parses the number in a push frame; *reply_at is where the command's reply begins. 0: the frame only confirms that the
  * command waits. */
 static bool parse_wait_head(const char *data, size_t len, int64_t *number, size_t *reply_at)
 {
