@@ -250,7 +250,8 @@ bool acl_user_remove(struct acl *acl, struct bytes name)
 bool acl_name_ok(struct bytes name)
 {
     for (size_t i = 0; i < name.len; i++)
-        if (strchr(" \t\n\v\f\r", name.data[i])) /* finds the terminating zero byte too */
+        if (strchr(" \t\n\v\f\r",
+                   name.data[i])) /* also true for a zero byte, which ends the string */
             return false;
     return true;
 }

@@ -1,9 +1,10 @@
 /*
- * acl_text.c - a user's rules as words that would create an identical user.
+ * acl_text.c - prints a user's rules: words that ACL SETUSER would turn into an identical user.
  *
- * A selector stores one bit per command, not the rules that set the bits. To print them, we pick categories while
- * there is one with more commands right than wrong, the best first; single commands correct the rest. A scratch
- * selector (`said`) holds what the printed words allow so far.
+ * A selector stores one bit per command, not the rules that set the bits. Words for the bits are found as in Redis:
+ * categories are printed, the best first, as long as one has more commands with the right bit than with the wrong bit.
+ * Then each command whose bit is still wrong is printed. A scratch selector (`said`) has the bits that the printed words
+ * would set.
  */
 #include "shared/acl_user.h"
 #include "shared/check.h"
@@ -37,8 +38,8 @@ static void category_count(const struct acl_selector *selector, unsigned categor
     }
 }
 
-/* The category that has the fewest wrong commands and more right ones than wrong ones; CATEGORIES when there is
- * none. */
+/* The category with the fewest commands with a wrong bit, of those that have more with the right bit; CATEGORIES: there
+ * is none. */
 static unsigned best_category(const struct acl_selector *left, bool adding, uint32_t said)
 {
     unsigned best = CATEGORIES;

@@ -39,7 +39,7 @@ struct acl_user {
     struct bytes name;
     bool is_enabled;
     bool no_password;
-    bool sanitize; /* without effect, only printed; also skip_sanitize */
+    bool sanitize; /* this flag and skip_sanitize have no effect and are only printed */
     bool skip_sanitize;
     bool starts_all_channels;   /* acl-pubsub-default when the user was created */
     struct acl_texts passwords; /* SHA-256 digests in hex */

@@ -24,7 +24,8 @@ static _Thread_local struct {
     uint32_t count;
     bool registered; /* the cache is freed when this thread ends */
 } cache;
-/* Negative on a thread that frees blocks which an ended thread allocated. */
+/* Bytes of the blocks that this thread has allocated, minus those it has freed. Negative if it has freed blocks that a
+ * thread allocated which has ended. */
 static _Thread_local int64_t bytes_total;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

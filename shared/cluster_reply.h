@@ -1,6 +1,6 @@
 /*
- * cluster_reply.h - CLUSTER replies of a single node that owns every slot. A proxy answers its clients so, and a
- * partition clients that connect to it directly: a cluster-aware client then sends everything to this node.
+ * cluster_reply.h - CLUSTER replies of a cluster whose only node owns all slots. Proxies send them to their clients, and
+ * partitions to clients that connect directly: a cluster-aware client then sends all commands to this node.
  */
 #pragma once
 

@@ -22,13 +22,13 @@
         .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .at = (at_),          \
         .last = (last_), .step = (step_),                                                          \
     }
-/* Argument `at_` is the number of keys, the keys follow. */
+/* Argument `at_` is the number of keys; the keys follow it. */
 #define KEYS_COUNTED(at_, flags_)                                                                  \
     {                                                                                              \
         .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_KEYNUM, .at = (at_),         \
         .number_at = 0, .first = 1, .step = 1,                                                     \
     }
-/* One key after a word; or the first 1/limit of all arguments after a word. */
+/* KEY_AFTER: one key after a word. KEYS_AFTER: keys are the first 1/limit of all arguments after a word. */
 #define KEY_AFTER(word_, from_, flags_)                                                            \
     {                                                                                              \
         .flags = (flags_), .begin = KEY_BEGIN_KEYWORD, .find = KEY_FIND_RANGE, .keyword = (word_), \

@@ -223,7 +223,7 @@ enum key_flags {
     KEY_UPDATE = 1 << 5,
     KEY_INSERT = 1 << 6,
     KEY_DELETE = 1 << 7,
-    KEY_NOT_KEY = 1 << 8,    /* a channel, which is hashed like a key: keys_find() skips it */
+    KEY_NOT_KEY = 1 << 8,    /* a channel: hashed like a key, but skipped by keys_find() */
     KEY_INCOMPLETE = 1 << 9, /* there may be keys that the spec does not find */
     KEY_VARIABLE_FLAGS = 1 << 10,
 };
@@ -254,7 +254,7 @@ struct key_spec {
     int16_t last;
     int16_t limit;       /* RANGE with last -1: keys are the first 1/limit of the rest */
     int16_t number_at;   /* KEYNUM: where the number of keys is, relative to the begin */
-    int16_t first;       /* finds the terminating zero byte too */
+    int16_t first;       /* KEYNUM: where the first key is, relative to the begin */
     const char *keyword; /* KEYWORD */
 };
 
@@ -346,8 +346,8 @@ static inline const struct command *command_of(enum command_id id)
 const struct command *command_find(struct bytes name);
 /* A subcommand of `container` by its own name, in any case; NULL when unknown. */
 const struct command *command_find_sub(const struct command *container, struct bytes name);
-/* The row of a request; that of the subcommand when argv[0] is a container and argc > 1. NULL when unknown: reply
- * with command_error_not_found(). argc >= 1. */
+/* The row of a request; the subcommand's row when argv[0] is a container and argc > 1. NULL: unknown, reply with
+ * command_error_not_found(). argc >= 1. */
 const struct command *command_find_argv(const struct bytes *argv, uint32_t argc);
 /* By full name ("get" or "client|kill"), in any case; NULL when unknown. */
 const struct command *command_find_full(struct bytes full_name);
@@ -381,7 +381,7 @@ static inline const char *command_full_name(const struct command *command)
     return command->full_name;
 }
 
-/* Writes `name` in capitals ("NO-EVICT") with a zero byte; truncates what does not fit. */
+/* Writes `name` in capitals ("NO-EVICT") with a zero byte; truncates a name that does not fit. */
 void command_upper(const char *name, char *to, size_t size);
 
 const char *command_group_name(enum command_group group); /* "sorted-set" */
@@ -394,10 +394,10 @@ const char *key_flag_name(enum key_flags flag);
 /* Fills in the row's tips, words that inform clients and proxies about routing; returns their number. */
 uint32_t command_tips(const struct command *command, struct bytes tips[COMMAND_TIPS_MAX]);
 
-/* Errors with Redis' texts. */
+/* Reply errors with Redis' texts. */
 void command_error_unknown(struct reply *reply, const struct bytes *argv, uint32_t argc);
 void command_error_unknown_sub(struct reply *reply, const struct command *container,
                                struct bytes sub);
 void command_error_arity(struct reply *reply, const struct command *command);
-/* One of the first two errors, for an argv for which command_find_argv() returned NULL. */
+/* Replies the error for a request for which command_find_argv() returned NULL: unknown command, or subcommand. */
 void command_error_not_found(struct reply *reply, const struct bytes *argv, uint32_t argc);

@@ -36,7 +36,7 @@ static const char *answered_by(const struct command *command)
     }
 }
 
-/* True for a container that cannot be called without a subcommand; COMMAND alone can. */
+/* True for a container that cannot be called without a subcommand. COMMAND is the only container that can. */
 static bool is_word_only(const struct command *command)
 {
     return command_has_subs(command) && command->id != COMMAND_command;

@@ -173,8 +173,8 @@ static void find_bitfield(const struct bytes *argv, uint32_t argc, struct key_li
     key_list_add(list, 1, reads ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE, 0);
 }
 
-/* The last STORE counts. Redis' GETKEYS parses the destination of a STORE as an option again (`as_redis`); SORT does
- * not. */
+/* SORT: key 1, and the destination of the last STORE. `as_redis`: like Redis' GETKEYS, parses the destination of a STORE
+ * as an option again, which SORT itself does not. */
 static void find_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
                       bool as_redis, struct key_list *list)
 {
@@ -214,7 +214,8 @@ static void find_migrate(const struct bytes *argv, uint32_t argc, struct key_lis
     key_list_add(list, 3, flags, 0);
 }
 
-/* GEORADIUS and GEORADIUSBYMEMBER: the argument of each STORE and STOREDIST among the options; the last one counts. */
+/* GEORADIUS and GEORADIUSBYMEMBER: key 1, and the argument of each STORE and STOREDIST. The command itself uses the last
+ * of these. */
 static void find_georadius(const struct command *command, const struct bytes *argv, uint32_t argc,
                            struct key_list *list)
 {

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The figures that are replied unchanged. `rss` is computed from the last one. */
+/* The figures that are replied unchanged, and that a proxy adds up. All others are computed from them. */
 static const struct {
     const char *name;
     size_t offset; /* in struct memory_stats */

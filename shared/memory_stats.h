@@ -4,7 +4,7 @@
  *   partition:  struct memory_stats ──memory_stats_reply──► map of names and figures
  *   proxy:      map ──memory_stats_read──► add, add … ──memory_stats_reply──► map
  *
- * Percentages and ratios are computed when the figures are replied, so they are right for sums too.
+ * Percentages and ratios are computed from the figures when they are replied, so a proxy's sums have correct ones too.
  */
 #pragma once
 

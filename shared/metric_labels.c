@@ -23,7 +23,7 @@ struct labels {
     size_t count;
     size_t values_max;
     uint32_t words;
-    /* of "other" as last printed: the counter must not decrease when a value moves from "other" to its own row */
+    /* the words of row "other" as last printed: they must not decrease when a value moves from "other" to its own row */
     uint64_t *floor;
 };
 

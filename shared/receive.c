@@ -1,5 +1,5 @@
 /*
- * Bytes that the consumer leaves over are kept in one of three ways, cheapest first:
+ * Bytes that the consumer does not consume are kept in one of three ways, cheapest first:
  *
  *   many bytes of a shared block    by reference; copied only when more bytes must be read after them
  *   few bytes of a shared block     copied to a small private block, so that they do not pin the shared one
@@ -111,7 +111,7 @@ struct block *receive_room(struct receive *receive, struct block **shared, size_
     return block;
 }
 
-/* Passes block[start..end) to the consumer and keeps what it leaves over. */
+/* Passes block[start..end) to the consumer and keeps the bytes that it does not consume. */
 static void present(struct receive *receive, struct block *block, size_t start, size_t end,
                     receive_fn *on_data, void *owner)
 {

@@ -140,7 +140,7 @@ static inline size_t short_count(const char *at, uint32_t *count)
 
 /* ---- requests: multibulk ---------------------------------------------------------------- */
 
-/* Reads "*n\r\n". RESP_FRAME here means that the header is complete. */
+/* Reads "*n\r\n". Here RESP_FRAME only means that the header is complete. */
 static enum resp_result scan_count(struct resp_scan *scan, const struct resp_limits *limits,
                                    const char *data, size_t len)
 {
@@ -164,7 +164,7 @@ static enum resp_result scan_count(struct resp_scan *scan, const struct resp_lim
     return RESP_FRAME;
 }
 
-/* Reads "$n\r\n" of any form. RESP_FRAME here means that *count is valid and scan->pos is after the header. */
+/* Reads "$n\r\n" of any form. Here RESP_FRAME means that *count is valid and scan->pos is after the header. */
 static enum resp_result scan_length(struct resp_scan *scan, const struct resp_limits *limits,
                                     const char *data, size_t len, uint32_t *count)
 {

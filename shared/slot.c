@@ -1,5 +1,5 @@
 /*
- * Slice-by-8: eight bytes per step. The CRC so far is xored into the first two; because a CRC is linear, the
+ * Slice-by-8: eight bytes per step. The CRC so far is xored into the first two bytes. Because a CRC is linear, the
  * contribution of each byte is a table lookup that does not depend on the other lookups.
  *
  *   b0^hi(crc)  b1^lo(crc)  b2  b3  b4  b5  b6  b7

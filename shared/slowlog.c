@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum {
-    /* arguments kept; when there are more, the last one is a note with the number of missing ones */
+    /* arguments kept; if a command has more, the last kept argument is a note with the number of missing arguments */
     ARGS_MAX = 32,
     ARG_BYTES_MAX = 128, /* bytes kept of an argument, followed by a note */
     NOTE_MAX = 64,

@@ -1,5 +1,5 @@
 /*
- * subscription_table.h - which followers are subscribed to which names; each subscription is found from both sides.
+ * subscription_table.h - which followers are subscribed to which names, with lists by name and by follower.
  *
  *   table: name ─► topic ─► subscription ─► subscription      (topic->subscriptions, in order of subscribing)
  *                                │               │

@@ -218,7 +218,7 @@ enum tls_result tls_handshake(struct tls *tls)
     ERR_clear_error();
     int returned = SSL_do_handshake(tls->ssl);
     if (returned == 1) {
-        /* an idle connection would keep the buffers; fails when they still hold data */
+        /* otherwise an idle connection would keep its buffers; fails, harmlessly, while they hold data */
         (void)SSL_free_buffers(tls->ssl);
         return TLS_DONE;
     }

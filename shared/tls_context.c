@@ -125,7 +125,7 @@ static bool set_protocols(struct making *making)
             highest = version;
     }
     CHECK(SSL_CTX_set_min_proto_version(making->ssl, lowest ? lowest : TLS1_2_VERSION) == 1);
-    /* 0: the newest that OpenSSL supports */
+    /* 0: the newest version that OpenSSL supports */
     CHECK(SSL_CTX_set_max_proto_version(making->ssl, highest) == 1);
     return true;
 }

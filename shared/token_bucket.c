@@ -4,7 +4,7 @@
 #define BURST_NS    SECOND_NS
 #define COST_NS_MAX (SECOND_NS * 3600 * 24 * 365)
 
-/* The time plus an offset, so that a whole burst fits before it even when the clock is near 0. */
+/* The time plus BURST_NS, so that now - BURST_NS is not negative when the clock is near 0. */
 static uint64_t now_ns(uint64_t now_ms)
 {
     return now_ms * 1000000 + BURST_NS;

@@ -10,7 +10,7 @@
  * health check sends its request with its first packet, so it is served even while another client, perhaps at the
  * same address, holds all allowed connections.
  *
- * To disconnect means shutdown(2) only: the owner then reads the end of the stream and calls http_connection_close.
+ * Disconnecting is shutdown(2) only: the owner then reads the end of the stream and calls http_connection_close.
  */
 #pragma once
 

@@ -28,7 +28,7 @@ enum {
     BOUND_MAX = 64,
     ACCEPTS_PER_TURN = 128,
     LOG_EVERY_MS = 1000,
-    REST_MS = 100, /* pause in accepting when even the reserve cannot be opened */
+    REST_MS = 100, /* pause in accepting when the reserve descriptor cannot be opened either */
 };
 
 struct listener {

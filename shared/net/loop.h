@@ -25,8 +25,8 @@ void loop_run(struct loop *loop);
 /* May be called on any thread, and in a signal callback. */
 void loop_stop(struct loop *loop);
 
-/* Called inside an event that takes long: handles pending events without waiting and without the turn hooks. The
- * caller must tolerate the effects of these events. Does nothing in the simulation. */
+/* For an event that takes long (a script): handles pending events without waiting and without the turn hooks. The caller
+ * must tolerate the effects of these events. Does nothing in the simulation. */
 void loop_poll(struct loop *loop);
 
 /* Time of the current turn; no system call. */
@@ -60,7 +60,7 @@ void timer_stop(struct timer *timer);
 /* Stops and frees the timer; allowed inside its own callback. NULL is allowed. */
 void timer_free(struct timer *timer);
 
-/* Signals, on the main loop. on_signal is called on the loop's thread. */
+/* Handles a signal of the process; only on the main loop. on_signal is called on the loop's thread. */
 typedef void signal_fn(void *owner, int signum);
 void loop_on_signal(struct loop *loop, int signum, signal_fn *on_signal, void *owner);
 

@@ -1,9 +1,9 @@
 /*
  * loop_uv.c - loop.h with libuv: turns, mail, timers, signals, threads. net_uv.h has a drawing of the turn.
  *
- * Mail is a lock-free stack: every sender pushes, only the loop takes, always the whole stack, which it reverses.
- * Only the sender that finds the stack empty wakes the loop. A task that is posted after the loop has stopped for
- * good is not run.
+ * The mail of a loop, its posted tasks, is a lock-free stack: every sender pushes; only the loop pops, always the whole
+ * stack, which it reverses. A sender wakes the loop only if the stack was empty. A task that is posted after the loop has
+ * ended is not run.
  */
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -70,7 +70,7 @@ static void turn_end(struct loop *loop)
             break;
     }
     streams_flush(loop);
-    /* last, so that finished replies are sent before this slow work */
+    /* handshakes are slow: they run last, so that finished replies are sent before */
     again |= handshakes_run(loop);
     again |= streams_bury(loop);
     if (again || !list_empty(&loop->telling))
@@ -224,7 +224,7 @@ void loop_run(struct loop *loop)
 void loop_poll(struct loop *loop)
 {
     CHECK(!loop->is_polling);
-    /* the event that called us may be reading bytes in this block */
+    /* the event that called this function may be using bytes of this block */
     struct block *shared = loop->shared;
     loop->shared = NULL;
     loop->is_polling = true;

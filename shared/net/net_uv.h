@@ -40,10 +40,10 @@ struct loop {
     uv_loop_t uv;
     uv_prepare_t turn; /* ends a turn */
     uv_idle_t again;   /* active: the next poll does not wait */
-    uv_async_t wake;   /* there is mail, or the loop shall stop */
+    uv_async_t wake;   /* wakes the loop: tasks were posted, or the loop must stop */
 
-    _Atomic(struct task *) mail; /* pushed by any thread, newest first */
-    struct task *tasks;          /* taken out of mail, oldest first */
+    _Atomic(struct task *) mail; /* tasks posted by any thread, newest first */
+    struct task *tasks;          /* tasks taken out of `mail`, oldest first */
     struct task **tasks_end;
     atomic_bool is_stopping;
     bool is_polling; /* inside loop_poll */
@@ -57,7 +57,7 @@ struct loop {
     /* buffer for the reads of all streams; NULL until the first read */
     struct block *shared;
     struct list handshakes;       /* TLS, half-open; secure_uv.c */
-    struct list handshakes_ready; /* those with a step to run */
+    struct list handshakes_ready; /* handshakes with a step to run */
     unsigned handshake_count;
     unsigned secured_count;  /* TLS streams after their handshake */
     struct metrics *metrics; /* TLS metrics; NULL until the first connection */
@@ -70,10 +70,10 @@ struct loop {
 
 /* Removes a posted task that has not run yet; only on the loop's own thread. */
 void loop_unpost(struct loop *loop, struct task *task);
-/* Runs a loop without hooks until everything that is closing is closed; frees the shared block. */
+/* Runs a loop, without hooks, until all closing handles are closed; frees the shared block. */
 void loop_drain(struct loop *loop);
 
-/* stream_uv.c, called at the end of a turn. */
+/* stream_uv.c: called at the end of a turn. */
 void streams_deliver(struct loop *loop);
 void streams_flush(struct loop *loop);
 /* Frees the streams in `dead`; true when there were some. */
@@ -126,7 +126,7 @@ struct stream_tls {
     struct tls *tls;             /* NULL: no TLS */
     struct handshake *handshake; /* NULL unless the handshake is running */
     bool is_done;                /* the TLS handshake is done */
-    /* decrypted bytes are being passed to the owner, further up the stack */
+    /* a caller up the stack is passing decrypted bytes to the owner */
     bool is_reading;
 };
 
@@ -151,7 +151,7 @@ struct stream {
     bool is_blocked;
     bool is_ended;  /* on_end was called */
     bool is_broken; /* nothing can be sent any more */
-    /* was above STREAM_HIGH_WATER, and on_drain has not been called since */
+    /* pending bytes were above STREAM_HIGH_WATER, and on_drain has not been called since then */
     bool was_high;
     struct timer *deadline;        /* limits how long a close waits for its flush */
     struct connecting *connecting; /* NULL once connected */

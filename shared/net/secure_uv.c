@@ -36,7 +36,7 @@ enum {
     SEALED_READ = 32 * 1024,
     READ_ROOM_MIN = 8 * 1024,
     SEALED_MAX = 64 * 1024,
-    /* TLS' own messages (alerts, key updates) to a peer that does not read them */
+    /* most bytes of TLS' own messages (alerts, key updates) for a peer that does not read them */
     UNASKED_MAX = 256 * 1024,
 };
 
@@ -182,7 +182,7 @@ bool handshakes_make_room(struct loop *loop)
         return true;
     struct handshake *silent = container_of(loop->handshakes.next, struct handshake, link);
     if (!list_empty(&silent->ready))
-        return false; /* its bytes have arrived and wait for us, so it is not silent */
+        return false; /* the peer's bytes have arrived and wait to be read: no handshake is silent */
     handshake_end(silent->stream, -ETIMEDOUT);
     return true;
 }
@@ -281,7 +281,7 @@ const char *stream_error(const struct stream *stream, int err)
 
 /* ---- open streams ------------------------------------------------------------------------------ */
 
-/* Decrypts and passes bytes on as long as the owner reads. False: reading has stopped. */
+/* Decrypts bytes and passes them to the owner until it stops reading or bytes are missing. False: reading has stopped. */
 static bool secure_adopt(struct stream *stream)
 {
     while (stream_is_reading(stream) && !(stream->tell & TELL_AGAIN)) {

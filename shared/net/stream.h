@@ -53,7 +53,7 @@ void stream_set_owner(struct stream *stream, const struct stream_events *events,
 
 /* The output buffer: append, then call stream_send. */
 struct out *stream_out(struct stream *stream);
-/* Marks the output for flushing at the end of this turn, with one writev. Cheap when already marked. */
+/* Marks the output to be written at the end of this turn, with one writev. Cheap if it is already marked. */
 void stream_send(struct stream *stream);
 /* Bytes appended and not yet accepted by the kernel. */
 size_t stream_pending(const struct stream *stream);
@@ -90,7 +90,7 @@ void stream_close(struct stream *stream);
 /* Closes now; drops pending bytes. */
 void stream_abort(struct stream *stream);
 
-/* Listening. Each worker's loop has a listen socket: TCP sockets share the port by SO_REUSEPORT, a Unix socket is
+/* A listening socket. Each worker's loop has one: TCP sockets share the port by SO_REUSEPORT, a Unix socket is
  * dup()ed. */
 struct listener;
 struct listen_options {
@@ -105,7 +105,8 @@ int listen_bind(const struct listen_options *options, char *error, size_t size);
 /* Writes the bound address of a descriptor, with the real port ("host:port"). */
 void listen_address(int fd, char *text, size_t size);
 typedef void accept_fn(void *owner, struct stream *stream);
-/* Starts accepting on the loop; owns the descriptor. on_accept must set an owner, or abort the stream. */
+/* Starts accepting on the loop; owns the descriptor. on_accept must set an owner, or abort the stream. Errors of accept,
+ * such as no free descriptor, are logged at most once per second and are never fatal. */
 struct listener *listener_new(struct loop *loop, int fd, const struct listen_options *options,
                               accept_fn *on_accept, void *owner);
 /* New streams of the listener use TLS from now on; on_accept is called after the handshake. tls_of returns the
@@ -114,4 +115,3 @@ typedef struct tls_context *listener_tls_fn(void *owner);
 void listener_secure(struct listener *listener, listener_tls_fn *tls_of, uint64_t handshake_ms);
 /* Stops accepting and frees the listener. */
 void listener_free(struct listener *listener);
-/* Errors such as running out of descriptors are logged at most once per second and never fatal. */

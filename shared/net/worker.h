@@ -3,10 +3,10 @@
  *
  *   loop thread: worker_submit(job) ──► a thread: job->work() ──► loop thread: job->done()
  *
- * A worker of its own has one thread: first in, first out. The commit thread is one (work = write and fsync). Workers
- * of a pool share its threads: jobs begin in order, run concurrently and end in any order; the readers of all
- * partitions share a pool. Implementations: worker_uv.c; tests/sim/ runs jobs in its one thread, after a simulated
- * delay.
+ * A worker without a pool has its own thread, which runs jobs one after the other: for example the commit thread, whose
+ * jobs write and fsync a batch. Workers of a pool share its threads: jobs begin in order, run concurrently and end in any
+ * order. The readers of all partitions share a pool. Implementations: worker_uv.c; tests/sim/ runs jobs in its one thread,
+ * after a simulated delay.
  */
 #pragma once
 
