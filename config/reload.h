@@ -31,11 +31,10 @@ struct proxy_snapshot {
     struct shard_map *map;
     struct namespaces *namespaces;
     struct acl *users;
-    struct tls_context *tls;          /* of TLS listeners; NULL: there are none */
-    struct tls_context *upstream_tls; /* of connections to backends; NULL: without TLS */
-    char *users_path;                 /* of config.aclfile, resolved likewise; NULL: none */
-    char users_digest
-        [SHA256_HEX_LEN]; /* of the text of the aclfile when it was last read or saved */
+    struct tls_context *tls;           /* of TLS listeners; NULL: there are none */
+    struct tls_context *upstream_tls;  /* of connections to backends; NULL: without TLS */
+    char *users_path;                  /* of config.aclfile, resolved likewise; NULL: none */
+    char users_digest[SHA256_HEX_LEN]; /* SHA-256 of the aclfile when it was last read or saved */
 };
 
 /* What a reload did; the lists are option keys separated by spaces. */

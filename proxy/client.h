@@ -62,19 +62,19 @@ enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* the command waits without keys */
 /* Flow control; rule (2). */
 struct client_flow {
     uint32_t window;    /* most requests in the pipeline */
-    size_t reply_bytes; /* of the last reply of a shard */
+    size_t reply_bytes; /* bytes of the last reply of a shard */
     size_t unread;      /* reply bytes that were unread at the last check under HOLD_OUTPUT */
     bool is_stalled;    /* it reads no replies: HOLD_OUTPUT is not set until it reads some */
 };
 
 struct client_bytes {
     size_t kept;   /* replies that wait for replies before them */
-    size_t login;  /* its incomplete request before the login; memory_count_login() */
+    size_t login;  /* bytes of its incomplete request before the login; memory_count_login() */
     size_t copied; /* everything, as last counted and added to since */
 };
 
 struct client_links {
-    struct list all;     /* in worker->clients.all; in worker->clients.closed */
+    struct list all;     /* in worker->clients.all; when closed in worker->clients.closed */
     struct list full;    /* in upstream->full: waits for room in the queue of an upstream */
     struct list rate;    /* in keyspace->waiting: waits at a rate limit; rate.c */
     struct list monitor; /* in worker->monitoring.clients; monitor.c */

@@ -50,7 +50,7 @@ void hotkeys_close_windows(struct hotkeys *hotkeys, uint64_t now_ms);
 uint64_t hotkeys_estimate(const struct hotkeys *hotkeys, struct bytes name);
 /* Count of the most frequent name, and of all names. */
 struct hot_share {
-    uint64_t hash; /* of the most frequent name; 0: there is none */
+    uint64_t hash; /* hash of the most frequent name; 0: there is none */
     uint64_t count;
     uint64_t total;
 };

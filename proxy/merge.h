@@ -16,7 +16,7 @@ struct node;
 
 /* One part's reply. */
 struct shard_reply {
-    const char *shard;   /* its name */
+    const char *shard;   /* name of the shard */
     struct bytes frame;  /* one complete RESP frame; an error of the proxy when the shard failed */
     struct block *block; /* holds the frame */
     struct node *node;

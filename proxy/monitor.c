@@ -117,7 +117,7 @@ bool monitor_dispatch(struct client *client, const struct frame *frame, dispatch
     client->last_command = NULL;
     bool is_done = dispatch(client, frame);
     const struct command *command = client->last_command;
-    if (!command) /* it was refused */
+    if (!command) /* the request was refused */
         client->last_command = before;
     bool is_queued = !client->is_closed && transaction->is_open && transaction->count > queued;
     if (!is_done || !command || is_queued)

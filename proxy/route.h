@@ -34,7 +34,7 @@ struct route {
     enum route_kind kind;
     uint16_t shard; /* ONE */
     bool has_keys;
-    uint16_t slot; /* of the first key; only if has_keys and not PARTS */
+    uint16_t slot; /* slot of the first key; only if has_keys and not PARTS */
 };
 
 /* The kind that follows from the row alone. ROUTE_KIND_ONE: the kind depends on the keys. */
@@ -49,8 +49,8 @@ static inline uint16_t route_slot(const struct route_rules *rules, struct bytes 
 /* The keys that route_plan found. The memory is reused. */
 struct route_keys {
     struct key_list list;
-    uint16_t *shards; /* of each key; heap */
-    uint16_t *slots;  /* of each key; behind the shards in the same memory */
+    uint16_t *shards; /* shard of each key; heap */
+    uint16_t *slots;  /* slot of each key; in the same allocation, behind the shards */
     uint32_t shards_cap;
 };
 

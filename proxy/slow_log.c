@@ -126,7 +126,8 @@ void slow_log_note(struct client *client, const struct request *request, uint64_
     int threshold_ms = config->latency_monitor_threshold;
     if (!command || request->is_blocking || client->is_closed)
         return;
-    /* The commands of a transaction run at the shard: here the transaction counts as one request. */
+    /* EXEC, too, has CMD_SKIP_SLOWLOG, because a server logs the queued commands instead. The proxy does not run these, so
+     * it logs the EXEC. */
     bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE);
     if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped)
         log_slow_request(client, request, usec);

@@ -22,7 +22,7 @@ struct split {
     const struct span *args;
     uint32_t argc;
     const struct key_list *keys;
-    const uint16_t *shards; /* of each key */
+    const uint16_t *shards; /* shard of each key */
 };
 
 /* Lists the shards that have keys, in the order of their first key: fills parts[] (room for SHARD_COUNT_MAX) and

@@ -46,7 +46,7 @@ struct client_tracking {
     bool is_broken;         /* an invalidation came after the REDIRECT client had left */
     uint8_t caching;        /* enum caching_wish: CLIENT CACHING for the next command */
     uint64_t redirect_id;   /* 0: none */
-    struct bytes *prefixes; /* of BCAST; heap, sorted */
+    struct bytes *prefixes; /* prefixes of BCAST; heap, sorted */
     uint32_t prefix_count;
     struct held_pushes held[2]; /* [1]: invalidations that arrived while [0] was not empty */
 };

@@ -22,7 +22,7 @@ struct slow_entry {
     struct bytes peer;
     struct bytes name;  /* the client's name */
     struct bytes space; /* the client's namespace; empty: none */
-    struct bytes shard; /* the shard that replied last; empty: none did */
+    struct bytes shard; /* the shard that replied last; empty: no shard replied */
     uint32_t argc;
     struct bytes argv[];
 };

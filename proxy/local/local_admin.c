@@ -82,8 +82,7 @@ static redisContext *connect_probe(const char *address)
     return redisConnectWithTimeout(host, (int)strtol(colon + 1, NULL, 10), timeout);
 }
 
-/* Does a server that speaks RESP (over TLS if `tls` is given) answer at the address? An error such as NOAUTH counts
- * too. */
+/* True when a server at the address answers a PING in RESP, also with an error such as NOAUTH; with `tls` over TLS. */
 static bool probe(const char *address, struct tls_context *tls)
 {
     const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};

@@ -26,7 +26,7 @@
 enum merge_rule {
     RULE_FIRST,
     RULE_SUM,         /* numbers, and the numbers of lists such as keys=1,expires=0 */
-    RULE_SUM_PROCESS, /* likewise, but once per process */
+    RULE_SUM_PROCESS, /* numbers of a process: counted once per process */
 };
 
 struct field {

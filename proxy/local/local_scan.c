@@ -39,7 +39,7 @@ struct scan_state {
     struct step first;
     uint32_t step_max; /* number of shards when the command came */
     uint32_t step_count;
-    struct step steps[]; /* of a page over several shards */
+    struct step steps[]; /* the shards of the page, in order */
 };
 
 static unsigned first_slot_of(const struct shard_map *map, int shard)

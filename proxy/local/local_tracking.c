@@ -194,7 +194,8 @@ static void ask_shards(struct client *client, struct request *request, struct re
     }
 }
 
-/* Opens the invalidation connections; after the first reply their ids are known. */
+/* Opens the invalidation connections. Their CLIENT IDs, which the dedicated connections need, come with the first
+ * reply. */
 static void open_invalidation_connections(struct client *client, struct request *request,
                                           struct reply *reply)
 {

@@ -22,7 +22,7 @@ enum {
 /* Number of keys of one namespace. */
 struct space_keys {
     uint64_t keys;
-    uint64_t at_ms; /* of the last reply, monotonic; 0: never */
+    uint64_t at_ms; /* when the last reply came, monotonic; 0: never */
     uint64_t asked_ms;
     bool is_wanted; /* to be polled */
     size_t name_len;
@@ -147,7 +147,7 @@ bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, boo
 /* A poll in flight; kept in its request. */
 struct question {
     struct survey *survey;
-    struct shard_map *map; /* of a PING: a reference */
+    struct shard_map *map; /* only for a PING: the map to which `shard` refers; a reference */
     int shard;
     size_t name_len;
     char name[NAMESPACE_NAME_MAX];

@@ -111,7 +111,7 @@ struct upstream_resend {
     bool
         is_unproven; /* the connection was idle, and nothing was received since then: reads are copied */
     struct out frames;         /* copies of the reads */
-    struct keyspace *keyspace; /* of these reads */
+    struct keyspace *keyspace; /* keyspace of these reads */
 };
 
 /* State of the input. */
@@ -130,7 +130,7 @@ struct upstream_reading {
 struct upstream_failure {
     uint32_t count; /* attempts in a row */
     uint64_t retry_at_ms;
-    char reason[128]; /* of the last failure */
+    char reason[128]; /* reason of the last failure */
 };
 
 struct upstream_links {
@@ -151,7 +151,8 @@ struct upstream {
     struct stream *stream;     /* NULL in IDLE and DOWN, and while it is in node->waiting_to_open */
     struct out *out;           /* where frames are written: unsent.early, or the stream's output */
     struct keyspace *keyspace; /* rule (3); NULL: not known */
-    uint32_t generation;       /* of the map whose slots were last sent to the backend */
+    uint32_t
+        generation; /* worker->label.generation of the map whose slots were last sent to the backend */
     struct upstream_use use;
     struct upstream_life life;
     struct upstream_queue queue;

@@ -156,7 +156,7 @@ struct stream {
     struct timer *deadline;        /* limits how long a close waits for its flush */
     struct connecting *connecting; /* NULL once connected */
     struct stream_tls secure;
-    char *local; /* text; NULL until first asked for */
+    char *local; /* own address as text; NULL until stream_local() is called */
     char peer[ADDRESS_TEXT_MAX];
 };
 
