@@ -11,6 +11,7 @@
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction.h"
+#include "proxy/transaction_run.h"
 #include "proxy/worker.h"
 #include "shared/log.h"
 

@@ -2,12 +2,12 @@
 
 #include "proxy/client.h"
 #include "proxy/lane.h"
-#include "proxy/local/local.h"
 #include "proxy/move.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
 #include "proxy/scripts.h"
 #include "proxy/tracking.h"
+#include "proxy/transaction_run.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/users.h"
@@ -40,13 +40,6 @@ static void add_slot(struct client_transaction *transaction, uint16_t slot)
     transaction->slots[transaction->slot_count++] = slot;
 }
 
-/* True when the proxy can run the command itself at EXEC. */
-static bool proxy_may_answer(const struct command *command)
-{
-    return command->route == ROUTE_LOCAL && !(command->flags & (CMD_NO_AUTH | CMD_NO_MULTI)) &&
-           !(command->traits & TRAIT_CHANGES_SESSION) && local_handlers[command->id];
-}
-
 static void refuse_in_transaction(struct client *client, const struct command *command,
                                   const char *text)
 {
@@ -54,22 +47,12 @@ static void refuse_in_transaction(struct client *client, const struct command *c
     client_reply_text(client, command, text);
 }
 
-/* A transaction runs either at a shard or at the proxy. False: the command does not fit to those queued before, and an
- * error was replied. */
-static bool check_one_side(struct client *client, const struct command *command)
+/* Notes whether a shard or the proxy will run a command that is queued. */
+static void note_side(struct client_transaction *transaction, const struct command *command)
 {
-    struct client_transaction *transaction = &client->session.transaction;
-    bool for_proxy = proxy_may_answer(command);
-    bool for_shard = !for_proxy || command->traits & TRAIT_SHARD_ANSWERS;
-    transaction->needs_shard |= !for_proxy || transaction->dedicated;
-    transaction->needs_proxy |= !for_shard;
-    if (!transaction->needs_shard || !transaction->needs_proxy)
-        return true;
-    refuse_in_transaction(
-        client, command,
-        "ERR Command not allowed inside this transaction: through the proxy a transaction has "
-        "either commands on the keys of one shard or commands about clients and the server");
-    return false;
+    bool is_own = transaction_is_own(command);
+    transaction->needs_shard |= !is_own || transaction->dedicated;
+    transaction->needs_proxy |= is_own && !(command->traits & TRAIT_SHARD_ANSWERS);
 }
 
 /* False: the command cannot be queued, and an error was replied. */
@@ -96,7 +79,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         return false;
     case ROUTE_KIND_LOCAL:
         if (command->route == ROUTE_LOCAL
-                ? command->traits & TRAIT_SHARD_ANSWERS || proxy_may_answer(command)
+                ? command->traits & TRAIT_SHARD_ANSWERS || transaction_is_own(command)
                 : one_shard && command->route != ROUTE_PINNED)
             break;
         refuse_in_transaction(client, command, "ERR Command not allowed inside a transaction");
@@ -114,7 +97,8 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     case ROUTE_KIND_BLOCKING:    /* WAIT, which does not block in a transaction */
         break;
     }
-    return check_one_side(client, command);
+    note_side(&client->session.transaction, command);
+    return true;
 }
 
 static void note_select(struct client_transaction *transaction, const struct frame *frame)
@@ -299,108 +283,85 @@ static bool find_shard(struct client *client, uint32_t *shard)
     return true;
 }
 
+/* What is sent between MULTI and EXEC. */
+struct block_text {
+    struct out frames; /* send_block() takes them */
+    uint32_t count;
+    bool has_select; /* a SELECT is among them, the last one of `db` */
+    uint8_t db;
+};
+
 /* Sends MULTI, the queued frames and EXEC at once. */
-static void send_block(struct client *client, struct request *request, struct upstream *upstream)
+static void send_block(struct client *client, struct upstream *upstream, struct part *part,
+                       struct block_text *text)
 {
-    struct client_transaction *transaction = &client->session.transaction;
-    struct out *out = upstream_begin(upstream, &request->part, client->session.keyspace);
-    if (!out)
+    struct request *request = part->request;
+    struct out *out = upstream_begin(upstream, part, client->session.keyspace);
+    if (!out) {
+        out_clear(&text->frames);
         return;
-    bool moves = transaction->has_select;
+    }
     out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
-    out_move(out, &transaction->queue);
+    out_move(out, &text->frames);
     if (client->session.is_limited && *client->worker->snapshot->config.upstream_secret) {
-        users_write_head(client, out,
-                         1); /* the user's rules may have changed since the commands were queued */
+        /* the user's rules may have changed since the commands were queued */
+        users_write_head(client, out, 1);
         out_write(out, "$4\r\nEXEC\r\n", 10);
     } else {
         out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
     }
-    request->part.swallow = transaction->count + 1;
-    request->exec.has_db = moves;
-    request->exec.db = transaction->db;
-    upstream_commit(upstream, &request->part);
-    if (moves) {
+    part->swallow = text->count + 1;
+    request->exec.has_db = text->has_select;
+    request->exec.db = text->db;
+    upstream_commit(upstream, part);
+    if (text->has_select) {
         upstream_forget_keyspace(upstream);
-        client_hold(
-            client,
-            HOLD_ORDER); /* whether the session is in the new database depends on the reply */
+        /* whether the session is in the new database depends on the reply */
+        client_hold(client, HOLD_ORDER);
     }
 }
 
-/* Reads the next queued command into the worker's argv. */
-static const struct command *next_own(struct client *client, struct own_run *run, uint32_t *argc)
-{
-    static const struct resp_limits no_limits = {
-        .bulk_bytes_max = UINT32_MAX, .args_max = INT32_MAX, .inline_bytes_max = UINT32_MAX};
-    const char *text = run->frames + run->at;
-    CHECK(resp_scan(&run->scan, &no_limits, text, run->len - run->at) == RESP_FRAME);
-    const struct frame frame = {.data = text,
-                                .len = run->scan.size,
-                                .base = text,
-                                .args = run->scan.args,
-                                .argc = run->scan.argc};
-    const struct bytes *argv = argv_of(client->worker, &frame);
-    run->at += run->scan.size;
-    *argc = frame.argc;
-    return command_find_argv(argv, frame.argc);
-}
-
-static void run_one(struct client *client, struct own_run *run)
-{
-    uint8_t wish = client->session.reply_mode;
-    uint32_t argc;
-    const struct command *command = next_own(client, run, &argc);
-    CHECK(command && local_handlers[command->id]);
-    if (run->is_silent)
-        client->session.reply_mode = REPLY_MODE_OFF;
-    request_run_local(client_new_request(client, command), local_handlers[command->id], argc);
-    client->session.reply_mode = wish;
-}
-
-bool transaction_go_on(struct client *client)
+static void exec_at_shard(struct client *client, struct request *request, struct upstream *upstream)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    struct own_run *run = transaction->run;
-    if (!run || run->is_stepping)
-        return !run;
-    run->is_stepping = true;
-    while (run->at < run->len && client->pipeline.count == 0 && !client->is_closed &&
-           !client->is_ending)
-        run_one(client, run);
-    run->is_stepping = false;
-    bool is_over = run->at == run->len && client->pipeline.count == 0;
-    if (is_over)
-        transaction_run_free(transaction);
-    return is_over;
+    struct block_text text = {
+        .count = transaction->count, .has_select = transaction->has_select, .db = transaction->db};
+    out_init(&text.frames);
+    out_move(&text.frames, &transaction->queue);
+    request->waiting = 1;
+    send_block(client, upstream, &request->part, &text);
+    client_transaction_clear(transaction);
 }
 
-/* Begins an EXEC of commands that the proxy answers itself: writes the head of the array of their replies. */
+/* EXEC of commands that the proxy answers itself. */
 static bool exec_own(struct client *client, const struct command *command)
 {
-    struct client_transaction *transaction = &client->session.transaction;
-    size_t len = transaction->queue.bytes;
-    uint32_t count = transaction->count;
     if (client->pipeline.count > 0) {
         client_hold(client, HOLD_ORDER);
         return false;
     }
-    struct own_run *run = malloc(sizeof *run + len);
-    CHECK(run);
-    *run = (struct own_run){.len = len, .is_silent = client->session.reply_mode != REPLY_MODE_ON};
-    resp_scan_init(&run->scan);
-    out_copy(&transaction->queue, run->frames);
-    client_transaction_clear(transaction);
+    transaction_run_begin(client);
     client_transaction_release(client);
-    transaction->run = run;
-    struct reply reply;
-    struct request *request = client_begin_reply(client, command, &reply);
-    reply_array(&reply, count);
-    client_ready(client, request);
+    transaction_run_own(client, command);
     if (!client->is_closed && !transaction_go_on(client))
         client_hold(client,
                     HOLD_ORDER); /* the remaining commands run before the client's next request */
     return true;
+}
+
+/* Sends the shard its part of a transaction; transaction_run_answered() does the rest. */
+static void exec_both(struct client *client, struct request *request, struct upstream *upstream)
+{
+    struct block_text text = {.has_select = client->session.transaction.has_select,
+                              .db = client->session.transaction.db};
+    out_init(&text.frames);
+    transaction_run_begin(client);
+    text.count = transaction_run_shard_part(client, &text.frames);
+    client_hold(client, HOLD_ORDER); /* until the proxy's own commands have run */
+    request_wait_parts(request, 1, transaction_run_answered);
+    request_hold(request);
+    send_block(client, upstream, request_part(request, 0, upstream->node), &text);
+    request_go(request);
 }
 
 static bool exec(struct client *client, const struct command *command)
@@ -415,7 +376,7 @@ static bool exec(struct client *client, const struct command *command)
         (void)snprintf(text, sizeof(text), "%s", transaction->dedicated_lost);
         return discard(client, command, text);
     }
-    if (transaction->needs_proxy)
+    if (transaction->needs_proxy && !transaction->needs_shard)
         return exec_own(client, command);
     if (!find_shard(client, &shard))
         return discard(client, command, error_text(ERR_CROSSSLOT));
@@ -432,18 +393,24 @@ static bool exec(struct client *client, const struct command *command)
     struct upstream *upstream = client_upstream(client, shard, command);
     if (upstream_is_full(upstream, client))
         return false;
+    if (transaction->needs_proxy && client->pipeline.count > 0) {
+        client_hold(client, HOLD_ORDER);
+        return false;
+    }
     struct request *request = client_new_request(client, command);
-    request->waiting = 1;
     request->is_exec = true;
     (void)detach_dedicated(client); /* transaction_executed() releases it */
-    send_block(client, request, upstream);
-    client_transaction_clear(transaction);
+    if (transaction->needs_proxy)
+        exec_both(client, request, upstream);
+    else
+        exec_at_shard(client, request, upstream);
     return true;
 }
 
 void transaction_executed(struct client *client, struct request *request, const char *reply)
 {
-    struct upstream *upstream = request->part.upstream;
+    const struct part *part = request->parts ? request_part_at(request, 0) : &request->part;
+    struct upstream *upstream = part->upstream;
     bool succeeded = reply[0] == '*' && reply[1] != '-';
     request->is_exec = false;
     if (upstream && upstream->use.is_private)

@@ -5,8 +5,8 @@
  *   shared connection of the keys' shard:  MULTI frame frame … EXEC  in one run  ◄────────┘
  *   its replies:  +OK +QUEUED +QUEUED … swallowed, the last one is the client's
  *
- * Commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …) are run here, one after the other, at EXEC. A
- * transaction contains either these or commands for a shard; commands that both can answer (PING, TIME …) fit in either.
+ * Commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …) run at EXEC, after those of the shard
+ * (transaction_run.h).
  *
  * WATCH reserves a dedicated connection to the keys' shard. Until EXEC, DISCARD or UNWATCH all commands of the client for
  * that shard go on this connection. If the connection is lost, EXEC replies an error.
@@ -26,8 +26,6 @@ bool transaction_command(struct client *client, const struct frame *frame,
 /* Queues a command between MULTI and EXEC. False: nothing was done, because the client is held. */
 bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command);
-/* Continues an EXEC of the proxy's own commands, if one is running. False: commands are left. */
-bool transaction_go_on(struct client *client);
 /* The reply of EXEC came (or an error in its place). */
 void transaction_executed(struct client *client, struct request *request, const char *reply);
 /* Releases the dedicated connection and forgets the watched keys. */

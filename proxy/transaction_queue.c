@@ -1,5 +1,6 @@
 #include "proxy/transaction_queue.h"
 
+#include "shared/block.h"
 #include "shared/check.h"
 
 #include <stdio.h>
@@ -31,10 +32,12 @@ void client_transaction_clear(struct client_transaction *transaction)
 
 void transaction_run_free(struct client_transaction *transaction)
 {
-    if (!transaction->run)
+    struct transaction_run *run = transaction->run;
+    if (!run)
         return;
-    resp_scan_fini(&transaction->run->scan);
-    free(transaction->run);
+    resp_scan_fini(&run->scan);
+    block_unref(run->replies);
+    free(run);
     transaction->run = NULL;
 }
 
@@ -62,9 +65,9 @@ void client_transaction_lost(struct client_transaction *transaction, const char 
 
 size_t client_transaction_bytes(const struct client_transaction *transaction)
 {
-    const struct own_run *run = transaction->run;
+    const struct transaction_run *run = transaction->run;
     return transaction->queue.bytes + transaction->slot_cap * sizeof(*transaction->slots) +
-           (run ? sizeof(*run) + run->len : 0);
+           (run ? sizeof(*run) + run->len + run->rest.len : 0);
 }
 
 void transaction_queue_each(const struct client_transaction *transaction,

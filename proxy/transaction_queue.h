@@ -10,14 +10,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct block;
 struct upstream;
 
-/* The proxy's own commands of an EXEC, while they run. */
-struct own_run {
+/* An EXEC while the proxy runs commands of it (transaction_run.h). */
+struct transaction_run {
     struct resp_scan scan;
-    bool is_stepping; /* transaction_go_on() is running: it does not recurse */
-    bool is_silent;   /* CLIENT REPLY OFF or SKIP */
-    size_t at;        /* offset of the next frame */
+    bool is_stepping;      /* transaction_go_on() is running: it does not recurse */
+    bool is_silent;        /* CLIENT REPLY OFF or SKIP */
+    bool has_shard;        /* some of the commands are the shard's */
+    uint32_t count;        /* commands */
+    uint32_t shard_count;  /* of them the shard's */
+    struct block *replies; /* holds `rest`; NULL: there is none */
+    struct bytes rest;     /* elements of the shard's reply that are still to be passed on */
+    size_t at;             /* offset of the next frame */
     size_t len;
     char frames[];
 };
@@ -38,7 +44,7 @@ struct client_transaction {
     struct upstream *dedicated; /* the connection that watches keys; NULL: none */
     /* the error of EXEC after the connection that watches keys was lost; heap; NULL: it was not lost */
     char *dedicated_lost;
-    struct own_run *run; /* EXEC is running the proxy's own commands; NULL: it is not */
+    struct transaction_run *run; /* NULL: no EXEC with commands of the proxy is running */
 };
 
 void client_transaction_init(struct client_transaction *transaction);
