@@ -93,7 +93,7 @@ static bool on_group_section(struct loading *loading, const struct group *group,
     struct group_item *item = find_item(config, group, name);
     if (item && (!loading->is_included || item->include_line)) {
         (void)snprintf(reason, INI_REASON_MAX,
-                       "expected another name: there is a [%s %s] on line %d", group->word,
+                       "expected another name: [%s %s] is already on line %d", group->word,
                        item->name, item->include_line ? item->include_line : item->line);
         return false;
     }
@@ -193,12 +193,14 @@ static bool on_value(void *owner, const struct ini_value *value, char *reason)
     struct loading *loading = owner;
     const struct option *option = find_in_section(loading, current_name(loading, value->name));
     if (!option) {
-        (void)snprintf(reason, INI_REASON_MAX, "%s.%s: unknown option, expected one of [%s]'s",
+        (void)snprintf(reason, INI_REASON_MAX,
+                       "%s.%s: unknown option of [%s]; --print-config lists all options",
                        loading->section, value->name, loading->section);
         return false;
     }
     if (loading->is_included && option == include_option(loading->config)) {
-        (void)snprintf(reason, INI_REASON_MAX, "%s.include: expected in the first file only",
+        (void)snprintf(reason, INI_REASON_MAX,
+                       "%s.include: an included file cannot include another file",
                        loading->section);
         return false;
     }
@@ -210,7 +212,7 @@ static bool on_value(void *owner, const struct ini_value *value, char *reason)
         ok = append_value(option, loading->owner, value->value, expected, sizeof expected);
     else if (loading->seen_line[index]) {
         ok = false;
-        (void)snprintf(expected, sizeof expected, "expected once, it is on line %d too%s",
+        (void)snprintf(expected, sizeof expected, "expected only once, it is already on line %d%s",
                        loading->seen_line[index],
                        value->continued ? " (an indented line continues the line above it)" : "");
     } else {
@@ -236,7 +238,7 @@ static bool groups_complete(const struct config *config, const char *path, char 
                     continue;
                 char expected[OPTION_REASON_MAX];
                 option_expected(&group->options[o], expected, sizeof expected);
-                (void)snprintf(error, size, "%s:%d: %s %s.%s: expected %s, it is not given", path,
+                (void)snprintf(error, size, "%s:%d: %s %s.%s: missing, expected %s", path,
                                item->line, group->word, item->name, group->options[o].name,
                                expected);
                 return false;

@@ -99,7 +99,7 @@ static char *read_line(char *to, int room, void *stream)
     if (len + 1 > (size_t)room || memchr(parse->rest.data, '\0', len)) {
         (void)snprintf(parse->reason, sizeof parse->reason,
                        len + 1 > (size_t)room
-                           ? "expected a shorter line; continue a list on the next line, indented"
+                           ? "expected a shorter line: a list can continue on indented lines"
                            : "expected text, found a zero byte");
         parse_fail(parse, parse->line);
         return NULL;

@@ -33,12 +33,13 @@ static void print_help(const struct program *program, FILE *to)
         to,
         "usage: %s [--config FILE] [--check | --print-config]\n"
         "\n"
-        "  --config FILE       read this ini file; without it the defaults hold\n"
-        "  --check             read everything, say what is wrong, and end\n"
-        "  --print-config      print the values in force as a commented ini file, and end\n"
-        "  --print-docs PAGE   print the page configuration or commands, and end\n"
+        "  --config FILE       read this ini file; without it all options have their defaults\n"
+        "  --check             read all files, report the first error, and end\n"
+        "  --print-config      print all options with their values as an ini file, and end\n"
+        "  --print-docs PAGE   print a page of the documentation, configuration or commands, and "
+        "end\n"
         "  --version           print the version, and end\n"
-        "  --help              print this, and end\n",
+        "  --help              print this help, and end\n",
         program->name);
     for (size_t i = 0; i < program->tool_count; i++) {
         const struct program_tool *tool = &program->tools[i];

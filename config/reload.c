@@ -21,19 +21,23 @@ static bool namespace_accepted(const struct proxy_config *config, const struct n
     struct bytes token = bytes_of(item->token);
     struct namespace_match match;
     if (!namespace_name_valid(bytes_of(item->name))) {
-        (void)snprintf(reason, size, "expected another name, \"default\" is Redis' own user");
+        (void)snprintf(reason, size,
+                       "expected another name: \"default\" is the name of Redis' own user");
         return false;
     }
     if (!*config->upstream_secret) {
-        (void)snprintf(reason, size, "expected upstream.secret: plain Redis has no namespaces");
+        (void)snprintf(reason, size,
+                       "upstream.secret must be set: backends that are plain Redis servers have no "
+                       "namespaces");
         return false;
     }
     if (token.len && bytes_equal(token, bytes_of(config->requirepass))) {
-        (void)snprintf(reason, size, "token: expected another text than requirepass");
+        (void)snprintf(reason, size, "token: expected a text that differs from requirepass");
         return false;
     }
     if (!item->is_pattern && namespaces_login(before, token, &match)) {
-        (void)snprintf(reason, size, "token: expected a text of its own, it is that of %s",
+        (void)snprintf(reason, size,
+                       "token: expected a text that no other namespace uses, it is the token of %s",
                        match.entry->name);
         return false;
     }
@@ -48,10 +52,11 @@ static bool home_accepted(const struct namespaces *before, const struct namespac
     struct bytes word;
     struct namespace_match match;
     while (word_next(&rest, &word)) {
-        const char *wrong = item->is_pattern                      ? "a namespace that is no pattern"
+        const char *wrong = item->is_pattern                      ? "no users in a pattern"
                             : bytes_equal(word, BYTES("default")) ? "users other than default"
-                            : namespaces_home(before, word, &match) ? "users of one namespace only"
-                                                                    : NULL;
+                            : namespaces_home(before, word, &match)
+                                ? "users that no other namespace lists"
+                                : NULL;
         if (!wrong)
             continue;
         (void)snprintf(reason, size, "users: expected %s, found %.*s", wrong, (int)word.len,
@@ -104,7 +109,9 @@ static bool config_consistent(const struct proxy_config *config,
         return false;
     }
     if (!*config->listen && !*config->tls_listen && config->listener_count == 0) {
-        (void)snprintf(error, size, "%s: listen: expected an address, here or in tls-listen", path);
+        (void)snprintf(error, size,
+                       "%s: listen: expected an address here, in tls-listen or in a [listener]",
+                       path);
         return false;
     }
     for (size_t i = 0; i < config->listener_count; i++) {
@@ -416,7 +423,7 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
     if (fresh->map->epoch < old->map->epoch) {
         (void)snprintf(error, size,
                        "%s: map.epoch: expected at least %" PRIu64
-                       ", the one in force, found %" PRIu64,
+                       ", the epoch in force, found %" PRIu64,
                        fresh->shards_path, old->map->epoch, fresh->map->epoch);
         snapshot_unref(fresh);
         fresh = NULL;

@@ -30,8 +30,8 @@ static bool on_section(void *owner, int line, struct bytes name, char *reason)
     if (bytes_equal(name, BYTES("map"))) {
         loading->shard = -1;
         if (loading->map_line)
-            (void)snprintf(reason, INI_REASON_MAX, "expected [map] only once, it is on line %d too",
-                           loading->map_line);
+            (void)snprintf(reason, INI_REASON_MAX,
+                           "expected [map] only once, it is already on line %d", loading->map_line);
         bool first = loading->map_line == 0;
         loading->map_line = line;
         return first;
@@ -47,7 +47,8 @@ static bool on_section(void *owner, int line, struct bytes name, char *reason)
         return true;
     }
     if (existing >= 0)
-        (void)snprintf(reason, INI_REASON_MAX, "expected another name: shard %s is on line %d",
+        (void)snprintf(reason, INI_REASON_MAX,
+                       "expected another name: shard %s is already on line %d",
                        loading->map->shards[existing].name, loading->shard_line[existing]);
     else
         (void)snprintf(reason, INI_REASON_MAX,
@@ -61,13 +62,13 @@ static bool set_epoch(struct shards_loading *loading, const struct ini_value *va
 {
     uint64_t epoch;
     if (strcmp(value->name, "epoch") != 0 || loading->epoch_line) {
-        (void)snprintf(reason, INI_REASON_MAX, "map.%s: expected only epoch, and once",
+        (void)snprintf(reason, INI_REASON_MAX, "map.%s: expected only the option epoch, once",
                        value->name);
         return false;
     }
     loading->epoch_line = value->line;
     if (!number_parse_uint64(bytes_of(value->value), &epoch) || epoch == 0) {
-        (void)snprintf(reason, INI_REASON_MAX, "map.epoch: expected a whole number from 1 on");
+        (void)snprintf(reason, INI_REASON_MAX, "map.epoch: expected an integer of at least 1");
         return false;
     }
     loading->map->epoch = epoch;
@@ -151,7 +152,8 @@ static bool add_addresses(struct shards_loading *loading, const struct ini_value
         const struct shard *other = address_owner(loading->map, word);
         if (other) {
             (void)snprintf(reason, INI_REASON_MAX,
-                           "shard %s.address: expected an address of its own, %.*s is shard %s's",
+                           "shard %s.address: expected an address that no other shard has, %.*s "
+                           "belongs to shard %s",
                            shard->name, (int)word.len, word.data, other->name);
             return false;
         }
@@ -180,7 +182,7 @@ static bool check_coverage(const struct shards_loading *loading, const char *pat
 {
     unsigned missing;
     if (!loading->epoch_line) {
-        (void)snprintf(error, size, "%s:%d: map.epoch: expected a whole number from 1 on", path,
+        (void)snprintf(error, size, "%s:%d: map.epoch: expected an integer of at least 1", path,
                        loading->map_line ? loading->map_line : 1);
         return false;
     }
@@ -188,8 +190,8 @@ static bool check_coverage(const struct shards_loading *loading, const char *pat
         const struct shard *shard = &loading->map->shards[i];
         if (shard->address_count > 0)
             continue;
-        (void)snprintf(error, size, "%s:%d: shard %s.address: expected host:port, it is not given",
-                       path, loading->shard_line[i], shard->name);
+        (void)snprintf(error, size, "%s:%d: shard %s.address: missing, expected host:port", path,
+                       loading->shard_line[i], shard->name);
         return false;
     }
     if (shard_map_complete(loading->map, &missing))
@@ -197,8 +199,8 @@ static bool check_coverage(const struct shards_loading *loading, const char *pat
     unsigned last = missing;
     while (last + 1 < SLOT_COUNT && loading->map->slot_shard[last + 1] == SHARD_NONE)
         last++;
-    (void)snprintf(error, size, "%s: expected every slot once, %u-%u have no shard", path, missing,
-                   last);
+    (void)snprintf(error, size, "%s: expected every slot once, slots %u-%u have no shard", path,
+                   missing, last);
     return false;
 }
 

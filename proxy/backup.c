@@ -333,10 +333,10 @@ static void add_shard_status(const struct cluster_backup *backup, const struct s
         return;
     sum->has_failed = true;
     bool has_error = bytes_equal(status->last_backup, bytes_of(backup->view.name));
+    struct bytes reason = has_error ? status->last_error
+                                    : BYTES("it does not know this backup, it may have restarted");
     (void)snprintf(sum->reason, sizeof sum->reason, "shard '%s': %.*s", answer->shard,
-                   has_error ? (int)status->last_error.len : 32,
-                   has_error && status->last_error.len ? status->last_error.data
-                                                       : "it has no record of its backup     ");
+                   (int)reason.len, reason.len ? reason.data : "");
 }
 
 static void advance_step(struct cluster_backup *backup, const struct sum *sum)
@@ -353,7 +353,7 @@ static void advance_step(struct cluster_backup *backup, const struct sum *sum)
         backup->step = STEP_RELEASE;
         send_to_shards(backup, "RELEASE", NULL, on_release);
     } else if (backup->step == STEP_CUT && since_ms > backup->wish.lease_ms) {
-        try_again(backup, "not all shards made their cut within the lease");
+        try_again(backup, "a shard did not make its cut within the lease");
     } else if (backup->step == STEP_COPY && sum->done == shards && backup->wish.keep) {
         backup->step = STEP_KEEP;
         backup_keep(backup->worker, backup->wish.keep, on_kept);

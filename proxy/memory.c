@@ -89,7 +89,7 @@ void memory_count_login(struct client *client, size_t held)
         return;
     while (atomic_load(&proxy->login_memory_used) > login_memory(worker) &&
            (greediest = greediest_without_login(worker)))
-        client_kill(greediest, "connections without a login exceed login-memory");
+        client_kill(greediest, "requests of clients without a login exceed login-memory");
 }
 
 /* client_fn */
@@ -181,7 +181,8 @@ static void check_space(struct client *client)
     uint64_t held = total_of(greediest);
     uint64_t own = atomic_load_explicit(&cell->words[TENANT_MEMORY], memory_order_relaxed);
     cell_set(cell, TENANT_MEMORY, own > held ? own - held : 0);
-    client_kill(greediest, "memory-limit of its namespace is reached, and it holds most");
+    client_kill(greediest,
+                "the memory-limit of its namespace is reached, and it holds most memory");
 }
 
 void memory_slow(struct proxy_worker *worker)
@@ -244,8 +245,9 @@ static void set_full(struct proxy_worker *worker, bool is_full)
 static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limit)
 {
     log_event(LOG_WARN, "memory_full", "used=%" PRIu64 " limit=%" PRIu64, used, limit);
-    events_note(worker->proxy->events, EVENT_MEMORY_FULL, loop_wall_ms(worker->loop), "",
-                "no client is read from until a quarter of memory-limit is free");
+    events_note(
+        worker->proxy->events, EVENT_MEMORY_FULL, loop_wall_ms(worker->loop), "",
+        "memory-limit is reached: the proxy reads from no client until a quarter of it is free");
     set_full(worker, true);
     client_each(worker, hold_client);
     client_each(worker, close_hung_up);
@@ -276,7 +278,7 @@ static void kill_greediest(struct proxy_worker *worker, uint64_t used, uint64_t 
             return;
         left -= (int64_t)memory.total;
         client_kill(greediest,
-                    is_stuck ? "memory-limit is reached, and its unfinished request is the biggest"
+                    is_stuck ? "memory-limit is reached, and its incomplete request is the longest"
                              : "memory-limit is reached, and it has the most unread replies");
     }
 }

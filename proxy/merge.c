@@ -37,7 +37,7 @@ static void merge_error(const struct merge *merge, const struct shard_reply *fir
 /* A shard's reply does not fit the merge rule. */
 static void merge_nonsense(const struct shard_reply *part, struct reply *reply)
 {
-    reply_errorf(reply, "ERR shard '%s' gave an unexpected type of reply", part->shard);
+    reply_errorf(reply, "ERR shard '%s' sent a reply of an unexpected type", part->shard);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */

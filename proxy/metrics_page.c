@@ -25,17 +25,17 @@ static const struct label_family shard_families[] = {
     {LABEL_HISTOGRAM, SHARD_SECONDS, "scree_proxy_shard_duration_seconds",
      "From the arrival of a client's request to the shard's reply.", 1e6, 4, 24},
     {LABEL_COUNTER, SHARD_ERRORS, "scree_proxy_shard_errors_total",
-     "Replies of the shard that were errors, and requests that it could not be asked.", 0, 0, 0},
+     "Error replies of the shard, and requests that could not be sent to it.", 0, 0, 0},
     {LABEL_COUNTER, SHARD_CONNECTS, "scree_proxy_shard_connects_total",
-     "Connections made to the shard.", 0, 0, 0},
+     "Connections opened to the shard.", 0, 0, 0},
     {LABEL_COUNTER, SHARD_FAILURES, "scree_proxy_shard_failures_total",
-     "Connections to the shard that broke or could not be made.", 0, 0, 0},
+     "Connections to the shard that broke or could not be opened.", 0, 0, 0},
     {LABEL_COUNTER, SHARD_TIMEOUTS, "scree_proxy_shard_timeouts_total",
-     "Requests that hit the upstream timeout.", 0, 0, 0},
+     "Requests that exceeded upstream-timeout.", 0, 0, 0},
     {LABEL_GAUGE, SHARD_IN_FLIGHT, "scree_proxy_shard_inflight",
      "Requests that wait for the shard's reply.", 0, 0, 0},
     {LABEL_GAUGE, SHARD_QUEUE_BYTES, "scree_proxy_shard_queue_bytes",
-     "Bytes of requests that have not left for the shard yet.", 0, 0, 0},
+     "Bytes of requests that were not sent to the shard yet.", 0, 0, 0},
     {LABEL_GAUGE, SHARD_CONNECTIONS, "scree_proxy_shard_connections",
      "Open connections to the shard.", 0, 0, 0},
 };
@@ -136,8 +136,10 @@ static void print_hot_key(struct proxy_metrics *labelled, struct out *out)
     }
     double share = total >= HOT_SAMPLES_MIN ? (double)most / (double)total : 0;
     metric_gauge(out, "scree_proxy_hot_key_ratio",
-                 "Share of the key that is asked for most, of all keys asked for lately.", share);
-    metric_gauge(out, "scree_proxy_hot_key_rate", "How often a second it is asked for.", most_rate);
+                 "Share of the most requested key in all requested keys of the last 10 to 20 s.",
+                 share);
+    metric_gauge(out, "scree_proxy_hot_key_rate", "Requests per second for the most requested key.",
+                 most_rate);
 }
 
 static void print_info(const struct proxy *proxy, struct out *out)
@@ -145,7 +147,7 @@ static void print_info(const struct proxy *proxy, struct out *out)
     char labels[METRIC_LABELS_MAX] = "";
     metric_label(labels, "version", BYTES(SCREE_VERSION));
     metric_label(labels, "run_id", bytes_of(proxy->run_id));
-    metric_head(out, "scree_proxy_build_info", "gauge", "1; the labels say what runs.");
+    metric_head(out, "scree_proxy_build_info", "gauge", "Always 1; the labels have the version.");
     metric_number(out, "scree_proxy_build_info", labels, 1);
 }
 
@@ -153,15 +155,15 @@ static void print_map(const struct admin_visit *visit, struct out *out)
 {
     const struct shard_map *map = visit->snapshot->map;
     metric_gauge(out, "scree_proxy_map_hash",
-                 "A number made of the shard map's content: proxies with the same map agree.",
+                 "Hash of the shard map: equal at proxies with the same map.",
                  (double)(shard_map_hash(map) >> 16));
     metric_gauge(out, "scree_proxy_map_loaded_timestamp_seconds",
-                 "When this shard map came into force, Unix time.",
+                 "When the proxy began to use this shard map, Unix time.",
                  (double)metrics_sum(METRIC_PROXY_MAP_LOADED_S));
-    metric_gauge(out, "scree_proxy_map_shards", "Shards of the map in use.",
+    metric_gauge(out, "scree_proxy_map_shards", "Number of shards in the map.",
                  (double)map->shard_count);
     metric_gauge(out, "scree_proxy_memory_buffers_bytes",
-                 "Memory of requests and replies under way, and of TLS connections.",
+                 "Memory of requests and replies in flight, and of TLS connections.",
                  (double)atomic_load(&visit->proxy->memory_used));
     metric_gauge(out, "scree_proxy_memory_limit_bytes", "memory-limit.",
                  (double)visit->snapshot->config.memory_limit_bytes);

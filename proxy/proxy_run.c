@@ -178,7 +178,7 @@ static bool same_tls_paths(const struct proxy_config *a, const struct proxy_conf
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
 {
     if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
-        note(proxy, EVENT_MAP_CHANGED, "epoch %" PRIu64 ", %zu shards (before: epoch %" PRIu64 ")",
+        note(proxy, EVENT_MAP_CHANGED, "epoch %" PRIu64 " with %zu shards replaces epoch %" PRIu64,
              snapshot->map->epoch, snapshot->map->shard_count, proxy->snapshot->map->epoch);
     if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
         metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
@@ -481,7 +481,7 @@ void proxy_stop(struct proxy *proxy)
 {
     bool again = atomic_exchange(&proxy->is_stopping, true);
     if (!again) {
-        note(proxy, EVENT_STOPPING, "clients have %" PRIu64 " ms to finish",
+        note(proxy, EVENT_STOPPING, "requests in flight may take %" PRIu64 " ms (drain-timeout)",
              proxy->snapshot->config.drain_timeout_ms);
         free_watches(proxy->run);
     }

@@ -210,7 +210,7 @@ static void on_tracking_closed(struct upstream *dedicated, const char *reason)
     bool has_invalidation = find_dedicated(tracking, dedicated->node, true);
     list_remove(&dedicated->links.kept);
     if (has_invalidation && tracking->is_on)
-        client_kill(client, "the connection that tracks for it was lost");
+        client_kill(client, "a connection that receives its invalidations was lost");
     /* a connection that was never open has lost no invalidation */
     else if (tracking->is_on && !dedicated->reading.is_fresh)
         deliver_invalidation(client, NULL, forget_all, sizeof forget_all - 1);

@@ -102,7 +102,8 @@ void transaction_run_answered(struct client *client, struct request *request, st
         return;
     }
     if (has_run)
-        reply_error(reply, "ERR the shard's reply to EXEC has not as many elements as commands");
+        reply_error(reply,
+                    "ERR the shard's reply to EXEC does not have one element for each command");
     else
         out_write_block(reply->out, answer->block, frame.data, frame.len);
     transaction_run_free(transaction);

@@ -95,5 +95,5 @@ void latency_print_doctor(const struct latency *latency, bool is_on, struct out 
         out_printf(out, "    %s\n", advice[i]);
     }
     if (out->bytes == begun)
-        out_printf(out, "No slow events were seen.");
+        out_printf(out, "No slow events were recorded.");
 }

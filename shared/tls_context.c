@@ -49,7 +49,7 @@ static const char *why(void)
     const char *text = ERR_reason_error_string(code);
     return text                             ? text
            : ERR_SYSTEM_ERROR(code) && code ? strerror(ERR_GET_REASON(code))
-                                            : "it cannot be used";
+                                            : "the file cannot be used";
 }
 
 /* ---- digest ----------------------------------------------------------------------------------- */
@@ -160,9 +160,10 @@ static bool use_certificate(struct making *making)
     bool is_given = *options->cert_file;
     if (is_given != (*options->key_file != '\0'))
         return set_tls_error(making, is_given ? "tls-key-file" : "tls-cert-file",
-                             "expected a file: certificate and key must both be set");
+                             "expected a file, because certificate and key must both be set");
     if (!is_given)
-        return options->is_client || set_tls_error(making, "tls-cert-file", "expected a file");
+        return options->is_client || set_tls_error(making, "tls-cert-file",
+                                                   "expected a file, because a listener uses TLS");
     SSL_CTX_set_default_passwd_cb(ssl, on_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(ssl, (void *)(uintptr_t)options->key_file_pass);
     bool is_good = true;

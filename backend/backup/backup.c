@@ -414,7 +414,8 @@ static const char *set_manifest_name(char **to, struct bytes name, const char *i
         return NULL;
     }
     if (!backup_name_valid(name))
-        return "ERR a name has 1 to 64 letters, digits, '.', '_' and '-', and no '.' in front";
+        return "ERR a name must have 1 to 64 letters, digits, '.', '_' and '-', and must not begin "
+               "with '.'";
     (void)snprintf(text, sizeof text, "%.*s", (int)name.len, name.data);
     manifest_set(to, text);
     return NULL;

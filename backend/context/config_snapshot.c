@@ -290,7 +290,7 @@ bool config_snapshot_load_map(struct config_snapshot *snapshot, char *error, siz
     if (map && snapshot->map && map->epoch < snapshot->map->epoch) {
         (void)snprintf(error, size,
                        "%s: map.epoch: expected at least %" PRIu64
-                       ", the one in force, found %" PRIu64,
+                       ", the epoch in force, found %" PRIu64,
                        path, snapshot->map->epoch, map->epoch);
         shard_map_unref(map);
         map = NULL;

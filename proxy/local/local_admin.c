@@ -142,7 +142,7 @@ static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
     }
     if (are_workers_full(admin->proxy)) {
         reply->status = 503;
-        out_printf(&reply->body, "memory-limit is reached: no client is read from\n");
+        out_printf(&reply->body, "memory-limit is reached: the proxy reads from no client\n");
     }
     probe_all(admin, snapshot);
     size_t up = 0;
@@ -169,14 +169,14 @@ void admin_print_health(const struct admin_visit *visit, struct out *out)
     const struct shard_map *map = visit->snapshot->map;
     bool is_ready = !atomic_load(&visit->proxy->is_stopping) && !are_workers_full(visit->proxy);
     probe_all(visit->admin, visit->snapshot);
-    metric_head(out, NAME, "gauge", "1: the shard answered when it was asked last.");
+    metric_head(out, NAME, "gauge", "1 if the shard answered the last health check, else 0.");
     for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
         char labels[METRIC_LABELS_MAX] = "";
         metric_label(labels, "shard", bytes_of(map->shards[i].name));
         metric_number(out, NAME, labels, visit->admin->is_up[i]);
         is_ready &= visit->admin->is_up[i] || !map->shards[i].slot_count;
     }
-    metric_gauge(out, "scree_proxy_ready", "1: /readyz says yes.", is_ready);
+    metric_gauge(out, "scree_proxy_ready", "1 if /readyz succeeds, else 0.", is_ready);
 }
 
 /* Writes the output of `print` into the reply's body. */

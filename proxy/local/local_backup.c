@@ -33,8 +33,8 @@ static bool parse_backup_number(struct reply *reply, struct bytes text, const ch
 static bool parse_backup_name(struct reply *reply, struct bytes name, struct backup_wish *wish)
 {
     if (!backup_name_valid(name)) {
-        reply_error(reply, "ERR a name has 1 to 64 letters, digits, '.', '_' and '-', and no '.' "
-                           "in front");
+        reply_error(reply, "ERR a name must have 1 to 64 letters, digits, '.', '_' and '-', and "
+                           "must not begin with '.'");
         return false;
     }
     memcpy(wish->name, name.data, name.len);
@@ -76,7 +76,9 @@ static void start(struct request *request, struct reply *reply)
         return;
     cluster_backup_look(request->worker, &view);
     if (view.is_running)
-        reply_error(reply, "ERR a backup is in progress");
+        reply_error(
+            reply,
+            "ERR a backup is in progress: wait for its end (SCREE BACKUP STATUS), or cancel it");
     else
         cluster_backup_lead(request, &wish);
 }

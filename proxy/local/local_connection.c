@@ -62,7 +62,7 @@ void local_hello(struct client *client, struct request *request, struct reply *r
     if (err == OK && !tracking_may_speak(client, resp)) {
         reply_error(reply,
                     "ERR CLIENT TRACKING with REDIRECT was turned on in RESP3, so this connection "
-                    "cannot go on in RESP2: turn it off first, and on again afterwards");
+                    "cannot change to RESP2: turn tracking off before, and on again afterwards");
         return;
     }
     if (err == OK && !hello_options(client, argv, request_argc(request), reply))

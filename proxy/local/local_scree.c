@@ -153,7 +153,8 @@ static void reload_work(struct proxy *proxy, const void *data, struct out *out)
 static void reload_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct out *out = request_gathered(request, 0);
-    char text[RELOAD_TEXT_MAX * 3 + 128] = "-ERR reload gave no answer";
+    char text[RELOAD_TEXT_MAX * 3 + 128] =
+        "-ERR the result of the reload is not known: see the log of the proxy";
     (void)client;
     if (out->bytes < sizeof text) {
         out_copy(out, text);

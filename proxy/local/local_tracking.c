@@ -182,7 +182,8 @@ static void ask_shards(struct client *client, struct request *request, struct re
         if (invalidation && !invalidation->use.backend_id) {
             fail_tracking(
                 client, reply,
-                "ERR CLIENT TRACKING with REDIRECT needs all shards, and one is not reachable");
+                "ERR CLIENT TRACKING with REDIRECT needs connections to all shards, and a shard is "
+                "not reachable: try again later");
             return;
         }
     }

@@ -459,7 +459,7 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
         return true;
     }
     if (opens_too_long(upstream, now, timeout_ms)) {
-        upstream_lost(upstream, "not connected within [upstream] timeout");
+        upstream_lost(upstream, "not connected within upstream-timeout");
         return true;
     }
     for (struct part *part;

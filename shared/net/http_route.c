@@ -41,7 +41,8 @@ void http_route(const struct http_route *routes, size_t count, struct http_gate 
     int status = refusal(route, gate, request);
     if (status == HTTP_UNAUTHORIZED) {
         reply->status = status;
-        out_printf(&reply->body, "a token is needed: see admin-token in the documentation\n");
+        out_printf(&reply->body,
+                   "a token is required (option admin-token): send Authorization: Bearer TOKEN\n");
     } else if (status == HTTP_MISDIRECTED) {
         reply->status = status;
         out_printf(&reply->body,

@@ -64,7 +64,7 @@ def _(run):
         def is_cut():
             for caller in callers:
                 push(caller)
-            return b'its unfinished request is the biggest' in proxy.log()
+            return b'its incomplete request is the longest' in proxy.log()
         wait_for(is_cut, 'the biggest request to be given up')
         wait_for(lambda: answers(cluster), 'others to be served')
         wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready')

@@ -181,11 +181,11 @@ static void test_homes_of_users(void)
     (void)snprintf(text, sizeof text, "%s[namespace a]\nusers = x\n[namespace b]\nusers = y x\n",
                    secret);
     CHECK(refused(
-        text, "/proxy.ini:5: namespace b: users: expected users of one namespace only, found x"));
+        text,
+        "/proxy.ini:5: namespace b: users: expected users that no other namespace lists, found x"));
     (void)snprintf(text, sizeof text, "%s[namespace a_*]\nusers = x\n", secret);
-    CHECK(refused(text,
-                  "/proxy.ini:3: namespace a_*: users: expected a namespace that is no pattern, "
-                  "found x"));
+    CHECK(refused(text, "/proxy.ini:3: namespace a_*: users: expected no users in a pattern, "
+                        "found x"));
     (void)snprintf(text, sizeof text, "%s[namespace a]\nusers = default\n", secret);
     CHECK(refused(text,
                   "/proxy.ini:3: namespace a: users: expected users other than default, found "
@@ -198,10 +198,10 @@ static void test_with_an_error_the_old_one_stays(void)
     struct reload_report report;
     put(shards_path, "[map]\nepoch = 4\n[shard a]\nslots = 0-16383\naddress = h:1\n");
     CHECK(!snapshot_reload(old, &report, error, sizeof error));
-    CHECK(error_is("/shards.ini: map.epoch: expected at least 5, the one in force, found 4"));
+    CHECK(error_is("/shards.ini: map.epoch: expected at least 5, the epoch in force, found 4"));
     put(shards_path, "[map]\nepoch = 9\n[shard a]\nslots = 0-3\naddress = h:1\n");
     CHECK(!snapshot_reload(old, &report, error, sizeof error));
-    CHECK(error_is("/shards.ini: expected every slot once, 4-16383 have no shard"));
+    CHECK(error_is("/shards.ini: expected every slot once, slots 4-16383 have no shard"));
     put(shards_path, map_1);
     put(proxy_path, "[proxy]\nworkers = many\n");
     CHECK(!snapshot_reload(old, &report, error, sizeof error));
@@ -212,16 +212,18 @@ static void test_with_an_error_the_old_one_stays(void)
 static void test_namespaces_that_contradict_are_refused(void)
 {
     put(shards_path, map_1);
-    CHECK(refused(
-        "[namespace a]\ntoken = t\n",
-        "/proxy.ini:1: namespace a: expected upstream.secret: plain Redis has no namespaces"));
+    CHECK(refused("[namespace a]\ntoken = t\n",
+                  "/proxy.ini:1: namespace a: upstream.secret must be set: backends that are plain "
+                  "Redis servers have no namespaces"));
     CHECK(refused("[upstream]\nsecret = s\n[namespace a]\ntoken = t\n[namespace b]\ntoken = t\n",
-                  "/proxy.ini:5: namespace b: token: expected a text of its own, it is that of a"));
-    CHECK(refused("[proxy]\nrequirepass = t\n[upstream]\nsecret = s\n[namespace a]\ntoken = t\n",
-                  "/proxy.ini:5: namespace a: token: expected another text than requirepass"));
-    CHECK(refused(
-        "[upstream]\nsecret = s\n[namespace default]\ntoken = t\n",
-        "/proxy.ini:3: namespace default: expected another name, \"default\" is Redis' own user"));
+                  "/proxy.ini:5: namespace b: token: expected a text that no other namespace uses, "
+                  "it is the token of a"));
+    CHECK(
+        refused("[proxy]\nrequirepass = t\n[upstream]\nsecret = s\n[namespace a]\ntoken = t\n",
+                "/proxy.ini:5: namespace a: token: expected a text that differs from requirepass"));
+    CHECK(refused("[upstream]\nsecret = s\n[namespace default]\ntoken = t\n",
+                  "/proxy.ini:3: namespace default: expected another name: \"default\" is the name "
+                  "of Redis' own user"));
     CHECK(refused("[upstream]\nsecret = s\n[listener l]\naddress = h:1\nnamespace = nobody\n",
                   "/proxy.ini:3: listener l.namespace: expected the name of a [namespace] or one "
                   "that a pattern matches"));

@@ -74,9 +74,9 @@ START_TEST(a_shard_with_too_few_elements_is_an_error)
 {
     const uint16_t order[] = {0, 1, 0};
     ck_assert_str_eq(merged(MERGE_ARRAY, FRAMES("*1\r\n:1\r\n", "*1\r\n:2\r\n"), order, 3, 2),
-                     "-ERR shard 'a' gave an unexpected type of reply\r\n");
+                     "-ERR shard 'a' sent a reply of an unexpected type\r\n");
     ck_assert_str_eq(merged(MERGE_ARRAY, FRAMES("*2\r\n:1\r\n:1\r\n", ":2\r\n"), order, 3, 2),
-                     "-ERR shard 'b' gave an unexpected type of reply\r\n");
+                     "-ERR shard 'b' sent a reply of an unexpected type\r\n");
 }
 END_TEST
 
@@ -86,7 +86,7 @@ START_TEST(integers_are_combined)
     ck_assert_str_eq(merged2(MERGE_MIN, FRAMES(":2\r\n", ":-1\r\n", ":5\r\n")), ":-1\r\n");
     ck_assert_str_eq(merged2(MERGE_MAX, FRAMES(":2\r\n", ":7\r\n", ":5\r\n")), ":7\r\n");
     ck_assert_str_eq(merged2(MERGE_SUM, FRAMES(":2\r\n", "+OK\r\n")),
-                     "-ERR shard 'b' gave an unexpected type of reply\r\n");
+                     "-ERR shard 'b' sent a reply of an unexpected type\r\n");
 }
 END_TEST
 

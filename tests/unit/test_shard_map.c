@@ -88,7 +88,7 @@ static void test_a_scattered_map_prints_and_reads_back(void)
 static void test_refusals_say_the_line(void)
 {
     CHECK(refused("[map]\nepoch = 1\n[shard a]\nslots = 0-16382\naddress = h:1\n",
-                  "s.ini: expected every slot once, 16383-16383 have no shard"));
+                  "s.ini: expected every slot once, slots 16383-16383 have no shard"));
     CHECK(refused(
         "[map]\nepoch = 1\n[shard a]\nslots = 0-16383\naddress = h:1\n[shard b]\nslots = 5\n",
         "s.ini:7: shard b.slots: expected slots without an owner, slot 5 belongs to shard a (line "
@@ -100,21 +100,22 @@ static void test_refusals_say_the_line(void)
         "[shard a]\nslots = 9-3\n",
         "s.ini:2: shard a.slots: expected slots such as 0-5460 7000, below 16384, found '9-3'"));
     CHECK(refused("[shard a]\nslots = 0-16383\naddress = h:1\n",
-                  "s.ini:1: map.epoch: expected a whole number from 1 on"));
-    CHECK(refused("[map]\nepoch = x\n", "s.ini:2: map.epoch: expected a whole number from 1 on"));
+                  "s.ini:1: map.epoch: expected an integer of at least 1"));
+    CHECK(refused("[map]\nepoch = x\n", "s.ini:2: map.epoch: expected an integer of at least 1"));
     CHECK(refused("[map]\nepoch = 1\nepoch = 2\n",
-                  "s.ini:3: map.epoch: expected only epoch, and once"));
-    CHECK(refused("[map]\n[map]\n", "s.ini:2: expected [map] only once, it is on line 1 too"));
-    CHECK(
-        refused("[shard a]\n[shard a]\n", "s.ini:2: expected another name: shard a is on line 1"));
+                  "s.ini:3: map.epoch: expected only the option epoch, once"));
+    CHECK(refused("[map]\n[map]\n", "s.ini:2: expected [map] only once, it is already on line 1"));
+    CHECK(refused("[shard a]\n[shard a]\n",
+                  "s.ini:2: expected another name: shard a is already on line 1"));
     CHECK(refused("[shards a]\n", "s.ini:1: expected [map] or [shard NAME]"));
     CHECK(refused("[shard a b]\n", "s.ini:1: expected [map] or [shard NAME]"));
     CHECK(refused("[shard a]\naddress = h\n", "s.ini:2: shard a.address: expected host:port, "
                                               "[v6]:port or unix:/path, at most 16, found 'h'"));
     CHECK(refused("[shard a]\naddress = h:1\n[shard b]\naddress = h:1\n",
-                  "s.ini:4: shard b.address: expected an address of its own, h:1 is shard a's"));
+                  "s.ini:4: shard b.address: expected an address that no other shard has, h:1 "
+                  "belongs to shard a"));
     CHECK(refused("[map]\nepoch = 1\n[shard a]\nslots = 0-16383\n",
-                  "s.ini:3: shard a.address: expected host:port, it is not given"));
+                  "s.ini:3: shard a.address: missing, expected host:port"));
     CHECK(
         refused("[shard a]\ncolour = red\n", "s.ini:2: shard a.colour: expected slots or address"));
 }
