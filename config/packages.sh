@@ -1,4 +1,4 @@
-# packages.sh - the Debian packages Scree needs, and how they get installed; sourced by quickstart and tests/run.
+# packages.sh - lists the Debian packages that Scree needs, and installs them; sourced by quickstart and tests/run.
 # shellcheck shell=bash disable=SC2034
 
 # g++ brings the C++ library that RocksDB needs.
@@ -12,13 +12,13 @@ test_packages=(check clang libclang-rt-14-dev clang-format cppcheck shellcheck c
 rocksdb_packages=(dpkg-dev) # only for config/rocksdb
 bench_packages=(nutcracker haproxy python3-matplotlib)
 
-# packages_install yes|no package... - installs what is missing; with "no", or without the right to, says in one
-# line which packages are missing and returns 1.
+# packages_install yes|no package... - installs missing packages. With "no", or without permission to install, prints
+# one line with the missing packages and returns 1.
 packages_install() {
     local may=$1 missing=() package sudo=()
     shift
     command -v dpkg-query >/dev/null || {
-        echo "expected a Debian system (dpkg)" >&2
+        echo "dpkg is missing: packages can only be installed on Debian" >&2
         return 1
     }
     for package in "$@"; do
@@ -27,7 +27,7 @@ packages_install() {
     done
     ((${#missing[@]})) || return 0
     if [[ $may != yes ]]; then
-        echo "missing packages: ${missing[*]} (without --no-install they are installed)" >&2
+        echo "missing packages: ${missing[*]} (run without --no-install to install them)" >&2
         return 1
     fi
     if ((EUID != 0)); then
@@ -38,7 +38,7 @@ packages_install() {
         sudo=(sudo)
     fi
     echo "installing Debian packages: ${missing[*]}"
-    "${sudo[@]}" apt-get -qq update >/dev/null || echo "apt-get update failed, going on with the lists there are" >&2
+    "${sudo[@]}" apt-get -qq update >/dev/null || echo "apt-get update failed: continuing with the existing package lists" >&2
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
         "${missing[@]}" >/dev/null || {
         echo "apt-get could not install ${missing[*]}" >&2

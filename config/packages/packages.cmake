@@ -8,7 +8,7 @@
 #   scree-tools    scree-copy-keys and scree-from-nutcracker, in Python: for moving to Scree, on any machine
 #
 # Files come from config/packages/; what maintainer scripts do is in config/packages/debian/NAME.{postinst,prerm,postrm}.
-set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # what is not packaged need not be built
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # programs that are not packaged need not be built
 set(package_stage ${CMAKE_BINARY_DIR}/packages)
 
 # NAME.8.gz, changelog.Debian.gz: compressed without names and times, so that the same sources make the same packages.
