@@ -120,6 +120,8 @@ static void begin(struct client *client, const struct command *command, const st
     client->blocked.request = client_new_request(client, command);
     client->blocked.request->is_blocking = true;
     client->blocked.slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
+    client->blocked.has_parts = route->kind == ROUTE_KIND_BLOCKING_PARTS;
+    client->blocked.unblock = UNBLOCK_NOT;
     client_hold(client, HOLD_BLOCKED);
 }
 
@@ -186,11 +188,37 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
                : send_by_dedicated_connections(client, frame, command, route, shard, count);
 }
 
+bool blocked_send_parts(struct client *client, const struct command *command, uint32_t argc)
+{
+    static const struct route route = {.kind = ROUTE_KIND_BLOCKING_PARTS};
+    struct proxy_worker *worker = client->worker;
+    if (!*worker->snapshot->config.upstream_secret) {
+        client_reply_code(client, command, ERR_CROSSSLOT);
+        return true;
+    }
+    if (client->pipeline.count > 0) { /* earlier requests are answered first */
+        client_hold(client, HOLD_ORDER);
+        return false;
+    }
+    uint64_t patience_ms = blocking_wait_ms(command, worker->scratch.argv, argc);
+    begin(client, command, &route);
+    client->blocked.unsent = 1; /* it does not wait while it tries the shards */
+    worker->scratch.argc = argc;
+    blocked_begin_search(client, patience_ms);
+    return true;
+}
+
 /* ---- ending ---------------------------------------------------------------------------------- */
+
+void blocked_round_over(struct client *client)
+{
+    client->worker->clients.blocked -= blocked_is_waiting(client);
+    client->blocked.unsent = 1;
+}
 
 static void end_wait(struct client *client)
 {
-    client->worker->clients.blocked -= blocked_is_waiting(client);
+    blocked_round_over(client);
     client->blocked.request = NULL;
 }
 
@@ -209,7 +237,8 @@ static uint32_t list_waiting(const struct client *client, struct part **waiting)
     uint32_t count = 0;
     for (uint32_t i = 0; i < parts; i++) {
         struct part *part = request->parts ? request_part_at(request, i) : &request->part;
-        if (part->upstream)
+        /* what a search in several shards tries is sent on shared connections */
+        if (part->upstream && (part->wait || !client->blocked.has_parts))
             waiting[count++] = part;
     }
     return count;
@@ -221,6 +250,8 @@ void blocked_leave(struct client *client)
     if (!client->blocked.request)
         return;
     uint32_t count = list_waiting(client, waiting);
+    struct request *request = client->blocked.request;
+    bool is_search = client->blocked.has_parts && count > 0;
     end_wait(client);
     for (uint32_t i = 0; i < count; i++) {
         if (waiting[i]->wait)
@@ -228,6 +259,8 @@ void blocked_leave(struct client *client)
         else
             upstream_close(waiting[i]->upstream, "the client has left");
     }
+    if (is_search)
+        request_abandon(request);
 }
 
 /* The shard's index in the map; SHARD_COUNT_MAX: it is no longer in the map. */
@@ -277,11 +310,9 @@ static void unblock_dedicated(struct upstream *dedicated, bool with_error)
     proxy_worker_need_tick(dedicated->worker);
 }
 
-bool blocked_unblock(struct client *client, bool with_error)
+static void unblock_waiting(struct client *client, bool with_error)
 {
     struct part *waiting[SHARD_COUNT_MAX];
-    if (!client->blocked.request)
-        return false;
     uint32_t count = list_waiting(client, waiting);
     for (uint32_t i = 0; i < count; i++) {
         if (waiting[i]->wait)
@@ -289,7 +320,35 @@ bool blocked_unblock(struct client *client, bool with_error)
         else
             unblock_dedicated(waiting[i]->upstream, with_error);
     }
+}
+
+/* Ends the waits of a search; a part may be answered while this runs, but the request does not complete. */
+static void unblock_search(struct client *client, struct request *request, bool with_error)
+{
+    if (request->progress.is_running)
+        return;
+    request_hold(request);
+    unblock_waiting(client, with_error);
+    request_go(request);
+}
+
+bool blocked_unblock(struct client *client, bool with_error)
+{
+    if (!client->blocked.request)
+        return false;
+    if (client->blocked.has_parts) {
+        client->blocked.unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
+        unblock_search(client, client->blocked.request, with_error);
+    } else {
+        unblock_waiting(client, with_error);
+    }
     return true;
+}
+
+void blocked_part_answered(struct client *client, struct request *request)
+{
+    if (client->blocked.has_parts)
+        unblock_search(client, request, false);
 }
 
 /* True when the shard map now assigns the client's keys to another shard. */
@@ -297,6 +356,8 @@ static bool is_misplaced(const struct client *client)
 {
     struct part *waiting[SHARD_COUNT_MAX];
     const struct proxy_worker *worker = client->worker;
+    if (client->blocked.has_parts)
+        return blocked_search_is_misplaced(client);
     uint32_t count = list_waiting(client, waiting);
     if (client->blocked.slot == BLOCKED_ANYWHERE) {
         for (uint32_t i = 0; i < count; i++)

@@ -5,6 +5,8 @@
  *      ├── leaves ──► the shard cancels the wait
  *      └── CLIENT UNBLOCK, its keys' shard changes, the proxy stops ──► the shard ends the wait
  *
+ * Commands with keys on several shards (BLPOP a b) are in blocked_parts.c.
+ *
  * All clients of a worker share one connection to each shard (upstream/upstream_waits.c). The reply comes from the
  * shard in every case, so that an element which it has taken out of a list reaches its client.
  *
@@ -22,6 +24,11 @@
 /* Sends the command; the client is held until blocked_answered(). False: the client is held and nothing was sent. */
 bool blocked_send(struct client *client, const struct frame *frame, const struct command *command,
                   const struct route *route);
+/* Runs a command whose keys are on several shards, worker->scratch.keys; worker->scratch.argv has its arguments. False:
+ * the client is held and nothing was sent. */
+bool blocked_send_parts(struct client *client, const struct command *command, uint32_t argc);
+/* One shard has answered; the waits of the command at other shards end, unless it is a command for all shards (WAIT). */
+void blocked_part_answered(struct client *client, struct request *request);
 /* True when the command waits at every shard that it was sent to. Only then INFO and CLIENT LIST count the client as
  * blocked. */
 bool blocked_is_waiting(const struct client *client);
@@ -35,3 +42,12 @@ void blocked_leave(struct client *client);
 bool blocked_unblock(struct client *client, bool with_error);
 /* After a new map: clients whose keys have another shard now are unblocked with an error. */
 void blocked_reloaded(struct proxy_worker *worker);
+
+/* ---- for blocked_parts.c ---- */
+
+/* Begins the search in the keys for client->blocked.request. `patience_ms`: how long it may wait, or WAIT_FOREVER. */
+void blocked_begin_search(struct client *client, uint64_t patience_ms);
+/* True when a shard waits for a key that the map now assigns to another shard. */
+bool blocked_search_is_misplaced(const struct client *client);
+/* All shards have answered: the client's command does not wait for the moment. */
+void blocked_round_over(struct client *client);

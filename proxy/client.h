@@ -90,6 +90,8 @@ struct client_script {
 struct client_blocked {
     struct request *request; /* NULL: none */
     uint16_t slot;           /* slot of its keys, or BLOCKED_ANYWHERE */
+    bool has_parts;          /* its keys are on several shards: blocked_parts.c */
+    uint8_t unblock;         /* enum upstream_unblock: CLIENT UNBLOCK has ended a wait with parts */
     uint32_t unsent;         /* connections over which it has not been sent yet */
 };
 
@@ -126,6 +128,8 @@ struct client_events {
     /* The reply of its EXEC (is_exec) or of its blocking command (is_blocking) came. `reply`: its bytes; NULL when it
      * is merged from several shards. */
     void (*answered)(struct client *client, struct request *request, const char *reply);
+    /* One shard has answered a blocking command (is_blocking) that was sent to several; others have not yet. */
+    void (*part_answered)(struct client *client, struct request *request);
     /* Replies have left the pipeline. Only called when `tracking` is set. */
     void (*advanced)(struct client *client);
     /* The pipeline is empty under HOLD_ORDER. False: HOLD_ORDER stays. */

@@ -149,6 +149,8 @@ static bool follow_plan(struct client *client, const struct frame *frame,
         return transaction_command(client, frame, command);
     case ROUTE_KIND_BLOCKING:
         return blocked_send(client, frame, command, route);
+    case ROUTE_KIND_BLOCKING_PARTS:
+        return blocked_send_parts(client, command, frame->argc);
     case ROUTE_KIND_UNKNOWN:
         client_reply_unknown(client, frame);
         return true;

@@ -275,7 +275,6 @@ static void request_merge(struct request *request)
     client_ready(client, request);
 }
 
-/* All parts have a reply. */
 static void request_complete(struct request *request)
 {
     if (request->progress.is_running)
@@ -288,6 +287,16 @@ static void request_complete(struct request *request)
         request_merge(request);
 }
 
+/* A part of several has its reply. */
+static void finish_part(struct request *request)
+{
+    struct client *client = request->client;
+    if (request->waiting == 0)
+        request_complete(request);
+    else if (request->is_blocking && client)
+        client->worker->client_events->part_answered(client, request);
+}
+
 void part_answered(struct part *part, struct block *block, const char *data, size_t len)
 {
     struct request *request = part->request;
@@ -297,8 +306,7 @@ void part_answered(struct part *part, struct block *block, const char *data, siz
     request->waiting--;
     if (request->parts) {
         keep_part_reply(part, block, data, len);
-        if (request->waiting == 0)
-            request_complete(request);
+        finish_part(request);
     } else if (request->client) {
         if (request->command && request->command->flags & CMD_SCRIPT_CACHE)
             script_notes_check(&request->worker->script_notes, data, len);
@@ -328,8 +336,7 @@ void part_failed(struct part *part, const char *text)
     if (request->parts) {
         request->parts->reply[part->index].is_failure = true;
         keep_part_reply(part, NULL, frame, len);
-        if (request->waiting == 0)
-            request_complete(request);
+        finish_part(request);
     } else if (request->client) {
         client_answer(request->client, request, NULL, frame, len);
     }
@@ -343,6 +350,13 @@ void part_unlinked(struct part *part)
     bool is_done = !request->progress.is_queued && request->waiting == 0;
     if (!request->progress.is_async && (is_done || !request->client))
         request_release(request);
+}
+
+void request_abandon(struct request *request)
+{
+    CHECK(!request->client);
+    request->progress.is_async = false;
+    request_release(request);
 }
 
 void request_hold(struct request *request)

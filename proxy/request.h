@@ -169,6 +169,8 @@ void part_answered(struct part *part, struct block *block, const char *data, siz
 void part_failed(struct part *part, const char *text);
 /* A part that has failed is no longer in its upstream's queue. */
 void part_unlinked(struct part *part);
+/* The client has left, and the parts that wait will not be answered: the request is freed when no part is linked. */
+void request_abandon(struct request *request);
 /* Between request_hold and request_go a request does not complete, even when all its parts have failed. */
 void request_hold(struct request *request);
 void request_go(struct request *request);

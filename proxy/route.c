@@ -130,5 +130,8 @@ struct route route_plan(const struct route_rules *rules, const struct command *c
     bool may_wait = kind == ROUTE_KIND_BLOCKING && !never_waits(command, argv, argc);
     if (may_wait && (route.kind == ROUTE_KIND_ONE || route.kind == ROUTE_KIND_ANY))
         route.kind = ROUTE_KIND_BLOCKING;
+    bool crosses = route.kind == ROUTE_KIND_CROSSSLOT && !rules->is_strict;
+    if (may_wait && crosses && command->traits & TRAIT_FIRST_OF_KEYS)
+        route.kind = ROUTE_KIND_BLOCKING_PARTS;
     return route;
 }

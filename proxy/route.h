@@ -3,7 +3,7 @@
  *
  *   one key ─► slot ─► shard                                        the hot path: route_one_key()
  *   several keys of one shard ─► that shard, the frame unchanged
- *   keys of several shards: SPLIT ─► split by keys      BY_KEY ─► CROSSSLOT
+ *   keys of several shards: SPLIT ─► split by keys      BLPOP … ─► tried one by one      others ─► CROSSSLOT
  */
 #pragma once
 
@@ -19,6 +19,8 @@ enum route_kind {
     ROUTE_KIND_LOCAL, /* the proxy answers */
     ROUTE_KIND_TRANSACTION,
     ROUTE_KIND_BLOCKING, /* a command that may wait: to `shard`; without keys to any shard, or to all */
+    /* a command that takes from the first of its keys that has something, or waits; they are on several shards */
+    ROUTE_KIND_BLOCKING_PARTS,
     ROUTE_KIND_UNKNOWN, /* clients get "unknown command" */
     ROUTE_KIND_DENIED,
     ROUTE_KIND_CROSSSLOT,

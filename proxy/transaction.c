@@ -74,6 +74,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         client_reply_denied(client, command);
         return false;
     case ROUTE_KIND_PARTS:
+    case ROUTE_KIND_BLOCKING_PARTS:
     case ROUTE_KIND_CROSSSLOT:
         refuse_in_transaction(client, command, error_text(ERR_CROSSSLOT));
         return false;

@@ -43,6 +43,50 @@ void cmd_scree_as(struct call *call)
     call_error_text(call, "ERR SCREE AS cannot be used inside SCREE AS");
 }
 
+/* True when the key has something for commands of the group; false also when the call has failed. */
+static bool has_something(struct call *call, struct bytes key, enum command_group group)
+{
+    struct entry entry;
+    return keyspace_open(call, key, OPEN_QUIET, &entry) && entry.exists &&
+           type_rows[entry.meta.type].blocks == group;
+}
+
+/* SCREE AWAIT command timeout-ms key [key …]: replies the first key with something for the command, now or later. */
+void cmd_scree_await(struct call *call)
+{
+    enum { NAME_AT = 2, TIMEOUT_AT, KEYS_AT };
+    const struct command *command = command_find_argv(&call->argv[NAME_AT], 1);
+    const struct bytes *keys = &call->argv[KEYS_AT];
+    uint32_t count = call->argc - KEYS_AT;
+    int64_t timeout_ms;
+    if (!call_int64(call, TIMEOUT_AT, &timeout_ms))
+        return;
+    if (!command || !(command->traits & TRAIT_FIRST_OF_KEYS) || timeout_ms < 0) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    if (call->ready_key && has_something(call, *call->ready_key, command->group)) {
+        reply_bulk(&call->reply, *call->ready_key);
+        return;
+    }
+    for (uint32_t i = 0; i < count && !call->failed; i++) {
+        if (has_something(call, keys[i], command->group)) {
+            reply_bulk(&call->reply, keys[i]);
+            return;
+        }
+    }
+    if (call->failed)
+        return;
+    if (!blocking_await(call, command->group, keys, count, (uint64_t)timeout_ms))
+        reply_null_array(&call->reply);
+}
+
+/* SCREE TRY command…: dispatch() handles it. Only an invalid one gets here. */
+void cmd_scree_try(struct call *call)
+{
+    call_error_text(call, "ERR SCREE TRY needs a command");
+}
+
 /* SCREE PART command…: dispatch() handles it. Only one behind another prefix gets here. */
 void cmd_scree_part(struct call *call)
 {

@@ -62,6 +62,7 @@ struct waiter {
     uint64_t id; /* number of a wait of a proxy's connection; 0: the session itself waits */
     struct wait_origin *origin; /* namespace, database and protocol of the proxy's client */
     const struct command *command;
+    enum command_group group; /* a key is ready when it has the type of these commands */
     struct list waits;
     uint64_t deadline_ms; /* monotonic; 0 = none */
     uint32_t place;       /* index in the heap */
@@ -395,34 +396,58 @@ static bool fits_client_state(const struct session *session, size_t bytes)
                : session_has_room(session, bytes);
 }
 
-bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
-                      uint64_t timeout_ms, const struct bytes *argv, uint32_t argc)
+/* Arguments, keys and timeout of a command that is going to wait. */
+struct wish {
+    enum command_group group;
+    const struct bytes *keys;
+    uint32_t count;
+    const struct bytes *argv;
+    uint32_t argc;
+    uint64_t timeout_ms;
+};
+
+static bool wait_for(struct call *call, const struct wish *wish)
 {
     struct session *session = call->session;
     struct blocking_set *set = call->partition->watchers.blocking;
-    if (call->in_exec || !session)
+    if (call->in_exec || !session || session->request.must_not_wait)
         return false;
     if (call->ready_key) {
         call->is_waiting = set->serving->is_kept = true;
         return true;
     }
-    size_t bytes = cost_of(keys, count, argv, argc);
+    size_t bytes = cost_of(wish->keys, wish->count, wish->argv, wish->argc);
     if (!fits_client_state(session, bytes)) {
         call_error(call, ERR_STATE_LIMIT);
         return true;
     }
     call->is_waiting = true;
-    struct waiter *waiter = waiter_new(session, call->command, argv, argc);
+    struct waiter *waiter = waiter_new(session, call->command, wish->argv, wish->argc);
     waiter->bytes = bytes;
-    for (uint32_t i = 0; i < count; i++)
-        wait_add(set, waiter, call->space, keys[i]);
+    waiter->group = wish->group;
+    for (uint32_t i = 0; i < wish->count; i++)
+        wait_add(set, waiter, call->space, wish->keys[i]);
     waiter->observed = overlay_observed(call->partition->overlay);
     waiter_enlist(set, waiter);
-    if (timeout_ms) { /* the command may have begun after the time that the loop has read */
-        waiter->deadline_ms = (call->partition->running.started_us + 999) / 1000 + timeout_ms;
+    if (wish->timeout_ms) { /* the command may have begun after the time that the loop has read */
+        waiter->deadline_ms = (call->partition->running.started_us + 999) / 1000 + wish->timeout_ms;
         heap_add(set, waiter);
     }
     return true;
+}
+
+bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
+                      uint64_t timeout_ms, const struct bytes *argv, uint32_t argc)
+{
+    const struct wish wish = {call->command->group, keys, count, argv, argc, timeout_ms};
+    return wait_for(call, &wish);
+}
+
+bool blocking_await(struct call *call, enum command_group group, const struct bytes *keys,
+                    uint32_t count, uint64_t timeout_ms)
+{
+    const struct wish wish = {group, keys, count, call->argv, call->argc, timeout_ms};
+    return wait_for(call, &wish);
 }
 
 bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count, uint64_t timeout_ms)
@@ -554,7 +579,7 @@ static void on_timer(void *owner)
 static bool is_wanted(const struct waiter *waiter, enum type type)
 {
     enum command_group group = type_rows[type].blocks;
-    return group != GROUP_GENERIC && group == waiter->command->group;
+    return group != GROUP_GENERIC && group == waiter->group;
 }
 
 /* The key's present type; TYPE_NONE when it cannot be read. */

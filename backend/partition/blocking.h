@@ -39,6 +39,9 @@ bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count,
 /* As blocking_wait, but the command runs again with these arguments in place of its own (XREAD's $ as an id). */
 bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
                       uint64_t timeout_ms, const struct bytes *argv, uint32_t argc);
+/* As blocking_wait, for a command that waits in place of those of `group`: a key is ready when it has their type. */
+bool blocking_await(struct call *call, enum command_group group, const struct bytes *keys,
+                    uint32_t count, uint64_t timeout_ms);
 /* Parses a timeout in seconds ("0", "1.5"), e.g. BLPOP's last argument; replies Redis' errors. */
 bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms);
 

@@ -324,6 +324,8 @@ typedef bool enter_prefix_fn(struct session *session, const struct bytes *argv, 
 static bool enter_as(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     (void)argc;
+    if (session->login.impersonation.is_here)
+        return false;
     impersonation_begin(&session->login.impersonation, argv[2], argv[3]);
     return true;
 }
@@ -337,9 +339,19 @@ static bool enter_part(struct session *session, const struct bytes *argv, uint32
     return true;
 }
 
+/* SCREE TRY command… */
+static bool enter_try(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    (void)argv;
+    (void)argc;
+    session->request.must_not_wait = true;
+    return true;
+}
+
 static enter_prefix_fn *const enter_functions[COMMAND_COUNT] = {
     [COMMAND_scree_as] = enter_as,
     [COMMAND_scree_part] = enter_part,
+    [COMMAND_scree_try] = enter_try,
     [COMMAND_scree_wait] = waits_enter,
 };
 
@@ -356,8 +368,9 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     struct partition *partition = session->partition;
     bool is_busy = partition->running.busy_error != NULL;
     const struct command *command = command_find_argv(argv, argc);
-    session->request.is_uncounted = false;
-    if (command && command->traits & TRAIT_PREFIX && enter_prefix(session, command, argv, argc)) {
+    session->request.is_uncounted = session->request.must_not_wait = false;
+    while (command && command->traits & TRAIT_PREFIX &&
+           enter_prefix(session, command, argv, argc)) {
         argv += command_prefix_argc(command);
         argc -= command_prefix_argc(command);
         command = command_find_argv(argv, argc);

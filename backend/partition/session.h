@@ -118,6 +118,7 @@ struct session_pending {
 /* The request that runs, or ran last. */
 struct session_request {
     const struct command *command; /* NULL: there was none yet */
+    bool must_not_wait;            /* SCREE TRY: a blocking command replies null at once */
     bool is_uncounted; /* SCREE PART: another shard counts it as a call of the proxy's client */
 };
 

@@ -115,11 +115,13 @@ static struct bytes id_key(const uint64_t *id)
     return (struct bytes){(const char *)id, sizeof *id};
 }
 
-/* BLPOP and similar commands, XREAD and XREADGROUP; not WAIT and WAITAOF, whose replies are merged from all shards. */
+/* BLPOP and similar commands, XREAD and XREADGROUP, SCREE AWAIT; not WAIT and WAITAOF, whose replies are merged from all
+ * shards. */
 static bool may_command_wait(const struct command *command)
 {
-    return command && command->route == ROUTE_PINNED &&
-           (command->flags & CMD_BLOCKING || command->merge != MERGE_ONE);
+    if (!command || (command->route != ROUTE_PINNED && !(command->flags & CMD_INTERNAL)))
+        return false;
+    return command->flags & CMD_BLOCKING || command->merge != MERGE_ONE;
 }
 
 /* Parses an integer of min..max; false: it is none. */

@@ -12,7 +12,7 @@ import threading
 import time
 
 from support import harness
-from support.cluster import Cluster, Shared
+from support.cluster import Cluster, Oracle, Shared
 from support.harness import Skip, Suite, check, check_equal, sized, wait_for
 from support.resp import Closed, Connection, value
 
@@ -27,16 +27,17 @@ suite = Suite(__doc__, options)
 class Scene:
     """One server with its connections; what was read is kept for the comparison."""
 
-    def __init__(self, address, waits_at):
+    def __init__(self, address, waits_at, proto=2):
         """`waits_at`: the server where the wait is, when the address is a proxy's."""
-        self.address, self.connections, self.seen = address, {}, []
+        self.address, self.proto, self.connections, self.ids, self.seen = address, proto, {}, {}, []
         self.watch = Connection(waits_at)
         self.call('boss', 'FLUSHALL')
         self.seen.clear()
 
     def __getitem__(self, name):
         if name not in self.connections:
-            self.connections[name] = Connection(self.address)
+            self.connections[name] = Connection(self.address, proto=self.proto)
+            self.ids[name] = self.connections[name].get('CLIENT', 'ID')
         return self.connections[name]
 
     def call(self, name, *args):
@@ -581,7 +582,7 @@ def _(run):
         address = cluster.proxies[0].address
         with Connection(address) as boss:
             keys = ['k%d' % i for i in range(20)]
-            check('CROSSSLOT' in str(boss.call('BLPOP', *keys, 0)), 'no CROSSSLOT')
+            check('CROSSSLOT' in str(boss.call('BLMOVE', keys[0], keys[1], 'LEFT', 'LEFT', 0)), 'no CROSSSLOT')
             check('CROSSSLOT' in str(boss.call('XREAD', 'BLOCK', 10, 'STREAMS', *keys, *['$'] * 20)), 'no CROSSSLOT')
             check_equal(boss.call('WAIT', 0, 0), (':', b'0'))
             check_equal(boss.call('WAIT', 1, 30), (':', b'0'))
@@ -841,8 +842,9 @@ def _(run):
 class Taker(threading.Thread):
     """Takes from a list with short waits until it is told to stop; may leave in the middle of a wait and come back."""
 
-    def __init__(self, cluster, number, seed, leaves):
+    def __init__(self, cluster, keys, number, seed, leaves):
         super().__init__()
+        self.keys = keys
         self.cluster, self.chance, self.leaves = cluster, random.Random(seed * 1000 + number), leaves
         self.proxy = number % len(cluster.proxies)
         self.taken, self.unsure, self.nulls, self.unblocked = [], 0, 0, 0
@@ -862,7 +864,8 @@ class Taker(threading.Thread):
     def take(self):
         connection = self.connect()
         while not self.must_stop:
-            connection.send(self.chance.choice(['BLPOP', 'BRPOP']), 'list', self.chance.choice([0.001, 0.003, 0.01]))
+            keys = self.chance.sample(self.keys, len(self.keys))
+            connection.send(self.chance.choice(['BLPOP', 'BRPOP']), *keys, self.chance.choice([0.001, 0.003, 0.01]))
             if self.leaves and self.chance.random() < 0.1:
                 time.sleep(self.chance.random() * 0.004)
                 self.unsure += 1  # its element may be on the way
@@ -880,18 +883,18 @@ class Taker(threading.Thread):
         connection.close()
 
 
-@suite.case('pushes race with timeouts, CLIENT UNBLOCK and clients that leave: no element is lost or given twice')
-def _(run):
-    count = sized(1500, 30000)
-    with Cluster(backends=1, partitions=1, proxies=2, proxy_options={'proxy': {'workers': 2}}) as cluster:
+def race(run, count, backends):
+    """Pushes against clients that pop with short waits from one list on each backend."""
+    with Cluster(backends=backends, partitions=1, proxies=2, proxy_options={'proxy': {'workers': 2}}) as cluster:
+        lists = [cluster.key_on(shard) for shard in range(backends)]
         for leaves in (False, True):
-            takers = [Taker(cluster, i, run.seed, leaves) for i in range(12)]
+            takers = [Taker(cluster, lists, i, run.seed, leaves) for i in range(12)]
             for taker in takers:
                 taker.start()
             chance = random.Random(run.seed)
             with cluster.connect(0, timeout=60) as boss, cluster.connect(1, timeout=60) as other:
                 for i in range(count):
-                    check_equal(boss.call('RPUSH', 'list', i)[0], ':')
+                    check_equal(boss.call('RPUSH', chance.choice(lists), i)[0], ':')
                     if chance.random() < 0.2:
                         taker = chance.choice(takers)
                         (boss, other)[taker.proxy].call('CLIENT', 'UNBLOCK', taker.client_id, chance.choice(['TIMEOUT', 'ERROR']))
@@ -901,8 +904,8 @@ def _(run):
                     taker.join()
                     check(taker.error is None, repr(taker.error))
                 wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'no wait to be left')
-                left = [int(element) for element in value(boss.call('LRANGE', 'list', 0, -1))]
-                boss.call('DEL', 'list')
+                left = [int(element) for key in lists for element in value(boss.call('LRANGE', key, 0, -1))]
+                boss.call('DEL', *lists)
             found = sorted([element for taker in takers for element in taker.taken] + left)
             check_equal(len(found), len(set(found)), 'elements given once')
             missing = count - len(found)
@@ -911,6 +914,150 @@ def _(run):
             run.note('%d elements taken, %d left, %d nulls, %d unblocked; %d clients left, %d elements with them'
                      % (len(found) - len(left), len(left), sum(taker.nulls for taker in takers),
                         sum(taker.unblocked for taker in takers), unsure, missing))
+
+
+@suite.case('pushes race with timeouts, CLIENT UNBLOCK and clients that leave: no element is lost or given twice')
+def _(run):
+    race(run, sized(1500, 30000), 1)
+
+
+@suite.case('the same race with lists on three shards: no element is lost or given twice')
+def _(run):
+    race(run, sized(1000, 20000), 3)
+
+
+# -- keys on several shards (proxy/blocked_parts.c) --------------------------------------------------------------------
+
+def play_on_shards(stage, k):
+    """k: three keys, through the proxy on three shards."""
+    for pop in (['BLPOP', *k, 0], ['BRPOP', *k, 0], ['BLMPOP', 0, 3, *k, 'LEFT'], ['BLMPOP', 0, 3, *k, 'RIGHT', 'COUNT', 2]):
+        stage.call('boss', 'RPUSH', k[1], 1, 2, 3)
+        stage.call('boss', 'RPUSH', k[2], 4)
+        stage.call('a', *pop)  # at once: the first key in the order of the arguments that has something
+        stage.call('boss', 'DEL', k[1])
+        stage.call('boss', 'DEL', k[2])
+        stage.wait('a', *pop)
+        stage.call('boss', 'RPUSH', k[2], 'x', 'y')
+        stage.read('a')
+        stage.call('boss', 'DEL', k[2])
+    for pop in (['BZPOPMIN', *k, 0], ['BZPOPMAX', *k, 0], ['BZMPOP', 0, 3, *k, 'MAX', 'COUNT', 5]):
+        stage.wait('a', *pop)
+        stage.call('boss', 'ZADD', k[1], 1, 'm', 2.5, 'n')
+        stage.read('a')
+        stage.call('boss', 'DEL', k[1])
+    stage.call('a', 'BLPOP', *k, 0.01)
+    stage.call('a', 'BLMPOP', 0.01, 3, *k, 'LEFT')
+    # a key of another type: an error if it is met first, else passed over
+    stage.call('boss', 'SET', k[0], 'text')
+    stage.call('a', 'BLPOP', *k, 0)
+    stage.call('boss', 'DEL', k[0])
+    stage.wait('a', 'BLPOP', *k, 0)
+    stage.call('boss', 'SET', k[1], 'text')
+    stage.call('boss', 'ZADD', k[0], 1, 'm')
+    stage.call('boss', 'DEL', k[0])
+    check_equal(stage.blocked(), 1)
+    stage.call('boss', 'RPUSH', k[0], 'x')
+    stage.read('a')
+    stage.call('boss', 'DEL', k[1])
+    for wrong in (['BLPOP', *k, 'x'], ['BLPOP', *k, -1], ['BLMPOP', 0, 3, *k, 'UP'], ['BLMPOP', 'x', 3, *k, 'LEFT'],
+                  ['BLMPOP', 0, 3, *k, 'LEFT', 'COUNT', 0], ['BZMPOP', 0, 3, *k, 'MIN', 'COUNT']):
+        stage.call('a', *wrong)
+    # CLIENT UNBLOCK, requests behind the one that waits, CLIENT REPLY OFF
+    for how in ([], ['TIMEOUT'], ['ERROR']):
+        stage.wait('a', 'BLPOP', *k, 0)
+        stage.call('boss', 'CLIENT', 'UNBLOCK', stage.ids['a'], *how)
+        stage.read('a')
+    stage.wait('a', 'BLPOP', *k, 0)
+    stage['a'].send_many([['ECHO', 'next'], ['BRPOP', *k, 0], ['ECHO', 'last']])
+    stage.call('boss', 'RPUSH', k[0], 1, 2)
+    for _ in range(4):
+        stage.read('a')
+    stage['a'].send_many([['CLIENT', 'REPLY', 'OFF'], ['BLPOP', *k, 0], ['CLIENT', 'REPLY', 'ON']])
+    stage.call('boss', 'RPUSH', k[1], 'unread')
+    stage.read('a')
+    # two that wait, both served; the key that was ready first on one shard is taken first
+    stage.wait('a', 'BLPOP', *k, 0)
+    stage.wait('b', 'BLPOP', *reversed(k), 0)
+    stage.call('boss', 'RPUSH', k[1], 'both', 'both')
+    stage.read('a')
+    stage.read('b')
+    same = ['{%s}%d' % (k[1], i) for i in range(2)]
+    stage.wait('a', 'BLPOP', k[0], *same, 0)
+    stage['boss'].send_many([['MULTI'], ['LPUSH', same[1], 'second'], ['LPUSH', same[0], 'first'], ['EXEC']])
+    for _ in range(4):
+        stage.read('boss')
+    stage.read('a')
+    stage.call('boss', 'DEL', same[0])
+    stage.call('boss', 'DBSIZE')
+
+
+@suite.case('through the proxy with keys on three shards: every reply is that of redis-server')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}}) as cluster:
+        with Oracle() as oracle:
+            keys = [cluster.key_on(shard) for shard in range(3)]
+            for proto in (2, 3):
+                seen = []
+                for address in (oracle.address, cluster.proxies[0].address):
+                    stage = Scene(address, address, proto)
+                    play_on_shards(stage, keys)
+                    stage.end()
+                    seen.append(stage.seen)
+                check_equal(seen[1], seen[0], 'RESP%d' % proto)
+
+
+@suite.case('keys on three shards: clients that leave, a shard that goes away, a new map, MULTI and the end of the proxy')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        proxy = cluster.proxies[0]
+        shards = [cluster.partition(i) for i in range(3)]
+
+        def waits():
+            return [proxy_info(shard, 'blocked_clients') for shard in shards]
+
+        with Connection(proxy.address) as boss, Connection(proxy.address) as a, Connection(proxy.address) as b:
+            for _ in range(30):
+                with Connection(proxy.address) as leaving:
+                    leaving.send('BLPOP', *keys, 0)
+            with Connection(proxy.address) as leaving:
+                leaving.send('BLPOP', *keys, 0)
+                wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
+            wait_for(lambda: waits() == [0, 0, 0], 'the waits to be cancelled')
+            check_equal(proxy_info(boss, 'blocked_clients'), 0)
+            check_equal(boss.get('MULTI'), b'OK')
+            check('CROSSSLOT' in str(boss.call('BLPOP', *keys, 0)), 'in MULTI')
+            boss.get('DISCARD')
+            b.send('BLPOP', keys[1], 0)  # waits on one shard: served first, and others go on
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'b to wait')
+            a.send('BLPOP', *keys, 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 2, 'a to wait')
+            boss.get('RPUSH', keys[1], 1)
+            check_equal(value(b.read()), [keys[1].encode(), b'1'])
+            boss.get('RPUSH', keys[2], 2)
+            check_equal(value(a.read()), [keys[2].encode(), b'2'])
+            a.send('BLPOP', *keys, 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'a to wait')
+            cluster.slots = cluster.slots[1:] + cluster.slots[:1]
+            cluster.write_shards()
+            check_equal(a.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
+            wait_for(lambda: waits() == [0, 0, 0], 'the other waits to end')
+            a.send('BLPOP', *keys, 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'a to wait')
+            cluster.backends[2].kill9()
+            error = str(a.read())
+            check('connection lost' in error or 'not reachable' in error, 'another error: ' + error)
+            wait_for(lambda: [proxy_info(shard, 'blocked_clients') for shard in shards[:2]] == [0, 0], 'the other waits to end')
+            error = str(a.call('BLPOP', *keys, 0))
+            check('connection lost' in error or 'not reachable' in error, 'at once: ' + error)
+            cluster.backends[2].start()
+            wait_for(lambda: a.call('BLPOP', *keys, 0.1) == ('*', None), 'the proxy to reach the shard again')
+            a.send('BLPOP', *keys, 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'a to wait')
+            proxy.stop()
+            check_equal(a.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
+        for shard in shards:
+            shard.close()
 
 
 @suite.case('(the servers of these cases end cleanly)')

@@ -1,0 +1,264 @@
+/*
+ * A blocking command with keys on several shards (BLPOP a b, BZMPOP …): it takes from the first key that has something.
+ *
+ *           ┌────────────────── a key has something ◄───────────────────┐
+ *           ▼                                                           │
+ *   SCREE TRY at the shard of a ─ null ─► … of b ─ all null ─► SCREE AWAIT at all shards
+ *           │                                                           │
+ *           └─ an element, an error: the reply                          └─ timeout, CLIENT UNBLOCK, an error: the reply
+ *
+ * (1) Only TRY takes an element, at one shard at a time, so an element is never lost or taken twice.
+ * (2) AWAIT takes nothing. It replies at once if a key got something since the last TRY, so no wakeup is missed.
+ * (3) When one shard has answered AWAIT, the waits at the others are ended. The next round begins when all have answered.
+ * (4) Clients that wait on one shard only are served first, because the shard gives them the element itself.
+ */
+#include "proxy/blocked.h"
+
+#include "proxy/request.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4 };
+
+/* State of the request. */
+struct search {
+    uint64_t deadline_ms; /* monotonic; WAIT_FOREVER */
+    uint32_t first;       /* argument of the first key */
+    uint32_t count;       /* of keys, which are arguments in a row */
+    uint32_t next;        /* the key with which the next try begins */
+    struct {
+        uint16_t slot;
+        uint16_t part; /* while it waits: the part of the request with its shard */
+    } keys[];
+};
+
+static uint32_t shard_of_key(const struct client *client, const struct search *search, uint32_t i)
+{
+    return shard_map_find(client->worker->snapshot->map, search->keys[i].slot);
+}
+
+/* Replies `answer`; without one null, or the error that CLIENT UNBLOCK asked for. The client goes on. */
+static void finish_search(struct client *client, struct reply *reply,
+                          const struct shard_reply *answer)
+{
+    if (answer)
+        out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+    else if (client->blocked.unblock == UNBLOCK_ERROR)
+        reply_error(reply, "UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    else
+        reply_null_array(reply);
+    blocked_answered(client);
+}
+
+/* ---- trying ---- */
+
+static void on_tried(struct client *client, struct request *request, struct reply *reply);
+
+/* Writes the client's command with keys i..end only. */
+static void write_try(struct request *request, const struct search *search, uint32_t i,
+                      uint32_t end, const struct upstream *upstream, const struct part *part,
+                      struct out *out)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    uint32_t behind = search->first + search->count;
+    char number[INT64_TEXT_MAX];
+    upstream_write_header(upstream, part, out,
+                          PREFIX_WORDS + search->first + (end - i) + argc - behind);
+    resp_write_word(out, BYTES("SCREE"));
+    resp_write_word(out, BYTES("TRY"));
+    for (uint32_t arg = 0; arg < search->first; arg++) {
+        bool is_number =
+            request->command->key_rule == KEY_RULE_COUNT_AT_2 && arg == search->first - 1;
+        size_t len = is_number ? number_format_int64(number, end - i) : 0;
+        resp_write_word(out, is_number ? (struct bytes){number, len} : argv[arg]);
+    }
+    for (uint32_t key = i; key < end; key++)
+        resp_write_word(out, argv[search->first + key]);
+    for (uint32_t arg = behind; arg < argc; arg++)
+        resp_write_word(out, argv[arg]);
+}
+
+/* Tries keys i..end, which are on one shard. */
+static void try_keys(struct client *client, struct request *request, uint32_t i, uint32_t end)
+{
+    const struct search *search = request_state(request, 0);
+    struct pool *pool = client->worker->pool;
+    uint32_t shard = shard_of_key(client, search, i);
+    struct upstream *upstream = pool_pick(pool, shard, LANE_NORMAL, request->resp);
+    request_wait_parts(request, 1, on_tried);
+    struct part *part = request_part(request, 0, pool->nodes[shard]);
+    struct out *out = upstream_begin(upstream, part, client->session.keyspace);
+    if (!out)
+        return;
+    write_try(request, search, i, end, upstream, part, out);
+    upstream_commit(upstream, part);
+}
+
+/* Tries the next keys in a row that are on one shard. */
+static void try_next(struct client *client, struct request *request)
+{
+    struct search *search = request_state(request, 0);
+    uint32_t i = search->next;
+    uint32_t shard = shard_of_key(client, search, i);
+    while (search->next < search->count && shard_of_key(client, search, search->next) == shard)
+        search->next++;
+    try_keys(client, request, i, search->next);
+}
+
+/* Tries the key that has something first, then all. */
+static void try_ready(struct client *client, struct request *request, struct bytes key)
+{
+    struct search *search = request_state(request, 0);
+    const struct bytes *keys = request_argv(request) + search->first;
+    uint32_t i = 0;
+    while (i < search->count - 1 && !bytes_equal(keys[i], key))
+        i++;
+    search->next = 0;
+    try_keys(client, request, i, i + 1);
+}
+
+/* ---- waiting ---- */
+
+static void on_awaited(struct client *client, struct request *request, struct reply *reply);
+
+/* Sends SCREE AWAIT with the keys of one shard. */
+static void send_await(struct client *client, struct request *request, uint32_t i, uint32_t shard,
+                       uint64_t timeout_ms)
+{
+    const struct search *search = request_state(request, 0);
+    const struct bytes *argv = request_argv(request);
+    char timeout[INT64_TEXT_MAX];
+    struct out out;
+    uint32_t argc = AWAIT_WORDS;
+    for (uint32_t key = 0; key < search->count; key++)
+        argc += shard_of_key(client, search, key) == shard;
+    out_init(&out);
+    out_printf(&out, "*%u\r\n", argc);
+    resp_write_word(&out, BYTES("SCREE"));
+    resp_write_word(&out, BYTES("AWAIT"));
+    resp_write_word(&out, argv[0]);
+    resp_write_word(&out,
+                    (struct bytes){timeout, number_format_int64(timeout, (int64_t)timeout_ms)});
+    for (uint32_t key = 0; key < search->count; key++)
+        if (shard_of_key(client, search, key) == shard)
+            resp_write_word(&out, argv[search->first + key]);
+    char *text = malloc(out.bytes);
+    CHECK(text);
+    const struct frame frame = {.data = text, .len = out.bytes, .argc = argc};
+    out_copy(&out, text);
+    out_clear(&out);
+    wait_table_send(pool_waits(client->worker->pool, shard),
+                    request_part(request, i, client->worker->pool->nodes[shard]),
+                    client->session.keyspace, &frame);
+    free(text);
+}
+
+/* Makes a part of each shard that has keys: lists the shards, and returns their number. */
+static uint32_t list_shards(const struct client *client, struct search *search, uint16_t *shards)
+{
+    uint16_t part_after[SHARD_COUNT_MAX] = {0}; /* the part of each shard, plus one */
+    uint16_t count = 0;
+    for (uint32_t i = 0; i < search->count; i++) {
+        uint32_t shard = shard_of_key(client, search, i);
+        if (!part_after[shard]) {
+            shards[count++] = (uint16_t)shard;
+            part_after[shard] = count;
+        }
+        search->keys[i].part = (uint16_t)(part_after[shard] - 1);
+    }
+    return count;
+}
+
+static void await(struct client *client, struct request *request, struct reply *reply)
+{
+    struct search *search = request_state(request, 0);
+    uint16_t shards[SHARD_COUNT_MAX];
+    uint64_t now_ms = loop_mono_ms(client->worker->loop);
+    if (client->blocked.unblock || now_ms >= search->deadline_ms) {
+        finish_search(client, reply, NULL);
+        return;
+    }
+    uint64_t timeout_ms = search->deadline_ms == WAIT_FOREVER ? 0 : search->deadline_ms - now_ms;
+    uint32_t count = list_shards(client, search, shards);
+    client->blocked.unsent = count;
+    request_wait_parts(request, count, on_awaited);
+    for (uint32_t i = 0; i < count; i++)
+        send_await(client, request, i, shards[i], timeout_ms);
+}
+
+/* request_done_fn: all shards have answered SCREE AWAIT. */
+static void on_awaited(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct shard_reply *error = NULL;
+    blocked_round_over(client);
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct resp_value value;
+        size_t pos = 0;
+        bool is_value = resp_value_next(answer->frame, &pos, &value) && !value.is_null;
+        if (is_value && value.type == '$') {
+            try_ready(client, request, value.text);
+            return;
+        }
+        if (is_value && !error)
+            error = answer;
+    }
+    finish_search(client, reply, error);
+}
+
+/* request_done_fn: a shard has answered SCREE TRY. */
+static void on_tried(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct search *search = request_state(request, 0);
+    const struct shard_reply *answer = request_reply(request, 0);
+    struct resp_value value;
+    size_t pos = 0;
+    if (!resp_value_next(answer->frame, &pos, &value) || !value.is_null)
+        finish_search(client, reply, answer);
+    else if (search->next < search->count)
+        try_next(client, request);
+    else
+        await(client, request, reply);
+}
+
+/* ---- beginning ---- */
+
+void blocked_begin_search(struct client *client, uint64_t patience_ms)
+{
+    struct request *request = client->blocked.request;
+    const struct route_keys *keys = &client->worker->scratch.keys;
+    uint32_t count = keys->list.count;
+    request_keep(request);
+    struct search *search =
+        request_state(request, sizeof(*search) + count * sizeof(search->keys[0]));
+    uint64_t now_ms = loop_mono_ms(client->worker->loop);
+    search->deadline_ms = patience_ms == WAIT_FOREVER ? WAIT_FOREVER : now_ms + patience_ms;
+    search->first = keys->list.refs[0].index;
+    search->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        search->keys[i].slot = keys->slots[i];
+    request_hold(request);
+    try_next(client, request);
+    request_go(request);
+}
+
+bool blocked_search_is_misplaced(const struct client *client)
+{
+    const struct pool *pool = client->worker->pool;
+    struct request *request = client->blocked.request;
+    const struct search *search = request_state(request, 0);
+    for (uint32_t i = 0; i < search->count; i++) {
+        if (search->keys[i].part >= request_reply_count(request))
+            continue; /* it tries the shards */
+        const struct part *part = request_part_at(request, search->keys[i].part);
+        if (part->wait && part->upstream->node != pool->nodes[shard_of_key(client, search, i)])
+            return true;
+    }
+    return false;
+}
