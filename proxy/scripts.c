@@ -14,7 +14,7 @@
 /* State of a search, kept in an internal request. */
 struct script_search {
     struct client *client; /* NULL: the client has left */
-    int shard;             /* the shard that needs the script; SHARDS_ALL */
+    int shard;             /* the shard that needs the script; SHARDS_ALL: all of them */
     char sha[SHA1_HEX_LEN];
 };
 

@@ -284,11 +284,11 @@ static bool find_shard(struct client *client, uint32_t *shard)
     return true;
 }
 
-/* What is sent between MULTI and EXEC. */
+/* The frames that are sent to a shard between MULTI and EXEC. */
 struct block_text {
-    struct out frames; /* send_block() takes them */
+    struct out frames; /* emptied by send_block() */
     uint32_t count;
-    bool has_select; /* a SELECT is among them, the last one of `db` */
+    bool has_select; /* `frames` has a SELECT; the last one selects `db` */
     uint8_t db;
 };
 

@@ -33,7 +33,7 @@ void transaction_run_begin(struct client *client)
     transaction->run = run;
 }
 
-/* The next queued command; its arguments are in worker->scratch.argv. */
+/* Reads the next queued command; its arguments are then in worker->scratch.argv. */
 static const struct command *next_command(struct client *client, struct transaction_run *run,
                                           struct bytes *frame_bytes, uint32_t *argc)
 {

@@ -21,15 +21,15 @@ struct command;
 struct reply;
 struct request;
 
-/* Does the proxy run the command itself at EXEC? */
+/* True when the proxy runs the command itself at EXEC. */
 bool transaction_is_own(const struct command *command);
-/* Takes the client's queue, and closes the transaction. */
+/* Moves the client's queue to a new run, and closes the transaction. */
 void transaction_run_begin(struct client *client);
-/* Writes the frames of the commands for a shard, and returns their number. The others are the proxy's. */
+/* Writes the frames of the commands that a shard must run; returns their number. The proxy runs the other commands. */
 uint32_t transaction_run_shard_part(struct client *client, struct out *out);
-/* Replies the array's header of a transaction that has no commands for a shard. */
+/* For a transaction without commands for a shard: replies the header of the array. */
 void transaction_run_own(struct client *client, const struct command *exec);
-/* request_done_fn: the shard has replied to its part. */
+/* request_done_fn: the shard has replied to its commands. */
 void transaction_run_answered(struct client *client, struct request *request, struct reply *reply);
-/* Runs the next commands, until one has to wait. False: some are left. */
+/* Runs the next commands until one has to wait. False: commands are left. */
 bool transaction_go_on(struct client *client);

@@ -19,7 +19,7 @@ struct subscription_table;
 
 /* A subscriber; embedded in its owner, and a member of one table or of several. */
 struct follower {
-    /* of struct subscription, by follower_link, in order of subscribing */
+    /* list of struct subscription, linked by follower_link, in order of subscribing */
     struct list subscriptions;
     uint32_t count;
     size_t bytes; /* sum of subscription_cost over the subscriptions */
@@ -28,7 +28,7 @@ struct follower {
 struct topic {
     struct subscription_table *set;
     struct list link;          /* in set->topics, in order of creation */
-    struct list subscriptions; /* of struct subscription, by topic_link */
+    struct list subscriptions; /* list of struct subscription, linked by topic_link */
     uint32_t count;
     uint64_t weight; /* sum over the subscriptions */
     size_t name_len;

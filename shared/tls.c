@@ -198,7 +198,7 @@ static void note_reason(struct tls *tls)
         (void)snprintf(tls->reason, sizeof tls->reason, "TLS: %s", text);
 }
 
-/* The meaning of a failed OpenSSL call. */
+/* Translates the result of an OpenSSL call that has failed. */
 static enum tls_result outcome(struct tls *tls, int returned)
 {
     switch (SSL_get_error(tls->ssl, returned)) {

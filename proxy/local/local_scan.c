@@ -267,8 +267,8 @@ static void sizes_known(struct client *client, struct request *request, struct r
 
 /* ---- a page of one shard ---- */
 
-/* Replies the shard's page to the client, with the cursor of the next shard if this shard has no more keys and is the
- * last. If it is not the last, DBSIZE is requested first, and the page is made again over several shards. */
+/* Replies the shard's page if the shard has more keys, or is the last one. Otherwise the page is made again over as many
+ * shards as COUNT covers, for which DBSIZE of all shards is requested. */
 static void scan_done(struct client *client, struct request *request, struct reply *reply)
 {
     static const struct bytes DBSIZE[] = {{"DBSIZE", 6}};
@@ -277,8 +277,9 @@ static void scan_done(struct client *client, struct request *request, struct rep
     unsigned next_slot;
     struct bytes cursor;
     size_t pos;
-    if (!page_open(answer, &cursor,
-                   &pos)) { /* an error of the shard, or the proxy's error: no reply */
+    if (!page_open(
+            answer, &cursor,
+            &pos)) { /* an error: of the shard, or of the proxy because the shard did not reply */
         forward_page(answer, reply);
     } else if (is_end(cursor) && request_argc(request) + 2 <= SCAN_WORDS_MAX &&
                shard_behind(client->worker->snapshot->map, state->first.first_slot, &next_slot) >=

@@ -66,7 +66,7 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     json_put_end(json);
 }
 
-/* Every counter and gauge of the proxy, under its name in /metrics. */
+/* Writes every counter and gauge of the proxy under its name in /metrics. */
 static void write_totals(struct json_writer *json)
 {
     json_put_object(json, "totals");

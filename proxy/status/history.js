@@ -1,11 +1,11 @@
-// history.js - what the last five minutes were, from counters that only grow.
+// history.js - rates and latencies of the last five minutes, from counters that only grow.
 //
 //   document ─► sample {ms, counters by name} ─► … 300 of them ─► rate = difference / time
 //                                                              └► latency = quantile of the difference of two histograms
 
 import {WINDOW_MS} from './plots.js';
 
-const SMOOTH_MS = 3000; // latencies are of this time at least: a second may have had few requests
+const SMOOTH_MS = 3000; // shortest time over which latencies are computed, because a second may have few requests
 
 export class History {
   constructor() {
@@ -13,7 +13,7 @@ export class History {
     this.run = null;
   }
 
-  // A proxy that was started anew counts from nothing.
+  // The counters of a restarted proxy begin at 0.
   add(document) {
     if (this.run !== document.proxy.run_id) this.samples = [];
     this.run = document.proxy.run_id;
@@ -27,7 +27,7 @@ export class History {
     return this.samples.at(-1).ms;
   }
 
-  // The growth a second of `read(sample)`: [[ms, value], …]
+  // Growth of `read(sample)` per second: [[ms, value], …]
   rates(read) {
     return this.samples.slice(1).map((sample, i) => [sample.ms, growth(this.samples[i], sample, read)]);
   }
@@ -43,7 +43,7 @@ export class History {
     return quantile(this.bounds, this.samples[from][kind].get(name)?.latency, to[kind].get(name)?.latency, part);
   }
 
-  // By name: {rate, p50, p99, errors, calls} of now.
+  // The current {rate, p50, p99, errors, calls} by name.
   latest(kind) {
     const last = this.samples.length - 1;
     return new Map([...this.samples[last][kind]].map(([name, own]) => [name, {
@@ -63,7 +63,7 @@ function growth(before, after, read) {
   return from === undefined || to === undefined || to < from ? null : (to - from) * 1000 / (after.ms - before.ms);
 }
 
-// Of what came between two cumulative histograms; null: nothing did. Inside a bucket values lie evenly.
+// Quantile of the values counted between two cumulative histograms, spread evenly within a bucket; null: there are none.
 function quantile(bounds, before, after, part) {
   if (!after || !before) return null;
   const counts = after.map((count, i) => count - before[i]);

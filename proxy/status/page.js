@@ -1,8 +1,8 @@
-// page.js - asks the proxy for its status once a second and lets the others draw it.
+// page.js - requests the status of the proxy once a second, and passes it to the other scripts, which draw it.
 //
 //   GET status.json ─► history.js (rates, latencies) ─► slots.js, plots.js, tables.js
-//        │ 401: asks for the token, keeps it for this tab
-//        └ no answer: says so, keeps what was drawn, goes on asking
+//        │ 401: asks the user for the token, and stores it for this tab
+//        └ no answer: shows that, keeps the old drawing, and tries again
 
 import {bytes, byId, make, micros, rate, say, seconds, short} from './text.js';
 import {History} from './history.js';
@@ -24,7 +24,7 @@ const plots = {
 };
 let latest = null, isPaused = false, answeredAt = 0, timer = 0;
 
-// ---- asking ------------------------------------------------------------------------------------
+// ---- requests ------------------------------------------------------------------------------------
 
 async function ask() {
   const token = sessionStorage.getItem(TOKEN);
@@ -45,7 +45,7 @@ async function ask() {
   return true;
 }
 
-// The token is missing or wrong: asks for one and for nothing else until it is there.
+// The token is missing or wrong: asks the user for it, and sends no request before.
 function refuse(hadOne) {
   sessionStorage.removeItem(TOKEN);
   byId('main').hidden = byId('pause').hidden = byId('forget').hidden = true;
@@ -53,7 +53,7 @@ function refuse(hadOne) {
     byId('login').hidden = false;
     byId('token').focus();
   }
-  say(byId('refused'), hadOne ? 'That is not the token.' : '');
+  say(byId('refused'), hadOne ? 'The token is wrong.' : '');
   live('waiting', 'waiting for the token');
   return false;
 }
@@ -66,7 +66,7 @@ async function turn() {
     if (goesOn) tellLive();
   } catch (error) {
     const since = answeredAt ? `, last at ${new Date(answeredAt).toTimeString().slice(0, 8)}` : '';
-    live('lost', `no answer${since} (${error.name === 'TimeoutError' ? 'it takes too long' : error.message})`);
+    live('lost', `no answer${since} (${error.name === 'TimeoutError' ? 'timed out' : error.message})`);
   }
   if (goesOn) timer = setTimeout(turn, EVERY_MS);
 }
@@ -81,8 +81,8 @@ function live(state, text) {
 function tellLive() {
   if (isPaused) return live('waiting', 'paused');
   const late = latest.proxy.workers_late;
-  if (latest.proxy.is_stopping) live('lost', 'the proxy stops');
-  else if (latest.proxy.files_refused) live('waiting', 'live; its files were refused, see Events');
+  if (latest.proxy.is_stopping) live('lost', 'the proxy is stopping');
+  else if (latest.proxy.files_refused) live('waiting', 'live; a reload failed: files were refused, see Events');
   else if (late) live('waiting', `live; ${late} of ${latest.proxy.workers} workers are late`);
   else live('live', 'live');
 }
@@ -95,7 +95,7 @@ function draw() {
   document.title = `Scree ${proxy.listen}`;
   drawFigures();
   slots.show(map);
-  say(byId('map-note'), `${map.slot_rates.filter(Boolean).length} asked for now`);
+  say(byId('map-note'), `${map.slot_rates.filter(Boolean).length} with requests`);
   drawPlots();
   tables.show(latest, {shards: history.latest('shards'), commands: history.latest('commands'),
     namespaces: history.latest('namespaces')});
@@ -106,12 +106,12 @@ function drawFigures() {
   const growth = name => history.rates(sample => sample.totals[name]).at(-1)?.[1];
   const down = map.shards.filter(shard => shard.state === 'down' || shard.state === 'silent').length;
   const figures = [
-    ['Requests', rate(growth('requests')), `${short(totals.requests)} in all`],
-    ['Errors of the proxy', rate(growth('errors')), `${short(totals.errors)} in all`],
+    ['Requests', rate(growth('requests')), `${short(totals.requests)} in total`],
+    ['Errors of the proxy', rate(growth('errors')), `${short(totals.errors)} in total`],
     ['In flight', short(totals.inflight), `${short(totals.clients_blocked)} wait (BLPOP …)`],
-    ['Clients', short(totals.clients), `of ${short(proxy.clients_max)}; ${short(totals.clients_disconnected)} cut`],
-    ['Received', bytes(growth('bytes_in') || 0) + '/s', `${bytes(totals.bytes_in)} in all`],
-    ['Sent', bytes(growth('bytes_out') || 0) + '/s', `${bytes(totals.bytes_out)} in all`],
+    ['Clients', short(totals.clients), `of ${short(proxy.clients_max)}; ${short(totals.clients_disconnected)} disconnected`],
+    ['Received', bytes(growth('bytes_in') || 0) + '/s', `${bytes(totals.bytes_in)} in total`],
+    ['Sent', bytes(growth('bytes_out') || 0) + '/s', `${bytes(totals.bytes_out)} in total`],
     ['Memory', bytes(proxy.memory_resident_bytes), `buffers ${bytes(proxy.memory_buffer_bytes)} of ${bytes(proxy.memory_limit_bytes)}`],
     ['Shards up', `${map.shards.length - down}/${map.shards.length}`, `${short(totals.upstream_failures)} lost connections`, down ? 'bad' : ''],
   ];
@@ -123,7 +123,7 @@ function drawFigures() {
   });
 }
 
-// Those that had most requests in all of the window, in an order that does not jump.
+// The shards or commands with most requests in the whole window, in an order that rarely changes.
 function busiest(kind) {
   const first = history.samples[0][kind], last = history.samples.at(-1)[kind];
   const grown = [...last].map(([name, own]) => [name, own.requests - (first.get(name)?.requests ?? 0)]);
@@ -148,7 +148,7 @@ function drawPlots() {
   plots.commandLatency.show(lines('commands', commands, latencies('commands')), history.now);
 }
 
-// Commands have colours of their own, so that nobody takes them for shards.
+// Commands have other colours than shards.
 const palette = ['#9467bd', '#2a9d8f', '#c0504d', '#8c8c2f', '#4f81bd', '#e377c2'];
 const order = [];
 
@@ -157,7 +157,7 @@ function commandColour(name) {
   return palette[order.indexOf(name) % palette.length];
 }
 
-// ---- what people do ----------------------------------------------------------------------------
+// ---- user input ----------------------------------------------------------------------------
 
 byId('login').addEventListener('submit', event => {
   event.preventDefault();

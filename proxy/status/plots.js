@@ -1,16 +1,16 @@
-// plots.js - the last five minutes as lines: one canvas, one line per shard or command, a crosshair that reads values.
+// plots.js - the last five minutes as lines: one canvas, one line per shard or command, a crosshair that shows values.
 
 export const WINDOW_MS = 300000;
 const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 20, TICKS = 4, READ_MAX = 6;
 
-// The smallest 1, 2 or 5 times a power of ten that is not below.
+// The smallest number of the form 1, 2 or 5 times a power of ten that is not below the argument.
 function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].find(step => step * power >= value * 0.9999) * power;
 }
 
 export class Plot {
-  // `format` writes a value; `summary` is what the plot is of.
+  // `format` turns a value into text; `summary` is the title of the plot.
   constructor(canvas, format, summary) {
     this.canvas = canvas;
     this.format = format;
@@ -18,7 +18,7 @@ export class Plot {
     this.output = canvas.parentElement.querySelector('output');
     this.lines = [];
     this.now = 0;
-    this.pointed = null; // milliseconds before now
+    this.pointed = null; // where the pointer is, as milliseconds before now
     this.listen();
   }
 
@@ -122,7 +122,7 @@ export class Plot {
     context.setLineDash([]);
   }
 
-  // The values under the crosshair, or the newest; the highest first.
+  // The values under the crosshair, or the newest ones; the highest first.
   read(context, {x, height}) {
     const wanted = this.now - (this.pointed ?? 0);
     const found = [];

@@ -1,17 +1,17 @@
-// slots.js - the slot map as a picture: 128 × 128 slots, coloured by shard, the more asked for the stronger.
+// slots.js - the slot map as a picture: 128 × 128 slots, coloured by shard; slots with more requests are stronger.
 //
 //   colour of the shard, faint ──log(rate)──► full ──the hottest──► lighter (dark theme) or darker (light theme)
 //
-// Slots of a shard that does not answer are hatched, so that it shows without colours too.
+// Slots of a shard that does not answer are hatched, which is visible without colours too.
 
 import {byId, rate, say} from './text.js';
 
 export const WIDTH = 128;
 export const SLOTS = WIDTH * WIDTH;
-const DECAY = 0.6; // what was hot fades, it does not flicker
+const DECAY = 0.6; // factor per second: heat fades slowly, so that slots do not flicker
 
-// Distinguishable with any kind of colour vision (after Okabe and Ito), on light and on dark ground; further shards go
-// round the colour circle.
+// Distinguishable with any kind of colour vision (after Okabe and Ito), on light and on dark ground. Further shards get
+// colours of the colour circle.
 const light = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a900', '#7f6bd6'];
 const dark = ['#3f9bdc', '#efb02e', '#27b98a', '#e093c0', '#86cdf4', '#f0803c', '#d6ca3a', '#a394f2'];
 const darkness = matchMedia('(prefers-color-scheme: dark)');
@@ -23,7 +23,7 @@ export function colour(name) {
   return (darkness.matches ? dark : light)[number] || turn(number);
 }
 
-// The n-th colour of a walk by the golden angle.
+// The n-th colour of the colour circle, in steps of the golden angle.
 function turn(n) {
   const hue = n * 137.508 % 360, lightness = n % 2 ? 0.45 : 0.6;
   const part = k => {
@@ -61,7 +61,7 @@ export class SlotMap {
     this.heat = new Float32Array(SLOTS);
     this.rates = [];
     this.shards = [];
-    this.at = null; // the slot that is looked at
+    this.at = null; // the slot under the pointer
     this.listen();
   }
 
@@ -131,7 +131,7 @@ export class SlotMap {
     say(byId('scale-to'), rate(Math.max(this.hottest || 0, 20)));
   }
 
-  // The words for the slot that is looked at, or for the hottest one.
+  // Describes the slot under the pointer, or the hottest slot.
   tell() {
     const isHottest = this.at === null;
     const slot = isHottest ? this.rates.indexOf(this.hottest) : this.at;
@@ -140,7 +140,7 @@ export class SlotMap {
     this.cursor.style.left = slot % WIDTH / WIDTH * 100 + '%';
     this.cursor.style.top = Math.floor(slot / WIDTH) / WIDTH * 100 + '%';
     if (!shard) say(this.says, '');
-    else if (isHottest && !this.hottest) say(this.says, 'No slot is asked for just now.');
+    else if (isHottest && !this.hottest) say(this.says, 'No slot has requests now.');
     else say(this.says, `${isHottest ? 'Hottest: slot' : 'Slot'} ${slot} · shard ${shard.name} (${shard.state}) · ${rate(this.rates[slot])}`);
   }
 }

@@ -1,9 +1,9 @@
-// tables.js - the lists of the page: rows of text, changed in place so that nothing that is read or selected moves.
+// tables.js - the lists of the page: rows of text, changed in place so that the position and the selection stay.
 
 import {bytes, byId, clock, make, micros, rate, say, seconds, short, whole} from './text.js';
 import {colour} from './slots.js';
 
-// A cell's look: a swatch, a state's sign, a note below.
+// Parts of a cell: a swatch, the sign of a state, a note below.
 function fill(cell, value) {
   const {text, title = '', swatch = null, state = null, note = ''} = typeof value === 'object' ? value : {text: value};
   const signature = JSON.stringify([text, title, swatch, state, note]);
@@ -56,10 +56,10 @@ class Table {
 }
 
 function space(name) {
-  return name === '' ? {text: '(none)', title: 'Clients that use no namespace'} : named(name);
+  return name === '' ? {text: '(none)', title: 'Clients without a namespace'} : named(name);
 }
 
-// A name that may be cut by its column; all of it is in the title.
+// A name that its column may truncate; the title has the whole name.
 function named(text) {
   return {text, title: text};
 }
@@ -71,22 +71,22 @@ export class Tables {
     this.shards = new Table('shards', [['Shard', 'name'], ['State'], ['Slots', 'number'], ['Requests', 'number'], ['p50', 'number'],
       ['p99', 'number'], ['In flight', 'number'], ['Ping', 'number'], ['Address', 'code name']], 'The map has no shards.');
     this.commands = new Table('commands', [['Command', 'code long'], ['Requests', 'number'], ['p50', 'number'], ['p99', 'number'],
-      ['Errors', 'number'], ['Calls in all', 'number']], 'No command was called yet.');
+      ['Errors', 'number'], ['Calls in total', 'number']], 'No command was called yet.');
     this.namespaces = new Table('namespaces', [['Namespace', 'code long'], ['Clients', 'number'], ['Requests', 'number'],
-      ['Keys', 'number']], 'There are none.');
+      ['Keys', 'number']], 'There are no namespaces.');
     this.keys = new Table('hot-keys', [['Key', 'code long'], ['Rate', 'number'], ['Shard', 'name'], ['Namespace', 'code name']],
-      'No key is asked for often.');
+      'No key is requested often.');
     this.slow = new Table('slow-log', [['Time', 'time'], ['Took', 'number'], ['Slowest at', 'name'], ['Request', 'code long'],
-      ['Client', 'code name']], 'Nothing was slow.');
+      ['Client', 'code name']], 'There are no slow requests.');
     this.clients = new Table('clients', [['Client', 'code long'], ['Unread', 'number'], ['In flight', 'number'], ['Age', 'number'],
       ['Idle', 'number'], ['Last command', 'code name'], ['User', 'code name'],
-      ['Namespace', 'code name']], 'Nobody is connected.');
-    this.events = new Table('events', [['Time', 'time'], ['What'], ['Details', 'code long']], 'Nothing happened yet.');
+      ['Namespace', 'code name']], 'No client is connected.');
+    this.events = new Table('events', [['Time', 'time'], ['What'], ['Details', 'code long']], 'There are no events.');
     this.peers = new Table('peers', [['Proxy', 'code long'], ['Map epoch', 'number'], ['State'], ['Up for', 'number'], ['Version']],
       'No other proxies are configured (option peers).');
   }
 
-  // `seen` has what history.js made of the last two documents: rates and latencies by name.
+  // `seen`: rates and latencies by name, which history.js has computed from the last two documents.
   show(document, seen) {
     this.showShards(document.map.shards, seen.shards);
     this.showCommands(seen.commands);
@@ -98,11 +98,11 @@ export class Tables {
     this.showPeers(document);
   }
 
-  // Who does not answer stands first: the list may be longer than what is seen of it.
+  // Shards that do not answer come first, because the page may show only the beginning of the list.
   showShards(shards, seen) {
     const isDown = shard => shard.state === 'down' || shard.state === 'silent';
     const down = shards.filter(isDown);
-    say(byId('shards-note'), down.length ? `${down.length} of ${shards.length} do not answer` : `${shards.length}, all known ones answer`);
+    say(byId('shards-note'), down.length ? `${down.length} of ${shards.length} do not answer` : `${shards.length}, none of them is known to be down`);
     this.shards.show([...down, ...shards.filter(shard => !isDown(shard))].map(shard => {
       const own = seen.get(shard.name) || {};
       return [{text: shard.name, swatch: colour(shard.name)},
@@ -140,7 +140,7 @@ export class Tables {
     this.slow.show(entries.map(entry => {
       const more = entry.argument_count - entry.arguments.length;
       const shard = entry.shard ? {text: entry.shard, swatch: colour(entry.shard),
-        title: `Had it for ${micros(entry.shard_usec)}`} : '–';
+        title: `The shard took ${micros(entry.shard_usec)}`} : '–';
       return [clock(entry.at_s * 1000), micros(entry.usec), shard,
         entry.arguments.join(' ') + (more ? ` … (${more} more)` : ''), named(entry.name || entry.client)];
     }));

@@ -1,8 +1,8 @@
-// text.js - numbers, times and names as people read them, and elements that hold them as text.
+// text.js - formats numbers, times and names, and makes elements that contain them as text.
 
 const steps = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
 
-// 1234567 is 1.23M; three digits that mean something.
+// 1234567 becomes 1.23M: three significant digits.
 export function short(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   for (const [size, letter] of steps)
@@ -16,7 +16,7 @@ function digits(value) {
   return value >= 9.995 ? value.toFixed(1) : value.toFixed(2);
 }
 
-// 16384 is 16 384.
+// 16384 becomes 16 384.
 export function whole(value) {
   return String(value).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
@@ -52,7 +52,7 @@ export function clock(ms) {
   return isToday ? time : at.toISOString().slice(0, 10) + ' ' + time;
 }
 
-// How many there are: plural(1, 'shard') is "1 shard".
+// A number and a noun: plural(1, 'shard') is "1 shard".
 export function plural(count, word) {
   return short(count) + ' ' + word + (count === 1 ? '' : 's');
 }
@@ -61,7 +61,7 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-// An element with a class, and text or elements in it. Text is never taken for HTML.
+// An element with a class, and text or elements in it. Text is never parsed as HTML.
 export function make(tag, className, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = className;
@@ -69,7 +69,7 @@ export function make(tag, className, ...children) {
   return element;
 }
 
-// Sets the text only when it is another one, so that a selection in it stays.
+// Sets the text only if it has changed, so that a selection in it stays.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -213,7 +213,7 @@ static void on_handshake(void *owner, struct stream *stream, int err)
     on_open(stream->owner, err);
 }
 
-/* After the connect: the remaining time is for the TLS handshake. False: libuv cannot watch the descriptor. */
+/* Starts the TLS handshake of a connected stream, with the remaining time. False: libuv cannot watch the descriptor. */
 static bool shake_hands(struct stream *stream)
 {
     struct connecting *connecting = stream->connecting;
