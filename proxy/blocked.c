@@ -202,7 +202,8 @@ bool blocked_send_parts(struct client *client, const struct command *command, ui
     }
     uint64_t patience_ms = blocking_wait_ms(command, worker->scratch.argv, argc);
     begin(client, command, &route);
-    client->blocked.unsent = 1; /* it does not wait while it tries the shards */
+    client->blocked.unsent =
+        1; /* not 0: a client whose command only tries the shards does not count as blocked */
     worker->scratch.argc = argc;
     blocked_begin_search(client, patience_ms);
     return true;
@@ -237,7 +238,7 @@ static uint32_t list_waiting(const struct client *client, struct part **waiting)
     uint32_t count = 0;
     for (uint32_t i = 0; i < parts; i++) {
         struct part *part = request->parts ? request_part_at(request, i) : &request->part;
-        /* what a search in several shards tries is sent on shared connections */
+        /* with parts, only SCREE AWAIT waits; SCREE TRY is sent on shared connections and must not be ended */
         if (part->upstream && (part->wait || !client->blocked.has_parts))
             waiting[count++] = part;
     }

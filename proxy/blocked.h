@@ -49,5 +49,5 @@ void blocked_reloaded(struct proxy_worker *worker);
 void blocked_begin_search(struct client *client, uint64_t patience_ms);
 /* True when a shard waits for a key that the map now assigns to another shard. */
 bool blocked_search_is_misplaced(const struct client *client);
-/* All shards have answered: the client's command does not wait for the moment. */
+/* All shards have answered: until the next round the client's command waits at no shard. */
 void blocked_round_over(struct client *client);

@@ -29,7 +29,7 @@ enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4 };
 struct search {
     uint64_t deadline_ms; /* monotonic; WAIT_FOREVER */
     uint32_t first;       /* argument of the first key */
-    uint32_t count;       /* of keys, which are arguments in a row */
+    uint32_t count;       /* number of keys, which are consecutive arguments */
     uint32_t next;        /* the key with which the next try begins */
     struct {
         uint16_t slot;
@@ -42,7 +42,7 @@ static uint32_t shard_of_key(const struct client *client, const struct search *s
     return shard_map_find(client->worker->snapshot->map, search->keys[i].slot);
 }
 
-/* Replies `answer`; without one null, or the error that CLIENT UNBLOCK asked for. The client goes on. */
+/* Ends the search: replies `answer`; NULL: replies null, or the error of CLIENT UNBLOCK. Resumes the client. */
 static void finish_search(struct client *client, struct reply *reply,
                           const struct shard_reply *answer)
 {
@@ -111,7 +111,7 @@ static void try_next(struct client *client, struct request *request)
     try_keys(client, request, i, search->next);
 }
 
-/* Tries the key that has something first, then all. */
+/* A shard has answered that this key has an element: tries this key. If it is empty by then, all keys are tried again. */
 static void try_ready(struct client *client, struct request *request, struct bytes key)
 {
     struct search *search = request_state(request, 0);
@@ -255,7 +255,7 @@ bool blocked_search_is_misplaced(const struct client *client)
     const struct search *search = request_state(request, 0);
     for (uint32_t i = 0; i < search->count; i++) {
         if (search->keys[i].part >= request_reply_count(request))
-            continue; /* it tries the shards */
+            continue; /* no part waits for this key: the shards are being tried */
         const struct part *part = request_part_at(request, search->keys[i].part);
         if (part->wait && part->upstream->node != pool->nodes[shard_of_key(client, search, i)])
             return true;

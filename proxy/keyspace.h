@@ -51,7 +51,8 @@ struct keyspaces {
     struct proxy_metrics *labelled;      /* NULL: nothing is counted */
     uint32_t thread;                     /* index of the worker in `labelled` */
     struct rate_limiters *rate_limiters; /* shared by all workers; NULL: there are no limits */
-    struct table *requests; /* by namespace, uint64_t; stays when the keyspaces are freed */
+    struct table *
+        requests; /* request counters (uint64_t) by name of the namespace; kept when keyspaces are freed */
     uint64_t more_requests; /* counts namespaces beyond KEYSPACES_COUNTED_MAX */
 };
 

@@ -287,7 +287,7 @@ static void request_complete(struct request *request)
         request_merge(request);
 }
 
-/* A part of several has its reply. */
+/* A part has its reply, or has failed: completes the request if it was the last part. */
 static void finish_part(struct request *request)
 {
     struct client *client = request->client;

@@ -160,7 +160,8 @@ uint16_t *request_order(struct request *request);
 /* Part i, which will be sent to `node`. The first part of a request counts as the client's call at its shard; a command
  * on several shards must not count several times. */
 struct part *request_part(struct request *request, uint32_t i, struct node *node);
-/* The same for a command that the client did not send, which the proxy needs to answer the client's: no shard counts it. */
+/* Like request_part, for a command that the client did not send and that the proxy needs for the reply: no shard counts
+ * it as a call. */
 struct part *request_helper_part(struct request *request, uint32_t i, struct node *node);
 struct part *request_part_at(struct request *request, uint32_t i);
 /* The reply of a part came: data[0..len) in `block`. The part is no longer in its upstream's queue. */
@@ -169,7 +170,7 @@ void part_answered(struct part *part, struct block *block, const char *data, siz
 void part_failed(struct part *part, const char *text);
 /* A part that has failed is no longer in its upstream's queue. */
 void part_unlinked(struct part *part);
-/* The client has left, and the parts that wait will not be answered: the request is freed when no part is linked. */
+/* The client has left, and the waiting parts get no replies: frees the request when no part is linked. */
 void request_abandon(struct request *request);
 /* Between request_hold and request_go a request does not complete, even when all its parts have failed. */
 void request_hold(struct request *request);

@@ -19,7 +19,7 @@ enum route_kind {
     ROUTE_KIND_LOCAL, /* the proxy answers */
     ROUTE_KIND_TRANSACTION,
     ROUTE_KIND_BLOCKING, /* a command that may wait: to `shard`; without keys to any shard, or to all */
-    /* a command that takes from the first of its keys that has something, or waits; they are on several shards */
+    /* a blocking command that takes from the first non-empty key, with keys on several shards */
     ROUTE_KIND_BLOCKING_PARTS,
     ROUTE_KIND_UNKNOWN, /* clients get "unknown command" */
     ROUTE_KIND_DENIED,

@@ -175,7 +175,7 @@ struct call_sums {
     double usec;
 };
 
-/* The sum of two values of an entry; the average time of a call follows from the sums before it. */
+/* The sum of two values of a list. usec_per_call is computed from the sums of calls and usec, which precede it. */
 static struct bytes add_values(struct info *info, struct bytes name, struct bytes a, struct bytes b,
                                struct call_sums *sums)
 {

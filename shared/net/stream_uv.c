@@ -410,7 +410,8 @@ void streams_deliver(struct loop *loop)
     struct list now;
     list_init(&now);
     list_push(&loop->telling, &now);
-    list_remove(&loop->telling); /* `now` is now the head of the ring */
+    list_remove(
+        &loop->telling); /* the ring of nodes now has `now` as its head: the list was moved */
     for (struct list *link; (link = list_pop(&now));)
         stream_deliver(container_of(link, struct stream, telling));
 }
