@@ -25,7 +25,7 @@ struct status {
     struct gatherer *gatherer;
     struct survey *survey;
     struct peers *peers; /* NULL: none are configured */
-    char *document;      /* the last one; NULL: none yet */
+    char *document;      /* the last document; NULL: none yet */
     size_t document_len;
     uint64_t document_us;             /* when it was made; monotonic */
     uint64_t counted_us;              /* when slot_totals were summed; 0: never */

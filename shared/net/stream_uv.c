@@ -410,8 +410,7 @@ void streams_deliver(struct loop *loop)
     struct list now;
     list_init(&now);
     list_push(&loop->telling, &now);
-    list_remove(
-        &loop->telling); /* the ring of nodes now has `now` as its head: the list was moved */
+    list_remove(&loop->telling); /* this moves all nodes from loop->telling to `now` */
     for (struct list *link; (link = list_pop(&now));)
         stream_deliver(container_of(link, struct stream, telling));
 }
