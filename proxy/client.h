@@ -130,6 +130,8 @@ struct client_events {
     void (*answered)(struct client *client, struct request *request, const char *reply);
     /* One shard has answered a blocking command (is_blocking) that was sent to several; others have not yet. */
     void (*part_answered)(struct client *client, struct request *request);
+    /* A shard shows a command of the client's script: a line for MONITOR clients. */
+    void (*script_shown)(struct client *client, struct bytes line);
     /* Replies have left the pipeline. Only called when `tracking` is set. */
     void (*advanced)(struct client *client);
     /* The pipeline is empty under HOLD_ORDER. False: HOLD_ORDER stays. */

@@ -81,6 +81,7 @@ static void on_left(struct client *client)
 
 const struct client_events connection_events = {.answered = on_answered,
                                                 .part_answered = blocked_part_answered,
+                                                .script_shown = monitor_show_script,
                                                 .advanced = tracking_advance,
                                                 .drained = transaction_go_on,
                                                 .left = on_left};

@@ -34,6 +34,8 @@ static inline bool send_one(struct client *client, const struct frame *frame,
         return false;
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
+    if (command->flags & CMD_SCRIPT && monitor_is_on(client->worker->proxy))
+        request->part.prefixes = PREFIX_SHOW;
     if (users_go_along(client, command))
         users_send(client, upstream, request, frame);
     else

@@ -72,12 +72,29 @@ static uint8_t db_of(const struct client *client, const struct command *command,
     return moves ? (uint8_t)db : client->session.keyspace->db;
 }
 
-/* Keeps a line until the end of the turn. */
+/* Keeps a line until the end of the turn. The bytes are moved out of `line`. */
+static void keep_line(struct client *client, struct out *line)
+{
+    struct proxy_worker *worker = client->worker;
+    struct bytes name = client->session.keyspace->name;
+    struct record record = {(uint32_t)name.len, (uint32_t)line->bytes};
+    out_write(&worker->monitoring.lines, &record, sizeof record);
+    out_write(&worker->monitoring.lines, name.data, name.len);
+    out_move(&worker->monitoring.lines, line);
+}
+
+void monitor_show_script(struct client *client, struct bytes line)
+{
+    struct out out;
+    out_init(&out);
+    out_write(&out, line.data, line.len);
+    keep_line(client, &out);
+}
+
 static void show_to_monitors(struct client *client, const struct command *command,
                              const struct bytes *argv, uint32_t argc)
 {
     struct proxy_worker *worker = client->worker;
-    struct bytes name = client->session.keyspace->name;
     struct out line;
     if (command->flags & CMD_ADMIN || client->is_closed)
         return;
@@ -89,10 +106,7 @@ static void show_to_monitors(struct client *client, const struct command *comman
                                        .argc = argc};
     out_init(&line);
     monitor_line_write(&shown, &line);
-    struct record record = {(uint32_t)name.len, (uint32_t)line.bytes};
-    out_write(&worker->monitoring.lines, &record, sizeof record);
-    out_write(&worker->monitoring.lines, name.data, name.len);
-    out_move(&worker->monitoring.lines, &line);
+    keep_line(client, &line);
 }
 
 /* transaction_queue_fn */

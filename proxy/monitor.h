@@ -5,7 +5,8 @@
  *                                                      └────────────────────────► worker 0: its monitors
  *
  * A MONITOR client in a namespace sees the commands of that namespace; a client in none sees all commands. The commands
- * of a transaction are shown when EXEC runs them. Commands inside scripts are not shown: only the shards see them. A
+ * of a transaction are shown when EXEC runs them. The shards show commands inside scripts, in frames before the script's
+ * reply (backend/partition/monitor.h); shards without the cluster secret do not. A
  * MONITOR client that does not read is closed at client-output-limit. When a worker's mailbox holds so many bytes, all
  * MONITOR clients of the worker are closed. While there is no MONITOR client, nothing is formatted.
  */
@@ -30,6 +31,8 @@ bool monitor_refuses(struct client *client, const struct command *command);
 typedef bool dispatch_fn(struct client *client, const struct frame *frame);
 /* Runs the frame by `dispatch`, and shows MONITOR clients what was run. */
 bool monitor_dispatch(struct client *client, const struct frame *frame, dispatch_fn *dispatch);
+/* A shard has run a command of the client's script: shows the line, which is a whole frame. */
+void monitor_show_script(struct client *client, struct bytes line);
 /* The client has left, or sent RESET. */
 void monitor_leave(struct client *client);
 /* At the end of a turn: sends the turn's lines. */

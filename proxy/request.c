@@ -191,7 +191,7 @@ struct part *request_helper_part(struct request *request, uint32_t i, struct nod
     struct part *part = &request->parts->part[i];
     part->request = request;
     part->index = (uint16_t)i;
-    part->is_uncounted = !request->is_internal;
+    part->prefixes = request->is_internal ? 0 : PREFIX_PART;
     request->parts->reply[i].node = node_ref(node);
     return part;
 }
@@ -199,7 +199,7 @@ struct part *request_helper_part(struct request *request, uint32_t i, struct nod
 struct part *request_part(struct request *request, uint32_t i, struct node *node)
 {
     struct part *part = request_helper_part(request, i, node);
-    part->is_uncounted = request->is_counted && !request->is_internal;
+    part->prefixes = request->is_counted && !request->is_internal ? PREFIX_PART : 0;
     request->is_counted = true;
     return part;
 }

@@ -39,6 +39,13 @@ enum part_kind {
     PART_ID,       /* CLIENT ID: the reply is the id of a private connection */
 };
 
+/* What precedes the command for a backend that knows the cluster secret. */
+enum part_prefix {
+    PREFIX_PART = 1 << 0, /* SCREE PART: this shard must not count it as a call, another one does */
+    PREFIX_SHOW =
+        1 << 1, /* SCREE SHOW: MONITOR clients of this proxy shall see what its script runs */
+};
+
 /* What is sent to one backend and answered by one reply. */
 struct part {
     struct part *next; /* the part behind it in the upstream's queue */
@@ -48,10 +55,10 @@ struct part {
     uint32_t sent_ms; /* low bits of the loop's time */
     uint32_t swallow; /* replies to discard before its own (those of MULTI and queued commands) */
     uint32_t resend_bytes; /* length of its copy in upstream->resend; 0: none */
-    uint32_t wait;  /* its entry + 1 in the wait table of `upstream`; 0: none. upstream_waits.c */
-    uint16_t index; /* index in the parts of its request */
-    uint8_t kind;   /* enum part_kind */
-    bool is_uncounted; /* its shard must not count it as a call: sent as SCREE PART command… */
+    uint32_t wait;    /* its entry + 1 in the wait table of `upstream`; 0: none. upstream_waits.c */
+    uint16_t index;   /* index in the parts of its request */
+    uint8_t kind;     /* enum part_kind */
+    uint8_t prefixes; /* enum part_prefix, a set */
     bool is_answered; /* it timed out and was answered with an error: its late reply is discarded */
 };
 

@@ -2,6 +2,7 @@
 
 #include "proxy/client.h"
 #include "proxy/lane.h"
+#include "proxy/monitor.h"
 #include "proxy/move.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
@@ -286,11 +287,23 @@ static bool find_shard(struct client *client, uint32_t *shard)
 
 /* The frames that are sent to a shard between MULTI and EXEC. */
 struct block_text {
-    struct out frames; /* emptied by send_block() */
+    struct out frames; /* send_block() takes them */
     uint32_t count;
-    bool has_select; /* `frames` has a SELECT; the last one selects `db` */
+    bool has_script;
+    bool has_select; /* a SELECT is among them, the last one of `db` */
     uint8_t db;
 };
+
+/* Counts and properties of the client's queue; the frames are to be added. */
+static struct block_text block_text_of(const struct client_transaction *transaction)
+{
+    struct block_text text = {.count = transaction->count,
+                              .has_script = transaction->has_script,
+                              .has_select = transaction->has_select,
+                              .db = transaction->db};
+    out_init(&text.frames);
+    return text;
+}
 
 /* Sends MULTI, the queued frames and EXEC at once. */
 static void send_block(struct client *client, struct upstream *upstream, struct part *part,
@@ -302,15 +315,17 @@ static void send_block(struct client *client, struct upstream *upstream, struct 
         out_clear(&text->frames);
         return;
     }
+    if (text->has_script && monitor_is_on(client->worker->proxy))
+        part->prefixes |= PREFIX_SHOW;
     out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
     out_move(out, &text->frames);
     if (client->session.is_limited && *client->worker->snapshot->config.upstream_secret) {
         /* the user's rules may have changed since the commands were queued */
-        users_write_head(client, out, 1);
-        out_write(out, "$4\r\nEXEC\r\n", 10);
+        users_write_head(client, upstream, part, out, 1);
     } else {
-        out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
+        upstream_write_header(upstream, part, out, 1);
     }
+    resp_write_word(out, BYTES("EXEC"));
     part->swallow = text->count + 1;
     request->exec.has_db = text->has_select;
     request->exec.db = text->db;
@@ -325,9 +340,7 @@ static void send_block(struct client *client, struct upstream *upstream, struct 
 static void exec_at_shard(struct client *client, struct request *request, struct upstream *upstream)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    struct block_text text = {
-        .count = transaction->count, .has_select = transaction->has_select, .db = transaction->db};
-    out_init(&text.frames);
+    struct block_text text = block_text_of(transaction);
     out_move(&text.frames, &transaction->queue);
     request->waiting = 1;
     send_block(client, upstream, &request->part, &text);
@@ -353,9 +366,7 @@ static bool exec_own(struct client *client, const struct command *command)
 /* Sends the shard its part of a transaction; transaction_run_answered() does the rest. */
 static void exec_both(struct client *client, struct request *request, struct upstream *upstream)
 {
-    struct block_text text = {.has_select = client->session.transaction.has_select,
-                              .db = client->session.transaction.db};
-    out_init(&text.frames);
+    struct block_text text = block_text_of(&client->session.transaction);
     transaction_run_begin(client);
     text.count = transaction_run_shard_part(client, &text.frames);
     client_hold(client, HOLD_ORDER); /* until the proxy's own commands have run */

@@ -114,15 +114,18 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
 
 /* ---- rules that go along --------------------------------------------------------------------- */
 
-void users_write_head(const struct client *client, struct out *out, uint32_t argc)
+void users_write_head(const struct client *client, const struct upstream *upstream,
+                      const struct part *part, struct out *out, uint32_t argc)
 {
     struct bytes name = users_name(client);
     struct out rules;
     out_init(&rules);
     acl_user_rules(client->session.user, &rules);
-    out_printf(out, "*%u\r\n$5\r\nSCREE\r\n$2\r\nAS\r\n$%zu\r\n", argc + AS_ARGS, name.len);
-    out_write(out, name.data, name.len);
-    out_printf(out, "\r\n$%zu\r\n", rules.bytes);
+    upstream_write_header(upstream, part, out, argc + AS_ARGS);
+    resp_write_word(out, BYTES("SCREE"));
+    resp_write_word(out, BYTES("AS"));
+    resp_write_word(out, name);
+    out_printf(out, "$%zu\r\n", rules.bytes);
     out_move(out, &rules);
     out_write(out, "\r\n", 2);
 }
@@ -133,7 +136,7 @@ void users_send(struct client *client, struct upstream *upstream, struct request
     struct out *out = upstream_begin(upstream, &request->part, client->session.keyspace);
     if (!out)
         return;
-    users_write_head(client, out, frame->argc);
+    users_write_head(client, upstream, &request->part, out, frame->argc);
     for (uint32_t i = 0; i < frame->argc; i++) {
         struct bytes arg = frame_arg(frame, i);
         out_printf(out, "$%zu\r\n", arg.len);

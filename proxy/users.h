@@ -14,6 +14,7 @@
 #include "shared/acl_command.h"
 
 struct frame;
+struct part;
 struct proxy;
 struct refusals;
 
@@ -37,7 +38,8 @@ static inline bool users_go_along(const struct client *client, const struct comm
     return client->session.is_limited && command->traits & TRAIT_UNNAMED_KEYS;
 }
 /* Writes the head of SCREE AS, which makes the shard run the command of `argc` arguments behind it as the client's user. */
-void users_write_head(const struct client *client, struct out *out, uint32_t argc);
+void users_write_head(const struct client *client, const struct upstream *upstream,
+                      const struct part *part, struct out *out, uint32_t argc);
 /* Sends the frame behind the head of SCREE AS, as the request's part. */
 void users_send(struct client *client, struct upstream *upstream, struct request *request,
                 const struct frame *frame);

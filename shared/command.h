@@ -88,7 +88,7 @@ enum command_traits {
     TRAIT_CHANGES_SESSION = 1 << 5, /* ROUTE_LOCAL, but the proxy cannot run it as part of EXEC */
     /* Scripts and SORT read keys that only the shard can determine: the user's rules are sent with the request. */
     TRAIT_UNNAMED_KEYS = 1 << 6,
-    /* SCREE AS, PART, TRY and WAIT: the command to run follows their own arguments. */
+    /* SCREE AS, PART, SHOW, TRY and WAIT: the command to run follows their own arguments. */
     TRAIT_PREFIX = 1 << 7,
     TRAIT_OWN = 1 << 8, /* made by command_init(): Redis does not have this command */
     /* BLPOP and similar commands: takes from the first of its keys that has something, so the keys may be on different

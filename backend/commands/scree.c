@@ -81,16 +81,21 @@ void cmd_scree_await(struct call *call)
         reply_null_array(&call->reply);
 }
 
-/* SCREE TRY command…: dispatch() handles it. Only an invalid one gets here. */
-void cmd_scree_try(struct call *call)
+/* SCREE SHOW command… and SCREE TRY command…: dispatch() handles them. Only what no proxy has sent gets here. */
+void cmd_scree_show(struct call *call)
 {
-    call_error_text(call, "ERR SCREE TRY needs a command");
+    call_error_text(call, "ERR SCREE SHOW is for proxies, which have shown the cluster secret");
 }
 
-/* SCREE PART command…: dispatch() handles it. Only one behind another prefix gets here. */
+void cmd_scree_try(struct call *call)
+{
+    call_error_text(call, "ERR SCREE TRY is for proxies, which have shown the cluster secret");
+}
+
+/* SCREE PART command…: likewise. */
 void cmd_scree_part(struct call *call)
 {
-    call_error_text(call, "ERR SCREE PART cannot be used inside another prefix");
+    call_error_text(call, "ERR SCREE PART is for proxies, which have shown the cluster secret");
 }
 
 /* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. Only an invalid one gets here. */

@@ -76,7 +76,7 @@ static void run_handler(struct call *call)
     call->slots = call->session->scope.slots;
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
-    bool is_shown = !list_empty(&partition->clients.monitors) && !call->ready_key;
+    bool is_shown = monitor_wants(call) && !call->ready_key;
     /* shown before its script's commands */
     bool is_shown_first = is_shown && call->command->flags & CMD_SKIP_MONITOR;
     if (is_shown_first)
@@ -339,6 +339,15 @@ static bool enter_part(struct session *session, const struct bytes *argv, uint32
     return true;
 }
 
+/* SCREE SHOW command… */
+static bool enter_show(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    (void)argv;
+    (void)argc;
+    session->request.shows_scripts = true;
+    return true;
+}
+
 /* SCREE TRY command… */
 static bool enter_try(struct session *session, const struct bytes *argv, uint32_t argc)
 {
@@ -349,9 +358,8 @@ static bool enter_try(struct session *session, const struct bytes *argv, uint32_
 }
 
 static enter_prefix_fn *const enter_functions[COMMAND_COUNT] = {
-    [COMMAND_scree_as] = enter_as,
-    [COMMAND_scree_part] = enter_part,
-    [COMMAND_scree_try] = enter_try,
+    [COMMAND_scree_as] = enter_as,      [COMMAND_scree_part] = enter_part,
+    [COMMAND_scree_show] = enter_show,  [COMMAND_scree_try] = enter_try,
     [COMMAND_scree_wait] = waits_enter,
 };
 
@@ -368,7 +376,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     struct partition *partition = session->partition;
     bool is_busy = partition->running.busy_error != NULL;
     const struct command *command = command_find_argv(argv, argc);
-    session->request.is_uncounted = session->request.must_not_wait = false;
+    session->request = (struct session_request){.command = session->request.command};
     while (command && command->traits & TRAIT_PREFIX &&
            enter_prefix(session, command, argv, argc)) {
         argv += command_prefix_argc(command);

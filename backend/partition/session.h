@@ -118,8 +118,10 @@ struct session_pending {
 /* The request that runs, or ran last. */
 struct session_request {
     const struct command *command; /* NULL: there was none yet */
-    bool must_not_wait;            /* SCREE TRY: a blocking command replies null at once */
-    bool is_uncounted; /* SCREE PART: another shard counts it as a call of the proxy's client */
+    bool shows_scripts;   /* SCREE SHOW: the proxy wants MONITOR lines about commands of scripts */
+    uint32_t shown_bytes; /* of these lines */
+    bool must_not_wait;   /* SCREE TRY: a blocking command replies null at once */
+    bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
 };
 
 struct session {

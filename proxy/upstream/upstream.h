@@ -198,7 +198,7 @@ void upstream_precede(struct upstream *upstream, struct keyspace *keyspace,
 /* For frames that are composed: the caller writes to the returned out, then calls upstream_commit. NULL: the shard is
  * down, and the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct keyspace *keyspace);
-/* Writes the array header of a command of `argc` arguments, and SCREE PART if the part is uncounted. */
+/* Writes the array header of a command of `argc` arguments, and the part's prefixes. */
 void upstream_write_header(const struct upstream *upstream, const struct part *part,
                            struct out *out, uint32_t argc);
 void upstream_commit(struct upstream *upstream, struct part *part);

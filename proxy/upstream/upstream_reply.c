@@ -115,16 +115,42 @@ static void note_busy(struct upstream *upstream, const char *data, size_t len)
     upstream->node->busy_ms = (uint32_t)worker_now_ms(upstream->worker);
 }
 
+/* Handles a frame that shows a command of a script, for MONITOR clients. False: it is another push frame. */
+static bool show_script_command(const struct upstream *upstream, const struct part *part,
+                                struct bytes frame)
+{
+    struct resp_value head;
+    struct resp_value word;
+    struct resp_value line;
+    size_t pos = 0;
+    if (!resp_value_next(frame, &pos, &head) || head.count != 2 ||
+        !resp_value_next(frame, &pos, &word) || word.type != '$' ||
+        !bytes_equal(word.text, BYTES("monitor")) || !resp_value_next(frame, &pos, &line))
+        return false;
+    struct client *client = part && part->request ? part->request->client : NULL;
+    if (client) /* a client that has left is not shown any more */
+        upstream->worker->client_events->script_shown(client, line.text);
+    return true;
+}
+
+static void handle_push(struct upstream *upstream, struct block *block, const char *data,
+                        size_t len)
+{
+    if (show_script_command(upstream, upstream->queue.first, (struct bytes){data, len}))
+        return;
+    if (events_of(upstream)->push)
+        events_of(upstream)->push(upstream, block, data, len);
+    else if (upstream->waits && !wait_table_answer(upstream, block, data, len))
+        upstream_lost(upstream, "received a push frame that answers no blocked command");
+}
+
 /* One complete reply came. */
 static inline void handle_reply_frame(struct upstream *upstream, struct block *block,
                                       const char *data, size_t len)
 {
     struct part *part = upstream->queue.first;
     if (data[0] == '>') {
-        if (events_of(upstream)->push)
-            events_of(upstream)->push(upstream, block, data, len);
-        else if (upstream->waits && !wait_table_answer(upstream, block, data, len))
-            upstream_lost(upstream, "received a push frame that answers no blocked command");
+        handle_push(upstream, block, data, len);
         return;
     }
     if (!part) {

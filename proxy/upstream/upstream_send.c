@@ -146,24 +146,29 @@ void upstream_commit(struct upstream *upstream, struct part *part)
         proxy_worker_need_tick(worker);
 }
 
-/* Is the command sent behind SCREE PART? Without the cluster secret a backend refuses that, and counts all parts. */
-static inline bool has_prefix(const struct upstream *upstream, const struct part *part)
+/* The prefixes that the backend understands; without the cluster secret it refuses them. */
+static inline unsigned prefixes_of(const struct upstream *upstream, const struct part *part)
 {
-    return part->is_uncounted && upstream->life.has_authenticated;
+    return upstream->life.has_authenticated ? part->prefixes : 0;
 }
 
 void upstream_write_header(const struct upstream *upstream, const struct part *part,
                            struct out *out, uint32_t argc)
 {
-    static const char PREFIX[] = "$5\r\nSCREE\r\n$4\r\nPART\r\n";
-    bool is_prefixed = has_prefix(upstream, part);
+    static const char PART[] = "$5\r\nSCREE\r\n$4\r\nPART\r\n";
+    static const char SHOW[] = "$5\r\nSCREE\r\n$4\r\nSHOW\r\n";
+    unsigned prefixes = prefixes_of(upstream, part);
+    argc += prefixes & PREFIX_PART ? 2 : 0;
+    argc += prefixes & PREFIX_SHOW ? 2 : 0;
     char header[INT64_TEXT_MAX + 3] = "*";
-    size_t len = 1 + number_format_int64(header + 1, is_prefixed ? argc + 2 : argc);
+    size_t len = 1 + number_format_int64(header + 1, argc);
     header[len++] = '\r';
     header[len++] = '\n';
     out_write(out, header, len);
-    if (is_prefixed)
-        out_write(out, PREFIX, sizeof PREFIX - 1);
+    if (prefixes & PREFIX_PART)
+        out_write(out, PART, sizeof PART - 1);
+    if (prefixes & PREFIX_SHOW)
+        out_write(out, SHOW, sizeof SHOW - 1);
 }
 
 void upstream_write_frame(const struct upstream *upstream, const struct part *part, struct out *out,
@@ -171,7 +176,7 @@ void upstream_write_frame(const struct upstream *upstream, const struct part *pa
 {
     const char *data = frame->data;
     size_t len = frame->len;
-    if (has_prefix(upstream, part)) {
+    if (prefixes_of(upstream, part)) {
         const char *line_end = memchr(data, '\n', len);
         CHECK(line_end);
         len -= (size_t)(line_end + 1 - data);

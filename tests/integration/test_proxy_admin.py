@@ -223,16 +223,69 @@ def _(run):
         check_equal(read_lines(monitors[3], b'"after"')[-1], (b'0', b'"GET" "after"'))
 
 
+def with_peers(connection, end):
+    """Lines up to the one with `end`: (database and peer without port, words)."""
+    lines = []
+    while not lines or end not in lines[-1][1]:
+        place, words = re.match(rb'\d+\.\d+ \[(\d+ [^\]:]+)[^\]]*\] (.*)', connection.read()[1]).groups()
+        lines.append((place, words))
+    return lines
+
+
+@suite.case('MONITOR through the proxy shows what scripts run, on every shard, once and behind the script')
+def _(run):
+    library = "#!lua name=lib\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)"
+    twice = "redis.call('SET', KEYS[1], ARGV[1]); return redis.call('get', KEYS[1])"
+    with Cluster(backends=3, partitions=1) as cluster, Oracle() as oracle:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        session = [['SELECT', '2'], ['FUNCTION', 'LOAD', 'REPLACE', library]]
+        for key in keys:
+            session += [['EVAL', twice, '1', key, 'a \x00 "b"'], ['FCALL', 'put', '1', key, 'v'],
+                        ['EVAL_RO', "return redis.call('TTL', KEYS[1])", '1', key],
+                        ['EVAL', "redis.pcall('LPUSH', KEYS[1], 'x'); redis.call('incr', KEYS[1])", '1', key],
+                        ['EVAL', "return redis.call('nosuch')", '1', key], ['EVAL', 'return 1', '1', key]]
+        session.append(['ECHO', 'the-end'])
+        for proto in (2, 3):
+            with Connection(oracle.address) as redis_monitor, Connection(oracle.address, proto=proto) as redis, \
+                    cluster.connect() as watching, cluster.connect(proto=proto) as client:
+                monitor(redis_monitor)
+                monitor(watching)
+                for words in session:
+                    redis.call(*words)
+                    client.call(*words)
+                check_equal(with_peers(watching, b'the-end'), with_peers(redis_monitor, b'the-end'), 'RESP%d' % proto)
+                # in a transaction, also with commands of the proxy's own, and on a connection that watches
+                for block in ([['EVAL', twice, '1', keys[1], 'v'], ['GET', keys[1]]],
+                              [['CLIENT', 'ID'], ['EVAL', twice, '1', keys[2], 'v']]):
+                    for extra in ([], [['WATCH', keys[1] if len(block[0]) > 2 else keys[2]]]):
+                        for connection in (redis, client):
+                            for words in extra + [['MULTI'], *block, ['EXEC'], ['ECHO', 'the-end']]:
+                                connection.call(*words)
+                        check_equal(sorted(with_peers(watching, b'the-end')), sorted(with_peers(redis_monitor, b'the-end')),
+                                    'EXEC')
+        # lines beyond the limit of one request are counted as not shown; the monitor and the client stay
+        with cluster.connect() as watching, cluster.connect() as client:
+            monitor(watching)
+            many = "for i = 1, 30000 do redis.call('SET', KEYS[1], string.rep('x', 40)) end return 'ran'"
+            check_equal(client.get('EVAL', many, '1', keys[0]), b'ran')
+            lines = with_peers(watching, b'further commands are not shown')
+            check(10000 < len(lines) < 30000, '%d lines' % len(lines))
+            client.get('ECHO', 'the-end')
+            check_equal(len(with_peers(watching, b'the-end')), 1)
+
+
 @suite.case('MONITOR in a namespace shows its commands only')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
             enter(cluster, 'token-one') as mine, enter(cluster, 'token-two') as two:
         monitor(admin)
         monitor(mine)
+        two.get('EVAL', "return redis.call('GET', KEYS[1])", '1', 'theirs')
         two.get('GET', 'theirs')
         one.get('GET', 'own')
         check_equal([words for _, words in read_lines(mine, b'own')], [b'"GET" "own"'])
-        check_equal(sorted(words for _, words in read_lines(admin, b'own'))[-2:], [b'"GET" "own"', b'"GET" "theirs"'])
+        check_equal(sorted(words for _, words in read_lines(admin, b'own'))[-3:],
+                    [b'"GET" "own"', b'"GET" "theirs"', b'"GET" "theirs"'], 'the command, and that of the script')
 
 
 @suite.case('a monitor that does not read is cut at client-output-limit')
