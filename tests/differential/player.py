@@ -10,8 +10,7 @@ Modes: 'single' waits for each reply; 'pipelined' sends runs of commands at once
 import random
 import time
 
-import checks
-from support import groups
+from support import checks, groups
 from support.resp import Closed, Connection, show
 from support.stream import Carry, Member, Step, Walk, quote
 

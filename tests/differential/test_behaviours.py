@@ -2,7 +2,7 @@
 """Behaviours that are easily got wrong, one case each, sent to redis-server and to Scree and compared byte for byte.
 
 Every case runs on one partition directly and through the proxy over four, in RESP2 and RESP3, command by command and as
-one pipeline. The cases are the files behaviours_*.py; script.py says how they are written.
+one pipeline. The cases are the files behaviours_*.py; support/transcript.py says how they are written.
 """
 
 
@@ -14,8 +14,7 @@ import behaviours_protocol
 import behaviours_scripting
 import behaviours_values
 import behaviours_zsets
-import script
-from support import groups
+from support import groups, transcript
 from support.cluster import Oracle, Shared
 from support.harness import Failure, Suite, check
 from support.resp import Closed, Connection, value
@@ -62,18 +61,18 @@ suite = Suite(__doc__, options)
 
 
 def play_script(run, text, only):
-    lines = script.parse(text)
+    lines = transcript.parse(text)
     failures = []
     for name, oracle, target in targets(run):
         if only and name not in only + ['redis']:
             continue
         for proto in (2, 3):
             for pipelined in (False, True):
-                pair = script.Pair(oracle, target, proto)
+                pair = transcript.Pair(oracle, target, proto)
                 try:
                     for connection in pair.get(1):
                         check(connection.call('FLUSHALL') == ('+', b'OK'), 'FLUSHALL refused')
-                    script.play(lines, pair, pipelined)
+                    transcript.play(lines, pair, pipelined)
                 except Failure as failure:
                     failures.append('%s RESP%d%s:\n       %s' % (name, proto, ' pipelined' if pipelined else '', failure))
                 finally:

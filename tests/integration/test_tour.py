@@ -10,8 +10,8 @@ import tempfile
 
 from support import ROOT, harness
 from support.cluster import SANITIZER_WORDS, binary, free_ports, is_sanitized
+from support.console import PORTS, Shell, commands_of
 from support.harness import Failure, Suite, check
-from support.transcript import PORTS, Shell, commands_of
 
 suite = Suite(__doc__)
 

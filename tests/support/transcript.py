@@ -1,110 +1,138 @@
-"""transcript.py - what a document shows of a terminal is done again, and must look the same.
+"""transcript.py - hand-written cases in the words of redis-cli.
 
-    ```console
-    $ redis-cli -p 7379 GET user:1            # a comment
-    "ada"
-    ```
+One command per line, quoted as redis-cli quotes ("a\\x00b", 'it''s one word'). Beside that:
 
-Blocks marked `console` are run in one shell, from the first to the last. Under a command stands what it prints: `…` in a
-line is any text, a line `…` any lines, but no error. A command without such lines must succeed. Where the comment says
-`soon`, the command is repeated until it prints that. Ports from 7300 to 7599 become others, which are free.
+    <x*45>        a word of 45 times x; <0..9*1000> counts bytes 0 to 255 round and round
+    2: GET k      on a second connection (3: a third, …)
+    !gone k       wait until EXISTS k says 0 on both servers
+    !length GET k and !kind, !unordered, !ttl …: compare with this check (checks.py) instead of byte for byte
+    # …           a comment
 """
 
-import os
+import collections
 import re
-import signal
-import subprocess
-import threading
-import time
 
-from support import harness
-from support.harness import Failure, patience
+from support import checks
+from support.harness import Failure, wait_for
+from support.resp import Closed, Connection, show
 
-PORT = re.compile(r'(?<![\d.])7[345]\d\d(?!\d)')
-PORTS = 300
-END = '\x01'
-ERRORS = ('(error)', 'command not found', 'No such file', 'usage: ')
+REPEAT = re.compile(r'^<(.*)\*(\d+)>$', re.S)
 
 
-def commands_of(path):
-    """[(line number, command, [expected lines])] of a document's console blocks."""
-    found, is_console = [], False
-    with open(path, encoding='utf-8') as file:
-        for number, line in enumerate(file, 1):
-            line = line.rstrip('\n')
-            if line.startswith('```'):
-                is_console = line == '```console'
-            elif is_console and line.startswith('$ '):
-                found.append((number, line[2:], []))
-            elif is_console and line.startswith('> ') and found[-1][1].endswith('\\'):
-                found[-1] = (found[-1][0], found[-1][1] + '\n' + line[2:], [])
-            elif is_console:
-                found[-1][2].append(line)
-    return found
+def split_words(line):
+    """The words of one line, as bytes."""
+    words, at = [], 0
+    while at < len(line):
+        if line[at].isspace():
+            at += 1
+        elif line[at] == '"':
+            word, at = quoted(line, at + 1)
+            words.append(word)
+        else:
+            end = at
+            while end < len(line) and not line[end].isspace():
+                end += 1
+            words.append(expand(line[at:end]))
+            at = end
+    return words
 
 
-def pattern_of(lines):
-    parts = ['(?:.*\n)*' if line.strip() == '…' else '.*'.join(map(re.escape, line.rstrip().split('…'))) + '\n' for line in lines]
-    return re.compile(''.join(parts) + r'\Z')
+def quoted(line, at):
+    out = bytearray()
+    while line[at] != '"':
+        if line[at] == '\\':
+            at += 1
+            if line[at] == 'x':
+                out.append(int(line[at + 1:at + 3], 16))
+                at += 2
+            else:
+                out += {'n': b'\n', 'r': b'\r', 't': b'\t'}.get(line[at], line[at].encode())
+        else:
+            out += line[at].encode('latin-1')
+        at += 1
+    return bytes(out), at + 1
 
 
-def unexpected_error(text, expected):
-    """Is there an error that the document does not show? `…` is no room for one."""
-    return any(word in text and word not in '\n'.join(expected) for word in ERRORS)
+def expand(word):
+    repeat = REPEAT.match(word)
+    if not repeat:
+        return word.encode('latin-1')
+    if repeat.group(1) == '0..9':
+        return bytes(i % 256 for i in range(int(repeat.group(2))))
+    return repeat.group(1).encode('latin-1') * int(repeat.group(2))
 
 
-class Shell:
-    """A bash in `folder`, its errors among its output; `ports`: the first of PORTS free ones."""
+class Line:
+    def __init__(self, text):
+        self.text = text.strip()
+        self.conn, self.check, self.gone = 1, None, None
+        rest = self.text
+        prefix = re.match(r'^(\d): ', rest)
+        if prefix:
+            self.conn, rest = int(prefix.group(1)), rest[3:]
+        if rest.startswith('!'):
+            mark, _, rest = rest[1:].partition(' ')
+            if mark == 'gone':
+                self.gone = split_words(rest)[0]
+            else:
+                self.check = mark
+        self.words = split_words(rest)
 
-    def __init__(self, folder, ports):
-        self.ports, self.folder = ports, folder
-        self.child = subprocess.Popen(['bash', '--norc', '-O', 'expand_aliases'], cwd=folder, stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding='utf-8',
-                                      errors='replace', env=dict(os.environ, FAKETTY='1'), start_new_session=True)
 
-    def __enter__(self):
-        return self
+def parse(text):
+    return [Line(line) for line in text.splitlines() if line.strip() and not line.strip().startswith('#')]
 
-    def __exit__(self, *why):
-        try:
-            os.killpg(self.child.pid, signal.SIGKILL)  # what commands have left in the background, too
-        except ProcessLookupError:
-            pass
-        self.child.wait()
-        self.child.stdin.close()
-        self.child.stdout.close()
 
-    def moved(self, text):
-        return PORT.sub(lambda match: str(self.ports + int(match[0]) - 7300), text)
+class Pair:
+    """A growing set of connections to both servers, numbered from 1."""
 
-    def run(self, command, limit=90.0):
-        """What it printed, and its exit code."""
-        self.child.stdin.write('{\n%s\n} </dev/null\nprintf "\\n%s%%d\\n" $?\n' % (self.moved(command), END))
-        self.child.stdin.flush()
-        watch = threading.Timer(limit * harness.SLOW, self.child.kill)
-        watch.start()
-        lines = []
-        for line in self.child.stdout:
-            if line.startswith(END):
-                watch.cancel()
-                text = ''.join(lines)
-                return (text[:-1] if text.endswith('\n\n') or text == '\n' else text), int(line[1:])
-            lines.append(line)
-        watch.cancel()
-        raise Failure('%s: no end after %.0f s; it printed %r' % (command, limit * harness.SLOW, ''.join(lines)))
+    def __init__(self, oracle_address, target_address, proto):
+        self.addresses, self.proto = (oracle_address, target_address), proto
+        self.connections = {}
 
-    def play(self, path, run):
-        """Does what the document shows; fails with its line where the same is not to be seen."""
-        for number, command, expected in commands_of(path):
-            place = '%s:%d: %s' % (os.path.basename(path), number, command)
-            began = time.monotonic()
-            is_soon = re.search(r'#[^#]*\bsoon\b', command) is not None
-            pattern = pattern_of(self.moved(line) for line in expected)
-            while True:
-                text, code = self.run(command)
-                if (pattern.match(text) if expected else code == 0) and not unexpected_error(text, expected):
-                    break
-                if not is_soon or time.monotonic() - began > patience():
-                    raise Failure('%s\n     printed (exit code %d):\n%s     and not:\n%s' % (place, code, text, '\n'.join(expected)))
-                time.sleep(0.1)
-            run.debug('%5.1f s  %s' % (time.monotonic() - began, place))
+    def get(self, number):
+        if number not in self.connections:
+            self.connections[number] = tuple(Connection(address, proto=self.proto) for address in self.addresses)
+        return self.connections[number]
+
+    def close(self):
+        for pair in self.connections.values():
+            for connection in pair:
+                connection.close()
+
+
+def read(connection):
+    try:
+        return connection.read()
+    except Closed:
+        return ('closed', b'the connection was closed')
+
+
+def wait_gone(pair, line):
+    for connection in pair.get(line.conn):
+        wait_for(lambda: connection.get('EXISTS', line.gone) == 0, '%r to expire' % line.gone)
+
+
+def play(lines, pair, pipelined):
+    """Raises Failure with everything that differs."""
+    differences, queues = [], collections.defaultdict(checks.Queue)
+    at = 0
+    while at < len(lines):
+        if lines[at].gone is not None:
+            wait_gone(pair, lines[at])
+            at += 1
+            continue
+        run = [lines[at]]
+        while pipelined and at + len(run) < len(lines) and lines[at + len(run)].gone is None and \
+                lines[at + len(run)].conn == run[0].conn:
+            run.append(lines[at + len(run)])
+        oracle, target = pair.get(run[0].conn)
+        for connection in (oracle, target):
+            connection.send_many([line.words for line in run])
+        for line in run:
+            theirs, ours = read(oracle), read(target)
+            if queues[line.conn].differences(line, ours, theirs):
+                differences.append('%s\n         redis: %s\n         scree: %s' % (line.text, show(theirs), show(ours)))
+        at += len(run)
+    if differences:
+        raise Failure('\n       '.join(differences))
