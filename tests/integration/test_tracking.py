@@ -355,7 +355,7 @@ def _(run):
     with Cluster(backends=1, partitions=2) as cluster, cluster.connect(proto=3) as client, cluster.connect() as other:
         client.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', other.get('CLIENT', 'ID'))
         refused = client.call('HELLO', '2')
-        check(refused[0] == '-' and b'turn it off first' in refused[1], refused)
+        check(refused[0] == '-' and b'cannot change to RESP2' in refused[1], refused)
         client.call('CLIENT', 'TRACKING', 'OFF')
         check_equal(client.call('HELLO', '2')[0], '*', 'HELLO 2')
 
