@@ -38,7 +38,7 @@ static struct units units_of(enum option_kind kind)
     return (struct units){plain_units, 1};
 }
 
-/* Parses a number in `base` with a unit behind it; 0 needs no unit. */
+/* Parses a number in `base` with a unit after it; 0 needs no unit. */
 static bool amount_parse(struct units units, struct bytes text, unsigned base, uint64_t *amount)
 {
     uint64_t number = 0;

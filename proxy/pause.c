@@ -234,7 +234,7 @@ void local_client_pause(struct client *client, struct request *request, struct r
             request_gather(request, pause_visit, &pause, sizeof pause, pause_done);
         else
             keep_expired(request, &pause, shards_keep);
-        client_hold(client, HOLD_ORDER); /* commands behind this one are paused already */
+        client_hold(client, HOLD_ORDER); /* commands after this one are paused already */
     }
 }
 

@@ -48,7 +48,7 @@ enum part_prefix {
 
 /* What is sent to one backend and answered by one reply. */
 struct part {
-    struct part *next; /* the part behind it in the upstream's queue */
+    struct part *next; /* the part after it in the upstream's queue */
     struct request *request;
     struct upstream
         *upstream; /* where it is in flight; for single use and waits NULL when it no longer is */

@@ -52,7 +52,7 @@ static inline uint16_t route_slot(const struct route_rules *rules, struct bytes 
 struct route_keys {
     struct key_list list;
     uint16_t *shards; /* shard of each key; heap */
-    uint16_t *slots;  /* slot of each key; in the same allocation, behind the shards */
+    uint16_t *slots;  /* slot of each key; in the same allocation, after the shards */
     uint32_t shards_cap;
 };
 

@@ -48,7 +48,7 @@ void slow_log_configure(struct proxy_worker *worker)
 
 /* ---- what is left of a request ---------------------------------------------------------------- */
 
-/* Reads the number after '*' or '$' at *pos and moves *pos behind its line; -1: the kept bytes end before. */
+/* Reads the number after '*' or '$' at *pos and moves *pos after its line; -1: the kept bytes end before. */
 static int64_t read_header_number(const struct request *request, size_t *pos)
 {
     int64_t number = 0;

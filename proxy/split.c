@@ -30,7 +30,7 @@ static void write_args(const struct split *split, uint32_t first, uint32_t last,
 {
     size_t begin = first == 0 ? 0 : arg_begin(split, first);
     size_t end = (size_t)split->args[last].at + split->args[last].len + 2;
-    if (first == 0) { /* the arguments begin behind "*n\r\n" */
+    if (first == 0) { /* the arguments begin after "*n\r\n" */
         const char *line = memchr(split->base, '\r', end);
         CHECK(line);
         begin = (size_t)(line - split->base) + 2;
@@ -43,9 +43,9 @@ static void write_args(const struct split *split, uint32_t first, uint32_t last,
 
 /* Where the arguments of a split request begin and end. */
 struct layout {
-    uint32_t step;   /* arguments of one group: a key and those behind it */
+    uint32_t step;   /* arguments of one group: a key and those after it */
     uint32_t before; /* arguments before the first group */
-    uint32_t behind; /* index of the first argument behind the last group */
+    uint32_t behind; /* index of the first argument after the last group */
 };
 
 static struct layout layout_of(const struct split *split)

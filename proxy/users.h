@@ -37,10 +37,10 @@ static inline bool users_go_along(const struct client *client, const struct comm
 {
     return client->session.is_limited && command->traits & TRAIT_UNNAMED_KEYS;
 }
-/* Writes the head of SCREE AS, which makes the shard run the command of `argc` arguments behind it as the client's user. */
+/* Writes the head of SCREE AS, which makes the shard run the command of `argc` arguments that follows as the client's user. */
 void users_write_head(const struct client *client, const struct upstream *upstream,
                       const struct part *part, struct out *out, uint32_t argc);
-/* Sends the frame behind the head of SCREE AS, as the request's part. */
+/* Sends the frame after the head of SCREE AS, as the request's part. */
 void users_send(struct client *client, struct upstream *upstream, struct request *request,
                 const struct frame *frame);
 /* Adds a failed login as `name` to ACL LOG. `command`: as the client wrote it. */

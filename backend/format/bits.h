@@ -12,7 +12,7 @@
 
 /* Counts the one bits. */
 uint64_t bits_count(struct bytes data);
-/* The first bit with this value at or behind `from`; -1: there is none. */
+/* The first bit with this value at or after `from`; -1: there is none. */
 int64_t bits_find(struct bytes data, uint64_t from, bool bit);
 
 enum bits_operation { BITS_AND, BITS_OR, BITS_XOR };

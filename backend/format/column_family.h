@@ -1,5 +1,5 @@
 /*
- * column_family.h - the column families of a store. Their numbers are on disk (effects.h): a new one goes behind the
+ * column_family.h - the column families of a store. Their numbers are on disk (effects.h): a new one goes after the
  * others.
  */
 #pragma once

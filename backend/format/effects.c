@@ -89,7 +89,7 @@ static struct effect_place row_place(enum cf cf, struct bytes key)
     return (struct effect_place){space, false, (uint16_t)slot, (uint16_t)slot};
 }
 
-/* Is `to` the first key behind all keys that begin with the space's length and bytes? */
+/* Is `to` the first key after all keys that begin with the space's length and bytes? */
 static bool ends_space(struct bytes space, struct bytes to)
 {
     char end[1 + SPACE_BYTES_MAX];

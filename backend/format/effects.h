@@ -21,7 +21,7 @@
  *
  * Integers are little-endian; a varint has 7 bits a byte, lowest first. A space is a storage namespace (encoding.h).
  *
- *   SET k v, key k in slot 7629 (0x1dcd) of the default namespace, the effect behind the header:
+ *   SET k v, key k in slot 7629 (0x1dcd) of the default namespace, the effect after the header:
  *     81 │ 00 cd 1d │ 04 │ 00 1d cd 6b │ 0a │ 81 00 00 00 00 00 00 00 00 76
  *
  * Decoding checks all lengths, numbers and the count. Results are borrowed from the bytes.

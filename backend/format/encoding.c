@@ -31,7 +31,7 @@ const char *type_name(enum type type)
     return type_rows[type].name ? type_rows[type].name : "none";
 }
 
-/* Fields of a collection's row behind version and size; types without such fields have none of these functions. */
+/* Fields of a collection's row after version and size; types without such fields have none of these functions. */
 struct metadata_fields {
     size_t (*size)(const struct metadata *metadata);
     char *(*write)(char *to,

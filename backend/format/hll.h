@@ -12,7 +12,7 @@
  *                     01llllll llllllll      l + 1 registers are 0
  *                     1vvvvvll               l + 1 registers are v + 1
  *
- * An element's hash chooses a register (low 14 bits) and a rank (1 + zeros behind them, 51 at most); a register keeps
+ * An element's hash chooses a register (low 14 bits) and a rank (1 + zeros after them, 51 at most); a register keeps
  * its greatest rank. A sparse one becomes dense when a rank exceeds 32 or its bytes a limit. Pure functions on bytes.
  *
  * Estimator: O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches, arXiv:1702.01284. Hash:
@@ -48,7 +48,7 @@ void hll_uncache(char *header);
 /* The register of an element, and its rank. */
 void hll_hash(struct bytes element, uint32_t *index, uint8_t *rank);
 
-/* A dense register spans one or two bytes behind the header. */
+/* A dense register spans one or two bytes after the header. */
 struct hll_place {
     uint32_t byte; /* offset in the whole string */
     uint8_t shift;

@@ -452,7 +452,7 @@ struct packed {
     int64_t value;
 };
 
-/* Bytes of the backwards length behind a listpack element of `len` bytes. */
+/* Bytes of the backwards length after a listpack element of `len` bytes. */
 static size_t backlen_size(size_t len)
 {
     return len <= 127 ? 1 : len < 16383 ? 2 : len < 2097151 ? 3 : len < 268435455 ? 4 : 5;
@@ -524,8 +524,8 @@ static bool packed_value(struct arena *arena, struct bytes rest, const struct pa
     return true;
 }
 
-/* Where the next element of a listpack or ziplist begins: RDB_PACK_ELEMENT and what is left from there, which may be
- * empty; *at is 0 at first. */
+/* Finds the next element of a listpack or ziplist: returns RDB_PACK_ELEMENT, and in *rest the bytes from that element on,
+ * which may be empty. *at is the offset of the element; 0 before the first call. */
 static enum rdb_pack pack_rest(struct bytes pack, size_t header, size_t *at, struct bytes *rest)
 {
     if (pack.len <= header || little(pack.data, 4) != pack.len)

@@ -64,7 +64,7 @@ void rdb_write_byte(struct rdb_writer *writer, uint8_t byte);
 void rdb_write_length(struct rdb_writer *writer, uint64_t length);
 /* As an integer or compressed where that is shorter, as Redis does. */
 void rdb_write_string(struct rdb_writer *writer, struct bytes text);
-/* A score: 8 bytes, lowest first. */
+/* Writes a score: a double of 8 bytes in little-endian order. */
 void rdb_write_double(struct rdb_writer *writer, double value);
 /* A module type's id: its name of nine letters and the version of its encoding. */
 void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned version);
@@ -109,7 +109,7 @@ bool rdb_read_double_text(struct rdb_reader *reader, double *value);
 /* Is the next thing this module's id? The version is not looked at. */
 bool rdb_read_module(struct rdb_reader *reader, const char *name);
 
-/* Walks the elements of a listpack or a ziplist that came as one string. *at starts at 0; RDB_PACK_END behind the
+/* Walks the elements of a listpack or a ziplist that came as one string. *at starts at 0; RDB_PACK_END after the
  * last element, RDB_PACK_BAD for damaged bytes. Integers come as text. */
 enum rdb_pack { RDB_PACK_ELEMENT, RDB_PACK_END, RDB_PACK_BAD };
 enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *at,

@@ -4,7 +4,7 @@ struct reader {
     stored_count_fn *tell;
     void *owner;
     struct arena arena;                 /* of the journal */
-    struct bytes journal[JOURNAL_ROWS]; /* behind their serials, by position; data NULL: none */
+    struct bytes journal[JOURNAL_ROWS]; /* after their serials, by position; data NULL: none */
     uint64_t serials[JOURNAL_ROWS];
     uint64_t newest;
 };

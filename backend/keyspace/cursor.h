@@ -1,7 +1,7 @@
 /*
- * cursor.h - the keys behind the cursors of shared/scan_cursor.h.
+ * cursor.h - the keys that stand for the cursors of shared/scan_cursor.h.
  *
- * A bounded cache maps each cursor that was returned to its key; SCAN continues behind that key, whether it still exists or
+ * A bounded cache maps each cursor that was returned to its key; SCAN continues after that key, whether it still exists or
  * not. When the cache no longer has it (after a restart, or an old cursor), the slot is searched for a key with the
  * cursor's fingerprint. If there is none, the slot is scanned again: keys may be returned twice, but no key that exists
  * during the whole scan is missed.
@@ -18,7 +18,7 @@ struct cursor_cache;
 
 struct cursor_cache *cursor_cache_new(void);
 void cursor_cache_free(struct cursor_cache *cache); /* NULL is allowed */
-/* The cursor that continues behind `last` in the slot. `scope` (a namespace, or a collection with its version)
+/* The cursor that continues after `last` in the slot. `scope` (a namespace, or a collection with its version)
  * distinguishes equal keys. Adds it to the cache. */
 uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t slot,
                       struct bytes last);

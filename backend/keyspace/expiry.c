@@ -87,7 +87,7 @@ bool expiry_cycle(struct call *call)
     for (size_t i = 0; i < count; i++)
         fine = expire_one(call, &due[i]) && fine;
     if (fine && count < CYCLE_ROWS_MAX)
-        /* all due rows are deleted: the next cycle starts behind them */
+        /* all due rows are deleted: the next cycle starts after them */
         partition->expiry.from_ms = call->now_ms;
     return fine && count == CYCLE_ROWS_MAX;
 }

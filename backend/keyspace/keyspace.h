@@ -104,7 +104,7 @@ void sub_iter_seek(struct sub_iter *it, struct bytes from);
 bool sub_iter_next(struct sub_iter *it);
 bool sub_iter_fini(struct sub_iter *it);
 
-/* Iterates over the metadata rows of a storage namespace in (slot, key) order, from behind (slot, key) or from the
+/* Iterates over the metadata rows of a storage namespace in (slot, key) order, from the row after (slot, key) or from the
  * beginning; expired keys are skipped. Borrowed until the next step; no effects may be made while it is open. */
 struct key_iter {
     struct call *call;
@@ -114,7 +114,7 @@ struct key_iter {
     struct metadata meta;
     bool started;
 };
-/* slot_from: first slot; `after` (data NULL: none): only keys behind it in that slot. */
+/* slot_from: first slot; `after` (data NULL: none): only keys after it in that slot. */
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
                    struct key_iter *it);
 bool key_iter_next(struct key_iter *it);

@@ -19,7 +19,7 @@ struct range_bound {
     uint16_t first_len; /* 0: not known */
     uint16_t last_len;
     char first[PLACE_BYTES]; /* no row is before it */
-    char last[PLACE_BYTES];  /* no row is at or behind it */
+    char last[PLACE_BYTES];  /* no row is at or after it */
 };
 
 struct range_bounds {
@@ -107,7 +107,7 @@ void range_bound_found_first(struct call *call, const struct entry *entry, struc
     memcpy(bound->first, place.data, bound->first_len);
 }
 
-/* The bound is the shortest text behind the row. */
+/* The bound is the shortest text after the row. */
 void range_bound_found_last(struct call *call, const struct entry *entry, struct bytes place)
 {
     struct range_bound *bound = range_bound_make(call, entry);

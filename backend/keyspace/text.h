@@ -43,7 +43,7 @@ static inline uint64_t text_len(const struct entry *entry)
 /* Bytes [from, from + len), which must be inside the value: borrowed from its row, or assembled in the arena. */
 bool text_read(struct call *call, struct entry *entry, uint64_t from, size_t len,
                struct bytes *value);
-/* The same into the caller's memory; bytes behind the value are zeros. */
+/* The same into the caller's memory; bytes after the value are zeros. */
 bool text_copy(struct call *call, struct entry *entry, uint64_t from, size_t len, char *to);
 /* The whole value; empty when the key does not exist. */
 bool text_value(struct call *call, struct entry *entry, struct bytes *value);
@@ -51,7 +51,7 @@ bool text_value(struct call *call, struct entry *entry, struct bytes *value);
 bool text_reply(struct call *call, struct entry *entry);
 bool text_reply_range(struct call *call, struct entry *entry, uint64_t from, uint64_t len);
 
-/* Overwrites the value at `offset`; a gap behind its end is filled with zeros. Keeps the TTL; creates the key. */
+/* Overwrites the value at `offset`; a gap after its end is filled with zeros. Keeps the TTL; creates the key. */
 bool text_write(struct call *call, struct entry *entry, uint64_t offset, struct bytes patch);
 /* Extends the value to this length. */
 bool text_grow(struct call *call, struct entry *entry, uint64_t len);

@@ -6,7 +6,7 @@
  *                                     └─ command_stats_drop: the commands were rolled back, and none is counted
  *
  * A proxy sends a command with keys on several shards, or about all shards, to each. The first shard counts it as a
- * call; the others get it behind SCREE PART and add only its execution time, so that the sum over all shards shows
+ * call; the others get it with the prefix SCREE PART and add only its execution time, so that the sum over all shards shows
  * each call of a client once. Metrics count what this process ran, parts too.
  */
 #pragma once

@@ -261,7 +261,7 @@ static void connection_resume(struct session *session)
     stream_resume(session->stream);
 }
 
-/* The request at the front waits for rows from the disk; prefetches for those behind it, up to `len`. */
+/* The request at the front waits for rows from the disk; prefetches for those after it, up to `len`. */
 static void suspend(struct session *session, const char *behind, size_t len)
 {
     session->is_throttled = true;
@@ -340,7 +340,7 @@ static void connection_go_on(struct session *session)
     }
 }
 
-/* Keeps the bytes behind a request that waits. */
+/* Keeps the bytes after a request that waits. */
 static size_t keep_unread(struct session *session, size_t len)
 {
     session->is_running = true;

@@ -317,7 +317,7 @@ static struct out *begin_reply(struct session *session, const struct command *co
     return aside;
 }
 
-/* Prepares the session for the command behind a prefix. False: the handler of the prefix's own row replies the error. */
+/* Prepares the session for the command after a prefix. False: the handler of the prefix's own row replies the error. */
 typedef bool enter_prefix_fn(struct session *session, const struct bytes *argv, uint32_t argc);
 
 /* SCREE AS name rules command… */

@@ -7,7 +7,7 @@
  * as (redacted); admin commands are not shown.
  *
  * A proxy with MONITOR clients sees its clients' commands itself, but not what their scripts run. It sends such a request
- * behind SCREE SHOW, and gets these lines before the reply, each as a frame on the same connection:
+ * with the prefix SCREE SHOW, and gets these lines before the reply, each as a frame on the same connection:
  *
  *   SCREE SHOW EVAL … ──►  ◄── >2 monitor +1339518083.107412 [0 lua] "set" "k" "v"  ◄── reply
  */

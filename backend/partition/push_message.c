@@ -85,7 +85,7 @@ void message_change(struct push_messages *messages, struct session *session,
     add_item(messages, (struct push_message){.session = session, .change = copy, .flags = flags});
 }
 
-/* Drops the items behind the first `count`, except those with one of these flags and, if wanted, changes. */
+/* Drops the items after the first `count`, except those with one of these flags and, if wanted, changes. */
 static void truncate_messages(struct push_messages *messages, uint32_t count, unsigned flags,
                               bool keeps_changes)
 {

@@ -29,7 +29,7 @@ enum message_flag {
 struct push_message {
     struct session *session; /* NULL: it was closed */
     struct block *frames;    /* complete frames: data[0..used); NULL: this is a change */
-    struct change *change;   /* heap, with its key behind it; NULL: these are frames */
+    struct change *change;   /* heap, with its key after it; NULL: these are frames */
     unsigned flags;          /* enum message_flag */
 };
 
@@ -52,16 +52,16 @@ void push_message_send(struct push_messages *messages, struct session *to, struc
 /* Adds a copy of a change. `session`: whose command made it, or NULL. */
 void message_change(struct push_messages *messages, struct session *session,
                     const struct change *change);
-/* A command failed: drops the items behind the first `count` that are not to be kept. */
+/* A command failed: drops the items after the first `count` that are not to be kept. */
 void messages_cut(struct push_messages *messages, uint32_t count);
-/* Drops the frames behind the first `count`; changes stay. */
+/* Drops the frames after the first `count`; changes stay. */
 void messages_cut_frames(struct push_messages *messages, uint32_t count);
-/* A script was rolled back: drops all items behind the first `count` without MESSAGE_KEPT, also those of commands that
+/* A script was rolled back: drops all items after the first `count` without MESSAGE_KEPT, also those of commands that
  * succeeded. */
 void push_messages_roll_back(struct push_messages *messages, uint32_t count);
-/* The command was rolled back: drops all items behind the first `count`. */
+/* The command was rolled back: drops all items after the first `count`. */
 void push_messages_drop(struct push_messages *messages, uint32_t count);
-/* Marks the items behind the first `count` to be sent even if the command fails. */
+/* Marks the items after the first `count` to be sent even if the command fails. */
 void push_messages_keep(struct push_messages *messages, uint32_t count);
 /* The session is about to be freed. */
 void push_messages_forget(struct push_messages *messages, const struct session *session);

@@ -9,14 +9,14 @@
  * A session that is running a command is never freed: closing it then only marks it.
  *
  * While `pending.waiter` is set, the last request waits for a key (blocking.h). The stream is still read, to notice that
- * the client closes it; requests behind are kept unparsed, up to client-query-limit.
+ * the client closes it; later requests are kept unparsed, up to client-query-limit.
  *
  * A proxy's connection that carries waits of many clients (waits.h) runs further requests while they wait.
  *
  * While rows are pending in `pending.row_wait`, the next request waits for the disk (suspend.h): its bytes stay in the
  * stream, which is paused.
  *
- * While `pending.streamed` is set, the last reply is still being produced (reply_stream.h): no request behind it is read.
+ * While `pending.streamed` is set, the last reply is still being produced (reply_stream.h): no request after it is read.
  */
 #pragma once
 
@@ -49,7 +49,7 @@ enum reply_mode {
     REPLY_MODE_SKIP,      /* discard the reply of this command */
 };
 
-/* Functions of its connection (connection.c); see session_abort and the functions behind it. */
+/* Functions of its connection (connection.c); see session_abort and the functions after it. */
 struct session_ops {
     void (*abort)(struct session *session);
     void (*end)(struct session *session);
@@ -170,7 +170,7 @@ static inline void session_resume(struct session *session)
 {
     session->ops->resume(session);
 }
-/* Its blocking command was answered: runs the requests behind it. It may be freed. */
+/* Its blocking command was answered: runs the requests after it. It may be freed. */
 static inline void session_go_on(struct session *session)
 {
     session->ops->go_on(session);

@@ -4,7 +4,7 @@
  *   reply ─┬─ observed nothing uncommitted ──► stream_out
  *          └─ else: held[ticket's parity] ──on_commit──► session_release ──► stream_out
  *
- * Replies are sent in the order of the requests, so a reply behind a held one is held too. Two tickets can be pending: of
+ * Replies are sent in the order of the requests, so a reply after a held one is held too. Two tickets can be pending: of
  * the batch in flight and of the open batch; replies of the first are all older than those of the second. When a batch
  * fails, every held reply becomes an error, and held messages (session_push) are dropped.
  */
@@ -30,7 +30,7 @@ void session_reply_later(struct session *session);
 void session_refuse(struct session *session, const char *error);
 /* The ticket of this parity is durable (OK): its replies are sent. Otherwise every held reply becomes `err`. */
 void session_release(struct session *session, unsigned parity, int err);
-/* Queues a message: complete frames that are sent behind all replies so far when the ticket is durable (0: at once),
+/* Queues a message: complete frames that are sent after all replies so far when the ticket is durable (0: at once),
  * and dropped when its batch fails. */
 void session_push(struct session *session, struct block *frames, uint64_t ticket);
 /* Bytes of unsent replies, with held ones. */

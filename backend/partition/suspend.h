@@ -7,8 +7,8 @@
  *      │                                                    ▼
  *   session_resume ◄─ the rows have been fetched ◄─ suspend_end: effects, reply, chance, counters as before
  *
- * The request and everything behind it stay in the session's stream, so no copy is needed. The first rows that the
- * requests behind it will read are fetched too.
+ * The request and everything after it stay in the session's stream, so no copy is needed. The first rows that the
+ * requests after it will read are fetched too.
  *
  * Changes of keys are collected and reported later (change.h), so a command can be rolled back even if its keys are
  * watched. After SUSPEND_TRIES its reads go to the disk; so do the reads of blocking commands that run again. While rows

@@ -1,7 +1,7 @@
 /*
  * waits.h - SCREE WAIT and SCREE UNBLOCK: blocking commands of many clients of a proxy over one connection.
  *
- * Each wait has a number that the proxy chose. The command behind it runs as if the client had a connection of its own,
+ * Each wait has a number that the proxy chose. The command after it runs as if the client had a connection of its own,
  * in the client's namespace, database and protocol, and its reply comes in a frame with that number, in any order:
  *
  *   proxy                                                        backend
@@ -37,7 +37,7 @@ struct wait_origin;
 
 /* ---- for dispatch.c ---- */
 
-/* Moves the session to the namespace, database and protocol of the command behind the first WAIT_ARGS arguments, until
+/* Moves the session to the namespace, database and protocol of the command after the first WAIT_ARGS arguments, until
  * waits_leave(). False: the arguments are not valid, or the command cannot block. */
 bool waits_enter(struct session *session, const struct bytes *argv, uint32_t argc);
 /* As waits_enter(), for a waiter whose command runs again or ends. */

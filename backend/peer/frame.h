@@ -19,7 +19,7 @@
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
  *   any       payload: the request's                     ─► FAILED payload: the reason as text; nothing was done
  *
- * Integers are little-endian. A newer identity may be longer: bytes behind the version are skipped.
+ * Integers are little-endian. A newer identity may be longer: bytes after the version are skipped.
  */
 #pragma once
 

@@ -17,7 +17,7 @@
 enum {
     PATTERN_MAX = 16 * 1024,
     CAPTURES_MAX = 32,
-    STEPS_COUNTED = 256, /* at once, by vm_spend */
+    STEPS_COUNTED = 256, /* steps for which vm_spend is called once */
     CALL_COST = 1000,
     ESCAPE = '%',
 };

@@ -23,7 +23,7 @@ static int on_missing(lua_State *lua)
                       name ? name : luaL_typename(lua, 2));
 }
 
-/* Pushes the real table behind the value at `index`; false and nothing pushed: it is no proxy. */
+/* Pushes the table that the proxy at `index` stands for. False: the value is no proxy, and nothing was pushed. */
 static bool push_real(lua_State *lua, int index)
 {
     if (!lua_istable(lua, index))

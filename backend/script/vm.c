@@ -54,7 +54,8 @@ struct script_vm *vm_of(lua_State *lua)
     return owner;
 }
 
-/* lua_Reader: in pieces, because compiling may take long too ("return a and a and a …" is quadratic). */
+/* lua_Reader. Passes the code in pieces and checks the time limit between them, because compiling may take long too:
+ * the time for "return a and a and a …" is quadratic. */
 static const char *read_code_piece(lua_State *lua, void *data, size_t *size)
 {
     struct bytes *rest = data;

@@ -113,7 +113,7 @@ static bool run_is_over(const struct cached_iter *iter)
     return iter->is_reverse ? iter->run_row == 0 : iter->run_row == iter->run->count;
 }
 
-/* The run has no more rows: that was the end, or RocksDB's iterator continues behind it. */
+/* The run has no more rows: that was the end, or RocksDB's iterator continues after it. */
 static void run_moved(struct cached_iter *iter)
 {
     const struct run *run = iter->run;
@@ -217,7 +217,7 @@ void cached_iter_look(struct cached_iter *iter)
     iter->is_stuck = iter->is_uncached || cached_iter_is_pending(iter);
 }
 
-/* Makes `engine` deliver the rows behind the iterator's position. */
+/* Makes `engine` deliver the rows after the iterator's position. */
 static void detach_to(struct cached_iter *iter, struct store_iter *engine)
 {
     bool is_on_row = cached_iter_valid(iter);

@@ -26,14 +26,14 @@ struct cached_iter {
     struct bytes upper;
     struct range_cache *ranges; /* NULL: not used by this iterator */
     const struct run *run;      /* the run that it reads; NULL: RocksDB's iterator */
-    uint32_t run_row;           /* index of its row in the run; in reverse of the row behind it */
-    struct run_draft *draft;    /* the run that it records; or NULL */
-    struct store_iter *engine;  /* NULL: not needed so far, or the read-ahead owns it */
-    struct read_ahead *ahead;   /* set when it is detached and there are reader threads */
-    struct reader_wait *wait;   /* for uncached rows; NULL: reads may block on the disk */
-    struct {                    /* the last seek in RocksDB */
-        bool has_from;          /* a seek to `key`; else to an end of the bounds */
-        char *key;              /* heap */
+    uint32_t run_row; /* index of its row in the run; in reverse order: of the row after it */
+    struct run_draft *draft;   /* the run that it records; or NULL */
+    struct store_iter *engine; /* NULL: not needed so far, or the read-ahead owns it */
+    struct read_ahead *ahead;  /* set when it is detached and there are reader threads */
+    struct reader_wait *wait;  /* for uncached rows; NULL: reads may block on the disk */
+    struct {                   /* the last seek in RocksDB */
+        bool has_from;         /* a seek to `key`; else to an end of the bounds */
+        char *key;             /* heap */
         size_t key_len;
         size_t key_cap;
         uint64_t rows; /* rows passed since */

@@ -191,7 +191,7 @@ static const struct range *covered(struct overlay_iter *iter, int source, struct
     return NULL;
 }
 
-/* Moves the store's iterator behind a deleted range instead of through it. */
+/* Moves the store's iterator past a deleted range instead of through its rows. */
 static void store_jump(struct overlay_iter *iter, const struct range *range)
 {
     const struct bytes to = range->to;

@@ -1,8 +1,8 @@
 /*
  * range_cache.h - runs of rows that were recently iterated over, so that most short iterations need no RocksDB iterator.
  *
- *   (cf, collection) ─hash─► run  ├ r1 r2 r3 … r10            the rows behind r10 are not known
- *                        └─► run             r7 r8 r9 ┤       the collection ends behind r9
+ *   (cf, collection) ─hash─► run  ├ r1 r2 r3 … r10            the rows after r10 are not known
+ *                        └─► run             r7 r8 r9 ┤       the collection ends after r9
  *
  * A run has all rows between two keys, or up to an end of the collection. An iteration that begins between these keys needs
  * no RocksDB iterator until it leaves the run.
@@ -72,7 +72,7 @@ void range_cache_release(const struct run *run);
  * or another one is being recorded. Else the rows that it passes are added to the draft, which must end before any run
  * is dropped here. */
 struct run_draft *range_cache_draft(struct range_cache *cache, const struct run_place *place);
-/* Copies key and value. Rows beyond a limit of number or size, and all rows behind them, are ignored. */
+/* Copies key and value. Rows beyond a limit of number or size, and all rows after them, are ignored. */
 void run_draft_add(struct run_draft *draft, struct bytes key, struct bytes value);
 /* is_end: the iteration reached the end of the collection. */
 void run_draft_end(struct run_draft *draft, bool is_end);

@@ -46,7 +46,7 @@ struct read_ahead {
     read_ahead_fn *on_rows;
     void *owner;
     struct load front;
-    size_t at;    /* offset in the front, behind the current row */
+    size_t at;    /* offset in the front, after the current row */
     bool has_row; /* the position is on a row: */
     struct bytes key, value;
     bool is_filled; /* the back is filled and not swapped yet */

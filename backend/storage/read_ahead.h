@@ -34,7 +34,7 @@ void read_ahead_free(struct read_ahead *ahead);
 /* The loop was freed before the job's result was delivered. */
 void read_ahead_reap(struct list *link);
 
-/* Sets the position to this row; the iteration continues behind it. */
+/* Sets the position to this row; the iteration continues after it. */
 void read_ahead_stand(struct read_ahead *ahead, struct bytes key, struct bytes value,
                       bool is_reverse);
 /* Moves to the first row from `key` on in this direction, including the key if or_equal; has_from false: from the end

@@ -5,7 +5,7 @@
  *
  * The cost is in misses of the CPU's caches, because rows are in the order in which they were written. So sorting compares
  * 8 bytes of each key (head) that are stored beside the row's address, and accesses rows only if heads are equal. The
- * bytes are taken from positions where keys differ: in name:000000012345 the digits behind the zeroes.
+ * bytes are taken from positions where keys differ: in name:000000012345 the digits after the zeroes.
  */
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
@@ -22,7 +22,7 @@ enum {
     AHEAD = 16,      /* rows that are prefetched into the CPU's caches */
 };
 
-/* A row with distinguishing bytes of its key as a big-endian number; zeroes behind a short key. */
+/* A row with distinguishing bytes of its key as a big-endian number; zeroes after a short key. */
 struct sorted {
     uint64_t head;
     const struct row *row;
@@ -86,7 +86,7 @@ struct places {
     int count;
 };
 
-/* A position behind the end of a key differs from that position in longer keys. */
+/* A position past the end of a key differs from that position in longer keys. */
 static void note_differences(uint8_t differs[PLACES_MAX], struct bytes a, struct bytes b)
 {
     size_t both = a.len < b.len ? a.len : b.len;

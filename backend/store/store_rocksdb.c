@@ -142,7 +142,7 @@ static int leave_wal(struct store *store, char *error, size_t size)
     return err;
 }
 
-/* Batches behind the last committed one were not applied, and with one copy of the data they can never be committed:
+/* Batches after the last committed one were not applied, and with one copy of the data they can never be committed:
  * truncates them, so that a later batch does not commit them. */
 static int drop_uncommitted(struct store *store, struct wal *wal, const struct replay *replay,
                             char *error, size_t size)

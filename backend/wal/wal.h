@@ -31,7 +31,7 @@
  * After an fdatasync that failed, a later one that works says nothing about the same bytes. So what is not known to be
  * on the disk by then is read back and written to a new file, where the WAL goes on (wal_rotate). A process that
  * was killed leaves the same doubt: every record says up to where batches were durable when it was written, and what is
- * behind that is written again by the first sync of the next process: with a sync for each batch, that is one.
+ * after that is written again by the first sync of the next process: with a sync for each batch, that is one.
  *
  * Threads: append, sync and rotate by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
  * Appends never wait for the removal of files, nor does a trim wait for a sync; it does wait where batches are written
@@ -55,7 +55,7 @@ struct wal_options {
 };
 
 /* Replays all batches in order (the first one may have any index), then is ready to append; a new file is created when
- * something is appended. Removes files behind a gap, durably, and logs what was dropped (wal_gap). A torn end of the
+ * something is appended. Removes files after a gap, durably, and logs what was dropped (wal_gap). A torn end of the
  * newest file is normal after a crash and not logged, unless later records show that it had been durable
  * (wal_damaged). NULL and a one-line reason in error[size]: a file cannot be read, or has a newer format; then no file
  * is removed. */
@@ -108,5 +108,5 @@ uint64_t
 wal_first(struct wal *wal); /* index of the oldest batch there is, or that will be the first one */
 uint64_t wal_last(const struct wal *wal);  /* index of the last batch; 0: none yet */
 uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */
-/* Number of whole batches that were dropped at opening, behind one that could not be read (wal_damaged). */
+/* Number of whole batches that were dropped at opening, after one that could not be read (wal_damaged). */
 uint64_t wal_damaged(const struct wal *wal);

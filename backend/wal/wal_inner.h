@@ -27,7 +27,7 @@ struct wal {
     char *path;
     uint64_t file_bytes;
     bool is_read_only; /* another process may be appending: files are left alone */
-    /* whole batches that were dropped at the start, behind a damaged one */
+    /* whole batches that were dropped at the start, after a damaged one */
     uint64_t damaged_batches;
 
     /* used by the appending thread */

@@ -1,5 +1,5 @@
 /*
- * wal_open.c - replays the files of a WAL, and drops the files behind a gap.
+ * wal_open.c - replays the files of a WAL, and drops the files after a gap.
  */
 #include "backend/wal/wal.h"
 
@@ -90,7 +90,7 @@ static bool open_files(struct wal *wal, char *error, size_t size)
     return false;
 }
 
-/* Removes the file and those behind it, durably. */
+/* Removes the file and those after it, durably. */
 static bool drop_files(struct wal *wal, struct list *from, char *error, size_t size)
 {
     char path[PATH_MAX];

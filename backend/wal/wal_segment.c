@@ -242,7 +242,7 @@ void wal_reader_begin(struct wal_reader *reader, int fd, uint64_t limit)
     reader->begin = reader->end = 0;
 }
 
-/* Bytes behind the old limit that were already read may have been overwritten. */
+/* Bytes after the old limit that were already read may have been overwritten. */
 void wal_reader_extend(struct wal_reader *reader, uint64_t limit)
 {
     if (reader->limit == limit)

@@ -7,7 +7,7 @@
  *
  * durable: batches up to this one were on the disk when the record was written. The checksum is XXH3 of the batch, seeded
  * with that of length, index and durable: it covers the whole record. The first line contains only the format; if only that
- * line is damaged, no batch is lost. Zeros behind the last record are space that is allocated on the disk already.
+ * line is damaged, no batch is lost. Zeros after the last record are space that is allocated on the disk already.
  *
  * In files of format 1 a batch is a write batch of RocksDB, in those of format 2 it is effects.h; the first bytes of a
  * batch tell which one it is.
@@ -52,11 +52,11 @@ int wal_segment_publish(struct wal_segment *file, const char *dir, char *error, 
 void wal_segment_discard(struct wal_segment *file, const char *dir); /* it was not published */
 /* Allocates disk space for a record of the batch and some more, up to `limit` bytes, if possible. */
 void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t limit);
-/* Unless zeros follow the record of the batch, writes some behind it, up to `limit`; the batch's sync brings them to
+/* Unless zeros follow the record of the batch, writes some after it, up to `limit`; the batch's sync brings them to
  * the disk. Later batches that overwrite them change neither the file's length nor its extents, so their syncs need
  * not wait for the file system's journal. */
 void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t limit);
-/* Writes the record behind the others; it counts only after wal_segment_extend. */
+/* Writes the record after the others; it counts only after wal_segment_extend. */
 bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durable,
                        struct bytes batch);
 void wal_segment_extend(struct wal_segment *file, size_t batch_len);
@@ -85,14 +85,14 @@ void wal_reader_begin(struct wal_reader *reader, int fd, uint64_t limit);
 void wal_reader_extend(struct wal_reader *reader, uint64_t limit);
 /* The next record, if it is complete and has this index; the batch is borrowed until the next call. */
 enum wal_read wal_reader_next(struct wal_reader *reader, uint64_t index, struct bytes *batch);
-/* Complete records behind one that cannot be read. */
+/* Complete records after one that cannot be read. */
 struct wal_later {
     /* index of the first; 0: none was found, or too many candidates were no records */
     uint64_t first;
     uint64_t count;
     uint64_t end; /* of the last one in the file */
-    /* Index of the first record which shows that batches behind the readable ones were durable; 0: none. */
+    /* Index of the first record which shows that batches after the readable ones were durable; 0: none. */
     uint64_t was_durable;
 };
-/* Searches complete records behind the last one that was read, which has this index. */
+/* Searches complete records after the last one that was read, which has this index. */
 void wal_reader_later(struct wal_reader *reader, uint64_t index, struct wal_later *later);

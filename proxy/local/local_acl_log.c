@@ -45,7 +45,7 @@ static struct bytes between(struct bytes frame, size_t from, size_t to)
     return (struct bytes){frame.data + from, to - from};
 }
 
-/* Reads the entry at *pos and moves *pos behind it. False: there is no valid entry. */
+/* Reads the entry at *pos and moves *pos after it. False: there is no valid entry. */
 static bool read_entry(struct bytes frame, size_t *pos, struct entry *entry)
 {
     struct resp_value head;

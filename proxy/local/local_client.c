@@ -20,7 +20,7 @@
 /* Redis' client types; there are no replicas and masters. */
 enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
 
-/* Selects clients. Sent by value, with the ids behind it. */
+/* Selects clients. Sent by value, with the ids after it. */
 struct filter {
     uint64_t asker; /* id of the client that sent the command */
     uint64_t id;    /* 0: any */

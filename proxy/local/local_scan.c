@@ -76,7 +76,7 @@ static struct step step_at(const struct shard_map *map, uint64_t cursor)
     return step;
 }
 
-/* Index of the argument behind COUNT; 0: there is none. */
+/* Index of the argument after COUNT; 0: there is none. */
 static uint32_t count_argument(const struct request *request)
 {
     const struct bytes *argv = request_argv(request);
@@ -114,7 +114,7 @@ static bool is_end(struct bytes cursor)
     return bytes_equal(cursor, BYTES("0"));
 }
 
-/* The cursor at which the shard behind this slot begins. */
+/* The cursor at which the shard after this slot begins. */
 static struct bytes cursor_behind(const struct shard_map *map, unsigned slot,
                                   char text[CURSOR_TEXT_MAX])
 {
@@ -221,7 +221,7 @@ static int64_t answered_count(const struct shard_reply *answer)
     return value.count;
 }
 
-/* Plans the shards of the page: the first one, and the shards behind it until COUNT is used up. */
+/* Plans the shards of the page: the first one, and the shards after it until COUNT is used up. */
 static void plan_steps(const struct shard_map *map, struct request *request,
                        struct scan_state *state, int64_t looked_at)
 {

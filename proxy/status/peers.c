@@ -29,7 +29,7 @@ struct peers {
 
 /* ---- one peer ---------------------------------------------------------------------------------- */
 
-/* Copies the word behind `name` at the beginning of a line; "": there is none. */
+/* Copies the word after `name` at the beginning of a line; "": there is none. */
 static void read_word(const char *text, const char *name, char *to, size_t size)
 {
     size_t len = strlen(name);

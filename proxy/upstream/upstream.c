@@ -428,7 +428,7 @@ static void replace_late(struct upstream *upstream, uint32_t now_ms)
     upstream_drain(upstream);
 }
 
-/* Waits have no deadline, so a PING behind them detects a shard that hangs. */
+/* Waits have no deadline, so a PING after them detects a shard that hangs. */
 static void probe_waits(struct upstream *upstream)
 {
     if (upstream->state == UPSTREAM_UP && !upstream->queue.first &&

@@ -46,7 +46,7 @@ static void handle_greeting(struct upstream *upstream, const char *data, size_t 
         upstream_up(upstream);
 }
 
-/* Requests behind a refused SCREE USE or SELECT fail with its error. */
+/* Requests after a refused SCREE USE or SELECT fail with its error. */
 static void handle_switch_reply(struct upstream *upstream, const char *data, size_t len)
 {
     upstream_forget(&upstream->reading.switch_error);

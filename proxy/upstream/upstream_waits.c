@@ -209,7 +209,7 @@ static size_t write_head(char head[HEAD_MAX], uint64_t number, uint8_t resp,
     return (size_t)len;
 }
 
-/* The arguments of a frame as they were sent: everything behind its first line. */
+/* The arguments of a frame as they were sent: everything after its first line. */
 static struct bytes arguments_of(const struct frame *frame)
 {
     const char *end = memchr(frame->data, '\n', frame->len);

@@ -1,5 +1,5 @@
 /*
- * fuzz_effects.c - effects.h: any bytes are read to an end without a read behind them, and what was read whole is, when
+ * fuzz_effects.c - effects.h: any bytes are read to an end without a read after them, and what was read whole is, when
  * it is written again from its parts, read as the same effects.
  */
 #include "backend/format/effects.h"

@@ -33,7 +33,7 @@ static void add_range(struct element *element, int from, int to, bool nocase)
             element->takes[(uint8_t)c] = true;
 }
 
-/* The class behind '['; returns the place behind it. */
+/* The class after '['; returns the place after it. */
 static size_t read_class(const char *pattern, size_t len, size_t at, bool nocase,
                          struct element *element)
 {

@@ -1,5 +1,5 @@
 /*
- * fuzz_hll.c - damaged HyperLogLogs: merging, raising and making dense end with a result and never read behind the
+ * fuzz_hll.c - damaged HyperLogLogs: merging, raising and making dense end with a result and never read after the
  * value; a value whose runs are whole stays so, and holds what it is told.
  *
  * Input: two bytes of a register's index, one of a rank, then the value.

@@ -1,5 +1,5 @@
 /*
- * fuzz_peer_frame.c - peer/frame.h: any bytes are read without a read behind them; a whole frame and an identity are
+ * fuzz_peer_frame.c - peer/frame.h: any bytes are read without a read after them; a whole frame and an identity are
  * read again as they were after they were written again.
  */
 #include "backend/peer/frame.h"

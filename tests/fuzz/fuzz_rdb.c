@@ -1,5 +1,5 @@
 /*
- * fuzz_rdb.c - damaged DUMP payloads: every reader ends with a result and never reads behind the bytes; a string that
+ * fuzz_rdb.c - damaged DUMP payloads: every reader ends with a result and never reads after the bytes; a string that
  * was written reads back.
  */
 #include "backend/format/rdb.h"

@@ -15,7 +15,7 @@
  *   0xff         so much of it that what is idle goes
  *
  * At the end time passes until all requests have timed out. The honest client has then one frame for every
- * request, and behind every ECHO its own number; the other one has got nothing but frames.
+ * request, and after every ECHO its own number; the other one has got nothing but frames.
  */
 #include "config/config.h"
 #include "config/reload.h"

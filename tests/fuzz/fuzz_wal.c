@@ -1,6 +1,6 @@
 /*
  * fuzz_wal.c - a WAL with damaged files: what is read are batches that were appended, in order and from the
- * first on; and what is appended then is read behind them.
+ * first on; and what is appended then is read after them.
  *
  *   input:  batches | place | 3 bytes at place * 8 | rest
  *

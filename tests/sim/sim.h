@@ -6,7 +6,7 @@
  *                 ─► faults in between: cut, host down, crash
  *
  * Same seed, same history: nothing depends on addresses, hash order or real time. Time is virtual and
- * jumps from event to event. The interfaces behind loop.h, worker.h, stream.h and clock.h are sim_loop.c,
+ * jumps from event to event. The interfaces after loop.h, worker.h, stream.h and clock.h are sim_loop.c,
  * sim_stream.c and sim_world.c; a program under test does not see the difference.
  *
  * A host is a name that loops and listeners are tagged with. `name` of the faults below is a host's name

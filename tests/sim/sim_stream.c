@@ -6,7 +6,7 @@
  *
  * An inbox ends with 0 (the peer closed) or an error (a reset); the end is told when all chunks before
  * it were read, or dropped by chance. A closed stream stays in the world until its out is flushed or
- * CLOSE_WAIT_US have passed; a freed loop leaves such streams behind as orphans. Memory is freed
+ * CLOSE_WAIT_US have passed; a freed loop leaves such streams after as orphans. Memory is freed
  * between two steps, never under a callback.
  */
 #include "tests/sim/sim_world.h"

@@ -519,7 +519,7 @@ static void run_world(uint64_t seed)
         else if (sim_chance(20000))
             sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
     }
-    if (is_faulty) { /* what is taken now comes back, with nobody to push behind it */
+    if (is_faulty) { /* what is taken now comes back, with nobody to push after it */
         sim_run_for(2000 * 1000);
         store_mem_fail_next(world.partition->store, 1, ERR_STORE);
         sim_run_for(1 + sim_random(ROUND_US));

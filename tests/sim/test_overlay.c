@@ -349,7 +349,7 @@ static void check_collection(struct world *world, bool reverse)
     overlay_iter_free(iter);
 }
 
-/* The row behind `at` that it must show; or one outside of [low, high). */
+/* The row after `at` that it must show; or one outside of [low, high). */
 static int next_seen(const struct world *world)
 {
     int i = world->at;

@@ -52,7 +52,7 @@ struct side {
     struct relay *relay;
     struct side *other;
     struct stream *stream; /* NULL: closed */
-    struct out held;       /* a frame that leaves behind the next one */
+    struct out held;       /* a frame that leaves after the next one */
     bool is_mute;          /* what it says is lost */
 };
 
@@ -85,7 +85,7 @@ static void side_ended(void *owner, int err)
     end_relay(((struct side *)owner)->relay);
 }
 
-/* One frame: as it is, twice, or behind the next one. */
+/* One frame: as it is, twice, or after the next one. */
 static void pass_frame(struct side *from, const char *data, size_t len)
 {
     struct out *to = stream_out(from->other->stream);
@@ -191,7 +191,7 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     const char *at = memmem(data, len, "$4\r\nPEER\r\n$1\r\n1\r\n$1\r\n", 21);
     if (!at || data + len - at < 21 + 4)
         return 0;
-    const char *size_at = at + 21 + 3; /* behind the shard's one letter */
+    const char *size_at = at + 21 + 3; /* after the shard's one letter */
     const char *end = memmem(size_at, len - (size_t)(size_at - data), "\r\n", 2);
     uint64_t size;
     if (!end ||

@@ -36,7 +36,7 @@ static struct bytes key_of(int shape, uint64_t i, char *room)
     int len = 0;
     uint64_t mixed = i * 0x9e3779b97f4a7c15;
     switch (shape) {
-    case 0: /* a counter behind a name */
+    case 0: /* a counter after a name */
         len = snprintf(room, KEY_MAX, "key:%012" PRIu64, i);
         break;
     case 1: /* bytes without order, NUL among them */
@@ -129,7 +129,7 @@ int main(void)
     write_buffer_init(&buffer);
     CHECK(store);
     for (int round = 0; round < rounds;
-         round++) /* small buffers behind big ones and the other way round */
+         round++) /* small buffers after big ones and the other way round */
         for (int shape = 0; shape < SHAPES; shape++)
             play(shape, sizes[any(sizeof sizes / sizeof *sizes)]);
     write_buffer_fini(&buffer);

@@ -1,5 +1,5 @@
 /*
- * tree.c - the ordered map behind a column family in memory.
+ * tree.c - the ordered map after a column family in memory.
  *
  * A node's priority is a hash of its key: the shape depends on the rows only, never on the order
  * they came in, and its depth is logarithmic, which bounds the recursions below.

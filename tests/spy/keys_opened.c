@@ -54,7 +54,7 @@ static bool may_read_others(const struct command *command)
     return false;
 }
 
-/* The arguments as the client sent them: JSON.DEBUG MEMORY runs with those behind its first word. */
+/* The arguments as the client sent them: JSON.DEBUG MEMORY runs with those after its first word. */
 static const struct bytes *arguments_of(const struct call *call, uint32_t *argc)
 {
     bool is_shifted = call->command->parent != COMMAND_NONE &&

@@ -6,7 +6,7 @@
  * fail whose names contain this; with `disk.is_lossy` all calls of the program fail, and a loss of power can be played:
  *
  * What a power loss leaves is chosen at random from all that a system may leave: of each file what its last fdatasync
- * saw, and any part of what was written since, behind it or over it; of each name what the last fsync of the directory
+ * saw, and any part of what was written since, after it or over it; of each name what the last fsync of the directory
  * saw, or anything later, for each name by itself. What was not on the disk when an fdatasync failed never gets there,
  * whatever later ones say.
  */

@@ -96,7 +96,7 @@ static const char *get(enum cf cf, const char *key)
     return to;
 }
 
-/* All keys of [lower, upper), forwards or backwards, with a blank behind each. */
+/* All keys of [lower, upper), forwards or backwards, with a blank after each. */
 static const char *walk(enum cf cf, const char *lower, const char *upper, bool is_forward)
 {
     static char text[1024];

@@ -77,7 +77,7 @@ static void test_a_name_with_one_wrong_byte_is_not_found(void)
     for (int id = 1; id < COMMAND_COUNT; id++) {
         const char *name = command_rows[id].name;
         size_t len = strlen(name);
-        char *copy = malloc(len); /* of the exact size: the sanitizer sees a load behind its end */
+        char *copy = malloc(len); /* of the exact size: the sanitizer sees a load after its end */
         CHECK(copy);
         for (size_t at = 0; command_rows[id].parent == COMMAND_NONE && at < len; at++) {
             memcpy(copy, name, len);

@@ -35,7 +35,7 @@ static struct proxy_snapshot *start(void)
     return snapshot;
 }
 
-/* True when the error is `ending` behind a path in the folder. */
+/* True when the error is `ending` after a path in the folder. */
 static bool error_is(const char *ending)
 {
     size_t skip = strlen(folder);

@@ -30,7 +30,7 @@ static void check_bytes(struct bytes bytes, struct bytes expected)
     ck_assert_mem_eq(bytes.data, expected.data, expected.len);
 }
 
-/* The effects behind the header. */
+/* The effects after the header. */
 static struct bytes body(void)
 {
     struct bytes all = effects_bytes(effects);
@@ -247,7 +247,7 @@ START_TEST(parts_of_a_batch_are_refused)
     struct bytes batch = effects_bytes(effects);
     ck_assert_int_eq(read_all(batch), EFFECTS_END);
     for (size_t len = 0; len < batch.len; len++) {
-        char *part = malloc(len + 1); /* the sanitizer sees a read behind it */
+        char *part = malloc(len + 1); /* the sanitizer sees a read after it */
         memcpy(part, batch.data, len);
         ck_assert_int_eq(read_all((struct bytes){part, len}), EFFECTS_DAMAGED);
         free(part);

@@ -510,7 +510,7 @@ static void check_cuts(bool (*is_row)(struct bytes row), struct bytes row, size_
                       row.len);
 }
 
-/* Refuses every beginning but the whole, and anything behind it. */
+/* Refuses every beginning but the whole, and anything after it. */
 static void check_exact(bool (*is_row)(struct bytes row), struct bytes row)
 {
     check_cuts(is_row, row, row.len);

@@ -89,7 +89,7 @@ static void test_bytes_that_are_no_text_become_hex(void)
     CHECK(strcmp(shown(BYTES("\xc0\xaf"), 100), "\"\\\\xc0\\\\xaf\"") == 0);
     CHECK(strcmp(shown(BYTES("\xed\xa0\x80"), 100), "\"\\\\xed\\\\xa0\\\\x80\"") == 0);
     CHECK(strcmp(shown(BYTES("\xf4\x90\x80\x80"), 100), "\"\\\\xf4\\\\x90\\\\x80\\\\x80\"") == 0);
-    /* Turns the text behind it around; shows nothing. */
+    /* Turns the text after it around; shows nothing. */
     CHECK(strcmp(shown(BYTES("a\xe2\x80\xae"), 100), "\"a\\\\xe2\\\\x80\\\\xae\"") == 0);
     CHECK(strcmp(shown(BYTES("\xe2\x80\x8b"), 100), "\"\\\\xe2\\\\x80\\\\x8b\"") == 0);
 }

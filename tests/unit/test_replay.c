@@ -1,5 +1,5 @@
 /*
- * test_replay.c - replay.h: what is committed is applied, once and in order, and nothing behind it.
+ * test_replay.c - replay.h: what is committed is applied, once and in order, and nothing after it.
  */
 #include "backend/format/effects.h"
 #include "backend/store/replay.h"

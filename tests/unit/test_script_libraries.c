@@ -10,7 +10,7 @@
 
 enum { MEMORY_MAX = 8 * 1024 * 1024, TIME_US = 10000, RANDOM_CALLS = 40000 };
 
-/* attack(a, b, c, d, e): calls function a with the values b to e; 0 is no value, and no more behind it. */
+/* attack(a, b, c, d, e): calls function a with the values b to e; 0 is no value, and no more after it. */
 static const char program[] =
     "local functions, names, seen = {}, {}, {}\n"
     "local function collect(path, table)\n"

@@ -310,7 +310,7 @@ static void test_a_newer_format_is_refused_and_stays(void)
     size_t len = make_small(bytes, sizeof bytes, ends);
     bytes[14] = '3';
     write_whole(1, bytes, len);
-    write_whole(100, bytes, len); /* behind a gap */
+    write_whole(100, bytes, len); /* after a gap */
     CHECK(!open_at(dir, FILE_BYTES, 0));
     CHECK(strstr(error, "newer"));
     CHECK(list_firsts(firsts, 4) == 2);
@@ -364,7 +364,7 @@ static void read_warning(char *text, size_t size, const char *path)
     text[len] = 0;
 }
 
-/* Cuts a file in the middle: the batches behind are gone, and what is appended then follows the ones before. */
+/* Cuts a file in the middle: the batches after are gone, and what is appended then follows the ones before. */
 static void test_files_behind_a_gap_go(void)
 {
     char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], text[2048];
@@ -635,7 +635,7 @@ static void test_a_rotation_that_ends_half_way_loses_nothing(void)
     }
 }
 
-/* What is lost is not needed; but were the files that lost it to stay, there would be a gap behind them. */
+/* What is lost is not needed; but were the files that lost it to stay, there would be a gap after them. */
 static void test_what_is_lost_and_trimmed_leaves_no_gap(void)
 {
     start();
@@ -694,7 +694,7 @@ static void test_a_disk_that_is_full_loses_nothing(void)
     CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
 }
 
-/* Zeros behind the batches get to the disk with one sync of many; the others find the file as long as it was. They are
+/* Zeros after the batches get to the disk with one sync of many; the others find the file as long as it was. They are
  * no batches to a process that finds them because the one before was killed. */
 static void test_synced_batches_take_the_place_of_zeros(void)
 {

@@ -1,5 +1,5 @@
 /*
- * test_watch.c - a watched file that is written, replaced, or swapped behind its symlinks.
+ * test_watch.c - a watched file that is written, replaced, or swapped after its symlinks.
  */
 #include "shared/net/loop.h"
 #include "tests/unit/await.h"

@@ -44,7 +44,7 @@ json *json_parse(struct bytes text, char error[JSON_ERROR_MAX]);
 struct json_layout {
     struct bytes indent;
     struct bytes newline;
-    struct bytes space; /* behind a colon */
+    struct bytes space; /* after a colon */
 };
 
 /* Text that grows in an arena. */
@@ -53,7 +53,7 @@ struct json_text {
     char *data;
     size_t len;
     size_t cap;
-    size_t limit; /* json_print stops soon behind this length */
+    size_t limit; /* json_print stops soon after so many bytes */
 };
 
 /* Without a limit, which the caller may set. */

@@ -24,7 +24,7 @@ static bool path_error(struct parser *parser, const char *what)
     return false;
 }
 
-/* 0 behind the end. */
+/* The next character; 0 at the end of the path. */
 static char peek(const struct parser *parser)
 {
     return parser->at < parser->text.len ? parser->text.data[parser->at] : 0;
@@ -48,7 +48,7 @@ static void skip_spaces(struct parser *parser)
 
 /* ---- words ---- */
 
-/* Reads a name behind a dot, up to the beginning of the next segment. */
+/* Reads a name after a dot, up to the beginning of the next segment. */
 static bool read_name(struct parser *parser, struct bytes *name)
 {
     size_t start = parser->at;

@@ -1,7 +1,7 @@
 /*
  * json_path.h - JSONPath: selects values of a document.
  *
- *   $.sections['A-1'].seats[0:4]..price        segments, each behind the other's matches
+ *   $.sections['A-1'].seats[0:4]..price        segments, each after the other's matches
  *   ─┬─────── ───┬─── ──┬── ─┬─  ─┬───
  *    child     child  child slice  child of every value below
  *

@@ -4,7 +4,7 @@
  * Strings and containers are skipped in blocks of 16 bytes, with bit masks of one bit per byte:
  *
  *   bytes     {"a}":[1,"\"]"]}
- *   quotes    .1..1....1...1..    but not those behind a backslash
+ *   quotes    .1..1....1...1..    but not those after a backslash
  *   strings   .111.....1111...    from each quote up to the next
  *   brackets  1.....1.......11    but not those in strings; the last one closes the first
  */
@@ -26,7 +26,7 @@ struct scan {
 
 /* ---- blocks ---- */
 
-/* The block that begins here; zeroes behind the end. */
+/* Returns the next BLOCK bytes. At the end of the text they are copied to `room`, and zeros are added. */
 static const char *block_at(const struct scan *scan, char room[BLOCK])
 {
     size_t left = (size_t)(scan->end - scan->at);
@@ -85,7 +85,7 @@ static bool accept(struct scan *scan, char c)
     return true;
 }
 
-/* From the opening quote to behind the closing one. */
+/* Moves from the opening quote to the byte after the closing one. */
 static void pass_string(struct scan *scan)
 {
     char room[BLOCK];
@@ -100,7 +100,7 @@ static void pass_string(struct scan *scan)
     scan->at = scan->end;
 }
 
-/* From the opening bracket to behind the matching closing one. */
+/* Moves from the opening bracket to the byte after the closing bracket that matches. */
 static void pass_container(struct scan *scan)
 {
     char room[BLOCK];
