@@ -96,7 +96,7 @@ struct rough {
     int64_t to_go;   /* entries of the nodes to remove */
     int64_t live;    /* entries of the current node so far */
     bool is_stopped; /* the current node stays: only its size is still counted */
-    int64_t more;    /* rows that may still be read for this */
+    int64_t more;    /* rows that the search may still read */
 };
 
 /* Maximum number of entries to remove: LIMIT, or Redis' default. */

@@ -139,8 +139,8 @@ static bool outermost(struct call *call, struct entry *entry, bool is_last, stru
     return zset_iter_fini(&iter);
 }
 
-/* For members with several scores: finds the rows that Redis would, from the first on, or backwards from the last
- * on. */
+/* Finds the window of a range by member when scores differ, where rows are not in the order of members: compares row by
+ * row as Redis does, forwards from the first row or backwards from the last. */
 static bool mixed_window(struct call *call, struct entry *entry, const struct range *range,
                          bool is_reverse, struct window *window)
 {

@@ -56,8 +56,10 @@ struct reply_stream {
     bool is_counting;
     uint64_t observed; /* while counting: the ticket for which the reply waits */
     bool is_open;      /* its first part was given to the stream */
-    unsigned parity;   /* not open: the held output that has the first part */
-    size_t held_bytes; /* and the end of that part; messages follow it */
+    unsigned
+        parity; /* while not open: index of the held output (session_replies) that has the first part */
+    size_t
+        held_bytes; /* while not open: size of that output with the first part; messages follow */
     struct out behind; /* messages that are sent after the last row */
 };
 

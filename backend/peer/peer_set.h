@@ -60,10 +60,11 @@ void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
 /* Sends the text to a shard that sends it back after delay_ms (0 .. 60000). NULL: it was sent; else an error reply's
- * text. How it ends is kept for peer_set_echoes: for tests of the links. */
+ * text. The result is kept for peer_set_echoes. Used by tests of the links. */
 const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t delay_ms,
                           struct bytes text);
-/* The last ends in order, oldest first, each "ok TEXT", "refused REASON" or "lost"; borrowed. Returns how many. */
+/* Lists the last results of peer_set_echo, oldest first: "ok TEXT", "refused REASON" or "lost"; borrowed. Returns their
+ * number. */
 int peer_set_echoes(const struct peer_set *peers, const char *ends[PEER_ECHOES_KEPT]);
 /* The section of INFO. */
 void peer_set_print(const struct peer_set *peers, struct out *out);

@@ -15,7 +15,7 @@ enum { FOLD_ROWS = 1024 }; /* updates of caches per turn of the loop: about 0.1 
 struct apply {
     struct job job;
     struct worker *worker;
-    struct timer *timer; /* the buffer is in the tables: updates the caches from its rows */
+    struct timer *timer; /* after the buffer was applied: updates the caches from its rows */
     struct overlay *overlay;
     struct store *store;
     struct store_batch *batch;
@@ -23,7 +23,7 @@ struct apply {
     void *owner;
     bool is_running;
 
-    /* of the current job, or of the last one */
+    /* the buffer of the current job, or of the last one */
     const struct write_buffer *buffer;
     uint64_t logged;
     _Atomic size_t bytes;

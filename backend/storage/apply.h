@@ -16,7 +16,7 @@
 struct loop;
 struct apply;
 
-/* The write buffer is in the tables; or (err) it is not, and stays. */
+/* Called when a job ends. err is OK: the rows of the write buffer are in the tables. Else the buffer stays in memory. */
 typedef void apply_fn(void *owner, int err);
 
 struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,
@@ -27,10 +27,10 @@ void apply_free(struct apply *apply);
 /* Applies the immutable write buffer, whose batches are in the WAL, the newest with this index (store_logged). No
  * other job may be under way. */
 void apply_begin(struct apply *apply, uint64_t logged);
-/* The same on the calling thread. False: it failed. */
+/* Does the work of apply_begin on the calling thread. False: it failed. */
 bool apply_now(struct apply *apply, uint64_t logged);
 bool apply_is_running(const struct apply *apply);
-/* The failed rows were brought into the tables in another way (recovery). */
+/* Clears the result of a failed job, because recovery has brought its rows into the tables. */
 void apply_forget(struct apply *apply);
 /* Result of the last job: OK, ERR_DISK_FULL or ERR_STORE, and the reason in one line. */
 int apply_result(const struct apply *apply);

@@ -49,8 +49,8 @@ void cached_iter_fini(struct cached_iter *iter);
  * buffers. */
 void cached_iter_detach(struct cached_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
                         void *owner);
-/* Moves to the first row from `key` on in this direction; has_from false: from the end of the bounds where the
- * direction begins. */
+/* Moves to the first row from `key` on in this direction; has_from false: from the lower bound, or in
+ * reverse from the upper bound. */
 void cached_iter_seek(struct cached_iter *iter, bool is_reverse, struct bytes key, bool has_from);
 void cached_iter_step(struct cached_iter *iter);
 /* Skips the rest of a deleted range, to its end in this direction. */

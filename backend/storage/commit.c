@@ -186,7 +186,7 @@ static void try_recover(struct commit *commit)
     bool is_reopened;
     int err = store_recover(commit->store, &is_reopened, commit->current.reason,
                             sizeof commit->current.reason);
-    if (is_reopened) { /* all durable rows are in the tables */
+    if (is_reopened) { /* opening has replayed the WAL, so all durable rows are in the tables */
         overlay_forget(commit->overlay);
         apply_forget(commit->apply);
         commit->active_ms = commit->immutable_ms = 0;
@@ -270,8 +270,8 @@ void commit_set_durability(struct commit *commit, enum durability durability)
         timer_stop(commit->timer);
 }
 
-/* Handles failures that events have noted. Doing so rolls back effects and reads memory's contents anew, which must not
- * happen while a command runs; a slow script lets the loop serve events, so they are handled at the end of the turn. */
+/* Handles failures that events have noted: rolls back effects, and reads again what was cached from the store. That must
+ * not happen while a command runs. During a slow script the loop serves events, so failures wait for the turn's end. */
 static void meet_failures(struct commit *commit)
 {
     if (commit->has_failed) {
@@ -326,12 +326,12 @@ bool commit_apply(struct commit *commit)
     bool is_big = overlay_active(commit->overlay)->arena.bytes > APPLY_NOW_BYTES;
     switch_buffers(commit);
     note_logged(commit);
-    if (is_big || store_holds_writes(commit->store)) { /* that may take long */
+    if (is_big || store_holds_writes(commit->store)) { /* applying may take long then */
         begin_apply(commit);
         return false;
     }
     if (!apply_now(commit->apply, commit->immutable_logged))
-        return false; /* commit_turn_end sees it */
+        return false; /* commit_turn_end handles the failure */
     commit->immutable_ms = 0;
     tell_age(commit);
     return true;
@@ -344,7 +344,8 @@ bool commit_is_idle(const struct commit *commit)
 
 bool commit_is_full(const struct commit *commit, uint64_t limit)
 {
-    return commit->state != COMMIT_FAILED && /* then writes are refused, and nothing collects */
+    return commit->state !=
+               COMMIT_FAILED && /* writes are refused then, so the batch does not grow */
            (overlay_bytes(commit->overlay) > limit ||
             overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
 }

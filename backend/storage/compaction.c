@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { WAIT_US = 15000000 }; /* buffers go into the tables sooner, unless the tables take none */
+enum { WAIT_US = 15000000 }; /* write buffers are applied sooner, unless RocksDB takes no writes */
 
 struct outcome {
     enum store_compacted result;
@@ -35,9 +35,9 @@ struct compaction {
     uint64_t begun_us;      /* monotonic */
     uint64_t begun_ms;      /* wall clock */
     bool is_scheduled;      /* begun by the clock */
-    uint64_t hours_ms;      /* when the last hours began that had one */
-    struct outcome outcome; /* of the one that runs, its thread's */
-    /* of the last one */
+    uint64_t hours_ms;      /* begin of the last compaction-window in which a compaction started */
+    struct outcome outcome; /* of the compaction that runs; only its thread uses this */
+    /* of the last compaction */
     bool has_ended;
     struct outcome last;
     uint64_t ended_ms;
@@ -49,7 +49,7 @@ static const char *const results[] = {"ok", "cancelled", "err"};
 
 /* ---- on other threads ---- */
 
-/* Memory tables are flushed on the way, so the WAL can be shortened, if that is true. */
+/* Compacts the store. The flush at the end writes what memtables still hold, so that the WAL can be trimmed. */
 static void run_work(struct job *job)
 {
     struct compaction *self = container_of(job, struct compaction, run);
@@ -123,7 +123,7 @@ void compaction_look_on(struct compaction *self)
     worker_submit(self->worker, &self->run);
 }
 
-/* A cancel job that comes late would end the next one: there is none while it is under way. */
+/* No compaction starts while a cancel job is under way, because that job would end it. */
 bool compaction_start(struct compaction *self)
 {
     if (self->is_running || self->is_cancelling)

@@ -30,7 +30,7 @@ struct maintenance {
     struct timer *timer;
     struct compaction *compaction;
     char *save_path;
-    struct store_options tuned; /* TUNE's; its texts are constants */
+    struct store_options tuned; /* options for the task OPTIONS; their texts are constants */
     maintenance_fn *done;
     void *owner;
 };
@@ -43,7 +43,7 @@ static bool maintain(struct maintenance *maintenance)
     return true;
 }
 
-/* What fails stays in the WAL; it is tried again as long as that is long. */
+/* Flushes memtables to files. If that fails, the rows stay in the WAL, and it is tried again while the WAL is too long. */
 static bool flush_memtables(struct maintenance *maintenance)
 {
     char reason[REASON_MAX];

@@ -82,7 +82,8 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader)
     overlay->reader = reader;
 }
 
-/* What one buffer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
+/* State of a key in one buffer: ROW_VALUE (then *value), ROW_DELETED, or
+ * ROW_ABSENT: then the older buffer or the store decides. */
 static enum row_state buffer_look(struct overlay *overlay, struct write_buffer *buffer, enum cf cf,
                                   struct bytes key, uint64_t hash, struct slice *value)
 {
@@ -102,7 +103,7 @@ static enum row_state buffer_look(struct overlay *overlay, struct write_buffer *
     return state;
 }
 
-/* The row is on the disk. */
+/* Reads a row that is in no memory: from the disk, or, if the command must not block, through a reader thread. */
 static int uncached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                         struct slice *value)
 {
@@ -125,7 +126,7 @@ static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
     return err == ERR_UNCACHED ? uncached_get(overlay, cf, key, hash, value) : err;
 }
 
-/* From the store, through the cache. */
+/* Reads a row of the store through the row cache. */
 static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                       struct slice *value)
 {
@@ -163,7 +164,7 @@ bool overlay_has_uncached(const struct overlay *overlay)
     return overlay->wait && overlay->wait->pending > 0;
 }
 
-/* A row whose effects were all rolled back says nothing. */
+/* True when the buffer has the row. A row whose effects were all rolled back does not count. */
 static bool buffer_has(struct write_buffer *buffer, enum cf cf, struct bytes key, uint64_t hash)
 {
     const struct row *row = buffer ? write_buffer_find(buffer, cf, key, hash) : NULL;
@@ -212,7 +213,7 @@ static void *grow_array(void *array, size_t *cap, size_t size)
     return array;
 }
 
-/* The batch changes this row for the first time. */
+/* Adds a row to the batch, which changes it for the first time. */
 static void log_change(struct batch *batch, struct row *row)
 {
     if (batch->count == batch->cap)
@@ -228,7 +229,7 @@ static void count_effect(struct overlay *overlay)
     overlay->observed_writes = overlay->batch->ticket;
 }
 
-/* Remembers the row as it is, then counts one effect. */
+/* Saves the row's present state in the undo log, and counts one effect. */
 static void log_effect(struct overlay *overlay, struct row *row)
 {
     if (overlay->undo.count == overlay->undo.cap)
@@ -268,7 +269,7 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
     row->state = ROW_DELETED;
 }
 
-/* The same again within a batch changes nothing more. */
+/* True when the batch has this range already, so that it need not be added again. */
 static bool has_range(const struct batch *batch, const struct range *range)
 {
     for (size_t i = batch->ranges_from; i < batch->buffer->ranges_count; i++) {

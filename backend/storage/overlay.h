@@ -42,13 +42,13 @@ void overlay_free(struct overlay *overlay);
 
 /* Sets the size in bytes at which a write buffer is full. */
 void overlay_use_buffers(struct overlay *overlay, size_t bytes);
-/* Caches rows of the store that were read or written in so much memory; 0: none. The cache is empty at first. No row
- * of the cache before may be borrowed. */
+/* Makes a new, empty row cache of so many bytes, for rows of the store that are read or written; 0: no cache. No row of
+ * the old cache may be borrowed. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
-/* Caches runs of rows that were iterated over in so much memory; 0: none. No iterator may be open. */
+/* Makes a new range cache of so many bytes, for rows that are iterated over; 0: no cache. No iterator may be open. */
 void overlay_use_range_cache(struct overlay *overlay, size_t bytes);
 void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures);
-/* Figures of the cache; zeroes without it. */
+/* Figures of the row cache; all 0 if there is none. */
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);
 /* Fetches uncached rows. At most once, at the beginning; the reader must live as long as the overlay. */
 void overlay_use_reader(struct overlay *overlay, struct reader *reader);

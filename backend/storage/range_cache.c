@@ -171,7 +171,7 @@ static void evict_run(struct range_cache *cache, uint64_t hash, enum cf cf, stru
 
 /* ---- drafts ---- */
 
-/* Did an iteration begin here recently? Sets the mark. */
+/* Marks the place where an iteration begins. True: it was marked already. */
 static bool mark_read_run(struct range_cache *cache, uint64_t hash, const struct run_place *place)
 {
     uint64_t all = hash + (place->has_from ? hash_bytes(place->from) : 0) + place->is_reverse;

@@ -29,9 +29,10 @@ struct run_row {
 /* Immutable. */
 struct run {
     uint32_t count;
-    bool has_start;         /* the collection begins with its first row */
-    bool has_end;           /* the collection ends with its last row */
-    struct bytes low, high; /* else: all rows between these keys, both included, are in the run */
+    bool has_start; /* the run's first row is the first row of the collection */
+    bool has_end;   /* the run's last row is the last row of the collection */
+    struct bytes low,
+        high; /* bounds where it has no such row: the run has all rows between them, both included */
     const struct run_row *rows; /* sorted */
     const char *bytes;
 };

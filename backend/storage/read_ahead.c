@@ -1,7 +1,7 @@
 /*
  * read_ahead.c - two buffers of rows: the iteration reads one while a job fills the other.
  *
- *   seek ─► next ──the job begins──► course ─► the iterator goes there, once
+ *   seek ─► `next` ── the next job begins ──► `course` ─► the job's iterator seeks there
  *
  *   load: key_len, value_len, key, value; key_len, …
  */
@@ -16,9 +16,10 @@
 #include <stdlib.h>
 
 enum {
-    LOAD_BYTES_FIRST = 16 * 1024, /* small, so that an iteration begins soon; then doubled, */
-    LOAD_BYTES_MAX = 128 * 1024,  /* up to this size, or a single bigger row */
-    LOAD_ROWS_MORE = 512,         /* further rows when more are needed than announced */
+    LOAD_BYTES_FIRST =
+        16 * 1024, /* small, so that an iteration begins soon; each load is twice as big, */
+    LOAD_BYTES_MAX = 128 * 1024, /* up to this size; a single row may be bigger */
+    LOAD_ROWS_MORE = 512,        /* further rows when more are needed than announced */
 };
 
 struct load {
@@ -47,22 +48,22 @@ struct read_ahead {
     void *owner;
     struct load front;
     size_t at;    /* offset in the front, after the current row */
-    bool has_row; /* the position is on a row: */
+    bool has_row; /* the position is on a row, which has this key and value */
     struct bytes key, value;
     bool is_filled; /* the back is filled and not swapped yet */
     bool is_running;
     bool is_freed;        /* freed while the job ran */
     uint64_t rows_wanted; /* rows to read before they are needed */
-    bool has_next;        /* the rows of the current job are discarded; the next job goes to: */
+    bool has_next; /* the current job's rows are discarded, and the next job goes to `next` */
     struct course next;
     _Atomic bool is_cut; /* the job may end early */
 
     /* used by the job while it runs */
     struct store_iter *iter;
     struct load back;
-    size_t back_bytes;  /* size to fill, */
-    uint64_t back_rows; /* and number of rows at most */
-    bool is_moving;     /* the iterator seeks first: */
+    size_t back_bytes;  /* the job ends when the back has so many bytes, */
+    uint64_t back_rows; /* or so many rows */
+    bool is_moving;     /* the job seeks to `course` first */
     struct course course;
     bool is_ended; /* the end was reached: the back is the last one */
     bool has_failed;

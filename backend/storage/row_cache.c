@@ -220,7 +220,7 @@ void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64
         memcpy(row->bytes + row->key_len, value.data, value.len);
 }
 
-/* Was the row marked? Marks it. */
+/* Marks the row. True: it was marked already. */
 static bool mark_row(struct row_cache *cache, uint64_t hash)
 {
     uint16_t *marks = &cache->marks[(hash & (cache->bucket_count - 1)) * BUCKET_MARKS];

@@ -134,7 +134,7 @@ int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t si
 
 /* ---- the tables -------------------------------------------------------------------------- */
 
-/* Tables that failed are not written to again, whatever the engine says of itself. */
+/* Refuses writes to the tables after one has failed, even if RocksDB accepts writes again: recovery must reopen it. */
 static int apply_gate(struct store *store, char *error, size_t size)
 {
     if (!store->db)
