@@ -11,10 +11,11 @@ import random
 import time
 
 from support import checks, groups
-from support.resp import Closed, Connection, show
-from support.stream import Carry, Member, Step, Walk, quote
+from support.resp import show
+from support.stream import Carry, Member, Walk
+from support.transcript import Pair, Step, quote
 
-CONNECTIONS = 2
+TIMEOUT = 20  # seconds
 DATABASES = 3  # looked at afterwards; streams write to 0, 1 and 2 (and 15, which is then emptied unseen)
 
 
@@ -33,59 +34,34 @@ class Difference(Exception):
         return '%s\n       redis: %s\n       scree: %s' % (self.what, self.theirs, self.ours)
 
 
-class Side:
-    """The connections to one server, by turns to each of its addresses."""
-
-    def __init__(self, addresses, proto, timeout=20):
-        self.connections = [Connection(addresses[i % len(addresses)], timeout, proto) for i in range(CONNECTIONS)]
-        self.first = self.connections[0]
-
-    def close(self):
-        for connection in self.connections:
-            connection.close()
-
-
 def title_of(step, ours, theirs):
     """What kind of difference this is: one report per kind is enough."""
     def sort(reply):
         return reply[0] + (reply[1].split()[0].decode('latin-1') if reply[0] == '-' and reply[1].split() else '')
     words = step.name()
-    if words in ('OBJECT', 'CLIENT', 'CONFIG') and len(step.args) > 1:
-        words += ' ' + step.args[1].upper().decode('latin-1')
+    if words in ('OBJECT', 'CLIENT', 'CONFIG') and len(step.words) > 1:
+        words += ' ' + step.words[1].upper().decode('latin-1')
     return '%s: %s instead of %s' % (words[:40], sort(ours), sort(theirs))
 
 
 class Player:
     def __init__(self, oracle_address, target_addresses, mode, proto, seed, chill=None):
-        self.addresses = ([oracle_address], target_addresses)
+        self.oracle_address, self.target_addresses = oracle_address, target_addresses
         self.mode, self.proto, self.seed, self.chill = mode, proto, seed, chill
         self.replies = 0
 
     def play(self, steps):
         """None, or the first Difference."""
-        self.oracle = self.target = None
         try:
-            self.open()
-            self.queues = [checks.Queue() for _ in range(CONNECTIONS)]
-            self.play_steps(steps)
-            self.compare_keyspaces(len(steps))
-            return None
+            with Pair(self.oracle_address, self.target_addresses, self.proto, timeout=TIMEOUT) as self.pair:
+                self.oracle, self.target = self.pair.oracle, self.pair.target
+                if self.chill:
+                    self.chill(True)
+                self.play_steps(steps)
+                self.compare_keyspaces(len(steps))
         except Difference as difference:
             return difference
-        finally:
-            for side in (self.oracle, self.target):
-                if side:
-                    side.close()
-
-    def open(self):
-        self.oracle = Side(self.addresses[0], self.proto)
-        self.target = Side(self.addresses[1], self.proto)
-        for side in (self.oracle, self.target):
-            reply = side.first.call('FLUSHALL')
-            if reply != ('+', b'OK'):
-                raise Difference(0, 'FLUSHALL at the start', 'FLUSHALL', show(reply), "+'OK'")
-        if self.chill:
-            self.chill(True)
+        return None
 
     def play_steps(self, steps):
         chunks = random.Random(self.seed)
@@ -106,49 +82,27 @@ class Player:
     def play_run(self, run, at):
         step = run[0]
         if type(step) is not Step:
-            if not self.queues[0].is_open:
+            if not self.pair.queues[0].is_open:
                 {Walk: self.play_walk, Carry: self.play_carry, Member: self.play_member}[type(step)](step, at)
             return
-        words = [each.args for each in run]
-        self.oracle.connections[step.conn].send_many(words)
-        self.target.connections[step.conn].send_many(words)
-        for offset, each in enumerate(run):
-            theirs = self.oracle.connections[each.conn].read()
-            ours = self.read_target(self.target.connections[each.conn], each, at + offset)
-            self.compare(each, at + offset, ours, theirs)
+        self.replies += len(run)
+        for offset, each, ours, theirs, is_in_exec in self.pair.differences(run):
+            self.differ(each, at + offset, ours, theirs, 'in EXEC: ' if is_in_exec else '')
 
-    def read_target(self, connection, step, index):
-        """The target's reply; its silence or a closed connection is a difference too."""
+    def call_both(self, words):
         self.replies += 1
-        try:
-            return connection.read()
-        except Closed:
-            raise Difference(index, step.name()[:40] + ': connection closed', repr(step), 'closed the connection',
-                             'a reply') from None
-        except OSError as error:
-            raise Difference(index, step.name()[:40] + ': no reply', repr(step), str(error), 'a reply') from None
-
-    def call_both(self, words, index, step):
-        theirs = self.oracle.first.call(*words)
-        self.target.first.send(*words)
-        return self.read_target(self.target.first, step, index), theirs
-
-    # -- comparing
-
-    def compare(self, step, index, ours, theirs):
-        for each, our, their, is_in_exec in self.queues[step.conn].differences(step, ours, theirs):
-            self.differ(each, index, our, their, 'in EXEC: ' if is_in_exec else '')
+        return self.target.call(*words), self.oracle.call(*words)
 
     def differ(self, step, index, ours, theirs, where=''):
         raise Difference(index, where + title_of(step, ours, theirs), where + repr(step), show(ours), show(theirs))
 
     # -- steps of more than one command
 
-    def walk(self, connection, step):
+    def walk(self, side, step):
         """(error or None, elements): the complete walk on one side."""
-        words, found = list(step.args), []
+        words, found = list(step.words), []
         for _ in range(100000):
-            reply = connection.call(*words)
+            reply = side.call(*words)
             if reply[0] != '*':
                 return reply, found
             found += reply[1][1][1]
@@ -160,8 +114,8 @@ class Player:
         return ('-', b'the walk does not end'), []
 
     def play_walk(self, step, index):
-        theirs = self.walk(self.oracle.first, step)
-        ours = self.walk(self.target.first, step)
+        theirs = self.walk(self.oracle, step)
+        ours = self.walk(self.target, step)
         if ours != theirs:
             lacks = [item for item in theirs[1] if item not in ours[1]]
             more = [item for item in ours[1] if item not in theirs[1]]
@@ -170,24 +124,24 @@ class Player:
                              'error %r, %d elements' % (theirs[0], len(theirs[1])))
 
     def play_carry(self, step, index):
-        ours, theirs = self.call_both(step.args, index, step)
+        ours, theirs = self.call_both(step.words)
         if not checks.same('kind', ours, theirs):
             self.differ(step, index, ours, theirs)
         if theirs[1] is None or theirs[0] == '-':
             return
         words = ['RESTORE', step.dst, step.ttl]
-        theirs_now = self.oracle.first.call(*words, ours[1], *step.options)
-        ours_now = self.target.first.call(*words, theirs[1], *step.options)
+        theirs_now = self.oracle.call(*words, ours[1], *step.options)
+        ours_now = self.target.call(*words, theirs[1], *step.options)
         if ours_now != theirs_now:
             self.differ(step, index, ours_now, theirs_now)
 
     def play_member(self, step, index):
-        ours, theirs = self.call_both(step.args, index, step)
-        if not checks.same(checks.check_of(step.args), ours, theirs):
+        ours, theirs = self.call_both(step.words)
+        if not checks.same(checks.check_of(step.words), ours, theirs):
             self.differ(step, index, ours, theirs)
         if ours[0] in '-_' or ours[1] is None:
             return
-        universe = self.target.first.call(*step.universe)
+        universe = self.target.call(*step.universe)
         names, values = self.flatten(universe), self.flatten(ours)
         if step.universe[0] == 'HGETALL':
             universe_pairs = set(zip(names[::2], names[1::2]))
@@ -200,7 +154,7 @@ class Player:
 
     @staticmethod
     def is_distinct(step):
-        return len(step.args) > 2 and not step.args[2].startswith(b'-')
+        return len(step.words) > 2 and not step.words[2].startswith(b'-')
 
     def flatten(self, reply):
         if not isinstance(reply[1], list):
@@ -215,7 +169,7 @@ class Player:
         step = Step(['(afterwards)'])
         ours, theirs = [], []
         for side, dump in ((self.target, ours), (self.oracle, theirs)):
-            connection = side.connections[0]
+            connection = side.connection(0)
             connection.call('RESET')
             for db in range(DATABASES):
                 if connection.call('SELECT', db) != ('+', b'OK'):

@@ -1,245 +1,245 @@
 #!/usr/bin/python3
 """ACL: users, what they may do, what is logged about them; the same conversation with redis-server and with Scree.
 
-A line of SCRIPT is a connection's number and a command. Compared as sets of words: lists of rules, since Redis tells
-single commands in the order of a hash table. What is left out of client descriptions differs by nature.
+Lists of rules are compared as sets of words: Redis lists single commands in the order of a hash table. Of a client's
+description the fields VOLATILE are not compared.
 """
 
 import os
 import re
-import shlex
 import tempfile
 
+from support import transcript
 from support.cluster import Cluster, Oracle
-from support.harness import Failure, Suite, check, check_equal, wait_for
-from support.resp import Closed, Connection, ReplyError, value
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection, ReplyError, value
 
 VOLATILE = (rb'(id|addr|laddr|fd|age|idle|flags|qbuf|qbuf-free|argv-mem|multi|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|'
             rb'lib-name|lib-ver)=\S*')
 
-SCRIPT = """
-1 acl list
-1 acl setuser bob
-1 acl list
-1 acl getuser bob
-1 acl getuser default
-1 acl getuser nobody
-1 acl setuser bob on >pw ~a* %R~r:* &ch* +@all -@dangerous "(~x* +get)" "(+@hash %W~w)"
-1 acl getuser bob
-1 acl list
-1 acl setuser bob +foo
-1 acl setuser bob +@foo
-1 acl setuser bob ~* ~b
-1 acl setuser bob foo
-1 acl setuser bob <nopw
-1 acl setuser bob #abc
-1 acl setuser bob +config|nosub
-1 acl setuser bob +config|get|x
-1 acl setuser bob +select|0
-1 acl setuser bob %X~a
-1 acl setuser bob "(~a"
-1 acl setuser bob "(foo)"
-1 acl setuser bob "(~a" "+get" "+set)" 
-1 acl getuser bob
-1 acl setuser bob "(~a" "+get" "+set" 
-1 acl setuser bob "" 
-1 acl cat
-1 acl cat foo
-1 acl cat a b
-1 acl dryrun bob set a 1
-1 acl dryrun bob get zz
-1 acl dryrun nobody get a
-1 acl dryrun bob foo
-1 acl dryrun bob get
-1 acl dryrun bob publish zz 1
-1 acl dryrun bob config get x
-1 acl genpass 0
-1 acl genpass x
-1 acl genpass 1 2
-1 acl deluser default
-1 acl deluser a b
-1 acl whoami
-1 acl load
-1 acl save
-1 acl log 1 2
-1 acl log x
-1 acl setuser 'a b' on
-1 acl users
-1 acl setuser bob reset on >pw ~a* &ch* +@read +multi +exec +config|get +publish +select|0
-2 auth bob pw
-2 set a 1
-2 get b
-2 get a
-2 config set acllog-max-len 20
-2 config get acllog-max-len
-2 config
-2 select 0
-2 select 1
-2 multi
-2 set a 1
-2 exec
-2 mget a1 a2 b
-2 acl whoami
-2 auth bob bad
-2 auth nobody bad
-2 auth bad
-2 hello 3 auth bob bad
-2 multi
-2 get a
-1 acl setuser bob -@read
-2 exec
-1 acl setuser bob +@read
-2 multi
-2 get a
-1 acl setuser bob resetkeys ~b*
-2 exec
-1 acl log 100
-1 acl log 1
-1 acl log reset
-1 acl log
-1 acl setuser bob off
-3 auth bob pw
-2 get b1
-1 acl deluser bob
-2 get b1
-1 acl setuser t reset
-1 acl setuser t +@all -@write
-1 acl list
-1 acl setuser t reset -@all +@read +@write
-1 acl list
-1 acl setuser t reset +@read +set
-1 acl list
-1 acl setuser t reset +@all -get -set
-1 acl list
-1 acl setuser t reset +config -config|set
-1 acl list
-1 acl setuser t reset +@all -config|set
-1 acl list
-1 acl setuser t reset +@string +@hash -get
-1 acl list
-1 acl setuser t reset +select|0 +select|1
-1 acl list
-1 acl setuser t reset +select|0 +select
-1 acl list
-1 acl setuser t reset allkeys allchannels nopass
-1 acl list
-1 acl getuser t
-1 acl setuser t skip-sanitize-payload on +@all -@admin
-1 acl list
-1 acl getuser t
-1 acl setuser t clearselectors resetpass ~a %R~b %W~b %RW~c
-1 acl list
-1 acl setuser t reset %R~a %R~b %W~c on nopass +@all
-4 auth t x
-4 get a
-4 set a 1
-4 set c 1
-4 get c
-4 getset c 1
-4 copy a c
-4 copy c a
-4 object encoding a
-4 exists c
-4 del a
-4 expire c 10
-4 ttl c
-4 setrange c 0 x
-4 append c x
-4 set c 1 get
-1 acl setuser u on nopass +@all "(~x +set)" "(~y +get)" 
-5 auth u ""
-5 set x 1
-5 get x
-5 get y
-5 ping
-1 config set requirepass foo
-6 get a
-6 acl whoami
-6 hello 2
-6 auth default foo
-6 acl whoami
-6 acl list
-6 config set requirepass ""
-7 ping
-6 acl log reset
-6 acl setuser bob reset on >pw ~a* &ch* +@read +multi +exec +eval +config|get
-8 auth bob pw
-8 eval "return redis.call('set','a','1')" 0
-8 eval "return redis.call('get','zz')" 0
-8 eval "return redis.call('get','a')" 0
-8 eval "return redis.call('publish','zz','a')" 0
-8 eval "return redis.pcall('set','a','1')" 0
-8 eval "return redis.acl_check_cmd('set','a','1')" 0
-8 eval "return redis.acl_check_cmd('get','a')" 0
-8 eval "return redis.acl_check_cmd('get','zz')" 0
-8 eval "return redis.acl_check_cmd('nosuch','zz')" 0
-8 eval "return redis.acl_check_cmd()" 0
-8 eval "return redis.acl_check_cmd('publish','zz','1')" 0
-8 multi
-8 eval "return redis.call('get','zz')" 0
-8 exec
-6 acl log
-6 acl log reset
-6 acl setuser bob +publish +sort ~x*
-6 rpush alist 3 1 2
-6 mset a3 x
-8 sort alist
-8 sort alist by a* get a*
-8 sort alist get #
-8 sort alist by nosort
-8 sort alist by
-6 acl setuser bob %R~*
-8 sort alist by a* get a*
-8 multi
-8 sort alist by a*
-6 acl setuser bob resetkeys ~a*
-8 exec
-8 AUTH bob bad
-6 acl log
-8 eval "return redis.call('publish','zz','a')" 0
-8 publish zz 1
-8 subscribe zz
-8 psubscribe ch*
-6 acl setuser ear reset on nopass +@all ~* &ch* &x
-9 auth ear ''
-9 subscribe chan
-6 acl setuser ear &y
-9 ping
-6 acl setuser ear resetchannels &chan
-9 ping
-6 acl setuser ear resetchannels &c*
-9 ping
-9 psubscribe c*
-9 psubscribe ch*
-6 acl setuser ear off
-9 ping
-6 acl setuser ear resetchannels &*ha*
-9 ping
-6 acl setuser ear on allchannels
-10 auth ear ''
-10 ssubscribe c
-6 acl setuser ear resetchannels &d
-10 ping
-11 auth ear ''
-11 subscribe d
-6 acl deluser ear
-11 ping
-6 acl setuser "" on nopass +ping
-12 auth "" x
-12 ping
-12 acl whoami
-12 get a
-6 acl setuser empty on nopass
-13 auth empty x
-13 reset
-13 get a
-6 acl setuser default -get
-13 get a
-13 reset
-13 get a
-6 acl setuser default +get
-6 acl log
-"""
+SCRIPT = transcript.parse("""
+1: acl list
+1: acl setuser bob
+1: acl list
+1: acl getuser bob
+1: acl getuser default
+1: acl getuser nobody
+1: acl setuser bob on >pw ~a* %R~r:* &ch* +@all -@dangerous "(~x* +get)" "(+@hash %W~w)"
+1: acl getuser bob
+1: acl list
+1: acl setuser bob +foo
+1: acl setuser bob +@foo
+1: acl setuser bob ~* ~b
+1: acl setuser bob foo
+1: acl setuser bob <nopw
+1: acl setuser bob #abc
+1: acl setuser bob +config|nosub
+1: acl setuser bob +config|get|x
+1: acl setuser bob +select|0
+1: acl setuser bob %X~a
+1: acl setuser bob "(~a"
+1: acl setuser bob "(foo)"
+1: acl setuser bob "(~a" "+get" "+set)" 
+1: acl getuser bob
+1: acl setuser bob "(~a" "+get" "+set" 
+1: acl setuser bob "" 
+1: acl cat
+1: acl cat foo
+1: acl cat a b
+1: acl dryrun bob set a 1
+1: acl dryrun bob get zz
+1: acl dryrun nobody get a
+1: acl dryrun bob foo
+1: acl dryrun bob get
+1: acl dryrun bob publish zz 1
+1: acl dryrun bob config get x
+1: acl genpass 0
+1: acl genpass x
+1: acl genpass 1 2
+1: acl deluser default
+1: acl deluser a b
+1: acl whoami
+1: acl load
+1: acl save
+1: acl log 1 2
+1: acl log x
+1: acl setuser "a b" on
+1: acl users
+1: acl setuser bob reset on >pw ~a* &ch* +@read +multi +exec +config|get +publish +select|0
+2: auth bob pw
+2: set a 1
+2: get b
+2: get a
+2: config set acllog-max-len 20
+2: config get acllog-max-len
+2: config
+2: select 0
+2: select 1
+2: multi
+2: set a 1
+2: exec
+2: mget a1 a2 b
+2: acl whoami
+2: auth bob bad
+2: auth nobody bad
+2: auth bad
+2: hello 3 auth bob bad
+2: multi
+2: get a
+1: acl setuser bob -@read
+2: exec
+1: acl setuser bob +@read
+2: multi
+2: get a
+1: acl setuser bob resetkeys ~b*
+2: exec
+1: acl log 100
+1: acl log 1
+1: acl log reset
+1: acl log
+1: acl setuser bob off
+3: auth bob pw
+2: get b1
+1: acl deluser bob
+2: get b1
+1: acl setuser t reset
+1: acl setuser t +@all -@write
+1: acl list
+1: acl setuser t reset -@all +@read +@write
+1: acl list
+1: acl setuser t reset +@read +set
+1: acl list
+1: acl setuser t reset +@all -get -set
+1: acl list
+1: acl setuser t reset +config -config|set
+1: acl list
+1: acl setuser t reset +@all -config|set
+1: acl list
+1: acl setuser t reset +@string +@hash -get
+1: acl list
+1: acl setuser t reset +select|0 +select|1
+1: acl list
+1: acl setuser t reset +select|0 +select
+1: acl list
+1: acl setuser t reset allkeys allchannels nopass
+1: acl list
+1: acl getuser t
+1: acl setuser t skip-sanitize-payload on +@all -@admin
+1: acl list
+1: acl getuser t
+1: acl setuser t clearselectors resetpass ~a %R~b %W~b %RW~c
+1: acl list
+1: acl setuser t reset %R~a %R~b %W~c on nopass +@all
+4: auth t x
+4: get a
+4: set a 1
+4: set c 1
+4: get c
+4: getset c 1
+4: copy a c
+4: copy c a
+4: object encoding a
+4: exists c
+4: del a
+4: expire c 10
+4: ttl c
+4: setrange c 0 x
+4: append c x
+4: set c 1 get
+1: acl setuser u on nopass +@all "(~x +set)" "(~y +get)" 
+5: auth u ""
+5: set x 1
+5: get x
+5: get y
+5: ping
+1: config set requirepass foo
+6: get a
+6: acl whoami
+6: hello 2
+6: auth default foo
+6: acl whoami
+6: acl list
+6: config set requirepass ""
+7: ping
+6: acl log reset
+6: acl setuser bob reset on >pw ~a* &ch* +@read +multi +exec +eval +config|get
+8: auth bob pw
+8: eval "return redis.call('set','a','1')" 0
+8: eval "return redis.call('get','zz')" 0
+8: eval "return redis.call('get','a')" 0
+8: eval "return redis.call('publish','zz','a')" 0
+8: eval "return redis.pcall('set','a','1')" 0
+8: eval "return redis.acl_check_cmd('set','a','1')" 0
+8: eval "return redis.acl_check_cmd('get','a')" 0
+8: eval "return redis.acl_check_cmd('get','zz')" 0
+8: eval "return redis.acl_check_cmd('nosuch','zz')" 0
+8: eval "return redis.acl_check_cmd()" 0
+8: eval "return redis.acl_check_cmd('publish','zz','1')" 0
+8: multi
+8: eval "return redis.call('get','zz')" 0
+8: exec
+6: acl log
+6: acl log reset
+6: acl setuser bob +publish +sort ~x*
+6: rpush alist 3 1 2
+6: mset a3 x
+8: sort alist
+8: sort alist by a* get a*
+8: sort alist get #
+8: sort alist by nosort
+8: sort alist by
+6: acl setuser bob %R~*
+8: sort alist by a* get a*
+8: multi
+8: sort alist by a*
+6: acl setuser bob resetkeys ~a*
+8: exec
+8: AUTH bob bad
+6: acl log
+8: eval "return redis.call('publish','zz','a')" 0
+8: publish zz 1
+8: subscribe zz
+8: psubscribe ch*
+6: acl setuser ear reset on nopass +@all ~* &ch* &x
+9: auth ear ""
+9: subscribe chan
+6: acl setuser ear &y
+9: ping
+6: acl setuser ear resetchannels &chan
+9: ping
+6: acl setuser ear resetchannels &c*
+9: ping
+9: psubscribe c*
+9: psubscribe ch*
+6: acl setuser ear off
+9: ping
+6: acl setuser ear resetchannels &*ha*
+9: ping
+6: acl setuser ear on allchannels
+10: auth ear ""
+10: ssubscribe c
+6: acl setuser ear resetchannels &d
+10: ping
+11: auth ear ""
+11: subscribe d
+6: acl deluser ear
+11: ping
+6: acl setuser "" on nopass +ping
+12: auth "" x
+12: ping
+12: acl whoami
+12: get a
+6: acl setuser empty on nopass
+13: auth empty x
+13: reset
+13: get a
+6: acl setuser default -get
+13: get a
+13: reset
+13: get a
+6: acl setuser default +get
+6: acl log
+""")
 
 suite = Suite(__doc__)
 
@@ -258,55 +258,28 @@ def comparable(reply):
     return repr(reply)
 
 
-def answers(address, proto=2):
-    """What the server at this address says to each line; its closing of a connection is an answer too."""
-    connections, said = {}, []
-    for line in SCRIPT.split('\n'):
-        if not line:
-            continue
-        name, command = line.split(' ', 1)
-        connection = connections.setdefault(name, None) or Connection(address, proto=proto)
-        connections[name] = connection
-        try:
-            said.append((line, value(connection.call(*shlex.split(command)))))
-        except (Closed, OSError):
-            said.append((line, 'closed'))
-    return said
+def equal(ours, theirs):
+    return comparable(value(ours)) == comparable(value(theirs))
 
 
 def backend(**options):
     return Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': options})
 
 
-def redis_answers(proto):
-    with Oracle() as oracle:
-        return answers(oracle.address, proto)
-
-
-def compare(ours, proto):
-    differences = []
-    check(len(ours) > 100, 'the whole script was played')
-    for (line, mine), (_, other) in zip(ours, redis_answers(proto)):
-        if comparable(mine) != comparable(other):
-            differences.append('%s\n       redis: %r\n       scree: %r' % (line, other, mine))
-    if differences:
-        raise Failure('%d differences\n     %s' % (len(differences), '\n     '.join(differences[:40])))
+def compare(cluster_of, address_of):
+    for proto in (2, 3):
+        with Oracle() as oracle, cluster_of() as cluster:
+            transcript.compare(SCRIPT, oracle.address, address_of(cluster), proto, equal)
 
 
 @suite.case('users, rules, refusals and their log are told as redis-server tells them')
 def _(run):
-    for proto in (2, 3):
-        with backend() as cluster:
-            ours = answers(cluster.backends[0].addresses[0], proto)
-        compare(ours, proto)
+    compare(backend, lambda cluster: cluster.backends[0].addresses[0])
 
 
 @suite.case('the same through the proxy, which has users of its own')
 def _(run):
-    for proto in (2, 3):
-        with Cluster(backends=1, partitions=1, proxies=1) as cluster:
-            ours = answers(cluster.proxies[0].address, proto)
-        compare(ours, proto)
+    compare(lambda: Cluster(backends=1, partitions=1, proxies=1), lambda cluster: cluster.proxies[0].address)
 
 
 @suite.case('users come from their file, go back to it, and a bad file changes nothing')

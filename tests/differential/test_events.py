@@ -10,7 +10,8 @@ from support import groups
 from support.cluster import Cluster, Oracle
 from support.harness import Failure, Suite, sized
 from support.resp import Connection, show, value
-from support.stream import Grammar, Step, stream
+from support.stream import Grammar, stream
+from support.transcript import Step
 
 CLASSES = 'KEg$lshzetdnm'
 LEFT_OUT = {'CONFIG', 'RESET', 'HELLO', 'CLIENT', 'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'DEBUG', 'QUIT', 'SWAPDB', 'PUBLISH',
@@ -59,8 +60,8 @@ def play(ours, theirs, steps):
     for step in steps:
         if type(step) is not Step or step.conn or step.name() in LEFT_OUT:
             continue
-        reply, events = ours.play(step.args)
-        wanted_reply, wanted = theirs.play(step.args)
+        reply, events = ours.play(step.words)
+        wanted_reply, wanted = theirs.play(step.words)
         recent.append(str(step)[:150])
         if (reply[0] == '-') != (wanted_reply[0] == '-'):
             return compared, None  # a difference for test_random; the keys are not the same any more

@@ -13,7 +13,8 @@ import time
 from support import harness
 from support.cluster import Cluster, binary
 from support.harness import Suite, check, check_equal, sized
-from support.stream import Carry, Context, Grammar, Step
+from support.stream import Carry, Context, Grammar
+from support.transcript import Step
 
 GROUPS = 'strings,bitmaps,hll,hashes,lists,zsets,geo,keys,sets,sorting,streams,scripting'
 DOUBLED = ['STORE', 'STOREDIST', 'STREAMS', 'KEYS', 'COUNT', 'GET', 'BY', 'LIMIT', 'GROUP', 'BLOCK', 'NOACK', 'WEIGHTS',
@@ -71,7 +72,7 @@ class Source:
         """[words, …] of one or a few requests that make sense."""
         if self.rng.random() < 0.5:
             return [list(self.rng.choice(self.lines))]
-        return [list(step.args) for step in self.grammar.draw(self.context) if type(step) in (Step, Carry)]
+        return [list(step.words) for step in self.grammar.draw(self.context) if type(step) in (Step, Carry)]
 
     def word(self):
         pool = self.rng.random()

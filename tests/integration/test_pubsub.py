@@ -18,7 +18,7 @@ a: SUBSCRIBE x y x
 a: PSUBSCRIBE p* q*
 a: SSUBSCRIBE s x
 b: PUBSUB NUMSUB x y none
-b~: PUBSUB CHANNELS
+b: !unordered PUBSUB CHANNELS
 b: PUBSUB CHANNELS y*
 b: PUBSUB SHARDCHANNELS s*
 b: PUBSUB SHARDNUMSUB s x none
@@ -53,19 +53,19 @@ d: HELLO 3
 d: SUBSCRIBE news
 d: PSUBSCRIBE n?ws [n]ews
 d: SSUBSCRIBE news
-e~: PUBLISH news hello
+e: !unordered PUBLISH news hello
 e: PUBLISH nes hello
 e: SPUBLISH news shard
 e: PUBLISH nobody hello
 e: SPUBLISH nobody hello
-d~: PUBLISH news own
+d: !unordered PUBLISH news own
 d: SPUBLISH news own
-e~: PUBLISH news a | PUBLISH news b | SPUBLISH news c | PUBLISH news d
+e: !unordered PUBLISH news a | PUBLISH news b | SPUBLISH news c | PUBLISH news d
 e: MULTI
 e: PUBLISH news in-exec
 e: SET k v
 e: PUBLISH news in-exec-2
-e~: EXEC
+e: !unordered EXEC
 e: MULTI
 e: PUBLISH news never
 e: DISCARD

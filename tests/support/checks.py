@@ -25,8 +25,11 @@ def check_of(args):
 
 
 def same(check, ours, theirs):
+    """`check`: a name of COMPARE, 'exact', or a function of both replies, which compares errors too."""
     if ours == theirs:
         return True
+    if callable(check):
+        return check(ours, theirs)
     if '-' in (ours[0], theirs[0]) or check == 'exact':
         return False
     return COMPARE[check](ours, theirs)
@@ -34,12 +37,12 @@ def same(check, ours, theirs):
 
 class Queue:
     """What MULTI has queued on one connection, and comparing replies there: those in EXEC's are compared one by one, each
-    as its command wants. A step has `words`; `check` of it, if any, is used instead of its command's."""
+    as its command wants. A step's own check comes before `check`, and that before the check of its command."""
 
     def __init__(self):
         self.steps, self.is_open = [], False
 
-    def differences(self, step, ours, theirs):
+    def differences(self, step, ours, theirs, check=None):
         """[(step, our reply, their reply, is in EXEC)] of what differs."""
         name, steps = step.words[0].upper() if step.words else b'', self.steps
         if theirs == ('+', b'QUEUED'):
@@ -51,9 +54,9 @@ class Queue:
         if name == b'EXEC' and theirs[0] == '*' and theirs[1] is not None:
             if ours[0] == '*' and is_list(ours) and len(ours[1]) == len(theirs[1]) == len(steps):
                 return [(each, our, their, True) for each, our, their in zip(steps, ours[1], theirs[1])
-                        if not same(each.check or check_of(each.words), our, their)]
+                        if not same(each.check or check or check_of(each.words), our, their)]
             return [(step, ours, theirs, False)]
-        return [] if same(step.check or check_of(step.words), ours, theirs) else [(step, ours, theirs, False)]
+        return [] if same(step.check or check or check_of(step.words), ours, theirs) else [(step, ours, theirs, False)]
 
 
 def is_list(reply):
@@ -132,6 +135,20 @@ def hello(ours, theirs):
     return same_types and a.get(('$', b'proto')) == b.get(('$', b'proto'))
 
 
+def type_tree(reply):
+    """The types in a reply: for an array the set of its members' types, for a map its names with the types of their values."""
+    kind, payload = reply
+    if kind == '%':
+        return kind, sorted((repr(name), type_tree(item)) for name, item in zip(payload[::2], payload[1::2]))
+    if isinstance(payload, list):
+        return kind, sorted({repr(type_tree(item)) for item in payload})
+    return kind + 'nil' if payload is None else kind
+
+
+def types(ours, theirs):
+    return type_tree(ours) == type_tree(theirs)
+
+
 def scan_kind(ours, theirs):
     """A page of a scan: cursor and elements are the server's business (whole walks are compared elsewhere)."""
     return ours[0] == theirs[0] == '*' and len(ours[1]) == len(theirs[1]) == 2 and \
@@ -139,4 +156,4 @@ def scan_kind(ours, theirs):
 
 
 COMPARE = {'timeless': timeless, 'unordered': unordered, 'pairs': pairs, 'length': length, 'kind': kind, 'ttl': ttl, 'encoding': encoding,
-           'hello': hello, 'scan_kind': scan_kind}
+           'hello': hello, 'scan_kind': scan_kind, 'types': types}

@@ -1,15 +1,17 @@
-"""duel.py - one script of several connections, played to redis-server and to Scree; all frames must be the same.
+"""duel.py - plays a transcript with push messages to redis-server and to Scree; the frames of each connection must be equal.
 
     with Duel() as duel:
-        duel.step('a', 'SUBSCRIBE x')        # connection `a` is made when it is first named
+        duel.step('a', 'SUBSCRIBE x')
         duel.step('b', 'PUBLISH x hi')       # compares what every connection got: b its reply, a the message
+        duel.script(text)                    # each line is a step; transcript.py describes the lines
 
-After each step a PING with a token is sent on every connection: what came before its answer belongs to the step. A step
-with several commands sends them as one packet. `{id:a}` stands for the id of connection a. What must differ is replaced:
-ids (in the commands of ID_COMMANDS), and time and address in MONITOR's lines.
+After each step a PING with a token is sent on every connection: the frames before its reply belong to the step. `{id:a}`
+in a request is replaced by the client id of connection a. Some values differ between the servers and are replaced before
+comparing: ids (in the replies to ID_COMMANDS), and time and address in MONITOR's lines. After `!unordered`, frames and
+the members of arrays may come in any order.
 
-Duel(shards=3) plays to a proxy before three shards. There a message may come later than the reply of the command that
-caused it: a message of our own over every shard (Fence) shows that all have come, and the order of frames is not compared.
+Duel(shards=3) plays to a proxy before three shards. There a message may arrive later than the reply of the command that
+caused it: a message of our own over every shard (Fence) shows that all have arrived, and the order of frames is not compared.
 """
 
 import re
@@ -17,13 +19,13 @@ import re
 from support.cluster import Cluster, Oracle
 from support.harness import Failure
 from support.resp import Closed, Connection, show
+from support.transcript import Side, Step, parse, split_words
 
 MONITOR_LINE = re.compile(rb'^\d+\.\d{6} \[(\d+) (lua|[0-9.]+:\d+|unix:[^\]]*)\] ')
 ID_COMMANDS = ('GETREDIR', 'TRACKINGINFO')
 ID_MARKS = (('$', b'id'), ('$', b'tracking-redir-broken'))
 BEGIN, END = ('MULTI',), ('EXEC', 'DISCARD', 'RESET')
-
-
+ID_OF = re.compile(rb'\{id:(\w+)\}')
 FENCE = b'fence-of-the-duel'
 
 
@@ -56,24 +58,21 @@ def mentions_fence(frame):
     return isinstance(payload, bytes) and payload.startswith(FENCE)
 
 
-class Player:
+class Player(Side):
     """The connections of one script to one server."""
 
     def __init__(self, address, fence=None):
-        self.address, self.connections, self.ids, self.serial = address, {}, {}, 0
-        self.fence = fence
+        super().__init__([address])
+        self.address, self.fence, self.ids, self.serial = address, fence, {}, 0
         self.queueing = set()  # connections inside MULTI: they would queue a PING
 
     def connection(self, name):
         if name not in self.connections:
-            connection = self.connections[name] = Connection(self.address)
-            self.ids[name] = connection.get('CLIENT', 'ID')
+            self.ids[name] = super().connection(name).get('CLIENT', 'ID')
         return self.connections[name]
 
-    def words(self, text):
-        words = text.split() if isinstance(text, str) else list(text)
-        return [re.sub(r'\{id:(\w+)\}', lambda found: str(self.ids[found.group(1)]), word)
-                if isinstance(word, str) else word for word in words]
+    def with_ids(self, word):
+        return ID_OF.sub(lambda found: b'%d' % self.ids[found[1].decode()], word)
 
     def is_token(self, frame, token):
         return frame in (('$', token), ('*', [('$', b'pong'), ('$', token)]))
@@ -97,22 +96,22 @@ class Player:
             frames.append(('closed', b''))
             del self.connections[name]
 
-    def play(self, name, commands):
+    def play(self, name, steps):
         """Returns {connection: frames}."""
-        for text in commands:
-            for other in re.findall(r'\{id:(\w+)\}', text if isinstance(text, str) else ''):
-                self.connection(other)
+        for step in steps:
+            for other in ID_OF.findall(b' '.join(step.words)):
+                self.connection(other.decode())
         connection = self.connection(name)
         got = {name: []}
-        connection.send_many([self.words(text) for text in commands])
+        connection.send_many([[self.with_ids(word) for word in step.words] for step in steps])
         was_queueing = name in self.queueing
-        for text in commands:
-            if self.words(text)[0].upper() in BEGIN:
+        for step in steps:
+            if step.name() in BEGIN:
                 self.queueing.add(name)
-            elif self.words(text)[0].upper() in END:
+            elif step.name() in END:
                 self.queueing.discard(name)
         try:
-            for _ in commands if was_queueing else commands[:1]:
+            for _ in steps if was_queueing else steps[:1]:
                 got[name].append(connection.read())
         except Closed:
             got[name].append(('closed', b''))
@@ -122,10 +121,10 @@ class Player:
         for _ in range(2):
             for other in set(self.connections) - self.queueing:
                 self.collect(other, got.setdefault(other, []))
-        return {other: self.comparable(frames, commands) for other, frames in got.items()}
+        return {other: self.comparable(frames, steps) for other, frames in got.items()}
 
-    def comparable(self, frames, commands):
-        with_ids = any(word in str(text).upper() for text in commands for word in ID_COMMANDS)
+    def comparable(self, frames, steps):
+        with_ids = any(word in repr(step).upper() for step in steps for word in ID_COMMANDS)
         names = {b'%d' % number: b'id of ' + name.encode() for name, number in self.ids.items()}
 
         def comparable_frame(frame):
@@ -144,11 +143,6 @@ class Player:
         is_noise = re.compile(rb'"(PING|CLIENT)" "(token|ID)')
         frames = [frame for frame in frames if not (is_message(frame) and mentions_fence(frame))]
         return [frame for frame in map(comparable_frame, frames) if not (frame[0] == '+' and is_noise.search(frame[1]))]
-
-    def close(self):
-        for connection in self.connections.values():
-            connection.close()
-        self.connections, self.ids = {}, {}
 
 
 def is_message(frame):
@@ -191,24 +185,22 @@ class Duel:
         self.oracle.__exit__()
         return self.cluster.__exit__(kind, error, trace)
 
-    def step(self, name, *commands, sort=False):
-        """`sort`: frames and members of arrays may come in any order."""
-        ours, theirs = self.ours.play(name, commands), self.theirs.play(name, commands)
-        if sort or self.shards:
+    def step(self, name, *requests):
+        """Plays one packet of requests: texts as in a transcript, or lists of words."""
+        return self.play([Step(split_words(each) if isinstance(each, str) else each, name) for each in requests])
+
+    def play(self, packet):
+        ours, theirs = (player.play(packet[0].conn, packet) for player in (self.ours, self.theirs))
+        if packet[0].check == 'unordered' or self.shards:
             ours, theirs = (deep_sorted(frames) for frames in (ours, theirs))
         if ours != theirs:
-            raise Failure('%s: %s\n  Scree:\n    %s\n  Redis:\n    %s' % (
-                name, ' | '.join(map(str, commands)), '\n    '.join(lines(ours)), '\n    '.join(lines(theirs))))
+            raise Failure('%s\n  Scree:\n    %s\n  Redis:\n    %s' % (
+                ' | '.join(map(repr, packet)), '\n    '.join(lines(ours)), '\n    '.join(lines(theirs))))
         return ours
 
     def script(self, text):
-        """Lines `name: command`, commands of one packet with ` | ` between."""
-        for line in text.strip().split('\n'):
-            if not line.strip() or line.strip().startswith('#'):
-                continue
-            name, commands = line.strip().split(': ', 1)
-            sort = name.endswith('~')
-            self.step(name.rstrip('~'), *[command.strip() for command in commands.split(' | ')], sort=sort)
+        for packet in parse(text):
+            self.play(packet)
 
 
 def add_script(suite, title, text, shards=None):

@@ -61,7 +61,7 @@ class Words:
         self.context.rng = rng
 
     def from_stream(self):
-        args = list(self.rng.choice(self.grammar.draw(self.context)).args)
+        args = list(self.rng.choice(self.grammar.draw(self.context)).words)
         for _ in range(self.rng.choice([0, 0, 0, 1, 1, 2])):
             at = self.rng.randrange(len(args))
             change = self.rng.random()

@@ -15,28 +15,9 @@ Steps of a stream:
 import random
 
 from support import groups
+from support.transcript import Step, quote
 
 SMALL = b'small'  # keys with this in their name hold short values only (LCS is quadratic)
-
-
-class Step:
-    __slots__ = ('args', 'conn')
-    check = None  # for checks.py: that of its command
-
-    def __init__(self, args, conn=0):
-        self.args = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]
-        self.conn = conn
-
-    @property
-    def words(self):
-        return self.args
-
-    def name(self):
-        return self.args[0].upper().decode('latin-1') if self.args else ''
-
-    def __repr__(self):
-        words = ' '.join(quote(arg) for arg in self.args)
-        return words if not self.conn else '(connection %d) %s' % (self.conn, words)
 
 
 class Walk(Step):
@@ -70,14 +51,6 @@ class Member(Step):
     def __init__(self, args, universe, with_values=False):
         super().__init__(args)
         self.universe, self.with_values = universe, with_values
-
-
-def quote(arg):
-    text = arg.decode('latin-1')
-    if text and all(33 <= ord(char) < 127 and char not in '"\'\\' for char in text) and len(text) < 80:
-        return text
-    shown = repr(arg)[1:].strip()
-    return shown if len(shown) < 120 else '%s…(%d bytes)' % (shown[:60], len(arg))
 
 
 class Context:
@@ -265,7 +238,7 @@ class Grammar:
 
     def _is_left_out(self, steps):
         return any(step.name() in self.without or
-                   b' '.join(step.args[:2]).upper().decode('latin-1') in self.without for step in steps)
+                   b' '.join(step.words[:2]).upper().decode('latin-1') in self.without for step in steps)
 
     def draw_single(self, context):
         """One plain command, for the inside of a block."""

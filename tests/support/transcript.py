@@ -1,22 +1,55 @@
-"""transcript.py - hand-written cases in the words of redis-cli.
+"""transcript.py - plays requests to redis-server and to Scree, at a partition or through a proxy; replies must be equal.
 
-One command per line, quoted as redis-cli quotes ("a\\x00b", 'it''s one word'). Beside that:
+A transcript has one packet per line: requests quoted as redis-cli quotes them ("a\\x00b"), with ` | ` between two requests.
 
-    <x*45>        a word of 45 times x; <0..9*1000> counts bytes 0 to 255 round and round
-    2: GET k      on a second connection (3: a third, …)
-    !gone k       wait until EXISTS k says 0 on both servers
-    !length GET k and !kind, !unordered, !ttl …: compare with this check (checks.py) instead of byte for byte
+    <x*45>        a word of 45 times x; <0..9*1000>: the bytes 0 to 255 repeated up to a length of 1000
+    b: GET k      on the connection named b, which is opened on first use; without a name: connection 1
+    !gone k       waits until EXISTS k replies 0 on both servers
+    !length GET k and !kind, !unordered, !ttl …: compares the replies with this check (checks.py)
     # …           a comment
+
+parse() reads a transcript, compare() plays it. Other players use the same Pair of servers, with packets they make
+themselves: random streams (differential/player.py), and conversations with push messages (duel.py).
 """
 
 import collections
 import re
+import socket
 
 from support import checks
-from support.harness import Failure, wait_for
+from support.harness import Failure, check, check_equal, wait_for
 from support.resp import Closed, Connection, show
 
 REPEAT = re.compile(r'^<(.*)\*(\d+)>$', re.S)
+SHOWN_MAX = 40  # differences in the report of one transcript
+
+
+def quote(word):
+    text = word.decode('latin-1')
+    if text and all(33 <= ord(char) < 127 and char not in '"\'\\' for char in text) and len(text) < 80:
+        return text
+    shown = repr(word)[1:].strip()
+    return shown if len(shown) < 120 else '%s…(%d bytes)' % (shown[:60], len(word))
+
+
+class Step:
+    """One request on the connection named `conn`. `check`: how its replies are compared; None: as CHECKS of its group says."""
+    __slots__ = ('words', 'conn', 'check')
+
+    def __init__(self, words, conn=0, check=None):
+        self.words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        self.conn, self.check = conn, check
+
+    def name(self):
+        return self.words[0].upper().decode('latin-1') if self.words else ''
+
+    def __repr__(self):
+        words = ' '.join(quote(word) for word in self.words)
+        return words if self.conn in (0, '1') else '(connection %s) %s' % (self.conn, words)
+
+
+class Gone(Step):
+    """Waits until the key words[0] does not exist on either server."""
 
 
 def split_words(line):
@@ -62,77 +95,111 @@ def expand(word):
     return repeat.group(1).encode('latin-1') * int(repeat.group(2))
 
 
-class Line:
-    def __init__(self, text):
-        self.text = text.strip()
-        self.conn, self.check, self.gone = 1, None, None
-        rest = self.text
-        prefix = re.match(r'^(\d): ', rest)
-        if prefix:
-            self.conn, rest = int(prefix.group(1)), rest[3:]
-        if rest.startswith('!'):
-            mark, _, rest = rest[1:].partition(' ')
-            if mark == 'gone':
-                self.gone = split_words(rest)[0]
-            else:
-                self.check = mark
-        self.words = split_words(rest)
-
-
 def parse(text):
-    return [Line(line) for line in text.splitlines() if line.strip() and not line.strip().startswith('#')]
+    """The packets of a transcript: lists of steps on one connection."""
+    return [packet_of(line.strip()) for line in text.splitlines() if line.strip() and not line.strip().startswith('#')]
+
+
+def packet_of(line):
+    name, mark, requests = re.match(r'(?:(\w+): )?(?:!(\w+) )?(.*)', line, re.S).groups()
+    if mark == 'gone':
+        return [Gone(split_words(requests), name or '1')]
+    return [Step(split_words(request), name or '1', mark) for request in requests.split(' | ')]
+
+
+def pipelined(packets):
+    """The same steps in few packets: one for each run of steps on one connection."""
+    joined = [packets[0][:]]
+    for packet in packets[1:]:
+        last = joined[-1]
+        if last[0].conn == packet[0].conn and type(last[0]) is type(packet[0]) is Step:
+            last += packet
+        else:
+            joined.append(packet[:])
+    return joined
+
+
+class Side:
+    """The connections to one server by name, each opened on first use, in turn to each of the server's addresses."""
+
+    def __init__(self, addresses, proto=2, timeout=120):
+        self.addresses, self.proto, self.timeout, self.connections = addresses, proto, timeout, {}
+
+    def connection(self, name):
+        if name not in self.connections:
+            address = self.addresses[len(self.connections) % len(self.addresses)]
+            self.connections[name] = Connection(address, self.timeout, self.proto)
+        return self.connections[name]
+
+    def send(self, name, requests):
+        try:
+            self.connection(name).send_many(requests)
+        except OSError:
+            pass  # the connection is closed: read() replies so
+
+    def read(self, name, count):
+        """`count` replies. A closed connection, or no reply in time, stands for each reply that is missing."""
+        replies = []
+        try:
+            while len(replies) < count:
+                replies.append(self.connection(name).read())
+        except socket.timeout:
+            replies += [('silent', b'no reply')] * (count - len(replies))
+        except (Closed, OSError):
+            replies += [('closed', b'the connection is closed')] * (count - len(replies))
+        return replies
+
+    def call(self, *words):
+        self.send(0, [words])
+        return self.read(0, 1)[0]
+
+    def close(self):
+        for connection in self.connections.values():
+            connection.close()
+        self.connections = {}
 
 
 class Pair:
-    """A growing set of connections to both servers, numbered from 1."""
+    """redis-server and the target, both with an empty keyspace. `check` is for steps that have none."""
 
-    def __init__(self, oracle_address, target_address, proto):
-        self.addresses, self.proto = (oracle_address, target_address), proto
-        self.connections = {}
+    def __init__(self, oracle_address, target_addresses, proto=2, check=None, timeout=120):
+        self.sides = self.oracle, self.target = [Side(addresses, proto, timeout) for addresses in ([oracle_address], target_addresses)]
+        self.queues, self.check = collections.defaultdict(checks.Queue), check
 
-    def get(self, number):
-        if number not in self.connections:
-            self.connections[number] = tuple(Connection(address, proto=self.proto) for address in self.addresses)
-        return self.connections[number]
+    def __enter__(self):
+        for side in self.sides:
+            check_equal(side.call('FLUSHALL'), ('+', b'OK'), 'FLUSHALL at the start')
+        return self
 
-    def close(self):
-        for pair in self.connections.values():
-            for connection in pair:
-                connection.close()
+    def __exit__(self, *_):
+        for side in self.sides:
+            side.close()
+
+    def differences(self, packet):
+        """Sends the packet to both; [(offset in the packet, step, our reply, their reply, is in EXEC)] of what differs."""
+        conn, requests, found = packet[0].conn, [step.words for step in packet], []
+        for side in self.sides:
+            side.send(conn, requests)
+        both = [side.read(conn, len(packet)) for side in self.sides]
+        for offset, (step, theirs, ours) in enumerate(zip(packet, *both)):
+            check(theirs[0] != 'silent', 'redis-server does not reply to %s' % step)
+            found += [(offset, *each) for each in self.queues[conn].differences(step, ours, theirs, self.check)]
+        return found
+
+    def wait_gone(self, step):
+        for side in self.sides:
+            wait_for(lambda: side.connection(step.conn).get('EXISTS', *step.words) == 0, '%s to expire' % step)
 
 
-def read(connection):
-    try:
-        return connection.read()
-    except Closed:
-        return ('closed', b'the connection was closed')
-
-
-def wait_gone(pair, line):
-    for connection in pair.get(line.conn):
-        wait_for(lambda: connection.get('EXISTS', line.gone) == 0, '%r to expire' % line.gone)
-
-
-def play(lines, pair, pipelined):
-    """Raises Failure with everything that differs."""
-    differences, queues = [], collections.defaultdict(checks.Queue)
-    at = 0
-    while at < len(lines):
-        if lines[at].gone is not None:
-            wait_gone(pair, lines[at])
-            at += 1
-            continue
-        run = [lines[at]]
-        while pipelined and at + len(run) < len(lines) and lines[at + len(run)].gone is None and \
-                lines[at + len(run)].conn == run[0].conn:
-            run.append(lines[at + len(run)])
-        oracle, target = pair.get(run[0].conn)
-        for connection in (oracle, target):
-            connection.send_many([line.words for line in run])
-        for line in run:
-            theirs, ours = read(oracle), read(target)
-            if queues[line.conn].differences(line, ours, theirs):
-                differences.append('%s\n         redis: %s\n         scree: %s' % (line.text, show(theirs), show(ours)))
-        at += len(run)
-    if differences:
-        raise Failure('\n       '.join(differences))
+def compare(packets, oracle_address, target_address, proto=2, check=None):
+    """Plays the packets to both servers; raises Failure with everything that differs."""
+    found = []
+    with Pair(oracle_address, [target_address], proto, check) as pair:
+        for packet in packets:
+            if type(packet[0]) is Gone:
+                pair.wait_gone(packet[0])
+                continue
+            found += ['%s\n         redis: %s\n         scree: %s' % (step, show(theirs), show(ours))
+                      for _, step, ours, theirs, _ in pair.differences(packet)]
+    if found:
+        raise Failure('RESP%d, %d replies differ\n       %s' % (proto, len(found), '\n       '.join(found[:SHOWN_MAX])))

@@ -1,6 +1,6 @@
 """errors: what is no command at all. Wrong arity and wrong types come from mangling and colliding keys elsewhere."""
 
-from support.stream import Step
+from support.transcript import Step
 
 WEIGHT = 0.3
 

@@ -1,6 +1,6 @@
 """lists: every list command of Redis 7.0, the blocking ones with data there, inside MULTI, or with a short timeout."""
 
-from support.stream import Step
+from support.transcript import Step
 
 WEIGHT = 2
 ENDS = ['LEFT', 'RIGHT', 'left', 'Right']

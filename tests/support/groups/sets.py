@@ -1,6 +1,7 @@
 """sets: every set command of Redis 7.0."""
 
-from support.stream import Member, Step, Walk
+from support.stream import Member, Walk
+from support.transcript import Step
 
 WEIGHT = 2
 

@@ -5,7 +5,7 @@ STORE, the elements themselves. SORT_RO also has BY without a star, which on a s
 STORE, where Redis compares up to the first zero byte.
 """
 
-from support.stream import Step
+from support.transcript import Step
 
 WEIGHT = 1
 

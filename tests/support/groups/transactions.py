@@ -1,6 +1,6 @@
 """transactions: MULTI blocks around other groups' commands, with WATCH, errors inside, and a second connection."""
 
-from support.stream import Step
+from support.transcript import Step
 
 
 def body(context, grammar):
@@ -24,13 +24,13 @@ def block(context, grammar):
         steps.append(Step(['WATCH'] + keys))
         if context.chance(0.5):
             intruder = grammar.draw_single(context)
-            steps.append(Step(intruder.args, conn=context.pick([0, 1, 1])))
+            steps.append(Step(intruder.words, conn=context.pick([0, 1, 1])))
         if context.chance(0.1):
             steps.append(Step(['UNWATCH']))
     steps.append(Step([context.case('MULTI')]))
     steps += body(context, grammar)
     if watched and context.chance(0.2):
-        steps.append(Step(grammar.draw_single(context).args, conn=1))
+        steps.append(Step(grammar.draw_single(context).words, conn=1))
     steps.append(Step([context.pick(['EXEC', 'EXEC', 'EXEC', 'EXEC', 'DISCARD'])]))
     if context.chance(0.05):
         steps.append(Step([context.pick(['EXEC', 'DISCARD', 'UNWATCH'])]))

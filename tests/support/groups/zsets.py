@@ -1,6 +1,7 @@
 """zsets: every sorted set command of Redis 7.0, the blocking ones with data there, inside MULTI, or with a short timeout."""
 
-from support.stream import Member, Step, Walk
+from support.stream import Member, Walk
+from support.transcript import Step
 
 WEIGHT = 3
 SHORT = ['0.001', '0.002', '1e-3']  # timeouts a stream can wait for
