@@ -10,8 +10,8 @@
 
 enum {
     NAP_US = 10000,
-    STEP = 1 << 20, /* the rate grows per period by at least so much, */
-    STEPS = 64,     /* or by this fraction of the rate before the limit */
+    STEP = 1 << 20, /* in each period the rate grows by the larger one of this, */
+    STEPS = 64,     /* and of the rate before the limit divided by this */
 };
 
 struct pace {
@@ -107,7 +107,8 @@ void pace_behind(struct pace *pace, uint64_t now_us)
     pthread_mutex_unlock(&pace->lock);
 }
 
-/* `done`: rate of compactions, in bytes per second. If they did little, they are not the cause of the latency. */
+/* Lowers the rate. `done`: what compactions read, in bytes per second; if that is little, they are not the cause of the
+ * latency, and the rate stays. */
 static void slow_down(struct pace *pace, uint64_t done)
 {
     if (!pace->held && done > PACE_FLOOR)

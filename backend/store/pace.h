@@ -55,7 +55,7 @@ void pace_limit(struct pace *pace, uint64_t bytes_per_s, uint64_t target_us);
 
 /* Adds the latencies and resets them. */
 void pace_report(struct pace *pace, struct pace_latency *latency);
-/* A store's compactions are so far behind that writes may have to wait soon. */
+/* Ends the limit for a while, because a store's compactions are so far behind that writes may have to wait soon. */
 void pace_behind(struct pace *pace, uint64_t now_us);
 /* Adjusts the rate at the end of a period. To be called some times a second. */
 void pace_adjust(struct pace *pace, uint64_t now_us);
@@ -67,5 +67,5 @@ struct pace_figures pace_figures(const struct pace *pace);
 uint64_t pace_spend(struct pace *pace, uint64_t bytes, uint64_t now_us);
 /* The remaining time to wait. */
 uint64_t pace_owed(struct pace *pace, uint64_t now_us);
-/* Both, and sleeps in steps of 10 ms while `may_wait` returns true. On a compaction's thread. */
+/* Calls pace_spend, then sleeps for that time in steps of 10 ms while `may_wait` returns true. On a compaction's thread. */
 void pace_pass(struct pace *pace, uint64_t bytes, bool (*may_wait)(void *owner), void *owner);

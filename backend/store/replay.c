@@ -18,7 +18,7 @@ struct replay {
     replay_fn *apply;
     void *owner;
     struct list kept; /* batches that are not committed yet, by index */
-    uint64_t count;   /* of them */
+    uint64_t count;   /* number of these batches */
     uint64_t committed;
 };
 

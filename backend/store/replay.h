@@ -23,5 +23,5 @@ void replay_free(struct replay *replay); /* NULL is allowed */
 bool replay_batch(void *owner, uint64_t index, struct bytes batch, char *error, size_t size);
 /* The last batch that was applied; 0: none. */
 uint64_t replay_committed(const struct replay *replay);
-/* Number of batches after it, which were not applied. */
+/* Number of batches after replay_committed(), which were not applied. */
 uint64_t replay_uncommitted(const struct replay *replay);

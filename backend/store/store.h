@@ -79,7 +79,7 @@ static inline struct bytes slice_bytes(const struct slice *slice)
 
 /* 0 and the value, ERR_NOT_FOUND, or ERR_STORE (logged). On failure `value` is unchanged. */
 int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value);
-/* The same without disk access: ERR_UNCACHED when memory does not show the row, or whether it exists. */
+/* As store_get, without disk access: ERR_UNCACHED when memory shows neither the row nor that it does not exist. */
 int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value);
 /* As store_get, on a reader thread: store_recover and store_fetch exclude each other. */
 int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value);
@@ -89,7 +89,7 @@ void slice_release(struct slice *slice);
  * check store_iter_valid. The bounds are copied. */
 struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
                                   struct bytes upper);
-/* The same without disk access: when it needs the disk, it becomes invalid and uncached. Exception: where ranges were
+/* As store_iter_new, without disk access: when it needs the disk, it becomes invalid and uncached. Exception: where ranges were
  * deleted recently it may access the disk. */
 struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
                                          struct bytes upper);
@@ -101,8 +101,8 @@ void store_iter_seek_first(struct store_iter *iter);
 void store_iter_seek_last(struct store_iter *iter);
 void store_iter_next(struct store_iter *iter);
 void store_iter_prev(struct store_iter *iter);
-/* Moves to the first row from `from` on in this direction; has_from false: from the end of the bounds where the
- * direction begins. */
+/* Moves to the first row from `from` on in this direction; has_from false: from the lower bound, or in
+ * reverse from the upper bound. */
 static inline void store_iter_begin(struct store_iter *iter, bool is_reverse, struct bytes from,
                                     bool has_from)
 {
@@ -127,7 +127,7 @@ struct bytes store_iter_key(const struct store_iter *iter);   /* borrowed until 
 struct bytes store_iter_value(const struct store_iter *iter); /* likewise */
 bool store_iter_failed(const struct store_iter *iter);        /* a read error ended it */
 
-/* Range of an iteration: from `from` on, or from the end of the bounds where the direction begins. */
+/* Range of an iteration: from `from` on, or from the lower bound, or in reverse from the upper bound. */
 struct store_range {
     enum cf cf;
     bool is_reverse;
@@ -167,7 +167,7 @@ int store_log(struct store *store, struct effects *effects, bool sync, char *err
 uint64_t store_logged(const struct store *store);
 /* Makes everything logged so far durable; on a thread that may log. */
 int store_sync(struct store *store, char *error, size_t size);
-/* The same up to a batch, if it is not durable yet; any thread. */
+/* Makes batches up to this one durable, if they are not yet; any thread. */
 int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size);
 /* Writes rows of logged batches into the tables, where reads see them. The metadata row of a collection must precede
  * its other rows, or they may count as orphans. 0, ERR_DISK_FULL or ERR_STORE and a reason; after an error nothing is
@@ -181,7 +181,7 @@ bool store_wal_is_long(const struct store *store);
  * the partition's thread. */
 void store_set_unapplied(struct store *store, uint64_t since_ms);
 uint64_t store_unapplied(const struct store *store);
-/* Logs and applies the batch; for callers without a commit thread. Errors as for the two. */
+/* store_log, then store_apply; for callers without a commit thread. */
 int store_write(struct store *store, struct effects *effects, bool sync, char *error, size_t size);
 /* Compacts where ranges were deleted until the tombstones are gone; blocks. */
 void store_compact_ranges(struct store *store);
@@ -206,10 +206,10 @@ enum store_compacted { STORE_COMPACTED, STORE_COMPACT_CANCELLED, STORE_COMPACT_F
 enum store_compacted store_compact_all(struct store *store, struct store_progress *progress);
 /* Cancels it, and waits until its present step has ended; on another thread. */
 void store_compact_cancel(struct store *store, struct store_progress *progress);
-/* For texts: "system", "metadata" ... */
+/* The name of the column family in texts: "system", "metadata" ... */
 const char *store_family_name(enum cf cf);
-/* Makes compaction check for files that are due, which it does by itself only where rows are written: to be called
- * about once an hour, or orphans would stay elsewhere. May sync files. */
+/* Makes RocksDB look for files whose compaction is due. By itself it does so only where rows are written, so orphans
+ * elsewhere would stay. To be called about once an hour. May sync files. */
 void store_maintain(struct store *store);
 /* Appends "name:value\r\n" lines with figures of RocksDB (levels, memtables, pending compaction, cache). */
 void store_info(struct store *store, struct out *out);

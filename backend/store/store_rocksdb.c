@@ -202,7 +202,7 @@ int store_db_open(struct store *store, char *error, size_t size)
     return OK;
 }
 
-/* Tells filters to stop, and waits for filters and reader threads before the handles are freed. */
+/* Stops compaction filters, and waits for filters and reader threads before the handles are freed. */
 void store_db_close(struct store *store)
 {
     if (!store->db)

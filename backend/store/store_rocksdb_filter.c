@@ -93,7 +93,7 @@ static const char *maker_name(void *state)
 
 static void maker_free(void *state)
 {
-    (void)state; /* it is a member of the store */
+    (void)state; /* the filter maker is a member of the store, so nothing is freed here */
 }
 
 void store_make_filter(struct store *store, enum cf cf, rocksdb_options_t *options)

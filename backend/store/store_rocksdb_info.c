@@ -170,7 +170,7 @@ void store_levels(struct store *store, struct store_level levels[STORE_LEVELS])
     rocksdb_livefiles_destroy(files);
 }
 
-/* RocksDB counts for a thread from its first call on, without measuring times. */
+/* RocksDB counts blocks of a thread from this function's first call on; times are not measured. */
 void store_thread_blocks(uint64_t *hits, uint64_t *reads)
 {
     enum { COUNTS_ONLY = rocksdb_enable_count };
@@ -225,7 +225,7 @@ void store_forget_blocks(struct store *store)
     rocksdb_cache_set_capacity(cache, bytes);
 }
 
-/* Files first, then the WAL: it is not trimmed in between. */
+/* Copies the files first, then the WAL, which must not be trimmed in between. */
 static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
 {
     char *reason = NULL;

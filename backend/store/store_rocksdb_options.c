@@ -3,7 +3,7 @@
  *
  * Reads and inserts determine its cost, and stalls its latency. So:
  *   - memtables are small: a small skip list is cheaper to insert into, and its flush is short
- *   - blooms over whole keys, in memtables too: a busy server asks for many absent rows
+ *   - blooms over whole keys, in memtables too: commands read many rows that do not exist
  *   - writes are slowed early and stopped late: level 0 may grow while compaction catches up
  *   - files with many deletions (queues) are compacted soon, and those with rows of collections
  * once a day, so that orphans are dropped even where nothing is written
@@ -18,14 +18,14 @@
 
 enum {
     BLOCK_BYTES = 4096,
-    LEVEL0_COMPACT = 4,        /* files in level 0 that start a compaction, and that */
-    LEVEL0_STOP = 200,         /* stop writes; LEVEL0_SLOW slow them down */
+    LEVEL0_COMPACT = 4,        /* so many files in level 0 start a compaction, */
+    LEVEL0_STOP = 200,         /* and so many stop writes; LEVEL0_SLOW files slow writes down */
     FILE_BYTES = 32 << 20,     /* an SST file of level 1 and below */
     LEVEL_BASE_MEMTABLES = 16, /* bytes of the first level below 0, in memtables */
     LOG_FILES_MAX = 3,         /* RocksDB's own log files: one for each time it is opened */
     LOG_FATAL = 4,
-    QUEUE_WINDOW = 512,  /* a file with QUEUE_DELETES deletions among so many rows in a row */
-    QUEUE_DELETES = 128, /* is compacted soon */
+    QUEUE_WINDOW = 512,  /* a file is compacted soon when among so many consecutive rows */
+    QUEUE_DELETES = 128, /* so many are deletions */
 };
 
 /* Properties of a column family that determine its options. */
@@ -84,7 +84,7 @@ static void options_set_table(rocksdb_options_t *to, const struct store_env *env
     rocksdb_block_based_options_set_block_cache(table, env->cache);
     rocksdb_block_based_options_set_block_size(table, BLOCK_BYTES);
     if (traits->has_point_reads && options->bloom_bits) {
-        /* The table owns the policy. Whole keys; the memtable gets a bloom of its own. */
+        /* The table's options own the policy. Blooms are over whole keys; the memtable has a bloom of its own. */
         rocksdb_block_based_options_set_filter_policy(
             table, rocksdb_filterpolicy_create_bloom_full(options->bloom_bits));
         rocksdb_block_based_options_set_whole_key_filtering(table, 1);
@@ -108,7 +108,7 @@ static void options_set_compression(rocksdb_options_t *to, const char *compressi
     rocksdb_options_set_bottommost_compression(to, lowest);
 }
 
-/* Those that may change while it runs. */
+/* Sets the options that may change while the store is open. */
 static void options_set_sizes(rocksdb_options_t *to, const struct store_options *options,
                               const struct cf_traits *traits)
 {
@@ -137,7 +137,7 @@ static void options_set_levels(rocksdb_options_t *to)
 
 const char *const store_age_option[2] = {"periodic_compaction_seconds", "86400"};
 
-/* An option the C API has no setter for goes in as text. */
+/* Sets an option by its name and text, because the C API has no function for it. */
 static rocksdb_options_t *options_with(rocksdb_options_t *base, const char *name, const char *value)
 {
     char text[128], *reason = NULL;
@@ -166,7 +166,7 @@ void store_make_options(struct store *store, const struct store_options *options
          * rows and range tombstones, and aborts at the second FLUSHALL. */
         bool has_orphans = store_has_orphans(store, cf);
         if (has_orphans || (store->env->pace && cf != CF_SYSTEM)) {
-            /* Said also where it is never: RocksDB's default is a month for those with a filter. */
+            /* Set in any case, "0" for never, because RocksDB's default is a month for column families with a filter. */
             made = options_with(made, store_age_option[0], has_orphans ? store_age_option[1] : "0");
             store_make_filter(store, cf, made);
         }
@@ -206,7 +206,7 @@ static void tuned_number(struct tuned *tuned, const char *name, uint64_t value)
     tuned_add(tuned, name, text);
 }
 
-/* The same as options_set_compression and options_set_levels. */
+/* Sets the same options as options_set_compression and options_set_levels, as names and values. */
 static void tuned_fill(struct tuned *tuned, const struct store_options *options,
                        const struct cf_traits *traits)
 {
@@ -225,7 +225,7 @@ static void tuned_fill(struct tuned *tuned, const struct store_options *options,
     tuned_add(tuned, "blob_compression_type", is_compressed ? "kLZ4Compression" : "kNoCompression");
 }
 
-/* store->options count when the database is opened again. */
+/* Changes store->options too, which are used when the database is opened again. */
 static void keep_tuned(struct store *store, const struct store_options *options)
 {
     atomic_store(&store->has_blobs, options->blob_threshold_bytes > 0);

@@ -1,12 +1,12 @@
 /*
  * store_rocksdb_ranges.c - which column families may hold deleted ranges.
  *
- * RocksDB 7.8 loses rows without a word when an iterator that minds deleted ranges meets an error in a file: at the
+ * RocksDB 7.8 loses rows without an error when an iterator that respects deleted ranges fails to read a file: at the
  * boundary of two files of a level, and where a deleted range makes it seek again (both were corrected in 8.5.2). "That
  * block is not in memory" is such an error, so:
  *
  *   no deleted ranges there   iterators ignore them, and every error is seen
- *   there may be some         iterators mind them and go to the disk, where an error is no everyday thing
+ *   there may be some         iterators respect them and may read the disk, where errors are rare
  *
  * begun > gone: there may be some. They are gone when the memory table with the last of them was flushed and no file
  * has one any more.

@@ -1,11 +1,11 @@
 /*
- * store_rocksdb_write.c - the store on RocksDB: batches, the WAL, the tables, and the way back after a failure.
+ * store_rocksdb_write.c - the store on RocksDB: batches, the WAL, the tables, and recovery.
  *
  *   store_log ──► log ─── tables' files have it ──► log files go
  *                  :                 ▲
  *   store_apply ──►: memory tables ──┘ flushed when they are full, or the WAL is too long
  *
- * RocksDB's own WAL is not used: a failed write says nothing of ours, and a failed WAL nothing of the tables.
+ * RocksDB's own WAL is not used, so a failure of the tables does not concern our WAL, nor the other way round.
  *
  *   the WAL fails    wal_rotate: the batch that failed is void, a probe goes into a new file
  *   a table fails    it is not written to any more, and goes on answering reads; only a reopen ends that (the C API has
@@ -30,8 +30,9 @@
 #include <unistd.h>
 
 enum {
-    BATCH_BYTES_KEPT = 1 << 20,   /* a cleared batch that was bigger gives its memory back */
-    RECOVER_BYTES_FREE = 4 << 20, /* room a reopen needs beside that for the rows in the WAL */
+    BATCH_BYTES_KEPT = 1 << 20, /* a cleared batch that was bigger gives its memory back */
+    RECOVER_BYTES_FREE =
+        4 << 20, /* room that a reopen needs, in addition to that for the rows in the WAL */
     PROBE_BYTES = 4096,
     END_KEY_BYTES = 32,
 };
@@ -66,7 +67,7 @@ void store_batch_clear(struct store_batch *batch)
     batch->rows = rocksdb_writebatch_create();
 }
 
-/* A batch can be filled while there is no database; store_log then refuses it. */
+/* A batch can be filled while the database is not open; store_log refuses it then. */
 void store_batch_put(struct store_batch *batch, struct store *store, enum cf cf, struct bytes key,
                      struct bytes value)
 {
@@ -241,7 +242,7 @@ int store_write(struct store *store, struct effects *effects, bool sync, char *e
 
 /* ---- the way back ------------------------------------------------------------------------ */
 
-/* The disk takes a file where those of the database are. */
+/* Checks that the disk takes a file in the directory of the database. */
 static int probe_disk(const struct store *store, char *error, size_t size)
 {
     static const char zeros[PROBE_BYTES];

@@ -28,14 +28,14 @@
  *   (7)* Truncate removes files from the newest on, each durably before       truncation_leaves_what_lies_before
  *        the next; no power loss brings back batches after the index.         a_truncation_that_fails_leaves_no_gap
  *
- * After an fdatasync that failed, a later one that works says nothing about the same bytes. So what is not known to be
- * on the disk by then is read back and written to a new file, where the WAL goes on (wal_rotate). A process that
- * was killed leaves the same doubt: every record says up to where batches were durable when it was written, and what is
+ * After an fdatasync has failed, a later one may succeed although the bytes are not on the disk. So batches that may be
+ * missing are read back and written to a new file, where the WAL continues (wal_rotate). When a process was killed, it
+ * is not known either which batches are on the disk: every record says up to where batches were durable when it was written, and what is
  * after that is written again by the first sync of the next process: with a sync for each batch, that is one.
  *
  * Threads: append, sync and rotate by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
- * Appends never wait for the removal of files, nor does a trim wait for a sync; it does wait where batches are written
- * again.
+ * Appends never wait for the removal of files, nor does a trim wait for a sync; but a trim does wait while batches are
+ * written again.
  */
 #pragma once
 
@@ -105,7 +105,7 @@ int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *ba
  * disk. */
 void wal_trim(struct wal *wal, uint64_t index);
 uint64_t
-wal_first(struct wal *wal); /* index of the oldest batch there is, or that will be the first one */
+wal_first(struct wal *wal); /* index of the oldest batch; without batches, of the next one */
 uint64_t wal_last(const struct wal *wal);  /* index of the last batch; 0: none yet */
 uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */
 /* Number of whole batches that were dropped at opening, after one that could not be read (wal_damaged). */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct wal_cursor {
-    struct wal_hold hold; /* from the next batch to read */
+    struct wal_hold hold; /* keeps the next batch to read, and later ones, from being trimmed */
     struct wal *wal;
     struct wal_reader reader;
     uint64_t serial; /* of the open segment; 0: none */

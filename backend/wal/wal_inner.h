@@ -44,9 +44,9 @@ struct wal {
 
     pthread_mutex_t trim_lock; /* serialises the removal of files; taken before `lock` */
     pthread_mutex_t lock;      /* guards the members below; not held during disk access */
-    struct list files;         /* oldest first. Those left unsynced keep their fd: where nobody
-                                * syncs, as many as the owner lets the WAL have bytes, divided by
-                                * file_bytes */
+    struct list files;         /* oldest first. Files that were left unsynced keep their
+                                * descriptor; without syncs their number is limited only by the size
+                                * that the owner allows the WAL */
     uint64_t trimmed;
     struct list holds;
     _Atomic uint64_t last, bytes; /* written under `lock` */
@@ -72,7 +72,7 @@ static inline struct wal_segment *wal_segment_of(struct list *node)
     return container_of(node, struct wal_segment, node);
 }
 
-/* NULL: there is none. */
+/* The newest file; NULL: there is none. */
 static inline struct wal_segment *wal_newest(struct wal *wal)
 {
     return list_empty(&wal->files) ? NULL : wal_segment_of(wal->files.prev);
