@@ -364,7 +364,7 @@ void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms
 
 /* ---- rows of a collection ---- */
 
-static struct bytes collection_prefix(struct call *call, struct entry *entry)
+struct bytes entry_prefix(struct call *call, struct entry *entry)
 {
     if (!entry->prefix.data || entry->prefix_version != entry->meta.version) {
         entry->prefix = encode_collection_prefix(call->arena, entry->space->name, entry->slot,
@@ -376,7 +376,7 @@ static struct bytes collection_prefix(struct call *call, struct entry *entry)
 
 static struct bytes sub_key(struct call *call, struct entry *entry, struct bytes sub)
 {
-    return encode_sub_key(call->arena, collection_prefix(call, entry), sub);
+    return encode_sub_key(call->arena, entry_prefix(call, entry), sub);
 }
 
 int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
@@ -405,7 +405,7 @@ void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct
 
 static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, struct sub_iter *it)
 {
-    struct bytes prefix = collection_prefix(call, entry);
+    struct bytes prefix = entry_prefix(call, entry);
     *it = (struct sub_iter){.call = call, .entry = entry, .prefix_len = prefix.len};
     it->iter = overlay_iter_new(call->partition->overlay, cf, prefix,
                                 encode_prefix_end(call->arena, prefix));

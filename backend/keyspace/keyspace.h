@@ -68,6 +68,14 @@ void entry_delete(struct call *call, struct entry *entry);
 /* Changes the expiry only; 0 removes it. */
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms);
 
+/* The bytes with which all rows of the collection begin, in the call's arena. No other collection has them, now or later,
+ * in this partition or another. */
+struct bytes entry_prefix(struct call *call, struct entry *entry);
+/* A hash of entry_prefix() that needs no pass over its bytes. */
+static inline uint64_t entry_hash(const struct entry *entry)
+{
+    return entry->hash ^ entry->meta.version * 0x9e3779b97f4a7c15;
+}
 /* Rows of a collection. `sub` is a field or member; `cf` CF_DATA unless the type says otherwise.
  * sub_get: 0, ERR_NOT_FOUND, or a read failure (is_read_failure; the error was replied). The value is borrowed until the
  * command ends. */

@@ -9,12 +9,14 @@ enum {
     BOUNDS = 64, /* collections in the table; a power of two */
     /* bytes kept of a bound; of a longer one only the beginning, if that is still a bound */
     PLACE_BYTES = 96,
+    PREFIX_BYTES_MAX = 4096, /* collections with a longer prefix have no bounds */
 };
 
 static const struct bytes NOTHING = {"", 0};
 
 struct range_bound {
-    uint64_t version; /* version of the collection, unique in the partition */
+    char *prefix; /* of the collection's rows; heap, NULL: the entry is empty */
+    size_t prefix_len;
     uint64_t generation;
     uint16_t first_len; /* 0: not known */
     uint16_t last_len;
@@ -35,33 +37,50 @@ struct range_bounds *range_bounds_new(void)
 
 void range_bounds_free(struct range_bounds *bounds)
 {
+    for (size_t i = 0; bounds && i < BOUNDS; i++)
+        free(bounds->bound[i].prefix);
     free(bounds);
 }
 
 static struct range_bound *range_bound_slot(struct call *call, const struct entry *entry)
 {
-    uint64_t hash = entry->meta.version * 0x9e3779b97f4a7c15;
-    return &call->partition->caches.range_bounds->bound[(hash >> 32) & (BOUNDS - 1)];
+    return &call->partition->caches.range_bounds->bound[(entry_hash(entry) >> 32) & (BOUNDS - 1)];
+}
+
+static bool is_of(const struct range_bound *bound, struct bytes prefix)
+{
+    return bound->prefix && bytes_equal((struct bytes){bound->prefix, bound->prefix_len}, prefix);
 }
 
 /* NULL: no bounds are known. */
-static struct range_bound *range_bound_find(struct call *call, const struct entry *entry)
+static struct range_bound *range_bound_find(struct call *call, struct entry *entry)
 {
     struct range_bound *bound = range_bound_slot(call, entry);
-    return bound->version == entry->meta.version &&
-                   bound->generation == overlay_generation(call->partition->overlay)
+    return bound->generation == overlay_generation(call->partition->overlay) &&
+                   is_of(bound, entry_prefix(call, entry))
                ? bound
                : NULL;
 }
 
-static struct range_bound *range_bound_make(struct call *call, const struct entry *entry)
+/* NULL: the prefix is too long. */
+static struct range_bound *range_bound_make(struct call *call, struct entry *entry)
 {
-    struct range_bound *bound = range_bound_find(call, entry);
-    if (bound)
+    struct bytes prefix = entry_prefix(call, entry);
+    struct range_bound *bound = range_bound_slot(call, entry);
+    uint64_t generation = overlay_generation(call->partition->overlay);
+    bool is_same = is_of(bound, prefix);
+    if (prefix.len > PREFIX_BYTES_MAX)
+        return NULL;
+    if (is_same && bound->generation == generation)
         return bound;
-    bound = range_bound_slot(call, entry);
-    bound->version = entry->meta.version;
-    bound->generation = overlay_generation(call->partition->overlay);
+    if (!is_same) {
+        free(bound->prefix);
+        bound->prefix = malloc(prefix.len);
+        CHECK(bound->prefix);
+        memcpy(bound->prefix, prefix.data, prefix.len);
+        bound->prefix_len = prefix.len;
+    }
+    bound->generation = generation;
     bound->first_len = bound->last_len = 0;
     return bound;
 }
@@ -76,41 +95,45 @@ static struct bytes last_of(const struct range_bound *bound)
     return bound ? (struct bytes){bound->last, bound->last_len} : NOTHING;
 }
 
-bool range_bound_is_first(struct call *call, const struct entry *entry, struct bytes from)
+bool range_bound_is_first(struct call *call, struct entry *entry, struct bytes from)
 {
     return from.len == 0 || bytes_compare(from, first_of(range_bound_find(call, entry))) <= 0;
 }
 
-bool range_bound_is_last(struct call *call, const struct entry *entry, struct bytes to)
+bool range_bound_is_last(struct call *call, struct entry *entry, struct bytes to)
 {
     struct bytes last = last_of(range_bound_find(call, entry));
     return to.len == 0 || (last.len && bytes_compare(to, last) >= 0);
 }
 
-struct bytes range_bound_first(struct call *call, const struct entry *entry, struct bytes from)
+struct bytes range_bound_first(struct call *call, struct entry *entry, struct bytes from)
 {
     struct bytes first = first_of(range_bound_find(call, entry));
     return first.len && range_bound_is_first(call, entry, from) ? arena_copy(call->arena, first)
                                                                 : from;
 }
 
-struct bytes range_bound_last(struct call *call, const struct entry *entry, struct bytes to)
+struct bytes range_bound_last(struct call *call, struct entry *entry, struct bytes to)
 {
     struct bytes last = last_of(range_bound_find(call, entry));
     return last.len && range_bound_is_last(call, entry, to) ? arena_copy(call->arena, last) : to;
 }
 
-void range_bound_found_first(struct call *call, const struct entry *entry, struct bytes place)
+void range_bound_found_first(struct call *call, struct entry *entry, struct bytes place)
 {
     struct range_bound *bound = range_bound_make(call, entry);
+    if (!bound)
+        return;
     bound->first_len = (uint16_t)(place.len < PLACE_BYTES ? place.len : PLACE_BYTES);
     memcpy(bound->first, place.data, bound->first_len);
 }
 
 /* The bound is the shortest text after the row. */
-void range_bound_found_last(struct call *call, const struct entry *entry, struct bytes place)
+void range_bound_found_last(struct call *call, struct entry *entry, struct bytes place)
 {
     struct range_bound *bound = range_bound_make(call, entry);
+    if (!bound)
+        return;
     bound->last_len = 0;
     if (place.len >= PLACE_BYTES)
         return;
@@ -119,7 +142,7 @@ void range_bound_found_last(struct call *call, const struct entry *entry, struct
     bound->last_len = (uint16_t)(place.len + 1);
 }
 
-void range_bound_add(struct call *call, const struct entry *entry, struct bytes place)
+void range_bound_add(struct call *call, struct entry *entry, struct bytes place)
 {
     struct range_bound *bound = range_bound_find(call, entry);
     if (!bound)

@@ -6,8 +6,9 @@
  *
  * Deleted rows stay in RocksDB until compaction, and an iteration from the beginning has to skip all of them. The first
  * row that an iteration finds is where the next one may begin. A bound need not be a row; it guarantees that no row is
- * beyond it. New rows move it. After a rollback or a failed commit all bounds are dropped (the overlay's generation); a
- * collection that is created again has another version.
+ * beyond it. New rows move it. After a rollback or a failed commit all bounds are dropped (the overlay's generation). Bounds
+ * belong to the prefix of the collection's rows, so neither a collection that is created again nor one of another
+ * partition with the same version gets them.
  */
 #pragma once
 
@@ -19,14 +20,14 @@ struct range_bounds *range_bounds_new(void);
 void range_bounds_free(struct range_bounds *bounds); /* NULL is allowed */
 
 /* Narrows the start of an iteration; the result is in the call's arena. Empty `to`: up to the end, inclusive. */
-struct bytes range_bound_first(struct call *call, const struct entry *entry, struct bytes from);
+struct bytes range_bound_first(struct call *call, struct entry *entry, struct bytes from);
 /* Narrows the end of an iteration; `to` is exclusive. */
-struct bytes range_bound_last(struct call *call, const struct entry *entry, struct bytes to);
+struct bytes range_bound_last(struct call *call, struct entry *entry, struct bytes to);
 /* Is the first row that an iteration finds from this bound the collection's first (last) row? */
-bool range_bound_is_first(struct call *call, const struct entry *entry, struct bytes from);
-bool range_bound_is_last(struct call *call, const struct entry *entry, struct bytes to);
+bool range_bound_is_first(struct call *call, struct entry *entry, struct bytes from);
+bool range_bound_is_last(struct call *call, struct entry *entry, struct bytes to);
 /* `place` is the collection's first (last) row. */
-void range_bound_found_first(struct call *call, const struct entry *entry, struct bytes place);
-void range_bound_found_last(struct call *call, const struct entry *entry, struct bytes place);
+void range_bound_found_first(struct call *call, struct entry *entry, struct bytes place);
+void range_bound_found_last(struct call *call, struct entry *entry, struct bytes place);
 /* A row will be added. */
-void range_bound_add(struct call *call, const struct entry *entry, struct bytes place);
+void range_bound_add(struct call *call, struct entry *entry, struct bytes place);

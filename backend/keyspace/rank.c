@@ -72,7 +72,11 @@ static bool block_read(const struct sub_iter *it, unsigned level, struct rank_bl
 static struct rank_place place_below(const struct rank_edit *edit, unsigned level,
                                      struct bytes parent)
 {
-    return (struct rank_place){edit->entry->meta.version, level, parent};
+    struct entry *entry = edit->entry;
+    return (struct rank_place){.collection = entry_prefix(edit->call, entry),
+                               .hash = entry_hash(entry),
+                               .level = level,
+                               .parent = parent};
 }
 
 /* The node that contains the path's block of `level`. */

@@ -69,12 +69,13 @@ void rank_cache_limit(struct rank_cache *cache, size_t bytes)
 
 static uint64_t hash_of(const struct rank_place *place)
 {
-    return hash_bytes(place->parent) ^ (place->version + place->level) * 0x9e3779b97f4a7c15 >> 16;
+    return hash_bytes(place->parent) ^ (place->hash + place->level) * 0x9e3779b97f4a7c15 >> 16;
 }
 
 static bool is_same_place(const struct rank_place *a, const struct rank_place *b)
 {
-    return a->version == b->version && a->level == b->level && bytes_equal(a->parent, b->parent);
+    return a->hash == b->hash && a->level == b->level && bytes_equal(a->parent, b->parent) &&
+           bytes_equal(a->collection, b->collection);
 }
 
 /* The node, if it is still valid. */
@@ -105,7 +106,8 @@ const struct rank_node *rank_cache_get(struct rank_cache *cache, const struct ra
 const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct rank_place *place,
                                        const struct rank_block *blocks, uint32_t count)
 {
-    size_t bytes = sizeof(struct rank_node) + count * sizeof *blocks + place->parent.len;
+    size_t bytes = sizeof(struct rank_node) + count * sizeof *blocks + place->parent.len +
+                   place->collection.len;
     for (uint32_t i = 0; i < count; i++)
         bytes += blocks[i].separator.len;
     rank_cache_forget(cache, place);
@@ -119,6 +121,7 @@ const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct ra
     node->hash = hash_of(place);
     node->place = *place;
     node->place.parent = bytes_copy_to(&end, place->parent);
+    node->place.collection = bytes_copy_to(&end, place->collection);
     node->generation = overlay_generation(cache->overlay);
     node->ticket = overlay_observed(cache->overlay);
     node->bytes = bytes;

@@ -1,8 +1,11 @@
 /*
  * rank_cache.h - recently used blocks of rank trees (rank.h), in memory.
  *
- *   (version, level, separator of the parent) ─hash─► node: all children of one block, or the blocks of the top level
+ *   (row prefix, level, separator of the parent) ─hash─► node: all children of one block, or the blocks of the top level
  *                                                     ┌ "m" 160 ┬ "ma" 90 ┬ "r" 250 ┐
+ *
+ * A collection is identified by the prefix of its rows. Its version alone would not do: two partitions may give the same
+ * version to two collections, and slots move from one to the other.
  *
  * A copy of the rows: code that writes a block also updates it here, and code that adds or removes a block drops its
  * parent's node. Least recently used nodes are dropped above a number of bytes, and all nodes when effects were rolled
@@ -22,7 +25,8 @@ struct rank_block {
 
 /* Identifies a node: the children, of `level`, of the block `parent` (empty: also the top level). */
 struct rank_place {
-    uint64_t version; /* version of the collection, unique in the partition */
+    struct bytes collection; /* entry_prefix() */
+    uint64_t hash;           /* of the collection */
     unsigned level;
     struct bytes parent;
 };
@@ -36,7 +40,7 @@ struct rank_node {
     uint64_t ticket;
     size_t bytes;
     uint32_t count;
-    struct rank_block block[]; /* ordered; after them their separators and the parent's */
+    struct rank_block block[]; /* ordered; after them the bytes of `place` and of the separators */
 };
 
 struct rank_cache;
