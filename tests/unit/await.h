@@ -12,7 +12,7 @@ enum { AWAIT_MS = 60000 };
 struct await {
     struct loop *loop;
     struct turn_hook hook;
-    bool (*is_done)(void *owner); /* NULL: nobody waits */
+    bool (*is_done)(void *owner); /* NULL: no call waits */
     void *owner;
     bool is_late;
 };
@@ -41,7 +41,7 @@ static inline void await_init(struct await *await, struct loop *loop)
     loop_add_hook(loop, &await->hook);
 }
 
-/* False: it did not come true in time. */
+/* Runs the loop until is_done(owner) is true. False: it was not true within AWAIT_MS. */
 static inline bool await_until(struct await *await, bool (*is_done)(void *owner), void *owner)
 {
     struct timer *limit = timer_new(await->loop, await_on_limit, await);

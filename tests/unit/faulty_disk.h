@@ -30,15 +30,16 @@
 
 enum { LOSSY_FILES_MAX = 4096, LOSSY_CHANGES_MAX = 4096, LOSSY_PATH_MAX = 256, LOSSY_SECTOR = 512 };
 
-/* What of a file is on the disk for sure. */
+/* The bytes of a file that are certainly on the disk. */
 struct lossy_file {
     uint64_t inode;
     char *data;
     size_t len;
-    bool is_lost; /* and nothing more ever will be */
+    bool is_lost; /* an fdatasync failed: unsynced bytes never reach the disk */
 };
 
-/* A name that was given or removed and not synced since. `kept` is a link to what it was before; "": nothing. */
+/* A name that was created or removed since the last fsync of its directory. `kept` is a link to the file that had
+ * the name before; "": there was none. */
 struct lossy_change {
     char path[LOSSY_PATH_MAX], kept[LOSSY_PATH_MAX];
 };
@@ -46,12 +47,13 @@ struct lossy_change {
 static struct {
     char dir[64], trash[64];
     _Atomic int fail_write, fail_sync, fail_dir_sync, fail_rename,
-        fail_unlink;                /* errno; 0: works */
-    _Atomic unsigned fail_after;    /* so many calls that could fail work before */
-    _Atomic bool fail_half;         /* half of the bytes are written first */
-    const char *_Atomic fail_files; /* NULL: none, unless it is lossy */
+        fail_unlink;             /* errno of the failing call; 0: the call works */
+    _Atomic unsigned fail_after; /* number of calls that work before the first failure */
+    _Atomic bool fail_half;      /* half of the bytes are written first */
+    /* only files whose name contains this fail; NULL: no file, unless is_lossy */
+    const char *_Atomic fail_files;
     bool is_lossy;
-    bool is_short; /* lossy: writes are cut short and interrupted by chance */
+    bool is_short; /* with is_lossy: some writes, chosen at random, are cut short or interrupted */
     uint64_t random;
     unsigned trash_count, changes, files;
     struct lossy_change change[LOSSY_CHANGES_MAX];
@@ -66,7 +68,7 @@ static inline uint64_t disk_random(uint64_t below)
     return below ? (disk.random >> 11) % below : 0;
 }
 
-/* Is the file one of those that fail? */
+/* Does the configuration select this file for failures? */
 static inline bool disk_has(int fd)
 {
     char link[64], name[LOSSY_PATH_MAX];
@@ -81,7 +83,7 @@ static inline bool disk_has(int fd)
     return strstr(name, disk.dir) && strstr(strrchr(name, '/'), files);
 }
 
-/* Does this call fail, with `cause` in errno? 0: it works. */
+/* Does this call fail? Sets errno to `cause` if so. A `cause` of 0: it works. */
 static inline bool disk_fails(int cause)
 {
     unsigned left = disk.fail_after;
@@ -110,7 +112,7 @@ static inline struct lossy_file *lossy_file_of(const struct stat *found)
     return &disk.file[disk.files++];
 }
 
-/* All that the file has; the caller frees it. */
+/* All bytes of the file; the caller frees them. */
 static inline char *lossy_read(int fd, size_t *len)
 {
     struct stat found;
@@ -127,7 +129,7 @@ static inline void lossy_forget(struct lossy_file *file)
     *file = (struct lossy_file){0};
 }
 
-/* Nothing is known of any file or name. */
+/* Starts without any recorded file or name. */
 static inline void lossy_start(void)
 {
     while (disk.files)
@@ -183,7 +185,7 @@ int fsync(int fd)
     return 0;
 }
 
-/* Of files that are not the WAL's. */
+/* Used for files other than the WAL's. */
 ssize_t write(int fd, const void *data, size_t size)
 {
     if (!disk.fail_files || !disk.fail_write || !disk_has(fd) || !disk_fails(disk.fail_write))
@@ -195,14 +197,14 @@ ssize_t write(int fd, const void *data, size_t size)
     return -1;
 }
 
-/* Writes a part of the bytes; -1 when none was written. */
+/* Writes a random part of the bytes; -1 when it wrote none. */
 static inline ssize_t lossy_write(int fd, struct iovec first, off_t at)
 {
     first.iov_len = disk_random(first.iov_len + 1);
     return first.iov_len ? syscall(SYS_pwritev, fd, &first, 1, (long)at, 0L) : -1;
 }
 
-/* Of the WAL. */
+/* Used for the WAL. */
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
 {
     bool is_failing = disk.fail_write && disk_has(fd) && disk_fails(disk.fail_write);
@@ -219,7 +221,7 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
     return is_failing ? -1 : put;
 }
 
-/* What has the name now is kept in the trash, and the change noted. */
+/* Records a change of this name, and keeps the file that has the name now. */
 static inline void lossy_note(const char *path)
 {
     if (strncmp(path, disk.dir, strlen(disk.dir)) != 0 || strstr(path, ".new"))
@@ -268,7 +270,7 @@ static inline void lossy_empty(const char *path)
     (void)closedir(dir);
 }
 
-/* Takes back the latest changes of each name, any number of them. */
+/* Undoes a random number of the latest changes of each name. */
 static inline void lossy_roll_back(void)
 {
     static bool is_kept[LOSSY_CHANGES_MAX];
@@ -285,8 +287,8 @@ static inline void lossy_roll_back(void)
     }
 }
 
-/* Leaves what is there for sure and of the rest its beginning, or any sectors; where nothing got to the disk, there are
- * zeros or the end of the file. */
+/* Keeps the synced bytes, and of the unsynced ones either a beginning or random sectors. A sector that did not reach
+ * the disk has zeros, or the file ends before it. */
 static inline void lossy_cut(int fd)
 {
     struct stat found;
@@ -311,7 +313,7 @@ static inline void lossy_cut(int fd)
     free(data);
 }
 
-/* The files are as after a power loss; all there is now is on the disk. */
+/* Changes the files to what a power loss may leave. Everything left then counts as synced. */
 static inline void lossy_power_loss(void)
 {
     char path[LOSSY_PATH_MAX * 2];

@@ -1,8 +1,8 @@
 /*
- * store_cases.h - what store.h promises, as tests for every interface that keeps it: RocksDB
- * (tests/unit/test_store.c) and the one in memory (tests/sim/test_store_mem.c).
+ * store_cases.h - tests of what store.h promises, for both implementations: RocksDB (tests/unit/test_store.c) and the
+ * store in memory (tests/sim/test_store_mem.c).
  *
- * The includer calls cases_begin(path) and cases_end() around each test.
+ * The including file calls cases_begin(path) and cases_end() around each test.
  */
 #pragma once
 
@@ -351,7 +351,7 @@ static struct bytes model_key(unsigned index, char *text)
     return bytes_of(text);
 }
 
-/* Key `index` holds values[index]; 0 = absent. */
+/* Sets values[index] of key `index`; 0 = absent. */
 static void model_change(unsigned *values, unsigned value)
 {
     char from[8], to[8];
@@ -455,7 +455,7 @@ START_TEST(a_checkpoint_is_a_copy_of_its_moment)
 }
 END_TEST
 
-/* Drops what the metadata does not know: the row's first letter must be a metadata row. */
+/* Drops a row when metadata has no row of the same first letter. */
 static bool drop_unknown(void *owner, struct store *from, enum cf cf, struct bytes key)
 {
     struct slice value;

@@ -44,12 +44,13 @@ static void test_a_clock_that_is_set_back_gives_zero(void)
 
 static void test_a_replaced_key_is_idle_no_longer_than_in_truth(void)
 {
-    struct access_times *times = access_times_new(BUCKET, START); /* one bucket of 8 */
+    struct access_times *times = access_times_new(BUCKET, START); /* one bucket of 8 keys */
     for (uint64_t i = 0; i < 9; i++)
         access_times_touch(times, key(i), START + i);
     CHECK(access_times_idle(times, key(8), START + 100) == 92);
     CHECK(access_times_idle(times, key(1), START + 100) == 99);
-    CHECK(access_times_idle(times, key(0), START + 100) == 99); /* 100 in truth */
+    /* really 100, but the entry was replaced */
+    CHECK(access_times_idle(times, key(0), START + 100) == 99);
     for (uint64_t i = 1; i < 9; i++)
         access_times_touch(times, key(i), START + 60);
     CHECK(access_times_idle(times, key(0), START + 100) == 40);

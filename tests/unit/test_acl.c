@@ -1,5 +1,5 @@
 /*
- * test_acl.c - sets of users beyond what test_acl.py compares with redis-server.
+ * test_acl.c - sets of users: cases that test_acl.py does not compare with redis-server.
  */
 #include "shared/acl_command.h"
 
@@ -135,7 +135,7 @@ static void test_bad_files_are_refused_with_their_line(void)
             acl_unref(acl);
         else
             CHECK(strncmp(reason, "line ", 5) == 0);
-        CHECK(!acl || i == 5); /* an empty password is one */
+        CHECK(!acl || i == 5); /* an empty password is valid */
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * test_bits.c - runs of bits against one bit at a time, and the integers of BITFIELD at their edges.
+ * test_bits.c - operations on runs of bits, compared with one bit at a time; BITFIELD integers at their limits.
  */
 #include "backend/format/bits.h"
 #include "tests/unit/guard.h"
@@ -33,7 +33,7 @@ START_TEST(ones_are_counted_up_to_the_last_byte)
 }
 END_TEST
 
-/* One bit of the other value among equal ones is found from every place, and only from those before it. */
+/* A single differing bit is found from every starting position up to it, and from none after it. */
 START_TEST(the_first_bit_behind_a_place_is_found)
 {
     for (int bit = 0; bit < 2; bit++)
@@ -167,7 +167,7 @@ START_TEST(sums_that_do_not_fit_follow_the_policy)
 }
 END_TEST
 
-/* SET of what no such field can hold: as Redis 7.0 decides. */
+/* SET of a value that the field cannot hold: the result is that of Redis 7.0. */
 START_TEST(values_far_below_a_type_saturate_at_the_top)
 {
     ck_assert_int_eq(add(false, 8, FIELD_SAT, -1, 0), 255);

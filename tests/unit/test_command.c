@@ -1,5 +1,5 @@
 /*
- * test_command.c - the command table: names, rows that contradict themselves, COMMAND's answers, error texts.
+ * test_command.c - the command table: names, contradicting rows, replies of COMMAND, error texts.
  */
 #include "shared/command.h"
 
@@ -16,7 +16,7 @@ static struct out out;
 static struct reply reply = {&out, 2};
 static char text[65536];
 
-/* What has been replied, as text; the out is empty again. */
+/* The reply as text; empties the output. */
 static const char *replied(void)
 {
     CHECK(out.bytes < sizeof(text));
@@ -77,7 +77,8 @@ static void test_a_name_with_one_wrong_byte_is_not_found(void)
     for (int id = 1; id < COMMAND_COUNT; id++) {
         const char *name = command_rows[id].name;
         size_t len = strlen(name);
-        char *copy = malloc(len); /* of the exact size: the sanitizer sees a load after its end */
+        /* allocated with the exact size, so that the sanitizer reports a read beyond it */
+        char *copy = malloc(len);
         CHECK(copy);
         for (size_t at = 0; command_rows[id].parent == COMMAND_NONE && at < len; at++) {
             memcpy(copy, name, len);
@@ -92,7 +93,7 @@ static void test_a_name_with_one_wrong_byte_is_not_found(void)
     }
 }
 
-/* The index keeps the first and the last eight bytes: twice the same name looks alike there. */
+/* The index keeps the first and the last eight bytes: a name that is repeated has the same ones. */
 static void test_a_name_said_twice_is_not_found(void)
 {
     for (int id = 1; id < COMMAND_COUNT; id++) {

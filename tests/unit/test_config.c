@@ -1,5 +1,5 @@
 /*
- * test_config.c - files into configs and back: what is read, what is refused and with which words.
+ * test_config.c - reading and writing configuration files: accepted texts, refused texts and their errors.
  */
 #include "config/config.h"
 
@@ -17,7 +17,7 @@ static bool proxy_reads(struct proxy_config *config, const char *text)
     return config_parse(&config->head, "p.ini", bytes_of(text), error, sizeof error);
 }
 
-/* The text is refused with exactly this error. */
+/* Is the text refused with exactly this error? */
 static bool refused(const char *text, const char *expected)
 {
     struct proxy_config config;
@@ -195,7 +195,8 @@ static void test_options_are_found_by_key_and_listed_by_pattern(void)
     config_fini(&config.head);
 }
 
-/* Every row of a program: the key is unique, the default is inside the bounds, the sentence ends. */
+/* Checks every row of a program: the key is unique, the default is within the bounds, the help text ends with a full
+ * stop. */
 static void check_rows(const struct config_schema *schema)
 {
     union {

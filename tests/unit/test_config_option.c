@@ -1,5 +1,5 @@
 /*
- * test_config_option.c - values of options as text and back, and the words of refusals.
+ * test_config_option.c - values of options to text and back, and the errors for invalid values.
  */
 #include "config/option.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_cursor.c - SCAN cursors: what they carry, and what the cache remembers.
+ * test_cursor.c - SCAN cursors: their contents, and what the cache keeps.
  */
 #include "backend/keyspace/cursor.h"
 #include "tests/unit/suite.h"

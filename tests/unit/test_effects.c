@@ -1,5 +1,5 @@
 /*
- * test_effects.c - effects.h: golden bytes written out by hand, what is read is what was written, places of rows and
+ * test_effects.c - effects.h: golden bytes written out by hand, reading back what was written, positions of rows and
  * ranges, and refusal of everything that is not a whole batch.
  */
 #include "backend/format/effects.h"
@@ -247,7 +247,8 @@ START_TEST(parts_of_a_batch_are_refused)
     struct bytes batch = effects_bytes(effects);
     ck_assert_int_eq(read_all(batch), EFFECTS_END);
     for (size_t len = 0; len < batch.len; len++) {
-        char *part = malloc(len + 1); /* the sanitizer sees a read after it */
+        /* allocated with the exact size, so that the sanitizer reports a read beyond it */
+        char *part = malloc(len + 1);
         memcpy(part, batch.data, len);
         ck_assert_int_eq(read_all((struct bytes){part, len}), EFFECTS_DAMAGED);
         free(part);
@@ -285,13 +286,14 @@ START_TEST(impossible_numbers_are_refused)
 {
     size_t head = EFFECTS_HEADER_BYTES, slot = head + 3, key_len = head + 5;
     some_effects();
-    ck_assert_int_eq(read_changed(4, 2), EFFECTS_DAMAGED);  /* a count too low */
-    ck_assert_int_eq(read_changed(4, 4), EFFECTS_DAMAGED);  /* and too high */
-    ck_assert_int_eq(read_changed(24, 1), EFFECTS_DAMAGED); /* committed before it was made */
+    ck_assert_int_eq(read_changed(4, 2), EFFECTS_DAMAGED); /* a count too low */
+    ck_assert_int_eq(read_changed(4, 4), EFFECTS_DAMAGED); /* a count too high */
+    /* it commits a batch with a higher index than its own */
+    ck_assert_int_eq(read_changed(24, 1), EFFECTS_DAMAGED);
     ck_assert_int_eq(read_changed(head, 0x80 | CF_COUNT), EFFECTS_DAMAGED);
     ck_assert_int_eq(read_changed(head, 0xb1), EFFECTS_DAMAGED); /* kind 3 */
     ck_assert_int_eq(read_changed(head, 0x01),
-                     EFFECTS_DAMAGED); /* no effect before it has a place */
+                     EFFECTS_DAMAGED); /* the effect refers to an earlier one, but there is none */
     ck_assert_int_eq(read_changed(head + 1, 203), EFFECTS_DAMAGED);  /* a space that is too long */
     ck_assert_int_eq(read_changed(slot + 1, 0x40), EFFECTS_DAMAGED); /* slot 16385 */
     ck_assert_int_eq(read_changed(key_len, 0x7f), EFFECTS_DAMAGED);

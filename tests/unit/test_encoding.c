@@ -318,7 +318,7 @@ END_TEST
 
 static uint64_t random_state = 1;
 
-/* Numbers of all sizes, often equal or beside each other. */
+/* Numbers of every bit length, often equal or adjacent. */
 static uint64_t random_number(void)
 {
     random_state = random_state * UINT64_C(6364136223846793005) + 1442695040888963407U;
@@ -385,7 +385,7 @@ START_TEST(a_prefix_holds_its_rows_and_no_others)
     row = encode_sub_key(&arena, prefix, BYTES("\xff\xff\xff"));
     ck_assert(is_within(row, prefix));
     ck_assert(is_within(row, encode_slot_prefix(&arena, space, 0x10ff)));
-    /* A key that begins with another key, and the same key in another version. */
+    /* A key that is a prefix of another key, and the key itself with another version. */
     ck_assert(!is_within(row, encode_collection_prefix(&arena, space, 0x10ff, BYTES("\xff"), 1)));
     ck_assert(!is_within(row, encode_collection_prefix(&arena, space, 0x10ff, key, 1)));
 }
@@ -502,7 +502,7 @@ static bool is_u64(struct bytes row)
     return decode_u64(at_page_end(row), &number);
 }
 
-/* Accepts the first `shortest` bytes and more, refuses every shorter beginning. */
+/* Every prefix of at least `shortest` bytes is accepted, every shorter one is refused. */
 static void check_cuts(bool (*is_row)(struct bytes row), struct bytes row, size_t shortest)
 {
     for (size_t len = 0; len <= row.len; len++)
@@ -510,7 +510,7 @@ static void check_cuts(bool (*is_row)(struct bytes row), struct bytes row, size_
                       row.len);
 }
 
-/* Refuses every beginning but the whole, and anything after it. */
+/* Every shorter prefix, and the row with a byte appended, is refused. */
 static void check_exact(bool (*is_row)(struct bytes row), struct bytes row)
 {
     check_cuts(is_row, row, row.len);
@@ -576,7 +576,8 @@ START_TEST(keys_of_another_kind_are_refused)
     ck_assert(!is_counter_key(BYTES("d\1a\0\7")));
     ck_assert(!is_counter_key(BYTES("h")));
     ck_assert(!is_journal_key(BYTES("c\1")));
-    ck_assert(!is_slot_count(BYTES("\0\1\x80\0\0"))); /* a last byte that adds nothing */
+    /* the last byte of the number is zero: not its shortest form */
+    ck_assert(!is_slot_count(BYTES("\0\1\x80\0\0")));
     ck_assert(!is_slot_count(BYTES("\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\2\0")));
     ck_assert(!is_collection_key(BYTES("\0\0\0\xff\xff\xff\xff\0\0\0\0\0\0\0\0")));
 }

@@ -1,5 +1,5 @@
 /*
- * test_events.c - the ring of recent events: the newest stay, the same again is counted.
+ * test_events.c - the ring of recent events: the newest stay, and a repeated event is counted.
  */
 #include "proxy/events.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Both texts end at unreadable memory. */
+/* Matches with both texts placed directly before unreadable memory. */
 static bool guarded(bool (*match)(struct bytes, struct bytes), struct bytes pattern,
                     struct bytes text)
 {
@@ -18,7 +18,7 @@ static bool guarded(bool (*match)(struct bytes, struct bytes), struct bytes patt
     return result;
 }
 
-/* The same of a pattern that was read first. */
+/* The same match with a pattern that is compiled first. */
 static bool fits(struct bytes pattern, struct bytes text)
 {
     struct arena arena;
@@ -82,7 +82,7 @@ END_TEST
 
 START_TEST(of_the_patterns_with_stars_only_the_single_one_matches_the_empty_text)
 {
-    no("**", ""); /* as Redis 7.0 */
+    no("**", ""); /* as in Redis 7.0 */
     no("*?", "");
 }
 END_TEST
@@ -132,7 +132,8 @@ START_TEST(bytes_may_be_binary)
     ck_assert(guarded(glob_match, BYTES("a\0*"), BYTES("a\0b\xff")));
     ck_assert(!guarded(glob_match, BYTES("a\0b"), BYTES("a\0c")));
     ck_assert(guarded(glob_match, BYTES("[\x80-\xff]"), BYTES("\xe4")));
-    ck_assert(!guarded(glob_match, BYTES("[a-\xff]"), BYTES("z"))); /* signed, as Redis */
+    /* char is signed, as in Redis */
+    ck_assert(!guarded(glob_match, BYTES("[a-\xff]"), BYTES("z")));
 }
 END_TEST
 
@@ -166,7 +167,7 @@ START_TEST(many_stars_against_a_long_text_stay_cheap)
 }
 END_TEST
 
-/* Byte by byte and element by element these are 20 000 million steps each: they would not end in the time of a test. */
+/* A matcher that backtracks needs 20 000 million steps for each of these and would not end within the test's time. */
 START_TEST(a_hostile_pattern_costs_little_more_than_the_text)
 {
     enum { TEXT = 2 << 20, ELEMENTS = 10000 };
@@ -192,7 +193,8 @@ START_TEST(a_hostile_pattern_costs_little_more_than_the_text)
 }
 END_TEST
 
-/* Random patterns of few letters: both ways agree, also where a segment is longer than a word of bits. */
+/* Random patterns of few letters: the direct and the compiled match agree, also for segments longer than a machine
+ * word has bits. */
 START_TEST(a_pattern_that_was_read_first_matches_the_same_texts)
 {
     static const char *const parts[] = {"a",    "b",   "?",          "*",   "[ab]",

@@ -106,7 +106,7 @@ START_TEST(the_cache_says_when_it_is_stale)
 }
 END_TEST
 
-/* Random registers, again and again, in a sparse one without limit and a dense one. */
+/* Random registers are raised again and again, in a sparse value without a size limit and in a dense one. */
 START_TEST(both_encodings_hold_the_same_registers)
 {
     uint8_t registers[2][HLL_REGISTERS] = {{0}};
@@ -169,7 +169,7 @@ START_TEST(damaged_runs_are_refused_without_reading_behind_them)
         ck_assert(!hll_merge(registers, (struct bytes){guard.data, len}));
         hll_init_copy(&hll, &arena, (struct bytes){guard.data, len});
         ck_assert(!hll_make_dense(&hll));
-        if (i != 4) /* whose first runs are whole */
+        if (i != 4) /* the first runs of this value are valid */
             ck_assert_int_eq(hll_raise(&hll, 16383, 1, SPARSE_MAX), HLL_BAD);
         guard_fini(&guard);
     }

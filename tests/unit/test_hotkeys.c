@@ -1,5 +1,5 @@
 /*
- * test_hotkeys.c - the sketch is never too low, the heaviest names are kept, and the past is forgotten.
+ * test_hotkeys.c - the sketch never underestimates, the most frequent names are kept, and old counts decay.
  */
 #include "proxy/hotkeys.h"
 

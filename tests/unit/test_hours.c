@@ -1,5 +1,5 @@
 /*
- * test_hours.c - hours of the day as text, and which moments they have.
+ * test_hours.c - ranges of hours of the day: as text, and which times they contain.
  */
 #include "shared/check.h"
 #include "shared/hours.h"

@@ -75,7 +75,7 @@ static int dial(void)
     return fd;
 }
 
-/* Sends a request and reads all until the server closes. */
+/* Sends a request and reads until the server closes the connection. */
 static void ask(const char *request)
 {
     int fd = dial();
@@ -188,7 +188,7 @@ START_TEST(more_silent_connections_than_allowed_do_no_harm)
 }
 END_TEST
 
-/* Beyond what one address may have, and all that libmicrohttpd would accept: the oldest make room. */
+/* More connections than one address may have, and than libmicrohttpd would accept: the oldest ones are closed. */
 START_TEST(silent_connections_that_stay_open_keep_no_health_check_out)
 {
     enum { DIALS = 200 };

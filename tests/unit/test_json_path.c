@@ -1,5 +1,5 @@
 /*
- * test_json_path.c - paths on documents: what they mean, and which are refused.
+ * test_json_path.c - JSON paths: the matches in a document, and the paths that are refused.
  */
 #include "backend/format/json/json_path.h"
 #include "tests/unit/suite.h"
@@ -25,7 +25,7 @@ static void teardown(void)
     arena_fini(&arena);
 }
 
-/* The matches' texts with spaces between; "error" for what is no path, "many" for too many. */
+/* The texts of the matches, separated by spaces; "error" for an invalid path, "many" for too many matches. */
 static const char *found(const char *document, const char *path_text)
 {
     char error[JSON_ERROR_MAX];

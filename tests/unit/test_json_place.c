@@ -1,5 +1,6 @@
 /*
- * test_json_place.c - a place in the text against the tree: the same value there, and the same document after a change.
+ * test_json_place.c - finding a value in the text, compared with the parsed tree: the value found is equal, and so is
+ * the document after a change.
  */
 #include "backend/format/json/json_place.h"
 #include "tests/unit/suite.h"
@@ -37,7 +38,7 @@ static void add(const char *text)
     made_len += (size_t)snprintf(made + made_len, TEXT_MAX - made_len, "%s", text);
 }
 
-/* Names come twice, are escaped in several ways, and hold what looks like JSON. */
+/* Some names are equal after unescaping, are escaped in several ways, or contain JSON syntax. */
 static const char *const NAMES[] = {"a", "b", "", "x\\\"y", "\\u0061", "c\\\\", "{,]:", "\\u00e9"};
 static const char *const LEAVES[] = {"0",
                                      "-0",
@@ -115,7 +116,7 @@ static bool is_definite(const char *path)
     return !strstr(path, "-1") && !strchr(path, '*');
 }
 
-/* Compares both ways; true: there was a place. */
+/* Compares the text with the tree. True: the path was found in the text. */
 static bool compare(const char *path_text)
 {
     char error[JSON_ERROR_MAX];
@@ -156,8 +157,8 @@ START_TEST(a_place_is_what_the_tree_says)
 }
 END_TEST
 
-/* Some `x`, some escaped backslashes, an escaped quote and brackets: a string that begins and ends wherever in
- * a block. */
+/* A string of `xs` letters x, escaped backslashes, an escaped quote and brackets: it begins and ends at any position
+ * of a block. */
 static void check_escapes(const char *opening, unsigned xs, unsigned backslashes,
                           const char *closing)
 {

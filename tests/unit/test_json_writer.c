@@ -1,5 +1,5 @@
 /*
- * test_json_writer.c - what the JSON writer makes of structure, numbers and any bytes.
+ * test_json_writer.c - the JSON writer: structure, numbers, and arbitrary bytes in strings.
  */
 #include "shared/json_writer.h"
 
@@ -9,7 +9,7 @@
 
 static char written[4096];
 
-/* What was written; `out` is empty after. */
+/* The text written so far; empties `out`. */
 static const char *text_of(struct out *out)
 {
     CHECK(out->bytes < sizeof written);
@@ -19,7 +19,7 @@ static const char *text_of(struct out *out)
     return written;
 }
 
-/* The JSON of some bytes, shown. */
+/* The JSON text of json_put_shown(). */
 static const char *shown(struct bytes bytes, size_t max)
 {
     struct json_writer writer;
@@ -84,12 +84,12 @@ static void test_bytes_that_are_no_text_become_hex(void)
                  "\"\\\\x00\\\\x0a\\\\x1f\\\\x7f\\\\xff\"") == 0);
     CHECK(strcmp(shown(BYTES("\xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\x8e"), 100),
                  "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\x8e\"") == 0);
-    /* Cut short, too long for its value, a surrogate, beyond the last plane. */
+    /* Invalid UTF-8: a cut sequence, an overlong form, a surrogate, a code point beyond U+10FFFF. */
     CHECK(strcmp(shown(BYTES("\xe2\x82"), 100), "\"\\\\xe2\\\\x82\"") == 0);
     CHECK(strcmp(shown(BYTES("\xc0\xaf"), 100), "\"\\\\xc0\\\\xaf\"") == 0);
     CHECK(strcmp(shown(BYTES("\xed\xa0\x80"), 100), "\"\\\\xed\\\\xa0\\\\x80\"") == 0);
     CHECK(strcmp(shown(BYTES("\xf4\x90\x80\x80"), 100), "\"\\\\xf4\\\\x90\\\\x80\\\\x80\"") == 0);
-    /* Turns the text after it around; shows nothing. */
+    /* A right-to-left override reverses the text after it in a terminal, so it is escaped. */
     CHECK(strcmp(shown(BYTES("a\xe2\x80\xae"), 100), "\"a\\\\xe2\\\\x80\\\\xae\"") == 0);
     CHECK(strcmp(shown(BYTES("\xe2\x80\x8b"), 100), "\"\\\\xe2\\\\x80\\\\x8b\"") == 0);
 }
@@ -101,7 +101,7 @@ static void test_what_is_long_is_cut_and_says_so(void)
     CHECK(strcmp(shown(BYTES("\xc3\xa9"), 1), "\"\\\\xc3\u2026 (2 bytes)\"") == 0);
 }
 
-/* Every pair of bytes: printable ASCII, well-formed UTF-8 and escapes are all there can be. */
+/* Every pair of bytes results only in printable ASCII, valid UTF-8 and escapes. */
 static void test_any_two_bytes_are_valid_json(void)
 {
     for (int pair = 0; pair < 0x10000; pair++) {

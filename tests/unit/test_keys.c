@@ -1,5 +1,6 @@
 /*
- * test_keys.c - which arguments are keys. The same questions go to redis-server in differential/test_command_info.py.
+ * test_keys.c - which arguments are keys. differential/test_command_info.py compares the same requests with redis-
+ * server.
  */
 #include "shared/keys.h"
 
@@ -12,7 +13,7 @@ enum { ARGS_MAX = 64 };
 
 static struct key_list list;
 
-/* The keys of a request whose arguments stand between single spaces (none between two), as "1 3 4"; "invalid". */
+/* The positions of a request's keys as "1 3 4", or "invalid". Exactly one space separates two arguments. */
 static const char *keys_of(const char *request)
 {
     static char text[256];
@@ -89,7 +90,7 @@ static void test_counted_keys(void)
     CHECK(is("ZUNION 9223372036854775807 a", "invalid"));
 }
 
-/* Where the specs see no number, Redis' second look takes what C's atoi takes. */
+/* Counts such as +2 and 01: the key specs refuse them, but the fallback of Redis accepts what atoi of C accepts. */
 static void test_loosely_written_counts(void)
 {
     CHECK(is("ZUNION +2 a b", "2 3"));
@@ -148,7 +149,7 @@ static void test_flags_that_depend_on_arguments(void)
     CHECK(flags_of_first("BITFIELD k GET u8") == (KEY_RW | KEY_ACCESS | KEY_UPDATE));
 }
 
-/* COMMAND GETKEYS of Redis misses some of these keys. */
+/* COMMAND GETKEYS of Redis does not report some of these keys. */
 static void test_words_are_read_as_the_command_reads_them(void)
 {
     CHECK(is("GEORADIUS k 1 2 3 km STORE a STORE b", "1 7 9"));

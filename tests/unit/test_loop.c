@@ -1,5 +1,5 @@
 /*
- * test_loop.c - turns, hooks, mail, timers, signals and threads of a loop.
+ * test_loop.c - the passes of a loop (turns), hooks, messages from other threads, timers, signals and threads.
  */
 #include "shared/clock.h"
 #include "shared/net/loop.h"
@@ -91,7 +91,7 @@ struct chain {
     struct turn_hook first;
     struct turn_hook second;
     bool timer_fired;
-    int work; /* made by the timer, then by the second hook for the first */
+    int work; /* 1 after the timer has expired */
     int first_saw;
     int second_saw;
 };
@@ -135,7 +135,7 @@ START_TEST(hooks_run_again_until_none_did_anything)
 }
 END_TEST
 
-/* A timer that is due when a turn begins is seen by the hooks before the loop waits. */
+/* A timer that expires during the hooks is followed by another run of the hooks before the loop waits. */
 static bool slow_hook(void *owner)
 {
     (void)owner;
@@ -153,7 +153,8 @@ START_TEST(work_of_a_timer_is_never_left_for_the_next_event)
         struct timer *timer = timer_new(loop, count_up, &count);
         timer_start(timer, 2, 0);
         count = 2;
-        ck_assert(await_until(&await, is_three, &count)); /* late only if hooks were not run */
+        /* a timeout means that the hooks did not run again */
+        ck_assert(await_until(&await, is_three, &count));
         timer_free(timer);
     }
 }

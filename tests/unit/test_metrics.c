@@ -119,12 +119,13 @@ START_TEST(a_quantile_lies_within_its_bucket)
 {
     uint64_t words[HISTOGRAM_BUCKETS] = {0};
     ck_assert_double_eq(histogram_quantile(words, 0.99), 0);
-    words[3] = 90; /* 4 to 8 */
-    words[7] = 10; /* 64 to 128 */
+    words[3] = 90; /* bucket of 4 to 8 */
+    words[7] = 10; /* bucket of 64 to 128 */
     ck_assert_double_eq(histogram_quantile(words, 0.45), 6);
     ck_assert_double_eq(histogram_quantile(words, 0.9), 8);
     ck_assert_double_eq_tol(histogram_quantile(words, 0.99), 121.6, 1e-9);
-    words[HISTOGRAM_BUCKETS - 1] = 1000; /* without an end: where it begins */
+    /* this bucket has no upper bound: its lower bound counts */
+    words[HISTOGRAM_BUCKETS - 1] = 1000;
     ck_assert_double_eq(histogram_quantile(words, 0.99), 1 << 26);
 }
 END_TEST
@@ -146,7 +147,7 @@ START_TEST(beyond_the_bounds_values_count_as_other_which_never_goes_back)
     ck_assert_ptr_nonnull(strstr(text, "{name=\"other\"} 9\n"));
     ck_assert_ptr_null(strstr(text, "{name=\"c\"}"));
     free(text);
-    cell_add(labels_cell(labels, BYTES("d"), 0), HITS, 100); /* "other" is now the first */
+    cell_add(labels_cell(labels, BYTES("d"), 0), HITS, 100); /* "other" now has the highest count */
     cell_add(labels_cell(labels, BYTES("c"), 0), HITS, 2);
     labels_print(labels, &out, "name", families, 1, 2);
     text = text_of(&out);

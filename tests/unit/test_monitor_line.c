@@ -1,5 +1,5 @@
 /*
- * test_monitor_line.c - MONITOR's line byte for byte, and what is hidden in it.
+ * test_monitor_line.c - MONITOR's line byte for byte, and the arguments it hides.
  */
 #include "shared/monitor_line.h"
 
@@ -9,7 +9,7 @@
 
 enum { ARGS_MAX = 8 };
 
-/* Is the line of a command, given as words, what stands behind the address? */
+/* Does MONITOR show the command, given as words, as `expected` after the address? */
 static bool shows(const char *const *words, const char *expected)
 {
     struct bytes argv[ARGS_MAX];

@@ -1,5 +1,5 @@
 /*
- * test_namespace.c - who gets into which namespace, and where its keys go.
+ * test_namespace.c - which token opens which namespace, and where its keys are stored.
  */
 #include "shared/namespace.h"
 

@@ -37,7 +37,7 @@ static int pieces(const struct out *out)
     return out_iov(out, iov, IOVS);
 }
 
-/* A block filled with a to z again and again. */
+/* A block filled with the repeated letters a to z. */
 static struct block *alphabet(void)
 {
     struct block *block = block_new(BLOCK_SIZE);
@@ -211,7 +211,7 @@ START_TEST(cutting_anywhere_moves_the_rest_behind_what_is_there)
         ck_assert_uint_eq(from.bytes, at);
         ck_assert_mem_eq(first, whole, at);
         ck_assert_str_eq(rest + 2, whole + at);
-        out_write(&from, "x", 1); /* both can still be written to */
+        out_write(&from, "x", 1); /* both outputs are still writable */
         out_write(&to, "y", 1);
         free(whole);
         free(first);
@@ -309,7 +309,7 @@ START_TEST(printf_writes_short_and_long_texts)
 }
 END_TEST
 
-/* Each way to write, as one that goes over the limit. */
+/* Writes beyond the limit by each of the functions that write. */
 static void write_over(struct out *out, int way)
 {
     struct block *block = block_new(BLOCK_SIZE);

@@ -1,5 +1,5 @@
 /*
- * test_output_limit.c - client-output-buffer-limit is read and shown as Redis does, and cuts when it should.
+ * test_output_limit.c - client-output-buffer-limit: read and printed as in Redis, and when it disconnects a client.
  */
 #include "backend/context/output_limit.h"
 #include "tests/unit/suite.h"

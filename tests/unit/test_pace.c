@@ -23,7 +23,7 @@ static uint64_t rate(void)
     return pace_figures(pace).bytes_per_s;
 }
 
-/* A turn in which compactions pass so much a second, and a hundred commits take so long, two of them longer. */
+/* One adjustment interval: compactions write `bytes_per_s`; of 100 commits 98 take `usec` and two take `longer_us`. */
 static void turn_mixed(uint64_t bytes_per_s, uint64_t usec, uint64_t longer_us)
 {
     struct pace_latency latency = {0};
@@ -162,13 +162,14 @@ static void test_debt_is_paid_off_as_time_passes_and_by_a_better_rate(void)
 {
     begin(2 * MB, 0);
     CHECK(pace_spend(pace, 2 * MB, now_us) == SECOND_US);
-    CHECK(pace_spend(pace, 2 * MB, now_us) == 2 * SECOND_US); /* another thread */
+    CHECK(pace_spend(pace, 2 * MB, now_us) == 2 * SECOND_US); /* as by another thread */
     CHECK(pace_owed(pace, now_us += SECOND_US) == SECOND_US);
     pace_limit(pace, 4 * MB, 0);
     CHECK(pace_owed(pace, now_us) == SECOND_US / 2);
-    CHECK(pace_owed(pace, now_us - 1000) == SECOND_US / 2); /* it looked at the clock earlier */
+    /* a thread that read the clock earlier */
+    CHECK(pace_owed(pace, now_us - 1000) == SECOND_US / 2);
     CHECK(pace_owed(pace, now_us += 60 * SECOND_US) == 0);
-    CHECK(pace_spend(pace, 4 * MB, now_us) == SECOND_US); /* nothing is saved up */
+    CHECK(pace_spend(pace, 4 * MB, now_us) == SECOND_US); /* idle time earns no credit */
     pace_limit(pace, 0, 0);
     CHECK(pace_owed(pace, now_us) == 0);
     CHECK(pace_figures(pace).bytes == 8 * MB);
@@ -185,7 +186,7 @@ static bool may_wait(void *owner)
     return may_sleep;
 }
 
-/* At the lowest rate this would take two hours. */
+/* Spends an amount that takes two hours at the lowest rate. */
 static void *sleeper(void *owner)
 {
     pace_pass(pace, 7200ULL * PACE_RATE_MIN, may_wait, owner);
@@ -207,7 +208,7 @@ static void test_a_stop_ends_a_wait(void)
     wait_for_sleep();
     may_sleep = false;
     CHECK(pthread_join(thread, NULL) == 0);
-    pace_pass(pace, PACE_RATE_MIN, may_wait, NULL); /* nor does the next row wait */
+    pace_pass(pace, PACE_RATE_MIN, may_wait, NULL); /* the next row does not wait either */
     pace_free(pace);
 }
 

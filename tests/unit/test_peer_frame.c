@@ -1,6 +1,6 @@
 /*
- * test_peer_frame.c - peer/frame.h: golden bytes written out by hand, what is read is what was written, refusal of
- * everything else.
+ * test_peer_frame.c - peer/frame.h: golden bytes written out by hand, reading back what was written, and refusal of all
+ * other bytes.
  */
 #include "backend/peer/frame.h"
 #include "shared/out.h"
@@ -64,7 +64,7 @@ START_TEST(frames_that_are_too_long_or_have_other_bytes_are_refused)
     char bytes[sizeof GOLDEN_FRAME];
     for (int at = 3; at < 8; at++) {
         memcpy(bytes, GOLDEN_FRAME, sizeof bytes);
-        bytes[at] = at == 4 ? 0 : 5; /* byte 3: a length of 83 MB */
+        bytes[at] = at == 4 ? 0 : 5; /* at byte 3: a length of 83 MB */
         ck_assert_int_eq(peer_frame_read(bytes, sizeof bytes, &frame, &size), PEER_FRAME_BAD);
     }
 }
@@ -102,7 +102,7 @@ START_TEST(identities_that_are_cut_or_have_unprintable_texts_are_refused)
     const char bad[] = "\r\n ,=\"\\\x7f\xc3";
     for (size_t i = 0; i < sizeof bad; i++) {
         memcpy(bytes, GOLDEN_IDENTITY, sizeof bytes);
-        bytes[26] = bad[i]; /* in the run id */
+        bytes[26] = bad[i]; /* inside the run id */
         ck_assert(!peer_identity_read((struct bytes){bytes, sizeof bytes}, &identity));
     }
     memcpy(bytes, GOLDEN_IDENTITY, sizeof bytes);

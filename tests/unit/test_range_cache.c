@@ -1,6 +1,6 @@
 /*
- * test_range_cache.c - the range cache: which walks leave a run, which find one, and what is forgotten.
- * That runs never say anything else than the store does, sim/test_overlay shows.
+ * test_range_cache.c - the range cache: which iterations store a run, which find one, and when a run is dropped.
+ * sim/test_overlay shows that a run never differs from the store.
  */
 #include "backend/storage/range_cache.h"
 #include "tests/unit/suite.h"
@@ -31,7 +31,7 @@ static struct run_place place_in(const char *collection, const char *from, bool 
                               .from = bytes_of(from ? from : "")};
 }
 
-/* A walk from there, over these rows of one letter each. False: it left no run. */
+/* Iterates over the rows, of one letter each, and stores a run. False: the cache did not take a run. */
 static bool walk(const struct run_place *place, const char *rows, bool is_end)
 {
     struct run_draft *draft = range_cache_draft(cache, place);
@@ -51,7 +51,7 @@ static void iterate_twice(const char *collection, const char *from, bool is_reve
     ck_assert(walk(&place, rows, is_end));
 }
 
-/* The rows of the run there; NULL: there is none. Valid until the next call. */
+/* The rows of the run at this place; NULL: no run. Valid until the next call. */
 static const char *found(const char *collection, const char *from, bool is_reverse)
 {
     static char rows[RUN_ROWS_MAX + 1];
@@ -135,7 +135,7 @@ START_TEST(an_empty_collection_has_a_run_too)
     iterate_twice("c", NULL, false, "", true);
     ck_assert_str_eq(found("c", "x", true), "");
     struct run_place place = place_in("d", NULL, false);
-    ck_assert(!walk(&place, "", false)); /* it saw nothing at all */
+    ck_assert(!walk(&place, "", false)); /* the iteration read no row and did not reach the end */
     ck_assert(walk(&place, "", false));
     ck_assert_ptr_null(found("d", NULL, false));
 }
@@ -217,7 +217,8 @@ START_TEST(memory_is_bounded_and_what_is_used_stays)
 {
     struct range_cache_figures figures;
     char collection[16];
-    int mistaken = 0; /* marks are few: one may be taken for another's */
+    /* the filter of seen places is small: one place may be mistaken for another */
+    int mistaken = 0;
     iterate_twice("hot", NULL, false, "abc", true);
     for (int i = 0; i < 5000; i++) {
         snprintf(collection, sizeof collection, "c%d", i);

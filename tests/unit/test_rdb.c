@@ -1,5 +1,5 @@
 /*
- * test_rdb.c - RDB payloads: what redis-server 7.0 dumped is read, what we write reads back, damage is refused.
+ * test_rdb.c - RDB payloads: dumps of redis-server 7.0 are read, our own dumps are read back, damaged ones are refused.
  */
 #include "backend/format/rdb.h"
 #include "tests/unit/guard.h"
@@ -155,7 +155,7 @@ START_TEST(a_cut_listpack_is_refused_without_reading_behind_it)
     for (size_t len = 7; len < pack.len; len++) {
         struct guard guard;
         guard_init(&guard, pack.data, len);
-        uint32_t total = (uint32_t)len; /* the header agrees with the cut */
+        uint32_t total = (uint32_t)len; /* the length in the header fits the cut payload */
         memcpy(guard.data, &total, sizeof total);
         struct bytes element;
         size_t at = 0;

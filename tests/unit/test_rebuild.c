@@ -1,6 +1,6 @@
 /*
- * test_rebuild.c - an empty store gets every row of a running one from its WAL: effects of any kind at random, read while
- * the store is open.
+ * test_rebuild.c - every row of a store can be rebuilt from its WAL: random effects of every kind are read from the WAL
+ * while the store is open, and applied to an empty store.
  */
 #include "backend/format/effects.h"
 #include "backend/store/store.h"
@@ -48,7 +48,7 @@ static struct store *open_store(struct store_env *env, const char *name)
     return store;
 }
 
-/* A namespace of one byte, and a slot. */
+/* A random key: one byte of namespace, a slot, KEY_BYTES. */
 static struct bytes any_key(char key[1 + 1 + KEY_BYTES])
 {
     uint64_t number = any(KEYS);

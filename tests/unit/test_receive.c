@@ -1,6 +1,5 @@
 /*
- * The frames of these tests are lines; a line that begins with a digit announces its own length, as
- * a bulk string does.
+ * The frames in these tests are lines. A line that begins with a digit announces its own length, like a bulk string.
  */
 #include "shared/check.h"
 #include "shared/receive.h"
@@ -15,14 +14,14 @@ struct reader {
     struct block *shared;
     char *lines; /* all lines seen, one after another */
     size_t len;
-    int max;  /* lines to take per call; then the reader is paused */
+    int max;  /* lines to take in each call; after them the reader is paused */
     bool ref; /* takes a reference to the block of every line, as a proxy does */
     int calls;
-    const char *last; /* where the last line lay */
+    const char *last; /* address of the last line in its block */
     struct kept {
         struct block *block;
-        const char *line; /* where it lies */
-        size_t at;        /* where its copy is in lines */
+        const char *line; /* address in the block */
+        size_t at;        /* offset of its copy in `lines` */
         size_t len;
     } refs[5000];
     int ref_count;
@@ -52,7 +51,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     return used;
 }
 
-/* `lines_max` bytes of lines can be seen. */
+/* A reader with room for `lines_max` bytes of lines. */
 static struct reader *reader_new(size_t lines_max)
 {
     struct reader *reader = calloc(1, sizeof(*reader));
@@ -64,7 +63,7 @@ static struct reader *reader_new(size_t lines_max)
     return reader;
 }
 
-/* What was referred to has not changed meanwhile. */
+/* Checks that the referenced bytes have not changed, and drops the references. */
 static void drop_refs(struct reader *reader)
 {
     while (reader->ref_count > 0) {
@@ -83,7 +82,7 @@ static void reader_free(struct reader *reader)
     free(reader);
 }
 
-/* One read of at most `len` bytes; returns how many the room took. */
+/* One read of at most `len` bytes; returns how many fit. */
 static size_t feed(struct reader *reader, const char *data, size_t len)
 {
     struct block *block = receive_room(&reader->receive, &reader->shared, 1024);
@@ -173,7 +172,7 @@ START_TEST(a_known_need_sizes_the_private_block_exactly)
     subscription_connection_all(reader, rest, sizeof(rest) - 9, 50000);
     ck_assert_ptr_null(reader->receive.partial);
     ck_assert_uint_eq(reader->len, 1000000);
-    ck_assert_ptr_eq(reader->last, place); /* it was never moved again */
+    ck_assert_ptr_eq(reader->last, place); /* the block was not moved */
     reader_free(reader);
 }
 END_TEST
@@ -295,7 +294,7 @@ START_TEST(a_paused_reader_may_take_one_frame_at_a_time)
     }
     ck_assert_uint_eq(reader->len, len);
     ck_assert_mem_eq(reader->lines, text, len);
-    ck_assert_uint_le(moves, 2); /* out of the shared block, and the end */
+    ck_assert_uint_le(moves, 2); /* once out of the shared block, and once at the end */
     int calls = reader->calls;
     receive_again(&reader->receive, on_data, reader);
     ck_assert_int_eq(reader->calls, calls);
@@ -335,7 +334,7 @@ START_TEST(reading_on_behind_a_long_rest_keeps_the_order)
 }
 END_TEST
 
-/* A random stream in random reads, with random pauses and random references held. */
+/* A random stream, read in random pieces, with random pauses and random references to blocks. */
 START_TEST(random_reads_pauses_and_references_lose_nothing)
 {
     enum { SIZE = 1 << 20 };

@@ -1,5 +1,5 @@
 /*
- * test_replay.c - replay.h: what is committed is applied, once and in order, and nothing after it.
+ * test_replay.c - replay.h: committed batches are applied once and in order, others are not applied.
  */
 #include "backend/format/effects.h"
 #include "backend/store/replay.h"
@@ -10,7 +10,7 @@
 static struct effects *effects;
 static struct replay *replay;
 static char error[128];
-static char applied[128]; /* the keys that were put, a letter each */
+static char applied[128]; /* the keys that were put, one letter for each */
 
 /* replay_fn */
 static bool apply(void *owner, struct bytes batch, char *reason, size_t size)
@@ -40,7 +40,7 @@ static void teardown(void)
     replay_free(replay);
 }
 
-/* A batch whose key is the letter of its index: 1 is a. */
+/* Adds a batch with one key, the letter of its index: 1 is a. */
 static bool add(uint64_t index, uint64_t commit)
 {
     const struct effects_header header = {.type = EFFECTS_BATCH, .index = index, .commit = commit};

@@ -12,7 +12,7 @@ static const struct resp_limits before_auth = {.bulk_bytes_max = 512u << 20,
                                                .inline_bytes_max = 64 * 1024,
                                                .unauthenticated = true};
 
-/* What a scanner says, as text: "more", "bad <error>" or "<size> [arg][arg]". */
+/* The result of a scan as text: "more", "bad <error>" or "<size> [arg][arg]". */
 static const char *describe(const struct resp_scan *scan, enum resp_result result, const char *data)
 {
     static char text[1000];
@@ -30,7 +30,7 @@ static const char *describe(const struct resp_scan *scan, enum resp_result resul
     return text;
 }
 
-/* Scans data[0..len) at the end of readable memory. */
+/* Scans data[0..len), which ends at the end of readable memory. */
 static enum resp_result scan_guarded(struct resp_scan *scan, const struct resp_limits *use,
                                      struct bytes data, const char **text)
 {
@@ -42,7 +42,7 @@ static enum resp_result scan_guarded(struct resp_scan *scan, const struct resp_l
     return result;
 }
 
-/* The result is the wanted one in one pass, in two at every cut, and byte by byte. */
+/* Expects this result when the data is scanned whole, in two parts at every cut, and byte by byte. */
 static void expect_with(const struct resp_limits *use, struct bytes data, const char *wanted)
 {
     const char *text;
@@ -338,7 +338,7 @@ static enum resp_result skip_guarded(struct resp_skip *skip, const char *data, s
     return result;
 }
 
-/* The result is the wanted one at every cut; a frame ends `rest` bytes before the end. */
+/* Expects this result at every cut; the frame ends `rest` bytes before the end of the data. */
 static void expect_skip(struct bytes data, enum resp_result wanted, size_t rest)
 {
     for (size_t cut = 0; cut <= data.len; cut++) {
@@ -435,7 +435,8 @@ START_TEST(a_reply_that_was_bad_stays_bad)
 }
 END_TEST
 
-/* Shows the frame in pieces of `piece` bytes, and drops what may go after each; the bytes it took. */
+/* Passes the frame in pieces of `piece` bytes, and drops the bytes that are no longer needed after each. Returns the
+ * bytes that were taken. */
 static size_t drop_in_pieces(const char *frame, size_t len, size_t piece)
 {
     struct resp_skip skip = {0};

@@ -7,7 +7,7 @@
 
 enum { ARGS_MAX = 16 };
 
-static struct shard_map *map; /* a: 0-5461, b, c */
+static struct shard_map *map; /* shard a: slots 0-5461; the next ones: b, c */
 static struct route_keys keys;
 
 static void setup(void)
@@ -24,7 +24,7 @@ static void teardown(void)
     route_keys_fini(&keys);
 }
 
-/* Routes the words of `line`. */
+/* The route of the request in `line`. */
 static struct route route_line(const char *line, bool is_strict, const struct namespace *entry)
 {
     struct route_rules rules = {.map = map, .entry = entry, .is_strict = is_strict};
@@ -46,7 +46,7 @@ static enum route_kind kind_of(const char *line)
     return route_line(line, false, NULL).kind;
 }
 
-/* Slots: a 15495 (c), b 3300 (a), c 7365 (b), {a}x as a. */
+/* Slots: a 15495 (shard c), b 3300 (shard a), c 7365 (shard b); {a}x has the slot of a. */
 
 START_TEST(one_key_goes_to_the_shard_of_its_slot)
 {
@@ -86,7 +86,7 @@ START_TEST(several_keys_of_one_command_must_share_a_shard)
 }
 END_TEST
 
-/* foo is slot 12182, a is 15495: both on shard c. */
+/* Key foo has slot 12182, key a has 15495: both on shard c. */
 START_TEST(one_shard_is_enough_unless_the_rule_is_strict)
 {
     ck_assert_int_eq(route_line("RENAME a foo", false, NULL).kind, ROUTE_KIND_ONE);

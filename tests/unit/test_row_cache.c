@@ -1,5 +1,5 @@
 /*
- * test_row_cache.c - the row cache: what it answers is what was put last, whatever was forgotten since.
+ * test_row_cache.c - the row cache: a row found has the value that was put last, also after evictions.
  */
 #include "backend/storage/row_cache.h"
 #include "shared/table.h"
@@ -63,7 +63,8 @@ START_TEST(a_row_that_was_put_is_there)
 }
 END_TEST
 
-/* Reads all of them, as a partition does: what is not there comes from the store and is offered. Hits. */
+/* Reads rows as a partition does: a row that is not in the cache comes from the store and is offered to the cache.
+ * Returns the hits. */
 static int read_all(int from, int count)
 {
     char text[16];
@@ -84,7 +85,7 @@ START_TEST(reading_everything_once_forgets_little)
 {
     enum { HOT = 500, RARE = 100000 };
     struct row_cache_figures before, after;
-    read_all(0, RARE); /* now it is full */
+    read_all(0, RARE); /* the cache is full now */
     read_all(RARE, HOT);
     read_all(RARE, HOT);
     ck_assert_int_ge(read_all(RARE, HOT), HOT * 9 / 10);

@@ -1,6 +1,6 @@
 /*
- * Hostile arguments for every function that a script can reach: none may crash, take more memory than the state has,
- * or run on when its time is over. Run it under the sanitizers.
+ * Hostile arguments for every function that a script can call: none may crash, exceed the memory limit of the Lua
+ * state, or run beyond its time limit. Run it under the sanitizers.
  */
 #include "backend/script/vm.h"
 #include "shared/clock.h"
@@ -10,7 +10,7 @@
 
 enum { MEMORY_MAX = 8 * 1024 * 1024, TIME_US = 10000, RANDOM_CALLS = 40000 };
 
-/* attack(a, b, c, d, e): calls function a with the values b to e; 0 is no value, and no more after it. */
+/* attack(a, b, c, d, e): calls function a with the values b to e; 0 ends the list of values. */
 static const char program[] =
     "local functions, names, seen = {}, {}, {}\n"
     "local function collect(path, table)\n"
@@ -71,10 +71,10 @@ static const char program[] =
 
 struct attack {
     struct script_vm *vm;
-    int ref; /* of attack() */
+    int ref; /* reference to attack() */
     int functions;
     int values;
-    int arguments[5]; /* the function, then values */
+    int arguments[5]; /* indexes of the function and its arguments */
 };
 
 static int begin(lua_State *lua)

@@ -1,9 +1,9 @@
 /*
- * test_secure.c - many handshakes on one loop: each turn does a few, and others are served between them.
+ * test_secure.c - many handshakes on one loop: each turn does a few of them, and serves other connections in between.
  *
  *   PEERS sockets, each with a hello in it ──► listener with TLS ┐
- *                                                                ├ one loop, watched at the end of each turn
- *   one plain stream to an echo, ball after ball ───────────────►┘
+ *                                                                ├ one loop, measured at the end of each turn
+ *   one plain stream to an echo, a message back and forth ──────►┘
  */
 #include "shared/check.h"
 #include "shared/net/loop.h"
@@ -21,7 +21,7 @@
 
 enum {
     PEERS = 60,
-    STEPS_MAX = 4, /* of a turn, as in secure_uv.c */
+    STEPS_MAX = 4, /* handshake steps in a turn, as in secure_uv.c */
     CONNECT_MS = 10000,
 };
 
@@ -34,9 +34,9 @@ static struct stream *accepted[PEERS];
 static int accepted_count;
 static struct stream *player;
 static struct stream *echo;
-static int returns; /* of the ball */
+static int returns; /* how often the message of `player` came back */
 
-/* One client whose handshake is done by hand. */
+/* A client whose handshake the test does by hand. */
 struct peer {
     struct tls *tls;
     int fd;
@@ -166,7 +166,7 @@ static bool is_readable(const struct peer *peer)
     return poll(&entry, 1, 0) == 1;
 }
 
-/* At the end of each turn: how many have got their answer in it? */
+/* At the end of each turn: counts the handshakes that were answered in it. */
 static bool all_are_answered(void *owner)
 {
     int before = answered_count;
@@ -236,7 +236,7 @@ static void test_a_turn_does_few_handshakes_and_others_are_served_between(void)
     CHECK(await_until(&await, all_are_answered, NULL));
     CHECK(most_in_a_turn <= STEPS_MAX);
     CHECK(turns > PEERS / STEPS_MAX);
-    CHECK(returns - returns_before >= PEERS / STEPS_MAX / 4); /* there and back in two turns */
+    CHECK(returns - returns_before >= PEERS / STEPS_MAX / 4); /* back and forth takes two turns */
 
     for (int i = 0; i < PEERS; i++)
         peer_finish(&peers[i]);

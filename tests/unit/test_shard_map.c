@@ -1,5 +1,5 @@
 /*
- * test_shard_map.c - shard maps: built, read from files, refused, printed.
+ * test_shard_map.c - shard maps: building, reading from files, errors, printing.
  */
 #include "shared/shard_map.h"
 
@@ -44,7 +44,7 @@ static void test_a_file_gives_every_slot_its_shard(void)
     shard_map_unref(map);
 }
 
-/* The map that is read from what is printed of this one; it must be the same. */
+/* Prints the map and reads the result; the map it returns must be equal. */
 static struct shard_map *print_and_parse(const struct shard_map *map)
 {
     char *text = NULL;
@@ -69,7 +69,7 @@ static void test_what_is_printed_reads_back_the_same(void)
     shard_map_unref(again);
 }
 
-/* Maps with very many ranges make lines that continue. */
+/* A map with very many ranges is printed in lines that continue. */
 static void test_a_scattered_map_prints_and_reads_back(void)
 {
     struct shard_map *map = shard_map_new(3);

@@ -1,5 +1,6 @@
 /*
- * test_slowlog.c - the slow log keeps the newest, cuts what is long, and knows whose entries are whose.
+ * test_slowlog.c - the slow log keeps the newest entries, cuts long arguments, and shows each namespace only its own
+ * entries.
  */
 #include "shared/slowlog.h"
 

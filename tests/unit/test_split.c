@@ -6,7 +6,7 @@
 
 enum { ARGS_MAX = 16, PARTS_MAX = 4, TEXT_MAX = 512 };
 
-/* A request made of words, its frame in a block, its keys; shard of a key: its first byte modulo 3. */
+/* A request: its frame in a block, its keys, its split. The shard of a key is its first byte modulo 3. */
 struct sample {
     struct split split;
     struct key_list keys;
@@ -56,7 +56,7 @@ static void sample_fini(struct sample *sample)
     block_unref(sample->block);
 }
 
-/* Writes all parts with their headers to the outs that are not NULL. */
+/* Writes every part that has an output, with its header. */
 static void write_parts(const struct sample *sample, struct out *const *outs)
 {
     uint32_t argcs[PARTS_MAX];
@@ -68,7 +68,7 @@ static void write_parts(const struct sample *sample, struct out *const *outs)
     split_write(&sample->split, sample->order, sample->count, outs);
 }
 
-/* Writes all parts and compares each, read as words, with what is expected. */
+/* Writes all parts and compares each with the expected words. */
 static void expect_parts(struct sample *sample, const char *const *expected)
 {
     struct out made[PARTS_MAX];
@@ -98,7 +98,7 @@ static void expect_parts(struct sample *sample, const char *const *expected)
     }
 }
 
-/* Shards by first byte: a 1, b 2, c 0, d 1, e 2. */
+/* Shards by the first byte: a 1, b 2, c 0, d 1, e 2. */
 
 START_TEST(keys_are_grouped_in_the_order_of_their_first_key)
 {

@@ -1,5 +1,5 @@
 /*
- * test_stats.c - error counts, the command rate, what a reset keeps.
+ * test_stats.c - error counts, the command rate, and what CONFIG RESETSTAT keeps.
  */
 #include "backend/context/stats.h"
 
@@ -15,7 +15,8 @@ static void test_errors_are_counted_by_their_first_word(void)
     stats_error(stats, "WRONGTYPE Operation against a key");
     stats_error(stats, "ER");
     CHECK(stats->errors_count == 3 && stats->errors_total == 4);
-    CHECK(strcmp(stats->errors[0].name, "ER") == 0 && stats->errors[0].count == 1); /* sorted */
+    /* sorted by name */
+    CHECK(strcmp(stats->errors[0].name, "ER") == 0 && stats->errors[0].count == 1);
     CHECK(strcmp(stats->errors[1].name, "ERR") == 0 && stats->errors[1].count == 2);
     CHECK(strcmp(stats->errors[2].name, "WRONGTYPE") == 0 && stats->errors[2].count == 1);
     stats_free(stats);

@@ -1,8 +1,8 @@
 /*
- * test_store.c - the store on RocksDB: the promises of store.h, and what happens to it when the disk
- * fails, fills up, or the process is killed.
+ * test_store.c - the store on RocksDB: the promises of store.h, with a disk that fails or fills up, and after the
+ * process was killed.
  *
- * The disk fails as faulty_disk.h says. The process that is killed is this program again: test_store --writer PATH NEXT.
+ * The disk fails as faulty_disk.h describes. The killed process is this program itself: test_store --writer PATH NEXT.
  */
 #include "backend/store/pace.h"
 #include "backend/wal/path.h"
@@ -29,8 +29,8 @@
 
 enum {
     KILL_ROUNDS = 20,
-    TICKETS_MAX = 300, /* of a round */
-    ROWS_MAX = 20,     /* of a ticket */
+    TICKETS_MAX = 300, /* in a round */
+    ROWS_MAX = 20,     /* in a ticket */
 };
 
 static char dir[64];
@@ -39,7 +39,7 @@ static char dir[64];
 
 static void make_dir(void)
 {
-    bool is_shm = access("/dev/shm", W_OK) == 0; /* quicker, and no test asks for more */
+    bool is_shm = access("/dev/shm", W_OK) == 0; /* faster than a disk; no test needs a real one */
     snprintf(dir, sizeof dir, "%s/test_store.XXXXXX", is_shm ? "/dev/shm" : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(disk.dir, sizeof disk.dir, "%s", dir);
@@ -140,7 +140,7 @@ START_TEST(options_are_changed_while_it_runs_and_stay_over_a_recovery)
     ck_assert_msg(store_set_options(store, &options, error, sizeof error), "%s", error);
     flush_big("b");
     uint64_t bytes = store_figure(store, "blob_bytes");
-    ck_assert_uint_ge(bytes, 2000); /* not compressed either */
+    ck_assert_uint_ge(bytes, 2000); /* incompressible: not much smaller on disk */
     disk.fail_files = ".batches";
     disk.fail_write = EIO;
     put(CF_DATA, "k", "v");
@@ -176,7 +176,7 @@ START_TEST(a_file_in_the_way_is_reported)
 }
 END_TEST
 
-/* Flips a byte in the middle of the only table file that has rows. */
+/* Flips a byte in the middle of the only table file with rows. */
 static void corrupt_table(void)
 {
     char command[256];
@@ -228,7 +228,7 @@ START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
     }
     ck_assert_uint_gt(store_figure(store, "wal_bytes"), 8 << 20);
     while (store_holds_writes(store))
-        sched_yield(); /* a stop does not wait for compactions, and leaves the WAL */
+        sched_yield(); /* closing does not wait for compactions, and would keep the WAL */
     store_close(store);
     ck_assert_uint_lt(path_bytes(store_path, ".batches"), 1 << 20);
     open_with(NULL, NULL);
@@ -238,7 +238,7 @@ END_TEST
 
 /* ---- rows on the disk -------------------------------------------------------------------- */
 
-/* A store just opened has read none of its rows. */
+/* Reopens the store: none of its rows is in memory then. */
 static void make_uncached(void)
 {
     char key[16];
@@ -309,7 +309,7 @@ START_TEST(a_walk_over_rows_on_the_disk_is_uncached_until_they_were_fetched)
 }
 END_TEST
 
-/* Rows "<first> 00" to "<first> 49", in a file of their own on the last level. */
+/* Writes rows "<first> 00" to "<first> 49" to a file of their own on the last level. */
 static void put_file(char first)
 {
     char key[16];
@@ -373,7 +373,7 @@ static void check_acknowledged(void)
     ck_assert_str_eq(get(CF_METADATA, "acknowledged too"), "b");
 }
 
-/* Two rows in two column families: both, or none. */
+/* Writes two rows in two column families: either both are there, or none. */
 static int try_pair(void)
 {
     put(CF_DATA, "pair", "x");
@@ -468,8 +468,8 @@ START_TEST(reads_go_on_when_the_database_cannot_be_reopened)
 }
 END_TEST
 
-/* The database is cut off at its n-th write of whatever file, for every n, in a life of writes, flushes,
- * compactions: what was acknowledged is there afterwards. */
+/* The disk fails from the n-th write of any file on, during writes, flushes and compactions: acknowledged rows must
+ * be there afterwards. False: fewer than n writes took place. */
 static bool survive_failure_at(unsigned n, int reason)
 {
     char key[16];
@@ -496,8 +496,8 @@ static bool survive_failure_at(unsigned n, int reason)
         ck_assert_str_eq(get(CF_DATA, key), "v");
         ck_assert_str_eq(get(CF_METADATA, key), "v");
     }
-    /* Rows one by one: RocksDB 7.8 with assertions aborts when a compaction that writes nothing but
-     * a deleted range fails. */
+    /* Deletes row by row, not a range: RocksDB 7.8 with assertions aborts when a compaction fails that would write
+     * only a range deletion. */
     for (unsigned i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "%02u", i);
         effects_delete(batch, CF_DATA, bytes_of(key));
@@ -520,7 +520,7 @@ END_TEST
 
 /* ---- the WAL and the tables -------------------------------------------------------------- */
 
-/* From now on the store is what a process that was killed here would have left. */
+/* Reopens the store with the files that a process killed at this point would leave. */
 static void go_on_as_if_killed(void)
 {
     char command[300];
@@ -538,7 +538,7 @@ static bool pass(void *owner, uint64_t index, struct bytes record, char *reason,
     return true;
 }
 
-/* One batch that is logged and not applied. */
+/* Writes a batch to the WAL without applying it. */
 static void log_only(const char *key, const char *value)
 {
     put(CF_DATA, key, value);
@@ -558,8 +558,7 @@ START_TEST(what_is_logged_and_in_no_table_is_there_after_a_kill)
 }
 END_TEST
 
-/* Appends a record to the WAL of a store that is closed, in a file of its own (what was not synced goes to another one
- * first), and has that say format 1. */
+/* Appends a record in a WAL segment of its own to a closed store, and changes the segment's header to format 1. */
 static void log_as_format_1(struct bytes record)
 {
     char path[PATH_MAX];
@@ -576,7 +575,7 @@ static void log_as_format_1(struct bytes record)
     ck_assert_int_eq(close(fd), 0);
 }
 
-/* Appends a batch that puts the key to the log of a store that is closed. */
+/* Appends a batch with this commit index, which puts the key, to the WAL of a closed store. */
 static void log_with_commit(uint64_t commit, const char *key)
 {
     const struct wal_options options = {.path = store_path, .file_bytes = 1 << 20};
@@ -611,7 +610,9 @@ START_TEST(what_is_not_committed_is_not_applied_and_does_not_come_back)
 }
 END_TEST
 
-/* As it was written up to format 1 of the WAL: u64 sequence 0 | u32 count | put, delete, range, data for the WAL. */
+/* The form of records up to format 1 of the WAL: u64 sequence 0
+ *  u32 count
+ *  put, delete, range, data for the WAL. */
 START_TEST(a_log_of_write_batches_is_read_and_not_kept)
 {
     put(CF_DATA, "gone", "1");
@@ -718,7 +719,7 @@ static bool mount_small(void)
            mount("none", dir, "tmpfs", 0, "size=64m") == 0;
 }
 
-/* Random bytes, so that nothing becomes smaller on the disk. */
+/* Writes a value of random bytes, so that compression cannot shrink it. */
 static int write_row(uint64_t number)
 {
     char key[32], value[1000];
@@ -750,7 +751,7 @@ static void fill_up(int fd)
     ck_assert_int_eq(errno, ENOSPC);
 }
 
-/* Compactions under way may make room again, for some more rows. */
+/* Writes rows until the disk is full for good: a compaction under way may free space for some more rows. */
 static uint64_t write_until_full(int ballast)
 {
     uint64_t rows = 0;
@@ -804,7 +805,7 @@ END_TEST
 static _Atomic bool is_over;
 static _Atomic unsigned drops_asked;
 
-/* Rows "0…" are orphans; asks the store as the real one does. */
+/* drop_fn: rows "0…" are orphans. Reads the store, as the real function does. */
 static bool drop_zeros(void *owner, struct store *from, enum cf cf, struct bytes key)
 {
     struct slice value;
@@ -895,7 +896,7 @@ END_TEST
 
 /* ---- compaction of everything by hand ---------------------------------------------------- */
 
-/* drop_fn: compaction asks about the first row until it has been cancelled. */
+/* drop_fn: blocks at the first row until the compaction is cancelled. */
 static bool wait_for_cancel(void *owner, struct store *from, enum cf cf, struct bytes key)
 {
     struct store_progress *progress = owner;
@@ -952,7 +953,7 @@ START_TEST(a_cancelled_compaction_ends_in_the_middle_and_the_next_one_runs)
     pthread_join(canceller, NULL);
     ck_assert_uint_lt(drops_asked, 1000);
     ck_assert_str_eq(get(CF_DATA, "row 999"), "value");
-    store_compact_cancel(store, &progress); /* none runs: nothing to end */
+    store_compact_cancel(store, &progress); /* no compaction is running */
     drops_asked = 0;
     ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACT_CANCELLED);
     ck_assert_uint_eq(drops_asked, 0);
@@ -1000,7 +1001,7 @@ static void close_paced(void)
     open_with(NULL, NULL);
 }
 
-/* 800 KB in each of two column families; metadata have no orphans and are passed too. */
+/* Writes 800 KB into each of two column families. The compaction counts both, although metadata has no orphans. */
 static void write_half(void)
 {
     static char value[1000];
@@ -1048,7 +1049,7 @@ START_TEST(rows_with_blobs_are_not_read_for_the_pace)
 }
 END_TEST
 
-/* A compaction that owes hours. */
+/* Compacts at a pace that needs two hours. */
 static void *compact_slowly(void *progress)
 {
     static enum store_compacted result;
@@ -1107,7 +1108,7 @@ static unsigned rows_of(uint64_t ticket)
     return 1 + (unsigned)(ticket * 2654435761U % ROWS_MAX);
 }
 
-/* Batch `ticket`: its rows, and its number in another column family. */
+/* Puts the rows of batch `ticket`, and its number in another column family. */
 static void put_ticket(uint64_t ticket)
 {
     char key[48], value[512];
@@ -1121,7 +1122,7 @@ static void put_ticket(uint64_t ticket)
     put(CF_SYSTEM, "newest", key);
 }
 
-/* The program that is killed: writes for ever and reports what is durable. No test framework here. */
+/* The process that is killed: writes without end and reports durable tickets. It does not use the test framework. */
 static int run_writer(const char *path, uint64_t ticket)
 {
     struct store_options options = cases_options();
@@ -1156,7 +1157,7 @@ static unsigned count_rows(enum cf cf, const char *from, const char *to)
     return count;
 }
 
-/* Every batch from `first` to the newest is whole and nothing of a later one is there. */
+/* Every batch from `first` to `newest` is complete, and there is no row of a later one. */
 static void check_tickets(uint64_t first, uint64_t newest)
 {
     char from[32], to[32];
@@ -1170,7 +1171,7 @@ static void check_tickets(uint64_t first, uint64_t newest)
     }
 }
 
-/* Kills the writer after `reports` tickets; returns the last one it reported. */
+/* Kills the writer after it has reported `reports` tickets; returns the last reported one. */
 static uint64_t kill_writer(uint64_t next, unsigned reports)
 {
     int pipe_fds[2];

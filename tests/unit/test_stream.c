@@ -1,5 +1,5 @@
 /*
- * test_stream.c - two ends on one loop: a listener's stream and one that connects to it.
+ * test_stream.c - two ends on one loop: a stream of a listener and one that connects to it.
  */
 #include "shared/clock.h"
 #include "shared/net/loop.h"
@@ -25,16 +25,16 @@
 enum { CONNECT_MS = 2000, LOOKUP_ENDS_MS = 30000 };
 static const size_t megabyte = (size_t)1024 * 1024;
 
-/* One end of a connection and all that was told about it. */
+/* One end of a connection and the events it received. */
 struct end {
     struct stream *stream;
-    size_t frame;       /* bytes of a frame; 0: anything is consumed */
-    size_t pause_after; /* bytes; then it pauses */
-    size_t close_after; /* bytes; then it closes itself inside on_data */
-    bool close_abort;   /* by stream_abort */
+    size_t frame;       /* bytes of a frame; 0: every byte is consumed at once */
+    size_t pause_after; /* pauses after so many bytes */
+    size_t close_after; /* closes itself inside on_data after so many bytes */
+    bool close_abort;   /* closes by stream_abort */
     bool echo;
     size_t received;
-    uint64_t sum; /* over the bytes received, order matters */
+    uint64_t sum; /* over the bytes received; depends on their order */
     int opened;
     int open_err;
     int ends;
@@ -47,10 +47,10 @@ static struct await await;
 static struct listen_options options;
 static struct listener *listener;
 static char address[128];
-static struct end server; /* the last one accepted */
+static struct end server; /* the connection accepted last */
 static struct end client;
 static int accepted;
-static int descriptors; /* open before the test */
+static int descriptors; /* open descriptors before the test */
 
 /* ---- the ends ---- */
 
@@ -173,7 +173,7 @@ static void tick(void *owner)
     (void)owner;
 }
 
-/* Lets the loop do whatever it would do. */
+/* Runs the loop for `count` turns. */
 static void turns(int count)
 {
     struct timer *timer = timer_new(loop, tick, NULL);
@@ -208,7 +208,8 @@ static int count_descriptors(void)
 
 static void setup(void)
 {
-    loop_free(loop_new()); /* libuv keeps a few for ever */
+    /* libuv opens a few descriptors at its first loop and never closes them */
+    loop_free(loop_new());
     descriptors = count_descriptors();
     loop = loop_new();
     await_init(&await, loop);
@@ -246,7 +247,7 @@ static void send_text(struct end *end, const char *text)
     stream_send(end->stream);
 }
 
-/* Appends `len` bytes of a pattern and returns the sum the other end must get. */
+/* Sends `len` bytes of a pattern and returns the sum that the other end must compute. */
 static uint64_t send_pattern(struct end *end, size_t len)
 {
     uint64_t sum = 0;
@@ -386,7 +387,7 @@ START_TEST(a_pause_stops_the_sender)
 }
 END_TEST
 
-/* A pause and a resume inside one on_data must not lose the call for the rest. */
+/* A pause and a resume inside one on_data: on_data must still be called for the remaining bytes. */
 static size_t on_data_blinking(void *owner, struct block *block, const char *data, size_t len,
                                size_t *need)
 {
@@ -440,7 +441,7 @@ START_TEST(a_close_sends_what_is_pending_first)
 }
 END_TEST
 
-/* Redis clients must get the error even if they sent much more than the server read. */
+/* A Redis client must receive the error even if it sent much more than the server read. */
 START_TEST(the_last_reply_arrives_although_bytes_were_left_unread)
 {
     connect_both();
@@ -562,7 +563,7 @@ static void send_late(void *owner)
     send_text(owner, "too late");
 }
 
-/* Nothing else wakes the loop: the descriptor is not watched any more. */
+/* The descriptor is not watched during the pause, so only the failed write can report the error. */
 START_TEST(a_write_that_fails_is_told_during_a_pause)
 {
     connect_both();
@@ -607,7 +608,7 @@ START_TEST(a_paused_stream_can_be_asked_whether_its_peer_hung_up)
 }
 END_TEST
 
-/* One poll brings bytes for `other`, whose owner resumes the server, and the end for the server. */
+/* One poll reports bytes for `other` and the end of `server`; the owner of `other` resumes `server`. */
 static size_t on_data_resuming(void *owner, struct block *block, const char *data, size_t len,
                                size_t *need)
 {
@@ -639,7 +640,7 @@ START_TEST(kept_bytes_come_before_an_end_that_is_already_there)
     server.stream = kept;
     ck_assert_int_eq(write(stream_fd(client.stream), "aabbcc", 6), 6);
     ck_assert(await_until(&await, is_held, &server));
-    turns(3); /* the kernel forgets that it was readable, so that `other` comes first */
+    turns(3); /* so that the next poll reports `other` first */
     ck_assert_int_eq(write(stream_fd(other_client.stream), "x", 1), 1);
     ck_assert_int_eq(shutdown(stream_fd(client.stream), SHUT_WR), 0);
     ck_assert(await_until(&await, is_ended, &server));
@@ -689,7 +690,7 @@ START_TEST(a_peer_that_does_not_read_cannot_hold_a_closed_stream)
     end_close(&server);
     uint64_t start = loop_mono_ms(loop);
     loop_stop(loop);
-    loop_run(loop); /* until what is closing is closed: a few seconds at most */
+    loop_run(loop); /* runs until the closing streams are closed: a few seconds at most */
     ck_assert_uint_lt(loop_mono_ms(loop) - start, 8000);
     stream_resume(client.stream);
     ck_assert(await_until(&await, is_ended, &client));
@@ -779,7 +780,7 @@ START_TEST(a_stream_may_close_itself_inside_on_open)
 }
 END_TEST
 
-/* A listener with a full queue leaves the next SYN unanswered. */
+/* A listener with a full backlog does not answer the next SYN. */
 START_TEST(a_connect_that_hangs_ends_with_a_timeout)
 {
     enum { FILLERS = 8 };
@@ -854,7 +855,8 @@ START_TEST(an_address_of_somebody_else_is_refused)
     struct sockaddr_in at = {.sin_family = AF_INET};
     socklen_t len = sizeof(at);
     int other = socket(AF_INET, SOCK_STREAM, 0);
-    setsockopt(other, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)); /* even if they would share */
+    /* refused although the other socket allows sharing */
+    setsockopt(other, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
     ck_assert_int_eq(bind(other, (struct sockaddr *)&at, sizeof(at)), 0);
     ck_assert_int_eq(listen(other, 1), 0);
     ck_assert_int_eq(getsockname(other, (struct sockaddr *)&at, &len), 0);
@@ -910,7 +912,8 @@ START_TEST(a_stale_unix_socket_is_replaced_and_a_live_one_is_not)
     close(other);
     listener_free(listener);
     listen_on(path);
-    int shared = listen_bind(&same, error, sizeof(error)); /* our own: shared */
+    /* an address that this process listens on is shared */
+    int shared = listen_bind(&same, error, sizeof(error));
     ck_assert_int_ge(shared, 0);
     close(shared);
     connect_both();
@@ -973,7 +976,7 @@ START_TEST(sockets_of_other_programs_and_links_are_left_where_they_are)
     (void)mode_of(path + 5);
     close(fd);
     unlink(path + 5);
-    for (int i = 0; i < 2; i++) { /* to a file, to nothing */
+    for (int i = 0; i < 2; i++) { /* a symlink to a file, and one to nothing */
         ck_assert_int_eq(symlink(i ? "/nothing/here" : "/etc/passwd", path + 5), 0);
         ck_assert_int_eq(listen_bind(&at, error, sizeof(error)), -1);
         ck_assert_str_eq(error,
@@ -991,7 +994,7 @@ START_TEST(a_missing_unix_socket_is_refused)
 }
 END_TEST
 
-/* All descriptors are used up: who connects is closed, and the loop does not spin. */
+/* All descriptors are in use: a new connection is closed, and the loop does not spin. */
 START_TEST(running_out_of_descriptors_sheds_connections)
 {
     struct rlimit limit;

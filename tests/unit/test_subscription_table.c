@@ -1,5 +1,5 @@
 /*
- * test_subscription_table.c - who follows what: pairs are found once, from both sides, and nothing is left behind.
+ * test_subscription_table.c - pairs of a subscriber and a subject are found once, from both sides, and all are removed.
  */
 #include "shared/subscription_table.h"
 #include "tests/unit/suite.h"

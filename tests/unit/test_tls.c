@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Two ends in one process; certificates are made with the openssl program. */
+/* Both ends are in this process; the openssl program makes the certificates. */
 
 static char folder[] = "/tmp/scree-tls-XXXXXX";
 static char error[512];
@@ -94,7 +94,7 @@ static struct tls_options options_of(bool is_client, const char *own, const char
     };
 }
 
-/* Carries what `from` has to say to `to`, at most `piece` bytes at a time; `step` is what `to` does about it. */
+/* Moves the pending bytes of `from` to `to`, at most `piece` bytes at a time, and calls `step` of `to` after each. */
 static enum tls_result carry(struct tls *from, struct tls *to, size_t piece,
                              enum tls_result (*step)(struct tls *tls))
 {
@@ -111,7 +111,7 @@ static enum tls_result carry(struct tls *from, struct tls *to, size_t piece,
     return result;
 }
 
-/* How the handshake ended at the server and at the client. */
+/* Both ends of a handshake, with its result at each. */
 struct ends {
     struct tls *server;
     struct tls *client;
@@ -170,7 +170,7 @@ static void test_bytes_go_both_ways_in_pieces_of_any_size(void)
     }
 }
 
-/* After the handshake the client reads nothing but the ticket. */
+/* After the handshake the client reads only the session ticket. */
 static void take_ticket(struct ends *ends)
 {
     char byte;
@@ -193,7 +193,7 @@ static bool is_resumed(struct tls_context *server, struct tls_context *client, c
     CHECK(tls_is_verified(ends.server));
     bool resumed = tls_is_resumed(ends.client);
     take_ticket(&ends);
-    part(&ends); /* without goodbye, as when a backend is killed */
+    part(&ends); /* without close_notify, as when a backend is killed */
     return resumed;
 }
 
@@ -207,11 +207,13 @@ static void test_a_client_goes_on_with_its_session_at_the_same_peer(void)
         CHECK(!is_resumed(server_context, client, "127.0.0.1"));
         CHECK(is_resumed(server_context, client, "127.0.0.1"));
         CHECK(is_resumed(server_context, client, "127.0.0.1"));
-        CHECK(!is_resumed(server_context, client, "server")); /* another peer */
+        /* a session belongs to one peer name */
+        CHECK(!is_resumed(server_context, client, "server"));
         CHECK(is_resumed(server_context, client, "server"));
         struct tls_options again = options_of(false, "server", "client.crt");
         struct tls_context *restarted = tls_context_new(&again, error, sizeof error);
-        CHECK(!is_resumed(restarted, client, "server")); /* does not know the ticket: a full one */
+        /* a restarted peer cannot decrypt the ticket: full handshake */
+        CHECK(!is_resumed(restarted, client, "server"));
         CHECK(is_resumed(restarted, client, "server"));
         tls_context_unref(restarted);
         tls_context_unref(client);
@@ -236,7 +238,7 @@ static void say(struct tls *from, struct tls *to)
     CHECK(tls_read(to, &byte, 1, &got) == TLS_MORE);
 }
 
-/* Frees it; how many bytes that gives back. */
+/* Frees the TLS state; returns the bytes this gave back. */
 static size_t freed_with(struct tls *tls)
 {
     size_t before = held_bytes;
@@ -256,7 +258,7 @@ static void test_a_connection_holds_what_it_is_counted_as(void)
     tls_free(client);
 
     struct ends ends = meet(server_context, client_context, "127.0.0.1", 100000);
-    bytes = freed_with(ends.server); /* of a client that says nothing */
+    bytes = freed_with(ends.server); /* the client has sent nothing since the handshake */
     CHECK(bytes > TLS_CONNECTION_BYTES / 2);
     CHECK(bytes <= TLS_CONNECTION_BYTES);
     tls_free(ends.client);
@@ -317,7 +319,7 @@ static void test_the_end_is_told(void)
 static void test_the_certificate_of_an_untrusted_peer_is_refused_with_the_reason(void)
 {
     struct tls_options options =
-        options_of(true, "client", "client.crt"); /* does not know the server */
+        options_of(true, "client", "client.crt"); /* has no certificate authority for the server */
     struct tls_context *wary = tls_context_new(&options, error, sizeof error);
     CHECK(wary);
     struct ends ends = meet(server_context, wary, "127.0.0.1", 100000);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Takes as many single tokens as there are. */
+/* Takes single tokens until the bucket is empty; returns their number. */
 static uint64_t take_all(struct token_bucket *bucket, uint64_t now_ms)
 {
     uint64_t count = 0;
@@ -82,7 +82,8 @@ static void test_extremes_do_not_overflow(void)
     CHECK(token_bucket_wait_ms(&fast, 1001) == 0);
 }
 
-/* Threads share one: together they get what one would, and at most one each more. */
+/* Threads share a bucket: together they get as many tokens as one thread would, plus at most one for each other
+ * thread. */
 enum { THREADS = 4 };
 
 static void *take_some(void *owner)

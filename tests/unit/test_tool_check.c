@@ -1,7 +1,8 @@
 /*
- * test_tool_check.c - --check-data finds each kind of damage, --repair heals what follows from the rows themselves.
+ * test_tool_check.c - --check-data finds each kind of damage, and --repair mends the damage that can be mended from
+ * other rows.
  *
- * A small data directory with a key of several types is made by hand; each test spoils one row of it.
+ * A small data directory with a key of several types is made by hand; each test damages one row.
  */
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
@@ -21,7 +22,7 @@ enum { SLOT = 77, VERSION = 5, EXPIRE = 1000000 };
 static struct backend_config config;
 static struct store_env *env;
 static struct arena arena;
-static struct store *filled; /* open while the data is made: opening takes time */
+static struct store *filled; /* stays open while rows are added: opening is slow */
 
 static struct store *open_it(void)
 {
@@ -31,7 +32,7 @@ static struct store *open_it(void)
     return store;
 }
 
-/* Puts one row, or (no value's data) deletes it. */
+/* Puts one row; deletes it when value.data is NULL. */
 static void spoil(enum cf cf, struct bytes key, struct bytes value)
 {
     char error[512];
@@ -149,7 +150,7 @@ static void tear_down(void)
     config_fini(&config.head);
 }
 
-/* It is found; a repair mends it, and nothing is left to find. */
+/* The check finds the damage; after a repair it finds none. */
 static void check_heals(void)
 {
     ck_assert_int_eq(tool_check(&config, false), TOOL_BAD);
@@ -157,7 +158,7 @@ static void check_heals(void)
     ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
 }
 
-/* It is found, and not touched. */
+/* The check finds the damage, and a repair does not change the row. */
 static void check_finds(void)
 {
     ck_assert_int_eq(tool_check(&config, false), TOOL_BAD);

@@ -19,7 +19,8 @@ static void test_every_type_is_saved_and_loaded(void)
         bool is_read = functions->rdb_types || functions->module;
         CHECK(functions->save && functions->encoding);
         CHECK(is_read == (functions->load != NULL));
-        CHECK(is_read || row->opens_as != TYPE_NONE); /* it is loaded as that type */
+        /* no load function: it is loaded as another type */
+        CHECK(is_read || row->opens_as != TYPE_NONE);
     }
 }
 
@@ -34,7 +35,7 @@ static void test_no_two_types_read_the_same_form(void)
         CHECK(!(functions->rdb_types & RDB_FORM(RDB_TYPE_MODULE_2)));
         seen |= functions->rdb_types;
     }
-    CHECK(!(seen >> RDB_TYPE_HASH_TTL_FIRST)); /* those are refused */
+    CHECK(!(seen >> RDB_TYPE_HASH_TTL_FIRST)); /* types with field expiry are refused */
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /*
- * test_wal.c - the WAL: cut and damaged at every byte, segments lost, trimmed, copied and rotated;
- * and at random on a disk that fails and loses power (faulty_disk.h).
+ * test_wal.c - the WAL: cut and damaged at every byte; lost, trimmed, copied and rotated segments; and random
+ * operations on a disk that fails and loses power (faulty_disk.h).
  */
 #include "backend/wal/wal.h"
 #include "shared/error.h"
@@ -18,13 +18,13 @@
 enum { BATCHES_MAX = 20000, TEXT_MAX = 8192, FILE_BYTES = 300 };
 
 static char root[] =
-    "/dev/shm/scree-batches-XXXXXX"; /* in memory; /tmp where there is no such place */
+    "/dev/shm/scree-batches-XXXXXX"; /* in memory, or in /tmp if /dev/shm does not exist */
 static char dir[64], other[64];
 static char error[512];
 
 /* ---- words the tests are made of --------------------------------------------------------- */
 
-/* A batch says its index and which try it is, then some bytes that follow from both. */
+/* A batch contains its index and the number of the attempt to write it, then bytes that depend on both. */
 static struct bytes batch_of(uint64_t index, unsigned try)
 {
     static _Thread_local char text[TEXT_MAX];
@@ -36,10 +36,10 @@ static struct bytes batch_of(uint64_t index, unsigned try)
     return (struct bytes){text, (size_t)len + more};
 }
 
-/* What was read: the first and last index, and of each batch which try it was. */
+/* The batches that were read: first and last index, and the attempt of each. */
 static struct {
     uint64_t first, last;
-    uint64_t refuse; /* this index */
+    uint64_t refuse; /* index at which reading fails */
     unsigned try[BATCHES_MAX];
 } seen;
 
@@ -87,7 +87,7 @@ static void append(struct wal *wal, unsigned count)
     }
 }
 
-/* What is on the disk is the batches from..last, all first tries. */
+/* Checks that the disk has exactly the batches first..last, each of attempt 0. */
 static void check_read(uint64_t first, uint64_t last)
 {
     struct wal *wal = open_wal();
@@ -117,7 +117,7 @@ static int compare_numbers(const void *a, const void *b)
     return (one > another) - (one < another);
 }
 
-/* The first indexes of the files, in order; how many there are. */
+/* The first indexes of the segments, in order; returns the number of segments. */
 static size_t list_firsts(uint64_t *firsts, size_t max)
 {
     size_t count = 0;
@@ -167,7 +167,7 @@ static void test_what_was_appended_is_read_again(void)
     uint64_t firsts[64];
     start();
     check_read(0, 0);
-    CHECK(list_firsts(firsts, 64) == 0); /* no file before something is appended */
+    CHECK(list_firsts(firsts, 64) == 0); /* no segment before the first append */
     for (unsigned round = 1; round <= 5; round++) {
         struct wal *wal = open_wal();
         append(wal, 30);
@@ -184,7 +184,8 @@ static void test_what_was_appended_is_read_again(void)
     for (size_t i = 0; i < count; i++)
         bytes += bytes_of_file(firsts[i]);
     struct wal *wal = open_wal();
-    CHECK(wal_bytes(wal) <= bytes && wal_bytes(wal) > bytes / 2); /* void ones do not count */
+    /* replaced batches are not counted */
+    CHECK(wal_bytes(wal) <= bytes && wal_bytes(wal) > bytes / 2);
     wal_close(wal);
 }
 
@@ -246,7 +247,7 @@ static void test_the_reader_may_refuse_and_nothing_is_removed(void)
     check_read(1, 60);
 }
 
-/* A file of 6 short records; offsets of their ends. */
+/* Makes a segment of 6 short records; ends: offsets of their ends. Returns its size. */
 static size_t make_small(char *bytes, size_t size, uint64_t ends[7])
 {
     start();
@@ -364,7 +365,7 @@ static void read_warning(char *text, size_t size, const char *path)
     text[len] = 0;
 }
 
-/* Cuts a file in the middle: the batches after are gone, and what is appended then follows the ones before. */
+/* A segment in the middle is cut: later batches are dropped, and new ones follow those before the cut. */
 static void test_files_behind_a_gap_go(void)
 {
     char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], text[2048];
@@ -385,7 +386,7 @@ static void test_files_behind_a_gap_go(void)
     CHECK(list_firsts(firsts, 64) == 3);
     read_warning(text, sizeof text, log_path);
     CHECK(strstr(text, " warn wal_gap ") && strstr(text, path));
-    CHECK(strchr(text, '\n') == text + strlen(text) - 1); /* one */
+    CHECK(strchr(text, '\n') == text + strlen(text) - 1); /* exactly one line */
     check_read(1, last);
     wal = open_wal();
     append(wal, 30);
@@ -398,7 +399,7 @@ static void test_files_behind_a_gap_go(void)
     CHECK(unlink(log_path) == 0);
 }
 
-/* A byte of the third of six batches has changed. What is said of it? */
+/* Damages a byte of the third of six batches, and reads the warning in the log. */
 static void damage(char *text, size_t size, bool is_synced)
 {
     char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], bytes[4096];
@@ -478,7 +479,7 @@ static void test_a_gap_of_what_is_not_needed_is_none(void)
     CHECK(wal && seen.first == 1 && seen.last == 60);
     append(wal, 1);
     wal_close(wal);
-    wal = open_at(dir, FILE_BYTES, 1000); /* more is known than the WAL has */
+    wal = open_at(dir, FILE_BYTES, 1000); /* the caller has applied more batches than the WAL has */
     CHECK(wal && wal_last(wal) == 1000);
     append(wal, 2);
     wal_close(wal);
@@ -495,7 +496,7 @@ static void test_a_batch_that_failed_is_void(void)
     append(wal, 5);
     CHECK(wal_append(wal, batch_of(6, 1), false, error, sizeof error) == OK);
     wal_close(wal);
-    size_t len = read_whole(1, bytes, sizeof bytes); /* with all of 6 */
+    size_t len = read_whole(1, bytes, sizeof bytes); /* a segment with all 6 batches */
     start();
     wal = open_at(dir, 1 << 20, 0);
     append(wal, 5);
@@ -513,7 +514,7 @@ static void test_a_batch_that_failed_is_void(void)
     CHECK(wal_sync(wal, error, sizeof error) == OK);
     wal_close(wal);
     disk.is_lossy = false;
-    write_whole(1, bytes, len); /* and it had reached the file */
+    write_whole(1, bytes, len); /* as if the failed batch had reached the file */
     check_read(1, 8);
 }
 
@@ -549,7 +550,7 @@ static void test_the_first_batch_of_a_file_may_fail(void)
     check_read(1, 4);
 }
 
-/* Of 40 batches `synced` are synced, then a sync fails at its file number `after`; false: it has not so many. */
+/* Of 40 batches `synced` are synced, then the sync of segment number `after` fails. False: there are fewer segments. */
 static bool lose_at(unsigned synced, unsigned after)
 {
     start();
@@ -587,7 +588,8 @@ static void test_what_a_failed_sync_may_have_lost_is_written_again(void)
     disk.is_lossy = false;
 }
 
-/* The process ends before it rotates: the next one reads what the disk does not have, and must not believe it. */
+/* The process ends before it rotates. The next process reads batches that are not on the disk, and must write them
+ * again. */
 static void test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process(void)
 {
     for (unsigned i = 0; i < 2; i++) {
@@ -612,7 +614,7 @@ static void test_what_a_failed_sync_has_lost_is_written_again_by_the_next_proces
     }
 }
 
-/* The new file has all of them; the process ends before the old ones are removed, or some. */
+/* The new segment has all batches; the process ends before it has removed all old ones. */
 static void test_a_rotation_that_ends_half_way_loses_nothing(void)
 {
     for (unsigned after = 0; after < 5; after++) {
@@ -635,7 +637,7 @@ static void test_a_rotation_that_ends_half_way_loses_nothing(void)
     }
 }
 
-/* What is lost is not needed; but were the files that lost it to stay, there would be a gap after them. */
+/* The lost batches are not needed, but keeping their segments would leave a gap after them. */
 static void test_what_is_lost_and_trimmed_leaves_no_gap(void)
 {
     start();
@@ -694,8 +696,8 @@ static void test_a_disk_that_is_full_loses_nothing(void)
     CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
 }
 
-/* Zeros after the batches get to the disk with one sync of many; the others find the file as long as it was. They are
- * no batches to a process that finds them because the one before was killed. */
+/* A sync that appended zeros behind the batches made the file longer; later syncs do not change its length. A
+ * process that starts after a kill must not read the zeros as batches. */
 static void test_synced_batches_take_the_place_of_zeros(void)
 {
     enum { COUNT = 6000, ZEROS = 256 << 10 };
@@ -757,7 +759,7 @@ static void test_the_newest_file_keeps_the_count(void)
     append(wal, 60);
     wal_close(wal);
     wal = open_wal();
-    wal_trim(wal, 60); /* nothing is being appended to, all is read */
+    wal_trim(wal, 60); /* all batches are applied, and none is being appended */
     CHECK(list_firsts(firsts, 64) == 1);
     wal_close(wal);
     wal = open_wal();
@@ -798,7 +800,7 @@ static void test_a_removal_that_fails_is_tried_again(void)
 
 /* ---- cursor ---- */
 
-/* The cursor's next batch is this one; 0: it has read all. */
+/* The cursor's next batch is `expected`; 0: there is no further batch. */
 static void check_next(struct wal_cursor *cursor, uint64_t expected)
 {
     uint64_t index;
@@ -821,7 +823,8 @@ static void test_a_cursor_reads_what_is_appended(void)
             check_next(cursor, index);
         for (uint64_t index = 61; index <= 150; index++) {
             check_next(cursor, 0);
-            if (index % 9 == 0) /* what is not durable is written again elsewhere */
+            /* a rotation writes batches that are not durable to a new segment */
+            if (index % 9 == 0)
                 CHECK(wal_rotate(wal, error, sizeof error) == OK);
             append(wal, 1);
             check_next(cursor, index);
@@ -841,7 +844,8 @@ static void test_a_cursor_goes_on_where_batches_were_written_again(void)
     struct wal_cursor *cursor = wal_cursor_new(wal, 20);
     for (uint64_t index = 20; index <= 40; index++)
         check_next(cursor, index);
-    CHECK(wal_rotate(wal, error, sizeof error) == OK); /* all of them, since nothing was synced */
+    /* writes all batches again, since none was synced */
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
     CHECK(wal_first(wal) == 1);
     for (uint64_t index = 41; index <= 60; index++)
         check_next(cursor, index);
@@ -925,8 +929,8 @@ static void test_truncation_behind_what_was_trimmed_is_refused(void)
     wal_close(wal);
 }
 
-/* A call for the disk fails: the files that are left have no gap, the truncation is completed by wal_rotate, and a
- * process that died instead finds all that lies before. */
+/* A system call of the truncation fails: the segments left have no gap, wal_rotate completes the truncation, and a
+ * process that starts instead finds all batches before the cut. */
 static bool truncation_fails_at(unsigned after, _Atomic int *fail, bool dies)
 {
     uint64_t firsts[64];
@@ -944,7 +948,8 @@ static bool truncation_fails_at(unsigned after, _Atomic int *fail, bool dies)
     disk.is_lossy = false;
     uint64_t left[64];
     size_t count = list_firsts(left, 64);
-    for (size_t i = 0; i < count; i++) /* removed from the newest on; 8 may be the new one */
+    /* the newest segments are removed first; 8 may be the new one */
+    for (size_t i = 0; i < count; i++)
         CHECK(left[i] == firsts[i] || (i + 1 == count && left[i] == 8));
     CHECK(count <= before);
     if (dies) {
@@ -1037,7 +1042,8 @@ static void end_threads(struct writer *writer)
         CHECK(pthread_join(writer->threads[i], NULL) == 0);
 }
 
-/* From the oldest batch there is to what is appended now, and a few more. False: that was trimmed before it began. */
+/* Reads from the oldest batch to the newest of now and a few more. False: the oldest batch was trimmed before the
+ * cursor was made. */
 static bool read_with_cursor(struct wal *wal)
 {
     uint64_t index = 0, before = 0, upto = wal_last(wal);
@@ -1099,20 +1105,20 @@ static void test_a_copy_has_everything_appended_before(void)
     CHECK(wal_copy(wal, "/nonexistent", error, sizeof error) == ERR_STORE);
     lossy_empty(other);
     CHECK(wal_copy(wal, other, error, sizeof error) == OK);
-    CHECK(wal_copy(wal, other, error, sizeof error) == ERR_STORE); /* has such files */
+    CHECK(wal_copy(wal, other, error, sizeof error) == ERR_STORE); /* the target has segments */
     wal_close(wal);
 }
 
 /* ---- at random --------------------------------------------------------------------------- */
 
-enum { SEEDS = 40, STEPS = 400 }; /* other seeds: WAL_SEEDS=FROM-TO */
+enum { SEEDS = 40, STEPS = 400 }; /* to run other seeds: WAL_SEEDS=FROM-TO */
 
 static struct {
     struct wal *wal;
     bool is_failed, knows_trimmed;
-    bool is_own; /* nothing is left of the process before that might be lost */
+    bool is_own; /* no batch of an earlier process can be lost any more */
     uint64_t last, durable, trimmed;
-    unsigned try[BATCHES_MAX]; /* that was accepted; one higher: that may have failed */
+    unsigned try[BATCHES_MAX]; /* attempt that was accepted; the next higher one may have failed */
     unsigned tries[BATCHES_MAX];
     unsigned seed, failures, losses;
 } model;
@@ -1128,7 +1134,8 @@ static void random_open(void)
     for (uint64_t index = model.trimmed + 1; index <= wal_last(model.wal); index++) {
         CHECK(seen.first <= index && seen.last >= index);
         if (index > model.last)
-            model.try[index] = model.tries[index]; /* the batch whose append failed is in the log */
+            /* the batch of the failed append is in the WAL */
+            model.try[index] = model.tries[index];
         CHECK(seen.try[index] == model.try[index]);
     }
     model.last = wal_last(model.wal);
@@ -1171,7 +1178,7 @@ static void random_append(void)
     }
 }
 
-/* Syncs as another thread would: the appending thread sees an error only at its next call. */
+/* Syncs as another thread would: the appending thread notices an error only at its next call. */
 static void random_sync_upto(void)
 {
     if (!model.is_own || model.last == 0)
@@ -1209,7 +1216,7 @@ static void random_fault(void)
     }
 }
 
-/* One that fails is tried until it works: nobody goes on in between. */
+/* Repeats a failed truncation until it works: no other operation may come in between. */
 static void random_truncate(void)
 {
     uint64_t lowest =
@@ -1293,12 +1300,13 @@ static void test_nothing_durable_is_lost_at_random(void)
     }
     log_set_level(LOG_ERROR);
     CHECK(signal(SIGABRT, SIG_DFL) != SIG_ERR);
-    CHECK(range || (failures > to && losses > to / 4)); /* enough failures and losses occurred */
+    /* checks that enough failures and losses occurred */
+    CHECK(range || (failures > to && losses > to / 4));
 }
 
 int main(void)
 {
-    log_set_level(LOG_ERROR); /* thousands of damaged logs are opened */
+    log_set_level(LOG_ERROR); /* thousands of damaged WALs are opened */
     if (!mkdtemp(root)) {
         snprintf(root, sizeof root, "/tmp/scree-batches-XXXXXX");
         CHECK(mkdtemp(root));

@@ -1,5 +1,5 @@
 /*
- * test_watch.c - a watched file that is written, replaced, or swapped after its symlinks.
+ * test_watch.c - a watched file that is written, replaced, or changed by a symlink on its path.
  */
 #include "shared/net/loop.h"
 #include "tests/unit/await.h"
@@ -109,7 +109,7 @@ static void make_version(const char *name, const char *text)
     write_file(file, text);
 }
 
-/* file.ini -> ..data/file.ini, ..data -> ..1; then ..data is renamed over, as the kubelet does. */
+/* file.ini -> ..data/file.ini, ..data -> ..1; then a new ..data is renamed over the old one, as the kubelet does. */
 START_TEST(a_swapped_symlink_on_the_way_is_seen)
 {
     make_version("..1", "one");
@@ -124,7 +124,7 @@ START_TEST(a_swapped_symlink_on_the_way_is_seen)
 }
 END_TEST
 
-/* The directory is a symlink itself: its old target sends no events, the slow look finds it. */
+/* The directory itself is a symlink: its old target sends no events, and the periodic check notices the change. */
 START_TEST(a_swapped_directory_is_seen)
 {
     char file[128];

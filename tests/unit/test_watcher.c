@@ -1,5 +1,5 @@
 /*
- * test_watcher.c - WATCH: marks reach the watchers of a key, and only those.
+ * test_watcher.c - WATCH: a change marks all watchers of the key, and no others.
  */
 #include "backend/keyspace/watch.h"
 

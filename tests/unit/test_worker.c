@@ -1,5 +1,5 @@
 /*
- * test_worker.c - jobs are done in order, also when the worker is freed with jobs waiting.
+ * test_worker.c - jobs run in order, also when the worker is freed while jobs are waiting.
  */
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
@@ -14,7 +14,7 @@ enum { JOBS = 1000 };
 struct numbered {
     struct job job;
     int number;
-    int worked_at; /* place in the order of work() */
+    int worked_at; /* position in the order of work() */
     pthread_t worked_on;
 };
 
@@ -22,7 +22,7 @@ static struct loop *loop;
 static struct await await;
 static struct worker *worker;
 static struct numbered jobs[JOBS];
-static int worked; /* by the worker's thread */
+static int worked; /* jobs done; changed by the worker's thread */
 static int finished;
 static bool all_finished;
 
@@ -84,7 +84,7 @@ START_TEST(an_idle_worker_can_be_freed)
 }
 END_TEST
 
-/* As the commit does: the next job leaves when one comes back. */
+/* Like a commit: submits the next job when one has finished. */
 static void done_and_submit(struct job *job)
 {
     if (++finished < 5)
@@ -112,7 +112,7 @@ START_TEST(done_may_submit_again_while_the_worker_is_freed)
 }
 END_TEST
 
-/* Two jobs that wait for each other on their threads. */
+/* Two jobs wait for each other on their threads. */
 static pthread_barrier_t barrier;
 
 static void work_meet(struct job *job)
