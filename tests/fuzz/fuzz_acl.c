@@ -1,5 +1,5 @@
 /*
- * fuzz_acl.c - users' files: what is read and printed reads the same again; rules without secrets too.
+ * fuzz_acl.c - ACL files: a file that is read and printed is equal when it is read again; so are rules without secrets.
  */
 #include "shared/acl.h"
 #include "shared/check.h"
@@ -18,7 +18,7 @@ static char *text_of(struct out *out, size_t *len)
     return text;
 }
 
-/* The user's rights under another name. */
+/* Gives another user the printed rules; the rights must be equal. */
 static void check_rules(const struct acl_user *user)
 {
     struct out out;
@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     size_t again_len;
     command_init();
     if (memmem(input, size, "))", 2))
-        return 0; /* a pattern that ends in a parenthesis ends its selector when read again, in Redis too */
+        /* Read again, a pattern that ends in a parenthesis ends its selector; in Redis too. */
+        return 0;
     struct acl *acl =
         acl_parse((struct bytes){(const char *)input, size}, false, error, sizeof error);
     if (!acl)

@@ -1,8 +1,9 @@
 /*
- * fuzz_bitfield.c - arguments of BITFIELD: what is accepted lies inside its bounds, and a value that was written is
- * read back, the bits around it unchanged.
+ * fuzz_bitfield.c - arguments of BITFIELD: accepted values lie within the bounds of their type, and a written value is
+ * read back without a change of the bits around it.
  *
- * Input: 8 bytes of a value, 8 of an increment, one of a policy, then "type offset" with a zero byte between them.
+ * Input: 8 bytes of a value, 8 of an increment, one of an overflow policy, then "type offset" with a zero byte between
+ * them.
  */
 #include "backend/format/bits.h"
 #include "shared/check.h"

@@ -1,8 +1,8 @@
 /*
  * fuzz_config.c - any bytes as a proxy.ini, a backend.ini and a shards.ini.
  *
- * What is accepted must print as a file that is accepted again and means the same; what is refused must
- * say where.
+ * An accepted file must print as a file that is accepted with the same meaning; the error for a refused file must name
+ * the place.
  */
 #include "config/reload.h"
 #include "config/shards_file.h"

@@ -1,6 +1,6 @@
 /*
- * fuzz_effects.c - effects.h: any bytes are read to an end without a read after them, and what was read whole is, when
- * it is written again from its parts, read as the same effects.
+ * fuzz_effects.c - effects.h: reading any bytes ends and never goes beyond them. Effects that were read whole are
+ * written again, and reading those bytes must give equal effects.
  */
 #include "backend/format/effects.h"
 #include "shared/check.h"
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static volatile unsigned sum; /* so that bytes are really read */
+static volatile unsigned sum; /* uses every byte, so that the compiler keeps the reads */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -28,7 +28,7 @@ static void write_again(struct effects *effects, const struct effect *effect)
         effects_delete_range(effects, effect->cf, effect->key, effect->to);
 }
 
-/* Places are those of the keys, which the input's may not be. */
+/* Compares the effects. Their positions must be those of the keys; positions in the input may be others. */
 static void check_same(struct bytes written, struct bytes again)
 {
     struct effects_header header, header_again;

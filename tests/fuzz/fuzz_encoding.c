@@ -1,6 +1,6 @@
 /*
- * fuzz_encoding.c - random bytes as rows: no decoder reads past the end, and what one accepts is exactly
- * what the encoder makes of the result.
+ * fuzz_encoding.c - random bytes as rows: no decoder reads past the end, and encoding what a decoder accepted gives
+ * exactly its input.
  */
 #include "backend/format/encoding.h"
 #include "shared/check.h"
@@ -32,7 +32,7 @@ static void check_keys(struct arena *arena, struct bytes row)
     }
 }
 
-/* A counter row's counts, and a journal row's section. */
+/* A counter row has counts, a journal row a section. */
 static void check_counts(struct bytes row)
 {
     struct slot_count count;
@@ -50,7 +50,7 @@ static void check_counts(struct bytes row)
     }
 }
 
-/* Fields the type does not have are zero, so results can be compared as memory. */
+/* Fields that the type does not have are zero, so results can be compared by memcmp. */
 static void check_metadata(struct arena *arena, struct bytes row)
 {
     struct metadata metadata, again;
@@ -93,7 +93,7 @@ static void check_prefix(struct arena *arena, struct bytes row)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
-    /* A copy of exactly this size: a read past its end is seen. */
+    /* A copy of exactly this size, so that the sanitizer reports a read past its end. */
     char *copy = malloc(size ? size : 1);
     CHECK(copy);
     if (size)

@@ -1,6 +1,6 @@
 /*
- * fuzz_glob.c - glob_match against a matcher that first turns the pattern into sets of bytes and then
- * fills a table of all (pattern, text) positions.
+ * fuzz_glob.c - glob_match compared with a simple matcher, which turns the pattern into sets of bytes and fills a table
+ * of all (pattern, text) positions.
  *
  * Input: 1 byte length of the pattern, the pattern, the text.
  */
@@ -33,7 +33,7 @@ static void add_range(struct element *element, int from, int to, bool nocase)
             element->takes[(uint8_t)c] = true;
 }
 
-/* The class after '['; returns the place after it. */
+/* Reads the class after '['; returns the position after the class. */
 static size_t read_class(const char *pattern, size_t len, size_t at, bool nocase,
                          struct element *element)
 {
@@ -81,7 +81,8 @@ static size_t read_elements(struct bytes pattern, bool nocase, struct element *e
 static bool naive_match(struct bytes pattern, struct bytes text, bool nocase)
 {
     static struct element elements[PATTERN_MAX];
-    static bool table[PATTERN_MAX + 1][TEXT_MAX + 1]; /* [p][t]: the rests match */
+    /* [p][t]: does the rest of the pattern match the rest of the text? */
+    static bool table[PATTERN_MAX + 1][TEXT_MAX + 1];
     if (text.len == 0)
         return pattern.len == 0 || bytes_equal(pattern, BYTES("*"));
     size_t count = read_elements(pattern, nocase, elements);

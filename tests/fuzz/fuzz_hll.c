@@ -1,6 +1,6 @@
 /*
- * fuzz_hll.c - damaged HyperLogLogs: merging, raising and making dense end with a result and never read after the
- * value; a value whose runs are whole stays so, and holds what it is told.
+ * fuzz_hll.c - damaged HyperLogLogs: merging, raising a register and converting to dense end with a result, and never
+ * read beyond the value. A valid value stays valid and keeps the register that was raised.
  *
  * Input: two bytes of a register's index, one of a rank, then the value.
  */

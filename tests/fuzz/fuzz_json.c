@@ -1,6 +1,6 @@
 /*
- * fuzz_json.c - "path, zero byte, document": any path on any document ends with a result; what was printed reads back as
- * the same document and prints the same text, and its places in text are those in the tree.
+ * fuzz_json.c - "path, zero byte, document": any path on any document ends with a result. A printed document reads back
+ * as an equal one that prints the same text; positions found in the text are those of the tree.
  */
 #include "backend/format/json/json_place.h"
 
@@ -28,7 +28,8 @@ static void check_round_trip(struct arena *arena, const json *value)
         abort();
 }
 
-/* A place in the text is the tree's match, and text put there is what the changed tree prints. */
+/* The value found in the text equals the match in the tree, and replacing it in the text gives what the changed tree
+ * prints. */
 static void check_place(struct arena *arena, const struct json_path *path, json *root,
                         const struct json_matches *matches)
 {

@@ -1,8 +1,8 @@
 /*
- * fuzz_number.c - what is printed is parsed back to the same value, and parsing is exactly as strict as
- * "the C library accepts it and prints the same text again".
+ * fuzz_number.c - a printed number is parsed back to the same value, and the parser accepts exactly the texts that the
+ * C library accepts and prints unchanged.
  *
- * Input: once taken as the bits of numbers, once as text.
+ * Input: used first as the bits of numbers, then as text.
  */
 #include "shared/check.h"
 #include "shared/number.h"
@@ -60,7 +60,7 @@ static void check_long_double(long double value)
     CHECK(memcmp(text, again, len) == 0);
 }
 
-/* The strict parsers accept exactly what prints as itself. */
+/* The strict parsers accept exactly the texts that print as themselves. */
 static void check_integers(const char *text, size_t len)
 {
     char again[32];

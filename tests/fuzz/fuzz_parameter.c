@@ -1,5 +1,6 @@
 /*
- * fuzz_parameter.c - parameters that are languages of their own: what is read and shown reads the same again.
+ * fuzz_parameter.c - parameters with a syntax of their own: a value that is read and printed is equal when it is read
+ * again.
  */
 #include "backend/context/output_limit.h"
 #include "backend/partition/notify.h"
@@ -17,7 +18,8 @@ static void check_events(struct bytes text)
     size_t len = notify_format(classes, shown);
     CHECK(len < NOTIFY_TEXT_MAX);
     CHECK(notify_parse((struct bytes){shown, len}, &again));
-    CHECK((again | NOTIFY_NEW) == (classes | NOTIFY_NEW)); /* n is not shown beside A */
+    /* class n is not printed together with A */
+    CHECK((again | NOTIFY_NEW) == (classes | NOTIFY_NEW));
 }
 
 static void check_limits(struct bytes text)

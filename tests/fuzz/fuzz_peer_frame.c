@@ -1,6 +1,6 @@
 /*
- * fuzz_peer_frame.c - peer/frame.h: any bytes are read without a read after them; a whole frame and an identity are
- * read again as they were after they were written again.
+ * fuzz_peer_frame.c - peer/frame.h: reading any bytes never goes beyond them; a whole frame or identity that is written
+ * again is read as an equal one.
  */
 #include "backend/peer/frame.h"
 #include "shared/check.h"

@@ -1,13 +1,13 @@
 /*
- * fuzz_rdb.c - damaged DUMP payloads: every reader ends with a result and never reads after the bytes; a string that
- * was written reads back.
+ * fuzz_rdb.c - damaged DUMP payloads: every reader ends with a result and never reads beyond the bytes; a written
+ * string is read back.
  */
 #include "backend/format/rdb.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-static volatile unsigned sum; /* so that elements are really read */
+static volatile unsigned sum; /* uses every element, so that the compiler keeps the reads */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

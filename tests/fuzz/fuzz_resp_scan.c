@@ -1,5 +1,5 @@
 /*
- * fuzz_resp_scan.c - however a stream of requests is cut, the scanner finds the same frames.
+ * fuzz_resp_scan.c - the scanner finds the same frames in a stream of requests, wherever the stream is cut.
  *
  * Input: 2 bytes that choose cuts and limits, then the stream.
  */
@@ -11,9 +11,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
-/* What was found in a stream. */
+/* The frames found in a stream. */
 struct found {
-    uint64_t frames; /* a running hash of sizes and arguments */
+    uint64_t frames; /* a hash of the sizes and arguments so far */
     size_t consumed;
     enum resp_result last;
     char error[128];
@@ -38,7 +38,7 @@ static void add_frame(struct found *found, const struct resp_scan *scan, struct 
     found->consumed += scan->size;
 }
 
-/* 1 to 9 bytes more; with no cuts all of them. */
+/* The next 1 to 9 bytes of the stream; without cuts all remaining bytes. */
 static size_t next_cut(size_t shown, size_t len, uint32_t *cuts)
 {
     if (*cuts == 0)
@@ -48,7 +48,8 @@ static size_t next_cut(size_t shown, size_t len, uint32_t *cuts)
     return next < len ? next : len;
 }
 
-/* Scans ever longer prefixes of the stream, each in an allocation of its exact length: ASan reports reads past it. */
+/* Scans longer and longer prefixes of the stream, each in an allocation of its exact length: ASan reports reads past
+ * it. */
 static struct found run(struct bytes stream, const struct resp_limits *limits, uint32_t cuts)
 {
     struct found found = {.last = RESP_MORE};

@@ -1,6 +1,6 @@
 /*
- * fuzz_resp_skip.c - however a stream of replies is cut, the skipper finds the same ends; what it
- * calls a frame can be walked through without leaving it.
+ * fuzz_resp_skip.c - the skipper finds the same frame ends in a stream of replies, wherever the stream is cut, and
+ * reading the elements of a frame never leaves the frame.
  *
  * Input: 1 byte that chooses cuts, then the stream.
  */
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 enum { FRAMES_MAX = 1000 };
 
 struct found {
-    size_t ends[FRAMES_MAX]; /* where each frame ends in the stream */
+    size_t ends[FRAMES_MAX]; /* offset of each frame's end in the stream */
     size_t count;
     enum resp_result last;
 };
@@ -30,7 +30,7 @@ static void walk(struct bytes frame)
     CHECK(end == frame.len);
 }
 
-/* 1 to 9 bytes more; with no cuts all of them. */
+/* The next 1 to 9 bytes of the stream; without cuts all remaining bytes. */
 static size_t next_cut(size_t shown, size_t len, uint32_t *cuts)
 {
     if (*cuts == 0)
@@ -40,7 +40,8 @@ static size_t next_cut(size_t shown, size_t len, uint32_t *cuts)
     return next < len ? next : len;
 }
 
-/* Skips ever longer prefixes of the stream, each in an allocation of its exact length: ASan reports reads past it. */
+/* Skips longer and longer prefixes of the stream, each in an allocation of its exact length: ASan reports reads past
+ * it. */
 static void run(struct bytes stream, uint32_t cuts, struct found *found)
 {
     *found = (struct found){.last = RESP_MORE};
@@ -80,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     CHECK(memcmp(once.ends, often.ends, once.count * sizeof(*once.ends)) == 0);
     CHECK(once.last == often.last || once.count == FRAMES_MAX);
 
-    size_t pos = 0; /* any bytes may be walked through, a frame or not */
+    size_t pos = 0; /* also reads the elements of bytes that are no frame */
     struct resp_value value;
     while (resp_value_next(stream, &pos, &value))
         CHECK(pos <= stream.len);

@@ -1,6 +1,6 @@
 /*
- * fuzz_script.c - bytes from outside in a Lua state: cmsgpack.unpack, struct, cjson, patterns, the compiler. Nothing may
- * crash, the memory limit holds, and what cmsgpack has unpacked it packs again.
+ * fuzz_script.c - untrusted bytes in a Lua state: cmsgpack.unpack, struct, cjson, patterns, the compiler. Nothing may
+ * crash, the memory limit holds, and cmsgpack can pack again what it unpacked.
  */
 #include "backend/script/vm.h"
 #include "shared/check.h"

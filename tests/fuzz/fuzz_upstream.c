@@ -1,21 +1,21 @@
 /*
- * fuzz_upstream.c - backends that answer whatever they like: the proxy stays up, and each request of a
- * client has one reply, in order.
+ * fuzz_upstream.c - backends that reply with any bytes: the proxy keeps running, and each request of a client gets one
+ * reply, in order.
  *
- *   honest client, curious client ──► proxy ──► 2 backends, whose bytes come from the input   (sim.h's world)
+ *   honest client, curious client ──► proxy ──► 2 backends, whose bytes come from the input   (the world of sim.h)
  *
- * Input: 1 byte of options, then steps of a byte and what belongs to it:
+ * Input: 1 byte of options, then steps, each one byte and its arguments:
  *
  *   0x00 - 0x5f  the honest client sends REQUESTS[b]; its ECHOs are numbered
  *   0x60 - 0x7f  the curious client sends ODD_REQUESTS[b]
- *   0x80 - 0x9f  a backend's connection sends a byte's count of bytes as they come in the input
- *   0xa0 - 0xdf  it sends REPLIES[b]
- *   0xe0 - 0xef  it is closed, or reset
- *   0xf0 - 0xfe  time passes
- *   0xff         so much of it that what is idle goes
+ *   0x80 - 0x9f  a backend's connection sends bytes of the input; the next byte is their number
+ *   0xa0 - 0xdf  a backend's connection sends REPLIES[b]
+ *   0xe0 - 0xef  a backend's connection is closed, or reset
+ *   0xf0 - 0xfe  some time passes
+ *   0xff         enough time passes for idle connections to be closed
  *
- * At the end time passes until all requests have timed out. The honest client has then one frame for every
- * request, and after every ECHO its own number; the other one has got nothing but frames.
+ * At the end time passes until all requests have timed out. By then the honest client must have one frame for each
+ * request, and for every ECHO its own number; the curious client must have received only whole frames.
  */
 #include "config/config.h"
 #include "config/reload.h"
@@ -31,12 +31,12 @@
 
 enum {
     BACKENDS = 2,
-    CONNECTIONS_MAX = 16, /* of a backend; what is beyond is reset */
+    CONNECTIONS_MAX = 16, /* of each backend; a further one is reset */
     PENDING_MAX = 4096,
     STEP_US = 3000,
     LONG_US = 40 * 1000 * 1000,
     ROUND_US = 200 * 1000,
-    ROUNDS_MAX = 1000, /* requests may wait for one another, and each for its time */
+    ROUNDS_MAX = 1000, /* a request may wait for another one, and each for its timeout */
     STEPS_MAX = 400,
     LINE_MAX_BYTES = 256
 };
@@ -44,7 +44,7 @@ enum {
 enum {
     HAS_SECRET = 1,
     IS_POLITE = 2
-}; /* options; polite: the proxy's own commands are answered well */
+}; /* options; polite: the proxy's own commands get valid replies */
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 
@@ -154,9 +154,10 @@ static const char *const replies[] = {
     ":x\r\n",
     "$5\r\nabc\r\n\r\n",
     "\r\n",
-    ">1\r\n:4294967297\r\n", /* the first wait of a connection begins, or has its reply */
+    /* a connection's first blocked command begins to wait, or gets its reply */
+    ">1\r\n:4294967297\r\n",
     ">2\r\n:4294967297\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n",
-    ">2\r\n:8589934593\r\n_\r\n", /* the second one with the number's entry */
+    ">2\r\n:8589934593\r\n_\r\n", /* the connection's second blocked command gets this reply */
     ">2\r\n:4294967298\r\n*-1\r\n",
     ">2\r\n:-1\r\n:1\r\n",
 };
@@ -188,7 +189,7 @@ static struct backend backends[BACKENDS];
 static struct client clients[2];
 static unsigned options;
 
-/* A stream was written to between two events: its loop is to have a turn. */
+/* Writes to a stream come between two events, so this schedules a turn of its loop. */
 static void flush(struct stream *stream, struct loop *loop)
 {
     stream_send(stream);
@@ -214,12 +215,12 @@ static bool word_is(const struct resp_scan *scan, const char *data, uint32_t i, 
     return bytes_equal((struct bytes){at, scan->args[i].len}, bytes_of(word));
 }
 
-/* Answers the proxy's own requests, so that the fuzzed input need not contain these replies. */
+/* Replies to the proxy's own requests, so that the input need not contain these replies. */
 static void be_polite(struct connection *connection, const char *data)
 {
     const struct resp_scan *scan = &connection->scan;
     if (word_is(scan, data, 1, "WAIT") || word_is(scan, data, 1, "UNBLOCK"))
-        return; /* no reply, or one with a number */
+        return; /* the reply, if any, carries a number */
     if (word_is(scan, data, 0, "SCREE") || word_is(scan, data, 0, "SELECT"))
         backend_write(connection, BYTES("+OK\r\n"));
     else if (word_is(scan, data, 0, "HELLO"))
@@ -429,7 +430,7 @@ static void clients_start(void)
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
-/* The connection a step means: that of the byte's lowest bits, or the next there is. */
+/* The connection of a step: the one with the number of the byte's lowest bits, or the next open one. */
 static struct connection *choose(uint8_t step)
 {
     struct backend *backend = &backends[step & 1];
@@ -441,7 +442,7 @@ static struct connection *choose(uint8_t step)
     return &backend->connections[0];
 }
 
-/* A step that needs more bytes takes them from *input. */
+/* Runs a step; takes its arguments from *input. */
 static void run_step(uint8_t step, struct bytes *input)
 {
     if (step < 0x60) {

@@ -1,11 +1,14 @@
 /*
- * fuzz_wal.c - a WAL with damaged files: what is read are batches that were appended, in order and from the
- * first on; and what is appended then is read after them.
+ * fuzz_wal.c - a WAL with a damaged file: the batches read are appended ones, in order and from the first one on;
+ * batches that are appended afterwards are read after them.
  *
- *   input:  batches | place | 3 bytes at place * 8 | rest
+ *   input:  number of batches
+ *  place
+ *  3 bytes for the position place * 8
+ *  rest
  *
- * The rest is cut into so many batches; the three bytes replace what a file has at the place, or (place 255) all of the
- * input is a file.
+ * The rest is cut into this number of batches, and the three bytes replace bytes of a file at the position. With place
+ * 255, the whole input is the file.
  */
 #include "backend/wal/wal.h"
 #include "shared/check.h"
@@ -24,8 +27,8 @@ enum { BATCHES_MAX = 16, HEAD = 5, RAW = 255 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char dir[] = "/tmp/scree-fuzz-XXXXXX";
-static struct bytes appended[BATCHES_MAX + 2]; /* by index; data NULL: any */
-static uint64_t count;                         /* that were read */
+static struct bytes appended[BATCHES_MAX + 2]; /* by index; data NULL: any bytes */
+static uint64_t count;                         /* batches read */
 static bool is_raw;
 
 static bool see(void *owner, uint64_t index, struct bytes batch, char *reason, size_t len)
@@ -48,7 +51,7 @@ static struct wal *open_wal(void)
     return wal;
 }
 
-/* Calls `visit` for each file, if it is given; removes it if not. */
+/* Calls `visit` for each file; removes the files when `visit` is NULL. */
 static void each_file(void (*visit)(const char *path, const uint8_t *data), const uint8_t *data)
 {
     char path[512];

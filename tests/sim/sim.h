@@ -1,16 +1,16 @@
 /*
- * sim.h - a world of loops, workers, streams and clocks in one thread, made of a seed.
+ * sim.h - a world of loops, workers, streams and clocks in one thread, generated from a seed.
  *
  *   sim_init(seed) ─► the test builds hosts and programs (loop_new, listen_bind, stream_connect …)
  *                 ─► sim_step / sim_run_until: one event at a time, in an order drawn from the seed
- *                 ─► faults in between: cut, host down, crash
+ *                 ─► faults between steps: cut, host down, crash
  *
- * Same seed, same history: nothing depends on addresses, hash order or real time. Time is virtual and
- * jumps from event to event. The interfaces after loop.h, worker.h, stream.h and clock.h are sim_loop.c,
- * sim_stream.c and sim_world.c; a program under test does not see the difference.
+ * The same seed gives the same history: nothing depends on addresses, hash order or real time. Time is virtual and
+ * jumps from event to event. sim_loop.c, sim_stream.c and sim_world.c implement the interfaces loop.h, worker.h,
+ * stream.h and clock.h; a program under test does not notice the difference.
  *
- * A host is a name that loops and listeners are tagged with. `name` of the faults below is a host's name
- * or an address that was bound on it.
+ * Loops and listeners belong to a host. `name` in the faults below is a host's name or an address that was bound on the
+ * host.
  */
 #pragma once
 
@@ -18,62 +18,63 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the world is like; may be changed at any time. Chances are in a million. */
+/* Properties of the world; may be changed at any time. Chances are in a million. */
 struct sim_knobs {
-    uint64_t delay_us_min; /* of bytes on the wire, one way */
+    uint64_t delay_us_min; /* one-way delay of bytes on the network */
     uint64_t delay_us_max;
-    uint64_t turn_us_max; /* events of one loop that come within this time share a turn */
-    uint64_t job_us_min;  /* of a worker's job */
+    uint64_t turn_us_max; /* events of one loop within this time share a turn */
+    uint64_t job_us_min;  /* duration of a worker's job */
     uint64_t job_us_max;
-    size_t pipe_bytes;    /* in flight one way, before the sender's out fills */
+    /* bytes in flight in one direction; further ones stay in the sender's output */
+    size_t pipe_bytes;
     unsigned partial_ppm; /* a read or a write moves only some of the bytes */
     unsigned slow_ppm;    /* a delay is fifty times as long */
     unsigned cut_ppm;     /* a flush cuts the connection */
-    unsigned refuse_ppm;  /* a connect is refused although somebody listens */
+    unsigned refuse_ppm;  /* a connect is refused although there is a listener */
 };
 
-/* A new world; the old one must be finished. */
+/* A new world; the previous one must be finished. */
 void sim_init(uint64_t seed);
-/* All loops must be freed; checks that nothing is left and frees the world. */
+/* Frees the world. All loops must be freed before; checks for leaks. */
 void sim_fini(void);
 struct sim_knobs *sim_knobs(void);
-/* Draws other knobs, as long as they make sense: every seed another kind of network. No cuts and refusals. */
+/* Draws random knobs within sensible limits, so that every seed has another kind of network. No cuts and refusals. */
 void sim_knobs_shuffle(void);
 
-/* One event. False: there is none, nothing would ever happen again. */
+/* Runs one event. False: no event is scheduled, so nothing can happen any more. */
 bool sim_step(void);
-/* Until the condition holds after a step; false: it did not within max_steps, or nothing is left to do. */
+/* Runs until the condition holds after a step. False: it did not hold within max_steps, or there is no further
+ * event. */
 bool sim_run_until(bool (*is_true)(void *owner), void *owner, uint64_t max_steps);
-/* All events of the next `us` of virtual time. */
+/* Runs all events of the next `us` of virtual time. */
 void sim_run_for(uint64_t us);
 uint64_t sim_now_us(void);
-/* The wall clock jumps, back too. */
+/* Moves the wall clock by this time, also backwards. */
 void sim_wall_step(int64_t us);
-/* Chance for the test itself, 0 .. below-1; part of the history. */
+/* A random number for the test itself, 0 .. below-1; part of the history. */
 uint64_t sim_random(uint64_t below);
 bool sim_chance(unsigned ppm);
 /* Hash of the history so far. */
 uint64_t sim_hash(void);
-/* Makes something of the test part of the history. */
+/* Adds an event of the test to the history. */
 void sim_note(const char *what, uint64_t value);
 
-/* Loops and listeners made from now on are this host's. */
+/* Loops and listeners created from now on belong to this host. */
 void sim_set_host(const char *name);
-/* Resets all streams from or to it. The host stays reachable. */
+/* Resets all streams from or to the host or address. The host stays reachable. */
 void sim_cut(const char *name);
-/* The host does nothing for this long; connections to it stay, bytes wait. */
+/* The host runs nothing for this time; its connections stay, and bytes to it wait. */
 void sim_freeze(const char *name, uint64_t us);
-/* Resets its streams; connects to it are refused or hang until it is up. Its loops go on. */
+/* Resets the host's streams; connects to it are refused or hang until it is up. Its loops keep running. */
 void sim_host_down(const char *name);
 void sim_host_up(const char *name);
-/* The process dies: timers, tasks, jobs and listeners of its loops are dropped without being run, its
- * streams are reset for the other side. For jobs that were submitted, in order, chance says up to where
- * work() was done; done() is never called. What the program owns must still be freed by the test as
- * usual (stream_close, timer_free, worker_free, loop_free …); these calls do nothing else any more.
- * Afterwards a new program may be started on the host. */
+/* The process dies: timers, tasks, jobs and listeners of its loops are dropped without running, and its streams are
+ * reset for the other side. Of the submitted jobs a random number ran work(), in order; done() is never called. The
+ * test must still free the program's objects (stream_close, timer_free, worker_free, loop_free …); these calls have
+ * no other effect any more. Afterwards a new program may be started on the host. */
 void sim_crash_host(const char *name);
 
-/* As if the file was changed: calls the watches of the path. */
+/* Calls the watches of the path, as if the file had changed. */
 void sim_touch(const char *path);
 /* Delivers a signal to the loops of a host. */
 void sim_signal(const char *host, int signum);

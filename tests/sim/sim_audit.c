@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Keys of one slot of one storage namespace, as the walk or a counter row says. */
+/* The keys of a slot in a storage namespace: counted by the walk, or stored in a counter row. */
 struct tally {
     struct tally *next;
     struct bytes space; /* in the arena */
@@ -125,7 +125,7 @@ static void expire_row(struct audit *audit, struct bytes row, struct bytes value
              meta.expire_ms);
 }
 
-/* stored_count_fn: the last word on a slot is right. */
+/* stored_count_fn: the last count of a slot is the valid one. */
 static bool stored_count(void *owner, struct bytes space, const struct slot_count *count,
                          uint64_t serial)
 {

@@ -1,5 +1,5 @@
 /*
- * sim_audit.h - walks a partition's rows and compares what must agree.
+ * sim_audit.h - walks a partition's rows and compares those that must agree.
  *
  *   metadata rows ─┬─ counted per namespace and slot == counter rows (keys, keys with a TTL)
  *                  ├─ expire set ◄──► exactly one row of the expiry index
@@ -12,5 +12,5 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Call it when nothing waits to be committed. False: a line in why[size]. */
+/* Call it when no write waits for a commit. False: the difference, as a line in why[size]. */
 bool sim_audit_rows(struct overlay *overlay, char *why, size_t size);

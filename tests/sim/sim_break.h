@@ -1,7 +1,7 @@
 /*
- * sim_break.h - interfaces that lie on purpose, to prove that the checks would notice.
+ * sim_break.h - interfaces that break a promise on purpose, to prove that the simulations detect it.
  *
- * Each control breaks one promise an interface makes; a simulation that still passes does not test anything.
+ * Each control breaks one promise of an interface; a simulation that still passes does not test that promise.
  */
 #pragma once
 
@@ -9,20 +9,20 @@
 
 enum sim_break {
     BREAK_NONE,
-    BREAK_LOST_SYNC,     /* store: a synced write is lost in a crash */
-    BREAK_TORN_BATCH,    /* store: a batch on its way is half there after a crash */
+    BREAK_LOST_SYNC,     /* store: a crash loses a synced write */
+    BREAK_TORN_BATCH,    /* store: after a crash, half of the batch being written is there */
     BREAK_EARLY_ACK,     /* worker: done() runs before work() */
-    BREAK_LOST_DONE,     /* worker: a job's done() never comes */
-    BREAK_SWAPPED_REPLY, /* network: two replies change places */
-    BREAK_LOST_REPLY,    /* network: a reply is lost, the connection lives */
-    BREAK_DOUBLE_SEND,   /* network: a request arrives twice, its second reply is swallowed */
-    BREAK_WRONG_BACKEND, /* network: a connection ends at another listener */
+    BREAK_LOST_DONE,     /* worker: a job's done() is never called */
+    BREAK_SWAPPED_REPLY, /* network: two replies are exchanged */
+    BREAK_LOST_REPLY,    /* network: a reply is lost, the connection stays */
+    BREAK_DOUBLE_SEND,   /* network: a request arrives twice, and its second reply is dropped */
+    BREAK_WRONG_BACKEND, /* network: a connection reaches another listener */
     BREAK_COUNT,
 };
 
 extern enum sim_break sim_broken;
 
-/* The name of the command line; NULL at the end. */
+/* The name on the command line; NULL at the end. */
 const char *sim_break_name(enum sim_break broken);
-/* False: there is no control of this name. */
+/* False: no control has this name. */
 bool sim_break_find(const char *name, enum sim_break *broken);

@@ -1,5 +1,5 @@
 /*
- * sim_client.c - connects, sends what sim_request_generator.c made, and judges what comes back.
+ * sim_client.c - connects, sends the requests of sim_request_generator.c, and checks their replies.
  */
 #include "tests/sim/sim_client.h"
 
@@ -55,7 +55,7 @@ static uint64_t now_ms(void)
 
 /* ---- the workload ----------------------------------------------------------------------------- */
 
-/* The next text of this name that belongs to the shard. */
+/* Names the key: the next number with this prefix that belongs to the key's shard. */
 static void name_key(struct sim_workload *work, struct sim_key *key, const char *name)
 {
     do {
@@ -135,7 +135,7 @@ static void frame_copy(struct sim_client *client, struct sim_request *request, s
     free(bytes);
 }
 
-/* The next request leaves. */
+/* Sends the next request. */
 static void send_one(struct sim_client *client)
 {
     struct sim_request *request = &client->queue[client->sent++ % SIM_QUEUE_MAX];
@@ -291,7 +291,7 @@ static void make_requests(struct sim_client *client)
     }
 }
 
-/* All, or some: a block may be cut anywhere. */
+/* Sends all queued requests, or some: a transaction may be interrupted anywhere. */
 static void send_requests(struct sim_client *client)
 {
     uint64_t count = client->last - client->sent;
@@ -301,7 +301,7 @@ static void send_requests(struct sim_client *client)
         send_one(client);
 }
 
-/* Things clients do to themselves. */
+/* Faults that clients cause themselves. */
 static bool misbehave(struct sim_client *client)
 {
     if (client->is_ending || client->mode == SIM_AUDIT)
@@ -325,7 +325,7 @@ static bool wants_more(const struct sim_client *client)
     return !client->is_ending && client->quota > 0;
 }
 
-/* The greeting was answered; requests sent with it could end up in another place. */
+/* The greeting was answered. Requests sent before might have run in another namespace or database. */
 static void arrive(struct sim_client *client)
 {
     client->is_greeted = true;

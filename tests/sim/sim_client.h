@@ -2,10 +2,10 @@
  * sim_client.h - simulated clients: pipelines of random commands, and what their replies must be.
  *
  *   generator (command + operations of the history) ─► queue ─► sent ─► reply: shape, value, tag ─► history
- *                                                  first     sent          last
+ *                                                   first     sent          last
  *
- * A client lives on a loop of its own. It connects to an entrance (a proxy, or a partition whose keys alone
- * it uses then), in one place (namespace, database), and again when the connection was lost.
+ * A client has a loop of its own. It connects to a proxy, or to a partition and then uses only keys of that partition.
+ * It works in one place (namespace, database), and connects again when it lost the connection.
  */
 #pragma once
 
@@ -25,61 +25,61 @@ enum {
 
 enum sim_key_kind { SIM_REGISTER, SIM_COUNTER, SIM_HASH, SIM_TWIN, SIM_KEY_KINDS };
 
-/* A key; its number is the history's. Twins are written together only; the second has the next number, and
- * always the value after the first one's. */
+/* A key and its number in the history. Twins are two keys that are only written together: the second has the next
+ * number, and its value is always one higher than the first one's. */
 struct sim_key {
     enum sim_key_kind kind;
-    bool is_second; /* of twins */
+    bool is_second; /* the second one of twins */
     unsigned place;
     unsigned shard;
     uint16_t slot;
     char text[SIM_NAMES_MAX];
 };
 
-/* What all clients of a world share. */
+/* State that all clients of a world share. */
 struct sim_workload {
     struct sim_cluster *cluster;
     struct history history;
     struct sim_key keys[SIM_KEYS_MAX];
     unsigned key_count;
-    unsigned names;    /* given to keys so far */
-    uint32_t commands; /* bit set of enum generate_kind that clients draw from */
+    unsigned names;    /* number of key names so far */
+    uint32_t commands; /* bit set of enum generate_kind: the commands that clients send */
     bool has_expiry;
-    bool is_calm;      /* no fault will ever come: nothing needs to wait for a greeting's reply */
-    unsigned pace_ms;  /* a client acts about so often */
-    bool may_fail;     /* a fault has happened: errors and lost connections are no surprise */
-    bool has_reloaded; /* a proxy got a new map: it may have lost what it watched */
-    uint32_t connections; /* numbers of connections */
+    bool is_calm; /* there are no faults, so a client need not wait for the reply to its greeting */
+    unsigned pace_ms;     /* average time between two actions of a client */
+    bool may_fail;        /* a fault has happened: errors and lost connections are allowed */
+    bool has_reloaded;    /* a proxy got a new map: it may have lost its watched keys */
+    uint32_t connections; /* connections so far */
     uint32_t tags;
     uint64_t answered;
     uint64_t errors;
     uint64_t reconnects;
-    FILE *trace;         /* NULL: quiet */
-    char why[512];       /* first thing that was wrong; empty: nothing */
-    bool are_twins_torn; /* half of an EXEC or a script that writes both failed */
+    FILE *trace;         /* NULL: no trace */
+    char why[512];       /* the first failure; empty: none */
+    bool are_twins_torn; /* one of two writes of an EXEC or a script failed, so twins may differ */
 };
 
-/* What one reply, or one element of an EXEC's, must look like. */
+/* What one reply, or one element of EXEC's reply, must look like. */
 enum sim_reply_kind {
     REPLY_TAG,    /* the tag of a PING or ECHO */
     REPLY_DONE,   /* +OK */
     REPLY_QUEUED, /* +QUEUED */
-    REPLY_VALUES, /* GET, MGET: values of the steps */
+    REPLY_VALUES, /* GET, MGET: the values of the steps */
     REPLY_NUMBER, /* INCR, EXPIRE, HSET */
-    REPLY_COUNT,  /* DEL, EXISTS: a sum over the steps */
+    REPLY_COUNT,  /* DEL, EXISTS: the sum over the steps */
     REPLY_FIELD,  /* HGET */
     REPLY_FIELDS, /* HGETALL */
     REPLY_ANY,    /* no error */
     REPLY_EXEC,
-    REPLY_DBSIZE, /* of an audit, as the next two */
+    REPLY_DBSIZE, /* of an audit, like the next two */
     REPLY_KEYS,
     REPLY_IN_SLOT,
 };
 
 struct sim_wanted {
     enum sim_reply_kind kind;
-    bool is_twin;   /* REPLY_VALUES of twins: they must match */
-    bool is_script; /* of several commands: when one fails, what the others did stays */
+    bool is_twin;   /* REPLY_VALUES of twins: the values must fit together */
+    bool is_script; /* several commands: when one fails, the effects of the others stay */
     unsigned count;
     struct {
         uint32_t operation;
@@ -93,17 +93,18 @@ struct sim_request {
     struct sim_wanted *wanted; /* EXEC: one for each queued command */
     unsigned wanted_count;
     enum sim_reply_kind kind;
-    uint32_t operations[SIM_OPERATIONS_MAX]; /* operations of the history that this reply answers */
+    /* operations of the history that this reply completes */
+    uint32_t operations[SIM_OPERATIONS_MAX];
     unsigned operation_count;
-    bool is_watch;   /* WATCH, or the EXEC after it */
-    unsigned copies; /* replies to swallow (sim_break.h) */
+    bool is_watch;   /* WATCH, or the EXEC after a WATCH */
+    unsigned copies; /* further replies to drop (sim_break.h) */
 };
 
-/* What an audit has seen. */
+/* The results of an audit. */
 struct sim_sight {
     bool is_done;
     uint64_t dbsize;
-    unsigned keys; /* of KEYS */
+    unsigned keys; /* keys in the reply to KEYS */
     bool has_key[SIM_KEYS_MAX];
     unsigned in_slot[SIM_KEYS_MAX]; /* COUNTKEYSINSLOT of the key's slot */
 };
@@ -114,44 +115,44 @@ struct sim_client {
     struct sim_workload *work;
     unsigned number;
     enum sim_mode mode;
-    char name[SIM_NAMES_MAX]; /* of its host */
+    char name[SIM_NAMES_MAX]; /* the name of its host */
     struct loop *loop;
     struct timer *timer;
     struct stream *stream; /* NULL: not connected */
     bool is_open;
-    bool is_greeted; /* it is in its place */
-    bool must_leave; /* it did not get there */
-    bool is_ending;  /* nothing new any more */
+    bool is_greeted; /* it is in its namespace and database */
+    bool must_leave; /* selecting its namespace or database failed */
+    bool is_ending;  /* it sends no new requests */
     bool wants_resp3;
     unsigned place;
-    int proxy;      /* its entrance; -1: a partition */
-    unsigned shard; /* of the partition */
+    int proxy;      /* number of the proxy it connects to; -1: it connects to a partition */
+    unsigned shard; /* the partition's shard */
     uint32_t connection;
-    unsigned quota;                          /* requests it may still make */
-    struct sim_request queue[SIM_QUEUE_MAX]; /* a ring */
-    uint64_t first;                          /* oldest without a reply */
-    uint64_t sent;                           /* next to be sent */
+    unsigned quota;                          /* requests that it may still make */
+    struct sim_request queue[SIM_QUEUE_MAX]; /* a ring buffer */
+    uint64_t first;                          /* the oldest request without a reply */
+    uint64_t sent;                           /* the next request to send */
     uint64_t last;
     struct resp_skip skip;
     struct sim_sight sight;
 };
 
-/* Draws the keys and the kinds of commands. */
+/* Chooses the keys and the kinds of commands at random. */
 void sim_workload_init(struct sim_workload *work, struct sim_cluster *cluster, bool has_expiry);
 void sim_workload_fini(struct sim_workload *work);
 
-/* Something is wrong with what the client got: the world ends. The first one is kept. */
+/* Records that the client got something wrong, which ends the world. Only the first failure is kept. */
 void sim_client_fail(struct sim_client *client, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 void sim_client_start(struct sim_client *client, struct sim_workload *work, unsigned number,
                       unsigned quota);
-/* Reads all keys of a place through an entrance, again and again until it has succeeded. */
+/* Reads all keys of a place through a proxy or partition, repeatedly until it has succeeded. */
 void sim_client_start_audit(struct sim_client *client, struct sim_workload *work, unsigned number,
                             unsigned place, int proxy, unsigned shard);
-/* Makes and connects no more, reads on. */
+/* The client makes no more requests and connections, and still reads replies. */
 void sim_client_end(struct sim_client *client);
-/* Nothing is owed to it and nothing will be asked. */
+/* No reply is outstanding and no request is queued. */
 bool sim_client_is_idle(const struct sim_client *client);
 /* Disconnects and frees. */
 void sim_client_fini(struct sim_client *client);

@@ -50,7 +50,8 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
 {
     static const char *const durabilities[] = {"always", "everysec", "os"};
     static const char *const row_caches[] = {"0", "4kb", "1mb"};
-    static const char *const caches[] = {"0", "1kb", "1mb"}; /* of ranks, and of ranges */
+    /* sizes of the rank cache, and of the range cache */
+    static const char *const caches[] = {"0", "1kb", "1mb"};
     static const char *const buffers[] = {"4kb", "16kb", "4mb"};
     const struct sim_plan *plan = &backend->cluster->plan;
     const char *row_cache = row_caches[sim_random(3)];
@@ -99,7 +100,7 @@ unsigned sim_cluster_shard(const struct sim_cluster *cluster, uint16_t slot)
     return cluster->owners[slot / (SLOT_COUNT / SIM_RANGES)];
 }
 
-/* The shards in an order by chance, by names and addresses by chance. */
+/* The shards in random order, with random names and addresses. */
 static struct shard_map *make_map(struct sim_cluster *cluster)
 {
     struct shard_map *map = shard_map_new(++cluster->epoch);
@@ -241,7 +242,7 @@ void sim_backend_crash(struct sim_backend *backend)
     backend_bury(backend);
 }
 
-/* All that was acknowledged is in the store now, so it must agree with itself. */
+/* All acknowledged writes are in the store now, so the audit of its rows must pass. */
 static void backend_tend(struct sim_backend *backend)
 {
     char error[ERROR_MAX];

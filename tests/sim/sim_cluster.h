@@ -2,12 +2,12 @@
  * sim_cluster.h - the programs of a simulated world: backend hosts with partitions, proxies, the shard map.
  *
  *   client ──► proxy host ──► backend host: partition, partition      (sim.h's world, real program code)
- *      └──────────────────────────►┘ some clients come directly
+ *      └──────────────────────────►┘ some clients connect directly
  *
- *   DOWN ──start──► UP ──stop──► STOPPING ──stopped──► DOWN       a crash leads from anywhere to DOWN
+ *   DOWN ──start──► UP ──stop──► STOPPING ──stopped──► DOWN       a crash leads from any state to DOWN
  *
- * Every partition listens on two addresses, so that a new map may name it differently while it owns the
- * same slots. All functions are called between two steps of the world.
+ * Every partition listens on two addresses, so that a new map may give it another address while it owns the same slots.
+ * All functions are called between two steps of the world.
  */
 #pragma once
 
@@ -17,11 +17,11 @@
 
 enum {
     SIM_BACKENDS_MAX = 3,
-    SIM_PARTITIONS_MAX = 2, /* of a backend */
+    SIM_PARTITIONS_MAX = 2, /* in each backend */
     SIM_SHARDS_MAX = SIM_BACKENDS_MAX * SIM_PARTITIONS_MAX,
     SIM_PROXIES_MAX = 3,
     SIM_PLACES_MAX = 3,
-    SIM_RANGES = 16, /* slots are given to shards by sixteenths */
+    SIM_RANGES = 16, /* shards own slots in units of a sixteenth */
     SIM_NAMES_MAX = 40,
 };
 
@@ -34,24 +34,24 @@ struct store_env;
 
 enum sim_state { SIM_DOWN, SIM_UP, SIM_STOPPING };
 
-/* What the world is made of. */
+/* The shape of a world. */
 struct sim_plan {
     unsigned backends;
-    unsigned partitions; /* of each backend */
-    unsigned proxies;    /* 0: clients talk to partitions */
-    unsigned workers;    /* of each proxy */
-    unsigned places;     /* namespaces or databases that clients are in */
-    bool has_secret;     /* and so namespaces */
+    unsigned partitions; /* in each backend */
+    unsigned proxies;    /* 0: clients connect to partitions */
+    unsigned workers;    /* in each proxy */
+    unsigned places;     /* namespaces or databases that clients use */
+    bool has_secret;     /* with a secret there are namespaces too */
     bool active_expire;
-    bool has_idle_timeout; /* backends close silent connections */
+    bool has_idle_timeout; /* backends close idle connections */
     enum durability durability;
     uint64_t upstream_timeout_ms;
-    unsigned output_limit_mb; /* of a proxy's client; 0: the default */
+    unsigned output_limit_mb; /* of each client of a proxy; 0: the default */
 };
 
-/* Where a client's keys are. */
+/* The namespace and database of a client's keys. */
 struct sim_place {
-    char name[SIM_NAMES_MAX]; /* namespace, and its token; empty: none */
+    char name[SIM_NAMES_MAX]; /* the namespace, which is also its token; empty: none */
     unsigned db;
 };
 
@@ -69,12 +69,12 @@ struct sim_seat {
 
 struct sim_backend {
     struct sim_cluster *cluster;
-    char name[SIM_NAMES_MAX]; /* of the host */
+    char name[SIM_NAMES_MAX]; /* the name of its host */
     enum sim_state state;
     struct process *process;
     struct sim_seat seats[SIM_PARTITIONS_MAX];
-    uint64_t back_us; /* DOWN: when it is to be started */
-    bool was_crashed; /* ever */
+    uint64_t back_us; /* when DOWN: time of its next start */
+    bool was_crashed; /* it has crashed at least once */
 };
 
 struct sim_proxy {
@@ -94,35 +94,35 @@ struct sim_cluster {
     struct sim_shard shards[SIM_SHARDS_MAX];
     struct sim_place places[SIM_PLACES_MAX];
     unsigned shard_count;
-    uint8_t owners[SIM_RANGES]; /* shard of each range of slots */
-    uint64_t epoch;             /* of the newest map */
-    char why[512];              /* first thing that was wrong; empty: nothing */
+    uint8_t owners[SIM_RANGES]; /* the shard that owns each range of slots */
+    uint64_t epoch;             /* the newest map's epoch */
+    char why[512];              /* the first failure; empty: none */
 };
 
-/* Everything is up afterwards. */
+/* Starts all programs, and returns when all are up. */
 void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan);
-/* Everything must be DOWN. */
+/* All programs must be DOWN. */
 void sim_cluster_fini(struct sim_cluster *cluster);
 unsigned sim_cluster_shard(const struct sim_cluster *cluster, uint16_t slot);
 
-/* Starts on what the store holds, which is audited. */
+/* Starts on the rows in the store, and audits them. */
 void sim_backend_start(struct sim_backend *backend);
 /* Begins to stop cleanly. */
 void sim_backend_stop(struct sim_backend *backend);
-/* The process is killed, and what the disks had not is lost. */
+/* Kills the process; unsynced writes are lost. */
 void sim_backend_crash(struct sim_backend *backend);
 
 void sim_proxy_start(struct sim_proxy *proxy);
 void sim_proxy_stop(struct sim_proxy *proxy);
-/* Another map, with other names, addresses and order but the same owners, is put in force; other options too. */
+/* Activates another map, with other names, addresses and order but the same owners, and other options. */
 void sim_proxy_reload(struct sim_proxy *proxy);
 
-/* Buries what has stopped; between steps, often. */
+/* Frees the programs that have stopped; called between steps, often. */
 void sim_cluster_tend(struct sim_cluster *cluster);
-/* Starts what is due to come back. */
+/* Starts programs whose time has come; with `at_once` all. */
 void sim_cluster_revive(struct sim_cluster *cluster, bool at_once);
 bool sim_cluster_is_up(const struct sim_cluster *cluster);
-/* Every proxy has noticed that its clients have left, and what they had sent is done: one that was frozen may find
- * their requests only when it thaws. */
+/* True when every proxy has noticed that its clients left, and has completed their requests. A proxy that was frozen
+ * may read them only afterwards. */
 bool sim_cluster_is_quiet(const struct sim_cluster *cluster);
 bool sim_cluster_is_down(const struct sim_cluster *cluster);

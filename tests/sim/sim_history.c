@@ -1,9 +1,9 @@
 /*
- * sim_history.c - records operations, and searches an order for those of each key.
+ * sim_history.c - records operations, and searches a valid order for those of each key.
  *
- * The search places one operation after the other (Wing and Gong, with a memory of what was tried, after
- * Lowe). Those that only read and fit are placed at once: it cannot hurt. Operations without an answer that
- * nobody noticed are left out in a first try, which nearly always succeeds.
+ * The search places one operation after the other (Wing and Gong), and remembers the states it has tried (Lowe). Reads
+ * that fit are placed at once, since they change nothing. A first search, which nearly always succeeds, leaves out
+ * unanswered operations whose values no client has read.
  */
 #include "tests/sim/sim_history.h"
 
@@ -106,7 +106,7 @@ void history_answered(struct history *history, uint32_t index, uint64_t now_ms)
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
-/* Most are short, some need several reads. */
+/* Most fillers are short; some values are too long for one read. */
 static size_t filler_of(uint32_t value)
 {
     if (value % 61 == 0)
@@ -156,12 +156,12 @@ bool history_may_read(const struct history *history, uint32_t key, unsigned fiel
 
 /* ---- the model -------------------------------------------------------------------------------- */
 
-/* A key: absent when the number and all fields are 0. */
+/* A key's state: absent when the number and all fields are 0. */
 struct model {
     int64_t number;
     uint32_t fields[HISTORY_FIELDS];
     bool has_expiry;
-    uint64_t expire_ms_min; /* it expires at some moment in this range */
+    uint64_t expire_ms_min; /* the key expires at some time in this range */
     uint64_t expire_ms_max;
 };
 
@@ -207,7 +207,7 @@ static bool apply_hset(struct model *model, const struct step *step)
     return !step->has_result || step->result == fresh;
 }
 
-/* False: the step's answer cannot come from this state. */
+/* Applies the step. False: this state cannot give the step's result. */
 static bool apply_step(struct model *model, const struct operation *operation,
                        const struct step *step)
 {
@@ -244,7 +244,7 @@ static bool apply_step(struct model *model, const struct operation *operation,
     return false;
 }
 
-/* Does the operation, with the key expired before it or not. False: it cannot be like this. */
+/* Applies the operation, after expiring the key if `is_expired`. False: the result is impossible. */
 static bool apply(struct model *model, const struct operation *operation, bool is_expired)
 {
     if (is_expired) {
@@ -281,36 +281,37 @@ static bool operation_is_read(const struct operation *operation)
 
 /* ---- the search ------------------------------------------------------------------------------- */
 
-/* An operation as the search sees it. */
+/* An operation in the search. */
 struct item {
     const struct operation *operation;
-    size_t before; /* answered and earlier on the same connection, from 1; 0: none */
+    /* number, from 1, of the answered operation before it on its connection; 0: none */
+    size_t before;
     uint64_t chance;
     bool is_read;
-    bool is_needed; /* it did happen */
+    bool is_needed; /* the operation certainly took place */
     bool is_placed;
 };
 
-/* A moment between two operations. */
+/* A position in the order under construction. */
 struct moment {
     struct model model;
-    uint64_t end_min; /* whoever began after it has to wait */
-    size_t next;      /* choice to try: 2 × item + is_expired */
-    size_t placed;    /* the item placed after it */
+    uint64_t end_min; /* an operation that began later than this cannot be next */
+    size_t next;      /* next choice to try: 2 × item + is_expired */
+    size_t placed;    /* the item placed here */
     bool is_forced;   /* there is no other choice */
 };
 
 struct search {
-    struct item *items; /* by end */
+    struct item *items; /* sorted by their ends */
     size_t count;
-    size_t needed; /* not placed yet */
+    size_t needed; /* needed items that are not placed yet */
     struct moment *moments;
     size_t depth;
     uint64_t placed_hash;
     size_t tries;
 };
 
-/* What all searches have seen; those of older searches count as free. */
+/* The states that all searches have visited; entries of older searches count as free. */
 static struct {
     uint64_t hash;
     uint64_t search;
@@ -333,7 +334,7 @@ static uint64_t model_hash(const struct model *model)
     return mix(hash, model->expire_ms_max + model->has_expiry);
 }
 
-/* Remembers where the search is; false: it was there before. */
+/* Records the current state of the search. False: it was visited before. */
 static bool visit(struct search *search)
 {
     uint64_t hash = mix(search->placed_hash, model_hash(&search->moments[search->depth].model));
@@ -355,7 +356,7 @@ static bool is_candidate(const struct search *search, const struct item *item, u
     return !item->before || search->items[item->before - 1].is_placed;
 }
 
-/* An answered read that fits as it is. */
+/* An answered read that fits the current state. */
 static bool find_read(struct search *search, struct moment *moment)
 {
     for (size_t i = 0; i < search->count; i++) {
@@ -372,7 +373,7 @@ static bool find_read(struct search *search, struct moment *moment)
     return false;
 }
 
-/* Arrives at a moment; false: nothing new here. */
+/* Enters a new position. False: this state was visited before. */
 static bool moment_enter(struct search *search)
 {
     struct moment *moment = &search->moments[search->depth];
@@ -408,7 +409,7 @@ static void undo_choice(struct search *search)
     search->placed_hash ^= item->chance;
 }
 
-/* Tries the moment's choices that are left; false: there are none. */
+/* Tries the remaining choices at this position. False: none is left. */
 static bool step_on(struct search *search)
 {
     struct moment *moment = &search->moments[search->depth];
@@ -446,7 +447,7 @@ static enum verdict search_run(struct search *search)
     return HOLDS;
 }
 
-/* Answers come nearly in the order in which things happened. */
+/* The order of the answers is nearly the order in which operations took place. */
 static int by_end(const void *a, const void *b)
 {
     const struct operation *one = ((const struct item *)a)->operation;
@@ -456,7 +457,7 @@ static int by_end(const void *a, const void *b)
     return one->begin < other->begin ? -1 : 1;
 }
 
-/* The last answered one before it on the same connection. */
+/* Finds the answered operation before this one on the same connection. */
 static void find_before(struct search *search, struct item *item)
 {
     const struct operation *before = NULL;
@@ -470,7 +471,7 @@ static void find_before(struct search *search, struct item *item)
     }
 }
 
-/* The items of a key, in order; with or without those nobody noticed. */
+/* The items of a key, in order; `with_doubtful`: also unanswered operations whose values no client has read. */
 static void search_init(struct search *search, const struct history *history,
                         const uint32_t *operations, size_t count, bool with_doubtful)
 {
@@ -523,7 +524,8 @@ static void note_read(struct history *history, bool *seen, int64_t value)
         seen[history->operations[history->written[value].operation].group] = true;
 }
 
-/* Groups of which somebody has read something did happen. Counters hold no values: their keys are left out. */
+/* An unanswered group took place if a client has read one of its values. Counters have no unique values, so their
+ * keys are left out. */
 static void find_certain(struct history *history, const bool *is_counter)
 {
     bool *seen = calloc(history->groups + 1, sizeof(bool));
