@@ -2,10 +2,7 @@
  * fuzz_wal.c - a WAL with a damaged file: the batches read are appended ones, in order and from the first one on;
  * batches that are appended afterwards are read after them.
  *
- *   input:  number of batches
- *  place
- *  3 bytes for the position place * 8
- *  rest
+ *   input:  number of batches | place | 3 bytes for the position place * 8 | rest
  *
  * The rest is cut into this number of batches, and the three bytes replace bytes of a file at the position. With place
  * 255, the whole input is the file.

@@ -2,7 +2,7 @@
  * sim_client.h - simulated clients: pipelines of random commands, and what their replies must be.
  *
  *   generator (command + operations of the history) ─► queue ─► sent ─► reply: shape, value, tag ─► history
- *                                                   first     sent          last
+ *                                                  first     sent          last
  *
  * A client has a loop of its own. It connects to a proxy, or to a partition and then uses only keys of that partition.
  * It works in one place (namespace, database), and connects again when it lost the connection.

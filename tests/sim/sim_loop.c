@@ -1,11 +1,11 @@
 /*
  * sim_loop.c - loop.h and worker.h in a simulated world.
  *
- *   event with a callback ─► a turn is due ─► (more events of the loop) ─► hooks ─► streams are flushed
+ *   event with a callback ─► a turn is scheduled ─► (more events of the loop) ─► hooks ─► streams are flushed
  *
- * A loop lives from loop_new on, whether loop_run is called or not. A thread is no thread: its setup
- * runs at once, its teardown in the turn that sees the stop. A job's work() is one event and its done()
- * a later one, so a crash may fall in between.
+ * A loop works from loop_new on, whether loop_run is called or not. A loop thread is not a real thread: its setup runs
+ * at once, its teardown in the turn that finds it stopped. A job's work() and its done() are two events, so that a
+ * crash may come between them.
  */
 #include "tests/sim/sim_world.h"
 
@@ -68,11 +68,11 @@ struct worker {
 
 static struct list watches = {&watches, &watches};
 
-/* Tasks a crash has lost. Nobody runs them, but they are not leaked either: this list knows them. */
+/* Tasks that a crash has dropped. They never run; this list keeps the leak sanitizer from reporting them. */
 static struct task **lost;
 static size_t lost_count;
 
-/* Simulated time stands still within an event. */
+/* Does nothing: simulated time does not advance within an event. */
 void loop_poll(struct loop *loop)
 {
     (void)loop;
@@ -131,7 +131,7 @@ static void task_lose(struct task *task)
     lost[lost_count++] = task;
 }
 
-/* One task, and by chance the next ones too. */
+/* Runs one task, and at random some of the next ones. */
 static void on_mail(struct sim_event *event)
 {
     struct loop *loop = container_of(event, struct loop, mail);
@@ -142,7 +142,7 @@ static void on_mail(struct sim_event *event)
     if (loop->tasks)
         sim_schedule(&loop->mail, sim_random(MAIL_DELAY_US_MAX));
     else
-        sim_unschedule(&loop->mail); /* what a task posted here has run with it */
+        sim_unschedule(&loop->mail); /* the loop has also run the tasks that this task posted */
 }
 
 void loop_post(struct loop *loop, struct task *task)
@@ -403,7 +403,7 @@ struct loop_thread *loop_thread_start(struct loop *loop, const char *name,
     return thread;
 }
 
-/* After a crash the teardown runs all the same: it is how the program's memory is freed. */
+/* After a crash the teardown runs as well, because it frees the program's memory. */
 void loop_thread_join(struct loop_thread *thread)
 {
     struct loop *loop = thread->loop;
@@ -447,7 +447,7 @@ static uint64_t job_delay(void)
 static void on_work(struct sim_event *event)
 {
     struct worker *worker = container_of(event, struct worker, work);
-    while (worker->is_pooled && sim_random(2)) /* another one is faster */
+    while (worker->is_pooled && sim_random(2)) /* at random, a later job is done first */
         job_push(&worker->waiting_end, job_pop(&worker->waiting, &worker->waiting_end));
     struct job *job = job_pop(&worker->waiting, &worker->waiting_end);
     if (sim_broken == BREAK_EARLY_ACK)

@@ -1,10 +1,10 @@
 /*
- * sim_partition.h - a simulated backend process with one partition, and connections to it: what most simulations
- * begin and end with.
+ * sim_partition.h - a simulated backend process with one partition, and connections to it: the start and the end of
+ * most simulations.
  *
  *   sim_partition_init ─► world.config ─► sim_partition_start ─► sim_connection_begin …
  *                      ─► the test runs the world, makes the store fail, crashes the process
- *                      ─► sim_partition_stop ─► what must hold in the end ─► sim_partition_fini
+ *                      ─► sim_partition_stop ─► final checks ─► sim_partition_fini
  */
 #pragma once
 
@@ -20,37 +20,36 @@ struct sim_partition {
     struct backend_config config;
     struct process *process;
     struct partition *partition;
-    struct loop *loop;        /* the partition's */
-    struct loop *client_loop; /* NULL: it does not listen */
+    struct loop *loop;        /* the partition's loop */
+    struct loop *client_loop; /* NULL: the partition does not listen */
     struct list connections;
     bool is_listening;
     bool has_stopped;
 };
 
-/* A new world and a new store, both made of the seed, and the configuration's defaults, which the test may change. */
+/* Makes a new world and a new store from the seed, and sets the default configuration, which the test may change. */
 void sim_partition_init(struct sim_partition *world, uint64_t seed);
-/* Without `is_listening` the test calls functions of the partition itself. */
+/* With `is_listening` false, the test calls functions of the partition directly. */
 void sim_partition_start(struct sim_partition *world, bool is_listening);
-/* The process dies, the store loses what was not synced, and a new process begins with what is left. */
+/* The process dies, the store loses unsynced writes, and a new process starts with the rest. */
 void sim_partition_crash(struct sim_partition *world);
-/* Connections do no more on their own: no requests, no new connects. */
+/* From now on connections send no requests and do not connect again. */
 void sim_partition_quiet(struct sim_partition *world);
-/* Stops the partition, and returns when it has stopped and all connections have ended. */
+/* Stops the partition; returns when it has stopped and all connections have ended. */
 void sim_partition_stop(struct sim_partition *world);
-/* Frees everything, and the world. */
+/* Frees the partition, its connections and the world. */
 void sim_partition_fini(struct sim_partition *world);
 
-/* What a connection does; `owner` is the test's. on_connect and on_lost may be NULL. */
+/* The behaviour of a connection; `owner` belongs to the test. on_connect and on_lost may be NULL. */
 struct sim_connection_events {
-    void (*on_connect)(
-        void *owner); /* begins anew: may write what is sent when the connection is there */
+    void (*on_connect)(void *owner); /* before each connect: may write the first requests */
     void (*on_frame)(void *owner, struct bytes frame); /* one whole reply or push message */
     void (*on_turn)(void *owner); /* every few milliseconds: may write requests */
     void (*on_lost)(
-        void *owner); /* it has ended: what was asked for and not answered never will be */
+        void *owner); /* the connection has ended: outstanding requests get no replies */
 };
 
-/* A connection of the test to the partition. When it is lost it connects again at its next turn. */
+/* A connection of the test to the partition. A lost one connects again at its next turn. */
 struct sim_connection {
     struct list link; /* in sim_partition.connections */
     struct sim_partition *world;
@@ -63,8 +62,9 @@ struct sim_connection {
 
 void sim_connection_begin(struct sim_connection *connection, struct sim_partition *world,
                           const struct sim_connection_events *events, void *owner);
-/* The client resets it, perhaps with requests that have no replies yet. */
+/* Resets the connection from the client's side, perhaps with outstanding requests. */
 void sim_connection_drop(struct sim_connection *connection);
 
-/* main of a simulation: `program [seed]` runs one seed, without an argument 1 to `seeds`. Returns the exit code. */
+/* main() of a simulation: `program [seed]` runs one seed; without an argument, the seeds 1 to `seeds`. Returns the
+ * exit code. */
 int sim_run_seeds(int argc, char **argv, uint64_t seeds, void (*run)(uint64_t seed));

@@ -1,5 +1,5 @@
 /*
- * sim_reply.c - judges replies: shape, tags, values; what they tell goes into the history.
+ * sim_reply.c - checks replies: shape, tags, values; and adds their results to the history.
  */
 #include "tests/sim/sim_reply.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- judging replies -------------------------------------------------------------------------- */
 
-/* One reply and where its next part begins. */
+/* A reply, and the offset of its next part. */
 struct answer {
     struct bytes frame;
     size_t pos;
@@ -50,7 +50,7 @@ static bool next_array(struct sim_client *client, struct answer *answer, int64_t
     return true;
 }
 
-/* A value somebody wrote to this field of this key, or nothing. */
+/* A null, or a value that a client wrote to this field of this key. */
 static void take_value(struct sim_client *client, uint32_t key, unsigned field,
                        const struct resp_value *value, uint32_t *number)
 {
@@ -122,7 +122,7 @@ static void take_number(struct sim_client *client, const struct sim_wanted *want
         step->result = number;
 }
 
-/* A sum tells about each key when it is all or nothing. */
+/* A sum is a result for each key only if it is 0 or the number of keys. */
 static void take_count(struct sim_client *client, const struct sim_wanted *wanted, int64_t sum)
 {
     if (sum < 0 || sum > (int64_t)wanted->count)
@@ -258,7 +258,7 @@ static void take_answer(struct sim_client *client, const struct sim_wanted *want
 
 /* ---- errors ----------------------------------------------------------------------------------- */
 
-/* Errors that faults lead to. */
+/* Errors that faults may cause. */
 static bool is_fault(struct bytes text)
 {
     static const char *const starts[] = {"MISCONF ", "EXECABORT ", "ERR shard '",
@@ -271,7 +271,7 @@ static bool is_fault(struct bytes text)
     return false;
 }
 
-/* True: the reply is an error, which had to be expected or is a failure. */
+/* True: the reply is an error. An error without a possible cause is a failure of the simulation. */
 static bool take_error(struct sim_client *client, const struct sim_request *request,
                        struct bytes frame, size_t pos)
 {
@@ -296,21 +296,21 @@ static void answered(struct sim_client *client, const struct sim_request *reques
         history_answered(&client->work->history, request->operations[i], clock_wall_us() / 1000);
 }
 
-/* The block did not run: what it would have written must never be seen. */
+/* The block did not run, so its values must never be read. */
 static void unsend(struct sim_client *client, const struct sim_request *request)
 {
     for (unsigned i = 0; i < request->operation_count; i++)
         history_operation(&client->work->history, request->operations[i])->is_sent = false;
 }
 
-/* A command of a block failed: it did nothing, the others did. */
+/* A command of a block failed: its own steps have no effect, those of other commands have. */
 static void forget_steps(struct sim_client *client, const struct sim_wanted *wanted)
 {
     for (unsigned i = 0; i < wanted->count; i++)
         step_of(client, wanted, i)->kind = STEP_NOTHING;
 }
 
-/* A command of EXEC, or of a script, that fails takes nothing back of the others. */
+/* The failed command of an EXEC or script does not undo the other commands, so twins may differ. */
 static void note_torn(struct sim_client *client, const struct sim_wanted *wanted)
 {
     for (unsigned i = 0; i < wanted->count; i++)

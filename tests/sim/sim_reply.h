@@ -1,11 +1,11 @@
 /*
- * sim_reply.h - is this the reply that the request must get?
+ * sim_reply.h - checks whether a reply fits its request.
  */
 #pragma once
 
 #include "tests/sim/sim_client.h"
 
-/* Compares, and tells the history. What is wrong is said by sim_client_fail(). False: the reply is an error, which
- * faults explain. */
+/* Checks the reply and adds its results to the history. Mistakes are reported to sim_client_fail(). False: the reply
+ * is an error, which a fault may have caused. */
 bool sim_reply_judge(struct sim_client *client, const struct sim_request *request,
                      struct bytes frame);

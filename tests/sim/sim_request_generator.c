@@ -6,19 +6,20 @@
 
 enum { WORDS_MAX = 16, TEXTS_MAX = 8, BLOCK_COMMANDS_MAX = 4, SPREAD_KEYS_MAX = 4 };
 
-/* One command that is being made. */
+/* A command under construction. */
 struct request_generator {
     struct sim_client *client;
-    struct sim_request *request; /* whose reply will answer it */
+    struct sim_request *request; /* the request whose reply contains the command's reply */
     struct sim_wanted *wanted;
-    unsigned shard; /* its keys are there; SIM_ANY_SHARD */
-    uint32_t group; /* of shard 0; others follow */
+    unsigned shard; /* shard of its keys, or SIM_ANY_SHARD */
+    /* group of its operations on shard 0; the next numbers are those of the next shards */
+    uint32_t group;
     unsigned word_count;
     unsigned text_count;
     struct bytes words[WORDS_MAX];
 };
 
-/* Bytes of values; good until the next command. */
+/* Bytes of values; valid until the next command. */
 static char texts[TEXTS_MAX][VALUE_TEXT_MAX];
 
 /* ---- requests --------------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static void frame_write(struct out *out, const struct bytes *words, unsigned cou
     }
 }
 
-/* A request without operations, from words separated by a space. */
+/* A request that does nothing to keys, from words separated by a space. */
 static struct sim_request *push_plain(struct sim_client *client, enum sim_reply_kind kind,
                                       const char *line)
 {
@@ -103,7 +104,7 @@ static void word_field(struct request_generator *generator, unsigned field)
 
 /* ---- keys and steps --------------------------------------------------------------------------- */
 
-/* A key by chance of one of the kinds (a bit set) that the generator may use; -1: there is none. */
+/* A random key of one of these kinds (a bit set) on the command's shard; -1: there is none. */
 static int pick_key(const struct request_generator *generator, unsigned kinds)
 {
     const struct sim_workload *work = generator->client->work;
@@ -119,7 +120,7 @@ static int pick_key(const struct request_generator *generator, unsigned kinds)
     return -1;
 }
 
-/* The request's operation on the key, or a new one. */
+/* The request's operation on the key; adds one if there is none. */
 static uint32_t operation_of(struct request_generator *generator, unsigned key)
 {
     struct sim_client *client = generator->client;
@@ -136,7 +137,7 @@ static uint32_t operation_of(struct request_generator *generator, unsigned key)
     return index;
 }
 
-/* The command does this to the key; its reply tells the result. */
+/* Adds a step that the command does on the key; the reply contains its result. */
 static struct step *add_step(struct request_generator *generator, unsigned key, enum step_kind kind)
 {
     struct history *history = &generator->client->work->history;
@@ -156,7 +157,7 @@ static const char *text_of(const struct request_generator *generator, unsigned k
     return generator->client->work->keys[key].text;
 }
 
-/* A step that writes a value, and the value's word. */
+/* Adds a step that writes a new value, and adds the value to the command's words. */
 static struct step *add_write(struct request_generator *generator, unsigned key,
                               enum step_kind kind, uint8_t field)
 {
@@ -218,7 +219,7 @@ static bool generate_incr(struct request_generator *generator)
     if (key < 0)
         return false;
     generator->wanted->kind = REPLY_NUMBER;
-    if (sim_random(3) == 0) { /* a script: it writes, and has not the flag */
+    if (sim_random(3) == 0) { /* a script that writes and lacks the flag no-writes */
         word(generator, "EVAL");
         word(generator, "return redis.call('INCR', KEYS[1])");
         word(generator, "1");
@@ -230,7 +231,7 @@ static bool generate_incr(struct request_generator *generator)
     return true;
 }
 
-/* Several different keys; at most `max`. */
+/* Adds up to `max` different keys. */
 static bool add_keys(struct request_generator *generator, unsigned kinds, enum step_kind kind,
                      unsigned max)
 {
@@ -348,7 +349,7 @@ static bool generate_hgetall(struct request_generator *generator)
     return true;
 }
 
-/* Both twins in one command. */
+/* Both twins, in one command. */
 static bool generate_twins(struct request_generator *generator, const char *name,
                            enum sim_reply_kind reply, enum step_kind kind)
 {
@@ -368,7 +369,7 @@ static bool generate_twins(struct request_generator *generator, const char *name
     return true;
 }
 
-/* The same by a script: what it has done when the second key is on the disk is undone, and done again. */
+/* Both twins, in a script. If the second key is uncached, the script is rolled back and runs again. */
 static bool generate_script(struct request_generator *generator, enum step_kind kind)
 {
     static const char *const writers[] = {
@@ -483,7 +484,7 @@ static struct request_generator generate_begin(struct sim_client *client,
                                       .group = group};
 }
 
-/* Numbers of groups, one for each shard. */
+/* Reserves group numbers, one for each shard. */
 static uint32_t new_group(struct sim_client *client)
 {
     struct history *history = &client->work->history;
@@ -513,7 +514,7 @@ static void generate_single(struct sim_client *client, enum generate_kind kind)
     frame_write(&request->frame, generator.words, generator.word_count);
 }
 
-/* The command of a block; its reply is part of EXEC's. */
+/* Queues a command of a block; its reply is a part of EXEC's. */
 static void push_queued(struct sim_client *client, const struct request_generator *generator)
 {
     struct sim_request *queued = queue_push(client, REPLY_QUEUED);
@@ -521,7 +522,7 @@ static void push_queued(struct sim_client *client, const struct request_generato
     frame_write(&queued->frame, generator->words, generator->word_count);
 }
 
-/* Twins that are written by two commands of a block. */
+/* Both twins, in two commands of a block. */
 static unsigned generate_twins_apart(struct sim_client *client, struct sim_request *exec,
                                      unsigned shard, uint32_t group)
 {
@@ -557,7 +558,7 @@ static unsigned generate_queued(struct sim_client *client, struct sim_request *e
     return 1;
 }
 
-/* A key to watch, before MULTI; false: there is none. */
+/* Adds a WATCH before MULTI; false: there is no key to watch. */
 static bool generate_watch(struct sim_client *client, unsigned shard)
 {
     struct request_generator generator = {.client = client, .shard = shard};
@@ -619,7 +620,7 @@ void generate_hello(struct sim_client *client)
     (void)push_plain(client, REPLY_ANY, "HELLO 3");
 }
 
-/* What follows belongs to another place. */
+/* Changes the namespace or database for the requests after this one. */
 static void generate_move(struct sim_client *client)
 {
     const struct sim_workload *work = client->work;
@@ -653,7 +654,7 @@ static void audit_key(struct sim_client *client, unsigned key)
     frame_write(&request->frame, generator.words, generator.word_count);
 }
 
-/* The values first: a key whose time has come is deleted by being read. */
+/* Reads the values first, because reading an expired key deletes it. */
 void generate_audit(struct sim_client *client)
 {
     const struct sim_workload *work = client->work;

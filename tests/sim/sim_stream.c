@@ -1,13 +1,12 @@
 /*
  * sim_stream.c - stream.h in memory: two streams that write into each other's inbox.
  *
- *   stream_send ─► turn's end: flush ─► chunk {arrives at} ─► peer's inbox ─► read: some bytes ─► on_data
- *                     └── at most pipe_bytes on the way; a rest waits until the peer has read
+ *   stream_send ─► end of the turn: flush ─► chunk {arrival time} ─► peer's inbox ─► read: some bytes ─► on_data
+ *                     └── at most pipe_bytes on the way; further bytes wait until the peer has read
  *
- * An inbox ends with 0 (the peer closed) or an error (a reset); the end is told when all chunks before
- * it were read, or dropped by chance. A closed stream stays in the world until its out is flushed or
- * CLOSE_WAIT_US have passed; a freed loop leaves such streams after as orphans. Memory is freed
- * between two steps, never under a callback.
+ * An inbox ends with 0 (the peer closed) or an error (a reset). The end is reported when all chunks before it were
+ * read, or dropped at random. A closed stream stays in the world until its output is flushed or CLOSE_WAIT_US have
+ * passed; when its loop is freed, it stays without a loop. Memory is freed between two steps, never during a callback.
  */
 #include "tests/sim/sim_world.h"
 
@@ -21,7 +20,7 @@
 
 enum {
     BOUND_MAX = 1024,
-    FIRST_FD = 1000000, /* no real descriptor */
+    FIRST_FD = 1000000, /* larger than any real descriptor */
     FIRST_PORT = 20000,
     CLOSE_WAIT_US = 5000000,
     READ_ROOM_MAX = 8192,
@@ -34,7 +33,7 @@ enum stream_state { STREAM_CONNECTING, STREAM_OPEN, STREAM_CLOSING, STREAM_CLOSE
 struct chunk {
     struct chunk *next;
     uint64_t at_us;
-    size_t used; /* bytes read already */
+    size_t used; /* bytes that were read */
     size_t len;
     char data[];
 };
@@ -43,18 +42,18 @@ struct inbox {
     struct chunk *first;
     struct chunk **end;
     size_t bytes;
-    uint64_t last_us; /* nothing arrives before what was sent before it */
+    uint64_t last_us; /* arrival of the last chunk: a later one never arrives earlier */
     bool has_end;
     int end_err;
 };
 
 struct stream {
-    struct list link; /* in sim_streams; then in dead */
+    struct list link; /* in sim_streams; later in dead */
     struct list dirty;
     uint64_t number;
-    struct loop *loop; /* NULL: an orphan that still flushes */
+    struct loop *loop; /* NULL: the loop is freed, and the stream still flushes */
     struct sim_host *host;
-    struct stream *peer; /* NULL: there is nobody (any more) */
+    struct stream *peer; /* NULL: no peer (any more) */
     const struct stream_events *events;
     void *owner;
     stream_open_fn *on_open;
@@ -64,16 +63,16 @@ struct stream {
     enum stream_state state;
     bool is_paused;
     bool is_ended;  /* on_end was called */
-    bool is_broken; /* nothing can be sent any more */
+    bool is_broken; /* no more bytes can be sent */
     bool was_high;
     bool must_drain;
-    bool must_repeat; /* kept bytes are to be presented again */
+    bool must_repeat; /* on_data must be called again for the kept bytes */
     uint64_t active_ms;
     uint64_t timeout_ms;
-    struct sim_event read;     /* bytes or the end are there; or something to tell */
-    struct sim_event flush;    /* the rest of an out */
-    struct sim_event open;     /* the connect is decided */
-    struct sim_event deadline; /* of a close */
+    struct sim_event read;     /* bytes or the end have arrived, or a callback is pending */
+    struct sim_event flush;    /* the rest of the output */
+    struct sim_event open;     /* the connect succeeds or fails */
+    struct sim_event deadline; /* of a closing stream */
     char peer_text[SIM_ADDRESS_MAX];
     char local_text[SIM_ADDRESS_MAX];
 };
@@ -90,7 +89,7 @@ struct listener {
     accept_fn *on_accept;
     void *owner;
     struct sim_event accept;
-    struct list queue; /* streams that wait to be accepted, by `dirty` */
+    struct list queue; /* streams to be accepted, linked by `dirty` */
 };
 
 static struct bound bounds[BOUND_MAX];
@@ -122,7 +121,7 @@ static uint64_t arrival_us(struct inbox *inbox)
     return at;
 }
 
-/* Moves `len` bytes from the front of the out onto the wire. */
+/* Moves the first `len` bytes of the output onto the network. */
 static void inbox_add(struct inbox *inbox, struct out *out, size_t len)
 {
     struct chunk *chunk = malloc(sizeof(*chunk) + len);
@@ -145,7 +144,7 @@ static void inbox_add(struct inbox *inbox, struct out *out, size_t len)
     inbox->bytes += len;
 }
 
-/* The stream will hear an end after what is on the way, unless it will hear one already. */
+/* The stream's end will be reported after the bytes on the way, unless an end was already added. */
 static void inbox_end(struct stream *stream, int err)
 {
     if (stream->inbox.has_end)
@@ -158,7 +157,7 @@ static void inbox_end(struct stream *stream, int err)
     stream_wake(stream);
 }
 
-/* Takes the two ends apart; `err` for the peer. Whoever only flushes any more is finished soon. */
+/* Separates a stream from its peer, which gets the end `err`. A stream that only flushes is finished soon. */
 static void part(struct stream *stream, int err)
 {
     struct stream *peer = stream->peer;
@@ -172,7 +171,7 @@ static void part(struct stream *stream, int err)
         sim_schedule(&stream->flush, sim_random(100));
 }
 
-/* The connection breaks for both ends; an end on its way may be overtaken. */
+/* Resets the connection for both ends; the reset may overtake an end on its way. */
 static void reset(struct stream *stream)
 {
     part(stream, -ECONNRESET);
@@ -191,7 +190,7 @@ static bool is_reading(const struct stream *stream)
            !stream->is_ended;
 }
 
-/* Schedules the next read when there is or will be something to read or to tell. */
+/* Schedules the next read if there is, or will be, something to read or report. */
 static void stream_wake(struct stream *stream)
 {
     if (stream->state != STREAM_OPEN || !stream->events || sim_is_scheduled(&stream->read))
@@ -217,7 +216,7 @@ static void stream_end(struct stream *stream, int err)
     stream->events->on_end(stream->owner, err);
 }
 
-/* Bytes that have arrived, at most `room`. */
+/* Copies bytes that have arrived, at most `room`; returns their number. */
 static size_t inbox_take(struct inbox *inbox, char *to, size_t room)
 {
     size_t taken = 0;
@@ -345,7 +344,7 @@ size_t loop_tls_bytes(const struct loop *loop)
     return 0;
 }
 
-/* What fits into the pipe, by chance less. */
+/* Writes as many bytes as fit into the pipe, at random fewer. */
 static void stream_write(struct stream *stream)
 {
     size_t limit = sim_knobs()->pipe_bytes;
@@ -430,7 +429,7 @@ static struct stream *stream_alloc(struct loop *loop)
     return stream;
 }
 
-/* Out of the world; the memory goes between two steps. */
+/* Removes the stream from the world; its memory is freed between two steps. */
 static void stream_finish(struct stream *stream)
 {
     CHECK(stream->state != STREAM_CLOSED);
@@ -484,7 +483,7 @@ void stream_set_owner(struct stream *stream, const struct stream_events *events,
     stream->owner = owner;
 }
 
-/* The simulated wire is not listened to: TLS is tested with real sockets. */
+/* TLS does nothing here; it is tested with real sockets. */
 void stream_secure(struct stream *stream, struct tls_context *context, const char *address)
 {
     (void)stream;
@@ -539,7 +538,7 @@ uint64_t stream_active_ms(const struct stream *stream)
 
 /* ---- connecting ------------------------------------------------------------------------------- */
 
-/* One of the listeners at the address; NULL: nobody listens. */
+/* A listener at the address, chosen at random; NULL: none. */
 static struct listener *listener_find(const char *address)
 {
     struct listener *found = NULL;
@@ -601,7 +600,7 @@ struct stream *stream_connect(struct loop *loop, const char *address, uint64_t t
                    loop->host->number, (unsigned)(30000 + stream->number % 30000));
     uint64_t delay = 2 * sim_wire_delay();
     struct sim_host *host = sim_bound_host(address);
-    if (host && host->is_down && sim_random(2)) /* no answer at all */
+    if (host && host->is_down && sim_random(2)) /* the connect gets no answer */
         delay = timeout_ms * 1000 + 1000;
     if (delay > timeout_ms * 1000)
         delay = timeout_ms * 1000 + 1000;
@@ -679,7 +678,7 @@ struct listener *listener_new(struct loop *loop, int fd, const struct listen_opt
     return listener;
 }
 
-/* Connections nobody accepted are reset. */
+/* Resets connections that were not accepted. */
 static void queue_drop(struct listener *listener)
 {
     for (struct list *link; (link = list_pop(&listener->queue));)
@@ -724,7 +723,7 @@ void sim_streams_crash(struct loop *loop)
     }
 }
 
-/* Detaches the streams from a loop that is freed; streams that still flush finish without it. */
+/* Removes the streams from a loop that is freed; streams that still flush finish without it. */
 void sim_streams_orphan(struct loop *loop)
 {
     for (struct list *link = sim_streams.next, *next; link != &sim_streams; link = next) {

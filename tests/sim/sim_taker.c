@@ -112,7 +112,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         }
         struct bytes frame = {data + used, taker->skip.size};
         used += frame.len;
-        if (taker->greeted > 0 && *frame.data == '-') { /* elsewhere than in its database */
+        if (taker->greeted > 0 && *frame.data == '-') { /* its database could not be selected */
             disconnect(taker);
             return len;
         }
@@ -213,7 +213,7 @@ static void on_act(void *owner)
     if (!taker->stream)
         connect_now(taker);
     else if (!taker->is_audit && sim_random(100) == 0)
-        disconnect(taker); /* perhaps while it waits */
+        disconnect(taker); /* perhaps while it is blocked */
     else if (taker->greeted == 0)
         act(taker);
 }

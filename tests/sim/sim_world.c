@@ -1,8 +1,8 @@
 /*
- * sim_world.c - events, chance, time and hosts of a simulated world; clock.h in it.
+ * sim_world.c - events, random numbers, time and hosts of a simulated world; implements clock.h.
  *
- * Two streams of chance: one decides what the world does, one is the programs' clock_random, so that a
- * program which draws one number more does not live in another world.
+ * There are two generators of random numbers: one for what the world does, one for the programs' clock_random. So a
+ * program that draws one number more does not change what the world does.
  */
 #include "tests/sim/sim_world.h"
 
@@ -22,8 +22,8 @@ struct world {
     bool is_stepping;
     uint64_t now_us;
     int64_t wall_offset_us;
-    uint64_t chance;       /* state of the world's chance */
-    uint64_t clock_chance; /* state of clock_random */
+    uint64_t chance;       /* generator of the world */
+    uint64_t clock_chance; /* generator of clock_random */
     uint64_t hash;
     uint64_t scheduled; /* events so far */
     uint64_t numbers;
@@ -201,7 +201,8 @@ bool sim_step(void)
     bool is_callback = event->is_callback;
     world.now_us = event->at_us;
     sim_unschedule(event);
-    if (is_callback && loop->is_stopped) { /* it waits until the loop runs again, or is freed */
+    /* the event waits until the loop runs again, or is freed */
+    if (is_callback && loop->is_stopped) {
         sim_schedule(event, 1000);
         return true;
     }
@@ -278,7 +279,7 @@ void sim_fini(void)
     CHECK(list_empty(&sim_loops));
     CHECK(list_empty(&sim_listeners));
     while (!list_empty(&sim_streams) &&
-           sim_step()) { /* closed ones that still flush, 5 s at most */
+           sim_step()) { /* closed streams still flush, for at most 5 s */
     }
     sim_streams_bury();
     CHECK(list_empty(&sim_streams));

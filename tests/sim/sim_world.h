@@ -1,8 +1,8 @@
 /*
  * sim_world.h - what the simulated interfaces share: events, hosts, and the structs of loops and streams.
  *
- * An event is part of its object and stands in one heap, ordered by time, then by chance, then by the
- * order of scheduling. Events of a dead loop are taken out of the heap; nothing is scheduled for it.
+ * An event is a member of its object. All events are in one heap, ordered by time, then at random, then by the order of
+ * scheduling. The events of a dead loop leave the heap, and none is scheduled for it.
  */
 #pragma once
 
@@ -23,9 +23,9 @@ struct sim_host {
 struct sim_event {
     uint64_t at_us;
     uint64_t tie;
-    size_t place;      /* in the heap, from 1; 0: not scheduled */
-    struct loop *loop; /* whose process it is part of; NULL: nobody's */
-    bool is_callback;  /* it calls the loop's users: a turn ends after it */
+    size_t place;      /* index in the heap, from 1; 0: not scheduled */
+    struct loop *loop; /* the loop of the event's process; NULL: it belongs to no process */
+    bool is_callback;  /* it calls functions of the loop's users: a turn ends after it */
     const char *name;
     uint64_t id;
     void (*run)(struct sim_event *event);
@@ -33,26 +33,26 @@ struct sim_event {
 
 void sim_event_init(struct sim_event *event, const char *name, struct loop *loop,
                     void (*run)(struct sim_event *event));
-/* In `after_us`; an event that is scheduled already is moved. Nothing happens for a dead loop. */
+/* Schedules the event in `after_us`, or moves it there. Does nothing for a dead loop. */
 void sim_schedule(struct sim_event *event, uint64_t after_us);
 void sim_unschedule(struct sim_event *event);
 static inline bool sim_is_scheduled(const struct sim_event *event)
 {
     return event->place > 0;
 }
-/* Takes all events of the loop out of the heap. */
+/* Removes all events of the loop from the heap. */
 void sim_unschedule_all(const struct loop *loop);
-/* No event is running, so the test may do anything. */
+/* No event is running, so the test may call any function. */
 bool sim_is_between_steps(void);
 
-/* min .. max, mostly short. */
+/* A random time from min to max; with a chance of slow_ppm many times as long. */
 uint64_t sim_delay(uint64_t min_us, uint64_t max_us);
 uint64_t sim_wire_delay(void);
-/* Counts things of the world, for names that do not depend on addresses. */
+/* The next number of the world: for names that do not depend on addresses. */
 uint64_t sim_number(void);
 
 struct sim_host *sim_host_now(void);
-/* By name or by an address bound on it. */
+/* Finds a host by its name or by an address bound on it. */
 struct sim_host *sim_host_find(const char *name);
 
 struct loop {
@@ -76,23 +76,24 @@ struct loop {
     uint64_t wall_us; /* of this turn */
 };
 
-/* All loops and streams that there are; sim_world.c owns the lists. */
+/* All loops and streams; sim_world.c owns the lists. */
 extern struct list sim_loops;
 extern struct list sim_streams;
 extern struct list sim_listeners;
 
-/* sim_stream.c: at the end of a turn; when a loop dies or is freed; what closed streams left. */
+/* Implemented in sim_stream.c; called at the end of a turn, when a loop dies or is freed, and to free closed
+ * streams. */
 void sim_streams_flush(struct loop *loop);
 void sim_streams_crash(struct loop *loop);
 void sim_streams_orphan(struct loop *loop);
 void sim_streams_bury(void);
-/* Resets those of a host. */
+/* Resets the streams of a host. */
 void sim_streams_reset(const struct sim_host *host);
-/* The host an address was bound on; NULL: it was not. */
+/* The host on which the address was bound; NULL: none. */
 struct sim_host *sim_bound_host(const char *address);
 void sim_bound_reset(void);
 
-/* sim_loop.c: what a crash does to workers and tasks. */
+/* Implemented in sim_loop.c: what a crash does to workers and tasks. */
 void sim_loop_crash(struct loop *loop);
-/* Watches are gone, lost tasks forgotten. */
+/* Frees all watches and dropped tasks. */
 void sim_loop_fini(void);

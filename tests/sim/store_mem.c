@@ -1,10 +1,10 @@
 /*
- * store_mem.c - the interface store.h in memory, for simulations: a tree (tree.h) per column family.
+ * store_mem.c - store.h in memory, for simulations: a tree (tree.h) for each column family.
  *
- *   registry ─► disk (a path) ─► files, log                         outlives stores
+ *   registry ─► disk (a path) ─► files, log                         outlive the stores
  *                 ▲
- *               store ─┬───────► state with all that was logged     until store_close or a crash
- *                      └───────► state of the tables, that reads see
+ *               store ─┬───────► state with every logged batch      until store_close or a crash
+ *                      └───────► state of the tables, used by reads
  */
 #include "tests/sim/store_mem.h"
 
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 enum {
-    UNSYNCED_MAX = 1024, /* older unsynced writes have reached the disk by themselves */
+    UNSYNCED_MAX = 1024, /* older unsynced writes count as written back by the system */
 };
 
 /* ---- states and disks -------------------------------------------------------------------- */
@@ -28,13 +28,13 @@ struct state {
     struct node *roots[CF_COUNT];
 };
 
-/* A batch as it is in the WAL: its effects. */
+/* The effects of a batch in the WAL. */
 struct record {
     size_t len;
     char data[];
 };
 
-/* What is at a path: files with rows, each column family's of some moment, and a WAL of batches. */
+/* The contents of a path: rows in files (each column family's as of some moment), and a WAL of batches. */
 struct disk {
     struct disk *next;
     char *path;
@@ -42,8 +42,8 @@ struct disk {
     struct state files;
     struct record **log; /* oldest first */
     size_t log_count, log_cap;
-    size_t unsynced_count; /* of them, the newest */
-    struct state lie;      /* what a crash leaves under sim_break.h's control */
+    size_t unsynced_count; /* number of newest records that are not synced */
+    struct state lie;      /* with a control of sim_break.h: what a crash leaves */
 };
 
 struct store_env {
@@ -51,17 +51,20 @@ struct store_env {
 };
 
 struct store {
-    struct disk *disk;      /* NULL after a crash */
-    struct state state;     /* of the tables: what reads see */
-    struct state logged;    /* with every batch that is in the WAL */
-    uint64_t last, applied; /* batches, in the WAL and in the tables */
+    struct disk *disk;   /* NULL after a crash */
+    struct state state;  /* rows in the tables, used by reads */
+    struct state logged; /* rows with every batch that is in the WAL */
+    /* index of the last batch in the WAL, and of the last one in the tables */
+    uint64_t last, applied;
     uint64_t unapplied_ms;
-    struct record *doubtful; /* it failed, and may have reached the disk; NULL: none */
-    int stopped;             /* 0, or the error every batch gets that is to be logged */
-    int apply_stopped;       /* the same for the tables */
+    /* batch whose write failed and which may have reached the disk; NULL: none */
+    struct record *doubtful;
+    int stopped;       /* 0, or the error for every further batch to be logged */
+    int apply_stopped; /* 0, or the error for every further batch to be applied */
     int fail_kind;
     uint64_t fail_write_in, fail_apply_in, fail_read_in, fail_recovers;
-    uint64_t uncached_one_in; /* store_get_cached finds one row of so many not in memory; 0: none */
+    /* store_get_cached reports one of so many rows as uncached; 0: none */
+    uint64_t uncached_one_in;
     uint64_t writes;
     uint64_t iters_now;
     store_drop_fn *drop;
@@ -137,7 +140,7 @@ static void state_replay_record(struct state *state, const struct record *record
     state_replay(state, (struct bytes){record->data, record->len}, UINT64_MAX);
 }
 
-/* The first `count` batches leave the WAL. */
+/* Removes the oldest `count` batches from the WAL. */
 static void disk_trim(struct disk *disk, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -147,14 +150,14 @@ static void disk_trim(struct disk *disk, size_t count)
     disk->log_count -= count;
 }
 
-/* The newest `count` batches never were. */
+/* Removes the newest `count` batches, as if they had not been written. */
 static void disk_cut(struct disk *disk, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         free(disk->log[--disk->log_count]);
 }
 
-/* Takes the batch over. */
+/* Adds the batch to the WAL and takes ownership of it. */
 static void disk_push(struct disk *disk, struct record *record)
 {
     if (disk->log_count == disk->log_cap) {
@@ -167,7 +170,7 @@ static void disk_push(struct disk *disk, struct record *record)
         disk->unsynced_count++;
 }
 
-/* Reads the WAL again into files, as a start does. */
+/* Applies the WAL to the files again, as at a start. */
 static void disk_replay(struct disk *disk)
 {
     for (size_t i = 0; i < disk->log_count; i++)
@@ -269,7 +272,7 @@ uint64_t store_mem_writes(const struct store *store)
     return store->writes;
 }
 
-/* Counts down to a failure: true when it is due now. */
+/* Counts down to a failure. True: this call must fail. */
 static bool due(uint64_t *countdown)
 {
     return *countdown && --*countdown == 0;
@@ -319,7 +322,7 @@ static void drop_doubtful(struct store *store)
     store->doubtful = NULL;
 }
 
-/* Unsynced writes are in the hands of the system: only a crash loses them. */
+/* Keeps unsynced writes, which only a crash loses. */
 void store_close(struct store *store)
 {
     CHECK(store->iters_now == 0);
@@ -368,10 +371,10 @@ void slice_release(struct slice *slice)
 struct store_iter {
     struct store *store;
     struct node *root;
-    struct row *lower, *upper; /* bounds, as keys */
-    struct row *at;            /* in the tree; NULL: not valid */
+    struct row *lower, *upper; /* bounds: rows of which only the key is used */
+    struct row *at;            /* a row in the tree; NULL: not valid */
     bool is_failed;
-    bool is_cached; /* may be uncached */
+    bool is_cached; /* a cached iterator: moves may report ERR_UNCACHED */
     bool is_uncached;
 };
 
@@ -421,7 +424,7 @@ void store_iter_free(struct store_iter *iter)
     free(iter);
 }
 
-/* Outside the bounds there is nothing. */
+/* Sets the row; a row outside of the bounds makes the iterator invalid. */
 static void iter_set(struct store_iter *iter, struct row *row)
 {
     struct bytes upper = row_key(iter->upper);
@@ -494,7 +497,7 @@ struct operation {
     struct operation *next;
     enum { PUT, DELETE, DELETE_RANGE } kind;
     enum cf cf;
-    struct row *row; /* key and value, or from and to */
+    struct row *row; /* key and value, or first and last key of a range */
 };
 
 struct store_batch {
@@ -586,7 +589,7 @@ static void state_apply(struct state *state, const struct store_batch *batch)
     }
 }
 
-/* A crash will leave half of the batch, or nothing of it. */
+/* With a control of sim_break.h, a crash will leave half of the batch, or nothing of it. */
 static void disk_lie(struct disk *disk, const struct state *state, struct effects *effects)
 {
     state_set(&disk->lie, state);
@@ -602,7 +605,7 @@ static int refuse(int err, char *error, size_t size)
     return err;
 }
 
-/* 0, or why this write must not happen. */
+/* 0, or the error for this write. */
 static int write_gate(struct store *store)
 {
     store->writes++;
@@ -655,7 +658,7 @@ int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t si
     return OK;
 }
 
-/* Tables go to files whenever the engine likes, each column family's by itself. */
+/* Moves tables to files at random, each column family for itself. */
 static void flush_some(struct store *store)
 {
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
@@ -678,7 +681,7 @@ static int apply(struct store *store, struct store_batch *batch, char *error, si
     return OK;
 }
 
-/* What goes into tables comes in order, each row once: that is what makes it cheap. */
+/* Checks that rows come in order and each once: the order is what makes applying cheap. */
 int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size)
 {
     for (const struct operation *op = batch->first; op && op->next; op = op->next)
@@ -688,7 +691,7 @@ int store_apply(struct store *store, struct store_batch *batch, char *error, siz
     return apply(store, batch, error, size);
 }
 
-/* Batches up to `logged` are in the tables: those go to files, and the batches from the WAL. */
+/* Batches up to `logged` are in the tables: moves the tables to files, and removes the batches from the WAL. */
 static void store_shorten(struct store *store, uint64_t logged)
 {
     struct disk *disk = store->disk;
@@ -735,7 +738,7 @@ int store_write(struct store *store, struct effects *effects, bool sync, char *e
     return err;
 }
 
-/* The batch that failed never was. Tables that failed are made anew from files and the WAL. */
+/* Drops a batch whose write failed. If applying failed, rebuilds the tables from files and WAL. */
 int store_recover(struct store *store, bool *is_reopened, char *error, size_t size)
 {
     *is_reopened = false;
@@ -760,14 +763,14 @@ int store_recover(struct store *store, bool *is_reopened, char *error, size_t si
 
 /* ---- control ----------------------------------------------------------------------------- */
 
-/* The row is in no file any more, whatever the WAL brings back of the others. */
+/* Removes the row from the tables and from the files. */
 static void drop_row(struct store *store, enum cf cf, struct bytes key)
 {
     tree_replace(&store->state.roots[cf], key, key, true, NULL);
     tree_replace(&store->disk->files.roots[cf], key, key, true, NULL);
 }
 
-/* Asks for every row of a collection's column family whether it may go, as the engine does. */
+/* Asks drop_fn about every row of a column family with collections, as the engine does. */
 static void drop_orphans(struct store *store, enum cf cf, struct bytes from, struct bytes to)
 {
     struct store_iter *iter = store_iter_new(store, cf, from, to);
@@ -881,7 +884,7 @@ void store_compact_ranges(struct store *store)
 
 void store_forget_blocks(struct store *store)
 {
-    (void)store; /* store_mem_be_uncached */
+    (void)store; /* see store_mem_be_uncached */
 }
 
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS])
