@@ -1,21 +1,25 @@
 #!/usr/bin/python3
 """bench_waits.py - what do clients that wait cost?
 
---waits clients give BLPOP through one proxy, each for a list of its own. Measured: the memory that each takes in the proxy
-and in the backend beside that of an idle connection, the sockets of the backend, the time from sending LPUSH on another
-connection to the element at the client that waited for it, and the CPU time that this takes.
+--waits clients give BLPOP through one proxy over --shards shards. Each waits for --keys lists of its own: the first is on
+shard `client % shards`, the others on the shards after it, in turn. Measured: the memory that each takes in the proxy and in
+the backends beside that of an idle connection, the sockets of the backends, the time from sending LPUSH on another connection
+to the element at the client that waited for it, and the CPU time that this takes.
 
-    idle clients ──► all wait ──► one after the other by chance: LPUSH for it, its reply
+    idle clients ──► all wait ──► one after the other in random order: LPUSH for it, its reply
+
+The proxy and this script each need a file descriptor per client: `ulimit -Hn` bounds --waits.
 """
 
+import itertools
 import os
 import random
 import resource
 import socket
 import time
 
-from support.cluster import Cluster
-from support.harness import Suite, wait_for
+from support.cluster import SLOTS, Cluster, slot_of
+from support.harness import Suite, check_equal, wait_for
 from support.resp import encode
 
 ELEMENT = b'x' * 32
@@ -23,6 +27,8 @@ ELEMENT = b'x' * 32
 
 def options(parser):
     parser.add_argument('--waits', type=int, default=5000)
+    parser.add_argument('--shards', type=int, default=3)
+    parser.add_argument('--keys', type=int, default=1, help='lists that each client waits for')
 
 
 suite = Suite(__doc__, options)
@@ -47,14 +53,34 @@ def connect(address):
     return client
 
 
-def wake(sender, waiter, i):
+def key_on(shard, shards, name):
+    """A key that begins with `name`, on `shard` of `shards` that have equal ranges of slots."""
+    low, high = SLOTS * shard // shards, SLOTS * (shard + 1) // shards
+    return next(key for key in map((name + ':%d').__mod__, itertools.count()) if low <= slot_of(key) < high)
+
+
+def lists_of(client, options):
+    """The lists for which the client waits."""
+    return [key_on((client + i) % options.shards, options.shards, 'list:%d:%d' % (client, i)) for i in range(options.keys)]
+
+
+def wake(sender, waiter, key):
     """Microseconds from LPUSH to the reply of the BLPOP that waits."""
     began = time.perf_counter()
-    sender.sendall(encode(['LPUSH', 'list:%d' % i, ELEMENT]))
-    waiter.recv(256)
+    sender.sendall(encode(['LPUSH', key, ELEMENT]))
+    answer = waiter.recv(256)
     took = time.perf_counter() - began
+    check_equal(answer, encode([key, ELEMENT]))
     sender.recv(64)
     return took * 1e6
+
+
+def memory(processes):
+    return sum(process.rss_bytes() for process in processes)
+
+
+def cpu_seconds(processes):
+    return sum(process.cpu_seconds() for process in processes)
 
 
 @suite.case('memory, sockets and the time to wake one of many')
@@ -62,23 +88,26 @@ def _(run):
     count = run.options.waits
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'maxclients': 100000}}) as cluster, cluster.connect(timeout=60) as boss:
-        proxy, backend = cluster.proxies[0], cluster.backends[0]
-        waiters = [connect(proxy.address) for _ in range(count)]
-        idle = [process.rss_bytes() for process in (proxy, backend)]
-        for i, waiter in enumerate(waiters):
-            waiter.sendall(encode(['BLPOP', 'list:%d' % i, '0']))
+    lists = [lists_of(i, run.options) for i in range(count)]
+    with Cluster(backends=run.options.shards, partitions=1, proxies=1,
+                 proxy_options={'proxy': {'maxclients': 100000}}) as cluster, cluster.connect(timeout=60) as boss:
+        sides = cluster.proxies, cluster.backends
+        waiters = [connect(cluster.proxies[0].address) for _ in range(count)]
+        idle = [memory(side) for side in sides]
+        for waiter, keys in zip(waiters, lists):
+            waiter.sendall(encode(['BLPOP', *keys, '0']))
         wait_for(lambda: blocked(boss) == count, 'all to wait', 120)
         time.sleep(1)
-        waiting, sockets = [process.rss_bytes() for process in (proxy, backend)], sockets_of(backend)
-        sender, order = connect(proxy.address), list(range(count))
-        random.Random(run.seed).shuffle(order)
-        cpu = [process.cpu_seconds() for process in (proxy, backend)]
-        times = sorted(wake(sender, waiters[i], i) for i in order)
-        cpu = [process.cpu_seconds() - before for process, before in zip((proxy, backend), cpu)]
-        run.note('%d waits: %.0f bytes each in the proxy, %.0f in the backend; %d sockets of the backend'
-                 % (count, (waiting[0] - idle[0]) / count, (waiting[1] - idle[1]) / count, sockets))
-        run.note('woken in %.0f us (median), %.0f us (99 of 100); CPU for one: %.0f us of the proxy, %.0f us of the backend'
+        waiting, sockets = [memory(side) for side in sides], sum(map(sockets_of, cluster.backends))
+        sender, order, chance = connect(cluster.proxies[0].address), list(range(count)), random.Random(run.seed)
+        chance.shuffle(order)
+        cpu = [cpu_seconds(side) for side in sides]
+        times = sorted(wake(sender, waiters[i], chance.choice(lists[i])) for i in order)
+        cpu = [cpu_seconds(side) - before for side, before in zip(sides, cpu)]
+        run.note('%d waits for %d keys each, %d shards: %.0f bytes each in the proxy, %.0f in the backends; %d sockets of these'
+                 % (count, run.options.keys, run.options.shards, (waiting[0] - idle[0]) / count,
+                    (waiting[1] - idle[1]) / count, sockets))
+        run.note('woken in %.0f us (median), %.0f us (99 of 100); CPU for one: %.0f us of the proxy, %.0f us of the backends'
                  % (times[count // 2], times[count * 99 // 100], cpu[0] / count * 1e6, cpu[1] / count * 1e6))
         for waiter in waiters:
             waiter.close()
