@@ -1,5 +1,5 @@
 /*
- * sized.h - how much a random test does: usually, under a sanitizer, and in a run of hours.
+ * sized.h - how many rounds a random test runs: usually, under a sanitizer, and with --long.
  */
 #pragma once
 

@@ -35,7 +35,7 @@
 enum {
     WORDS_MAX = 256,
     WORD_MAX = 1 << 20,
-    INFLIGHT_MAX = 4096, /* units of one connection; a power of two */
+    INFLIGHT_MAX = 4096, /* in flight on one connection; a power of two */
     CLIENTS_MAX = 10000,
     READ_BYTES = 64 * 1024,
     SUB_BITS = 6, /* buckets of a histogram: 64 to each power of two */
@@ -54,9 +54,9 @@ struct client {
     struct buffer in, out;
     uint64_t started_ns[INFLIGHT_MAX];
     uint32_t head, tail;       /* units in flight: [head, tail) */
-    uint64_t commands_missing; /* replies that the oldest unit still lacks; 0: not begun */
-    uint64_t elements_missing; /* of the reply being read */
-    uint64_t next_ns;          /* open loop: when the next unit leaves */
+    uint64_t commands_missing; /* missing replies of the oldest unit; 0: none has begun */
+    uint64_t elements_missing; /* missing elements of the reply being read */
+    uint64_t next_ns;          /* open loop: when the next unit is sent */
 };
 
 static struct {
@@ -142,7 +142,7 @@ static void append(struct buffer *buffer, const char *data, size_t len)
     buffer->end += len;
 }
 
-/* The word with its places filled in, in `scratch`. */
+/* Writes the word, with its placeholders filled in, to `scratch`. */
 static size_t expand(const struct client *client, const char *word, uint64_t unit)
 {
     size_t len = 0;
@@ -194,7 +194,7 @@ static void flush(struct client *client)
     while (out->begin < out->end) {
         ssize_t sent = write(client->fd, out->data + out->begin, out->end - out->begin);
         if (sent < 0 && errno == EAGAIN)
-            return; /* tried again at the next event or departure */
+            return; /* the next event or departure tries again */
         if (sent < 0)
             die("write");
         out->begin += (size_t)sent;
@@ -208,7 +208,7 @@ static bool may_send(uint64_t end_ns, uint64_t now)
 
 /* ---- replies -------------------------------------------------------------------------------- */
 
-/* One element at the buffer's beginning. False: it is incomplete. */
+/* Reads one element at the start of the buffer. False: it is incomplete. */
 static bool take_element(struct client *client)
 {
     struct buffer *in = &client->in;
@@ -283,7 +283,7 @@ static void refill(struct client *client, uint64_t end_ns)
     flush(client);
 }
 
-/* Sends what is due; returns when the next unit of any client is. */
+/* Sends the units that are due; returns when the next unit of any client is due. */
 static uint64_t depart(struct client *clients, uint64_t end_ns)
 {
     uint64_t interval = (uint64_t)(1e9 * options.clients / options.rate), next = UINT64_MAX;

@@ -1,5 +1,5 @@
 /*
- * micro_resp.c - what one frame costs on the hot path: nanoseconds per frame, best of some rounds.
+ * micro_resp.c - cost of one frame on the hot path: nanoseconds per frame, the best of several rounds.
  *
  *   micro_resp          prints one line per case
  */
@@ -16,8 +16,7 @@ enum { ROUNDS = 20, PASSES = 200, FRAMES = 1000, FRAME_MAX = 2048 };
 static const struct resp_limits limits = {
     .bulk_bytes_max = 512u << 20, .args_max = INT32_MAX, .inline_bytes_max = 64 * 1024};
 
-/* One measured case: runs over the pipeline once and returns something that depends on all of it.
- */
+/* A measured case: passes once over the pipeline and returns a value that depends on every frame. */
 typedef uint64_t pass_fn(const char *data, size_t len);
 
 static uint64_t pass_scan(const char *data, size_t len)

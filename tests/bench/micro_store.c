@@ -1,12 +1,12 @@
 /*
- * micro_store.c - what the store costs: CPU of the whole process (background threads too) per operation.
+ * micro_store.c - cost of the store: CPU time of the whole process (background threads too) per operation.
  *
  *   micro_store put COMMANDS sync|async       one writer, COMMANDS rows a batch
  *   micro_store get                           hot rows, all rows, absent rows
- *   micro_store iter                          a short walk over a collection, and per row
+ *   micro_store iter                          a short iteration over a collection, and per row
  *   micro_store                               all of them
  *
- * The database is in a folder of its own in TMPDIR, and removed. Each case runs SECONDS.
+ * The database is in a folder of its own in TMPDIR, which is removed. Each case runs SECONDS.
  */
 #include "backend/format/effects.h"
 #include "backend/store/store.h"
@@ -241,7 +241,7 @@ static bool run(int argc, char **argv)
     return true;
 }
 
-/* False: there is no such case. */
+/* False: there is no case of this name. */
 static bool run_in_folder(int argc, char **argv)
 {
     const char *parent = getenv("TMPDIR");

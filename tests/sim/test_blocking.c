@@ -1,21 +1,23 @@
 /*
- * test_blocking.c - clients push to, take from and wait for three lists, while the network cuts, the store fails and
- * the process crashes.
+ * test_blocking.c - clients push to three lists, pop from them and block for them, while the network cuts connections,
+ * the store fails and the process crashes.
  *
  *   test_blocking [seed]      one world, or SEEDS
  *
- * Two of the connections are proxies', each with the waits of many clients (waits.h), which they cancel and unblock.
+ * Two of the connections are those of proxies. Each has blocked commands of many clients (waits.h), which it cancels
+ * and unblocks.
  *
  * Every element is pushed once. It is checked that
- *   (1) replies come in the order of the requests, whatever waits for a key or for a commit;
- *   (2) no element is given to two clients, and none that nobody pushed;
- *   (3) a wait ends with null only after its time;
- *   (4) in the end nobody waits for a list that has elements, and the server knows who waits;
- *   (5) what a failed commit gives back is given to who waits by then;
- *   (6) in the end every element that was acknowledged was given to somebody, or is in a list, or was in a reply
- *       that a fault took away;
- *   (7) each wait of a proxy's connection gets one reply, with its number; one that was cancelled gets one at most, and
- *       none when the backend has seen that it is cancelled.
+ *   (1) replies come in the order of the requests, also when a request blocks or waits for a commit;
+ *   (2) no element is given to two clients, and every element given was pushed;
+ *   (3) a blocked command gets null only after its timeout;
+ *   (4) in the end no client is blocked for a list that has elements, and the server's count of blocked clients is
+ * right;
+ *   (5) an element that a failed commit returns to its list is given to a client that is blocked by then;
+ *   (6) in the end every acknowledged element was given to a client, or is in a list, or was in a reply that a fault
+ * lost;
+ *   (7) each blocked command of a proxy's connection gets one reply, with its number; a cancelled one gets at most one,
+ * and none after the backend has seen the cancellation.
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
@@ -38,7 +40,7 @@ enum {
     SEEDS = 60,
     CLIENTS = 8,
     PROXIES = 2,
-    WAITS_MAX = 12, /* of a proxy's connection at a time */
+    WAITS_MAX = 12, /* blocked commands of a proxy's connection at a time */
     GONE_MAX = 64,
     KEYS = 3,
     PENDING_MAX = 16,
@@ -47,32 +49,33 @@ enum {
     ELEMENTS_MAX = 1 << 16
 };
 
-/* What a reply must be: an integer, +OK or +QUEUED, an array of integers; an element alone, or with its key. */
+/* The form of a reply: an integer, +OK or +QUEUED, an array of integers, an element alone, or an element with its
+ * key. */
 enum wanted { WANT_INT, WANT_STATUS, WANT_INTS, WANT_ELEMENT, WANT_PAIR };
 
 struct request {
     enum wanted wanted;
-    bool is_waiting;       /* a command that waits */
-    bool is_unblocked;     /* null or an error may come at any time */
-    unsigned keys;         /* it may take from these, a bit each */
-    uint64_t until_us;     /* null is no answer before; 0 = for ever */
+    bool is_waiting;       /* a blocking command */
+    bool is_unblocked;     /* it was unblocked: null or an error may come at any time */
+    unsigned keys;         /* lists that it may take from: a bit for each */
+    uint64_t until_us;     /* earliest time of a null reply; 0: none may come */
     uint64_t first, count; /* elements it pushes */
 };
 
 struct client {
     struct sim_connection connection;
-    struct request pending[PENDING_MAX]; /* a ring, oldest at `first` */
+    struct request pending[PENDING_MAX]; /* a ring buffer, the oldest at `first` */
     uint64_t first;
     uint64_t last;
 };
 
-/* A connection with the waits of many clients. */
+/* A connection with the blocked commands of many clients. */
 struct proxy {
     struct sim_connection connection;
-    uint64_t ids[WAITS_MAX]; /* 0: free */
+    uint64_t ids[WAITS_MAX]; /* number of each blocked command; 0: unused */
     struct request waits[WAITS_MAX];
-    uint64_t gone[GONE_MAX]; /* numbers of waits that were cancelled since the last PING, 0: free */
-    bool is_asked;           /* a PING is on its way */
+    uint64_t gone[GONE_MAX]; /* numbers of commands cancelled since the last PING; 0: unused */
+    bool is_asked;           /* a PING is outstanding */
     uint64_t last_id;
 };
 
@@ -85,8 +88,8 @@ static uint8_t fates[ELEMENTS_MAX];
 static uint64_t elements; /* pushed so far */
 static uint64_t taken;
 static uint64_t nulls;
-static uint64_t answers; /* to waits of proxies */
-static uint64_t lost;    /* elements that replies nobody got may have had */
+static uint64_t answers; /* replies to blocked commands of proxies */
+static uint64_t lost;    /* elements that may have been in lost replies */
 
 /* ---- clients: replies ---- */
 
@@ -123,7 +126,7 @@ static void check_reply(const struct request *request, struct bytes frame)
     struct resp_value value = next_value(frame, &pos);
     if (value.type == '-' && request->is_unblocked && value.text.data[0] == 'U')
         return;
-    if (value.type == '-') { /* the store failed: it may have happened after all */
+    if (value.type == '-') { /* the store failed, so the write may or may not have happened */
         CHECK(strncmp(value.text.data, "MISCONF", 7) == 0 ||
               strncmp(value.text.data, "EXECABORT", 9) == 0);
         lost += request->wanted >= WANT_ELEMENT;
@@ -195,7 +198,7 @@ static void send_push(struct client *client)
     add(client, push);
 }
 
-/* A transaction that pushes to several lists, one element each. */
+/* Sends a transaction that pushes one element to each of several lists. */
 static void send_transaction(struct client *client)
 {
     struct out *out = stream_out(client->connection.stream);
@@ -238,7 +241,7 @@ static void send_random(struct client *client)
         if (client->last - client->first + KEYS + 2 <= PENDING_MAX)
             send_transaction(client);
         break;
-    case 3: /* what it moves is not taken: the reply is checked by (1) only */
+    case 3: /* the moved element is not marked as taken: only (1) is checked for it */
         out_printf(stream_out(client->connection.stream), "LLEN k%d\r\n", (int)sim_random(KEYS));
         add(client, (struct request){.wanted = WANT_INT});
         break;
@@ -251,7 +254,7 @@ static void send_random(struct client *client)
     }
 }
 
-/* What was asked for and not answered may have been given. */
+/* Elements may have been in the replies to outstanding requests. */
 static void on_client_lost(void *owner)
 {
     struct client *client = owner;
@@ -263,7 +266,7 @@ static void on_client_lost(void *owner)
 static void on_client_turn(void *owner)
 {
     struct client *client = owner;
-    if (sim_chance(1500)) { /* it goes away, perhaps while it waits */
+    if (sim_chance(1500)) { /* the client disconnects, perhaps while it is blocked */
         sim_connection_drop(&client->connection);
         return;
     }
@@ -289,7 +292,7 @@ static void on_proxy_lost(void *owner)
     proxy->is_asked = false;
 }
 
-/* The place of a number in an array; it must be there. */
+/* The index of a number in an array, which must contain it. */
 static int place_of(const uint64_t *ids, int count, uint64_t id)
 {
     for (int i = 0; i < count; i++)
@@ -298,7 +301,7 @@ static int place_of(const uint64_t *ids, int count, uint64_t id)
     return -1;
 }
 
-/* A frame with a number: the wait begins, or has its reply. */
+/* Handles a frame with a number: the command is blocked now, or this is its reply. */
 static void take_numbered(struct proxy *proxy, struct bytes frame)
 {
     size_t pos = 0;
@@ -328,7 +331,7 @@ static void on_proxy_frame(void *owner, struct bytes frame)
     if (frame.data[0] == '>') {
         take_numbered(proxy, frame);
     } else if (strncmp(frame.data, "+PONG", 5) == 0 || frame.data[0] == '-') {
-        CHECK(proxy->is_asked); /* an error: its reply was held for a batch that failed */
+        CHECK(proxy->is_asked); /* an error: the reply waited for a batch whose commit failed */
         memset(proxy->gone, 0, sizeof proxy->gone);
         proxy->is_asked = false;
     } else {
@@ -336,7 +339,7 @@ static void on_proxy_frame(void *owner, struct bytes frame)
     }
 }
 
-/* A number whose wait the proxy wants no more. */
+/* Cancels a blocked command. */
 static void proxy_cancel(struct proxy *proxy, int place)
 {
     static const char *const ways[] = {"TIMEOUT", "ERROR", "GONE"};
@@ -403,7 +406,7 @@ static const struct sim_connection_events proxy_events = {.on_connect = on_proxy
 
 /* ---- what must hold when all is quiet ---- */
 
-/* How many elements a list has; those that are acknowledged and not taken count as found. */
+/* The length of a list. Its acknowledged elements that no client has taken are added to *found. */
 static uint64_t look_at(int key, uint64_t *found)
 {
     struct call call;
@@ -430,7 +433,8 @@ static uint64_t look_at(int key, uint64_t *found)
     return size;
 }
 
-/* Its waits, when all is quiet: they are those for ever, for lists without elements. */
+/* Checks a proxy's blocked commands when no request is outstanding: only those without timeout may be left, for
+ * empty lists. */
 static uint32_t audit_proxy(const struct proxy *proxy, const uint64_t *sizes)
 {
     uint32_t waiting = 0;
@@ -446,7 +450,7 @@ static uint32_t audit_proxy(const struct proxy *proxy, const uint64_t *sizes)
     return waiting;
 }
 
-/* (4) and (6), when all is quiet. */
+/* Checks (4) and (6) when no request is outstanding. */
 static void audit(void)
 {
     uint64_t sizes[KEYS];
@@ -488,7 +492,7 @@ static void world_begin(uint64_t seed)
     world.config.secret = strdup("secret");
     bool is_tiny = sim_random(2);
     sim_partition_start(&world, true);
-    if (is_tiny) /* less than the option may be: every effect fills the batch */
+    if (is_tiny) /* less than the option allows: every effect fills the batch */
         world.process->snapshot->config.commit_batch_limit_bytes = 1;
     for (int i = 0; i < CLIENTS; i++)
         sim_connection_begin(&clients[i].connection, &world, &client_events, &clients[i]);
@@ -519,7 +523,7 @@ static void run_world(uint64_t seed)
         else if (sim_chance(20000))
             sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
     }
-    if (is_faulty) { /* what is taken now comes back, with nobody to push after it */
+    if (is_faulty) { /* a commit fails that takes elements, and no push follows */
         sim_run_for(2000 * 1000);
         store_mem_fail_next(world.partition->store, 1, ERR_STORE);
         sim_run_for(1 + sim_random(ROUND_US));
@@ -533,7 +537,7 @@ static void on_nothing(void *owner)
     (void)owner;
 }
 
-/* (5): an element is taken, somebody waits, and the commit of the taking fails. */
+/* (5): an element is popped while a client is blocked, and the commit of the pop fails. */
 static void run_give_back(uint64_t seed)
 {
     struct client *client = &clients[0];
@@ -541,7 +545,8 @@ static void run_give_back(uint64_t seed)
     sim_partition_quiet(&world);
     world.process->snapshot->config.commit_batch_limit_bytes = 1024 * 1024;
     struct timer *turns =
-        timer_new(world.client_loop, on_nothing, NULL); /* what is written out here leaves */
+        /* turns of the loop send what is written here */
+        timer_new(world.client_loop, on_nothing, NULL);
     timer_start(turns, 1, 1);
     struct request push = push_of(1);
     out_printf(stream_out(client->connection.stream), "RPUSH k0 %d\r\n", (int)push.first);
@@ -555,7 +560,8 @@ static void run_give_back(uint64_t seed)
     add(client, (struct request){.wanted = WANT_PAIR, .is_waiting = true, .keys = 1});
     stream_send(client->connection.stream);
     sim_run_for(10 * 1000 * 1000);
-    CHECK(lost == 1 || lost == 2); /* errors: LPOP, and BLPOP when it came too late to be let in */
+    /* errors: LPOP, and also BLPOP when it was refused after the failure */
+    CHECK(lost == 1 || lost == 2);
     CHECK(lost == 2 || fates[push.first] == TAKEN);
     CHECK(client->first == client->last);
     timer_free(turns);

@@ -3,18 +3,18 @@
  *
  *   test_cluster [--seed N] [--seeds COUNT] [--steps N] [--break NAME] [-v]
  *
- *     --seed N      one world, which is always the same; -v prints what happens in it
- *     --seeds N     so many worlds, from the first of --seed on (default 2000 from 1)
+ *     --seed N      one world, which is always the same; -v prints its events
+ *     --seeds N     so many worlds, beginning with that of --seed (default 2000 from 1)
  *     --steps N     events before the faults end (default 4000)
- *     --break NAME  a interface lies (sim_break.h): then it is a success when the checks notice
+ *     --break NAME  an interface breaks a promise (sim_break.h); success when the checks detect it
  *
- * A seed is a plan (how many of everything, what network, which commands, which faults) and a history:
+ * A seed is a plan (number of programs, network, commands, faults) and a history:
  *
- *   load and faults ─► faults end, all comes back ─► every client is answered ─► audits read everything
- *                 ─► clean stop ─► do all answers fit together, do the rows on disk?
+ *   load and faults ─► faults end, all programs start ─► every client is answered ─► audits read all keys
+ *                 ─► clean stop ─► checks: do the replies fit together, do the rows on disk?
  *
- * Without arguments it runs seeds.txt, which once failed, the first 2000 seeds, and every control of
- * sim_break.h until it is noticed. Worlds run in child processes, so that one that aborts is only one failure.
+ * Without arguments it runs the seeds of seeds.txt, which failed in the past, the first 2000 seeds, and every control
+ * of sim_break.h until it is detected. Worlds run in child processes, so that an abort ends only one of them.
  */
 #include "backend/context/partition.h"
 #include "backend/partition/blocking.h"
@@ -38,14 +38,14 @@
 enum {
     SEEDS = 2000,
     STEPS = 4000,
-    SEEDS_OF_CHILD = 100,  /* run by one child process */
-    BREAK_SEEDS_MAX = 400, /* a control must be noticed within so many */
+    SEEDS_OF_CHILD = 100,  /* seeds in one child process */
+    BREAK_SEEDS_MAX = 400, /* a control must be detected within so many seeds */
     CLIENTS_MAX = 8,
     QUOTA_MAX = 160,
-    FAULT_EVERY = 20, /* steps between two chances of a fault */
+    FAULT_EVERY = 20, /* steps between two possible faults */
     HEAL_STEPS = 400000,
     HEAL_US = 60 * 1000 * 1000,
-    REST_US = 3 * 1000 * 1000, /* more than the longest TTL, or any byte's way */
+    REST_US = 3 * 1000 * 1000, /* longer than the longest TTL and than any delay of the network */
     AUDITS_MAX = 3,
     SEED_SECONDS_MAX = 60,
     PROGRESS_SEEDS = 500,
@@ -72,11 +72,11 @@ struct options {
     uint64_t seeds;
     uint64_t steps;
     bool is_verbose;
-    bool is_default; /* nothing was asked for */
+    bool is_default; /* no argument was given */
     bool is_breaking;
 };
 
-/* A seed's world. */
+/* The world of a seed. */
 struct world {
     struct sim_cluster cluster;
     struct sim_workload work;
@@ -85,9 +85,10 @@ struct world {
     struct sim_lists lists;
     struct sim_taker takers[SIM_TAKERS_MAX];
     unsigned taker_count;
-    uint32_t faults;                  /* bit set of enum fault */
-    unsigned fault_ppm;               /* at every chance */
-    uint64_t up_us[SIM_BACKENDS_MAX]; /* an unreachable host is back then; 0: it is reachable */
+    uint32_t faults;    /* bit set of enum fault: those that may happen */
+    unsigned fault_ppm; /* chance of a fault each time, in a million */
+    /* when an unreachable host becomes reachable; 0: it is reachable */
+    uint64_t up_us[SIM_BACKENDS_MAX];
     char why[600];
 };
 
@@ -169,7 +170,7 @@ static void world_start(uint64_t seed)
     bool has_expiry = sim_random(2);
     sim_workload_init(&world.work, &world.cluster, has_expiry);
     world.work.trace = options.is_verbose ? stdout : NULL;
-    /* A short timeout, or a network that cuts by itself, is a fault from the beginning. */
+    /* A short timeout, or a network that cuts connections, is a fault from the beginning. */
     world.work.may_fail = plan.upstream_timeout_ms < 5000 || sim_knobs()->cut_ppm ||
                           sim_knobs()->refuse_ppm || sim_knobs()->slow_ppm;
     world.work.may_fail |= plan.has_idle_timeout;
@@ -185,7 +186,7 @@ static void world_start(uint64_t seed)
 
 /* ---- faults ----------------------------------------------------------------------------------- */
 
-/* A backend, a proxy, or a client. */
+/* A random host of a backend, a proxy, or a client. */
 static const char *any_host(void)
 {
     unsigned backends = world.cluster.plan.backends;
@@ -395,7 +396,7 @@ static void heal_stores(void)
     }
 }
 
-/* Faults end; options without short timeouts. */
+/* Ends the faults, and sets options without short timeouts. */
 static void heal(void)
 {
     say("faults end", 0);
@@ -413,7 +414,7 @@ static void heal(void)
     }
 }
 
-/* Steps until the condition holds, within limits of steps and of virtual time. */
+/* Runs steps until the condition holds; fails after too many steps or too much virtual time. */
 static void run_until(bool (*is_true)(void), const char *what)
 {
     uint64_t end_us = sim_now_us() + HEAL_US;
@@ -466,7 +467,7 @@ static void audit_start(unsigned place, int proxy, unsigned shard)
     sim_client_start_audit(&world.clients[number], &world.work, number, place, proxy, shard);
 }
 
-/* What one look at a partition or through a proxy must agree with. False and a reason: it does not. */
+/* Do the results of an audit agree with each other? False: the difference is in why[size]. */
 static bool audit_agrees(const struct sim_client *client, char *why, size_t size)
 {
     const struct sim_sight *sight = &client->sight;
@@ -513,8 +514,8 @@ static bool audits_agree(char *why, size_t size)
     return agree;
 }
 
-/* A look is some requests, and a write whose client is gone may still come between two of them, when one waits for
- * the disk: what is wrong is wrong every time. */
+/* An audit consists of several requests. A write of a lost client may still run between two of them when one waits
+ * for the disk, so only a difference that every audit finds is a failure. */
 static void run_audits(void)
 {
     char why[200];
@@ -528,7 +529,7 @@ static void run_audits(void)
         fail(why);
 }
 
-/* Without a sync before every reply, what a crash rolls back is no contradiction. */
+/* False when the plan does not sync before each reply: then a crash may roll back acknowledged writes. */
 static bool is_durable(void)
 {
     bool was_crashed = false;
@@ -545,7 +546,7 @@ static bool lists_are_read(void)
     return true;
 }
 
-/* Every client that waited has left, so that nobody waits at a partition. */
+/* No client may be blocked at a partition: those that were blocked have left. */
 static void check_nobody_waits(void)
 {
     for (unsigned i = 0; i < world.cluster.shard_count; i++) {
@@ -594,8 +595,7 @@ static void check_history(void)
         history_print(&world.work.history, (uint32_t)strtoul(number + 5, NULL, 10), stdout);
 }
 
-/* Runs the seed's world; false: world.why says what was wrong. A failed world is left as it is: the process
- * has to end. */
+/* Runs the seed's world. False: world.why has the reason. A failed world is not freed: the process must end. */
 static bool run_world(uint64_t seed, uint64_t *hash)
 {
     world_start(seed);
@@ -627,7 +627,7 @@ static bool run_world(uint64_t seed, uint64_t *hash)
 
 /* ---- child processes -------------------------------------------------------------------------- */
 
-/* What a child tells about one seed. */
+/* The result of a seed, sent by the child process. */
 struct result {
     uint64_t seed;
     uint64_t hash;
@@ -642,7 +642,7 @@ struct tally {
     uint64_t undecided;
 };
 
-/* Every tenth world is run twice: it must take the same course. */
+/* Runs the seed; every tenth one twice, and both histories must be equal. */
 static void run_seed(uint64_t seed, struct result *result)
 {
     *result = (struct result){.seed = seed};
@@ -669,7 +669,7 @@ _Noreturn static void be_child(int to, uint64_t first, uint64_t count)
         if (write(to, &result, sizeof(result)) != sizeof(result) || !result.has_passed)
             _exit(EXIT_FAILURE);
     }
-    exit(EXIT_SUCCESS); /* where a sanitizer may find leaks */
+    exit(EXIT_SUCCESS); /* normal end, so that a leak sanitizer can check */
 }
 
 static bool read_result(int from, struct result *result)
@@ -695,7 +695,7 @@ static void count_result(const struct result *result, struct tally *tally)
     printf("seed %" PRIu64 ": %s\n", result->seed, result->why);
 }
 
-/* Runs seeds in one child until one fails; returns the first that was not run. */
+/* Runs seeds in one child process until one fails; returns the first seed that was not run. */
 static uint64_t run_child(uint64_t first, uint64_t count, struct tally *tally)
 {
     int ends[2];
@@ -742,7 +742,7 @@ static void run_seeds(uint64_t first, uint64_t count, struct tally *tally)
 
 /* ---- what is run ------------------------------------------------------------------------------ */
 
-/* Those that once failed. */
+/* Runs the seeds of seeds.txt. */
 static void run_known(struct tally *tally)
 {
     char path[1000];
@@ -760,7 +760,7 @@ static void run_known(struct tally *tally)
     (void)fclose(file);
 }
 
-/* A lie must be noticed. */
+/* Runs worlds with a control of sim_break.h until the checks detect it. */
 static void run_control(enum sim_break broken, struct tally *tally)
 {
     struct tally found = {0};
@@ -777,7 +777,7 @@ static void run_control(enum sim_break broken, struct tally *tally)
     options.is_breaking = false;
 }
 
-/* In this process, for a look at it. */
+/* Runs the seeds in this process, to watch or debug them. */
 static void run_here(struct tally *tally)
 {
     struct result result = {.has_passed = true};
@@ -834,7 +834,8 @@ static void parse(int argc, char **argv)
     options.is_default = argc == 1;
 }
 
-/* Chance that a process draws once must not be a world's. */
+/* Makes the process draw the hash seed of its tables before the first world, so that it is not taken from a world's
+ * random numbers. */
 static void draw_seed_of_tables(void)
 {
     sim_init(0);

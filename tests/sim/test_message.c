@@ -1,13 +1,14 @@
 /*
- * test_message.c - messages under failing commits and crashes: nobody hears of what did not happen.
+ * test_message.c - Pub/Sub messages while commits fail and the process crashes: no message is sent for a write that did
+ * not happen.
  *
  *   test_message [seed]      one world, or SEEDS
  *
  *   writer i: MULTI, SET k<i> n, PUBLISH news <i>:<n>, EXEC; n grows ─► partition ─► listeners of news
  *
- * (1) a message is told of at most once, in the order of the numbers, and never when its EXEC was an error;
- * (2) what anybody was told of is there for every read that begins afterwards, also after a crash;
- * (3) a listener that speaks RESP3 and writes itself gets all its replies, in order, between whole messages.
+ * (1) a message is received at most once, in the order of the numbers, and never when its EXEC was an error;
+ * (2) the write of a received message is visible to every read that begins later, also after a crash;
+ * (3) a RESP3 listener that also writes gets all its replies, in order, between whole messages.
  */
 #include "backend/context/partition.h"
 #include "shared/check.h"
@@ -23,7 +24,7 @@
 
 enum {
     SEEDS = 30,
-    CLIENTS = 5, /* the first WRITERS write, the others listen; listener 4 writes k4 too */
+    CLIENTS = 5, /* the first WRITERS write, the others listen; listener 4 also writes k4 */
     WRITERS = 3,
     PENDING_MAX = 64,
     NUMBERS = 65536,
@@ -37,22 +38,23 @@ enum { TOLD = 1, FAILED = 2 };
 struct request {
     enum wanted wanted;
     int of;
-    uint64_t number; /* EXEC: the number; VALUE: the floor */
+    /* EXEC: the number written; VALUE: the lowest number that the reply may have */
+    uint64_t number;
 };
 
 struct client {
     int index;
     struct sim_connection connection;
-    struct request pending[PENDING_MAX]; /* a ring, oldest at `first` */
+    struct request pending[PENDING_MAX]; /* a ring buffer, the oldest at `first` */
     uint64_t first;
     uint64_t last;
-    uint64_t heard[CLIENTS]; /* the last number on this connection, by writer */
+    uint64_t heard[CLIENTS]; /* the last number received on this connection, by writer */
 };
 
 static struct sim_partition world;
 static struct client clients[CLIENTS];
-static uint64_t sent[CLIENTS];                /* the last number of each key */
-static uint64_t known[CLIENTS];               /* the highest number anybody was told of */
+static uint64_t sent[CLIENTS];                /* the last number that was sent for each key */
+static uint64_t known[CLIENTS];               /* the highest number that any listener received */
 static unsigned char fates[CLIENTS][NUMBERS]; /* TOLD, FAILED */
 static uint64_t messages;
 
@@ -81,7 +83,7 @@ static void know(int of, uint64_t number)
     sim_note("known", number);
 }
 
-/* "<i>:<n>" */
+/* Checks the text "<i>:<n>" of a message. */
 static void hear(struct client *client, struct bytes text)
 {
     int of = text.data[0] - '0';
@@ -95,7 +97,7 @@ static void hear(struct client *client, struct bytes text)
     know(of, number);
 }
 
-/* A message of the channel? Then it is no reply. */
+/* Is the frame a message of the channel (and not a reply)? */
 static bool is_message(struct client *client, struct bytes frame)
 {
     size_t pos = 0;
@@ -201,7 +203,7 @@ static void on_connect(void *owner)
 static void on_turn(void *owner)
 {
     struct client *client = owner;
-    bool is_mute = client->index == WRITERS; /* a RESP2 listener may do nothing else */
+    bool is_mute = client->index == WRITERS; /* a RESP2 listener may send no other commands */
     for (uint64_t i = is_mute ? 0 : sim_random(6);
          i > 0 && client->last - client->first + 4 <= PENDING_MAX; i--) {
         if (sim_random(2))

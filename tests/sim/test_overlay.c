@@ -1,8 +1,8 @@
 /*
- * test_overlay.c - the overlay against a model: random effects, batches, buffers, failures and rollbacks over few
- * keys; after every step reads and walks in both directions must show what the model says. One detached walk at a time
- * lives over many steps, and must show what the model said when it was opened. With most seeds it is fed by reader
- * threads.
+ * test_overlay.c - the overlay compared with a model: random effects, batches, buffers, failures and rollbacks over few
+ * keys. After every step, reads and iterations in both directions must give the model's rows. One detached iterator at
+ * a time stays open over many steps, and must give the rows that the model had when it was opened. With most seeds,
+ * reader threads read rows for it.
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
@@ -25,13 +25,13 @@
 
 enum { KEYS = 40, COLLECTION = 10, SEEDS = 150, STEPS = 400 };
 
-/* Rows are those of some collections, which the range cache keeps runs of. */
+/* The rows belong to some collections, so that the range cache keeps runs of them. */
 #define NAME_HEAD "\1n\0\0\0\0\0\1k\0\0\0\0\0\0\0"
 enum { PREFIX = sizeof NAME_HEAD - 1 + 1, NAME_BYTES = PREFIX + 2 };
 
 static const struct store_options OPTIONS = {.path = "overlay"};
 
-/* What one key holds in one state: -1 nothing, else a number. */
+/* The value of each key in one state: -1: no row, else a number. */
 struct state {
     int values[KEYS];
 };
@@ -46,21 +46,21 @@ struct world {
     struct effects *effects;
     struct store_batch *batch;
     struct state durable; /* in the WAL */
-    struct state closed;  /* with the batch in flight */
-    struct state now;     /* with the collecting one */
+    struct state closed;  /* including the batch being written */
+    struct state now;     /* including the batch being filled */
     struct state saved;   /* at the savepoint */
     const struct batch *in_flight;
-    bool fills_buffer;             /* it fills the write buffer, which is immutable now */
-    bool is_applied;               /* the immutable buffer is in the tables */
-    int applied;                   /* buffers */
+    bool fills_buffer;             /* it fills the write buffer, which is immutable from now on */
+    bool is_applied;               /* the immutable buffer has been applied to the tables */
+    int applied;                   /* number of applied buffers */
     struct overlay_iter *detached; /* NULL: none */
-    struct state seen;             /* what it must show */
-    int low, high;                 /* of these rows, but not `high` */
-    int at;                        /* it stands on this row */
-    int begun;                     /* and stood here when it was detached */
-    bool is_under_way;             /* it waits for the row */
-    bool is_told;                  /* that it may go on */
-    bool has_failed;               /* its reads of the store did */
+    struct state seen;             /* the rows that it must give */
+    int low, high;                 /* its range: rows from `low` up to, but not including, `high` */
+    int at;                        /* the row where it is */
+    int begun;                     /* the row where it was when it was detached */
+    bool is_under_way;             /* it waits for a row */
+    bool is_told;                  /* on_rows was called: it may continue */
+    bool has_failed;               /* a read of the store failed */
     bool reverse;
     uint64_t random;
     uint64_t seed;
@@ -82,7 +82,7 @@ static struct bytes key_of(int index, char text[NAME_BYTES])
     return (struct bytes){text, NAME_BYTES};
 }
 
-/* The bounds of the collection that begins with this row. */
+/* The bounds of the collection of this row. */
 static struct bytes lower_of(int index, char text[NAME_BYTES])
 {
     return (struct bytes){key_of(index, text).data, PREFIX};
@@ -129,7 +129,7 @@ static void step_delete_range(struct world *world)
                          to_the_end ? (struct bytes){"", 0} : key_of(b, to));
 }
 
-/* A command: a few effects, sometimes rolled back. */
+/* A command: a few effects, which are sometimes rolled back. */
 /* The command reads its own effects. */
 static void step_read(struct world *world)
 {
@@ -160,12 +160,12 @@ static void step_command(struct world *world)
         overlay_rollback(world->overlay);
         world->now = world->saved;
     }
-    /* A reply must not wait for a batch that is never written. */
+    /* A reply must not wait when there is no batch to be written. */
     if (!overlay_dirty(world->overlay))
         CHECK(overlay_observed(world->overlay) != overlay_ticket(world->overlay));
 }
 
-/* The buffer that waits goes into the store's tables. */
+/* Applies the immutable buffer to the store's tables. */
 static void step_apply(struct world *world)
 {
     char error[128];
@@ -202,7 +202,7 @@ static void step_commit(struct world *world)
     }
     batch_write(world->in_flight, world->effects);
     world->in_flight = NULL;
-    if (chance(world, 8) == 0) { /* it fails: both batches are void */
+    if (chance(world, 8) == 0) { /* the write fails: both batches are dropped */
         overlay_discard(world->overlay);
         world->now = world->durable;
         return;
@@ -212,7 +212,7 @@ static void step_commit(struct world *world)
     world->durable = world->closed;
 }
 
-/* What is in the WAL is what is durable. */
+/* The WAL must contain exactly the durable state. */
 static void check_log(struct world *world)
 {
     char error[128];
@@ -250,7 +250,7 @@ static void check_gets(struct world *world)
     }
 }
 
-/* Rows are asked for ahead of the commands that read them: those are not looked for in the store again. */
+/* Prefetches rows: the commands that read them must not look them up in the store again. */
 static void step_ask(struct world *world)
 {
     if (!world->reader || chance(world, 3))
@@ -277,7 +277,7 @@ static void check_row(struct world *world, struct overlay_iter *iter, int index)
     CHECK(bytes_equal(overlay_iter_value(iter), (struct bytes){want, len}));
 }
 
-/* Walks from `from` in one direction over rows low to high - 1, which lie in the iterator's bounds. */
+/* Iterates from `from` in one direction over the rows low to high - 1, which lie within the iterator's bounds. */
 static void iterate_from(struct world *world, struct overlay_iter *iter, int low, int high,
                          int from, bool reverse)
 {
@@ -320,7 +320,7 @@ static int some_collection(struct world *world)
     return (int)chance(world, KEYS / COLLECTION) * COLLECTION;
 }
 
-/* Of a collection, some rows or all: what the range cache is for. */
+/* Iterates over some or all rows of a collection, for which the range cache is made. */
 static void check_collection(struct world *world, bool reverse)
 {
     char low_text[NAME_BYTES];
@@ -349,7 +349,7 @@ static void check_collection(struct world *world, bool reverse)
     overlay_iter_free(iter);
 }
 
-/* The row after `at` that it must show; or one outside of [low, high). */
+/* The row after `at` that the iterator must give, or one outside of [low, high). */
 static int next_seen(const struct world *world)
 {
     int i = world->at;
@@ -365,7 +365,7 @@ static void detached_end(struct world *world)
     world->detached = NULL;
 }
 
-/* on_rows of the walk */
+/* on_rows of the detached iterator */
 static void on_rows(void *owner)
 {
     struct world *world = owner;
@@ -373,7 +373,7 @@ static void on_rows(void *owner)
     world->is_told = true;
 }
 
-/* It was moved, and may have to wait before it has arrived. */
+/* The iterator was moved; it may have to wait for the row. */
 static void detached_arrive(struct world *world)
 {
     char key[NAME_BYTES];
@@ -418,7 +418,7 @@ static void detached_next(struct world *world)
     detached_arrive(world);
 }
 
-/* Back to where it began, as KEYS does when it has counted. */
+/* Moves the iterator back to where it began, as KEYS does after counting. */
 static void detached_again(struct world *world)
 {
     char key[NAME_BYTES];
@@ -433,7 +433,7 @@ static void detached_begin(struct world *world)
     char high_text[NAME_BYTES];
     bool is_one = chance(world, 2);
     struct reader_wait wait;
-    bool is_cached = world->reader && chance(world, 2); /* it reads what is in memory */
+    bool is_cached = world->reader && chance(world, 2); /* reads only rows that are in memory */
     reader_wait_init(&wait, NULL);
     world->has_failed = world->is_under_way = world->is_told = false;
     world->reverse = chance(world, 2);
@@ -482,7 +482,7 @@ static void step_detached(struct world *world)
         detached_end(world);
 }
 
-/* A read that sees only what is durable must not wait for a ticket; one that sees an effect must. */
+/* A read that saw only durable rows must not wait for a ticket; a read that saw a newer effect must. */
 static void check_observed(struct world *world)
 {
     for (int i = 0; i < KEYS; i++) {
@@ -513,7 +513,7 @@ static void world_open(struct world *world, uint64_t seed)
     world->store = store_open(world->env, &OPTIONS, error, sizeof error);
     CHECK(world->store);
     world->overlay = overlay_new(world->store);
-    overlay_use_buffers(world->overlay, 256 << chance(world, 8)); /* bytes: a batch or many */
+    overlay_use_buffers(world->overlay, 256 << chance(world, 8)); /* in bytes: one batch or many */
     if (seed % 2)
         overlay_use_cache(world->overlay, 1);
     if (seed % 4)
@@ -570,7 +570,7 @@ static int run_seed(uint64_t seed, int steps)
     return world.applied;
 }
 
-/* What a read of a row and of a range return. */
+/* Checks the results of reading a row and a range. */
 static void check_reads(struct world *world, int wanted)
 {
     struct slice value;
@@ -585,7 +585,7 @@ static void check_reads(struct world *world, int wanted)
     overlay_iter_free(iter);
 }
 
-/* A disk that fails and a row that is not in memory are different errors, and only the latter makes a command wait. */
+/* A failing disk and a row that is not in memory are different errors: only the latter suspends the command. */
 static void check_errors(uint64_t seed)
 {
     struct world world;

@@ -1,13 +1,13 @@
 /*
- * test_peer.c - links between three partitions over simulated streams: delay, cut connections, hosts that are down or
- * stand still, frames that come twice or in another order, and one direction that is cut.
+ * test_peer.c - links between three partitions over simulated streams: delays, cut connections, hosts that are down or
+ * frozen, frames that are doubled or exchanged, and connections that lose one direction.
  *
- *   a ──► relay in front of b ──► b      and so on for each; after the greeting a relay handles whole frames
+ *   a ──► relay in front of b ──► b      and so on for each pair; after the greeting a relay passes whole frames
  *
  *   test_peer [seed]      one world, or SEEDS of them
  *
- * Every request ends exactly once, an answered one with its own bytes, and is run at most once, also when frames come
- * twice; when the faults end all links come up and a request to each shard is answered.
+ * Every request ends exactly once, an answered one with its own bytes, and runs at most once, also when its frame is
+ * doubled. When the faults end, all links come up and a request to each shard is answered.
  */
 #include "backend/peer/peer_set.h"
 #include "shared/byte_order.h"
@@ -41,7 +41,7 @@ struct asked {
 static struct node nodes[NODES];
 static struct shard_map *map;
 static uint64_t sent, ended, answered; /* in this world */
-static uint64_t duplicates;            /* dropped, in all worlds */
+static uint64_t duplicates;            /* frames dropped as duplicates, in all worlds */
 static uint64_t totals[2];             /* sent and answered in all worlds */
 
 /* ---- the relays ---- */
@@ -52,8 +52,8 @@ struct side {
     struct relay *relay;
     struct side *other;
     struct stream *stream; /* NULL: closed */
-    struct out held;       /* a frame that leaves after the next one */
-    bool is_mute;          /* what it says is lost */
+    struct out held;       /* a frame that is sent after the next one */
+    bool is_mute;          /* its bytes are dropped */
 };
 
 struct relay {
@@ -85,7 +85,7 @@ static void side_ended(void *owner, int err)
     end_relay(((struct side *)owner)->relay);
 }
 
-/* One frame: as it is, twice, or after the next one. */
+/* Passes one frame: as it is, twice, or after the next one. */
 static void pass_frame(struct side *from, const char *data, size_t len)
 {
     struct out *to = stream_out(from->other->stream);
@@ -98,7 +98,7 @@ static void pass_frame(struct side *from, const char *data, size_t len)
     out_move(to, &from->held);
 }
 
-/* "+OK\r\n$N\r\n", N bytes and "\r\n": the server's part of the greeting. */
+/* Reads "+OK\r\n$N\r\n", N bytes and "\r\n": the server's part of the greeting. */
 static void note_greeting(struct side *from, const char *data, size_t len)
 {
     from->relay->has_frames |=
@@ -164,7 +164,7 @@ static void mute_one(void)
 
 /* ---- a node ---- */
 
-/* A connection in its greeting, which a session of a partition answers otherwise. */
+/* A connection whose greeting the test answers; in the program a session does it. */
 struct greeting {
     struct node *node;
     struct stream *stream;
@@ -191,7 +191,7 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     const char *at = memmem(data, len, "$4\r\nPEER\r\n$1\r\n1\r\n$1\r\n", 21);
     if (!at || data + len - at < 21 + 4)
         return 0;
-    const char *size_at = at + 21 + 3; /* after the shard's one letter */
+    const char *size_at = at + 21 + 3; /* behind the shard's name of one letter */
     const char *end = memmem(size_at, len - (size_t)(size_at - data), "\r\n", 2);
     uint64_t size;
     if (!end ||
@@ -346,7 +346,8 @@ static uint64_t sum_of(enum metric metric)
 
 static void check_runs(void)
 {
-    CHECK(sum_of(METRIC_BACKEND_PEER_OUTSTANDING) <= NODES * (NODES - 1)); /* their own STATUS */
+    /* the requests STATUS of the links themselves */
+    CHECK(sum_of(METRIC_BACKEND_PEER_OUTSTANDING) <= NODES * (NODES - 1));
     CHECK(sum_of(METRIC_BACKEND_PEER_REQUESTS_IN) <= sum_of(METRIC_BACKEND_PEER_REQUESTS));
     duplicates += sum_of(METRIC_BACKEND_PEER_DUPLICATES);
 }
@@ -361,7 +362,7 @@ static void end_world(void)
     CHECK(ended == sent);
     while (!list_empty(&relays))
         end_relay(container_of(relays.next, struct relay, link));
-    sim_run_for(1000000); /* greetings whose peers went end */
+    sim_run_for(1000000); /* greetings end whose peers were lost */
     for (int i = 0; i < NODES; i++)
         loop_free(nodes[i].loop);
     loop_free(relay_loop);
@@ -393,10 +394,10 @@ static uint64_t run_world(uint64_t seed)
             make_fault();
     }
     is_faulty = false;
-    sim_knobs()->slow_ppm = 0; /* a delay of a second is as long as silence may be */
+    sim_knobs()->slow_ppm = 0; /* a delay of a second would exceed the limit for silence */
     for (int i = 0; i < NODES; i++)
         sim_host_up(NAMES[i]);
-    sim_run_for(10000000); /* what was cut in one direction is noticed */
+    sim_run_for(10000000); /* links that lost one direction are detected */
     CHECK(sim_run_until(all_are_up, NULL, STEPS_MAX));
     CHECK(sim_run_until(all_have_ended, NULL, STEPS_MAX));
     uint64_t before = answered;
@@ -424,7 +425,7 @@ int main(int argc, char **argv)
         uint64_t hash = run_world(seed);
         CHECK(seed % 20 || run_world(seed) == hash);
     }
-    CHECK(totals[1] > 0 && totals[1] < totals[0]); /* some were answered, some lost */
+    CHECK(totals[1] > 0 && totals[1] < totals[0]); /* some requests were answered, some failed */
     CHECK(duplicates > 0);
     printf("test_peer: %d worlds, %" PRIu64 " requests, %" PRIu64 " answered\n", SEEDS, totals[0],
            totals[1]);

@@ -1,7 +1,7 @@
 /*
- * test_rank.c - ranks against a sorted array: rows come and go one by one and in crowds, some changes are rolled back,
- * with commits between them, some of which fail; the tree's rows keep their invariants. Seeds differ in how many blocks
- * are kept in memory: none but the last, a few, all.
+ * test_rank.c - ranks compared with a sorted array: rows are added and removed one by one and in large numbers, some
+ * changes are rolled back, and some of the commits between them fail. The tree's rows must keep their invariants. Seeds
+ * differ in how many blocks stay in memory: only the last one, a few, or all.
  *
  *   test_rank [seed]      one seed, or SEEDS
  */
@@ -33,7 +33,7 @@ enum {
 static struct sim_partition world;
 static uint32_t model[MODEL_MAX]; /* sorted numbers; row_of makes their rows */
 static size_t model_count;
-static uint64_t highest; /* tree seen */
+static uint64_t highest; /* highest tree so far */
 
 static void world_begin(uint64_t seed)
 {
@@ -57,14 +57,14 @@ static bool is_failed(void *owner)
     return commit_is_failed(world.partition->commit, NULL);
 }
 
-/* Everything is in the store. */
+/* All writes are in the store. */
 static bool is_committed(void *owner)
 {
     return !is_failed(owner) && !overlay_dirty(world.partition->overlay) &&
            !overlay_in_flight(world.partition->overlay);
 }
 
-/* Rows with long common beginnings, in the numbers' order. */
+/* Rows with long common prefixes, in the order of their numbers. */
 static struct bytes row_of(uint32_t number, char text[32])
 {
     int len = snprintf(text, 32, "%s%08x", number % 3 ? "member:" : "member:\x01", number / 3);
@@ -87,7 +87,7 @@ static int by_row(const void *a, const void *b)
     return compare_rows(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
-/* Where the number is, or would be. */
+/* The index of the number, or where it would be inserted. */
 static size_t model_place(uint32_t number, bool *is_there)
 {
     size_t low = 0;
@@ -137,7 +137,7 @@ static void toggle(struct call *call, struct entry *entry, struct rank_edit *edi
     }
 }
 
-/* Neighbours, or rows from anywhere; mostly more come than go, until the tide turns. */
+/* Adds or removes neighbouring or random rows: mostly adds while `rising`, else mostly removes. */
 static void change(struct call *call, struct entry *entry, bool rising)
 {
     struct rank_edit edit;
@@ -162,7 +162,7 @@ static void change(struct call *call, struct entry *entry, bool rising)
     entry_save(call, entry);
 }
 
-/* A change that fails afterwards, or whose commit does, leaves nothing. */
+/* A change that is rolled back, or whose commit fails, must have no effect. */
 static void change_in_vain(bool rising)
 {
     static uint32_t saved[MODEL_MAX];
@@ -216,7 +216,7 @@ static void compare_rank(struct call *call, struct entry *entry, uint32_t number
     CHECK(rank == model_place(number, &is_there));
 }
 
-/* All levels count all rows, and no block is too big. */
+/* Every level must count all rows, and no block may be too big. */
 static void check_tree(struct call *call, struct entry *entry)
 {
     struct sub_iter it;
@@ -271,7 +271,7 @@ static void compare(void)
     internal_call_end(world.partition, &call);
 }
 
-/* The same rows counted anew are the same ranks. */
+/* Counting the rows again must give equal ranks. */
 static void rebuild(void)
 {
     struct call call;
@@ -289,7 +289,7 @@ static void rebuild(void)
     compare();
 }
 
-/* The tree is dropped and made again, of the same version. */
+/* Drops the tree and builds it again, with the same version. */
 static void sink_and_rise(void)
 {
     model_count = model_count < 200 ? model_count : 200;
@@ -308,7 +308,7 @@ static void sink_and_rise(void)
     }
 }
 
-/* A sorted set's rows n, n + step, n + 2 * step …: as many as make a tree. */
+/* Adds the rows n, n + step, n + 2 * step … of a sorted set, enough for a tree. */
 static void fill(struct call *call, struct entry *entry, uint32_t first, uint32_t step)
 {
     char text[32];
@@ -323,7 +323,8 @@ static void fill(struct call *call, struct entry *entry, uint32_t first, uint32_
     entry_save(call, entry);
 }
 
-/* Two partitions may give the same version to two collections, and slots move: neither has the other's blocks or bounds. */
+/* Two partitions may give two collections the same version, and slots move between partitions: the blocks and bounds
+ * of both must stay separate. */
 static void compare_equal_versions(void)
 {
     static const struct bytes KEYS[] = {{"one", 3}, {"two", 3}};

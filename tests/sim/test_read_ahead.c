@@ -1,7 +1,7 @@
 /*
- * test_read_ahead.c - read-aheads against the rows they read: random steps, skips and seeks in both directions over
- * rows of very different sizes, with jobs that take their time, a store that fails, and read-aheads that go in the
- * middle.
+ * test_read_ahead.c - read-aheads compared with the rows they read: random steps, skips and seeks in both directions
+ * over rows of very different sizes, with jobs that take time, a store that fails, and read-aheads that are freed while
+ * they read.
  *
  *   test_read_ahead [seed]      one seed, or SEEDS
  */
@@ -22,7 +22,7 @@
 
 enum { SEEDS = 50, FEEDS = 6, MOVES = 400, PLACES = 2000, VALUE_MAX = 300 * 1000 };
 
-/* Every second place has a row. */
+/* Every second place (number of a key) has a row. */
 struct world {
     struct store_env *env;
     struct store *store;
@@ -30,11 +30,11 @@ struct world {
     struct worker_pool *pool;
     struct reader *reader;
     struct read_ahead *ahead;
-    int low, high; /* bounds, as places */
-    int at;        /* it should stand there; beyond the bounds: at the end */
+    int low, high; /* bounds: numbers of keys */
+    int at;        /* number of the key where it should be; outside the bounds: at the end */
     bool is_reverse;
     bool has_failed; /* the iterator */
-    int told;        /* times of on_rows */
+    int told;        /* number of calls of on_rows */
 };
 
 static char filler[VALUE_MAX];
@@ -63,7 +63,7 @@ static void fill(struct world *world)
     effects_free(batch);
 }
 
-/* From this place on, the place itself included, the one with a row. */
+/* The first place with a row from this place on. */
 static int row_from(const struct world *world, int place)
 {
     int step = world->is_reverse ? -1 : 1;
@@ -92,7 +92,7 @@ static bool is_told(void *owner)
     return ((struct world *)owner)->told > 0;
 }
 
-/* Unless it fails, it stands where it should. */
+/* Unless a read failed, the read-ahead must be at the expected row. */
 static void check_place(struct world *world)
 {
     char key[16];
@@ -125,7 +125,7 @@ static void move_seek(struct world *world)
     read_ahead_seek(world->ahead, &to);
 }
 
-/* What lies ahead, or where it stands. */
+/* Skips to a place ahead, or to the current one. */
 static void move_skip(struct world *world)
 {
     char key[16];
@@ -176,7 +176,7 @@ static void subscription_connection_run(struct world *world)
         } else {
             move_seek(world);
         }
-        if (sim_random(50)) /* else the next move comes before it is there */
+        if (sim_random(50)) /* else the next move comes before the row has been read */
             check_place(world);
     }
     read_ahead_free(world->ahead);

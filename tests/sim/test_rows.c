@@ -1,12 +1,12 @@
 /*
- * test_rows.c - the rows of every type, as they lie on disk: whoever changes them must change this file, and the
- * version of the format.
+ * test_rows.c - the rows of every type, as they are on disk: a change of the rows requires a change of rows.txt and of
+ * the format's version.
  *
  *   test_rows             plays SCRIPT to a partition, and compares all rows with tests/sim/rows.txt
  *   test_rows --print     prints them
  *
- * A row is `column-family: key = value`, bytes that are no text as \xNN. What differs from run to run has a name:
- * {version} of a collection, {now} in milliseconds. Long runs of zeros are {counted}.
+ * A row is `column-family: key = value`; bytes that are no text are written as \xNN. Values that differ between runs
+ * have names: {version} of a collection, {now} in milliseconds. Long runs of zeros are {counted}.
  */
 #include "backend/context/partition.h"
 #include "backend/format/encoding.h"
@@ -107,10 +107,10 @@ static void note_versions(void)
     overlay_iter_free(iter);
 }
 
-/* What the 8 bytes stand for; NULL: for themselves. */
+/* The name for these 8 bytes; NULL: they have none. */
 static const char *name_of(const char *bytes)
 {
-    const uint64_t begin_ms = 1767225600000; /* when a simulation begins */
+    const uint64_t begin_ms = 1767225600000; /* start of a simulation's clock */
     for (uint32_t i = 0; i < version_count; i++)
         if (memcmp(bytes, versions[i], 8) == 0)
             return "{version}";
@@ -154,7 +154,7 @@ static void print_rows(FILE *file)
                                                 "stream", "rank",     "expire"};
     note_versions();
     for (unsigned cf = CF_METADATA; cf < CF_COUNT;
-         cf++) { /* counters and batches change with time */
+         cf++) { /* counters and batch numbers change with time */
         struct overlay_iter *iter =
             overlay_iter_new(world.partition->overlay, cf, BYTES(""), BYTES(""));
         for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter)) {
@@ -172,7 +172,8 @@ static void compare(const char *rows, size_t len)
 {
     char path[4096];
     const char *root =
-        getenv("SCREE_ROOT"); /* set by tests/run; else it is run in the project's folder */
+        /* set by tests/run; without it, the program must run in the project's folder */
+        getenv("SCREE_ROOT");
     (void)snprintf(path, sizeof path, "%s/tests/sim/rows.txt", root ? root : ".");
     FILE *file = fopen(path, "r");
     CHECK(file);

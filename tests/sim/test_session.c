@@ -1,13 +1,13 @@
 /*
- * test_session.c - sessions, dispatch and commit together: clients pipeline commands at a partition whose store
- * fails and whose process crashes.
+ * test_session.c - sessions, dispatch and commit together: clients pipeline commands to a partition whose store fails
+ * and whose process crashes.
  *
  *   test_session [seed]      one world, or SEEDS
  *
- * Every client adds to its own two keys, always both in one transaction, reads those of others, and checks
- *   (1) replies come in the order of the requests, one each, whatever waits for a commit and whatever fails;
- *   (2) what anybody has seen of a key is never rolled back, by a failed commit or a crash;
- *   (3) both keys of a client are always the same;
+ * Every client increments its own two keys, always both in one transaction, reads those of others, and checks:
+ *   (1) replies come in the order of the requests, one for each, also when commits are slow or fail;
+ *   (2) a value that any client has read is never rolled back, by a failed commit or a crash;
+ *   (3) both keys of a client always have equal values;
  *   (4) the counters of keys are right after every crash and at the end.
  */
 #include "backend/context/partition.h"
@@ -32,18 +32,18 @@ enum wanted { WANT_OK, WANT_QUEUED, WANT_PAIR, WANT_ECHO, WANT_VALUE };
 
 struct request {
     enum wanted wanted;
-    int of;          /* VALUE, PAIR: whose key */
-    uint64_t floor;  /* what anybody had seen of it when this was sent */
+    int of;          /* VALUE, PAIR: the client whose key is read */
+    uint64_t floor;  /* the highest value read by any client when this request was sent */
     uint64_t number; /* ECHO */
 };
 
 struct client {
     int index;
     struct sim_connection connection;
-    struct request pending[PENDING_MAX]; /* a ring, oldest at `first` */
+    struct request pending[PENDING_MAX]; /* a ring buffer, the oldest at `first` */
     uint64_t first;
     uint64_t last;
-    uint64_t sent; /* additions, all connections */
+    uint64_t sent; /* increments sent on all connections */
     uint64_t echoes;
     uint64_t replies;
     uint64_t errors;
@@ -51,7 +51,7 @@ struct client {
 
 static struct sim_partition world;
 static struct client clients[CLIENTS];
-static uint64_t seen[CLIENTS]; /* the highest value anybody was told of a client's key */
+static uint64_t seen[CLIENTS]; /* the highest value of a client's key that any client has read */
 
 /* ---- clients: replies ---- */
 
@@ -135,7 +135,7 @@ static void request(struct client *client, struct request wanted, const char *te
     out_printf(stream_out(client->connection.stream), "%s\r\n", text);
 }
 
-/* A command about a number, e.g. "INCR a3". */
+/* A command on a numbered key, e.g. "INCR a3". */
 static const char *about(const char *command, uint64_t number)
 {
     static char text[64];
@@ -193,7 +193,7 @@ static const struct sim_connection_events client_events = {
 
 /* ---- the world ---- */
 
-/* The counters say what the store holds, once nothing waits to be written. */
+/* Compares the counters with the rows in the store, when no write is outstanding. */
 static void check_counters(void)
 {
     const struct bytes all = BYTES("");
@@ -214,7 +214,7 @@ static void world_begin(uint64_t seed)
     world.config.durability = DURABILITY_ALWAYS;
     bool is_tiny = sim_random(2);
     sim_partition_start(&world, true);
-    if (is_tiny) /* less than the option may be: every effect fills the batch */
+    if (is_tiny) /* less than the option allows: every effect fills the batch */
         world.process->snapshot->config.commit_batch_limit_bytes = 1;
     check_counters();
     for (int i = 0; i < CLIENTS; i++) {

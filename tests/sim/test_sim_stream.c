@@ -21,9 +21,9 @@ enum { SEEDS = 1000, CLIENTS = 4, FRAME = 7, STEPS_MAX = 2000000, JOBS = 10 };
 
 struct end {
     struct stream *stream;
-    struct timer *timer; /* of a client: sends, pauses, resumes */
+    struct timer *timer; /* client: sends, pauses, resumes */
     uint64_t sent;
-    uint64_t received; /* bytes, each checked against its place */
+    uint64_t received; /* bytes received, each compared with the pattern */
     uint64_t goal;
     int opens;
     int ends;
@@ -193,7 +193,7 @@ static bool all_are_gone(void *owner)
     return clients_are_gone(owner);
 }
 
-/* Ends the world and returns its history. */
+/* Ends the world and returns the hash of its history. */
 static uint64_t world_end(void)
 {
     for (int i = 0; i < server_count; i++) {
@@ -289,7 +289,7 @@ static void on_task(struct task *task)
     task_runs++;
 }
 
-/* The server's process dies somewhere; its jobs are worked up to some point, and nothing else happens there. */
+/* The server's process dies at a random time; of its jobs only some did their work. */
 static uint64_t run_crash(uint64_t seed)
 {
     struct numbered jobs[JOBS];
@@ -387,7 +387,7 @@ static bool server_has_closed(void *owner)
     return server_count && !servers[0].stream;
 }
 
-/* All of it arrives, then the end. If the reader stops for good, the close does not wait for it for ever. */
+/* All bytes arrive, then the end. If the reader stops for good, closing does not wait for it without limit. */
 static uint64_t run_flood(uint64_t seed)
 {
     static const struct stream_events events = {.on_data = on_flood, .on_end = on_flood_end};
@@ -474,7 +474,7 @@ static void on_hung(void *owner, int err)
     stream_close(hanging);
 }
 
-/* Threads, signals, watches; a connect to a host that is down. */
+/* Threads, signals and watches; a connect to a host that is down. */
 static void test_loop_parts(void)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {

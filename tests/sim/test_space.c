@@ -1,6 +1,6 @@
 /*
- * test_space.c - key counters against a model: changes, rollbacks, flushes, closed, failed and durable batches; after
- * every reload the counters are exactly those of the last durable batch.
+ * test_space.c - key counters compared with a model: changes, rollbacks, flushes; closed, failed and durable batches.
+ * After every reload the counters are exactly those of the last durable batch.
  */
 #include "backend/format/effects.h"
 #include "backend/keyspace/space.h"
@@ -18,8 +18,8 @@ enum {
     SLOTS = 6,
     SEEDS = 200,
     STEPS = 300,
-    STEPS_LONG = 4000, /* some seeds: the journal's rows are used again and again */
-    CROWD = 1200,      /* and have counters in so many slots */
+    STEPS_LONG = 4000, /* for some seeds: the rows of the journal are reused many times */
+    CROWD = 1200,      /* and counters in so many slots */
 };
 
 struct counts {
@@ -45,7 +45,7 @@ static uint32_t chance(struct world *world, uint32_t below)
     return (uint32_t)(world->random >> 33) % below;
 }
 
-/* Slots of several counter rows. */
+/* Slots whose counters are in several rows. */
 static uint16_t slot_at(int index)
 {
     return (uint16_t)(index * 2999);
@@ -110,7 +110,7 @@ static void step_commit(struct world *world)
     world->durable = world->now;
 }
 
-/* Every key number 0 … keys - 1 leads to a slot that has it. */
+/* Every number of a key, 0 … keys - 1, must select a slot with a key. */
 static void check_choice(struct world *world, int index)
 {
     uint64_t seen[SLOTS] = {0};
@@ -145,7 +145,7 @@ static void check_all(struct world *world)
     CHECK(space_keys_total(world->set) == all);
 }
 
-/* A key in many slots, and it goes again. */
+/* Adds a key in many slots, and removes it again. */
 static void crowd(struct world *world)
 {
     for (uint16_t slot = 0; slot < CROWD; slot++)

@@ -1,5 +1,5 @@
 /*
- * test_store_mem.c - the store in memory keeps what store.h promises, and crashes as it says.
+ * test_store_mem.c - the store in memory keeps the promises of store.h, and its crashes are as store_mem.h describes.
  */
 #include "tests/sim/store_mem.h"
 #include "tests/unit/store_cases.h"
@@ -121,7 +121,7 @@ START_TEST(the_nth_write_fails_and_all_behind_it)
 }
 END_TEST
 
-/* After a crash the batch is there as a whole, or not at all; after a recovery it never was. */
+/* After a crash the batch is there completely or not at all; after a recovery it is not there. */
 START_TEST(a_failed_sync_may_have_written)
 {
     bool is_reopened;

@@ -1,8 +1,9 @@
 /*
- * test_subscriptions.c - subscriptions and tracking through the proxy whose objects end at different times: audiences
- * that nobody is in go after a while, clients leave while others are told something, the shard map changes meanwhile.
+ * test_subscriptions.c - subscriptions and tracking through the proxy, whose objects are freed at different times:
+ * unused subscription tables are freed after a while, clients leave while messages are sent to others, and the shard
+ * map changes.
  *
- *   client ──► proxy ──► 2 backends      (sim.h's world: hours pass in milliseconds; most findings need ASan)
+ *   client ──► proxy ──► 2 backends      (sim.h's world: hours pass in milliseconds; run it under ASan)
  */
 #include "proxy/client.h"
 #include "proxy/proxy.h"
@@ -20,16 +21,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the world of this seed both places are namespaces. */
 enum { LIMIT = 1 << 20 }; /* client-output-limit */
+/* With this seed, the world's two places are namespaces. */
 enum { SEED = 2, TEXT_MAX = 4096, CALLERS_MAX = 4, WAIT_US = 5 * 1000 * 1000, STEP_US = 1000 };
 
 struct caller {
     struct stream *stream;
-    bool reads; /* it takes what comes */
+    bool reads; /* it reads what arrives */
     bool has_ended;
     size_t len;
-    char text[TEXT_MAX]; /* came since the last expect() */
+    char text[TEXT_MAX]; /* the text received since the last expect() */
 };
 
 static struct sim_cluster cluster;
@@ -66,7 +67,7 @@ static void on_open(void *owner, int err)
     CHECK(err == 0);
 }
 
-/* The stream was written to between two events: its loop is to have a turn. */
+/* Sends the text, and schedules a turn of the stream's loop, because this is called between two events. */
 static void say(struct caller *caller, const char *text)
 {
     CHECK(caller->stream);
@@ -81,7 +82,7 @@ static bool has_text(const struct caller *caller, const char *text)
     return strstr(caller->text, text);
 }
 
-/* Until the text has come; what came is forgotten then. */
+/* Runs until the text has arrived, and then drops all received text. */
 static void expect(struct caller *caller, const char *text)
 {
     for (int waited = 0; waited < WAIT_US && !has_text(caller, text); waited += STEP_US)
@@ -164,7 +165,7 @@ static void test_who_unsubscribes_and_comes_back_much_later_hears_its_own_namesp
     expect(first, ":1\r\n");
     say(first, "UNSUBSCRIBE x\r\n");
     expect(first, ":0\r\n");
-    sim_run_for(60ull * 1000 * 1000); /* the audience of its namespace goes */
+    sim_run_for(60ull * 1000 * 1000); /* the unused subscription table of its namespace is freed */
     struct caller *other = enter(1, 1);
     say(other, "SUBSCRIBE x\r\n");
     expect(other, ":1\r\n");
@@ -178,14 +179,14 @@ static void test_who_unsubscribes_and_comes_back_much_later_hears_its_own_namesp
     world_end();
 }
 
-/* The proxy's side of the connection that was made last. */
+/* The proxy's client of the newest connection. */
 static const struct client *newest(void)
 {
     const struct proxy_worker *worker = cluster.proxies[0].proxy->workers[0];
     return container_of(worker->clients.all.prev, struct client, links.all);
 }
 
-/* Publishes to x, to which a RESP3 client listens that reads nothing, until no further byte may wait for it. */
+/* Publishes to channel x until the output of a RESP3 subscriber that does not read is full. */
 static void fill(struct caller *speaker, const struct client *unread)
 {
     enum { STEP = 10000, HEAD = sizeof ">3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$10000\r\n\r\n" - 1 };
@@ -220,7 +221,8 @@ static void test_a_client_that_is_cut_while_all_are_told_of_a_new_map_ends_alone
     stream_pause(target->stream);
     fill(speaker, unread);
     sim_proxy_reload(
-        &cluster.proxies[0]); /* the tracker's target gets one frame more than it may have */
+        /* the redirection target gets one frame more than its output limit allows */
+        &cluster.proxies[0]);
     say(speaker, "PING\r\n");
     expect(speaker, "+PONG");
     CHECK(cluster.proxies[0].proxy->workers[0]->clients.count == 2);

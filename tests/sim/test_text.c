@@ -1,6 +1,6 @@
 /*
- * test_text.c - strings in both forms against plain bytes: random writes, reads, walks and replacements, some of them
- * rolled back, with commits between them; and the rows of a known value, byte by byte.
+ * test_text.c - strings in both forms compared with plain bytes: random writes, reads, iterations and replacements,
+ * some of them rolled back, with commits in between; and the rows of a known value, byte by byte.
  *
  *   test_text [seed]      one seed, or SEEDS
  */
@@ -46,7 +46,7 @@ static void call_begin(struct call *call, struct entry *entry)
 
 /* ---- random changes ---- */
 
-/* Near an edge of a fragment, or anywhere. */
+/* An offset near the boundary of a fragment, or a random one. */
 static size_t some_offset(void)
 {
     size_t at = sim_random(2) ? sim_random(30) * FRAGMENT_BYTES + sim_random(3) : sim_random(30000);
@@ -81,7 +81,7 @@ static void change(struct call *call, struct entry *entry)
         model_len = offset + len;
 }
 
-/* A change that fails afterwards leaves nothing. */
+/* A change that is rolled back must have no effect. */
 static void change_in_vain(void)
 {
     static char saved[MODEL_BYTES];
@@ -177,7 +177,7 @@ static void rows_are_as_drawn(void)
     CHECK(text_write(&call, &entry, 3, BYTES("a")));
     CHECK(text_write(&call, &entry, 2048, BYTES("b")));
     CHECK(text_write(&call, &entry, 3100, BYTES("x")));
-    CHECK(text_write(&call, &entry, 3100, BYTES("\0"))); /* its row goes again */
+    CHECK(text_write(&call, &entry, 3100, BYTES("\0"))); /* the fragment's row is removed */
     CHECK(overlay_get(world.partition->overlay, CF_METADATA, entry.row_key, &row) == OK);
     CHECK(row.len == 25 && memcmp(row.data, "\x86\0\0\0\0\0\0\0\0", 9) == 0);
     CHECK(memcmp(row.data + 17, "\0\0\0\0\0\0\x13\x88", 8) == 0);
@@ -194,7 +194,8 @@ static void rows_are_as_drawn(void)
     world_end();
 }
 
-/* Up to TEXT_INLINE_MAX bytes, and whatever was set at once, the value stays in its row; a TTL survives the move. */
+/* A value of up to TEXT_INLINE_MAX bytes, and any value that was set at once, stays in its metadata row; the TTL
+ * stays when a value changes its form. */
 static void forms_change_where_drawn(void)
 {
     static const char BIG[10000];

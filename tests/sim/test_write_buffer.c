@@ -1,6 +1,6 @@
 /*
- * test_write_buffer.c - buffers of any size and shape of keys go into the tables whole and in order (store_apply of
- * store_mem.c looks at the order), and a buffer that was emptied has nothing left of what was in it.
+ * test_write_buffer.c - write buffers of any size and shape of keys are applied to the tables completely and in order
+ * (store_apply of store_mem.c checks the order), and an emptied buffer keeps no row.
  */
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
@@ -30,29 +30,29 @@ static uint64_t any(uint64_t below)
     return seed % below;
 }
 
-/* Key number i of a shape. */
+/* Key number i of the shape. */
 static struct bytes key_of(int shape, uint64_t i, char *room)
 {
     int len = 0;
     uint64_t mixed = i * 0x9e3779b97f4a7c15;
     switch (shape) {
-    case 0: /* a counter after a name */
+    case 0: /* a name, then a counter */
         len = snprintf(room, KEY_MAX, "key:%012" PRIu64, i);
         break;
-    case 1: /* bytes without order, NUL among them */
+    case 1: /* random bytes, including NUL */
         memcpy(room, &mixed, sizeof mixed);
         len = sizeof mixed;
         break;
-    case 2: /* eight bytes tell only a few apart */
+    case 2: /* the first eight bytes are one of few values */
         len = snprintf(room, KEY_MAX, "%" PRIu64 "-long-and-the-same-for-many-%" PRIu64, i % 3,
                        mixed);
         break;
-    case 3: /* each the beginning of another */
+    case 3: /* each is a prefix of another one */
         len = (int)(i % 64);
         memset(room, 'a', (size_t)len);
         len += snprintf(room + len, KEY_MAX - (size_t)len, "%" PRIu64, i / 64);
         break;
-    default: /* of one length and one beginning, which is all but the last bytes */
+    default: /* keys of equal length and with a common prefix: only the last bytes differ */
         memset(room, 'z', 40);
         len = 40 + snprintf(room + 40, KEY_MAX - 40, "%08" PRIx64, i);
     }
@@ -129,7 +129,7 @@ int main(void)
     write_buffer_init(&buffer);
     CHECK(store);
     for (int round = 0; round < rounds;
-         round++) /* small buffers after big ones and the other way round */
+         round++) /* small buffers after big ones and big after small ones */
         for (int shape = 0; shape < SHAPES; shape++)
             play(shape, sizes[any(sizeof sizes / sizeof *sizes)]);
     write_buffer_fini(&buffer);

@@ -1,8 +1,8 @@
 /*
- * tree.c - the ordered map after a column family in memory.
+ * tree.c - the ordered map of a column family in memory.
  *
- * A node's priority is a hash of its key: the shape depends on the rows only, never on the order
- * they came in, and its depth is logarithmic, which bounds the recursions below.
+ * A node's priority is a hash of its key: the shape depends only on the rows, not on the order of insertion, and the
+ * depth is logarithmic, which bounds the recursions below.
  */
 #include "tests/sim/tree.h"
 
@@ -60,7 +60,7 @@ void tree_unref(struct node *node)
     free(node);
 }
 
-/* Takes the children, shares the row. */
+/* Takes ownership of the children; adds a reference to the row. */
 static struct node *node_new(struct row *row, uint64_t priority, struct node *left,
                              struct node *right)
 {
@@ -71,8 +71,7 @@ static struct node *node_new(struct row *row, uint64_t priority, struct node *le
     return node;
 }
 
-/* Rows below `key` (with `or_equal`: and the key itself) go left, the others right. Borrows `node`.
- */
+/* Rows below `key` (with `or_equal` also the key itself) go left, the others right. `node` stays with the caller. */
 static void split(struct node *node, struct bytes key, bool or_equal, struct node **left,
                   struct node **right)
 {
@@ -91,7 +90,7 @@ static void split(struct node *node, struct bytes key, bool or_equal, struct nod
     }
 }
 
-/* All rows of `left` are below those of `right`. Takes both. */
+/* All rows of `left` must be below those of `right`. Takes ownership of both. */
 static struct node *join(struct node *left, struct node *right)
 {
     if (!left || !right)

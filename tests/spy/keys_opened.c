@@ -1,13 +1,13 @@
 /*
- * keys_opened.c - linked into scree-backend-keys, a backend that compares the keys which commands reach with those
- * that the key rules (shared/keys.h) find in the arguments.
+ * keys_opened.c - linked into scree-backend-keys, a backend that compares the keys which commands open with those that
+ * the key rules (shared/keys.h) find in the arguments.
  *
  *   handler ─► keyspace_open ──--wrap──► here: is the key among those of keys_find()? ─► keyspace_open
- *           ─► entry_save … ───--wrap──► here: do the key's flags say that it is changed? ─► entry_save
+ *           ─► entry_save … ───--wrap──► here: do the key's flags include a change? ─► entry_save
  *
- * ACL rules and the proxy's routing ask keys_find(), so a key that it does not find is neither checked nor on the
- * right shard. A line on stderr reports each: `undeclared: command=… key=… use=… arguments=…`. A line
- * `reached: command=…` tells of the first key of each command.
+ * ACL rules and the proxy's routing use keys_find(): a key that it does not find is not checked, and may be on another
+ * shard. Each such key is printed on stderr: `undeclared: command=… key=… use=… arguments=…`. A line `reached:
+ * command=…` is printed for the first key of each command.
  */
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
@@ -45,7 +45,8 @@ static void note_reached(const struct command *command)
     is_noted[command->id] = true;
 }
 
-/* SORT … BY and GET read keys that only the values name: their users need all keys, and a proxy looks after shards. */
+/* SORT … BY and GET read keys whose names depend on values: their users need access to all keys, and a proxy checks
+ * the shards. */
 static bool may_read_others(const struct command *command)
 {
     for (int i = 0; i < KEY_SPECS_MAX && command->keys[i].begin != KEY_BEGIN_NONE; i++)
@@ -54,7 +55,7 @@ static bool may_read_others(const struct command *command)
     return false;
 }
 
-/* The arguments as the client sent them: JSON.DEBUG MEMORY runs with those after its first word. */
+/* The arguments as the client sent them. JSON.DEBUG MEMORY runs with the arguments after its first word. */
 static const struct bytes *arguments_of(const struct call *call, uint32_t *argc)
 {
     bool is_shifted = call->command->parent != COMMAND_NONE &&
@@ -71,11 +72,12 @@ static void compare(const struct call *call, struct bytes key, bool changes)
     uint32_t argc;
     if (!command)
         return;
-    /* PFCOUNT keeps a count that it made. PFDEBUG's key has Redis' flags, which do not say what TODENSE does. */
+    /* PFCOUNT saves a count that it computed. PFDEBUG's key has the flags of Redis, which do not include the change
+     * by TODENSE. */
     bool may_change = command->flags & (CMD_READONLY | CMD_ADMIN);
     const struct bytes *argv = arguments_of(call, &argc);
     if (!command_arity_ok(command,
-                          argc)) /* GEOADD runs as ZADD, with fewer arguments and the same key */
+                          argc)) /* GEOADD runs as ZADD, with fewer arguments and the same key. */
         return;
     note_reached(command);
     keys_list_init(&list);

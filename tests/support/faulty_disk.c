@@ -1,24 +1,24 @@
 /*
  * faulty_disk.c - a disk that loses power, fails or is slow, for an unchanged program: LD_PRELOAD=faulty_disk.so.
- * The test's side is disk.py. Only files below $DISK_ROOT are concerned.
+ * disk.py is the test's side of it. Only files below $DISK_ROOT are affected.
  *
- * Power loss: a file is guaranteed to hold what it held when its last fsync began. Changes are noted in $DISK_LOG, and
- * after a kill -9 the test takes from every file what was not guaranteed, except for a random part:
+ * Power loss: a file certainly keeps the contents that it had when its last fsync began. Changes are recorded in
+ * $DISK_LOG. After a kill -9 the test removes all other changes from every file, except for a random part:
  *
- *   W inode offset bytes     a write that begins before the file's end, by pwritev
- *   B inode 0 thread         an fsync begins,
- *   S inode size thread      and has worked; size: when it began
+ *   W inode offset bytes     a pwritev that begins before the file's end
+ *   B inode 0 thread         an fsync begins
+ *   S inode size thread      the fsync has succeeded; size: the file's size when it began
  *   T inode size 0           a truncation
  *   U inode 0 0              a removal
  *
  * $DISK_CONTROL is a page shared with the test, see struct control.
  *
- * Failing calls: the call whose turn it is fails with the errno that the test asks for. Files of the WAL, whose names
- * contain .batches, and others are told apart, because what a program can do about them differs.
+ * Failing calls: the call that the test has selected fails with the test's errno. Files of the WAL, whose names contain
+ * .batches, and other files are selected separately, because a program reacts differently to their errors.
  *
- * Slow reads: every read of a data file (.sst, .blob) takes as long as the page says, because what the test wrote a
- * moment ago is in the system's page cache, and reading it again costs nothing. RocksDB's own threads are not slowed
- * down. A read that waits sees when the page changes.
+ * Slow reads: every read of a data file (.sst, .blob) takes the time given in the page. Without this, rows that the
+ * test has just written would be read from the system's page cache at once. RocksDB's own threads are not slowed down.
+ * A read that waits notices a change of the page.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,17 +41,18 @@ enum { SLICE_US = 2000 };
 
 /* int32 each, in the order of FIELDS in disk.py. */
 struct control {
-    _Atomic int32_t kinds;     /* which calls count: bits above; 0: none */
-    _Atomic int32_t countdown; /* fails when it reaches 0 */
-    _Atomic int32_t failures;  /* how many further calls fail; -1: all from then on */
+    _Atomic int32_t kinds;     /* which calls are counted: the bits above; 0: none */
+    _Atomic int32_t countdown; /* the call that makes it 0 fails */
+    _Atomic int32_t failures;  /* number of further calls that fail; -1: all of them */
     _Atomic int32_t error;     /* errno */
-    _Atomic int32_t failed;    /* how many have failed, for the test */
+    /* number of failed calls; read by the test, like all fields below except read_us */
+    _Atomic int32_t failed;
 
-    _Atomic int32_t read_us;            /* how long a read takes; 0: reads are as they are */
-    _Atomic int32_t reads;              /* slow ones that have ended, for the test, as the rest */
-    _Atomic int32_t reads_now;          /* under way */
-    _Atomic int32_t reads_most;         /* at a time */
-    _Atomic int32_t reads_by_partition; /* made by partitions' own threads */
+    _Atomic int32_t read_us;            /* time that a read takes; 0: no delay */
+    _Atomic int32_t reads;              /* delayed reads that have ended */
+    _Atomic int32_t reads_now;          /* delayed reads in progress */
+    _Atomic int32_t reads_most;         /* highest number of delayed reads at a time */
+    _Atomic int32_t reads_by_partition; /* delayed reads by the partitions' own threads */
 };
 
 static struct control *control;
@@ -81,7 +82,7 @@ __attribute__((constructor)) static void faulty_disk_init(void)
     close(fd);
 }
 
-/* 0: not below root; else the size of the path, which stands in `path`. */
+/* 0: the file is not below root; else the size of its path, which is written to `path`. */
 static size_t path_of(int fd, char *path, size_t size)
 {
     char link[64];
@@ -97,7 +98,7 @@ static size_t path_of(int fd, char *path, size_t size)
 
 /* ---- failing calls, and notes of what is synced ------------------------------------------- */
 
-/* Is it this call's turn to fail? */
+/* Counts this call. True: it must fail. */
 static bool fails(int fd, int kind_log, int kind_other)
 {
     char path[4096];
@@ -134,7 +135,7 @@ static void note(char what, uint64_t inode, int64_t number, int64_t other)
         abort();
 }
 
-/* A file below root. */
+/* Is the file below root? */
 static bool is_ours(int fd, struct stat *now)
 {
     char path[4096];
