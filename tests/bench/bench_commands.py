@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""bench_commands.py - what commands cost in a backend against redis-server, and how it starts and stops.
+"""bench_commands.py - cost of commands in a backend compared with redis-server, and of its start and stop.
 
     always    durable SETs: scree-backend durability = always, redis-server appendfsync always, on the same filesystem
-    os        the commands of an ordinary day: durability = os, redis-server without persistence
+    os        common commands: durability = os, redis-server without persistence
     ticket    a reservation: MULTI, eight commands, EXEC; 64 sellers, durability = always
-    whole     GET at -P 1 through scree-proxy to one partition, against redis-server asked directly
-    latency   cached GETs at 70 % of full speed, sent by a schedule (open loop), so that a pause is seen
+    whole     GET at -P 1 through scree-proxy to one partition, compared with a direct connection to redis-server
+    latency   cached GETs at 70 % of full speed, sent by a schedule (open loop), so that pauses are measured
     start     a store of many keys: start, stop, start after kill -9
 
-tests/bench/load.c makes the requests. The figure that matters is CPU µs per command, of all threads, from schedstat before
-and after; the two systems take turns, each cell is the median of some short runs. Rates depend on what else the machine
-does: their ratio within a row is less wrong than they are. Nothing is asserted. Writes docs/benchmarks/commands.md.
+tests/bench/load.c makes the requests. The important figure is CPU µs per command, of all threads, from schedstat before
+and after; the two systems alternate, and each cell is the median of several short runs. Rates depend on the machine's
+other load; the ratio of two rates in a row depends less on it. Nothing is asserted. Writes docs/benchmarks/commands.md.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from support.resp import Connection
 SELLERS = 64
 CPU_LIMIT = 2.5
 
-# (name, words, words that prepare, limit: a ratio to redis-server, or ('us', CPU µs)); see load.c for {k:N} and so on.
+# (name, words, preparing words, limit: a ratio to redis-server, or ('us', CPU µs)); load.c explains {k:N} and so on.
 COMMANDS = [
     ('SET 64 B', 'SET key:{k:%(keys)d} {x:64}', None, ('us', 3.5)),
     ('SET 1 KiB', 'SET big:{k:%(keys)d} {x:1024}', None, None),
@@ -57,7 +57,7 @@ RESERVATION = ("MULTI ; SETBIT seats:{ev} {n:20000} 1 ; SETBIT seats:{ev} {n:200
 
 
 def document():
-    """An event of 20 sections, about 1400 bytes."""
+    """A document with 20 sections, about 1400 bytes."""
     return json.dumps({'name': 'event', 'sections': {
         'D-%d' % i: {'price': 10.5, 'stats': {'available': 120, 'reserved': 0, 'sold': 0}} for i in range(20)}})
 
@@ -136,7 +136,7 @@ def latency(farm, options, table):
 
 
 def started(process, key):
-    """Seconds until it answers a GET."""
+    """Seconds until the process replies to a GET."""
     begun = time.monotonic()
     process.spawn()
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""bench_compaction.py - what do compactions cost clients, and what is latency-target worth?
+"""bench_compaction.py - the latency that compactions add for clients, and the effect of latency-target.
 
-A backend (durability = always) holds so many MB in rows of 1 KB, not compressed. GETs of keys that may be anywhere and SETs
-come by a schedule (load.c, open loop): alone, then while everything is compacted again and again, with [store]
-latency-target = 0 and with it, by turns.
+A backend (durability = always) holds rows of 1 KB, uncompressed, --mb in total. GETs of random keys and SETs are sent
+by a schedule (load.c, open loop): first alone, then during repeated full compactions, alternately with [store]
+latency-target = 0 and with the default.
 
     tests/bench/bench_compaction.py --mb 300 --seconds 15 --rounds 3
 """
@@ -36,7 +36,7 @@ def figures(child):
 
 
 def compact_on(port, is_over):
-    """One compaction of everything after the other."""
+    """Runs one full compaction after the other."""
     with Connection(('127.0.0.1', port), 60) as client:
         while not is_over.wait(0.05):
             client.call('SCREE', 'COMPACT', 'START')

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""bench_cores.py - what a second partition, or a second worker of the proxy, adds to the CPU of a request.
+"""bench_cores.py - the CPU that a second partition, or a second worker of the proxy, adds to a request.
 
-One partition (one worker) under load, then two under the same load each; nothing they share may cost. CPU µs per request,
-all threads, medians of runs in turn: if two cost what one costs, throughput follows the cores.
+One partition (or worker) under load, then two under the same load each: sharing a process should cost nothing. CPU µs
+per request of all threads, medians of alternating runs: if a request costs the same with two, throughput grows with the
+cores.
 """
 
 import argparse
@@ -15,14 +16,14 @@ from rig import Farm, System, load
 
 
 class Door:
-    """A port without processes of its own: their CPU is counted once, outside."""
+    """A port of a process whose CPU time is counted elsewhere."""
 
     def __init__(self, port):
         self.port, self.processes = port, []
 
 
 def together(process, ports, words, seconds):
-    """CPU µs of the process for each request, when all ports are asked at the same time."""
+    """CPU µs of the process for each request, while all ports get requests at the same time."""
     before = process.cpu_seconds()
     with concurrent.futures.ThreadPoolExecutor(len(ports)) as pool:
         samples = list(pool.map(lambda port: load(Door(port), words, seconds=seconds), ports))

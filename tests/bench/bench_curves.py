@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""bench_curves.py - how cost and latency change with pipeline depth, with the number of keys, and with load.
+"""bench_curves.py - cost and latency by pipeline depth, by number of keys, and by load.
 
-    depth    throughput and CPU of SET and GET, by commands in a pipeline; each durability beside redis-server's
-    latency  the distribution of single GETs and durable SETs at 70 % of full speed, sent by a schedule (open loop)
-    keys     CPU of SET and GET as the keys grow from 10 thousand to 10 million
-    groups   how many commands share an fsync, and how long one waits for it, by the load
+    depth    throughput and CPU of SET and GET by commands in a pipeline, for each durability beside redis-server's
+    latency  distribution of single GETs and durable SETs at 70 % of full speed, sent by a schedule (open loop)
+    keys     CPU of SET and GET for 10 thousand to 10 million keys
+    groups   group commit by load: how many commands share an fsync, and how long a command waits for it
 
-Systems by turns, medians of runs. A full run writes docs/benchmarks/curves.md and its pictures (matplotlib); the figures
-stand below each picture.
+Systems alternate; figures are medians of several runs. A full run writes docs/benchmarks/curves.md and its pictures
+(matplotlib); the figures are in a table below each picture.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def show(line):
 # ---- pictures ----------------------------------------------------------------------------------------------------
 
 class Picture:
-    """Panels, two in a row, one legend below all; drawn the same from the same figures."""
+    """Panels, two in a row, with one legend below; equal figures give an equal file."""
 
     def __init__(self, name, *panels):
         matplotlib.rcParams.update({'svg.hashsalt': 'scree', 'svg.fonttype': 'none', 'font.size': 9, 'axes.grid': True,
@@ -51,7 +51,7 @@ class Picture:
             self.axes[title].set(title=title, xlabel=across, ylabel=up)
 
     def line(self, panel, label, points):
-        """The label chooses: its program the colour, its last word the dashes."""
+        """Adds a line. The label's program selects the colour, its last word the dashes."""
         colour = [colour for name, colour in PALETTE.items() if name in label][-1]
         self.axes[panel].plot(*zip(*points), label=label, color=colour, linestyle=DASHES.get(label.split()[-1], '-'),
                               marker='.' if len(points) < 20 else '')
@@ -119,7 +119,8 @@ def depth(farm, options):
 
 
 def shares(histogram):
-    """[(units for each one that was slower, ms)] of load.c's histogram: 10 for the 90th percentile, 100 for the 99th …"""
+    """[(n, ms)] of load.c's histogram: one unit of n was slower than ms; n is 10 for the 90th percentile, 100 for the
+    99th …"""
     total, seen, points = sum(count for _, count in histogram), 0, []
     for us, count in histogram:
         seen += count
@@ -180,7 +181,7 @@ def keys(farm, options):
 
 
 def committed(client):
-    """Batches so far, and SETs in them, each of which is a row."""
+    """Batches so far, and the SETs in them; each SET is a row."""
     return int(info(client, 'commits')), int(info(client, 'commit_rows'))
 
 

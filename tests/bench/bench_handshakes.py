@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""bench_handshakes.py - what do bursts of TLS handshakes cost the clients that are served meanwhile?
+"""bench_handshakes.py - the latency that bursts of TLS handshakes add for other clients.
 
     load: GETs at a steady rate, plain ──┐
                                          ├──► scree-proxy, one worker ──► redis-server
     bursts: 500 connections at once, TLS ┘
 
-The connections of a burst are made first and then all say hello at the same time, so that as many handshakes are ready in
-one turn of the proxy's loop. None resumes a session. Prints the GETs' latency without bursts and beside those that an
-RSA-2048 and an ECDSA P-256 certificate make; GETs have a schedule, so who stands still is seen standing still. Of some
-rounds each row is the one in which the machine disturbed least, by its p99; the rows without bursts say how much of it
-is the machine's all the same.
+All connections of a burst are opened first and then send their hello at the same time, so that as many handshakes as
+possible are ready in one turn of the proxy's loop. No session is resumed. Prints the GETs' latency without bursts, and
+during bursts with an RSA-2048 and an ECDSA P-256 certificate. GETs follow a schedule, so a pause of the proxy is
+measured. Each row is the round with the best p99, which is the one least disturbed by the machine; the rows without
+bursts show how much disturbance is left.
 """
 
 import argparse
@@ -58,7 +58,7 @@ class Shaking:
 
 
 def burst(address, count):
-    """Seconds from the first hello until the last handshake is done."""
+    """Seconds from the first hello until the last handshake is complete."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     peers = [Shaking(context, address) for _ in range(count)]

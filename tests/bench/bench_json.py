@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""What a JSON command on small documents costs: CPU of all threads for each command; 50 clients, -P 16, durability = os.
+"""bench_json.py - cost of JSON commands on small documents: CPU of all threads per command; 50 clients, -P 16,
+durability = os.
 
-The documents are events of tests/integration/test_ticket.py with more sections, the value is in the last one. "by tree"
-names the same value by a path that only the tree can follow. Medians of some runs, the commands by turns.
+The documents are events of tests/integration/test_ticket.py with more sections; the value is in the last section. "by
+tree" reads the value by a path that only the parsed tree supports. Medians of several runs, commands alternate.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def document(sections):
 
 
 def commands(size):
-    """{name: words for the load}"""
+    """{name: words for load.c}"""
     return {'SET of the text': 'SET text:{n:%d} {x:%d}' % (EVENTS, size),
             'GET of the text': 'GET text:{n:%d}' % EVENTS,
             'JSON.NUMINCRBY': 'JSON.NUMINCRBY event:{n:%d} %s 1' % (EVENTS, PLACE),

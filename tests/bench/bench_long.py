@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""bench_long.py - what do one client's long commands cost the others?
+"""bench_long.py - the latency that long commands of one client add for other clients.
 
       prober, a process of its own: GET after GET ──► proxy ──► one partition ◄── KEYS, HGETALL … of another client
 
-Prints the GETs' latency alone and beside each long command. On a busy machine the first line says how much of it is the
-machine's: what a long command adds is the difference.
+Prints the GETs' latency alone and during each long command. The first line shows the disturbance by the machine's other
+load; the difference to it is the effect of a long command.
 """
 
 import multiprocessing
@@ -27,7 +27,7 @@ suite = Suite(__doc__, options)
 
 
 def probe(address, stop, pipe):
-    """Latencies in seconds of one GET after another until told to stop."""
+    """Latencies in seconds of successive GETs until the parent stops them."""
     took = []
     with Connection(address, 60) as connection:
         while not stop.is_set():
@@ -39,11 +39,11 @@ def probe(address, stop, pipe):
 
 
 def probed(address, work):
-    """p50, p99, worst in ms and the number of GETs while `work` runs."""
+    """p50, p99 and maximum in ms, and the number of GETs, while `work` runs."""
     stop, (here, there) = multiprocessing.Event(), multiprocessing.Pipe()
     prober = multiprocessing.Process(target=probe, args=(address, stop, there))
     prober.start()
-    time.sleep(0.3)  # its connection is made and warm
+    time.sleep(0.3)  # until its connection is open and the code is warm
     work()
     stop.set()
     took = here.recv()
@@ -52,7 +52,7 @@ def probed(address, work):
 
 
 def drain(address, words, end):
-    """Sends a command and PING and reads, without a look at it, until the answer to that."""
+    """Sends the command and a PING, and reads and drops everything up to the PING's reply."""
     with Connection(address, 600) as connection:
         connection.send(*words)
         connection.send('PING')
@@ -77,7 +77,7 @@ def fill(address, count):
                 [['MSET'] + [w for i in part for w in ('key:%08d' % i, 'v')] for part in batches])
 
 
-@suite.case('GETs beside long commands of another client')
+@suite.case('GETs while another client runs long commands')
 def _(run):
     count = run.options.elements
     with Cluster(backends=1, partitions=1, proxies=1, backend_options={'backend': {'durability': 'os'}}) as cluster:

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""bench_proxy.py - what the proxy adds to commands of many keys, and whether a second worker costs anything.
+"""bench_proxy.py - the proxy's cost for commands of many keys, and the cost of a second worker.
 
     MGET of 1000 keys ─► scree-proxy (1 worker) ─► 1 or 3 redis-servers      CPU µs of the proxy per key
     GET, SET          ─► scree-proxy (1 or 2 workers) ─► redis-server        CPU µs of the proxy per request
 
-Two workers are given twice the clients: a worker that has fewer at once takes fewer requests from each poll.
+Two workers get twice as many clients, because a worker with fewer clients reads fewer requests in each poll.
 
-The requests of a client are sent in a pipeline and the replies' bytes are counted, so that the client's own work does not
-matter. Runs take turns; each figure is the median. The figures against the targets are printed; nothing is asserted.
+The requests of a client are sent in a pipeline, and of the replies only the bytes are counted, so that the client's own
+work does not matter. Runs alternate; each figure is the median. The figures are printed with their targets; nothing is
+asserted.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def key(i):
 
 
 def systems(farm):
-    """{name: System}; the proxy is each one's first process."""
+    """{name: System}; the proxy is the first process of each."""
     built = {}
     for name, shards, workers in (('1 shard', 1, 1), ('3 shards', 3, 1), ('2 workers', 1, 2)):
         servers = [farm.redis('redis-%s-%d' % (name.replace(' ', '-'), i)) for i in range(shards)]
@@ -40,11 +41,11 @@ def systems(farm):
 
 
 def mget_us(system, rounds):
-    """CPU µs of the proxy per key of MGETs, 10 at a time."""
+    """CPU µs of the proxy per key, for MGETs in pipelines of 10."""
     with Connection(('127.0.0.1', system.port), 60) as connection:
         connection.call(*['MSET'] + [word for i in range(KEYS) for word in (key(i), VALUE)])
     request = encode(['MGET'] + [key(i) for i in range(KEYS)]) * 10
-    reply = encode([VALUE] * KEYS)  # an array of bulk strings, as a request is
+    reply = encode([VALUE] * KEYS)  # an array of bulk strings, encoded like a request
     with socket.create_connection(('127.0.0.1', system.port)) as client:
         before = system.processes[0].cpu_seconds()
         for _ in range(rounds):

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """bench_queues.py - does a queue stay fast while it is drained?
 
-Fills a queue, drains it, and compares what the first and the last thousand takes cost. The remains of what was taken
-(tombstones) must not be walked over: the last thousand may cost three times the first, not more. A steady queue (one in,
-one out) is measured too. The figure is the time in the command's handler, as INFO commandstats counts it, so that other
-load on the machine matters little; beside it stands the CPU time of the whole process, compaction included.
+Fills a queue, drains it, and compares the cost of the first and the last thousand pops. Deleted elements leave
+tombstones in the store, which must not be read again by each pop: the last thousand pops may cost at most three times
+as much as the first. A steady queue (one in, one out) is measured too. The figure is the time in the command's handler
+as INFO commandstats counts it, so the machine's other load has little influence; the CPU time of the whole process,
+including compaction, is printed beside it.
 
-A kind of queue is one row of QUEUES: how the i-th element is put in, how one is taken, how long the queue is.
+A kind of queue is one row of QUEUES: the command that adds the i-th element, the command that pops one, the length.
 """
 
 from support.cluster import Cluster
@@ -41,7 +42,7 @@ suite = Suite(__doc__, options)
 
 
 def handler_us(connection, command):
-    """Time spent so far in the handler of a command."""
+    """Time in the handler of a command so far."""
     for line in connection.get('INFO', 'commandstats').decode().split('\r\n'):
         if line.startswith('cmdstat_%s:' % command.lower()):
             return int(dict(pair.split('=') for pair in line.split(':')[1].split(','))['usec'])
@@ -54,7 +55,7 @@ def fill(connection, queue, count):
 
 
 def take(connection, queue, count):
-    """µs in the handler of `count` takes."""
+    """µs in the handler for `count` pops."""
     before = handler_us(connection, queue.take[0])
     for start in range(0, count, BATCH):
         connection.pipeline([queue.take] * min(BATCH, count - start))

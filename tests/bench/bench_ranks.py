@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """bench_ranks.py - do sorted sets and sets stay fast when they are big?
 
-Three questions. Does a command that asks for a place cost the same in a big collection as in a small one? Does a queue
-made of a sorted set stay fast while it is drained? What does a ZADD and a SADD cost beside redis-server? The first two
-are answered by the time in the command's handler, as INFO commandstats counts it; the last by the CPU time of the whole
-process, compaction included.
+Three questions: Does a command by rank cost the same in a big collection as in a small one? Does a queue made of a
+sorted set stay fast while it is drained? What does a ZADD or SADD cost compared with redis-server? The first two are
+measured by the time in the command's handler, as INFO commandstats counts it; the last by the CPU time of the whole
+process, including compaction.
 """
 
 import os
@@ -47,7 +47,7 @@ def progress(text):
 
 
 def handler_us(connection, command):
-    """Time spent so far in the handler of a command."""
+    """Time in the handler of a command so far."""
     for line in connection.get('INFO', 'commandstats').decode().split('\r\n'):
         if line.startswith('cmdstat_%s:' % command.lower()):
             return int(dict(pair.split('=') for pair in line.split(':')[1].split(','))['usec'])
@@ -55,7 +55,7 @@ def handler_us(connection, command):
 
 
 def measured(connection, requests):
-    """µs in the handler per request; all are of one command."""
+    """µs in the handler per request, for requests of one command."""
     before = handler_us(connection, requests[0][0])
     for start in range(0, len(requests), BATCH):
         connection.pipeline(requests[start:start + BATCH])
@@ -85,7 +85,7 @@ ASKED = {
 }
 
 
-@suite.case('places in a big collection')
+@suite.case('ranks in a big collection')
 def places(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with Connection(cluster.backends[0].addresses[0], 120) as connection:

@@ -177,8 +177,8 @@ def print_row(size, depth, command, row):
 
 
 def targets(results, small, ordinary):
-    """[(sentence, measured, limit, is_met)] for the sizes that were measured: the proxy's at `small`, where its work is the
-    most of a request; the backend's at `ordinary`."""
+    """[(sentence, measured, limit, is_met)] for the measured sizes: the proxy's at `small`, where the proxy is the
+    largest part of a request's cost; the backend's at `ordinary`."""
     rows = []
 
     def ratio(depth, peer, limit):
@@ -224,7 +224,7 @@ def tls_section(results, options):
 
 
 def section_of(path):
-    """Where the page's section on TLS, its last, begins; and the page."""
+    """Where the page's last section, on TLS, begins; and the page."""
     with open(path) as file:
         page = file.read()
     at = page.find('\n## TLS\n')

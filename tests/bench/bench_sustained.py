@@ -28,7 +28,7 @@ PAUSE_MS = 100
 
 
 class Neighbour(threading.Thread):
-    """Someone else on this machine: writes 4 KiB and syncs, ten times a second, and keeps when it was slow."""
+    """Other disk load on this machine: writes 4 KiB and syncs, ten times a second, and records when a sync was slow."""
 
     def __init__(self, folder):
         super().__init__(daemon=True)
@@ -48,7 +48,7 @@ class Neighbour(threading.Thread):
 
 
 def waited_seconds(pid):
-    """How long the partition's and the commit thread were ready and had no CPU."""
+    """How long the partition's and the commit thread were runnable without a CPU."""
     total = 0
     for thread in os.listdir('/proc/%d/task' % pid):
         folder = '/proc/%d/task/%s/' % (pid, thread)
@@ -59,11 +59,11 @@ def waited_seconds(pid):
 
 
 class Watch:
-    """Looks once a second: how far the engine holds writes back, and how fast compactions may go."""
+    """Reads once a second how far the engine delays writes, and the current rate limit of compactions."""
 
     def __init__(self, client):
         self.client, self.begun, self.rates, self.paces, self.stalled, self.last = client, time.monotonic(), [], [], 0, None
-        self.pauses = {}  # second: ms of its longest commit; the server remembers 160 of them
+        self.pauses = {}  # second: ms of its longest commit; the server keeps 160 of them
 
     def figure(self, name):
         return float(info(self.client, name))
@@ -78,7 +78,7 @@ class Watch:
             self.pauses[second] = max(took, self.pauses.get(second, 0))
 
     def tell(self):
-        """A line of progress: what happened since the last."""
+        """Prints a line of progress: the changes since the last line."""
         now = [time.monotonic() - self.begun] + [self.figure(name) for name in (
             'total_commands_processed', 'compaction_passed_bytes', 'compaction_waited_seconds')]
         before, self.last = self.last or [0, 0, 0, 0], now

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""GETs of rows that are on the disk, with reader threads and without, and what they do to GETs of hot rows beside them.
+"""bench_uncached.py - GETs of rows on the disk, with and without reader threads, and their effect on GETs of cached
+rows.
 
-The data is ten times the block cache. Every read of a data file takes --read-us (support/disk.py), because what
-was written a moment ago is in the system's page cache.
+The data is ten times as big as the block cache. Every read of a data file takes --read-us (support/disk.py); otherwise
+recently written rows would be read from the system's page cache.
 
   SCREE_BIN=build/release tests/bench/bench_uncached.py [--mb 320] [--read-us 500] [--seconds 4]
 """
@@ -24,14 +25,14 @@ def load(client, count):
 
 
 def benchmark(port, count, requests, clients=64):
-    """Uniform GETs. Returns requests per second."""
+    """GETs of uniformly distributed keys. Returns requests per second."""
     out = subprocess.run(['redis-benchmark', '-p', str(port), '-c', str(clients), '-n', str(requests), '-r', str(count),
                           '--csv', 'GET', 'key:__rand_int__'], capture_output=True, text=True, check=True).stdout
     return float(out.strip().splitlines()[-1].split(',')[1].strip('"'))
 
 
 def hot_latencies(cluster, seconds):
-    """(median, p99) in microseconds of a lone client's GETs of one hot key."""
+    """(median, p99) in microseconds of a single client's GETs of one cached key."""
     with cluster.partition(0, 60) as client:
         client.call('SET', HOT, 'value')
         times, end = [], time.monotonic() + seconds

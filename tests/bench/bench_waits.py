@@ -35,7 +35,7 @@ suite = Suite(__doc__, options)
 
 
 def sockets_of(process):
-    """Its open sockets."""
+    """The number of its open sockets."""
     folder = '/proc/%d/fd' % process.pid
     return sum(os.readlink(os.path.join(folder, name)).startswith('socket:') for name in os.listdir(folder))
 
@@ -60,12 +60,12 @@ def key_on(shard, shards, name):
 
 
 def lists_of(client, options):
-    """The lists for which the client waits."""
+    """The lists for which the client blocks."""
     return [key_on((client + i) % options.shards, options.shards, 'list:%d:%d' % (client, i)) for i in range(options.keys)]
 
 
 def wake(sender, waiter, key):
-    """Microseconds from LPUSH to the reply of the BLPOP that waits."""
+    """Microseconds from LPUSH to the reply of the blocked BLPOP."""
     began = time.perf_counter()
     sender.sendall(encode(['LPUSH', key, ELEMENT]))
     answer = waiter.recv(256)

@@ -1,4 +1,4 @@
-"""page.py - what every page of measurements begins with, and its tables."""
+"""page.py - the heading of every page of measurements, and its tables."""
 
 import datetime
 import os
@@ -10,8 +10,8 @@ from support.cluster import binary
 from support.machine import page_ns, pauses
 
 FOLDER = os.path.join(ROOT, 'docs', 'benchmarks')
-BUSY = 0.1  # of a core's time, lost to others
-DEAR_NS = 500  # for a byte of some other page
+BUSY = 0.1  # part of a core's time that other processes use
+DEAR_NS = 500  # for one byte of a page that is not in the TLB
 
 
 def version(words):
@@ -30,7 +30,7 @@ def machine():
 
 
 def rocksdb_build():
-    """The engine the backend was linked with, as its build directory has it."""
+    """The RocksDB build with which the backend is linked, from its build directory."""
     cache = os.path.join(os.path.dirname(binary('scree-backend')), 'CMakeCache.txt')
     with open(cache) as file:
         library = [line.split('=', 1)[1].strip() for line in file if line.startswith('ROCKSDB:')][0]
@@ -41,7 +41,7 @@ def rocksdb_build():
 
 
 def heading(title, script):
-    """The top of a page of measurements: by what, when, where, with which programs."""
+    """The heading of a page of measurements: script, date, machine, versions of the programs."""
     (lost, longest), page = pauses(1), page_ns()
     lines = ['# ' + title, '', 'Written by `%s`, which says what is measured and how.' % script, '',
              '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), os.getloadavg()[0]),

@@ -1,12 +1,12 @@
-"""rig.py - the systems that a bench script measures, and the load it puts on them.
+"""rig.py - the systems that a bench script measures, and the load on them.
 
     Farm      starts processes in a folder of its own, stops them all
-    System    what the load talks to, and the processes whose CPU is counted
+    System    the address for the load, and the processes whose CPU is counted
     load()    one run of tests/bench/load.c ─► a Sample
-    in_turn() medians of several runs, the systems by turns, for a machine's mood changes while they run
+    in_turn() medians of several runs; systems alternate, so that changes of the machine's load affect all alike
 
-CPU is that of all threads of all processes of a system, from schedstat before and after. Before each run a system must have
-come to rest, so that compactions of an earlier one are not counted to this.
+CPU is that of all threads of all processes of a system, from schedstat before and after. Before each run the system
+must be idle, so that a compaction caused by an earlier run is not counted.
 """
 
 import json
@@ -23,14 +23,14 @@ SECRET = 'bench-secret'
 
 
 class System:
-    """What clients talk to, and the processes behind it; `words` are what redis-benchmark has to be told."""
+    """An address for clients, and the processes behind it; `words`: options of redis-benchmark."""
 
     def __init__(self, process, also=(), words=()):
         self.process, self.port, self.processes, self.words = process, process.port, [process] + list(also), list(words)
 
 
 class Farm:
-    """Processes by name, started when first asked for, stopped at the end."""
+    """Processes by name, started on first use, stopped at the end."""
 
     def __init__(self, folder):
         self.folder, self.started = folder, []
@@ -51,12 +51,12 @@ class Farm:
         return self.start(Oracle(self.folder, name, options))
 
     def redis_log(self, fsync):
-        """One that appends to a file: `fsync` is everysec or always."""
+        """A redis-server with an append-only file; `fsync` is everysec or always."""
         name = 'redis-' + fsync
         return self.redis(name, ['--appendonly', 'yes', '--appendfsync', fsync, '--appenddirname', name + '-log'])
 
     def backend(self, name, durability='always', store=(), partitions=1, secret=SECRET, tls=None):
-        """With `tls`, a Kit, it listens to TLS only."""
+        """With `tls`, a Kit, it listens only to TLS."""
         port, path = free_ports(partitions), os.path.join(self.folder, name + '.ini')
         options = {'bind': '127.0.0.1', 'port': port, 'partitions': partitions, 'durability': durability, 'secret': secret,
                    'data': os.path.join(self.folder, name + '-data')}
@@ -68,7 +68,8 @@ class Farm:
         return self.start(process)
 
     def proxy(self, name, addresses, secret=SECRET, workers=1, tls=None, upstream=()):
-        """A shard for each address. With `tls` it listens to TLS only; `upstream` is for that section."""
+        """A proxy with a shard for each address. With `tls` it listens only to TLS; `upstream`: options of its section
+        [upstream]."""
         port, path = free_ports(), os.path.join(self.folder, name + '.ini')
         shards = os.path.join(self.folder, name + '-shards.ini')
         write_ini(shards, [('map', {'epoch': 1})] + [
@@ -94,7 +95,7 @@ class Sample:
 
 
 def info(client, name):
-    """A figure of INFO, as text."""
+    """A field of INFO, as text."""
     for line in client.get('INFO', 'all').decode().splitlines():
         if line.startswith(name + ':'):
             return line.split(':', 1)[1]
@@ -102,7 +103,7 @@ def info(client, name):
 
 
 def wait_until_quiet(system):
-    """Waits until what earlier commands left to be done in the background, a compaction say, is done."""
+    """Waits until background work of earlier commands, such as a compaction, has ended."""
     def is_quiet():
         before = sum(process.cpu_seconds() for process in system.processes)
         time.sleep(0.1)
@@ -127,7 +128,7 @@ def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, first=0
 
 
 def median(samples):
-    """The sample of the median CPU, with the median rate."""
+    """The sample with the median CPU, and the median rate."""
     samples.sort(key=lambda sample: sample.cpu_us)
     middle = samples[len(samples) // 2]
     middle.rate = statistics.median(sample.rate for sample in samples)
@@ -135,7 +136,7 @@ def median(samples):
 
 
 def in_turn(systems, words, repeat, **how):
-    """{name: Sample}, the systems by turns."""
+    """{name: Sample}; the systems alternate."""
     samples = {name: [] for name in systems}
     for _ in range(repeat):
         for name, system in systems.items():

@@ -1,4 +1,4 @@
-"""behaviours_connection: what a connection says about itself. (title, script[, only these targets])"""
+"""behaviours_connection: commands about the connection itself. (title, script[, only these targets])"""
 
 CASES = [
     ('23 HELLO', '''

@@ -1,4 +1,4 @@
-"""behaviours_lists: lists, and their waiting commands where they need not wait. (title, script[, only these targets])"""
+"""behaviours_lists: lists, and blocking commands that need not block. (title, script[, only these targets])"""
 
 CASES = [
     ('2 missing lists answer each in their own way', '''

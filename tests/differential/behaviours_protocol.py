@@ -45,7 +45,7 @@ CASES = [
     ('CLIENT REPLY SKIP and OFF', b'CLIENT REPLY SKIP\r\nPING\r\nPING a\r\nCLIENT REPLY OFF\r\nPING b\r\nPING c\r\nCLIENT REPLY ON\r\nPING d\r\n', False),
 ]
 
-# On a server with a password, before AUTH.
+# Sent before AUTH to a server with a password.
 LOCKED = [
     ('commands', b'PING\r\nGET a\r\nFOO\r\nGET\r\nSELECT 1\r\nCLIENT SETNAME x\r\nMULTI\r\nEXEC\r\nECHO a\r\n', False),
     ('HELLO', b'HELLO\r\nHELLO 3\r\nHELLO 9\r\nHELLO 2 AUTH default wrong\r\n', False),

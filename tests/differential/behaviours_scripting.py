@@ -1,8 +1,8 @@
-"""behaviours_scripting: Lua scripts and functions. Only direct: through a proxy keys have to be declared."""
+"""behaviours_scripting: Lua scripts and functions. Only direct: through a proxy, keys have to be declared."""
 
 
 def evals(scripts):
-    """One EVAL per line of `scripts`, as it stands there."""
+    """One EVAL for each line of `scripts`."""
     words = [line.strip().replace('\\', '\\\\').replace('"', '\\"') for line in scripts.strip().splitlines()]
     return '\n'.join('EVAL "%s" 0' % word for word in words)
 

@@ -1,4 +1,4 @@
-"""behaviours_zsets: sorted sets and places. (title, script[, only these targets])"""
+"""behaviours_zsets: sorted sets and geo positions. (title, script[, only these targets])"""
 
 CASES = [
     ('sorted sets: infinities, NaN, and what is printed', '''

@@ -1,10 +1,10 @@
-"""player.py - play one stream to two servers and tell where they differ.
+"""player.py - plays one random stream to two servers and finds the first difference.
 
-Both servers are emptied, both get the same bytes on fresh connections, and every pair of replies is compared as soon as
-it is there. Afterwards both keyspaces are read, key by key, through ordinary commands.
+Both servers are emptied and get the same bytes on new connections, and every pair of replies is compared. Afterwards
+both keyspaces are read, key by key, with ordinary commands, and compared.
 
-Modes: 'single' waits for each reply; 'pipelined' sends runs of commands at once. A step that needs an answer first
-(Walk, Carry, Member) ends a run. `chill`, if any, is called before some of the runs.
+Modes: 'single' waits for each reply; 'pipelined' sends several commands in one packet. A step that needs a reply first
+(Walk, Carry, Member) is sent alone. `chill`, if given, is called before some of the packets.
 """
 
 import random
@@ -16,15 +16,17 @@ from support.stream import Carry, Member, Walk
 from support.transcript import Pair, Step, quote
 
 TIMEOUT = 20  # seconds
-DATABASES = 3  # looked at afterwards; streams write to 0, 1 and 2 (and 15, which is then emptied unseen)
+# databases compared afterwards; streams write to 0, 1 and 2 (and to 15, which is emptied without a comparison)
+DATABASES = 3
 
 
-CHILL_CHANCE = {'single': 0.1, 'pipelined': 0.5}  # before a run
+CHILL_CHANCE = {'single': 0.1, 'pipelined': 0.5}  # before a packet
 CHILL_WHOLE = 0.1
 
 
 class Difference(Exception):
-    """`index` of the step (len(stream): the keyspace afterwards), a title that names the kind, and both sides."""
+    """A difference at step `index` (len(stream): in the keyspace afterwards), with a title for its kind, and both
+    replies."""
 
     def __init__(self, index, title, what, ours, theirs):
         super().__init__(title)
@@ -35,7 +37,7 @@ class Difference(Exception):
 
 
 def title_of(step, ours, theirs):
-    """What kind of difference this is: one report per kind is enough."""
+    """The kind of a difference; only the first difference of a kind is reported."""
     def sort(reply):
         return reply[0] + (reply[1].split()[0].decode('latin-1') if reply[0] == '-' and reply[1].split() else '')
     words = step.name()
@@ -51,7 +53,7 @@ class Player:
         self.replies = 0
 
     def play(self, steps):
-        """None, or the first Difference."""
+        """The first Difference, or None."""
         try:
             with Pair(self.oracle_address, self.target_addresses, self.proto, timeout=TIMEOUT) as self.pair:
                 self.oracle, self.target = self.pair.oracle, self.pair.target
@@ -96,10 +98,10 @@ class Player:
     def differ(self, step, index, ours, theirs, where=''):
         raise Difference(index, where + title_of(step, ours, theirs), where + repr(step), show(ours), show(theirs))
 
-    # -- steps of more than one command
+    # -- steps of several commands
 
     def walk(self, side, step):
-        """(error or None, elements): the complete walk on one side."""
+        """(error or None, elements): the complete walk at one server."""
         words, found = list(step.words), []
         for _ in range(100000):
             reply = side.call(*words)
@@ -192,7 +194,7 @@ class Player:
 
 
 def read_database(connection):
-    """{key: [(what, check, reply), …]} of the selected database, without DUMP; '(size)' is DBSIZE."""
+    """{key: [(what, check, reply), …]} of the selected database, without DUMP; '(size)' has DBSIZE."""
     keys = [item[1] for item in connection.call('KEYS', '*')[1]]
     types = connection.pipeline([['TYPE', key] for key in keys])
     commands, plan = [], []
@@ -227,7 +229,7 @@ def scan_keys(connection):
 
 
 def shrink(player, steps, difference, seconds=15):
-    """A shorter stream that still differs in the same way, and its difference."""
+    """A shorter stream with a difference of the same kind, and that difference."""
     end = time.monotonic() + seconds
     best, best_difference = steps[:difference.index + 1], difference
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""ACL: users, what they may do, what is logged about them; the same conversation with redis-server and with Scree.
+"""ACL: users, their rights, and the log of refusals; the same requests to redis-server and to Scree.
 
-Lists of rules are compared as sets of words: Redis lists single commands in the order of a hash table. Of a client's
-description the fields VOLATILE are not compared.
+Lists of rules are compared as sets of words: Redis lists single commands in the order of a hash table. The fields
+VOLATILE of a client's description are not compared.
 """
 
 import os
@@ -272,17 +272,17 @@ def compare(cluster_of, address_of):
             transcript.compare(SCRIPT, oracle.address, address_of(cluster), proto, equal)
 
 
-@suite.case('users, rules, refusals and their log are told as redis-server tells them')
+@suite.case('users, rules, refusals and their log are as in redis-server')
 def _(run):
     compare(backend, lambda cluster: cluster.backends[0].addresses[0])
 
 
-@suite.case('the same through the proxy, which has users of its own')
+@suite.case('users, rules, refusals and their log are as in redis-server through the proxy, which has users of its own')
 def _(run):
     compare(lambda: Cluster(backends=1, partitions=1, proxies=1), lambda cluster: cluster.proxies[0].address)
 
 
-@suite.case('users come from their file, go back to it, and a bad file changes nothing')
+@suite.case('users are loaded from their file and saved to it, and an invalid file changes nothing')
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-acl-') as folder:
         path = os.path.join(folder, 'users.acl')

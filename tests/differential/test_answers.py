@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Every command that the proxy answers, merges or rewrites has the reply of redis-server, in RESP2 and RESP3.
 
-EXAMPLES (support/transcript.py) has a line for each command that more than one shard or the proxy itself answers; the last
-case fails for a command without a line. Every byte of a reply must be equal; with !types the types of all values and the
-names in maps (figures and texts may differ); with !kind the outermost type.
+EXAMPLES (support/transcript.py) has a line for each command that the proxy or several shards answer; the last case
+fails for a command without a line. Every byte of a reply must be equal; with !types only the types of all values and
+the names in maps; with !kind only the outermost type.
 
-OWN are commands that redis-server does not know, or not outside of its cluster mode, or answers by the state of its files:
-their reply in RESP3 must be that in RESP2 in the types of RESP3.
+OWN has commands that redis-server does not have, or only in cluster mode, or whose reply depends on its files: here the
+reply in RESP3 must have the RESP3 types of the reply in RESP2.
 """
 
 import os
@@ -307,7 +307,7 @@ SLOWLOG GET
 WAITAOF 0 0 0
 '''
 
-# Answered by several or by the proxy, and not here: their replies have tests of their own.
+# Commands answered by the proxy or several shards whose replies are tested elsewhere.
 ELSEWHERE = '''
 BGREWRITEAOF: test_compaction
 BGSAVE: test_save
@@ -324,7 +324,7 @@ def lines(text):
 
 
 def as_resp2(reply):
-    """The types that the reply would have in RESP2."""
+    """The types that this RESP3 reply has in RESP2."""
     kind, payload = reply
     if kind == '_' or payload is None:
         return 'nil'
@@ -367,7 +367,7 @@ def _(run):
                 check(all('# ' + name.capitalize() in texts[1] for name in section), texts[1][:80])
 
 
-@suite.case('what Redis does not have is answered in the types of RESP3 too')
+@suite.case('commands that Redis does not have reply with the types of RESP3 too')
 def _(run):
     with Cluster(backends=1, partitions=SHARDS) as cluster, cluster.connect() as two, cluster.connect(proto=3) as three:
         two.call('CONFIG', 'SET', 'slowlog-log-slower-than', '0')
@@ -379,7 +379,7 @@ def _(run):
                   '%s\n  RESP2: %s\n  RESP3: %s' % (line, show(replies[0]), show(replies[1])))
 
 
-@suite.case('SCAN through the proxy goes on to the next shard while COUNT is not used up')
+@suite.case('SCAN through the proxy continues at the next shard until COUNT is used up')
 def _(run):
     names = {b'key:%d' % i for i in range(300)}
     with Cluster(backends=1, partitions=SHARDS) as cluster, cluster.connect() as client:

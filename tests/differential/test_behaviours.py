@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Behaviours that are easily got wrong, one case each, sent to redis-server and to Scree and compared byte for byte.
+"""Behaviours that are easy to get wrong, one case each, compared byte for byte with redis-server.
 
-Every case runs on one partition directly and through the proxy over four, in RESP2 and RESP3, command by command and as
-one pipeline. The cases are the files behaviours_*.py; support/transcript.py says how they are written.
+Every case runs directly on one partition and through the proxy over four, in RESP2 and RESP3, command by command and as
+one pipeline. The cases are in the files behaviours_*.py; support/transcript.py describes their syntax.
 """
 
 
@@ -32,7 +32,7 @@ class World(Shared):
         self.extra = {'requirepass': password} if password else {}
 
     def wanted(self, options):
-        """[(name, address)] of what --target asks for."""
+        """[(name, address)] of the targets in --target."""
         wanted = options.target.split(',')
         self.start(backends=2, partitions=2, proxies=int('proxy' in wanted), backend_options={'backend': self.extra},
                    proxy_options={'proxy': self.extra})
@@ -86,7 +86,8 @@ for case in CASES:
 
 
 def raw_replies(address, data, closes):
-    """What `data` is answered with by an empty server. Without an expected close a last PING marks the end."""
+    """The bytes an empty server replies to `data`, and whether it closed. Unless a close is expected, a last PING marks
+    the end."""
     with Connection(address) as connection:
         connection.call('FLUSHALL')
     with Connection(address) as connection:
@@ -131,14 +132,14 @@ def _(run):
         for cut in range(1, len(request)):
             with Connection(target) as connection:
                 connection.send_raw(request[:cut])
-                with Connection(target) as other:  # the first half has surely been read when this is answered
+                with Connection(target) as other:  # its reply shows that the first part has been read
                     other.call('PING')
                 connection.send_raw(request[cut:])
                 check(connection.read() == ('+', b'OK'), '%s: cut at %d' % (name, cut))
                 check(connection.get('GET', 'split') == b'a\r\nb', '%s: cut at %d' % (name, cut))
 
 
-@suite.case('24 before AUTH only small requests are read, and nothing is told')
+@suite.case('24 before AUTH only small requests are read, and replies reveal nothing')
 def _(run):
     if run.options.redis:
         return
@@ -187,7 +188,7 @@ def _(run):
             connection.call('FLUSHALL')
 
 
-@suite.case('22 a SCAN walk finds every key that was there all along, whatever is written meanwhile')
+@suite.case('22 a SCAN walk finds every key that exists all the time, whatever else is written')
 def _(run):
     for name, _, target in targets(run):
         with Connection(target) as connection:
@@ -208,7 +209,7 @@ def _(run):
             connection.call('FLUSHALL')
 
 
-@suite.case('(the servers of these cases end cleanly)')
+@suite.case('(the servers of these cases stop cleanly)')
 def _(run):
     WORLD.stop()
     LOCKED.stop()

@@ -1,15 +1,15 @@
 #!/usr/bin/python3
-"""COMMAND and its subcommands: what the command table says, against what redis-server 7.0.15 says.
+"""COMMAND and its subcommands: the command table compared with that of redis-server 7.0.15.
 
-All ten elements of COMMAND INFO must be equal for every command Redis has, in RESP2 and RESP3, and so must the keys,
-flags and errors that COMMAND GETKEYSANDFLAGS gives for random arguments. With --endpoint HOST:PORT a running proxy or
-backend is asked, otherwise a small cluster is started.
+All ten elements of COMMAND INFO must be equal for every command of Redis, in RESP2 and RESP3, and so must the keys,
+flags and errors that COMMAND GETKEYSANDFLAGS gives for random arguments. --endpoint HOST:PORT compares a running proxy
+or backend; otherwise a small cluster is started.
 
-Different on purpose, and taken out before comparing:
-  - key specs have no "notes" (Redis' sentences);
+Intended differences, removed before comparing:
+  - key specs have no "notes" (sentences in Redis);
   - the order of tips and of subcommands (in Redis that of a hash table);
-  - PFMERGE of a destination only has one key (Redis finds none, and so sends it anywhere);
-  - commands only Scree has; COMMAND DOCS' texts, and its "arguments" and "history".
+  - PFMERGE with only a destination has one key (Redis finds none, and so routes it to any node);
+  - commands that only Scree has; the texts, "arguments" and "history" of COMMAND DOCS.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from support.cluster import Cluster, Oracle
 from support.harness import Failure, Suite, check, sized
 from support.resp import Connection, show, value
 
-SHOWN_MAX = 10  # differences of one case that are printed
+SHOWN_MAX = 10  # printed differences of one case
 COLUMNS = ['name', 'arity', 'flags', 'first key', 'last key', 'step', 'categories', 'tips', 'key specs', 'subcommands']
 CATEGORIES = ('keyspace read write set sortedset list hash string bitmap hyperloglog geo stream pubsub admin fast slow '
               'blocking dangerous connection transaction scripting').split()
@@ -31,7 +31,7 @@ def options(parser):
 
 
 class Comparison:
-    """The two servers in one protocol, and the differences between them."""
+    """Connections to both servers in one protocol, and the differences found."""
 
     def __init__(self, target, scree, redis, proto):
         self.target, self.proto, self.differences = target, proto, []
@@ -59,7 +59,7 @@ def said(thing):
 
 
 class World:
-    """The oracle and the cluster all cases share."""
+    """The oracle and the cluster that all cases share."""
 
     def __init__(self):
         self.stack = None
@@ -86,7 +86,7 @@ suite = Suite(__doc__, options)
 
 
 def each_protocol(test):
-    """Runs the case's body for every target in both protocols."""
+    """Runs a case for every target in both protocols."""
     def run_all(run):
         WORLD.start(run.options.endpoint)
         for name, address in WORLD.targets.items():
@@ -100,7 +100,7 @@ def each_protocol(test):
 # ---- COMMAND, COMMAND INFO -------------------------------------------------------------------------------------------
 
 def without_notes(spec):
-    """A key spec as sorted pairs; maps are flat in RESP2 and in Reader's form of RESP3."""
+    """A key spec as sorted pairs: a map is a flat list in RESP2 and in Reader's form of RESP3."""
     kind, items = spec
     pairs = [(items[i][1], items[i + 1]) for i in range(0, len(items), 2)]
     return kind, sorted(pair for pair in pairs if pair[0] != b'notes')
@@ -117,7 +117,7 @@ def comparable(info, known):
     return kind, parts
 
 
-@suite.case('COMMAND INFO of every command of Redis has the ten elements Redis gives')
+@suite.case('COMMAND INFO of every command of Redis has the ten elements that Redis gives')
 @each_protocol
 def _(_run, c):
     names = sorted(c.known)
@@ -142,7 +142,7 @@ def _(_run, c):
         check(c.scree.get('COMMAND', 'COUNT') == len(ours), 'COMMAND COUNT is not the length of COMMAND')
 
 
-@suite.case('COMMAND INFO knows names in any case, and not what is none')
+@suite.case('COMMAND INFO finds names in any case, and gives null for others')
 @each_protocol
 def _(_run, c):
     for odd in ('nosuch', 'get|x', 'client|kill|x', 'client|', '|kill', '', '|', 'get ', 'scree|use'):
@@ -160,7 +160,7 @@ def as_pairs(reply):
 
 
 def docs_facts(reply):
-    """{name: what is no text} of COMMAND DOCS."""
+    """{name: the fields that are no texts} of COMMAND DOCS."""
     facts = {}
     for name, about in as_pairs(reply):
         about = {key[1]: item for key, item in as_pairs(about)}
@@ -170,7 +170,7 @@ def docs_facts(reply):
     return facts
 
 
-@suite.case('COMMAND DOCS has the facts of every command of Redis')
+@suite.case('COMMAND DOCS has the fields of every command of Redis')
 @each_protocol
 def _(_run, c):
     ours, theirs = docs_facts(c.scree.call('COMMAND', 'DOCS')), docs_facts(c.redis.call('COMMAND', 'DOCS'))
@@ -213,7 +213,7 @@ def random_request(rng, commands):
     return words + [rng.choice(WORDS) for _ in range(count)]
 
 
-@suite.case('COMMAND GETKEYS and GETKEYSANDFLAGS find the same keys in random commands')
+@suite.case('COMMAND GETKEYS and GETKEYSANDFLAGS find the keys that Redis finds in random commands')
 @each_protocol
 def _(run, c):
     rng = random.Random(run.seed)

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Keyspace events: random commands to redis-server and to a partition; a subscriber of each must hear the same, in order.
+"""Keyspace events: random commands to redis-server and to a partition; a subscriber at each must get the same events in
+order.
 
-What expires by itself does so at different moments, so that class is left out.
+Keys expire at different moments, so the class of expired events is left out.
 """
 
 import time
@@ -17,7 +18,7 @@ CLASSES = 'KEg$lshzetdnm'
 LEFT_OUT = {'CONFIG', 'RESET', 'HELLO', 'CLIENT', 'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'DEBUG', 'QUIT', 'SWAPDB', 'PUBLISH',
             'SPUBLISH', 'BLPOP', 'BRPOP', 'BLMOVE', 'BRPOPLPUSH', 'BLMPOP', 'BZPOPMIN', 'BZPOPMAX', 'BZMPOP', 'XREAD',
             'XREADGROUP', 'SPOP', 'WAIT', 'SUBSCRIBE',
-            'LCS'}  # looks its options up before its keys: other misses
+            'LCS'}  # reads its options before its keys, so other misses are reported
 
 
 def options(parser):
@@ -41,7 +42,7 @@ class Side:
         self.writer.call('FLUSHALL')
 
     def play(self, words):
-        """(reply, events)."""
+        """The reply, and the events that the subscriber got."""
         reply = self.writer.call(*words)
         self.listener.send('PING', 'end')
         events = []
@@ -64,7 +65,7 @@ def play(ours, theirs, steps):
         wanted_reply, wanted = theirs.play(step.words)
         recent.append(str(step)[:150])
         if (reply[0] == '-') != (wanted_reply[0] == '-'):
-            return compared, None  # a difference for test_random; the keys are not the same any more
+            return compared, None  # test_random reports this difference; the keyspaces differ from now on
         if events != wanted:
             lines = ['       ' + line for line in recent[-6:]]
             return compared, (step.name(), '\n'.join(lines + [
@@ -73,7 +74,7 @@ def play(ours, theirs, steps):
     return compared, None
 
 
-@suite.case('random commands are told of as redis-server does')
+@suite.case('random commands cause the events that redis-server sends')
 def _(run):
     grammar = Grammar(run.options.groups.split(','))
     with Oracle() as oracle:

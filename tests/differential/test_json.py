@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""JSON.*: behaviour vectors of servers that speak RedisJSON, and random changes against a model in Python.
+"""JSON.*: recorded replies of servers with RedisJSON, and random changes compared with a model in Python.
 
-There is no oracle for these commands: json_vectors.json holds what is known of other servers, the rest is checked
-against what the documents must be.
+There is no oracle for these commands: json_vectors.json holds replies known from other servers, the other cases compare
+with the documents that must result.
 """
 
 import json
@@ -33,7 +33,7 @@ def plain(reply):
 
 
 def shuffled(thing):
-    """A form in which lists are multisets, at any depth."""
+    """The value with every list sorted, so that lists compare as multisets."""
     if isinstance(thing, list):
         return sorted((shuffled(item) for item in thing), key=repr)
     if isinstance(thing, dict):
@@ -60,7 +60,7 @@ def meets(reply, expect, want):
 
 
 def play(steps):
-    """steps: (title of the failure, words, expect, want) as meets() takes them."""
+    """Plays (title of the failure, words, expect, want); expect and want are those of meets()."""
     wrong = []
     with serve() as cluster:
         client = connect(cluster)
@@ -72,7 +72,7 @@ def play(steps):
         raise Failure('%d differ\n     %s' % (len(wrong), '\n     '.join(wrong[:20])))
 
 
-@suite.case('the vectors')
+@suite.case('the recorded replies of other servers')
 def _(run):
     with open(os.path.join(TESTS, 'differential/json_vectors.json'), encoding='utf-8') as file:
         groups = json.load(file)['groups']
@@ -84,7 +84,7 @@ def _(run):
     play(steps)
 
 
-# each line: command => what the reply must be; {"error": "…"} is a part of an error's text
+# each line: command => expected reply; {"error": "…"}: a part of an error's text
 TALK = r'''
 JSON.SET d $ {"a":1,"b":[1,2.5,"x",null,true],"c":{"d":"text","e":{}},"n":-0.5} => "OK"
 JSON.GET d => "{\"a\":1,\"b\":[1,2.5,\"x\",null,true],\"c\":{\"d\":\"text\",\"e\":{}},\"n\":-0.5}"
@@ -252,7 +252,7 @@ EXISTS m1 => 0
 '''
 
 
-@suite.case('forms of paths, replies and errors, one after the other')
+@suite.case('paths, replies and errors in all their forms')
 def _(run):
     steps = []
     for line in TALK.strip().split('\n'):
@@ -263,7 +263,7 @@ def _(run):
     play(steps)
 
 
-# in RESP3, as bytes of the wire: what typed clients of RedisJSON 2.6 expect
+# in RESP3, as bytes on the wire: what typed clients of RedisJSON 2.6 expect
 TYPED = [
     (['JSON.SET', 't', '$', '{"a":{"n":1},"b":{"n":2.5},"c":{"n":"x"},"l":[1.5,true,null,{}]}'], b'+OK'),
     (['JSON.NUMINCRBY', 't', '$.a.n', '3'], b'*1 :4'),
@@ -299,7 +299,7 @@ TYPED = [
 ]
 
 
-@suite.case('in RESP3 NUMINCRBY, NUMMULTBY and RESP answer numbers, TYPE is one level deeper; at a partition and through a proxy')
+@suite.case('in RESP3 NUMINCRBY, NUMMULTBY and RESP reply numbers, and TYPE is nested one level deeper')
 def _(run):
     def flat(reply):
         kind, payload = reply
@@ -351,7 +351,7 @@ def _(run):
 
 
 class Model:
-    """A document in Python, changed as Scree's is. Paths are lists of names and indexes."""
+    """A document in Python that gets the same changes. Paths are lists of names and indexes."""
 
     def __init__(self, rng):
         self.rng, self.root = rng, {'n': 1, 'a': [1, 2], 'o': {'x': 'text'}}
@@ -368,7 +368,7 @@ class Model:
         return self.rng.choice(['n', 'a', 'o', 'x', 'y', 'long name', "it's", 'A-1', 'é'])
 
     def path(self):
-        """To something that is there: the steps, the container, the last step."""
+        """A random path to an existing value."""
         steps, at = [], self.root
         while isinstance(at, (dict, list)) and at and (not steps or self.rng.random() < 0.7):
             step = self.rng.choice(list(at) if isinstance(at, dict) else range(len(at)))
@@ -389,7 +389,7 @@ class Model:
         return words
 
     def change(self):
-        """A command, and what it must answer."""
+        """A random change: a command, and the reply it must get."""
         steps = self.path()
         if not steps:
             self.root = {'n': 1, 'a': [1, 2], 'o': {'x': 'text'}}
@@ -442,7 +442,7 @@ class Model:
         return ['JSON.SET', 'k', path, json.dumps(value)], b'OK'
 
 
-@suite.case('random changes: replies and the document are the model\'s')
+@suite.case('random changes: replies and the document are those of the model')
 def _(run):
     rng = random.Random(run.seed)
     with serve() as cluster:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The keys that the key rules find in a request are those that the command opens, and they say when it changes one.
+"""The key rules find the keys that a command opens, and their flags say whether it changes them.
 
-ACL rules and the proxy's routing ask the key rules (shared/keys.h). scree-backend-keys is a backend that compares each
-key that a command opens with them (tests/spy/keys_opened.c). It gets the random commands of the groups, and the same with
-words doubled, exchanged and inserted; in transactions, so that none of them waits.
+ACL rules and the proxy's routing use the key rules (shared/keys.h). scree-backend-keys is a backend that compares each
+key that a command opens with the rules' keys (tests/spy/keys_opened.c). It gets the random commands of the groups, also
+with words doubled, exchanged and inserted; in transactions, so that none blocks.
 """
 
 import random
@@ -21,8 +21,8 @@ DOUBLED = ['STORE', 'STOREDIST', 'STREAMS', 'KEYS', 'COUNT', 'GET', 'BY', 'LIMIT
            'AGGREGATE', 'REPLACE', 'DB', 'WITHSCORES', 'ASC', 'DESC', 'LEFT', 'MIN', 'NX', 'XX', 'CH', 'INCR', 'OVERFLOW',
            'FROMMEMBER', 'FROMLONLAT', 'MAXLEN', 'NOMKSTREAM', 'IDX', 'LEN', 'WITHDIST', 'ANY', 'SET', 'PERSIST', 'EX']
 NUMBERS = ['0', '1', '2', '3', '-1', '+1', '01', ' 1', '1 ', '1.0', '4294967297', '18446744073709551617',
-           '9223372036854775807', '1x']  # none that makes values or replies of gigabytes
-# What the groups do not draw.
+           '9223372036854775807', '1x']  # no value here leads to values or replies of gigabytes
+# Commands that the groups do not generate.
 LINES = '''
 JSON.SET j $ {"a":[1,2],"b":"t","c":true,"n":1,"o":{}}
 JSON.GET j $.a|JSON.GET j INDENT x NEWLINE y SPACE z $|JSON.MGET j k $.a|JSON.MSET j $ 1 k $ 2|JSON.MSET j $ {"a":[1]} j $ 2
@@ -65,11 +65,11 @@ class Source:
         self.lines = [line.split() for row in LINES.strip().split('\n') for line in row.split('|')]
 
     def begin(self):
-        """Other keys and values from now on: a context leaves some out, and some commands with them."""
+        """Draws a new Context: each one leaves some keys and values out, and so some commands."""
         self.context = Context(self.rng.random(), False)
 
     def plain(self):
-        """[words, …] of one or a few requests that make sense."""
+        """[words, …] of one or several valid requests."""
         if self.rng.random() < 0.5:
             return [list(self.rng.choice(self.lines))]
         return [list(step.words) for step in self.grammar.draw(self.context) if type(step) in (Step, Carry)]
@@ -96,15 +96,15 @@ class Source:
         return words
 
     def batch(self):
-        """Some requests; as they are, or one of them changed."""
+        """Several requests, in about a third of the cases unchanged."""
         made = self.plain()
         return made if self.rng.random() < 0.3 else [self.changed(words) for words in made]
 
 
-# They end the transaction, or are not for scripts and transactions.
+# These end the transaction, or are not allowed in scripts or transactions.
 LEFT_OUT = {'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'UNWATCH', 'RESET', 'QUIT', 'HELLO', 'CLIENT', 'SUBSCRIBE', 'PSUBSCRIBE',
             'SSUBSCRIBE', 'UNSUBSCRIBE', 'PUNSUBSCRIBE', 'SUNSUBSCRIBE', 'SHUTDOWN', 'MONITOR', 'SCRIPT', 'DEBUG', 'SELECT'}
-# Opened only when something cannot be drawn here: a payload of DUMP, another server, a watched key.
+# Opened only by requests that are not generated here: a payload of DUMP, another server, a watched key.
 NOT_REACHED = {'restore', 'restore-asking', 'migrate', 'watch'}
 
 
@@ -113,7 +113,7 @@ def word_of(text):
 
 
 def play(connection, requests):
-    """All of them in one transaction, or, when one is refused there, none."""
+    """Runs all of them in one transaction; a refused request discards it."""
     commands = [['MULTI']] + requests + [['EXEC']]
     connection.send_many(commands)
     for _ in commands:
@@ -121,12 +121,12 @@ def play(connection, requests):
 
 
 def missed_of(rows, backend):
-    """Commands with keys that have opened none yet."""
+    """Commands with keys that have not opened a key so far."""
     reached = set(re.findall(r'^reached: command=(\S+)', backend.log().decode('latin-1'), re.M)) | NOT_REACHED
     return sorted(name for name in rows if name not in reached and not name.startswith(('eval', 'fcall')))
 
 
-@suite.case('commands open the keys that the key rules find, and change those that the rules call changed')
+@suite.case('commands open the keys that the key rules find, and change only those that the rules mark as changed')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
@@ -139,7 +139,7 @@ def _(run):
                     for row in (command[9] or [command]) if row[8] and b'not_key' not in repr(row[8]).encode()}
             end = time.monotonic() + run.options.seconds
             count = 0
-            # A slow machine goes on until each command was there.
+            # On a slow machine this continues until each command has opened a key.
             while time.monotonic() < end or (missed_of(rows, backend) and time.monotonic() < end + 100 * harness.SLOW):
                 source.begin()
                 for _ in range(100):

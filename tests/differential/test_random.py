@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""Random command streams to redis-server and to Scree: every reply and the whole keyspace must agree.
+"""Random command streams to redis-server and to Scree: every reply and the whole keyspace must be equal.
 
-Targets: `direct` is one partition, `proxy` is two backends of two partitions behind a proxy, `proxies` three backends
-behind two proxies, where each of a stream's connections goes to another one. Each is played single and pipelined, in
-RESP2 and RESP3. `tiny-…` are the same with next to no cache, one reader thread (direct) or many (proxies), and all rows
-sent to the disk again and again (DEBUG EVICT), so that most commands wait for rows and run anew. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
-plays that stream again. One report per kind of difference.
+Targets: `direct` is one partition, `proxy` is two backends of two partitions behind a proxy, `proxies` is three
+backends behind two proxies, where the connections of a stream use different proxies. Each is played single and
+pipelined, in RESP2 and RESP3. `tiny-…` have almost no cache, one reader thread (direct) or many (proxies), and their
+rows are evicted to the disk again and again (DEBUG EVICT), so that most commands wait for rows and are retried. A
+difference is printed with the shortest stream that shows it; `--seed N --stream I` plays that stream again. Only one
+difference of a kind is reported.
 """
 
 import time
@@ -31,7 +32,7 @@ def options(parser):
 
 
 def explore(run, oracle_address, target_addresses, through_proxy, seconds, chill=None, max_failures=None):
-    """Plays streams until the time is out; returns the report of each kind of difference."""
+    """Plays streams until the time is over; returns a report for each kind of difference."""
     opts = run.options
     grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
     max_failures = max_failures or opts.max_failures
@@ -73,7 +74,8 @@ TINY = {'block-cache': '1mb', 'row-cache': '1', 'rank-cache': '4kb', 'memtable':
 
 
 class Chill:
-    """Calling it leaves no row of any partition in memory, or none of those that were sent to the disk before."""
+    """Called with True, evicts all rows of all partitions from memory; with False, only those that are already on the
+    disk."""
 
     def __init__(self, cluster):
         self.partitions = [cluster.partition(shard) for shard in range(len(cluster.slots))]
@@ -113,27 +115,27 @@ def compare(run, target, store=None, **shape):
         raise Failure('%d kinds of difference, printed above' % len(reports))
 
 
-@suite.case('random streams: one partition answers as redis-server does')
+@suite.case('random streams: one partition replies as redis-server does')
 def _(run):
     compare(run, 'direct', backends=1, proxies=0)
 
 
-@suite.case('random streams: the proxy over four partitions answers as redis-server does')
+@suite.case('random streams: the proxy over four partitions replies as redis-server does')
 def _(run):
     compare(run, 'proxy', backends=2, proxies=1)
 
 
-@suite.case('random streams: two proxies over three backends together answer as one redis-server does')
+@suite.case('random streams: two proxies over three backends reply as one redis-server does')
 def _(run):
     compare(run, 'proxies', backends=3, proxies=2)
 
 
-@suite.case('random streams: rows on the disk, no caches, one reader thread: a partition answers as redis-server does')
+@suite.case('random streams: rows on the disk, no caches, one reader thread: a partition replies as redis-server does')
 def _(run):
     compare(run, 'tiny-direct', dict(TINY, **{'reader-threads': run.options.reader_threads or 1}), backends=1, proxies=0)
 
 
-@suite.case('random streams: rows on the disk, no caches, many reader threads: proxies answer as redis-server does')
+@suite.case('random streams: rows on the disk, no caches, many reader threads: proxies reply as redis-server does')
 def _(run):
     compare(run, 'tiny-proxies', dict(TINY, **{'reader-threads': run.options.reader_threads or 16}), backends=2, proxies=2)
 

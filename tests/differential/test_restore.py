@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RESTORE takes what servers from Redis 5 to Redis 8 and Valkey 9 dump; what cannot be kept is refused with its reason."""
+"""RESTORE accepts the dumps of Redis 5 to 8 and Valkey 9, and refuses values that cannot be kept, with the reason."""
 
 
 from support.cluster import Cluster, Oracle
@@ -9,7 +9,7 @@ from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 
-# byte for byte, so that the payloads' maker cannot drift together with the reader
+# compared byte for byte, because rdb_payload.py and the reader could have the same mistake
 GOLDEN = [
     (payload(20, string(listpack('a', 'bc', 7)), 11), '1410100000000300816102826263030701ff0b00'),
     (payload(0, string('x'), 80), '0001785000'),
@@ -22,7 +22,7 @@ def with_partition(body):
             body(client)
 
 
-@suite.case('versions up to 12 and 80: every type that Redis 7.0 has, and listpack sets')
+@suite.case('RESTORE accepts versions up to 12 and 80, with every type of Redis 7.0, and listpack sets')
 def _(run):
     def body(client):
         for made, golden in GOLDEN:
@@ -46,7 +46,7 @@ def _(run):
     with_partition(body)
 
 
-@suite.case('streams of Redis 7.2 and later, whose consumers have two times')
+@suite.case('RESTORE accepts streams of Redis 7.2 and later, whose consumers have two times')
 def _(run):
     def body(client):
         for version in (11, 12, 80):
@@ -66,7 +66,7 @@ def _(run):
     with_partition(body)
 
 
-@suite.case('groups of streams that Redis 5 and 6 dumped have entries-read as redis-server restores it')
+@suite.case('RESTORE of streams of Redis 5 and 6 gives their groups the entries-read that redis-server gives')
 def _(run):
     with Oracle() as oracle:
         def body(client):
@@ -78,7 +78,7 @@ def _(run):
         with_partition(body)
 
 
-@suite.case('hashes whose fields have times to live and types of newer servers are refused with the reason')
+@suite.case('RESTORE refuses hashes with field expiry and types of newer servers, with the reason')
 def _(run):
     def body(client):
         one = length(1) + length(5001) + string('f') + string('v')

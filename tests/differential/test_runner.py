@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""The differential runner itself: silent on two redis-servers, loud when one of them is tampered with."""
+"""The differential runner itself: it finds no difference between two redis-servers, and finds one when a server is
+changed.
+"""
 
 import random
 
@@ -8,7 +10,7 @@ from support.cluster import Oracle
 from support.harness import Suite, check
 from support.relay import Relay
 
-# One command taken for another of the same length: what a wrong handler looks like from outside.
+# One command replaced by another of the same length, which looks like a wrong handler.
 MUTATIONS = [(b'APPEND', b'GETSET'), (b'INCRBY\r\n', b'DECRBY\r\n'), (b'PEXPIRE', b'PERSIST'), (b'HKEYS', b'HVALS'),
              (b'UNLINK', b'EXISTS'), (b'GETDEL', b'STRLEN'), (b'MSETNX', b'EXISTS'), (b'$4\r\nEXEC', b'$4\r\nPING')]
 
@@ -30,13 +32,13 @@ def _(run):
     two_servers(body)
 
 
-@suite.case('a redis-server with one command mistaken for another is found out, with a short stream')
+@suite.case('a redis-server with one command replaced by another is detected, with a short stream')
 def _(run):
     def body(one, two):
         old, new = random.Random(run.seed).choice(MUTATIONS)
         run.note('%r becomes %r' % (old, new))
         relay = Relay(two.address, change=(old, new))
-        patience = 10 * run.options.seconds  # some are seen in one stream of fifty
+        patience = 10 * run.options.seconds  # some mutations show up in only one of fifty streams
         reports = test_random.explore(run, one.address, [relay.address], False, patience, max_failures=1)
         relay.stop()
         check(reports, 'nobody noticed')

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Sorted ints against a sorted list in Python: Redis has none of these commands."""
+"""Sorted ints compared with a sorted list in Python: Redis does not have these commands."""
 
 import random
 
@@ -22,7 +22,7 @@ def texts(numbers):
 
 
 def range_words(rng, have, crowd):
-    """A range command, and the numbers it must give."""
+    """A range command, and the numbers it must reply."""
     reverse = rng.random() < 0.5
     if rng.random() < 0.5:
         offset, count = rng.randrange(len(have) + 3), rng.randrange(12)
@@ -46,7 +46,7 @@ def range_words(rng, have, crowd):
     return words, found
 
 
-@suite.case('random changes and ranges, small and with ranks, and a DUMP that goes back in')
+@suite.case('random changes and ranges, in small and big keys, and RESTORE of a DUMP')
 def _(run):
     rng = random.Random(run.seed)
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
@@ -71,7 +71,7 @@ def _(run):
             check_equal(client.get('SIRANGE', 'copy', 0, 10 ** 6), texts(have), 'the copy')
 
 
-@suite.case('what makes no sense is refused')
+@suite.case('invalid arguments are refused')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client = Connection(cluster.backends[0].addresses[0])

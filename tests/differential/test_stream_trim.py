@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""XTRIM and XADD with ~ remove what redis-server removes: whole nodes, as many as LIMIT allows.
+"""XTRIM and XADD with ~ remove the entries that redis-server removes: whole nodes, as many as LIMIT allows.
 
-Redis' nodes have at most stream-node-max-entries entries and stream-node-max-bytes bytes; each round has its own sizes, and
-streams whose fields, values and ids take different room.
+Nodes of Redis have at most stream-node-max-entries entries and stream-node-max-bytes bytes; each round has other
+limits, and streams whose fields, values and ids have different sizes.
 """
 
 import random
@@ -15,7 +15,7 @@ suite = Suite(__doc__, lambda parser: parser.add_argument('--rounds', type=int, 
 
 
 class Both:
-    """The same commands to both, and every reply compared: at the latest when one is asked for."""
+    """Sends the same commands to both servers and compares all replies at the next call()."""
 
     def __init__(self, oracle, cluster):
         self.theirs, self.ours, self.log, self.sent = Connection(oracle), Connection(cluster), [], []
@@ -44,7 +44,7 @@ def with_both(body):
             body(Both(oracle.address, cluster.backends[0].addresses[0]))
 
 
-@suite.case('XTRIM MAXLEN ~ 0 of five entries removes five, and the next entries are a node of their own')
+@suite.case('XTRIM MAXLEN ~ 0 of five entries removes five, and the next entries begin a new node')
 def _(run):
     def body(both):
         both.begin(100, 4096)
@@ -83,7 +83,7 @@ def threshold(rng, both, last):
     return words
 
 
-@suite.case('random streams, node sizes, thresholds and limits')
+@suite.case('XTRIM and XADD remove the same entries of random streams, for random node sizes, thresholds and limits')
 def _(run):
     def body(both):
         rng = random.Random(run.seed)
@@ -97,7 +97,7 @@ def _(run):
                     trim = threshold(rng, both, last) if rng.random() < 0.1 else []
                     both.send('XADD', 's', *trim, '%d-*' % last, *entry(rng, fields))
                 both.call('XTRIM', 's', *threshold(rng, both, last))
-                if rng.random() < 0.2:  # the first entry, as a queue does
+                if rng.random() < 0.2:  # removes the first entry, as a queue does
                     first = both.call('XRANGE', 's', '-', '+', 'COUNT', 1)[1]
                     if first:
                         both.call('XDEL', 's', first[0][1][0][1])
@@ -107,7 +107,7 @@ def _(run):
     with_both(body)
 
 
-@suite.case('a stream that each XADD keeps at about a length')
+@suite.case('XADD with MAXLEN ~ keeps a stream as long as redis-server does')
 def _(run):
     def body(both):
         for length in (0, 1, 10, 99, 100, 101, 250):

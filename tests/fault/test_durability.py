@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""When the WAL is synced: with every batch (always), about once a second (everysec), not at all (os)."""
+"""When the WAL is synced: with every batch (always), about once a second (everysec), or not at all (os)."""
 
 import os
 import time
@@ -12,7 +12,7 @@ suite = Suite(__doc__)
 
 
 def log_syncs(disk, backend):
-    """How often files of the WAL were synced so far."""
+    """Number of syncs of WAL files so far."""
     logs = set()
     for folder, _, names in os.walk(disk.root):
         logs |= {os.stat(os.path.join(folder, name)).st_ino for name in names if name.endswith('.batches')}
@@ -21,7 +21,7 @@ def log_syncs(disk, backend):
 
 
 def write_for(client, seconds):
-    """Writes one after the other, so that a batch is nearly always under way; returns how many."""
+    """Writes one request after the other, so that a batch is nearly always in progress; returns the number of writes."""
     end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         client.pipeline([['SET', 'key:%d' % (count + i), 'x' * 100] for i in range(50)])
@@ -30,9 +30,9 @@ def write_for(client, seconds):
 
 
 def run_mode(durability, seconds):
-    """Syncs while writing, writes."""
+    """The number of syncs during the writes, and of the writes."""
     options = {'backend': {'durability': durability},
-               'store': {'write-buffer': '1gb'}}  # a full one has the WAL synced before its rows go into tables
+               'store': {'write-buffer': '1gb'}}  # a full write buffer would sync the WAL before its rows are applied
     with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, backend_options=options,
                                        disk=disk) as cluster:
         backend = cluster.backends[0]
@@ -46,14 +46,14 @@ def run_mode(durability, seconds):
         return during, count
 
 
-@suite.case('everysec: a busy log is synced about once a second')
+@suite.case('everysec: the WAL is synced about once a second under writes')
 def _(run):
     syncs, count = run_mode('everysec', 5)
     run.note('%d syncs in 5 s of %d writes' % (syncs, count))
-    check(2 <= syncs <= 20 * SLOW, '%d syncs in 5 seconds' % syncs)  # the engine syncs a WAL that it ends, too
+    check(2 <= syncs <= 20 * SLOW, '%d syncs in 5 seconds' % syncs)  # the store also syncs a WAL segment that it ends
 
 
-@suite.case('always: every batch is synced; os: none is')
+@suite.case('always: every batch is synced; os: no batch is')
 def _(run):
     always, count = run_mode('always', 1)
     check(always >= 10, '%d syncs of %d writes, 50 at a time' % (always, count))

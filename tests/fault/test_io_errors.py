@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Every write and fsync fails once, the first, the second, …: no crash, nothing acknowledged is lost, reads go on."""
+"""Every write and fsync fails once, the first, the second, …: no crash, no acknowledged write is lost, and reads
+continue.
+"""
 
 import errno
 import hashlib
@@ -20,14 +22,15 @@ suite = Suite(__doc__, options)
 
 
 class Ledger:
-    """What a key may hold: the last acknowledged value, or one of the refused ones after it. A refused write whose bytes
-    had reached the WAL before its fsync failed may come back when the store recovers, but not come and go after that."""
+    """The values that a key may have: the last acknowledged one, or a refused one after it. A refused write whose bytes
+    had reached the WAL before its fsync failed may be there after the store has recovered, but must not change after
+    that."""
 
     def __init__(self):
         self.possible = {}
 
     def write(self, client, rng, serial, refused):
-        """A pipeline of SETs and one MULTI block."""
+        """Sends a pipeline of SETs and one MULTI block."""
         keys = ['k%d' % rng.randrange(40) for _ in range(10)]
         texts = ['%d/%d:' % (serial, i) + 'x' * rng.choice([5, 5, 3000]) for i in range(10)]
         commands = [['SET', key, text] for key, text in zip(keys, texts)]
@@ -88,7 +91,7 @@ CASES = [
     ('data files cannot be written for a while: ENOSPC', WRITE_OTHER, errno.ENOSPC, -1),
 ]
 
-# Ways to write; not all of their commands have the flag "write".
+# All kinds of writes; some of these commands do not have the flag "write".
 SCRIPT = "return redis.call('INCR', KEYS[1])"
 SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
 LIBRARY = "#!lua name=l\nredis.register_function('f', function(keys) return redis.call('INCR', keys[1]) end)"
@@ -98,7 +101,7 @@ WRITES = [
 ]
 
 
-@suite.case('no way to write is answered before its batch is on disk')
+@suite.case('no kind of write is answered before its batch is on disk')
 def _(run):
     with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, disk=disk) as cluster:
         with cluster.partition(0) as client:
@@ -106,7 +109,7 @@ def _(run):
             client.get('FUNCTION', 'LOAD', LIBRARY)
             for words in WRITES:
                 wait_for(lambda: client.get('SET', 'probe', 'x') == b'OK', 'writes to be taken')
-                client.get('PFADD', 'hll', os.urandom(8))  # the next PFCOUNT keeps its sum
+                client.get('PFADD', 'hll', os.urandom(8))  # the next PFCOUNT saves its result
                 if words == ['EXEC']:
                     client.pipeline([['MULTI'], ['INCR', 'x']])
                 disk.fail(SYNC_LOG, 1, -1, errno.EIO)

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Power loss: only what was fsynced is left. With durability = always no acknowledged write is lost, and no block torn."""
+"""Power loss: only synced bytes are left. With durability = always no acknowledged write is lost, and no MULTI block is
+torn.
+"""
 
 import os
 import random
@@ -19,7 +21,7 @@ suite = Suite(__doc__, options)
 
 
 def play_round(run, cluster, rng, number, clients=6):
-    """Writers at work; the machine dies; returns their units and how many operations were acknowledged."""
+    """Writers run until a power loss; returns their units and the number of acknowledged operations."""
     backend = cluster.backends[0]
     writers = [Writer(backend.addresses[i % len(backend.addresses)], 'r%d-c%d' % (number, i), random.Random(rng.random()))
                for i in range(clients)]
@@ -48,7 +50,7 @@ def verify_all(cluster, histories):
 
 
 def power_rounds(run, rounds, **backend_options):
-    """Yields what is wrong after each loss of power."""
+    """Yields the errors found after each power loss."""
     rng = random.Random(run.seed)
     with FaultyDisk() as disk, Cluster(backends=1, partitions=2, proxies=0, backend_options=backend_options,
                                        disk=disk) as cluster:
@@ -62,25 +64,25 @@ def power_rounds(run, rounds, **backend_options):
             yield verify_all(cluster, histories)
 
 
-@suite.case('durability = always: a power loss takes no acknowledged write and tears no block')
+@suite.case('durability = always: a power loss loses no acknowledged write and tears no MULTI block')
 def _(run):
     for wrong in power_rounds(run, run.options.rounds):
         check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
 
-@suite.case('the same with tiny memtables: flushes and compactions are interrupted too')
+@suite.case('durability = always with tiny memtables: a power loss during flushes and compactions loses nothing either')
 def _(run):
     for wrong in power_rounds(run, max(2, run.options.rounds // 2), store={'memtable': '256kb', 'write-buffer': '4kb', 'wal-limit': '1mb'}):
         check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
 
-@suite.case('durability = os does lose writes then (this shows that the case above can fail), and still opens')
+@suite.case('durability = os loses writes at a power loss (so the cases above can fail), and the store still opens')
 def _(run):
     lost = sum(len(wrong) for wrong in power_rounds(run, 3, backend={'durability': 'os'}))
     check(lost > 0, 'nothing was lost in 3 rounds: the simulated power loss does not work')
 
 
-@suite.case('durability = everysec: what is older than some seconds is safe')
+@suite.case('durability = everysec: a power loss loses only writes of the last seconds')
 def _(run):
     rng = random.Random(run.seed)
     options = {'backend': {'durability': 'everysec'}}
