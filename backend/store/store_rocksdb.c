@@ -331,9 +331,35 @@ int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *v
     return get_with(store, store->get_options, cf, key, value);
 }
 
+/* True when the row is in memory and empty. */
+static bool has_empty_value(struct store *store, enum cf cf, struct bytes key)
+{
+    char *value = NULL;
+    size_t len = 0;
+    unsigned char is_found = false;
+    bool may_exist = rocksdb_key_may_exist_cf(store->db, store->cached_options, store->cfs[cf],
+                                              key.data, key.len, &value, &len, NULL, 0, &is_found);
+    bool is_empty = may_exist && is_found && len == 0;
+    if (value)
+        rocksdb_free(value);
+    return is_empty;
+}
+
+/* RocksDB 7.8 returns an empty value, and no error, when the row may be in a file that is not open (TableCache::Get, with
+ * kBlockCacheTier): after a start it opens 16 files at most. So an empty value is checked by a second call, which says
+ * whether the value was found. */
 int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value)
 {
-    return get_with(store, store->cached_options, cf, key, value);
+    struct slice found;
+    int err = get_with(store, store->cached_options, cf, key, &found);
+    if (err != OK)
+        return err;
+    if (found.len == 0 && !has_empty_value(store, cf, key)) {
+        slice_release(&found);
+        return ERR_UNCACHED;
+    }
+    *value = found;
+    return OK;
 }
 
 int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value)

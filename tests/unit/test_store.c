@@ -268,6 +268,63 @@ START_TEST(a_row_on_the_disk_is_uncached_until_it_was_fetched)
 }
 END_TEST
 
+static size_t count_cached(enum cf cf, bool *is_uncached)
+{
+    size_t rows = 0;
+    struct store_iter *iter = store_iter_new_cached(store, cf, BYTES(""), BYTES(""));
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+        rows++;
+    *is_uncached = store_iter_is_uncached(iter);
+    store_iter_free(iter);
+    return rows;
+}
+
+/* Makes two files in each column family, and reopens the store with so few open files that RocksDB opens few at once. */
+static void reopen_with_few_files(void)
+{
+    for (int file = 0; file < 2; file++) {
+        for (enum cf cf = CF_METADATA; cf < CF_COUNT; cf++) {
+            put(cf, "a", "first");
+            put(cf, "empty", "");
+            put(cf, "full", "value");
+            put(cf, "z", "last");
+        }
+        commit();
+        ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    }
+    store_close(store);
+    struct store_options options = cases_options();
+    options.max_open_files = 16;
+    store = store_open(env, &options, error, sizeof error);
+    ck_assert_msg(store != NULL, "%s", error);
+}
+
+START_TEST(a_row_of_a_file_that_is_not_open_is_uncached_not_an_empty_value)
+{
+    struct slice value;
+    bool is_uncached = false;
+    reopen_with_few_files();
+    for (enum cf cf = CF_METADATA; cf < CF_COUNT; cf++) {
+        bool is_incomplete;
+        size_t rows = count_cached(cf, &is_incomplete);
+        ck_assert_msg(rows == 4 || is_incomplete, "column family %d: %zu rows", cf, rows);
+        int err = store_get_cached(store, cf, BYTES("absent"), &value);
+        ck_assert_msg(err == ERR_UNCACHED || err == ERR_NOT_FOUND, "column family %d: %d", cf, err);
+        is_uncached |= err == ERR_UNCACHED;
+        ck_assert_int_eq(store_fetch(store, cf, BYTES("absent"), &value), ERR_NOT_FOUND);
+        static const struct bytes KEYS[] = {{"empty", 5}, {"full", 4}};
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(store_fetch(store, cf, KEYS[i], &value), OK);
+            slice_release(&value);
+            ck_assert_int_eq(store_get_cached(store, cf, KEYS[i], &value), OK);
+            ck_assert_uint_eq(value.len, i == 0 ? 0 : 5);
+            slice_release(&value);
+        }
+    }
+    ck_assert_msg(is_uncached, "all files were open: the case has not happened");
+}
+END_TEST
+
 START_TEST(blocks_that_were_read_can_be_forgotten)
 {
     struct slice value;
@@ -285,26 +342,15 @@ START_TEST(blocks_that_were_read_can_be_forgotten)
 }
 END_TEST
 
-static size_t count_cached(bool *is_uncached)
-{
-    size_t rows = 0;
-    struct store_iter *iter = store_iter_new_cached(store, CF_DATA, BYTES(""), BYTES(""));
-    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
-        rows++;
-    *is_uncached = store_iter_is_uncached(iter);
-    store_iter_free(iter);
-    return rows;
-}
-
 START_TEST(a_walk_over_rows_on_the_disk_is_uncached_until_they_were_fetched)
 {
     bool is_uncached;
     const struct store_range range = {.cf = CF_DATA, .bytes = 1 << 20};
     make_uncached();
-    (void)count_cached(&is_uncached);
+    (void)count_cached(CF_DATA, &is_uncached);
     ck_assert(is_uncached);
     ck_assert_int_eq(store_fetch_range(store, &range), OK);
-    ck_assert_uint_eq(count_cached(&is_uncached), 100);
+    ck_assert_uint_eq(count_cached(CF_DATA, &is_uncached), 100);
     ck_assert(!is_uncached);
 }
 END_TEST
@@ -329,7 +375,7 @@ START_TEST(a_walk_that_comes_to_a_file_on_the_disk_is_uncached)
     put_file('b');
     store_forget_blocks(store);
     ck_assert_int_eq(store_fetch_range(store, &range), OK);
-    ck_assert_uint_eq(count_cached(&is_uncached), 50);
+    ck_assert_uint_eq(count_cached(CF_DATA, &is_uncached), 50);
     ck_assert(is_uncached);
 }
 END_TEST
@@ -343,16 +389,16 @@ START_TEST(a_walk_where_a_range_was_deleted_reads_what_it_needs)
     commit();
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
     store_forget_blocks(store);
-    ck_assert_uint_eq(count_cached(&is_uncached), 90);
+    ck_assert_uint_eq(count_cached(CF_DATA, &is_uncached), 90);
     ck_assert(!is_uncached);
     store_compact_ranges(store);
     store_forget_blocks(store);
-    ck_assert_uint_lt(count_cached(&is_uncached), 90);
+    ck_assert_uint_lt(count_cached(CF_DATA, &is_uncached), 90);
     ck_assert(is_uncached);
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
     reopen();
     store_forget_blocks(store);
-    (void)count_cached(&is_uncached);
+    (void)count_cached(CF_DATA, &is_uncached);
     ck_assert(is_uncached);
 }
 END_TEST
@@ -1233,6 +1279,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
     tcase_add_test(tests, a_stop_leaves_no_long_log_to_the_next_start);
     tcase_add_test(tests, a_row_on_the_disk_is_uncached_until_it_was_fetched);
+    tcase_add_test(tests, a_row_of_a_file_that_is_not_open_is_uncached_not_an_empty_value);
     tcase_add_test(tests, blocks_that_were_read_can_be_forgotten);
     tcase_add_test(tests, a_walk_that_comes_to_a_file_on_the_disk_is_uncached);
     tcase_add_test(tests, a_walk_where_a_range_was_deleted_reads_what_it_needs);
