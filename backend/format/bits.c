@@ -10,7 +10,7 @@ static uint64_t load_word(const char *from)
     return word;
 }
 
-/* Counts the one bits of each byte of a word, in that byte. */
+/* Each byte of the result is the number of one bits in that byte of the word. */
 static uint64_t count_bytes(uint64_t word)
 {
     word -= word >> 1 & UINT64_C(0x5555555555555555);
@@ -101,7 +101,7 @@ void bits_invert(char *data, size_t len)
 
 /* ---- integers of any width ---- */
 
-/* holds the 72 bits that a field may span, and any sum */
+/* wide enough for the 72 bits that a field can span, and for every sum */
 __extension__ typedef unsigned __int128 wide;
 __extension__ typedef __int128 signed_wide;
 

@@ -10,9 +10,9 @@
 
 #include "shared/bytes.h"
 
-/* Counts the one bits. */
+/* Number of one bits. */
 uint64_t bits_count(struct bytes data);
-/* The first bit with this value at or after `from`; -1: there is none. */
+/* Position of the first bit with this value at or after `from`; -1: there is none. */
 int64_t bits_find(struct bytes data, uint64_t from, bool bit);
 
 enum bits_operation { BITS_AND, BITS_OR, BITS_XOR };

@@ -104,7 +104,7 @@ static bool ends_space(struct bytes space, struct bytes to)
     return bytes_equal(to, (struct bytes){end, len});
 }
 
-/* The slots that may have rows of the range: all of them, unless its ends say more. */
+/* The slots that can have rows of the range: all slots, unless both bounds lie in one storage namespace. */
 static struct effect_place range_place(enum cf cf, struct bytes from, struct bytes to)
 {
     struct bytes space, to_space;
@@ -118,8 +118,7 @@ static struct effect_place range_place(enum cf cf, struct bytes from, struct byt
         return (struct effect_place){space, false, (uint16_t)first, SLOT_COUNT - 1};
     if (!key_place(to, &to_space, &last, &to_behind) || !bytes_equal(space, to_space))
         return anywhere;
-    if (to_behind <= 0 &&
-        last) /* `to` is the first key of this slot, whose rows are therefore not in the range */
+    if (to_behind <= 0 && last) /* `to` excludes the slot that it begins */
         last--;
     struct effect_place place = {space, false, (uint16_t)first, (uint16_t)last};
     return is_place(&place) ? place : anywhere;

@@ -15,7 +15,7 @@
  *                 delete         ...
  *                 delete range   ... varint to_len │ to        key <= rows < to; empty `to`: to the end
  *   head:     bits 0-3 column family │ bits 4-5 kind │ bit 6: the place has a last slot │ bit 7: a place follows
- *             without bit 7 the place is that of the effect before
+ *             without bit 7: the place of the previous effect
  *   place:    u8 space_len │ space │ u16 first slot │ with bit 6: u16 last slot
  *             space_len 255: rows of any namespace; slot 65535: rows of the partition, which belong to no slot
  *

@@ -12,7 +12,7 @@
 
 enum {
     SPACE_BYTES_MAX = NAMESPACE_BYTES_MAX + 2,
-    FLAG_LAYOUT = 0x80,   /* this layout; without it the old one */
+    FLAG_LAYOUT = 0x80,   /* set: the layout of encoding.h; clear: the old one */
     FLAG_RESERVED = 0x70, /* always 0 */
     FLAG_TYPE = 0x0f,
     METADATA_HEAD = 9,       /* flags, expire */
@@ -31,7 +31,7 @@ const char *type_name(enum type type)
     return type_rows[type].name ? type_rows[type].name : "none";
 }
 
-/* Fields of a collection's row after version and size; types without such fields have none of these functions. */
+/* Functions for the fields that follow version and size in the metadata row of some types. */
 struct metadata_fields {
     size_t (*size)(const struct metadata *metadata);
     char *(*write)(char *to,

@@ -10,8 +10,8 @@
  *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
  *                  'j' | u8 position                                                      → counts that a batch changed
  *                  'd' | u8 ns_len | ns                                                   → u8[16] database map
- *                  'f' | library name                                                     → code of its functions, in the default namespace
- *                  'F' | u8 ns_len | namespace | library name                             → the same, in another one
+ *                  'f' | library name                                                    → code of its functions; default namespace
+ *                  'F' | u8 ns_len | namespace | library name                            → code of its functions; other namespaces
  *                  'h'                                                                    → batch header
  *                  'v'                                                                    → u64 data format version
  *   ('s' slot records, '2' prepare and decision records are reserved)
@@ -23,8 +23,8 @@
  *   │ flags │ expire_ms │ string, JSON: the payload                    │
  *   │ u8    │ u64, 0=no │ others: u64 version | u64 size | list: u64 head | u64 tail
  *   └───────┴───────────┴──────── stream: 5 ids (u64 ms | u64 seq): last generated, recorded first,
- *                                 max deleted, first, last; then u64 entries added; and when it was trimmed
- *                                 u64 entries of the first node | of its front that is gone: id, u64 bytes,
+ *                                 max deleted, first, last; then u64 entries added; and, if it was trimmed,
+ *                                 u64 entries of the first node | of its removed front: id, u64 bytes,
  *                                 u32 entries, u32 hash of fields
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
@@ -49,13 +49,13 @@ enum type {
 #undef TYPE
 };
 
-enum { TYPE_COUNT = 16 }; /* four bits on disk; some numbers are no type */
+enum { TYPE_COUNT = 16 }; /* four bits on disk; some numbers are unused */
 
 struct metadata_fields;
 
 /* A row of the table of types. Commands add their functions in commands/types.h. */
 struct type_row {
-    const char *name;          /* as TYPE replies it; NULL: the number is no type */
+    const char *name;          /* as TYPE replies it; NULL: the number is unused */
     bool is_inline;            /* the value is in the metadata row */
     bool exists_empty;         /* the key stays when its last element is removed */
     enum type opens_as;        /* commands for this type can open it too; NONE: only its own */
@@ -86,7 +86,8 @@ struct stream_id {
     uint64_t seq;
 };
 
-/* The removed front of a stream's first node (stream_node.h); 0 entries: nothing was removed, or it is not known. */
+/* The removed front of a stream's first node (stream_node.h); 0 entries: nothing was removed, or the front is not
+ * known. */
 struct stream_node {
     struct stream_id master; /* of the node's first entry */
     uint64_t bytes;
@@ -122,7 +123,7 @@ struct batch_header {
 struct slot_count {
     uint16_t slot;
     uint64_t keys;
-    uint64_t expires; /* of them: keys with a TTL */
+    uint64_t expires; /* keys with a TTL */
 };
 
 /* Is the value of this type in the metadata row? */
@@ -156,7 +157,7 @@ struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_
 struct bytes encode_journal_key(struct arena *arena, uint8_t position);
 struct bytes encode_database_map_key(struct arena *arena, struct bytes name);
 bool decode_database_map_key(struct bytes row, struct bytes *name);
-/* The key of a library; name: of the namespace, empty for the default one. */
+/* The key of a function library. `name`: the namespace, empty for the default one. */
 struct bytes encode_function_key(struct arena *arena, struct bytes name, struct bytes library);
 bool is_function_key(struct bytes row);
 /* The smallest key greater than all keys with this prefix; empty when there is none. */

@@ -81,11 +81,11 @@ struct geo_point geohash_decode(uint64_t bits)
 void geohash_text(uint64_t bits, char text[GEOHASH_TEXT])
 {
     static const char LETTERS[] = "0123456789bcdefghjkmnpqrstuvwxyz";
-    /* up to the poles, while Redis' scores end at 85 degrees */
+    /* the text form covers latitudes up to 90 degrees, Redis' scores only up to 85 */
     uint64_t usual = encode_point(geohash_decode(bits), 90, GEOHASH_STEPS);
     for (int i = 0; i < GEOHASH_TEXT - 1; i++)
         text[i] = LETTERS[usual >> (52 - 5 * (i + 1)) & 31];
-    text[GEOHASH_TEXT - 1] = LETTERS[0]; /* only two bits are left */
+    text[GEOHASH_TEXT - 1] = LETTERS[0]; /* 2 of 52 bits are left; Redis always writes 0 */
 }
 
 /* ---- distances ---- */
@@ -189,7 +189,7 @@ uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_
     }
     struct area area = area_of(home, steps);
     uint32_t count = 0;
-    int last = 0; /* newest taken */
+    int last = 0; /* index of the last cell added */
     uint64_t last_bits = 0;
     for (int i = 0; i < GEOHASH_CELLS; i++) {
         int dx = AROUND[i][0];

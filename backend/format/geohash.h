@@ -5,7 +5,8 @@
  *   latitude   ─► 26 bits ─┴─► 52 bits: a score that a double holds exactly
  *
  * The first 2n bits name one of 4^n cells; all points of a cell are a contiguous range of scores. Method:
- * https://en.wikipedia.org/wiki/Geohash. Operations are in Redis' order, so that the last digits are equal.
+ * https://en.wikipedia.org/wiki/Geohash. Floating-point operations are in Redis' order, so that results are equal to the
+ * last digit.
  */
 #pragma once
 
@@ -25,7 +26,7 @@ struct geo_point {
 struct geo_shape {
     struct geo_point center;
     bool is_box;
-    double radius, width, height; /* in units */
+    double radius, width, height; /* multiples of `unit` */
     double unit;                  /* metres per unit */
 };
 
@@ -40,7 +41,7 @@ struct geo_point geohash_decode(uint64_t bits);
 void geohash_text(uint64_t bits, char text[GEOHASH_TEXT]);
 /* Metres along a great circle. */
 double geo_distance(struct geo_point a, struct geo_point b);
-/* Is the point inside? And its distance from the centre, in metres. */
+/* Is the point inside? *distance: from the centre, in metres. */
 bool geo_contains(const struct geo_shape *shape, struct geo_point point, double *distance);
 /* The cells that cover the shape, in search order; returns their number. */
 uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_CELLS]);

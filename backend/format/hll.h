@@ -13,7 +13,8 @@
  *                     1vvvvvll               l + 1 registers are v + 1
  *
  * An element's hash chooses a register (low 14 bits) and a rank (1 + zeros after them, 51 at most); a register keeps
- * its greatest rank. A sparse one becomes dense when a rank exceeds 32 or its bytes a limit. Pure functions on bytes.
+ * its greatest rank. Sparse registers become dense when a rank exceeds 32 or their bytes exceed a limit.
+ * Pure functions on bytes.
  *
  * Estimator: O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches, arXiv:1702.01284. Hash:
  * MurmurHash64A by A. Appleby.
@@ -68,9 +69,9 @@ struct hll {
 
 enum hll_change { HLL_SAME, HLL_CHANGED, HLL_BAD };
 
-/* An empty sparse one with a valid cache. */
+/* Makes an empty sparse HyperLogLog with a valid cached cardinality. */
 void hll_init(struct hll *hll, struct arena *arena);
-/* A copy of a value that passed hll_is_header. */
+/* Copies a value that passed hll_is_header. */
 void hll_init_copy(struct hll *hll, struct arena *arena, struct bytes value);
 static inline struct bytes hll_bytes(const struct hll *hll)
 {
@@ -78,7 +79,7 @@ static inline struct bytes hll_bytes(const struct hll *hll)
 }
 /* Raises a register to `rank`; HLL_BAD: the runs are damaged. Does not change the cache. */
 enum hll_change hll_raise(struct hll *hll, uint32_t index, uint8_t rank, uint64_t sparse_bytes_max);
-/* Converts it to the dense form. False: the runs are damaged. */
+/* Converts the registers to the dense form. False: the runs are damaged. */
 bool hll_make_dense(struct hll *hll);
 
 /* Raises 16384 registers, one byte each, to those of a value that passed hll_is_header. False: its runs are damaged. */

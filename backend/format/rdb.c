@@ -444,7 +444,7 @@ bool rdb_read_module(struct rdb_reader *reader, const char *name)
 
 /* ---- packed lists ---- */
 
-/* One element's encoding: where its content is. */
+/* Where the content of an encoded element is. */
 struct packed {
     size_t header;   /* bytes before the content */
     size_t len;      /* bytes of the content */
@@ -509,7 +509,7 @@ static bool ziplist_element(struct bytes rest, struct packed *packed)
     return true;
 }
 
-/* Reads the element at the front of `rest`; false: it is longer than that. */
+/* Reads the element at the front of `rest`; false: the element is longer than `rest`. */
 static bool packed_value(struct arena *arena, struct bytes rest, const struct packed *packed,
                          struct bytes *element)
 {

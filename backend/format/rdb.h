@@ -2,12 +2,13 @@
  * rdb.h - values in Redis' RDB format, for DUMP and RESTORE.
  *
  *   ┌──────┬──────────────┬────────────────┬───────────────┐
- *   │ type │ value        │ u16 LE version │ u64 LE CRC-64 │   the sum covers all before it
+ *   │ type │ value        │ u16 LE version │ u64 LE CRC-64 │   the checksum covers all bytes before it
  *   └──────┴──────────────┴────────────────┴───────────────┘
  *
- * Written is version 10 (Redis 7.0); read are those up to 12 (Redis 7.4 and 8, Valkey 8) and 80 (Valkey 9).
+ * Payloads are written in version 10 (Redis 7.0), and read up to version 12 (Redis 7.4 and 8, Valkey 8) and in version 80
+ * (Valkey 9).
  *
- * The pure part: bytes ↔ strings and lengths; commands/dump.c knows the types.
+ * rdb.c has the pure functions for lengths, strings and packed lists; commands/rdb_save.c and rdb_load.c encode the types.
  * Format: Redis' rdb.h, listpack.c and ziplist.c describe it; https://rdb.fnordig.de/file_format.html
  */
 #pragma once
@@ -48,7 +49,7 @@ enum rdb_opcode { RDB_OPCODE_END = 0, RDB_OPCODE_UINT = 2, RDB_OPCODE_STRING = 5
 /* CRC-64 of Redis: Jones' polynomial, reflected, initial 0. Continues from `crc`. */
 uint64_t crc64(uint64_t crc, struct bytes data);
 
-/* Writing: a buffer in an arena that grows. */
+/* A payload that is being written, in an arena. */
 struct rdb_writer {
     struct arena *arena;
     char *data;
@@ -56,47 +57,47 @@ struct rdb_writer {
     size_t cap;
     size_t limit;         /* 0: none */
     struct bytes scratch; /* where strings are compressed */
-    bool is_over;         /* more than that was written, and some of it was dropped */
+    bool is_over;         /* output beyond `limit` was dropped */
 };
 
 void rdb_writer_init(struct rdb_writer *writer, struct arena *arena);
 void rdb_write_byte(struct rdb_writer *writer, uint8_t byte);
 void rdb_write_length(struct rdb_writer *writer, uint64_t length);
-/* As an integer or compressed where that is shorter, as Redis does. */
+/* Writes the text as an integer or compressed if that is shorter, as Redis does. */
 void rdb_write_string(struct rdb_writer *writer, struct bytes text);
 /* Writes a score: a double of 8 bytes in little-endian order. */
 void rdb_write_double(struct rdb_writer *writer, double value);
-/* A module type's id: its name of nine letters and the version of its encoding. */
+/* Writes a module type's id: its name of nine letters and the version of its encoding. */
 void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned version);
-/* Bytes as they are, and a time: 8 bytes, lowest first. */
+/* Write bytes without a length, and a time as 8 bytes, lowest first. */
 void rdb_write_raw(struct rdb_writer *writer, struct bytes data);
 void rdb_write_ms(struct rdb_writer *writer, uint64_t ms);
 
-/* A listpack, in a writer of its own: begin, elements, end. */
+/* Write a listpack, in a writer of its own: begin, elements, end. */
 void rdb_pack_begin(struct rdb_writer *pack, struct arena *arena);
 void rdb_pack_int(struct rdb_writer *pack, int64_t value);
 void rdb_pack_text(struct rdb_writer *pack, struct bytes text);
-/* `count`: how many elements it has. */
+/* `count`: number of elements. */
 struct bytes rdb_pack_end(struct rdb_writer *pack, uint64_t count);
 
-/* Adds version and checksum; the whole payload. */
+/* Adds version and checksum; returns the whole payload. */
 struct bytes rdb_finish(struct rdb_writer *writer);
 
-/* Reading: every function fails on bytes that are not there or make no sense. Texts are borrowed from the
- * payload or made in the arena. */
+/* A payload that is being read. All functions return false for missing or invalid bytes. Texts are borrowed from the
+ * payload or in the arena. */
 struct rdb_reader {
     struct arena *arena;
     struct bytes rest;
-    uint64_t limit;    /* of what compressed strings become together; 0: none */
-    uint64_t unfolded; /* that so far */
+    uint64_t limit;    /* for the total length of decompressed strings; 0: none */
+    uint64_t unfolded; /* total length so far */
 };
-/* Did reading fail because compressed strings become more than the limit? */
+/* Did reading fail because decompressed strings exceed the limit? */
 static inline bool rdb_is_over(const struct rdb_reader *reader)
 {
     return reader->limit && reader->unfolded > reader->limit;
 }
 
-/* Checks version and checksum; the reader then stands on the type byte. */
+/* Checks version and checksum; the type byte is read next. */
 bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes payload);
 bool rdb_read_byte(struct rdb_reader *reader, uint8_t *byte);
 bool rdb_read_length(struct rdb_reader *reader, uint64_t *length);
@@ -104,19 +105,19 @@ bool rdb_read_string(struct rdb_reader *reader, struct bytes *text);
 bool rdb_read_double(struct rdb_reader *reader, double *value);
 bool rdb_read_raw(struct rdb_reader *reader, size_t len, struct bytes *data);
 bool rdb_read_ms(struct rdb_reader *reader, uint64_t *ms);
-/* A score as text, or one of the bytes that stand for nan and the infinities. */
+/* Reads a score in text form; special bytes stand for nan and the infinities. */
 bool rdb_read_double_text(struct rdb_reader *reader, double *value);
-/* Is the next thing this module's id? The version is not looked at. */
+/* Reads a module type's id; false: it is another module's. The version is ignored. */
 bool rdb_read_module(struct rdb_reader *reader, const char *name);
 
-/* Walks the elements of a listpack or a ziplist that came as one string. *at starts at 0; RDB_PACK_END after the
- * last element, RDB_PACK_BAD for damaged bytes. Integers come as text. */
+/* Iterate over the elements of a listpack or ziplist. *at starts at 0. Returns RDB_PACK_END after the last element,
+ * RDB_PACK_BAD for damaged bytes. Integers are returned as text. */
 enum rdb_pack { RDB_PACK_ELEMENT, RDB_PACK_END, RDB_PACK_BAD };
 enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *at,
                                 struct bytes *element);
 enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *at,
                                struct bytes *element);
-/* The same of an intset. */
+/* Iterates over the numbers of an intset in the same way. */
 enum rdb_pack rdb_intset_next(struct arena *arena, struct bytes pack, size_t *at,
                               struct bytes *element);
 
@@ -127,7 +128,7 @@ struct entry;
 
 /* Writes the type byte and the value of an existing key. False: the store failed (replied). */
 bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer);
-/* Makes the key from the payload, whatever it was; the reader stands on the type byte. False: damaged, or an error was
- * replied (call->failed): the store failed, or the value cannot be kept here. */
+/* Replaces the key by the payload's value; the type byte is read first. False: the payload is damaged, or
+ * (call->failed) an error was replied because the store failed or the value is not supported. */
 bool rdb_load(struct call *call, struct entry *entry, struct rdb_reader *reader,
               uint64_t expire_ms);

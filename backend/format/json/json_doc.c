@@ -106,7 +106,7 @@ json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
 {
     json_error_t reason;
     int64_t integer;
-    if (number_parse_int64(text, &integer)) /* the usual argument of JSON.NUMINCRBY */
+    if (number_parse_int64(text, &integer)) /* fast path for JSON.NUMINCRBY */
         return json_new_integer(integer);
     if (json_is_too_deep(text, 0)) { /* else jansson's recursion would be too deep */
         (void)snprintf(error, JSON_ERROR_MAX, "recursion limit exceeded: more than %d levels",
@@ -171,7 +171,7 @@ static void print_escaped(struct json_text *text, unsigned char c)
 
 void json_print_string(struct json_text *text, struct bytes string)
 {
-    size_t from = 0; /* of a part without escapes */
+    size_t from = 0; /* beginning of the current part without escapes */
     add_char(text, '"');
     for (size_t i = 0; i < string.len; i++) {
         unsigned char c = (unsigned char)string.data[i];
@@ -185,7 +185,8 @@ void json_print_string(struct json_text *text, struct bytes string)
     add_char(text, '"');
 }
 
-/* Digits of a value with few decimals, found by trying: most doubles in documents are prices and the like. */
+/* Digits of a value with at most DECIMALS_MAX decimals, else 0: a fast path, as most doubles in documents are prices
+ * and the like. */
 static size_t few_digits(double value, char digits[32], int *exponent)
 {
     enum { DECIMALS_MAX = 4 };
@@ -212,7 +213,7 @@ static size_t shortest_digits(double value, char digits[32], int *exponent)
     size_t count = few_digits(value, digits, exponent);
     if (count)
         return count;
-    int precision = value < 1e-300 ? 0 : 14; /* the smallest have fewer digits than others */
+    int precision = value < 1e-300 ? 0 : 14; /* subnormal values can have fewer digits */
     do
         (void)snprintf(text, sizeof text, "%.*e", precision, value);
     while (strtod(text, NULL) != value && precision++ < 17);
@@ -226,7 +227,8 @@ static size_t shortest_digits(double value, char digits[32], int *exponent)
     return count;
 }
 
-/* As RedisJSON prints it: plain between 1e-5 and 1e16, always with a point or an exponent. */
+/* Prints a double as RedisJSON does: without an exponent between 1e-5 and 1e16, else with one; always with a point or
+ * an exponent. */
 static void print_real(struct json_text *text, double value)
 {
     enum { PLAIN_DIGITS = 16, ZEROS_MAX = 5 };

@@ -1,11 +1,11 @@
 /*
  * json_doc.h - JSON documents in memory: text ↔ values. The only access to jansson.
  *
- *   text ──json_parse──► struct json, a tree ──json_print──► text, without spaces unless asked for
+ *   text ──json_parse──► struct json, a tree ──json_print──► text, compact by default
  *
  * All memory is in the call's arena, which json_use sets; nothing is freed individually. Integers of up to 64 bits
- * stay integers, longer ones become doubles. Members keep their order, and of
- * members with the same name the last one counts. Numbers with a fraction are printed with the fewest digits that read back as the same value.
+ * stay integers, longer ones become doubles. Members keep their order; of members with equal names the last one wins.
+ * Numbers with a fraction are printed with the fewest digits that read back as the same value.
  */
 #pragma once
 
@@ -30,14 +30,14 @@ enum json_kind {
     JSON_KIND_NULL,
 };
 
-/* From now on documents of this thread are made in this arena. */
+/* Sets the arena in which this thread allocates documents from now on. */
 void json_use(struct arena *arena);
 
 /* Can the bytes be a string or a member's name: UTF-8 without NUL? */
 bool json_is_text(struct bytes bytes);
-/* Is the text nested deeper than JSON_DEPTH_MAX, if so many containers are around it? */
+/* Is the text nested deeper than JSON_DEPTH_MAX when it is placed inside `around` containers? */
 bool json_is_too_deep(struct bytes text, unsigned around);
-/* NULL: not JSON, too deep, or a number beyond doubles; the reason is in error. */
+/* NULL: the text is not JSON, too deep, or has a number beyond the range of doubles; the reason is in error. */
 json *json_parse(struct bytes text, char error[JSON_ERROR_MAX]);
 
 /* Layout of the text; all empty: one line without spaces. */
@@ -53,17 +53,17 @@ struct json_text {
     char *data;
     size_t len;
     size_t cap;
-    size_t limit; /* json_print stops soon after so many bytes */
+    size_t limit; /* json_print stops soon after this length */
 };
 
-/* Without a limit, which the caller may set. */
+/* Makes an empty text without a limit; the caller may set one. */
 void json_text_init(struct json_text *text, struct arena *arena);
 void json_text_add(struct json_text *text, struct bytes bytes);
 static inline struct bytes json_text_bytes(const struct json_text *text)
 {
     return (struct bytes){text->data, text->len};
 }
-/* `depth` levels of indent are around the value. */
+/* Prints the value, indented for `depth` enclosing containers. */
 void json_print(struct json_text *text, const json *value, const struct json_layout *layout,
                 unsigned depth);
 void json_print_string(struct json_text *text, struct bytes string);
@@ -97,7 +97,7 @@ void json_object_put(json *object, struct bytes name, json *value);
 bool json_object_drop(json *object, struct bytes name); /* false: there was none */
 void json_clear(json *value);                           /* of an array or object */
 
-/* Walk over an object's members:  for (it = json_first(o); it; it = json_next(o, it)) … */
+/* Iterate over an object's members: for (it = json_first(o); it; it = json_next(o, it)) … */
 void *json_first(const json *object);
 void *json_next(const json *object, void *it);
 struct bytes json_it_name(void *it);

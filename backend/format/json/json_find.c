@@ -1,8 +1,8 @@
 /*
  * json_find.c - finds the values of a path in a document.
  *
- * Segment by segment, selects children of all matches so far. ".." visits everything below a match in the order of the
- * document, containers before their content, and selects from each.
+ * Each segment of the path selects children of all matches of the previous segment. ".." visits all values below a match
+ * in the order of the document, containers before their content, and selects children of each.
  */
 #include "backend/format/json/json_path.h"
 #include "backend/format/json/json_segment.h"
@@ -166,7 +166,7 @@ static void select_index(struct search *search, const struct json_match *match, 
     matches_add(search, to, child_at(search, match, (size_t)(index < 0 ? index + len : index)));
 }
 
-/* Limits an end of a slice to [low, high]; negative ones count from the array's end. */
+/* Resolves a bound of a slice, negative from the array's end, and limits it to [low, high]. */
 static int64_t slice_end(int64_t at, int64_t len, int64_t low, int64_t high)
 {
     if (at < 0)
@@ -174,7 +174,7 @@ static int64_t slice_end(int64_t at, int64_t len, int64_t low, int64_t high)
     return at < low ? low : at > high ? high : at;
 }
 
-/* A slice of an array: from, from + step … up to but without end. */
+/* Indexes of a slice: from, from + step, … without `end`. */
 struct run {
     int64_t from, end, step;
 };

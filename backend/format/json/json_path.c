@@ -12,7 +12,7 @@ struct parser {
     struct arena *arena;
     struct bytes text;
     size_t at;
-    unsigned depth; /* of filters */
+    unsigned depth; /* of nested filters */
     char *error;
 };
 
@@ -322,7 +322,7 @@ static bool read_not(struct parser *parser, struct json_filter *filter)
     return good;
 }
 
-/* a OP a OP a …, from the left */
+/* Reads a OP a OP a …, left-associative. */
 static bool read_chain(struct parser *parser, const char *word, enum filter_kind kind,
                        bool (*read)(struct parser *parser, struct json_filter *filter),
                        struct json_filter *filter)

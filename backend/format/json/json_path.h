@@ -24,7 +24,7 @@ enum {
 struct json_segment;
 
 struct json_path {
-    struct bytes text; /* as it was given */
+    struct bytes text; /* as the client sent it */
     bool is_legacy;
     struct json_segment *segments;
     uint32_t count;

@@ -37,7 +37,7 @@ static const char *block_at(const struct scan *scan, char room[BLOCK])
     return room;
 }
 
-/* One bit per byte, the first byte's the lowest: set if the byte, with the bits of `set` set, equals `c`. */
+/* Bit i of the result: byte i of the block, OR `set`, equals `c`. */
 static unsigned where(const char *block, char c, char set)
 {
 #ifdef __SSE2__
@@ -52,11 +52,11 @@ static unsigned where(const char *block, char c, char set)
 #endif
 }
 
-/* Bits where strings begin or end. *escaped: the first byte follows a backslash; afterwards: the next block's first
- * byte does. */
+/* Bits of the quotes that begin or end strings. *escaped: a backslash escapes the first byte of this block, and on
+ * return that of the next block. */
 static unsigned quotes_in(const char *block, bool *escaped)
 {
-    unsigned behind = *escaped; /* backslashes that do not follow a backslash */
+    unsigned behind = *escaped; /* bytes that a backslash escapes */
     unsigned left = where(block, '\\', 0) & ~behind;
     while (left) {
         unsigned first = left & -left;
@@ -110,7 +110,8 @@ static void pass_container(struct scan *scan)
     for (; scan->at < scan->end; scan->at += BLOCK) {
         const char *block = block_at(scan, room);
         strings = strings_in(quotes_in(block, &escaped), strings >> (BLOCK - 1) & 1);
-        unsigned opening = where(block, '{', '{' ^ '[') & ~strings; /* both: one bit between them */
+        unsigned opening =
+            where(block, '{', '{' ^ '[') & ~strings; /* and '[', which differs in one bit */
         unsigned closing = where(block, '}', '}' ^ ']') & ~strings;
         for (unsigned left = opening | closing; left; left &= left - 1) {
             depth += opening & left & -left ? 1 : -1;

@@ -12,10 +12,10 @@
 
 #include "backend/format/json/json_path.h"
 
-/* False: the path has other segments than names and indexes from the front, or there is no such value; then use a
- * tree. The place is borrowed from the text. */
+/* False: the path has segments other than names and non-negative indexes, or there is no such value; the caller then
+ * parses the document. The place is borrowed from the text. */
 bool json_place_find(struct arena *arena, const struct json_path *path, struct bytes text,
                      struct bytes *place);
-/* Replaces the place by other text; the result is in the arena. */
+/* Replaces the place by `value`; the result is in the arena. */
 struct bytes json_place_put(struct arena *arena, struct bytes text, struct bytes place,
                             struct bytes other);

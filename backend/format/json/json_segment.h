@@ -1,5 +1,5 @@
 /*
- * json_segment.h - inside of json_path*.c: a path taken apart.
+ * json_segment.h - parsed paths, for json_path.c, json_find.c and json_place.c only.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct json_segment {
 /* A side of a comparison: a path, or else a value. */
 struct json_operand {
     bool is_path;
-    bool from_root; /* $, else @ */
+    bool from_root; /* true: $, false: @ */
     struct json_segment *segments;
     uint32_t count;
     json *literal;
