@@ -1,7 +1,6 @@
-"""What the scripts of tests/ share: a cluster, connections, cases, faults, models.
+"""Shared by the scripts of tests/: a cluster, connections, cases, faults, models.
 
-Each folder of scripts has a link to this package, so that a script runs by its name alone, from any folder and without a
-search path of its own:
+Each folder of scripts has a link to this package, so that a script can be run from any folder without a search path:
 
     SCREE_BIN=build/release tests/integration/test_kill9.py --rounds 3
 """

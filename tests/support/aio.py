@@ -1,4 +1,4 @@
-"""aio.py - many clients in one thread: an asyncio connection, and players that check every reply against a model."""
+"""aio.py - many clients in one thread: an asyncio connection, and clients that compare every reply with a model."""
 
 import asyncio
 import threading
@@ -75,7 +75,7 @@ async def send_pieces(writer, data, rng):
 
 
 class Crowd:
-    """`count` clients of OwnKeys models, playing until stop() or for `pipelines` pipelines each."""
+    """`count` clients with OwnKeys models; they run until stop(), or for `pipelines` pipelines each."""
 
     def __init__(self, addresses, models, longest=40):
         self.addresses, self.models, self.longest = addresses, models, longest
@@ -106,12 +106,11 @@ class Crowd:
 
 
 class BackgroundCrowd:
-    """A crowd that plays in a thread of its own while the test does something to the servers.
+    """A Crowd in a thread of its own, which runs while the test stops or restarts servers.
 
-        with BackgroundCrowd(addresses, models) as crowd:
-            …
-        crowd.failures
-    """
+    with BackgroundCrowd(addresses, models) as crowd:
+        …
+    crowd.failures"""
 
     def __init__(self, addresses, models, longest=30):
         self.crowd = Crowd(addresses, models, longest)

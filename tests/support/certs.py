@@ -1,10 +1,12 @@
-"""certs.py - certificates for tests, made with the openssl program: an authority, and what it vouches for.
+"""certs.py - certificates for tests, made with the openssl program: a certificate authority, and certificates signed by
+it.
 
     ca = Authority(folder, 'ca')
     leaf = ca.issue('proxy', names=['DNS:localhost', 'IP:127.0.0.1'])     leaf.cert, leaf.key: paths
-    ca.context(leaf)                                                      an ssl.SSLContext of a client that shows it
+    ca.context(leaf)                                                      an ssl.SSLContext of a client with this
+certificate
 
-Keys are of elliptic curves: those of RSA take a second to make.
+Keys use elliptic curves, because making an RSA key takes a second.
 """
 
 import os
@@ -40,7 +42,7 @@ class Authority:
         return os.path.join(self.folder, '%s.%s' % (self.name, ending))
 
     def issue(self, name, names=NAMES, days=1):
-        """Every certificate has a serial number of its own: tests tell them apart by it."""
+        """Every certificate has its own serial number, by which tests recognize it."""
         with _lock:
             serial = 1000 + next(_numbers)
         base = os.path.join(self.folder, '%s-%d' % (name, serial))
@@ -60,7 +62,7 @@ class Authority:
 
 
 class Kit:
-    """What a cluster with TLS on both hops needs; the same client certificate for everybody who connects."""
+    """The certificates of a cluster with TLS on both hops; all clients use the same one."""
 
     def __init__(self, folder):
         self.ca = Authority(folder)

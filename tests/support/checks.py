@@ -1,7 +1,7 @@
-"""checks.py - when are two replies the same?
+"""checks.py - when do two replies count as equal?
 
-Most often: when their bytes are. Where Redis promises no order, no exact time or no certain member, the reply is brought
-into a form that keeps all it does promise. Errors are always compared byte for byte.
+By default when their bytes are equal. Where Redis does not define the order, the exact time or the member chosen, only
+the defined parts of the replies are compared. Errors are always compared byte for byte.
 """
 
 from support import groups
@@ -15,7 +15,7 @@ ENCODINGS = (STRING_ENCODINGS, HASH_ENCODINGS, SET_ENCODINGS, ZSET_ENCODINGS)
 
 
 def check_of(args):
-    """The name of the check for the reply to `args`."""
+    """The name of the check for replies to `args`."""
     name = args[0].upper().decode('latin-1') if args else ''
     if len(args) > 1:
         with_sub = name + ' ' + args[1].upper().decode('latin-1')
@@ -25,7 +25,7 @@ def check_of(args):
 
 
 def same(check, ours, theirs):
-    """`check`: a name of COMPARE, 'exact', or a function of both replies, which compares errors too."""
+    """`check`: a name of COMPARE, 'exact', or a function of both replies, which also compares errors."""
     if ours == theirs:
         return True
     if callable(check):
@@ -36,14 +36,14 @@ def same(check, ours, theirs):
 
 
 class Queue:
-    """What MULTI has queued on one connection, and comparing replies there: those in EXEC's are compared one by one, each
-    as its command wants. A step's own check comes before `check`, and that before the check of its command."""
+    """The commands that MULTI has queued on one connection. Each reply in EXEC's is compared by the check of its step,
+    else by `check`, else by the check of its command."""
 
     def __init__(self):
         self.steps, self.is_open = [], False
 
     def differences(self, step, ours, theirs, check=None):
-        """[(step, our reply, their reply, is in EXEC)] of what differs."""
+        """[(step, our reply, their reply, is in EXEC)] for replies that differ."""
         name, steps = step.words[0].upper() if step.words else b'', self.steps
         if theirs == ('+', b'QUEUED'):
             steps.append(step)
@@ -70,7 +70,7 @@ def unordered(ours, theirs):
 
 
 def pairs(ours, theirs):
-    """Field, value, … flat in RESP2, a map in RESP3: in any order of pairs."""
+    """Fields and values, a flat list in RESP2, a map in RESP3: the pairs may come in any order."""
     if ours[0] != theirs[0] or not is_list(ours) or not is_list(theirs) or len(ours[1]) != len(theirs[1]):
         return False
     return sorted(zip(ours[1][::2], ours[1][1::2])) == sorted(zip(theirs[1][::2], theirs[1][1::2]))
@@ -89,7 +89,7 @@ def kind(ours, theirs):
 
 
 def ttl(ours, theirs):
-    """Seconds or milliseconds left, or the moment itself: some seconds apart is the same."""
+    """A TTL or an expiry time: a difference of some seconds is allowed."""
     if ours[0] != ':' or theirs[0] != ':':
         return False
     a, b = int(ours[1]), int(theirs[1])
@@ -99,7 +99,7 @@ def ttl(ours, theirs):
 
 
 def encoding(ours, theirs):
-    """A name of the right family; which one depends on history that need not be kept."""
+    """Names of encodings of one type: the exact one depends on earlier changes."""
     if ours[1] is None or theirs[1] is None:
         return False
     return any({ours[1], theirs[1]} <= family for family in ENCODINGS)
@@ -109,7 +109,7 @@ TIMES = {b'idle', b'seen-time', b'radix-tree-keys', b'radix-tree-nodes'}
 
 
 def without_times(reply):
-    """Streams: what depends on the clock, or on how Redis lays entries out, is blank."""
+    """A reply about a stream without the values that depend on the clock, or on how Redis stores entries."""
     if not is_list(reply):
         return reply
     items = [without_times(item) for item in reply[1]]
@@ -117,7 +117,7 @@ def without_times(reply):
         if isinstance(item, tuple) and isinstance(item[1], bytes) and item[1] in TIMES:
             items[at + 1] = None
     kinds = [item[0] if isinstance(item, tuple) else None for item in items]
-    if kinds in (['$', '$', ':', ':'], ['$', ':', ':']):  # a pending entry: the time of its delivery
+    if kinds in (['$', '$', ':', ':'], ['$', ':', ':']):  # a pending entry: removes its delivery time
         items[-2] = None
     return (reply[0], items)
 
@@ -127,7 +127,7 @@ def timeless(ours, theirs):
 
 
 def hello(ours, theirs):
-    """The same keys with the same types; the same protocol version."""
+    """Equal names with values of the same types, and the same protocol version."""
     if ours[0] != theirs[0] or not is_list(ours) or not is_list(theirs):
         return False
     a, b = dict(zip(ours[1][::2], ours[1][1::2].copy())), dict(zip(theirs[1][::2], theirs[1][1::2]))
@@ -136,7 +136,8 @@ def hello(ours, theirs):
 
 
 def type_tree(reply):
-    """The types in a reply: for an array the set of its members' types, for a map its names with the types of their values."""
+    """The types in a reply: for an array the set of its members' types, for a map its names with the types of their
+    values."""
     kind, payload = reply
     if kind == '%':
         return kind, sorted((repr(name), type_tree(item)) for name, item in zip(payload[::2], payload[1::2]))
@@ -150,7 +151,7 @@ def types(ours, theirs):
 
 
 def scan_kind(ours, theirs):
-    """A page of a scan: cursor and elements are the server's business (whole walks are compared elsewhere)."""
+    """A page of a scan: cursor and elements may differ (complete walks are compared elsewhere)."""
     return ours[0] == theirs[0] == '*' and len(ours[1]) == len(theirs[1]) == 2 and \
         [item[0] for item in ours[1]] == [item[0] for item in theirs[1]]
 

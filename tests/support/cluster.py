@@ -61,8 +61,8 @@ def port_is_free(port):
 
 _port_rng = random.Random(os.getpid() ^ time.time_ns())
 _ports_given = set()
-# Byte N of this file is locked by the test that has been given port N, until it ends: another test must not take the
-# port of a program that is being restarted.
+# While a test uses port N it holds a lock on byte N of this file, so that no other test takes the port of a program
+# that is being restarted.
 _port_locks = os.open(os.path.join(tempfile.gettempdir(), 'scree-test-ports-%d' % os.getuid()),
                       os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -76,7 +76,7 @@ def lock_ports(base, count):
 
 
 def free_ports(count=1):
-    """`count` ports in a row that are free and not given to another test, below the ephemeral range: the first."""
+    """The first of `count` successive free ports below the ephemeral range that no other test uses."""
     for _ in range(2000):
         base = _port_rng.randrange(10000, min(ephemeral_floor(), 32768) - count)
         ports = range(base, base + count)
@@ -87,7 +87,7 @@ def free_ports(count=1):
 
 
 def listens(pid, port):
-    """Does process `pid` itself own the listening socket of `port`? (Not some untrusted peer's server.)"""
+    """Does process `pid` itself own the listening socket of `port`, and not another process?"""
     inodes = set()
     for table in ('/proc/net/tcp', '/proc/net/tcp6'):
         with open(table) as file:
@@ -137,7 +137,7 @@ def slot_of(key):
 
 
 def even_slots(count):
-    """['0-5460', '5461-10922', …]: the slots in `count` equal ranges."""
+    """The slots in `count` equal ranges: ['0-5460', '5461-10922', …]."""
     edges = [SLOTS * i // count for i in range(count + 1)]
     return ['%d-%d' % (edges[i], edges[i + 1] - 1) for i in range(count)]
 
@@ -171,7 +171,7 @@ def is_sanitized(path):
 
 
 def write_ini(path, sections):
-    """`sections`: [(name, {option: value})]; the file appears at once, never half."""
+    """`sections`: [(name, {option: value})]. The file is replaced atomically."""
     lines = []
     for name, options in sections:
         lines.append('[%s]' % name)
@@ -229,13 +229,13 @@ class Process:
         os.kill(self.pid, number)
 
     def kill9(self):
-        """The crash: no goodbye, and no exit code expected."""
+        """kill -9: a crash, without a check of the exit code."""
         self.child.kill()
         self.child.wait()
         self.child = None
 
     def pause(self):
-        """Returns when every thread has stopped: the signal alone only asks for it."""
+        """Stops the process by SIGSTOP; returns when every thread has stopped, some time after the signal."""
         self.signal(signal.SIGSTOP)
 
         def is_stopped():
@@ -294,7 +294,7 @@ class Process:
             return int(file.read().split()[1]) * resource.getpagesize()
 
     def forget_peak(self):
-        """peak_rss_bytes begins anew."""
+        """Resets peak_rss_bytes."""
         with open('/proc/%d/clear_refs' % self.pid, 'w') as file:
             file.write('5')
 
@@ -303,7 +303,7 @@ class Process:
             return int(next(line for line in file if line.startswith('VmHWM:')).split()[1]) * 1024
 
     def cpu_seconds(self):
-        """CPU of all threads, to the nanosecond (schedstat), so that short runs can be measured."""
+        """CPU seconds of all threads, in nanosecond resolution (schedstat), so that short runs can be measured."""
         total = 0
         for thread in os.listdir('/proc/%d/task' % self.pid):
             with open('/proc/%d/task/%s/schedstat' % (self.pid, thread)) as file:
@@ -312,12 +312,12 @@ class Process:
 
 
 def answered(reply):
-    """Is this what a server that works says to PING?"""
+    """Is this the reply to PING of a working server?"""
     return reply == ('+', b'PONG') or (reply[1] or b'').startswith(b'NOAUTH')
 
 
 class Oracle(Process):
-    """redis-server with defaults, nothing on disk; `with Oracle() as oracle` runs one in a folder of its own."""
+    """redis-server with its defaults and without persistence; `with Oracle() as oracle` gives it a folder of its own."""
 
     def __init__(self, folder=None, name='oracle', options=()):
         self.own_folder = None if folder else tempfile.TemporaryDirectory(prefix='scree-oracle-')
@@ -434,7 +434,7 @@ class Proxy(Process):
 
 
 def http_get(port, path):
-    """(status, body); (0, reason) when nobody answers."""
+    """(status, body); (0, reason) without a response."""
     try:
         with urllib.request.urlopen('http://127.0.0.1:%d%s' % (port, path), timeout=20) as answer:
             return answer.status, answer.read().decode('utf-8', 'replace')
@@ -445,7 +445,7 @@ def http_get(port, path):
 
 
 def metric(text, name):
-    """Sum of all samples of metric `name` in a /metrics text, or None when it is not there."""
+    """Sum of all samples of metric `name` in a /metrics text, or None when there is no sample."""
     found = re.findall(r'^%s(?:\{[^}]*\})? ([-+0-9.eE]+)$' % re.escape(name), text, re.M)
     return sum(float(number) for number in found) if found else None
 
@@ -456,9 +456,9 @@ class Cluster:
     def __init__(self, backends=2, partitions=2, proxies=1, backend_options=None, proxy_options=None,
                  namespaces=None, listeners=None, relay=None, disk=None, unix=False, tls=False):
         """Options: {section: {option: value}}; `namespaces`: {name: {option: value}}; `listeners`: {name: namespace};
-        `relay(address) -> object with .address and .stop()` is put in front of every partition; `disk`: a FaultyDisk for
-        the first backend; `unix`: the proxies listen on a Unix socket too; `tls`: proxies and backends
-        speak TLS only, with client certificates (certs.Kit)."""
+        `relay(address) -> object with .address and .stop()` makes a relay in front of every partition; `disk`: a
+        FaultyDisk for the first backend; `unix`: the proxies listen on a Unix socket too; `tls`: proxies and
+        backends accept only TLS with client certificates (certs.Kit)."""
         self.partitions = partitions
         self.folder = tempfile.mkdtemp(prefix='scree-test-')
         self.has_unix = unix
@@ -492,7 +492,7 @@ class Cluster:
         return self
 
     def start_retrying(self, process):
-        """A port may be taken between our look and the program's bind: choose others."""
+        """Starts the process; chooses other ports if another program took one before the process could bind it."""
         for attempt in range(5):
             process.write_config()
             try:
@@ -521,7 +521,7 @@ class Cluster:
         return False
 
     def abandon(self):
-        """Something failed: end what runs, keep the folder for reading."""
+        """After a failure: kills the processes and keeps the folder."""
         self.failed = True
         for process in self.proxies + self.backends:
             if process.alive():
@@ -547,7 +547,7 @@ class Cluster:
     # -- the map
 
     def shard_addresses(self):
-        """[(name, (host, port) as the proxy shall see it, backend)]"""
+        """[(name, (host, port) for the proxy, backend)]"""
         shards = []
         for backend in self.backends:
             for i, address in enumerate(backend.addresses):
@@ -574,7 +574,7 @@ class Cluster:
         os.rename(self.shards_path + '.new', self.shards_path)
 
     def shard_of(self, key):
-        """Index of the shard that owns `key` in the map written last."""
+        """Index of the shard that owns `key` in the map that was written last."""
         return self.shard_of_slot(slot_of(key))
 
     def shard_of_slot(self, slot):
@@ -587,7 +587,7 @@ class Cluster:
         return self.backends[self.shard_of(key) // self.partitions]
 
     def key_on(self, shard, prefix='key'):
-        """A key that lives on shard number `shard`."""
+        """A key whose slot belongs to shard number `shard`."""
         number = 0
         while self.shard_of('%s:%d' % (prefix, number)) != shard:
             number += 1
@@ -613,12 +613,12 @@ class Cluster:
 
 
 def evict_all(client):
-    """All rows of a partition go to files, and none is in memory any more, as soon as no write is under way."""
+    """Evicts all rows of a partition to files, and waits until no write is in progress, so that no row is in memory."""
     wait_for(lambda: client.get('DEBUG', 'EVICT') == b'OK', 'rows to go to files')
 
 
 def scan_all(connection, *options):
-    """Every key of a complete SCAN walk (elements may repeat; the set is returned)."""
+    """The set of keys of a complete SCAN walk."""
     cursor, keys = b'0', set()
     while True:
         cursor, batch = value(connection.call('SCAN', cursor, *options))

@@ -1,13 +1,14 @@
-"""console.py - what a document shows of a terminal is done again, and must look the same.
+"""console.py - runs the console blocks of a document, and compares their output.
 
     ```console
     $ redis-cli -p 7379 GET user:1            # a comment
     "ada"
     ```
 
-Blocks marked `console` are run in one shell, from the first to the last. Under a command stands what it prints: `…` in a
-line is any text, a line `…` any lines, but no error. A command without such lines must succeed. Where the comment says
-`soon`, the command is repeated until it prints that. Ports from 7300 to 7599 become others, which are free.
+Blocks marked `console` run in one shell, in the document's order. The lines below a command are its expected output:
+`…` in a line stands for any text, a line `…` for any lines without errors. A command without such lines must succeed.
+If the comment contains `soon`, the command is repeated until its output fits. Ports from 7300 to 7599 are replaced by
+free ones.
 """
 
 import os
@@ -49,12 +50,12 @@ def pattern_of(lines):
 
 
 def unexpected_error(text, expected):
-    """Is there an error that the document does not show? `…` is no room for one."""
+    """Does the output contain an error that the document does not show? `…` does not stand for errors."""
     return any(word in text and word not in '\n'.join(expected) for word in ERRORS)
 
 
 class Shell:
-    """A bash in `folder`, its errors among its output; `ports`: the first of PORTS free ones."""
+    """A bash in `folder`, with stderr in its output; `ports`: the first of PORTS free ports."""
 
     def __init__(self, folder, ports):
         self.ports, self.folder = ports, folder
@@ -67,7 +68,7 @@ class Shell:
 
     def __exit__(self, *why):
         try:
-            os.killpg(self.child.pid, signal.SIGKILL)  # what commands have left in the background, too
+            os.killpg(self.child.pid, signal.SIGKILL)  # also kills processes that commands left in the background
         except ProcessLookupError:
             pass
         self.child.wait()
@@ -78,7 +79,7 @@ class Shell:
         return PORT.sub(lambda match: str(self.ports + int(match[0]) - 7300), text)
 
     def run(self, command, limit=90.0):
-        """What it printed, and its exit code."""
+        """The output and the exit code of the command."""
         self.child.stdin.write('{\n%s\n} </dev/null\nprintf "\\n%s%%d\\n" $?\n' % (self.moved(command), END))
         self.child.stdin.flush()
         watch = threading.Timer(limit * harness.SLOW, self.child.kill)
@@ -94,7 +95,7 @@ class Shell:
         raise Failure('%s: no end after %.0f s; it printed %r' % (command, limit * harness.SLOW, ''.join(lines)))
 
     def play(self, path, run):
-        """Does what the document shows; fails with its line where the same is not to be seen."""
+        """Runs the document's commands; fails at the first whose output differs from the document."""
         for number, command, expected in commands_of(path):
             place = '%s:%d: %s' % (os.path.basename(path), number, command)
             began = time.monotonic()

@@ -1,11 +1,11 @@
 """disk.py - disks for tests: one that loses power, fails or is slow, and one that gets full.
 
-    with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, disk=disk) as cluster:
-        disk.fail(SYNC_LOG, 1, -1, errno.EIO)        # from the next one on every fsync of the WAL fails
-        disk.heal()
-        disk.delay_reads(2)                          # a read of a data file takes two seconds
-        cluster.backends[0].kill9()
-        disk.lose_power()                            # what was not synced is gone, except for a random part
+with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, disk=disk) as cluster:
+    disk.fail(SYNC_LOG, 1, -1, errno.EIO)        # from the next one on, every fsync of the WAL fails
+    disk.heal()
+    disk.delay_reads(2)                          # a read of a data file takes two seconds
+    cluster.backends[0].kill9()
+    disk.lose_power()                            # unsynced bytes are lost, except for a random part
 """
 
 import mmap
@@ -25,7 +25,8 @@ FIELDS = ('kinds', 'countdown', 'failures', 'error', 'failed',
 
 
 def put_zeros(path, ranges, rng):
-    """Where the file's ranges (from, to) are, but for a random part in front; returns how many bytes."""
+    """Overwrites the ranges (from, to) of the file with zeros, except for a random part at the start of each; returns
+    the number of zeros."""
     first, end = min(begin for begin, _ in ranges), max(end for _, end in ranges)
     keep, lost = rng.choice([first, rng.randint(first, end)]), 0
     with open(path, 'r+b') as file:
@@ -37,7 +38,7 @@ def put_zeros(path, ranges, rng):
 
 
 class FaultyDisk:
-    """The disk of one backend, by faulty_disk.c between the program and the system."""
+    """The disk of one backend; faulty_disk.c intercepts the program's system calls."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix='scree-disk-')
@@ -59,7 +60,8 @@ class FaultyDisk:
         shutil.rmtree(self.folder)
 
     def use(self, backend):
-        """Its next start is on this disk, without data: the disk guarantees only what it saw written."""
+        """From its next start on, the backend uses this disk, without its old data: the disk only knows bytes that it saw
+        written."""
         shutil.rmtree(backend.data, ignore_errors=True)
         os.makedirs(backend.data)
         self.root = os.path.realpath(backend.data)
@@ -77,26 +79,26 @@ class FaultyDisk:
     # -- failing calls
 
     def fail(self, kinds, countdown, failures, error):
-        """The `countdown`-th call of these kinds and `failures` - 1 after it (-1: all after it) fail."""
+        """Of these kinds of calls, the `countdown`-th and the next `failures` - 1 (-1: all later ones) fail."""
         self.set(kinds=0, countdown=countdown, failures=failures, error=error, failed=0)
         self.set(kinds=kinds)
 
     def heal(self):
-        """Returns how many calls failed."""
+        """Ends the failures; returns how many calls failed."""
         self.set(kinds=0)
         return self.get('failed')
 
     # -- slow reads
 
     def delay_reads(self, seconds):
-        """From now on a read of a data file takes so long, one that is under way too; counts anew."""
+        """From now on a read of a data file takes this time, also one in progress; resets the counters."""
         self.set(reads=0, reads_most=0, reads_by_partition=0)
         self.set(read_us=int(seconds * 1e6))
 
     # -- power loss
 
     def notes(self):
-        """{inode: bytes that a power loss cannot take}, and {inode: [(offset, bytes)]} that were written over since."""
+        """{inode: bytes that a power loss keeps}, and {inode: [(offset, bytes)]} that were overwritten since."""
         sizes, replaced, begun = {}, {}, {}
         with open(self.log) as file:
             for line in file:
@@ -118,13 +120,14 @@ class FaultyDisk:
         return sizes, replaced
 
     def is_guaranteed(self, stat):
-        """A power loss cannot take anything of this file, as it was when os.stat() told of it."""
+        """Records that a power loss keeps the file in the state of this os.stat()."""
         sizes, replaced = self.notes()
         return sizes.get(stat.st_ino, 0) >= stat.st_size and not replaced.get(stat.st_ino)
 
     def lose_power(self, rng=random):
-        """After kill -9: cuts every file to what is guaranteed and a random part of the rest, and puts zeros where it was written
-        over but for a random part in front; returns bytes lost. What is left then is on the disk for good."""
+        """After kill -9: cuts every file to its synced bytes and a random part of the rest; unsynced overwritten ranges
+        become zeros, except for a random part. Returns the number of lost bytes. The remaining bytes count as
+        synced."""
         (sizes, replaced), lost, left = self.notes(), 0, []
         for folder, _, names in os.walk(self.root):
             for name in names:
@@ -144,7 +147,7 @@ class FaultyDisk:
 
 
 class SmallDisk:
-    """A tmpfs that can be made bigger; needs the right to mount."""
+    """A tmpfs that can be enlarged; requires the right to mount."""
 
     def __init__(self, size_mb):
         self.path = tempfile.mkdtemp(prefix='scree-disk-')

@@ -30,8 +30,9 @@ FENCE = b'fence-of-the-duel'
 
 
 class Fence:
-    """Messages to itself over every shard: when they are back, earlier ones are where they belong. Invalidations come by
-    connections of each client's own: there a DEL of nothing at every shard is answered behind them."""
+    """Publishes to itself over every shard: when these messages arrive, earlier ones have arrived as well.
+    Invalidations use a connection of each client's own; there the reply to a DEL of an absent key at every shard
+    comes after them."""
 
     def __init__(self, cluster, shards):
         self.connection = Connection(cluster.proxies[0].address, proto=3)
@@ -64,7 +65,7 @@ class Player(Side):
     def __init__(self, address, fence=None):
         super().__init__([address])
         self.address, self.fence, self.ids, self.serial = address, fence, {}, 0
-        self.queueing = set()  # connections inside MULTI: they would queue a PING
+        self.queueing = set()  # connections inside MULTI, where a PING would be queued
 
     def connection(self, name):
         if name not in self.connections:
@@ -78,7 +79,7 @@ class Player(Side):
         return frame in (('$', token), ('*', [('$', b'pong'), ('$', token)]))
 
     def collect(self, name, frames):
-        """Reads up to the answer of a PING sent now."""
+        """Reads all frames up to the reply to a PING that it sends."""
         self.serial += 1
         token = b'token-%d' % self.serial
         connection = self.connections[name]
@@ -97,7 +98,7 @@ class Player(Side):
             del self.connections[name]
 
     def play(self, name, steps):
-        """Returns {connection: frames}."""
+        """Returns {connection: frames received}."""
         for step in steps:
             for other in ID_OF.findall(b' '.join(step.words)):
                 self.connection(other.decode())
@@ -204,7 +205,8 @@ class Duel:
 
 
 def add_script(suite, title, text, shards=None):
-    """A case that plays the script to a partition and to redis-server; with `shards` to a proxy before so many shards."""
+    """A case that plays the script to a partition and to redis-server; with `shards`, to a proxy over this number of
+    shards."""
     through = {None: '', 1: 'through a proxy: '}.get(shards, 'through a proxy before three shards: ')
 
     @suite.case(through + title)

@@ -1,4 +1,4 @@
-"""harness.py - what every test script shares: cases, options, the last line, waiting for conditions.
+"""harness.py - shared by every test script: cases, options, the last line, waiting for conditions.
 
     suite = Suite(__doc__)
 
@@ -21,12 +21,12 @@ import traceback
 
 from support.machine import slowness
 
-# A shell that starts us in the background has Ctrl-C ignored, and programs under test would inherit that.
+# A shell ignores Ctrl-C for its background processes, and programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-BIG = float(os.environ.get('SCREE_TEST_SLOW', '1'))  # programs under test take so much more memory, and time
+BIG = float(os.environ.get('SCREE_TEST_SLOW', '1'))  # factor of the memory and time that programs under test need
 SLOW_MAX = 8.0
-SLOW = min(SLOW_MAX, BIG * slowness())  # limits of time, and what is configured in the programs, are so much longer
+SLOW = min(SLOW_MAX, BIG * slowness())  # factor of time limits, and of times configured in the programs
 PATIENCE = 60.0  # seconds after which a test gives up: only a program that hangs takes that long
 LONG = os.environ.get('SCREE_TEST_LONG') == '1'  # set by tests/run --long
 
@@ -37,19 +37,19 @@ def sized(usual, long):
 
 
 def patience():
-    """Seconds after which a test gives up, here and now."""
+    """Seconds after which a test gives up on this machine."""
     return PATIENCE * SLOW
 
 
 def programs_are_sanitized():
-    """Their memory and time are those of a build with a sanitizer."""
+    """Sets the factors of a build with a sanitizer."""
     global BIG, SLOW
     if BIG == 1:
         BIG, SLOW = 4.0, min(SLOW_MAX, SLOW * 4)
 
 
 class Failure(AssertionError):
-    """A case found what must not be."""
+    """A case found an error."""
 
 
 class Skip(Exception):
@@ -84,7 +84,7 @@ def wait_for(condition, what, limit=PATIENCE, pause=0.01):
 
 
 class Run:
-    """What a case gets: its options, its random source, a place for notes."""
+    """The argument of a case: its options, its random numbers, and a place for notes."""
 
     def __init__(self, options, seed, verbose):
         self.options = options
@@ -93,7 +93,7 @@ class Run:
         self.verbose = verbose
 
     def note(self, text):
-        """A measured figure or remark; printed under the case's line."""
+        """Prints a measured figure or a remark below the case."""
         print('     %s' % text, flush=True)
 
     def debug(self, text):
@@ -103,7 +103,7 @@ class Run:
 
 class Suite:
     def __init__(self, doc, options=None):
-        """`options(parser)` may add arguments of the script's own."""
+        """`options(parser)` adds the script's own arguments."""
         self.cases = []
         self.parser = argparse.ArgumentParser(description=(doc or '').strip().split('\n')[0])
         self.parser.add_argument('-v', '--verbose', action='store_true')
@@ -146,7 +146,7 @@ class Suite:
             verdict, why = 'FAIL', str(failure)
             if options.verbose:
                 traceback.print_exc()
-        except Exception as error:  # any surprise is a failure of the case, with its place
+        except Exception as error:  # every exception is a failure of the case; the traceback shows its place
             verdict, why = 'FAIL', '%s: %s' % (type(error).__name__, error)
             traceback.print_exc()
         took = time.monotonic() - started

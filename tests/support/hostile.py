@@ -1,11 +1,11 @@
-"""hostile.py - what attackers send, as pure functions of a random source.
+"""hostile.py - bytes that attackers send, as pure functions of random numbers.
 
-  words      commands of the random streams and of the server's own table, with arguments that hurt
-  spoil      bytes of requests, changed, cut, repeated
-  payload    RDB payloads (DUMP, FUNCTION DUMP), changed, with a checksum that is right
-  script     Lua from a corpus of hostile snippets
-  http       requests for an admin port
-  answer     what a backend answers that does not keep to the protocol
+words      commands of the random streams and of the server's command table, with extreme arguments
+spoil      bytes of requests, changed, cut, repeated
+payload    RDB payloads (DUMP, FUNCTION DUMP), changed, with a valid checksum
+script     Lua from a collection of hostile snippets
+http       requests for an admin port
+answer     replies of a backend that violates the protocol
 """
 
 import struct
@@ -34,7 +34,7 @@ KEYS = [b'{g%d}%s' % (i, name) for i in (1, 2, 3, 4) for name in (b'a', b'b', b'
     [b'canary', b'canary:hash', b'canary:list', b'a', b'b', b'', b'\x00', b'{', b'k' * 300]
 ARGUMENTS_MANY = 300
 
-# One argument of these ends the attack at once by the program's own rules, not by a fault.
+# With these, the program ends as intended, which would be no fault.
 HARMLESS = {b'SHUTDOWN'}
 
 
@@ -52,7 +52,7 @@ def argument(rng):
 
 
 class Words:
-    """Commands: of the random streams (mostly valid), and of the table (mostly not)."""
+    """Commands of the random streams (mostly valid), and of the command table (mostly invalid)."""
 
     def __init__(self, rng, rows, options):
         self.rng, self.rows, self.options = rng, rows, options
@@ -86,7 +86,7 @@ class Words:
         return words
 
     def administrative(self):
-        """What a tenant has no business with."""
+        """Commands that a tenant may not use."""
         option, value = self.rng.choice(self.options), self.rng.choice(NUMBERS[:10] + [b'yes', b'no', b'os', b'16tb', b'normal 100 0 0', b'x'])
         return self.rng.choice([['CONFIG', 'SET', option, value], ['CONFIG', 'SET', option, value], ['CONFIG', 'SET', option, value],
                                 ['CONFIG', 'RESETSTAT'], ['CONFIG', 'REWRITE'], ['SAVE'], ['BGSAVE'], ['MEMORY', 'PURGE'], ['SLOWLOG', 'RESET'],
@@ -104,7 +104,7 @@ class Words:
 
 
 def table(command_reply):
-    """[([name, subcommand?], arity, first key)] of what COMMAND answers."""
+    """[([name, subcommand?], arity, first key)] from COMMAND's reply."""
     rows = []
     for row in command_reply:
         if row is None:
@@ -116,7 +116,7 @@ def table(command_reply):
 
 
 def spoil(rng, data):
-    """Bytes that are nearly `data`."""
+    """A copy of `data` with random changes."""
     data = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5])):
         if not data:
@@ -137,7 +137,7 @@ def spoil(rng, data):
 
 
 def greeting(rng):
-    """A login, or what looks like one."""
+    """A login, valid or similar to one."""
     name = rng.choice([b'default', b'eve', b'victim', b'mallory', b'', b'\x00', b'x' * 5000])
     word = rng.choice([b'', b'operator', b'token', b'x', b'\x00' * 100, rng.randbytes(64), b'y' * 16384])
     return rng.choice([[b'AUTH', word], [b'AUTH', name, word], [b'HELLO', b'3', b'AUTH', name, word], [b'HELLO', rng.choice(NUMBERS)],
@@ -148,12 +148,12 @@ def greeting(rng):
 # ---- payloads of DUMP ---------------------------------------------------------------------------------------------
 
 def with_checksum(body):
-    """`body`: the payload up to and with its version."""
+    """`body`: the payload up to and including its version."""
     return body + struct.pack('<Q', crc64(body))
 
 
 def payload(rng, good):
-    """A payload that is nearly good, with the right checksum, and most often the right version."""
+    """A nearly valid payload, with a valid checksum and mostly the right version."""
     body = bytearray(good[:-10])
     for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
         at = rng.randrange(len(body)) if body else 0
@@ -214,7 +214,7 @@ LONG_RUNNING = ["while true do end", "local s = 0 for i = 1, 1e12 do s = s + i e
 
 
 def lua_calls(rng):
-    """Some functions with some values, each of which may fail."""
+    """Calls some functions with some values; each call may fail."""
     return ' '.join('pcall(%s)' % ', '.join([rng.choice(LUA_FUNCTIONS)] + [rng.choice(LUA_VALUES) for _ in range(rng.choice([0, 1, 1, 2, 2, 2, 3, 4]))])
                     for _ in range(rng.randint(1, 30)))
 
@@ -252,7 +252,7 @@ def evaluation(rng, can_be_long=False):
 # ---- listeners -----------------------------------------------------------------------------------------------------
 
 def listening(rng):
-    """What keeps a connection waiting, or has it told things."""
+    """A command that blocks, or subscribes the connection to messages."""
     channel = rng.choice([b'canary', b'news', b'', b'c' * 1000, b'\x00', rng.randbytes(4)])
     key = rng.choice(KEYS)
     return rng.choice([
@@ -286,7 +286,7 @@ def http(rng):
     return spoil(rng, data) if rng.random() < 0.4 else data * rng.choice([1, 1, 1, 20])
 
 
-# ---- a backend that lies -------------------------------------------------------------------------------------------
+# ---- a backend with invalid replies ----------------------------------------------------------------------------------
 
 HONEST = [b'+OK\r\n', b':1\r\n', b'$-1\r\n', b'*0\r\n', b'$5\r\nhello\r\n', b'*2\r\n$1\r\na\r\n$1\r\nb\r\n', b'_\r\n', b'%1\r\n+a\r\n:1\r\n']
 LIES = [b'$-7\r\n', b'*x\r\n', b':12\n', b'$3\r\nabcde\r\n', b'*99999999999999999999\r\n', b'\r\n', b'%-1\r\n', b'SELECT 0\r\n', b'*1048577\r\n', b'$4294967296\r\n',
@@ -298,7 +298,7 @@ LIES = [b'$-7\r\n', b'*x\r\n', b':12\n', b'$3\r\nabcde\r\n', b'*9999999999999999
 
 
 def answer(rng, count):
-    """Bytes instead of `count` replies."""
+    """Bytes sent in place of `count` replies."""
     dice = rng.random()
     if dice < 0.6:
         return b''.join(rng.choice(HONEST) for _ in range(count))
@@ -316,7 +316,7 @@ def answer(rng, count):
 
 
 def request(rng, words):
-    """Bytes of one command: right most often, inline, or spoiled."""
+    """The bytes of one command: mostly valid, inline, or spoiled."""
     dice = rng.random()
     if dice < 0.996:
         return encode(words)

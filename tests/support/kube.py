@@ -1,10 +1,10 @@
-"""kube.py - rendered Kubernetes objects, and what in them must agree with each other and with the programs.
+"""kube.py - rendered Kubernetes objects, and checks that they fit each other and the programs.
 
     objects = render('k8s/overlays/prod')          kubectl kustomize, no cluster
     Agreement(objects, binaries).problems()        [] or sentences
 
-Only things that a schema cannot know are looked at here: names, ports, selectors, mounts, files against command lines, options
-against limits. Every check is one method check_…; tests/integration/test_k8s.py breaks each of them on purpose.
+It only checks what a schema cannot: names, ports, selectors, mounts, files named in command lines, options and limits.
+Every check is one method check_…; tests/integration/test_k8s.py makes each of them fail on purpose.
 """
 
 import base64
@@ -21,18 +21,19 @@ from support import ROOT
 from support.harness import Skip
 
 WORKLOADS = ('Deployment', 'StatefulSet')
-COLUMN_FAMILIES = 7  # backend/store/store.h: each has memtables of its own
+COLUMN_FAMILIES = 7  # number of column families in backend/store/store.h, each with memtables of its own
 SIZES = {'Ki': 2 ** 10, 'Mi': 2 ** 20, 'Gi': 2 ** 30, 'kb': 2 ** 10, 'mb': 2 ** 20, 'gb': 2 ** 30}
 TIMES = {'ms': 0.001, 's': 1, 'm': 60, 'h': 3600}
 
 
 def uncommented(text):
-    """A file of an overlay with the lines that components/tls wants."""
+    """A file of an overlay with the lines uncommented that components/tls requires."""
     return re.sub(r'^#(tls[-a-z]* =)', r'\1', text, flags=re.M)
 
 
 def render_with_tls(files):
-    """The prod overlay with components/tls, as an operator changes a copy of it; `files`: those of the Secret scree-tls."""
+    """The prod overlay with components/tls, as an operator changes a copy of it; `files`: the contents of the Secret
+    scree-tls."""
     with tempfile.TemporaryDirectory(prefix='scree-overlay-') as folder:
         root = os.path.relpath(ROOT, os.path.realpath(folder))
         prod = os.path.join(ROOT, 'k8s/overlays/prod/config')
@@ -56,7 +57,7 @@ def render_with_tls(files):
 
 
 def render(folder):
-    """The objects `kubectl apply -k folder` would send."""
+    """The objects that `kubectl apply -k folder` would send."""
     if not shutil.which('kubectl'):
         raise Skip('NOTHING OF k8s/ WAS TESTED: kubectl is not installed')
     done = subprocess.run(['kubectl', 'kustomize', os.path.join(ROOT, folder)], capture_output=True, text=True)
@@ -115,7 +116,7 @@ class Objects:
         return [one for kind in WORKLOADS for one in self.of(kind)]
 
     def volume_files(self, volume):
-        """The files that a volume puts into its directory; None: it refers to nothing there is."""
+        """The files that a volume puts into its directory; None: it refers to an object that does not exist."""
         if 'configMap' in volume:
             found = self.get('ConfigMap', volume['configMap']['name'])
         elif 'secret' in volume:
@@ -137,13 +138,13 @@ class Objects:
         return self.mounts(workload).get(os.path.dirname(path), {}).get(os.path.basename(path))
 
     def options(self, workload):
-        """The program's option reader: get(section, name) as the program itself would have it (--print-config)."""
+        """get(section, name): an option as the program itself reads it (--print-config)."""
         return ini(self.file(workload, container_of(workload)['command'][2]))
 
 
 class Agreement:
     def __init__(self, objects, programs=None):
-        """`programs`: the directory of the real programs; None: files are not given to them."""
+        """`programs`: the directory of the real programs; None: the checks that run them are skipped."""
         self.objects = Objects(objects)
         self.programs = programs
         self.found = []
@@ -184,7 +185,7 @@ class Agreement:
             self.wrong(not self.objects.get(kind, name), 'there is no %s %s', kind, name)
 
     def pods_of(self, labels):
-        """Workloads whose pods have these labels."""
+        """The workloads whose pods have these labels."""
         return [one for one in self.objects.workloads()
                 if labels and labels.items() <= one['spec']['template']['metadata']['labels'].items()]
 
@@ -292,7 +293,7 @@ class Agreement:
 
     @staticmethod
     def security_of(pod, container):
-        """What a pod may do that it need not, in words."""
+        """Rights that a pod has without needing them, as sentences."""
         context, inner = pod.get('securityContext', {}), container.get('securityContext', {})
         wrong = {
             'it may run as root': not context.get('runAsNonRoot') or not context.get('runAsUser'),
@@ -452,7 +453,7 @@ class Agreement:
         self.wrong(not options['backend']['data'].startswith(paths[0] + '/'), 'data is not on the volume')
 
     def check_backup(self):
-        """The CronJob asks the proxies as a user there is; the backends write to a volume of its own."""
+        """The CronJob logs in at the proxies as an existing user; the backends write to a volume of its own."""
         for job in self.objects.of('CronJob'):
             pod = job['spec']['jobTemplate']['spec']['template']['spec']
             container = pod['containers'][0]
@@ -474,7 +475,7 @@ class Agreement:
             self.wrong(path not in mounts, 'backup-dir = %s is not a volume of its own', path)
 
     def check_files_by_the_programs(self):
-        """--check of each program, with the files where the pod would have them."""
+        """Runs --check of each program on its files, placed as in the pod."""
         if not self.programs:
             return
         for workload in self.objects.workloads():
@@ -487,7 +488,8 @@ class Agreement:
 
 
 def place_files(mounts, folder, config):
-    """Writes mounted files below `folder` and makes the paths inside them follow; the path of `config` there."""
+    """Writes the mounted files below `folder`, and changes the paths inside them accordingly; returns the path of
+    `config`."""
     for directory, files in mounts.items():
         os.makedirs(folder + directory, exist_ok=True)
         for name, text in files.items():

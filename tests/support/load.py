@@ -1,10 +1,10 @@
-"""load.py - writers that remember what was acknowledged, for tests in which servers fail.
+"""load.py - writers that record acknowledged writes, for tests in which servers fail.
 
-A Unit is a key, or some keys of one tag that change together. Every operation on it has one state before and one after;
-an acknowledged operation leaves exactly the state after, a failed or unanswered one leaves either (and the unit rests
-until verify() has read it). So: an acknowledged write that is gone, or a block that was half applied, is found.
+A Unit is a key, or several keys of one tag that change together. Every operation has one state before and one after it:
+after an acknowledged operation the unit must have the second state; after a failed or unanswered one it may have
+either, and is not changed until verify() has read it. So a lost acknowledged write or a half-applied block is detected.
 
-    String   SET, SET with PEXPIREAT, DEL            Counter  INCR (its value is also watched by readers)
+    String   SET, SET with PEXPIREAT, DEL            Counter  INCR (readers check its value during the load)
     Hash     HSET of two fields, HDEL                Pair     RENAME between two keys
     Block    MULTI: two strings and a hash, EXEC      Crowd    MULTI: one element more in a key of each type, EXEC
 """
@@ -57,7 +57,7 @@ class String(Unit):
         return tuple(replies)
 
     def between(self, after):
-        """SET and PEXPIREAT are two commands: after a crash the first alone is right too."""
+        """SET and PEXPIREAT are two commands: after a crash, only the first may have been done."""
         return [(after[0], -1)] if after[1] > 0 else []
 
 
@@ -109,7 +109,7 @@ class Hash(Unit):
 
 
 class Pair(Unit):
-    """Two keys; the value is under one of them. State: (value of a, value of b)."""
+    """Two keys; one of them has the value. State: (value of a, value of b)."""
 
     def initial(self):
         return (None, None)
@@ -137,7 +137,7 @@ class Pair(Unit):
 
 
 class Block(Unit):
-    """Three keys written by MULTI … EXEC. State: what all of them hold."""
+    """Three keys written by MULTI … EXEC. State: the value of all three."""
 
     def initial(self):
         return (None, None, None)
@@ -164,12 +164,12 @@ class Block(Unit):
 
 
 class Crowd(Unit):
-    """A key of each type, which grow together in MULTI … EXEC and go together. State: how many elements each has."""
+    """A key of each type: one MULTI … EXEC adds an element to each, or deletes all. State: number of elements."""
 
     GROW = [('RPUSH', 'l', '{n}'), ('SADD', 's', 'member:{n}'), ('ZADD', 'z', '{n}', 'member:{n}'),
             ('SETBIT', 'b', '{n}', '1'), ('XADD', 'x', '{n}-1', 'f', '{n}')]
     COUNT = [('LLEN', 'l'), ('SCARD', 's'), ('ZCARD', 'z'), ('BITCOUNT', 'b'), ('XLEN', 'x')]
-    # the n-th element by its place: rows and counts agree
+    # reads the n-th element by index or rank: rows and counts must fit together
     LAST = [('LINDEX', 'l', '-1'), ('ZRANGE', 'z', '-1', '-1'), ('ZRANK', 'z', 'member:0')]
 
     def initial(self):
@@ -209,7 +209,7 @@ KINDS = [String, String, Counter, Hash, Pair, Block, Crowd]
 
 
 class Writer(threading.Thread):
-    """One client: pipelines of operations on different units. `wrong` collects what must not happen."""
+    """A client that sends pipelines of operations on different units. `wrong` collects errors."""
 
     def __init__(self, address, name, rng, units=60, longest=12):
         super().__init__(daemon=True)
@@ -267,7 +267,7 @@ class Writer(threading.Thread):
 
 
 class Watcher(threading.Thread):
-    """Reads counters while they are written: what was seen once must never be rolled back."""
+    """Reads counters while they are written: a value that was read must never be rolled back."""
 
     def __init__(self, address, counters):
         super().__init__(daemon=True)
@@ -297,7 +297,7 @@ class Watcher(threading.Thread):
 
 
 def verify(units, connection):
-    """Reads every unit: a list of what is wrong. Afterwards all units are certain again."""
+    """Reads every unit and returns a list of errors. Afterwards the state of all units is known again."""
     wrong = []
     for start in range(0, len(units), 500):
         some = units[start:start + 500]

@@ -1,4 +1,4 @@
-"""machine.py - what the machine's other work, and its memory, take from whatever runs here."""
+"""machine.py - how much the machine's other processes, and its memory, slow down the tests."""
 
 import contextlib
 import mmap
@@ -11,7 +11,7 @@ PAGES, AT_ONCE = 1 << 14, 64
 
 
 def pauses(seconds):
-    """(part of the time, longest ms) that a program loses which does nothing but read the clock."""
+    """(fraction of the time, longest ms) that a program which only reads the clock was not running."""
     clock, lost, longest = time.perf_counter_ns, 0, 0
     last = begun = clock()
     while last < begun + seconds * 1e9:
@@ -23,13 +23,13 @@ def pauses(seconds):
 
 
 def slowness(seconds=0.1):
-    """How much longer things take here than on a machine with nothing else to do: 1 to 8."""
+    """Factor by which work takes longer here than on an idle machine: 1 to 8."""
     return min(8.0, 1 / max(0.01, 1 - pauses(seconds)[0]))
 
 
 def page_ns():
-    """What a byte of some other page, of 64 MB in pages of 4 KB, takes longer than one of the same page: about 100 ns for
-    a walk of the page tables, thousands in a virtual machine whose host makes them up as they are used."""
+    """Additional nanoseconds for a byte on another page (64 MB in pages of 4 KB): about 100 for a walk of the page
+    tables, thousands in a virtual machine whose host allocates pages on first use."""
     def read(places):
         took = []
         for start in range(0, PAGES, AT_ONCE):
@@ -40,7 +40,7 @@ def page_ns():
         return statistics.median(took)
 
     with mmap.mmap(-1, PAGES * mmap.PAGESIZE) as memory:
-        with contextlib.suppress(OSError):  # a kernel that has no huge pages does not know it
+        with contextlib.suppress(OSError):  # a kernel without huge pages does not have this call
             memory.madvise(mmap.MADV_NOHUGEPAGE)
         places = [page * mmap.PAGESIZE for page in range(PAGES)]
         for place in places:

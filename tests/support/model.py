@@ -1,10 +1,10 @@
-"""model.py - commands whose replies are known beforehand.
+"""model.py - random commands with known replies.
 
-Each OwnKeys belongs to one client and uses keys nobody else touches, so the exact reply to every command it invents is
-known when it is sent: a lost, doubled, reordered or untrusted peers' reply shows at once, in any pipeline over any shards.
+Each OwnKeys belongs to one client and uses keys that no other client uses, so the exact reply to every command is known
+when it is sent. A lost, doubled, reordered or foreign reply is detected at once, in any pipeline over any shards.
 
     own = OwnKeys('client-7', rng)
-    args, want = own.next()          # want: what resp.value() must give
+    args, want = own.next()          # want: the expected result of resp.value()
 """
 
 from support.resp import ReplyError, encode

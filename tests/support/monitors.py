@@ -1,10 +1,10 @@
-"""monitors.py - which fields the Prometheus operator knows in its ServiceMonitor, PodMonitor and PrometheusRule (v1).
+"""monitors.py - the fields of the Prometheus operator's ServiceMonitor, PodMonitor and PrometheusRule (v1).
 
-The API server drops a field that a CustomResourceDefinition does not name, without a word: a misspelt one is a monitor
-that scrapes something else. problems(thing) says what is unknown, missing or of another shape.
+The API server silently drops a field that the CustomResourceDefinition does not have: a monitor with a misspelt field
+scrapes other targets than intended. problems(thing) lists fields that are unknown, missing or of another shape.
 
-A shape is a dict of fields (a name that ends with ! must be there), [shape] a list, a pattern a text or number that
-matches it, a type a value of that type.
+A shape is a dict of fields (a name that ends with ! is required), [shape] for a list, a pattern that a text or number
+must match, or a type.
 """
 
 import re
@@ -14,7 +14,7 @@ NAME = re.compile(r'[a-z0-9]([-a-z0-9.]*[a-z0-9])?')
 LABEL = re.compile(r'[a-zA-Z_][a-zA-Z0-9_]*')
 METRIC = re.compile(r'[a-zA-Z_:][a-zA-Z0-9_:]*')
 NUMBER_OR_NAME = re.compile(r'\d+|[-a-z0-9]+')
-LABELS = {}  # any names: texts
+LABELS = {}  # a map from any names to texts
 
 SECRET_KEY = {'name': NAME, 'key!': str, 'optional': bool}
 REQUIREMENT = {'key!': str, 'operator!': re.compile('In|NotIn|Exists|DoesNotExist'), 'values': [str]}
@@ -44,7 +44,7 @@ SPECS = {
 
 
 def fits(where, value, shape):
-    """Problems of one value, by its path."""
+    """The problems of one value; `where` is its path."""
     if shape is LABELS:
         return ([] if isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
                 else ['%s: expected texts by name' % where])

@@ -70,7 +70,7 @@ def run(*words):
 
 
 def enter_node():
-    """Starts this script again in a network and a mount namespace of its own; a reason when that is impossible."""
+    """Starts this script again in a network and a mount namespace of its own; returns the reason if that is impossible."""
     if os.environ.get(INSIDE):
         run('ip', 'link', 'set', 'lo', 'up')
         os.makedirs('/run/netns', exist_ok=True)
@@ -190,14 +190,14 @@ class Pod:
             return file.read().decode('utf-8', 'replace')
 
     def in_pod(self, command):
-        """kubectl exec: as the pod's user, in its root and network."""
+        """kubectl exec: runs the command as the pod's user, in its root and network."""
         context = self.spec['securityContext']
         enter = ['nsenter', '--target', str(self.child.pid), '--net', '--mount', '--root', '--wd', '--setuid',
                  str(context['runAsUser']), '--setgid', str(context['runAsGroup'])]
         return subprocess.run(enter + command, capture_output=True, text=True)
 
     def delete(self):
-        """What the kubelet does: preStop, SIGTERM, the grace period, SIGKILL; the pod must need no SIGKILL."""
+        """Does what the kubelet does: preStop, SIGTERM, the grace period, SIGKILL. Needing SIGKILL is a failure."""
         self.is_terminating = True
         self.node.write_hosts()
         began = time.monotonic()
@@ -219,14 +219,15 @@ class Pod:
         if self.is_alive():
             self.child.kill()
             self.child.wait()
-        subprocess.run(['ip', 'link', 'del', self.space], capture_output=True)  # else it goes some time after its peer
+        # otherwise it is removed some time after its peer
+        subprocess.run(['ip', 'link', 'del', self.space], capture_output=True)
         subprocess.run(['ip', 'netns', 'del', self.space], capture_output=True)
         for line in self.log().encode().splitlines():
             check(not any(word in line for word in SANITIZER_WORDS), '%s: %s' % (self.name, line))
 
 
 class Node:
-    """One machine that runs what the objects say.    with Node(render(…)) as node: node.up()"""
+    """A machine that runs the pods of the objects.    with Node(render(…)) as node: node.up()"""
 
     def __init__(self, objects):
         self.objects = Objects(objects)
@@ -258,7 +259,7 @@ class Node:
         return SUBNET % (self.next_address - 1)
 
     def write_hosts(self):
-        """In place: the pods have this very file mounted."""
+        """Writes the file in place, because the pods have mounted this very file."""
         with open(self.hosts_path, 'w') as file:
             file.write('127.0.0.1 localhost\n')
             for name, address in self.hosts.items():
@@ -285,7 +286,7 @@ class Node:
             if not os.path.isdir(volume):
                 os.makedirs(volume)
                 os.chown(volume, 0, context['fsGroup'])
-                os.chmod(volume, 0o2775)  # what the kubelet makes of fsGroup
+                os.chmod(volume, 0o2775)  # the mode that the kubelet sets for fsGroup
         name = '%s-%d' % (workload['metadata']['name'], index)
         pod = Pod(self, workload, name, claim)
         self.backends[index] = pod
@@ -308,11 +309,11 @@ class Node:
             pod.wait_ready()
 
     def endpoints(self):
-        """Where the Service sends a new connection."""
+        """The pods to which the Service routes new connections."""
         return [(pod.address, pod.ports['redis']) for pod in self.proxies if not pod.is_terminating and pod.is_alive()]
 
     def publish(self, name, changes):
-        """kubectl apply of a ConfigMap or Secret, once the kubelet has noticed."""
+        """kubectl apply of a ConfigMap or Secret, after the kubelet has noticed the change."""
         found = self.objects.get('ConfigMap', name) or self.objects.get('Secret', name)
         self.volumes[name].publish(dict(data_of(found), **changes))
 

@@ -20,7 +20,7 @@ _CRC64 = _table()
 
 
 def crc64(data):
-    """Redis' checksum: Jones' polynomial, reflected."""
+    """The checksum of Redis: CRC-64 with Jones' polynomial, reflected."""
     crc = 0
     for byte in data:
         crc = _CRC64[(crc ^ byte) & 0xff] ^ crc >> 8
@@ -59,7 +59,7 @@ def raw_id(ms, seq):
 
 
 def listpack(*elements):
-    """Of short texts, and integers from 0 to 127."""
+    """A listpack of short texts, and integers from 0 to 127."""
     data = b''
     for element in elements:
         text = element if isinstance(element, bytes) else str(element).encode()
@@ -69,7 +69,8 @@ def listpack(*elements):
 
 
 def stream(kind, ids, group_last, version, read=None, active=None):
-    """Entries `f v` of these small ids in one node, and a group with a consumer that has the first one pending."""
+    """A stream with entries `f v` of these small ids in one node, and a group with a consumer that has the first entry
+    pending."""
     master = ids[0]
     elements = [len(ids), 0, 1, 'f', 0]
     for ms, seq in ids:

@@ -1,18 +1,18 @@
-"""relay.py - a TCP relay that delays, changes and spoils what passes; a process of its own.
+"""relay.py - a TCP relay that delays, changes and damages the traffic; a process of its own.
 
     client ◄──── Relay ◄──── server        the client may be a proxy, the server its backend
 
-`delay_ms` (low, high): half of the pieces, at random, leave so much later; their order stays.
-`change` (old, new): bytes that are replaced in what the client sends.
-spoil(what) concerns the connections there are; later ones are honest:
+`delay_ms` (low, high): a random half of the chunks is sent later by such a time; their order stays.
+`change` (old, new): replaces bytes in what the client sends.
+spoil(what) affects the open connections; later ones work normally:
 
-  slow      every piece is late and in crumbs        reset     both sides get a RST
-  cut       half of the next reply, then closed      end       the client sees the end of the stream, at a reply's edge
-  garbage   no RESP behind the next whole reply      shut      the server sees the end of the stream
-  mute      nothing is passed on any more            heal      ends slow
+  slow      every chunk is late and in small pieces  reset     both sides get a RST
+  cut       half of the next reply, then closed      end       the client sees an end of the stream between replies
+  garbage   invalid bytes after the next reply       shut      the server sees the end of the stream
+  mute      no further bytes are passed on           heal      ends slow
 
-A process of its own, so that its work does not share the interpreter with the test's clients: python3 -m support.relay
-SETTINGS (JSON); one word a line on stdin, each answered with a line.
+It is a process of its own, so that its work does not compete with the test's clients for the interpreter: python3 -m
+support.relay SETTINGS (JSON). It reads one word per line on stdin, and replies to each with a line.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ PIECES_LATE_MAX = 1024
 
 class Relay:
     def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_encrypted=False):
-        """`is_encrypted`: there are no replies to be found, so `cut`, `garbage` and `end` have no place."""
+        """`is_encrypted`: replies cannot be found in the traffic, so `cut`, `garbage` and `end` are not available."""
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
         settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms,
@@ -48,7 +48,7 @@ class Relay:
         wait_for(lambda: listens(self.child.pid, self.port), 'the relay to listen')
 
     def spoil(self, what):
-        """Returns when it is in force; how many connections there were."""
+        """Returns the number of affected connections, after all of them are affected."""
         self.child.stdin.write(what.encode() + b'\n')
         self.child.stdin.flush()
         return int(self.child.stdout.readline())
@@ -63,15 +63,15 @@ class Relay:
 # ---- the process -------------------------------------------------------------------------------------------------
 
 class Link:
-    """One connection of the client and its twin to the server."""
+    """A connection of the client and the one to the server that belongs to it."""
 
     def __init__(self, settings, rng, client, server):
         self.rng, self.client, self.server = rng, client, server
         self.delay_ms = settings['delay_ms']
         self.old, self.new = (part.encode('latin-1') for part in settings['change'])
-        self.trap = None  # what happens at the next reply
+        self.trap = None  # the damage that the next reply gets
         self.is_slow = self.is_mute = False
-        self.replies = None if settings['is_encrypted'] else Reader()  # fed to know where replies end
+        self.replies = None if settings['is_encrypted'] else Reader()  # parses the stream to find the ends of replies
 
     def close(self, has_reset=False):
         for _, writer in (self.client, self.server):
@@ -134,7 +134,7 @@ class Link:
             await self.give(self.server[1], data.replace(self.old, self.new) if self.old else data)
 
     def is_edge(self, data):
-        """Does a reply end where these bytes of the server do?"""
+        """Does a reply end with the last of these bytes of the server?"""
         if not self.replies:
             return False
         self.replies.feed(data)
@@ -168,7 +168,7 @@ class Link:
 
 
 def obey(links):
-    """Does what the line on stdin says, to all connections."""
+    """Applies the word read from stdin to all connections."""
     what = sys.stdin.buffer.raw.readline().strip().decode()
     if not what:
         os._exit(0)
@@ -177,7 +177,7 @@ def obey(links):
         try:
             link.spoil(what)
         except OSError:
-            pass  # it is gone already
+            pass  # the connection is closed already
     os.write(1, b'%d\n' % count)
 
 

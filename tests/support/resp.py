@@ -14,7 +14,7 @@ import time
 
 
 class Closed(Exception):
-    """The other side closed the connection (payload: bytes that were left over)."""
+    """The other side closed the connection (argument: the unread bytes)."""
 
 
 class ReplyError(Exception):
@@ -34,7 +34,7 @@ def to_bytes(arg):
 
 
 def encode(args):
-    """One request as a multibulk."""
+    """One request as an array of bulk strings."""
     parts = [b'*%d\r\n' % len(args)]
     for arg in args:
         data = to_bytes(arg)
@@ -48,7 +48,8 @@ LIST_KINDS = b'*~>%'
 
 
 class Reader:
-    """Fed bytes, gives replies; keeps what is incomplete, and never reads a byte twice (big arrays stay linear)."""
+    """Parses replies from a stream of bytes; keeps incomplete ones, and never reads a byte twice, so big arrays take
+    linear time."""
 
     def __init__(self):
         self.buf = bytearray()
@@ -140,7 +141,7 @@ def value(reply):
 
 
 def show(reply, limit=400):
-    """One line for people."""
+    """A reply as one line of text for reports."""
     kind, payload = reply
     if isinstance(payload, list):
         text = kind + '[' + ', '.join(show(item, limit) for item in payload) + ']'

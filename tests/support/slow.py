@@ -1,4 +1,4 @@
-"""slow.py - scripts that run for long, in tests."""
+"""slow.py - long-running scripts in tests."""
 
 import threading
 
@@ -12,7 +12,7 @@ FOREVER = 'while true do end'
 
 
 def text(reply):
-    """An error's text as bytes, any other reply as it is."""
+    """The text of an error as bytes; any other reply unchanged."""
     if isinstance(reply, ReplyError):
         words = str(reply)
         return words.encode() if isinstance(words, str) else words
@@ -20,7 +20,7 @@ def text(reply):
 
 
 class Background:
-    """A command that runs on a connection of its own; `before` were sent in the same packet."""
+    """A command on a connection of its own; `before` are commands sent in the same packet."""
 
     def __init__(self, address, *words, before=(), proto=2):
         self.replies = []

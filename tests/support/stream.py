@@ -1,15 +1,15 @@
 """stream.py - random command streams.
 
-A group of commands is one module under groups/ (see groups/__init__.py for what it may define). Context is what its
-generators draw from: a small universe of keys, so that types collide, and pools of the values where implementations
-differ. stream(seed, …) is a pure function of its arguments.
+A group of commands is one module in groups/ (groups/__init__.py describes its contents). Its generators draw from a
+Context: a small set of keys, so that types collide, and lists of values for which implementations differ. stream(seed,
+…) is a pure function of its arguments.
 
 Steps of a stream:
 
-    Step    one command on one of the connections
-    Walk    a complete SCAN/HSCAN/… walk; what it found is compared, not its cursors
-    Carry   DUMP on both sides, then RESTORE of the OTHER side's payload
-    Member  a command with a random answer; the answer must consist of members of another command's answer
+    Step    one command on one of the connections (transcript.py)
+    Walk    a complete SCAN/HSCAN/… walk; compares the elements found, not the cursors
+    Carry   DUMP on both sides, then RESTORE of the payload of the OTHER side
+    Member  a command with a random reply; compares whether its members are in the reply of another command
 """
 
 import random
@@ -45,7 +45,8 @@ class Carry(Step):
 
 
 class Member(Step):
-    """args: the random command; `universe`: a command that gives all it may answer; with_values: name, value pairs."""
+    """args: the random command; `universe`: a command whose reply has all possible members; with_values: name, value
+    pairs."""
     __slots__ = ('universe', 'with_values')
 
     def __init__(self, args, universe, with_values=False):
@@ -54,7 +55,7 @@ class Member(Step):
 
 
 class Context:
-    """Where generators draw from. `through_proxy`: keys carry {tags} and blocks stay on one of them."""
+    """The source of random arguments. `through_proxy`: keys have {tags}, and the keys of a block have one tag."""
 
     PLAIN_KEYS = [b'a', b'b', b'c', b'd', b'e', b'f', b'', b'1', b'\x00\r\n\xff', b'two words', b'{x', b'{}y',
                   b'k' * 300]
@@ -76,9 +77,9 @@ class Context:
     def __init__(self, seed, through_proxy):
         self.rng = random.Random(seed)
         self.through_proxy = through_proxy
-        self.group = None   # in a block: the only tag keys may carry
+        self.group = None   # in a block: the only tag for keys
         self.in_block = False
-        self.fields_many = self.rng.random() < 0.05  # hashes that outgrow their compact form
+        self.fields_many = self.rng.random() < 0.05  # hashes too big for Redis' compact form
 
     # -- dice
 
@@ -92,7 +93,7 @@ class Context:
         return self.rng.randint(low, high)
 
     def case(self, word):
-        """The word in some mixture of cases; most often as it is."""
+        """The word, sometimes in mixed case."""
         if self.chance(0.9):
             return word
         return ''.join(self.pick([char.upper(), char.lower()]) for char in word)
@@ -115,11 +116,12 @@ class Context:
         return self._names(None)
 
     def keys(self, low=1, high=5):
-        """Any keys, repetitions possible; for commands that may span shards."""
+        """Any keys, possibly repeated; for commands that may use several shards."""
         return [self.key() for _ in range(self.number(low, high))]
 
     def keys_together(self, count, small=None):
-        """Keys that live on one shard. `small`: all short-valued, or none, where a command copies between them."""
+        """Keys of one shard. `small`: all of them with short values, or none, for commands that copy values between
+        keys."""
         group = self.group
         if group is None and self.through_proxy:
             group = self.pick(self.GROUPS)
@@ -165,7 +167,7 @@ class Context:
         return self.pick(self.NOT_FLOATS) if self.chance(0.15) else self.pick(self.FLOATS)
 
     def index(self):
-        """For arguments that are positions: small, or far outside."""
+        """An argument that is an index: small, or far outside."""
         dice = self.rng.random()
         if dice < 0.7:
             return b'%d' % self.number(-12, 12)
@@ -181,15 +183,15 @@ class Context:
 
 
 def mangle(context, args):
-    """Now and then a wrong number of arguments, a strange one, or another spelling of the name."""
+    """Sometimes a wrong number of arguments, an invalid one, or another spelling of the name."""
     dice = context.rng.random()
     name = str(args[0]).upper()
     if 0.02 <= dice < 0.04 and context.through_proxy and name in groups.MANY_KEYS:
-        return args  # a strange key might be on another shard
+        return args  # another key might be on another shard
     if dice < 0.04 and context.through_proxy and context.in_block and len(args) == 1:
         return args
     if dice < 0.02 and name == 'SPOP':
-        return args[:1]  # without a count what it takes is chance
+        return args[:1]  # without a count, the members popped would be random
     if dice < 0.02 and len(args) > 1:
         return args[:context.number(1, len(args) - 1)]
     if dice < 0.03:
@@ -203,14 +205,14 @@ def mangle(context, args):
 
 
 def allowed(context, args):
-    """Through a proxy a transaction's commands have keys or are answered anywhere."""
+    """In a transaction through a proxy, commands must have keys, or be of a kind that any shard can answer."""
     if not (context.in_block and context.through_proxy):
         return True
     return str(args[0]).upper() not in groups.KEYLESS
 
 
 class Grammar:
-    """The generators of some groups, by weight."""
+    """Generators of several groups, chosen by weight."""
 
     def __init__(self, names, without=()):
         self.without = {name.upper() for name in without}
@@ -222,7 +224,7 @@ class Grammar:
                 self.weights.append(weight * getattr(module, 'WEIGHT', 1))
 
     def draw(self, context):
-        """[Step, …]: one command, or what belongs together."""
+        """One command, or several that belong together: [Step, …]."""
         while True:
             made = context.rng.choices(self.makers, self.weights)[0](context)
             if made is None:
@@ -241,7 +243,7 @@ class Grammar:
                    b' '.join(step.words[:2]).upper().decode('latin-1') in self.without for step in steps)
 
     def draw_single(self, context):
-        """One plain command, for the inside of a block."""
+        """One plain command for the inside of a block."""
         while True:
             made = self.draw(context)
             if len(made) == 1 and type(made[0]) is Step and made[0].name() not in groups.NOT_IN_BLOCKS:
@@ -249,8 +251,8 @@ class Grammar:
 
 
 def stream(seed, grammar, length, through_proxy, blocks=0.06):
-    """A list of steps. `blocks`: how often a MULTI block begins."""
-    from support.groups import transactions  # which imports this module
+    """A list of steps. `blocks`: the probability that a MULTI block begins."""
+    from support.groups import transactions  # imported here, because that module imports this one
     context = Context(seed, through_proxy)
     steps = []
     while len(steps) < length:

@@ -33,7 +33,7 @@ def quote(word):
 
 
 class Step:
-    """One request on the connection named `conn`. `check`: how its replies are compared; None: as CHECKS of its group says."""
+    """One request on the connection `conn`. `check`: how its replies are compared; None: by the check of its command."""
     __slots__ = ('words', 'conn', 'check')
 
     def __init__(self, words, conn=0, check=None):
@@ -108,7 +108,7 @@ def packet_of(line):
 
 
 def pipelined(packets):
-    """The same steps in few packets: one for each run of steps on one connection."""
+    """The same steps in fewer packets: successive steps of one connection are joined."""
     joined = [packets[0][:]]
     for packet in packets[1:]:
         last = joined[-1]
@@ -135,10 +135,11 @@ class Side:
         try:
             self.connection(name).send_many(requests)
         except OSError:
-            pass  # the connection is closed: read() replies so
+            pass  # read() reports the closed connection
 
     def read(self, name, count):
-        """`count` replies. A closed connection, or no reply in time, stands for each reply that is missing."""
+        """`count` replies. If the connection closes, or no reply comes in time, each missing reply is ('closed', …) or
+        ('silent', …)."""
         replies = []
         try:
             while len(replies) < count:
@@ -160,7 +161,8 @@ class Side:
 
 
 class Pair:
-    """redis-server and the target, both with an empty keyspace. `check` is for steps that have none."""
+    """Connections to redis-server and to the target, both with an empty keyspace. `check`: for steps without a check of
+    their own."""
 
     def __init__(self, oracle_address, target_addresses, proto=2, check=None, timeout=120):
         self.sides = self.oracle, self.target = [Side(addresses, proto, timeout) for addresses in ([oracle_address], target_addresses)]
@@ -176,7 +178,8 @@ class Pair:
             side.close()
 
     def differences(self, packet):
-        """Sends the packet to both; [(offset in the packet, step, our reply, their reply, is in EXEC)] of what differs."""
+        """Sends the packet to both; [(offset in the packet, step, our reply, their reply, is in EXEC)] for replies that
+        differ."""
         conn, requests, found = packet[0].conn, [step.words for step in packet], []
         for side in self.sides:
             side.send(conn, requests)
@@ -192,7 +195,7 @@ class Pair:
 
 
 def compare(packets, oracle_address, target_address, proto=2, check=None):
-    """Plays the packets to both servers; raises Failure with everything that differs."""
+    """Plays the packets to both servers; raises Failure with every difference."""
     found = []
     with Pair(oracle_address, [target_address], proto, check) as pair:
         for packet in packets:

@@ -32,7 +32,7 @@ NAMES = [
     'scripting',
 ]
 
-# Never inside MULTI: they end the connection's state the block relies on.
+# Not allowed inside MULTI: they change the state of the connection that the block depends on.
 NOT_IN_BLOCKS = {'RESET', 'HELLO', 'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'UNWATCH', 'QUIT'}
 
 KEYLESS = set()

@@ -4,7 +4,7 @@ WEIGHT = 2
 
 
 def bit(c, key):
-    """An offset: near, around the edges of bytes and fragments, or one Redis refuses."""
+    """An offset: small, near the limits of bytes and fragments, or one that Redis refuses."""
     dice = c.rng.random()
     if dice < 0.05:
         return c.pick([b'-1', b'abc', b'', b'4294967296', b'9223372036854775808', b'#1', b'1.5', b'01'])

@@ -1,4 +1,4 @@
-"""connection: what a client says about itself. Streams use several connections, each with its own state."""
+"""connection: commands about the client itself. Streams use several connections, each with its own state."""
 
 WEIGHT = 0.4
 

@@ -1,4 +1,4 @@
-"""errors: what is no command at all. Wrong arity and wrong types come from mangling and colliding keys elsewhere."""
+"""errors: names that are no commands. Wrong arity comes from mangle(), wrong types from keys used by several groups."""
 
 from support.transcript import Step
 

@@ -42,8 +42,8 @@ def geoadd(c):
 
 
 def options(c, may_show=True):
-    """COUNT sorts and cuts: which of members at one distance come first is not specified, so only ANY cuts here, and
-    COUNT in behaviours_zsets.py."""
+    """COUNT sorts and cuts. The order of members at equal distance is undefined, so COUNT without ANY is tested in
+    behaviours_zsets.py."""
     words = []
     if c.chance(0.4) and not c.fields_many:
         is_any = c.chance(0.5)

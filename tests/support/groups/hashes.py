@@ -6,7 +6,7 @@ WEIGHT = 2
 
 
 def pairs(c):
-    """Field, value, …; the values of fields stay small enough for whole-hash reads."""
+    """Field, value, …; values stay small enough to read the whole hash."""
     count = c.number(20, 90) if c.fields_many and c.chance(0.5) else c.number(1, 4)
     words = []
     for _ in range(count):
@@ -22,7 +22,8 @@ def count(c):
 
 
 def hrandfield(c):
-    """Inside blocks and pipelines only the length of the answer is compared; alone, its membership too."""
+    """Inside blocks and pipelines only the length of the reply is compared; alone, also whether its members are in the
+    hash."""
     key = c.key()
     if c.chance(0.2):
         return Member(['HRANDFIELD', key], ['HGETALL', key])

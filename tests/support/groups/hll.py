@@ -1,15 +1,15 @@
-"""hll: every HyperLogLog command of Redis 7.0; the strings they live in are compared byte for byte."""
+"""hll: every HyperLogLog command of Redis 7.0; the strings that contain them are compared byte for byte."""
 
 from support.stream import SMALL
 
 WEIGHT = 2
 
-# Parts of sparse values, whole and damaged.
+# Parts of sparse values, valid and damaged.
 HEADER = b'HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
 
 
 def elements(c):
-    """A few, or enough for a value to become dense (about 1500 different ones), in steps."""
+    """A few elements, or enough to make a value dense (about 1500 different ones) in several steps."""
     dice = c.rng.random()
     if dice < 0.5:
         return [b'e%d' % c.number(0, 40) for _ in range(c.number(0, 4))]
@@ -20,12 +20,12 @@ def elements(c):
 
 
 def own(c):
-    """A key no other group writes to: its value is never damaged."""
+    """A key that other groups do not write to, so that its value is never damaged."""
     return c.key() + c.pick([b':hll', b':hll2'])
 
 
 def wild(c):
-    """Any key but those whose values stay short."""
+    """Any key except those whose values stay short."""
     name = c.key()
     return name + b':wild' if SMALL in name else name
 
@@ -35,7 +35,8 @@ def key(c):
 
 
 def pfadd(c):
-    """On keys anybody writes to one element only: when it meets damage after others were added, Redis keeps those."""
+    """For keys that other groups write to, only one element: Redis keeps the elements that it added before it found
+    damage."""
     if c.chance(0.7):
         return ['PFADD', own(c)] + elements(c)
     return ['PFADD', wild(c)] + elements(c)[:1]
@@ -58,7 +59,7 @@ def pfdebug(c):
 
 
 def planted(c):
-    """A value that looks like one: damaged runs, unknown encodings, wrong lengths, high ranks."""
+    """A value that looks like a HyperLogLog: damaged runs, unknown encodings, wrong lengths, high ranks."""
     name = wild(c)
     body = c.pick([b'\x7f\xff', b'\x7f\xfe', b'\x7f\xfe\x00', b'\x7f\xff\x00', b'\x40', b'', b'\xff' * 16, b'\x00',
                    b'\x7f\xf0\x83\x83\x83\x83', b'\x3f' * 256, b'\x7e\xff' + b'\xfc' * 256, b'\x83' * 4096])
@@ -70,7 +71,7 @@ def planted(c):
 
 
 def spoil(c):
-    """A byte of the value changes."""
+    """Changes a byte of the value."""
     return ['SETRANGE', wild(c), c.pick([4, 8, 15, 16, 17, 20, 1023, 5000, 12303]), c.pick([b'\x00', b'\x01', b'\xff'])]
 
 

@@ -1,4 +1,4 @@
-"""keys: expiry, renaming, copying, looking around, DUMP and RESTORE, databases."""
+"""keys: expiry, renaming, copying, inspecting, DUMP and RESTORE, databases."""
 
 from support.stream import Carry, Member, Walk
 
@@ -7,7 +7,7 @@ PATTERNS = ['*', '?', 'a*', '[a-c]', '[^a-c]', '{g1}*', '*g?}*', '', '\\a', 'sma
 
 
 def expire(c):
-    """EXPIRE and its family with far times, times long gone, times Redis refuses, and NX/XX/GT/LT."""
+    """EXPIRE and its variants with times far in the future, in the past, and refused by Redis, and with NX/XX/GT/LT."""
     name = c.pick(['EXPIRE', 'PEXPIRE', 'EXPIREAT', 'PEXPIREAT'])
     far = {'EXPIRE': c.far_seconds(), 'PEXPIRE': c.far_seconds() * 1000,
            'EXPIREAT': 4102444800 + c.number(0, 10 ** 6), 'PEXPIREAT': 4102444800000 + c.number(0, 10 ** 9)}[name]

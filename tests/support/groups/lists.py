@@ -1,10 +1,10 @@
-"""lists: every list command of Redis 7.0, the blocking ones with data there, inside MULTI, or with a short timeout."""
+"""lists: every list command of Redis 7.0; the blocking ones with data, inside MULTI, or with a short timeout."""
 
 from support.transcript import Step
 
 WEIGHT = 2
 ENDS = ['LEFT', 'RIGHT', 'left', 'Right']
-SHORT = ['0.001', '0.002', '1e-3', '0x0.01p0']  # timeouts a stream can wait for
+SHORT = ['0.001', '0.002', '1e-3', '0x0.01p0']  # timeouts short enough for a stream
 BAD_TIMEOUTS = ['-1', 'x', '', 'nan', 'inf', '-inf', '1e30', '1e400', ' 1', '-0.1', '9223372036854775807']
 
 
@@ -54,7 +54,7 @@ def lrem(c):
 
 
 def ltrim(c):
-    """Most often nearly everything stays, so that lists live."""
+    """Keeps nearly all elements most of the time, so that lists stay long."""
     if c.chance(0.6):
         return ['LTRIM', c.key(), c.number(0, 2), c.number(-3, -1)]
     return ['LTRIM', c.key(), c.index(), c.index()]
@@ -90,7 +90,7 @@ def timeout(c):
 
 
 def waiting(c):
-    """Never mangled: a stream must not wait for ever."""
+    """Never mangled: a stream must not block without a timeout."""
     kind = c.pick(['BLPOP', 'BRPOP', 'BLMOVE', 'BRPOPLPUSH', 'BLMPOP'])
     if kind in ('BLPOP', 'BRPOP'):
         words = [kind] + c.keys_together(c.number(1, 3)) + [timeout(c)]

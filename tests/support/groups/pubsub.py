@@ -1,4 +1,4 @@
-"""pubsub: publishing to nobody, and looking at who listens (nobody does: subscriptions are in integration/test_pubsub.py)."""
+"""pubsub: PUBLISH and PUBSUB without subscribers (integration/test_pubsub.py has the subscriptions)."""
 
 WEIGHT = 0.3
 

@@ -1,4 +1,4 @@
-"""scripting: EVAL and its sisters over commands of other groups, errors and conversions included."""
+"""scripting: EVAL and its variants with commands of other groups, including errors and conversions."""
 
 WEIGHT = 2
 
@@ -48,7 +48,7 @@ def script(c):
 
 
 def arguments(c):
-    """One key, and an argument; now and then a wrong number of keys."""
+    """One key and one argument; sometimes a wrong number of keys."""
     key = c.key()
     if c.chance(0.04):
         return [c.pick(['x', '-1', '9', '', '1.5']), key]

@@ -11,7 +11,7 @@ def member(c):
 
 
 def keys(c, more=0):
-    """Keys of one shard; `more` come in front of the others (a destination)."""
+    """Keys of one shard; `more` further ones in front, for a destination."""
     return c.keys_together(c.number(1, 4) + more)
 
 
@@ -23,7 +23,7 @@ def sadd(c):
 def spop(c):
     if c.chance(0.3):
         return ['SPOP', c.key(), c.pick([b'x', b'', b'-1', 0])]
-    return Step(['SPOP', c.key(), 1000])  # never mangled: without the count any member may be the one
+    return Step(['SPOP', c.key(), 1000])  # never mangled: without the count, the member popped would be random
 
 
 def srandmember(c):

@@ -1,8 +1,8 @@
 """sorting: SORT and SORT_RO over lists, sets and sorted sets, with weights and values in strings and hashes.
 
-SORT keeps to what has one right order, and is compared exactly: weights are numbers (ties go by the element), or, with
-STORE, the elements themselves. SORT_RO also has BY without a star, which on a set has no order, and ALPHA without
-STORE, where Redis compares up to the first zero byte.
+SORT is only used where exactly one order is right, and compared exactly: weights are numbers (ties are ordered by the
+element), or, with STORE, the elements themselves. SORT_RO also has BY without a star, which leaves a set unordered, and
+ALPHA without STORE, for which Redis compares up to the first zero byte.
 """
 
 from support.transcript import Step
@@ -32,7 +32,7 @@ def options(c, alpha, limit=True):
 
 
 def behind_a_number(words):
-    """Redis looks at an errno that an earlier command may have left: this one leaves none."""
+    """Redis evaluates an errno that an earlier command may have set; this command before it resets errno."""
     return [Step(['ZADD', words[1], 'XX', '1', 'no such member']), Step(words)]
 
 
@@ -41,7 +41,7 @@ def sort(c):
     store = c.chance(0.3)
     words = options(c, store)
     if c.through_proxy and words[-1:] == ['STORE']:
-        store = False  # STORE STORE target: the key STORE may be on another shard
+        store = False  # not STORE STORE target: the key named STORE may be on another shard
     return behind_a_number(['SORT', source] + words + (['STORE', target] if store else []))
 
 

@@ -1,4 +1,6 @@
-"""streams: every stream command of Redis 7.0. Ids are small and explicit, so that both sides agree; times are left out."""
+"""streams: every stream command of Redis 7.0. Ids are small and explicit, so that they are equal on both sides; times
+are not compared.
+"""
 
 WEIGHT = 2
 
@@ -18,7 +20,7 @@ def bound(c):
 
 
 def new_id(c):
-    """Mostly one that ascends with `*` behind a small number of milliseconds."""
+    """Most ids ascend: `*` after a small number of milliseconds."""
     return '%d-*' % c.number(0, 60) if c.chance(0.7) else entry_id(c)
 
 

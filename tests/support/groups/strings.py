@@ -4,7 +4,7 @@ WEIGHT = 2
 
 
 def expiry_option(c):
-    """EX/PX/… with far times, or with one of the times Redis refuses."""
+    """EX/PX/… with a time far in the future, or with one that Redis refuses."""
     word = c.pick(['EX', 'PX', 'EXAT', 'PXAT'])
     if c.chance(0.15):
         return [c.case(word), c.pick(['0', '-1', 'abc', '', '9223372036854775807', '9223372036854775808', '1.5'])]
@@ -60,7 +60,7 @@ def setrange(c):
         return ['SETRANGE', key, offset, c.pick([b'', b'xy'])]
     if b'small' in key or c.chance(0.5):
         return ['SETRANGE', key, c.number(0, 60), c.value(key)]
-    # around the edges of fragments, and far enough that the value is kept in them
+    # near the limits of fragments, and far enough that the value is stored in fragments
     offset = c.pick([1000, 1023, 1024, 1025, 2040, 2047, 2048, 4096, 5000, 8191, 8192, 20000])
     return ['SETRANGE', key, offset, c.value(key)]
 

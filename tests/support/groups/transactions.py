@@ -4,7 +4,7 @@ from support.transcript import Step
 
 
 def body(context, grammar):
-    """What stands between MULTI and EXEC; now and then something that fails when queued."""
+    """The commands between MULTI and EXEC; sometimes one that fails when it is queued."""
     steps = [grammar.draw_single(context) for _ in range(context.number(0, 6))]
     if context.chance(0.1):
         steps.insert(context.number(0, len(steps)),
@@ -14,7 +14,8 @@ def body(context, grammar):
 
 
 def block(context, grammar):
-    """[WATCH, …] MULTI … EXEC|DISCARD, all keys under one tag when a proxy is between."""
+    """[WATCH, …] MULTI … EXEC
+    DISCARD. Through a proxy, all keys have one tag."""
     context.group = context.pick(context.GROUPS) if context.through_proxy else None
     context.in_block = True
     steps = []

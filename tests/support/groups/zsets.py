@@ -1,17 +1,17 @@
-"""zsets: every sorted set command of Redis 7.0, the blocking ones with data there, inside MULTI, or with a short timeout."""
+"""zsets: every sorted set command of Redis 7.0; the blocking ones with data, inside MULTI, or with a short timeout."""
 
 from support.stream import Member, Walk
 from support.transcript import Step
 
 WEIGHT = 3
-SHORT = ['0.001', '0.002', '1e-3']  # timeouts a stream can wait for
+SHORT = ['0.001', '0.002', '1e-3']  # timeouts short enough for a stream
 BAD_TIMEOUTS = ['-1', 'x', '', 'nan', 'inf', '1e400', '-0.1']
 SCORES = ['0', '1', '1', '1', '2', '2', '3', '-1', '-1.5', '0.1', '0.3', '1e22', '-1e300', '1e-300', '3.0e3',
           '123456789.123456789', '4503599627370497', '9007199254740993', '1.7e308', '0x10', '.5', '100000']
 WILD_SCORES = ['inf', '-inf', '+inf', 'Infinity', 'nan', '', 'abc', ' 1', '1 ', '1e400', '1\x00', '1e-400']
 NAMES = [b'a', b'b', b'c', b'd', b'aa', b'ab', b'', b'\x00', b'\xff', b'1', b'-7', b'B', b'a\x00']
-LONG_NAMES = [b'm' * 65, b'z' * 200]  # beyond Redis' compact form, in which ranges by name over several scores are
-# not what chance makes of them
+# Too long for Redis' compact form: beyond it, the result of a range by name over several scores is undefined.
+LONG_NAMES = [b'm' * 65, b'z' * 200]
 
 
 def score(c):
@@ -44,7 +44,7 @@ def zadd(c):
 
 
 def bound(c):
-    """An end of a range of scores."""
+    """A limit of a range of scores."""
     dice = c.rng.random()
     text = c.pick(['-inf', '+inf', 'inf']) if dice < 0.3 else c.pick(SCORES) if dice < 0.95 else \
         c.pick(['', 'x', ' 1', 'nan', '1 ', '1\x00', '((1', '1e400'])
@@ -59,10 +59,10 @@ def name_bound(c):
     return c.pick([b'[', b'[', b'(']) + member(c)
 
 
-# Ranges by name are asked of a set of one score: of several, what is found depends on whether it is a skiplist, and SORT
-# makes one.
+# Ranges by name are only used on a set whose members have one score. With several scores the result depends on whether
+# Redis uses a skiplist, and SORT makes it use one.
 def one_score(c):
-    """Its name (inside a block: of the block's tag)."""
+    """The name of a set with one score (inside a block: with the block's tag)."""
     return (c.group or b'') + b'one-score'
 
 
@@ -145,7 +145,7 @@ def mpop_words(c):
 
 
 def waiting(c):
-    """Never mangled: a stream must not wait for ever."""
+    """Never mangled: a stream must not block without a timeout."""
     timeout = c.pick(BAD_TIMEOUTS) if c.chance(0.06) else c.pick(SHORT)
     if c.chance(0.4):
         return Step(['BZMPOP', timeout] + mpop_words(c))
@@ -196,7 +196,7 @@ def algebra(c):
 
 
 def set_input(c):
-    """A set, so that unions meet both types."""
+    """A set: ZUNION and the like accept sets as well."""
     return ['SADD', c.key()] + [member(c) for _ in range(c.number(1, 4))]
 
 
