@@ -16,8 +16,8 @@ enum partition_word {
     PARTITION_SYNC_SECONDS = 1 * HISTOGRAM_WORDS,   /* write and fsync of the WAL */
     PARTITION_BATCH_COMMANDS = 2 * HISTOGRAM_WORDS, /* commands that wrote */
     PARTITION_BATCH_BYTES = 3 * HISTOGRAM_WORDS,    /* bytes written */
-    PARTITION_TURN_SECONDS = 4 * HISTOGRAM_WORDS,   /* of the loop */
-    /* time without reading, because the next batch is full */
+    PARTITION_TURN_SECONDS = 4 * HISTOGRAM_WORDS,   /* duration of a turn of the event loop */
+    /* time during which nothing was read from clients because the open batch was full */
     PARTITION_STALL_US = 5 * HISTOGRAM_WORDS,
     PARTITION_KEYS,
     PARTITION_CLIENTS,

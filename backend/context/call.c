@@ -38,7 +38,7 @@ void call_error_again(struct call *call, const char *text)
 
 void call_error_text(struct call *call, const char *text)
 {
-    if (out_is_over(call->reply.out)) /* an error of the handler after that is only a consequence */
+    if (out_is_over(call->reply.out)) /* the handler's error is a consequence of the limit */
         text = error_text(ERR_REPLY_LIMIT);
     if (!overlay_has_uncached(call->partition->overlay))
         stats_error(call->partition->metrics.stats, text);

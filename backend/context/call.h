@@ -1,5 +1,5 @@
 /*
- * call.h - one command that runs: what its handler may read, and where its reply goes.
+ * call.h - one run of a command: its handler's arguments, state and reply.
  *
  * A handler is a function of (arguments, state, time, random numbers) → (effects, reply). Time and random numbers come from
  * the call, never from clock.h, so that effects can be logged, replayed and simulated. Memory of the arena is valid until
@@ -40,7 +40,7 @@ struct call {
         *ready_key; /* the key for which a blocking command runs again; NULL: the first run */
 };
 
-/* Replaces the reply so far by an error and marks the call as failed: dispatch rolls its effects back. */
+/* Replaces the reply so far by an error and marks the call as failed, so that dispatch rolls back its effects. */
 /* For ERR_UNCACHED the reply is discarded, as the command will run again. */
 void call_error(struct call *call, enum error error);
 void call_error_text(struct call *call, const char *text);
@@ -51,17 +51,17 @@ void call_errorf(struct call *call, const char *format, ...) __attribute__((form
 void call_error_arity(struct call *call);
 /* From now on the reply may grow by at most reply-limit; dispatch refuses a longer one. */
 void call_limit_reply(struct call *call);
-/* If the reply is longer than reply-limit, replies that error and returns true. */
+/* If the reply is longer than reply-limit, replaces it by an error and returns true. */
 bool call_refuse_reply(struct call *call);
-/* proto-max-bulk-len: the longest string allowed. */
+/* The longest allowed string: proto-max-bulk-len. */
 uint64_t call_bulk_bytes_max(const struct call *call);
 /* 64 random bits of the partition's generator. */
 uint64_t call_random(struct call *call);
 /* Argument as integer; replies ERR_NOT_INTEGER and returns false when it is none. */
 bool call_int64(struct call *call, uint32_t index, int64_t *value);
-/* The sum of both as text, which the call's arena owns. False: it is not finite, which was replied. */
+/* Adds two numbers; *sum is text in the call's arena. False: the sum is not finite, and an error was replied. */
 bool call_sum(struct call *call, long double value, long double amount, struct bytes *sum);
-/* Is the argument a pattern of allowed length (glob.h)? Else replies an error. */
+/* Is the argument a pattern of allowed length (glob.h)? False: an error was replied. */
 bool call_pattern(struct call *call, uint32_t index);
 /* The argument as an integer above 0; else replies `error` and returns false. */
 bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number);

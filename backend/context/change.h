@@ -1,7 +1,7 @@
 /*
  * change.h - changes of keys, as they are reported to WATCH, client-side caching and blocked clients.
  *
- *   keyspace ─► add ─► list, in order, with messages ──the command is kept──► watchers, trackers, waiters
+ *   keyspace ─► add ─► ordered list of changes and push messages ──the command succeeds──► watchers, trackers, waiters
  *                            └─ the command failed or is rolled back: dropped
  *
  * The keyspace uses this interface only; partition/changes.c implements it.
@@ -17,10 +17,10 @@ struct space;
 
 enum change_kind {
     CHANGE_TOUCHED,       /* the key has another value or time to live */
-    CHANGE_WRITTEN,       /* likewise, and clients that wait for the key may be served */
+    CHANGE_WRITTEN,       /* as TOUCHED; also clients that wait for the key may be served */
     CHANGE_DELETED,       /* the key was deleted */
     CHANGE_GROUP_DELETED, /* a consumer group of the stream was deleted; WATCH and caches ignore it */
-    CHANGE_WATCHED,       /* the key is removed with its whole database: for WATCH only */
+    CHANGE_WATCHED,       /* the key was replaced with its whole database: for WATCH only */
     CHANGE_FLUSHED,       /* all keys of the database were removed: for blocked clients only */
     CHANGE_FORGOTTEN, /* all keys of the session's namespace may have been removed: for caches only */
     CHANGE_READ,      /* the call's client caches the key from now on (CLIENT TRACKING) */
@@ -38,7 +38,7 @@ struct change_events {
     /* Must a change of this key be reported? Cheap when there is no watcher, tracker or waiter at all. */
     bool (*concerns)(const struct call *call, const struct space *space, struct bytes key);
     void (*add)(struct call *call, const struct change *change);
-    /* A keyspace notification, see notify_in (notify.h). Only called for classes that are enabled. */
+    /* Sends a keyspace notification (notify_in in notify.h). Only called for enabled classes. */
     void (*event)(struct call *call, const struct space *space, enum notify_class class,
                   const char *name, struct bytes key);
 };

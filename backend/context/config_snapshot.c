@@ -245,7 +245,7 @@ bool config_snapshot_load_users(struct config_snapshot *snapshot, char *error, s
 
 /* ---- TLS ---- */
 
-/* If the files are unchanged the context in force stays, so that TLS sessions can be resumed. */
+/* Replaces the context in force, unless the files are unchanged: then it stays, so that TLS sessions can be resumed. */
 static void put_context(struct tls_context **in_force, struct tls_context *fresh)
 {
     struct tls_context *old = tls_context_equal(fresh, *in_force) ? fresh : *in_force;

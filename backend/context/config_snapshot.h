@@ -27,7 +27,7 @@ struct config_snapshot {
     struct tls_context *peer_tls; /* of connections to other backends; NULL: plain */
     struct shard_map *map;        /* of the file that `shards` names; NULL: none */
     struct acl *acl;              /* users; shared with other snapshots until one is changed */
-    char *acl_password; /* the requirepass that the default user has; NULL: not read yet */
+    char *acl_password;           /* requirepass when the users were last derived; NULL: never */
 
     /* copies of parameters[] for the hot path */
     int64_t slowlog_slower_than_us; /* negative: off */
@@ -36,7 +36,7 @@ struct config_snapshot {
     struct output_limit output_limits[OUTPUT_CLASSES];
     int64_t tracking_keys_max;    /* 0: no limit */
     int64_t latency_threshold_ms; /* 0: off */
-    int64_t stream_node_entries;  /* 0: no limit, as with bytes */
+    int64_t stream_node_entries;  /* 0: no limit */
     int64_t stream_node_bytes;
     bool latency_tracking;
     bool protected_mode;
@@ -61,9 +61,9 @@ bool config_snapshot_load_map(struct config_snapshot *snapshot, char *error, siz
 /* acl-pubsub-default: may new users use all channels? */
 bool config_snapshot_all_channels(const struct config_snapshot *snapshot);
 
-/* Computes the other members from `config` and `parameters`; to be called after changes. */
+/* Computes the other members from `config` and `parameters`; to be called after changes of these. */
 void config_snapshot_derive(struct config_snapshot *snapshot);
-/* The number of a parameter by Redis' name, e.g. "hash-max-listpack-entries"; it must be a number or a size. */
+/* The value of a parameter that is a number or a size, by Redis' name, e.g. "hash-max-listpack-entries". */
 int64_t config_snapshot_number(const struct config_snapshot *snapshot, const char *name);
 /* A value as CONFIG GET shows it, borrowed from `buffer` or the snapshot. */
 struct bytes config_snapshot_get(const struct config_snapshot *snapshot,
@@ -73,7 +73,7 @@ bool config_snapshot_set(struct config_snapshot *snapshot, struct bytes name, st
                          char *error, size_t size);
 /* True when there is a parameter or option of this name. */
 bool config_snapshot_has_option(const struct config_snapshot *snapshot, struct bytes name);
-/* For a known one: is it a path, which clients may not change? */
+/* Is this option a path, which clients may not change? The name must be known. */
 bool config_snapshot_is_path(const struct config_snapshot *snapshot, struct bytes name);
-/* For a known one: does a change need a restart? */
+/* Does a change of this option need a restart? The name must be known. */
 bool config_snapshot_is_fixed(const struct config_snapshot *snapshot, struct bytes name);

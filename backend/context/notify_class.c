@@ -39,7 +39,7 @@ size_t notify_format(unsigned classes, char text[NOTIFY_TEXT_MAX])
     if (all)
         text[len++] = 'A';
     for (size_t i = 0; i < LETTERS_COUNT; i++) {
-        /* Redis omits the letter n when it shows A */
+        /* as Redis, omits the letter n after A */
         bool in_all = LETTERS[i].class & (NOTIFY_ALL | NOTIFY_NEW);
         if (classes & LETTERS[i].class && !(all && in_all))
             text[len++] = LETTERS[i].letter;

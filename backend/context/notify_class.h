@@ -27,7 +27,7 @@ enum notify_class {
 
 enum { NOTIFY_TEXT_MAX = 16 };
 
-/* Parses letters into classes. False: a letter is unknown. */
+/* Parses the letters of classes. False: a letter is unknown. */
 bool notify_parse(struct bytes text, unsigned *classes);
 /* Writes the classes as Redis shows them, with a zero byte; returns the length. */
 size_t notify_format(unsigned classes, char text[NOTIFY_TEXT_MAX]);

@@ -20,12 +20,12 @@ struct output_limit {
 
 enum { OUTPUT_LIMITS_TEXT_MAX = 3 * 80 };
 
-/* Changes the classes that the text names. False: nothing changed; *error is Redis' reason. */
+/* Sets the limits of the classes in the text. False: nothing was changed; *error is Redis' reason. */
 bool output_limits_parse(struct bytes text, struct output_limit limits[OUTPUT_CLASSES],
                          const char **error);
 /* Writes all classes, with a zero byte; returns the length. */
 size_t output_limits_format(const struct output_limit limits[OUTPUT_CLASSES],
                             char text[OUTPUT_LIMITS_TEXT_MAX]);
-/* Must a client with so many unsent bytes be closed? `*soft_since_ms`: since when it is above `soft`; 0: it is not. */
+/* Must a client with `bytes` unsent bytes be closed? *soft_since_ms: since when it is above `soft`; 0: it is below. */
 bool output_limit_exceeded(const struct output_limit *limit, uint64_t bytes, uint64_t now_ms,
                            uint64_t *soft_since_ms);

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Why a parameter has only one possible value. */
+/* Reasons why a parameter has only one allowed value. */
 #define NO_REPLICATION "there is no replication"
 #define NO_CLUSTER     "this server is not a node of a Redis Cluster"
 #define NO_DEFRAG      "there is no defragmentation"

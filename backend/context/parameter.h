@@ -1,9 +1,9 @@
 /*
  * parameter.h - the configuration parameters of Redis 7.0, which clients and tools read and set.
  *
- * Some are an option of the backend (kind OWN), a few are read by name (config_snapshot_number), old names are aliases.
- * Others are about features that this server does not have, such as replication or snapshots on a schedule. They have one
- * allowed value, which is true here (`only`), so that CONFIG SET never replies OK to what has no effect.
+ * Some are options of the backend (kind OWN), a few are read by name (config_snapshot_number), old names are aliases.
+ * Others are about features that this server does not have, such as replication or snapshots on a schedule. Their only
+ * allowed value describes this server (`only` is the reason), so CONFIG SET never replies OK without an effect.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ enum parameter_kind {
     PARAMETER_OWN,         /* `initial` is the key of the backend's option */
 };
 
-enum { PARAMETER_MAX = 192 }; /* rows of the table, at most */
+enum { PARAMETER_MAX = 192 }; /* upper limit of the table's length */
 
 struct parameter {
     const char *name;
@@ -32,7 +32,7 @@ struct parameter {
     int64_t min; /* INT */
     int64_t max;
     const char *words; /* WORD: "a, b, c" */
-    const char *only;  /* why `initial` is the only allowed value; NULL: it is not */
+    const char *only;  /* why `initial` is the only allowed value; NULL: other values are allowed */
 };
 
 /* The table, sorted by name. */

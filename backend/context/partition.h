@@ -57,7 +57,7 @@ struct partition_clients {
     struct list all;        /* sessions */
     struct list waiting[2]; /* sessions with replies held for a ticket, by ticket parity */
     struct list overdue;    /* sessions to be closed at the end of the turn */
-    struct list monitors;   /* sessions that gave MONITOR */
+    struct list monitors;   /* sessions that sent MONITOR */
     struct list slot_sets;  /* slot sets of sessions; slot_set.h */
     uint32_t count;         /* in `all` */
     uint64_t last_id;
@@ -66,7 +66,7 @@ struct partition_clients {
 /* Replies that are produced in steps; reply_stream.h */
 struct partition_streamed {
     struct list all;
-    struct list ready; /* those that may step */
+    struct list ready; /* reply streams whose next step may run */
     struct task task;  /* runs reply_stream_run */
     bool is_posted;
 };
@@ -77,13 +77,13 @@ struct script_random {
     void (*restore)(const struct session *session);
 };
 
-/* Memory of the running command; keyspace_end releases it. */
+/* State of the running command. keyspace_end releases `pins` and `blocks`. */
 struct partition_running {
     struct arena arena; /* reset after the command */
     struct slice *pins; /* borrowed values */
     size_t pins_count;
     size_t pins_cap;
-    struct block *blocks; /* borrowed too, but replies may keep them longer; linked by next */
+    struct block *blocks; /* borrowed values that replies may still use; linked by `next` */
     struct bytes *argv;
     uint32_t argv_cap;
     uint64_t started_us;      /* when the command began; monotonic µs */
@@ -103,11 +103,11 @@ struct partition_batch {
     struct pace_latency latency;
 };
 
-/* CLIENT PAUSE, and the hold of a backup: writes wait until all shards have made their cut. */
+/* CLIENT PAUSE, and the hold of a backup: writes wait until all shards have made their snapshots. */
 struct partition_pause {
     uint64_t until_ms; /* 0: none */
     bool writes_only;
-    bool is_new;      /* sent inside the EXEC that runs: begins at its end */
+    bool is_new;      /* CLIENT PAUSE ran inside the current EXEC: the pause begins after it */
     bool is_held;     /* a backup's hold: writes wait */
     bool has_waiting; /* sessions may wait for the end of a pause or of a full batch */
     uint32_t clients; /* sessions whose request waits for the end of the pause */
@@ -120,7 +120,7 @@ struct partition_saves {
     uint64_t changes;        /* at the last save */
     uint64_t bgsave_changes; /* when the running BGSAVE began */
     uint64_t count;          /* successful BGSAVEs */
-    bool failed;             /* the last one */
+    bool failed;             /* the last save failed */
 };
 
 /* Recipients of changes and messages. */
@@ -137,12 +137,12 @@ struct partition_metrics {
     struct metrics *process;
     struct stats *stats;           /* of commands and clients, for INFO */
     struct metric_cell *cell;      /* of the partition in process->labelled */
-    struct command_cells commands; /* likewise */
+    struct command_cells commands; /* of commands, in process->labelled */
     struct held_stats *held_stats;
     struct latency *latency;
     struct acl_log acl_log;
-    uint64_t turn_us; /* when this turn's first request began; monotonic, 0: none ran */
-    uint64_t full_us; /* since when the open batch is full; monotonic, 0: it is not */
+    uint64_t turn_us; /* when this turn's first request began; monotonic, 0: no request ran */
+    uint64_t full_us; /* since when the open batch is full; monotonic, 0: not full */
 };
 
 /* Caches in memory, empty after each start. */
@@ -151,19 +151,19 @@ struct partition_caches {
     struct range_bounds *range_bounds; /* bounds of sorted sets */
     struct rank_cache *ranks;          /* blocks of big collections */
     struct access_times *accesses;     /* of keys, for OBJECT IDLETIME */
-    struct config_snapshot *snapshot;  /* whose sizes are applied (config_apply.h) */
+    struct config_snapshot *snapshot;  /* snapshot whose sizes are applied (config_apply.h) */
 };
 
 struct partition_expiry {
     bool is_active;         /* DEBUG SET-ACTIVE-EXPIRE */
     uint64_t from_ms;       /* the expiry index has no rows before this time */
-    uint64_t kept_until_ms; /* wall clock; SCREE KEEP-EXPIRED: expired keys are hidden, but stay */
+    uint64_t kept_until_ms; /* wall clock; SCREE KEEP-EXPIRED hides expired keys until then */
 };
 
 struct partition_thread {
     struct timer *tick;        /* 10 times a second: active expiry, idle clients, cache decay */
     struct turn_hook hook;     /* partition_end_turn */
-    uint64_t ticks;            /* so far */
+    uint64_t ticks;            /* number of ticks */
     _Atomic uint64_t alive_ms; /* last tick, read by the admin port; monotonic */
     bool is_stopping;
     void (*on_stopped)(void *owner);
@@ -175,8 +175,7 @@ struct partition {
     char name[32]; /* "partition-0" */
     struct process *process;
     struct loop *loop;
-    struct config_snapshot
-        *snapshot; /* in force here; partition_refresh takes over newer ones of the process */
+    struct config_snapshot *snapshot; /* in force; see partition_refresh */
     struct store *store;
     struct overlay *overlay;
     struct reader *reader; /* NULL: reads go to the disk on this thread */
@@ -199,15 +198,15 @@ struct partition {
     struct partition_thread thread;
 };
 
-/* A version greater than all before (µs << 11, or one more than the last). */
+/* Returns a new collection version: the time in µs << 11, or the previous version + 1 if that is greater. */
 uint64_t partition_version(struct partition *partition, uint64_t now_us);
-/* The batch that collects is bigger than commit-batch-limit: nothing more is read from clients. */
+/* Is the open batch bigger than commit-batch-limit? Then nothing is read from clients. */
 bool partition_is_full(const struct partition *partition);
-/* CLIENT PAUSE is in force, here or at a proxy: keys whose time has come are hidden, but stay. */
+/* Is CLIENT PAUSE in force, here or at a proxy? Then expired keys are hidden and not deleted. */
 bool partition_keeps_expired(const struct partition *partition);
-/* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. `changes`: space_changes() when it began. */
+/* Records for LASTSAVE and INFO that a BGSAVE or backup has ended. `changes`: space_changes() at its begin. */
 void partition_saved(struct partition *partition, bool good, uint64_t changes);
-/* latency-monitor-threshold: keeps events that took long for LATENCY. */
+/* Records an event for LATENCY if it took at least latency-monitor-threshold. */
 void partition_note_latency(struct partition *partition, enum latency_kind kind, uint64_t usec);
-/* [store] latency-target in microseconds. */
+/* The option [store] latency-target, in microseconds. */
 uint64_t partition_latency_target_us(const struct partition *partition);

@@ -20,9 +20,9 @@ struct worker_pool;
 
 enum { PARTITIONS_MAX = 64, RUN_ID_LEN = 40 };
 
-/* What the server does when partitions ask for it; NULL where there is no server. */
+/* Callbacks to the server; NULL when there is no server, as in simulations. */
 struct process_events {
-    /* SHUTDOWN: everything is to stop. Called once. */
+    /* SHUTDOWN: the server stops all partitions. Called once. */
     void (*on_stop)(void *owner);
     /* A new snapshot is in force. Called with config_lock held. */
     void (*on_settings)(void *owner, const struct config_snapshot *old,
@@ -31,10 +31,10 @@ struct process_events {
 
 struct process {
     const struct process_events *events;
-    void *owner; /* of the events */
+    void *owner; /* argument of the events */
     struct pace *pace;
     struct store_env *env;
-    struct worker_pool *readers; /* reader-threads; NULL: partitions read by themselves */
+    struct worker_pool *readers; /* reader-threads; NULL: partitions read on their own threads */
     struct backend_metrics labelled;
     uint32_t partitions;
     char run_id[RUN_ID_LEN + 1];
@@ -43,7 +43,7 @@ struct process {
     atomic_bool is_ready;
     _Atomic uint32_t clients; /* of all partitions */
     _Atomic uint64_t config_snapshot_epoch;
-    pthread_mutex_t config_lock; /* guards `snapshot` and lets one change at a time through */
+    pthread_mutex_t config_lock; /* guards `snapshot`; held during a change of the configuration */
     struct config_snapshot *snapshot;
 };
 
@@ -51,18 +51,18 @@ struct process *process_new(const struct backend_config *config,
                             const struct process_events *events, void *owner);
 void process_free(struct process *process);
 
-/* Stops everything cleanly. */
+/* Begins an orderly stop of the whole process. */
 void process_stop(struct process *process);
 bool process_is_stopping(const struct process *process);
 
-/* maxclients: counts one more client; false: there are too many, and it is not counted. */
+/* Counts one more client. False: there are maxclients clients, and this one was not counted. */
 bool process_client_joined(struct process *process);
 void process_client_left(struct process *process);
 
 /* The snapshot in force; the caller drops the reference. */
 struct config_snapshot *process_settings(struct process *process);
-/* A private copy to change. No other change runs until process_config_publish, which puts it in force and
- * takes it, or process_config_drop. */
+/* Begins a change: a private copy of the snapshot. Other changes wait until it ends with process_config_publish, which
+ * puts the copy in force and takes ownership, or with process_config_drop. */
 struct config_snapshot *process_config_edit(struct process *process);
 void process_config_publish(struct process *process, struct config_snapshot *snapshot);
 void process_config_drop(struct process *process, struct config_snapshot *snapshot);

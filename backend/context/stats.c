@@ -33,7 +33,7 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
     *stats = fresh;
 }
 
-/* Sorted by name. */
+/* Adds one to the count of the error code; codes are sorted by name. */
 static void count_error(struct stats *stats, const char *name)
 {
     uint32_t at = 0;

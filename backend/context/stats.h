@@ -1,5 +1,5 @@
 /*
- * stats.h - what INFO and SLOWLOG tell about a partition's commands. Used on its thread only.
+ * stats.h - a partition's counters of commands and errors for INFO, and its slow log. Used on its thread only.
  */
 #pragma once
 
@@ -15,14 +15,14 @@ enum {
     STATS_SAMPLES = 16,        /* of each rate */
 };
 
-/* Counts whose rate INFO shows: instantaneous_ops_per_sec and the like. */
+/* Counts whose rate INFO shows, e.g. instantaneous_ops_per_sec. */
 enum stats_rate { STATS_COMMANDS, STATS_INPUT_BYTES, STATS_OUTPUT_BYTES, STATS_RATES };
 
 struct command_stats {
     uint64_t calls;
     uint64_t usec;
-    uint64_t rejected; /* by a gate, before it ran */
-    uint64_t failed;   /* with an error reply */
+    uint64_t rejected; /* runs refused by a gate */
+    uint64_t failed;   /* runs with an error reply */
     uint64_t parts;    /* runs that another shard counts as calls (SCREE PART) */
 };
 
@@ -35,7 +35,7 @@ struct stats {
     struct command_stats commands[COMMAND_COUNT];
     struct error_stats errors[STATS_ERRORS_MAX];
     uint32_t errors_count;
-    bool errors_are_held; /* they wait in `held` until it is known whether they count */
+    bool errors_are_held; /* `held` has errors of commands that may be rolled back */
     char (*held)[STATS_ERROR_NAME_MAX];
     uint32_t held_count;
     uint32_t held_cap;
@@ -48,9 +48,9 @@ struct stats {
     uint64_t expired_before; /* METRIC_BACKEND_EXPIRED and so on, at the last RESETSTAT */
     uint64_t hits_before;
     uint64_t misses_before;
-    uint64_t reads_total;          /* times a connection had bytes for us */
+    uint64_t reads_total;          /* number of reads from connections */
     uint64_t replies_total;        /* replies handed to connections */
-    uint64_t expire_us;            /* spent on deleting keys whose time had come */
+    uint64_t expire_us;            /* time spent on active expiry */
     uint64_t sampled[STATS_RATES]; /* totals at the last sample */
     uint64_t sampled_ms;
     uint64_t samples[STATS_RATES][STATS_SAMPLES]; /* a second */
@@ -60,7 +60,7 @@ struct stats {
 
 struct stats *stats_new(void);
 void stats_free(struct stats *stats);
-/* CONFIG RESETSTAT: all but the slow log. `metrics` is the partition's set, which goes on counting. */
+/* CONFIG RESETSTAT: resets all but the slow log. `metrics` has the partition's counters, which are not reset. */
 void stats_reset(struct stats *stats, const struct metrics *metrics);
 static inline uint64_t stats_metric(const struct metrics *metrics, enum metric metric)
 {
@@ -68,10 +68,10 @@ static inline uint64_t stats_metric(const struct metrics *metrics, enum metric m
 }
 /* Counts an error by its first word ("ERR", "WRONGTYPE"). */
 void stats_error(struct stats *stats, const char *text);
-/* Errors from now on count only when the commands that made them are kept. */
+/* From now on errors are held until their commands are kept or rolled back. */
 void stats_hold_errors(struct stats *stats);
 void stats_release_errors(struct stats *stats, bool is_good);
 /* Takes a sample of the rates. */
 void stats_sample(struct stats *stats, uint64_t now_ms);
-/* So many a second, on average of the last samples. */
+/* Events per second, averaged over the last samples. */
 uint64_t stats_rate(const struct stats *stats, enum stats_rate rate);

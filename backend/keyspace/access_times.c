@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum {
-    SLOTS = 8, /* of a bucket: a cache line */
+    SLOTS = 8, /* of a bucket, which is one cache line */
     TAG_SHIFT = 32,
 };
 
@@ -76,8 +76,7 @@ void access_times_touch(struct access_times *times, uint64_t hash, uint64_t acce
 {
     const struct slot accessed = {(uint32_t)(hash >> TAG_SHIFT), (uint32_t)accessed_s};
     struct slot *slot = access_slot(times, hash);
-    if (slot->second != accessed.second ||
-        slot->tag != accessed.tag) /* else the line stays clean */
+    if (slot->second != accessed.second || slot->tag != accessed.tag) /* avoids a needless write */
         *slot = accessed;
 }
 

@@ -13,12 +13,12 @@
 
 struct access_times;
 
-/* At most `bytes` of memory, but at least one bucket. now_s: seconds since 1970, here and below. */
+/* Uses at most `bytes` of memory, but at least one bucket. Times with _s are seconds since 1970. */
 struct access_times *access_times_new(size_t bytes, uint64_t now_s);
 void access_times_free(struct access_times *times); /* NULL is allowed */
 /* Loads the bucket into the CPU's cache, ahead of access_times_touch. */
 void access_times_prefetch(const struct access_times *times, uint64_t hash);
-/* The key was accessed at this second. */
+/* Records an access of the key. */
 void access_times_touch(struct access_times *times, uint64_t hash, uint64_t accessed_s);
-/* Seconds since the last access; 0 if the clock was set back. */
+/* Seconds since the key's last access; 0 if the clock was set back. */
 uint64_t access_times_idle(const struct access_times *times, uint64_t hash, uint64_t now_s);

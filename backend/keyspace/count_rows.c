@@ -3,8 +3,9 @@
 struct reader {
     stored_count_fn *tell;
     void *owner;
-    struct arena arena;                 /* of the journal */
-    struct bytes journal[JOURNAL_ROWS]; /* after their serials, by position; data NULL: none */
+    struct arena arena; /* of the journal */
+    struct bytes
+        journal[JOURNAL_ROWS]; /* rows without their serials, by position; data NULL: no row */
     uint64_t serials[JOURNAL_ROWS];
     uint64_t newest;
 };
@@ -53,7 +54,7 @@ static bool read_journal_row(struct reader *reader, struct bytes row, uint64_t s
     return true;
 }
 
-/* Oldest first. Serials have no gaps, so a row with another one than expected is damaged. */
+/* Reads the journal rows, oldest first. Serials have no gaps, so a row with an unexpected serial is damaged. */
 static bool read_journal(struct reader *reader)
 {
     uint64_t newest = reader->newest;

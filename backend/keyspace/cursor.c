@@ -1,5 +1,5 @@
 /*
- * cursor.c - fingerprints, and the cache of what cursors stand for: a ring of entries with a table over it.
+ * cursor.c - fingerprints of keys, and the cache from cursors to keys: a ring of entries with a hash table.
  */
 #include "backend/keyspace/cursor.h"
 
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* What one cursor stands for. */
+/* A cursor and its key. */
 struct cursor_entry {
     size_t scope_len;
     size_t last_len;
@@ -21,7 +21,7 @@ struct cursor_cache {
     size_t next;
 };
 
-/* FNV-1a with 64 bits and a multiply-shift finish: equal in every process, as cursors outlive a process. */
+/* FNV-1a with 64 bits and a multiply-shift finish. Without a random seed, because cursors outlive the process. */
 static uint64_t fingerprint(struct bytes scope, struct bytes key)
 {
     uint64_t hash = 0xcbf29ce484222325ULL;

@@ -1,10 +1,10 @@
 /*
  * cursor.h - the keys that stand for the cursors of shared/scan_cursor.h.
  *
- * A bounded cache maps each cursor that was returned to its key; SCAN continues after that key, whether it still exists or
- * not. When the cache no longer has it (after a restart, or an old cursor), the slot is searched for a key with the
- * cursor's fingerprint. If there is none, the slot is scanned again: keys may be returned twice, but no key that exists
- * during the whole scan is missed.
+ * A bounded cache maps each returned cursor to its key; SCAN continues after that key, even if it was deleted. When the
+ * cache no longer has the cursor (after a restart, or because the cursor is old), the slot is searched for a key with
+ * the cursor's fingerprint. If there is none, the slot is scanned again: keys may be returned twice, but no key that
+ * exists during the whole scan is missed.
  *
  * HSCAN, SSCAN and ZSCAN use the same cache with slot 0 and fields or members instead of keys.
  */

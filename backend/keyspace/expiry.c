@@ -39,8 +39,8 @@ static bool collect_due(struct call *call, struct due *due, size_t *count)
     return fine;
 }
 
-/* Deletes the key if its metadata agrees with the index row; else deletes the stale index row. False: the store
- * failed, or the metadata row is uncached and is being fetched; the index row stays. */
+/* Deletes the key if its metadata row has the index row's expiry time; else deletes the stale index row. False: the
+ * store failed, or the metadata row is uncached and is being fetched; the index row stays. */
 static bool expire_one(struct call *call, const struct due *due)
 {
     struct partition *partition = call->partition;

@@ -88,7 +88,7 @@ void keyspace_end(struct partition *partition)
 static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes *value)
 {
     struct slice slice;
-    if (call_refuse_reply(call)) /* the reply is too long already */
+    if (call_refuse_reply(call)) /* the reply exceeds reply-limit: no further reads */
         return ERR_STORE;
     int err = overlay_get(call->partition->overlay, cf, key, &slice);
     if (is_read_failure(err))
@@ -126,7 +126,7 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
 {
     const struct partition *partition = call->partition;
     if (overlay_has_uncached(partition->overlay))
-        return; /* the command is rolled back */
+        return; /* the command will be rolled back */
     space_change(partition->spaces);
     if (partition->watchers.changes->concerns(call, entry->space, entry->key))
         add_change(call, entry, kind, by_client);
@@ -506,11 +506,11 @@ bool key_iter_fini(struct key_iter *it)
 
 /* ---- whole namespaces ---- */
 
-/* Watched keys that a SWAPDB or FLUSHDB replaces. */
+/* A SWAPDB or FLUSHDB, for the watched keys of one database. */
 struct replaced {
     struct call *call;
     struct space *space;
-    struct space *by; /* by the keys of this database; NULL: by none */
+    struct space *by; /* the database that replaces `space`; NULL: FLUSHDB */
 };
 
 static bool key_exists(struct call *call, struct space *space, struct bytes key)
@@ -519,7 +519,7 @@ static bool key_exists(struct call *call, struct space *space, struct bytes key)
     return keyspace_open_in(call, space, key, OPEN_QUIET, &entry) && entry.exists;
 }
 
-/* watch_key_fn */
+/* watch_key_fn: reports the key if it exists before or after the change. */
 static void replace_watched(void *owner, struct bytes key)
 {
     const struct replaced *replaced = owner;
@@ -558,8 +558,7 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
     struct replaced second = {call, space_b, space_a};
     watch_each_of(partition->watchers.watches, space_a, replace_watched, &first);
     watch_each_of(partition->watchers.watches, space_b, replace_watched, &second);
-    space_swap(partition->spaces, name, a,
-               b); /* the on_swap function of partition_new.c moves watches and changes */
+    space_swap(partition->spaces, name, a, b); /* calls on_swap of partition_new.c */
 }
 
 struct expiry_check {

@@ -1,5 +1,5 @@
 /*
- * keyspace.h - the one way every command reaches a key: type, expiry, version, ownership.
+ * keyspace.h - the interface through which every command opens and changes keys: type, expiry, version, slot.
  *
  *   keyspace_open ─► entry ─┬─ string: entry_set_payload
  *                           ├─ collection: entry_create, sub_put / sub_delete, entry_save
@@ -25,10 +25,10 @@ struct entry {
     uint64_t hash; /* of row_key */
     uint16_t slot;
     bool exists;
-    bool has_expired;          /* it was expired, and deleted when it was opened */
+    bool has_expired;          /* opening the key deleted it, because it had expired */
     bool is_untold;            /* changes are not reported to clients that watch, track or wait */
-    bool fresh;                /* created by entry_create in this command: has no rows on disk */
-    uint64_t stored_expire_ms; /* for which the expiry index has a row; 0 = none */
+    bool fresh;                /* created by entry_create in this command: no rows on disk */
+    uint64_t stored_expire_ms; /* expiry time of the key's row in the expiry index; 0: no row */
     struct space *space;
     struct metadata meta; /* type is TYPE_NONE when the key does not exist */
 };
@@ -36,12 +36,12 @@ struct entry {
 enum open_flag {
     OPEN_READ = 0,
     OPEN_WRITE = 1, /* not counted as hit or miss */
-    OPEN_QUIET = 2, /* not counted as hit or miss; the key's idle time goes on */
-    OPEN_LOOK = 3,  /* counted as hit or miss; the key's idle time goes on */
+    OPEN_QUIET = 2, /* not counted as hit or miss; idle time is not reset */
+    OPEN_LOOK = 3,  /* counted as hit or miss; idle time is not reset */
 };
 
-/* Opens the key in call->space (or another one). False: the store failed, and an error was replied. A missing key has
- * exists = false. */
+/* Opens the key in call->space, or in another storage namespace. False: the store failed, and an error was replied. A
+ * missing key has exists = false. */
 bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry);
 bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
                       enum open_flag flags, struct entry *entry);
@@ -51,40 +51,40 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
 
 /* Seconds since the key was last opened for reading or writing, for OBJECT IDLETIME; access_times.h. */
 uint64_t entry_idle_s(const struct call *call, const struct entry *entry);
-/* Sets that time, at most to the age of 1970. */
+/* Sets the idle time; the access time is at the earliest 1970. */
 void entry_set_idle_s(struct call *call, const struct entry *entry, uint64_t idle_s);
 
-/* Makes the key a string (or JSON) with this payload, whatever it was. expire_ms 0: no TTL. */
+/* Replaces the key, of any type, by a string or JSON value with this payload. expire_ms 0: no TTL. */
 void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
                        uint64_t expire_ms);
-/* Makes the key an empty collection with a new version and no TTL, whatever it was. To be followed by entry_save. */
+/* Replaces the key, of any type, by an empty collection with a new version and no TTL. To be followed by entry_save. */
 void entry_create(struct call *call, struct entry *entry, enum type type);
-/* Writes the metadata row after changes of the size and the like; size 0 deletes the key, except streams. */
+/* Writes the metadata row after a change of `meta`; size 0 deletes the key, except streams. */
 void entry_save(struct call *call, struct entry *entry);
 /* Reports a change when only rows of the collection changed, and not its metadata row. */
 void entry_touch(struct call *call, struct entry *entry);
 /* Deletes the key in O(1); the rows of a collection are dropped by compaction. */
 void entry_delete(struct call *call, struct entry *entry);
-/* Changes the expiry only; 0 removes it. */
+/* Changes only the expiry time; 0 removes it. */
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms);
 
-/* The bytes with which all rows of the collection begin, in the call's arena. No other collection has them, now or later,
- * in this partition or another. */
+/* The prefix of all rows of the collection, in the call's arena. It is unique: no collection of any partition ever has
+ * the same prefix. */
 struct bytes entry_prefix(struct call *call, struct entry *entry);
 /* A hash of entry_prefix() that needs no pass over its bytes. */
 static inline uint64_t entry_hash(const struct entry *entry)
 {
     return entry->hash ^ entry->meta.version * 0x9e3779b97f4a7c15;
 }
-/* Rows of a collection. `sub` is a field or member; `cf` CF_DATA unless the type says otherwise.
- * sub_get: 0, ERR_NOT_FOUND, or a read failure (is_read_failure; the error was replied). The value is borrowed until the
- * command ends. */
+/* Read and change rows of a collection. `sub` is a field or member; `cf` is the column family of the rows. sub_get: 0,
+ * ERR_NOT_FOUND, or a read failure (is_read_failure; the error was replied). The value is borrowed until the command
+ * ends. */
 int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
             struct bytes *value);
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
              struct bytes value);
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub);
-/* Deletes all rows with from <= sub < to by one range delete; for many rows. */
+/* Deletes all rows with from <= sub < to by one range delete; meant for many rows. */
 void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                       struct bytes to);
 
@@ -140,7 +140,7 @@ struct block *keyspace_block(struct call *call, struct bytes value);
 /* Releases the values borrowed by a command; dispatch calls it after every handler. */
 void keyspace_end(struct partition *partition);
 
-/* True when the expiry time is in the past of this call. A key still exists in the millisecond of its expiry. */
+/* True when the expiry time is before call->now_ms. A key still exists in the millisecond of its expiry. */
 static inline bool keyspace_expired(const struct call *call, uint64_t expire_ms)
 {
     return expire_ms != 0 && call->now_ms > expire_ms;

@@ -7,7 +7,7 @@
 
 enum {
     BOUNDS = 64, /* collections in the table; a power of two */
-    /* bytes kept of a bound; of a longer one only the beginning, if that is still a bound */
+    /* memory for a bound; a longer bound is cut if its beginning is still a bound */
     PLACE_BYTES = 96,
     PREFIX_BYTES_MAX = 4096, /* collections with a longer prefix have no bounds */
 };
@@ -20,8 +20,8 @@ struct range_bound {
     uint64_t generation;
     uint16_t first_len; /* 0: not known */
     uint16_t last_len;
-    char first[PLACE_BYTES]; /* no row is before it */
-    char last[PLACE_BYTES];  /* no row is at or after it */
+    char first[PLACE_BYTES]; /* no row is before this key */
+    char last[PLACE_BYTES];  /* no row is at or after this key */
 };
 
 struct range_bounds {
@@ -52,7 +52,7 @@ static bool is_of(const struct range_bound *bound, struct bytes prefix)
     return bound->prefix && bytes_equal((struct bytes){bound->prefix, bound->prefix_len}, prefix);
 }
 
-/* NULL: no bounds are known. */
+/* The bounds of the collection; NULL: none are cached. */
 static struct range_bound *range_bound_find(struct call *call, struct entry *entry)
 {
     struct range_bound *bound = range_bound_slot(call, entry);
@@ -62,7 +62,7 @@ static struct range_bound *range_bound_find(struct call *call, struct entry *ent
                : NULL;
 }
 
-/* NULL: the prefix is too long. */
+/* The bounds of the collection, made if they are not cached; NULL: the prefix is too long. */
 static struct range_bound *range_bound_make(struct call *call, struct entry *entry)
 {
     struct bytes prefix = entry_prefix(call, entry);
@@ -128,7 +128,7 @@ void range_bound_found_first(struct call *call, struct entry *entry, struct byte
     memcpy(bound->first, place.data, bound->first_len);
 }
 
-/* The bound is the shortest text after the row. */
+/* The bound is the row's key plus a zero byte: the first key after the row. */
 void range_bound_found_last(struct call *call, struct entry *entry, struct bytes place)
 {
     struct range_bound *bound = range_bound_make(call, entry);

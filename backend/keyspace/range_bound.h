@@ -5,10 +5,10 @@
  *                                     ↑ first     ↑ last
  *
  * Deleted rows stay in RocksDB until compaction, and an iteration from the beginning has to skip all of them. The first
- * row that an iteration finds is where the next one may begin. A bound need not be a row; it guarantees that no row is
- * beyond it. New rows move it. After a rollback or a failed commit all bounds are dropped (the overlay's generation). Bounds
- * belong to the prefix of the collection's rows, so neither a collection that is created again nor one of another
- * partition with the same version gets them.
+ * row that an iteration finds is where the next one may begin. A bound need not be the key of a row: it guarantees only
+ * that no row is beyond it. New rows beyond a bound move it. After a rollback or a failed commit all bounds are dropped
+ * (the overlay's generation). Bounds belong to the prefix of the collection's rows, so neither a collection that is
+ * created again nor one of another partition with the same version gets them.
  */
 #pragma once
 
@@ -23,11 +23,11 @@ void range_bounds_free(struct range_bounds *bounds); /* NULL is allowed */
 struct bytes range_bound_first(struct call *call, struct entry *entry, struct bytes from);
 /* Narrows the end of an iteration; `to` is exclusive. */
 struct bytes range_bound_last(struct call *call, struct entry *entry, struct bytes to);
-/* Is the first row that an iteration finds from this bound the collection's first (last) row? */
+/* If an iteration begins at `from` (ends at `to`), is the first row that it finds the collection's first (last) row? */
 bool range_bound_is_first(struct call *call, struct entry *entry, struct bytes from);
 bool range_bound_is_last(struct call *call, struct entry *entry, struct bytes to);
-/* `place` is the collection's first (last) row. */
+/* Sets a bound: `place` is the collection's first (last) row. */
 void range_bound_found_first(struct call *call, struct entry *entry, struct bytes place);
 void range_bound_found_last(struct call *call, struct entry *entry, struct bytes place);
-/* A row will be added. */
+/* Widens the bounds if they exclude this row, which will be added. */
 void range_bound_add(struct call *call, struct entry *entry, struct bytes place);

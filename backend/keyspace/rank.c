@@ -11,7 +11,7 @@ enum {
 
 static const struct bytes NOTHING = {"", 0};
 
-/* The counts are inconsistent: handled like a row that cannot be read. */
+/* The counts are inconsistent: replies the error of an unreadable row. */
 static bool broken(struct call *call)
 {
     call_error(call, ERR_STORE);
@@ -68,7 +68,7 @@ static bool block_read(const struct sub_iter *it, unsigned level, struct rank_bl
 
 /* ---- nodes ---- */
 
-/* The node with the children, of `level`, of a block. */
+/* The node with the children of the block `parent`; the children are on `level`. */
 static struct rank_place place_below(const struct rank_edit *edit, unsigned level,
                                      struct bytes parent)
 {
@@ -139,7 +139,7 @@ static const struct rank_node *node_read(struct rank_edit *edit, const struct ra
     return rank_cache_add(call->partition->caches.ranks, place, blocks, found);
 }
 
-/* Reads the `count` children of a block; they are of `level`. NULL: the store failed (replied). */
+/* Reads the `count` children of a block; the children are on `level`. NULL: the store failed (replied). */
 static const struct rank_node *node_below(struct rank_edit *edit, unsigned level,
                                           struct bytes parent, uint64_t count)
 {
@@ -326,7 +326,7 @@ static bool halve_block(struct rank_edit *edit, unsigned level, struct rank_bloc
     return sub_iter_fini(&it) && (half->separator.len || broken(edit->call));
 }
 
-/* Splits the path's blocks that are too big, from the leaf up; their rows were written. */
+/* Splits the path's blocks that are too big, from the leaf up. The rows of all blocks in the path have been written. */
 static bool split_blocks(struct rank_edit *edit)
 {
     edit->has_path = false;
@@ -339,7 +339,7 @@ static bool split_blocks(struct rank_edit *edit)
         }
         if (!(level == 1 ? halve_leaf(edit, block, &half) : halve_block(edit, level, block, &half)))
             return false;
-        siblings_forget(edit, level); /* the children of a split block were dropped before */
+        siblings_forget(edit, level); /* the node of the level below was already dropped */
         put_block(edit->call, edit->entry, level, block);
         put_block(edit->call, edit->entry, level, &half);
         if (level < edit->height)
@@ -370,7 +370,7 @@ static void path_put(struct rank_edit *edit)
     edit->has_path = false;
 }
 
-/* Finds the blocks of `sub`. */
+/* Reads the blocks that contain `sub` into the path, from the top level down. */
 static bool path_find(struct rank_edit *edit, struct bytes sub)
 {
     struct arena *arena = edit->call->arena;
@@ -393,7 +393,7 @@ static bool path_find(struct rank_edit *edit, struct bytes sub)
     return true;
 }
 
-/* Moves the path to the blocks of `sub`. */
+/* Moves the path to the blocks that contain `sub`, if it is elsewhere. */
 static bool path_move(struct rank_edit *edit, struct bytes sub)
 {
     if (edit->has_path && bytes_compare(sub, edit->path[0].separator) >= 0 &&
@@ -421,8 +421,8 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
     return split_blocks(edit);
 }
 
-/* The leaf of the path is empty: removes the highest empty block that is not its parent's first child, with everything
- * below. */
+/* The leaf of the path is empty: removes the highest empty block that is not its parent's first child, and all blocks
+ * below it. */
 static void path_prune(struct rank_edit *edit)
 {
     unsigned top = 0;
@@ -434,8 +434,7 @@ static void path_prune(struct rank_edit *edit)
     }
     path_put(edit);
     for (unsigned level = 1; level <= top; level++)
-        for (unsigned above = level; above <= top;
-             above++) /* including its first, empty children */
+        for (unsigned above = level; above <= top; above++) /* with its empty first children */
             block_delete(edit, level, edit->path[above - 1].separator);
     if (top == 0)
         return;
@@ -453,7 +452,7 @@ bool rank_edit_remove(struct rank_edit *edit, struct bytes sub)
 {
     uint64_t size = edit->entry->meta.size;
     if (size < RANK_SIZE_MIN)
-        return true; /* the tree was dropped */
+        return true; /* the tree has been deleted */
     if (!edit->is_open && !root_read(edit))
         return false;
     if (edit->height == 0)

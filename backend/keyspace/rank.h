@@ -1,7 +1,7 @@
 /*
  * rank.h - the n-th row of a collection, and the rank of a row, in O(log n).
  *
- * Rows of a big collection are counted in blocks, blocks in blocks of blocks, and so on: an order-statistic tree
+ * Rows of a big collection are counted in blocks, and these blocks in bigger blocks: an order-statistic tree
  * over the ordered rows of one column family, kept in rows of its own (CF_RANK, sub key = level | separator).
  *
  *   level 2   ┌ "" 300 ──────────────┐┌ "m" 410 ───────────┐     count of the rows below, and number of blocks
@@ -13,8 +13,8 @@
  * without an iterator.
  *
  * A small collection has no tree: ranks are found by iterating. (1) The first block of each level has the empty
- * separator and is never removed; (2) a block's first child has its separator; (3) of the others, only a block
- * that is its parent's first child may be empty; (4) the tree exists only while the collection has more than
+ * separator and is never removed; (2) a block's first child has the block's own separator; (3) apart from (1), only a
+ * block that is its parent's first child may be empty; (4) the tree exists only while the collection has more than
  * RANK_SIZE_MIN rows.
  */
 #pragma once
@@ -35,18 +35,16 @@ bool rank_add(struct call *call, struct entry *entry, enum cf cf, struct bytes s
 bool rank_remove(struct call *call, struct entry *entry, enum cf cf, struct bytes sub);
 /* Number of rows before `sub`, which need not exist. False: the store failed (replied). */
 bool rank_of(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, uint64_t *rank);
-/* Where to begin an iteration to row number `rank` (0 is the first; rank < size): sub_iter_init at *from (in the
- * call's arena, empty: the first row), then skip *skip rows. False: the store failed (replied). */
+/* The start of an iteration to row number `rank` (0 is the first; rank < size): sub_iter_init at *from (in the call's
+ * arena, empty: the first row), then skip *skip rows. False: the store failed (replied). */
 bool rank_seek(struct call *call, struct entry *entry, enum cf cf, uint64_t rank,
                struct bytes *from, uint64_t *skip);
-/* Counts all rows by one iteration: after entry_create and many sub_puts without rank_add. */
+/* Builds the tree by one iteration over all rows; for use after entry_create and many sub_puts without rank_add. */
 bool rank_build(struct call *call, struct entry *entry, enum cf cf);
 
-/* For many changes: consecutive rows share the search of their block.
- *     rank_edit_begin(&edit, call, entry, CF_DATA);
- *     … sub_delete, entry->meta.size--, rank_edit_remove(&edit, sub) …
- *     rank_edit_end(&edit);
- * All return false when the store failed (replied). */
+/* Many changes in one edit: consecutive rows share the search of their block. rank_edit_begin(&edit, call, entry,
+ * CF_DATA); … sub_delete, entry->meta.size--, rank_edit_remove(&edit, sub) … rank_edit_end(&edit); All return false
+ * when the store failed (replied). */
 struct rank_edit {
     struct call *call;
     struct entry *entry;
@@ -55,7 +53,8 @@ struct rank_edit {
     uint64_t tops;   /* blocks of the highest level */
     bool is_open;    /* the root was read */
     bool has_path;
-    struct bytes end; /* the path's leaf has the rows before it; data NULL: all to the end */
+    struct bytes
+        end; /* separator of the leaf after the path's; data NULL: the path's leaf is the last */
     struct rank_block path[RANK_LEVELS_MAX]; /* from the leaf up, with changes not yet put;
                                                 separators in the call's arena */
 };

@@ -7,10 +7,10 @@
  * A collection is identified by the prefix of its rows. Its version alone would not do: two partitions may give the same
  * version to two collections, and slots move from one to the other.
  *
- * A copy of the rows: code that writes a block also updates it here, and code that adds or removes a block drops its
- * parent's node. Least recently used nodes are dropped above a number of bytes, and all nodes when effects were rolled
- * back (the overlay's generation). A node has the ticket of the rows that it was made from, and reading it counts as
- * reading these rows, so that a reply waits until they are durable.
+ * The cache has copies of rows: code that writes a block also updates the cached block, and code that adds or removes a
+ * block drops its parent's node. Least recently used nodes are dropped above a number of bytes, and all nodes when
+ * effects were rolled back (the overlay's generation). A node has the ticket of the rows from which it was made, and
+ * reading the node counts as reading these rows, so that a reply waits until they are durable.
  */
 #pragma once
 
@@ -23,12 +23,12 @@ struct rank_block {
     uint64_t children; /* blocks of the level below; 0 in a leaf */
 };
 
-/* Identifies a node: the children, of `level`, of the block `parent` (empty: also the top level). */
+/* Identifies a node: the children of a block, or the blocks of the top level. */
 struct rank_place {
     struct bytes collection; /* entry_prefix() */
     uint64_t hash;           /* of the collection */
-    unsigned level;
-    struct bytes parent;
+    unsigned level;          /* of the blocks in the node */
+    struct bytes parent;     /* separator of the block above; empty: the first block, or none */
 };
 
 struct rank_node {
@@ -50,7 +50,7 @@ struct rank_cache *rank_cache_new(struct overlay *overlay, size_t bytes);
 void rank_cache_limit(struct rank_cache *cache, size_t bytes);
 void rank_cache_free(struct rank_cache *cache); /* NULL is allowed */
 
-/* NULL: not in the cache. Nodes are borrowed until the next rank_cache_add or _forget. */
+/* NULL: the node is not in the cache. Nodes are borrowed until the next rank_cache_add or rank_cache_forget. */
 const struct rank_node *rank_cache_get(struct rank_cache *cache, const struct rank_place *place);
 /* Adds copies of blocks that were just read. */
 const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct rank_place *place,
@@ -59,7 +59,7 @@ const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct ra
 void rank_cache_put(struct rank_cache *cache, const struct rank_place *place,
                     const struct rank_block *block);
 void rank_cache_forget(struct rank_cache *cache, const struct rank_place *place);
-/* For tests. */
+/* Memory in use; for tests. */
 size_t rank_cache_bytes(const struct rank_cache *cache);
 
 /* The last block whose separator is not greater than `sub`; the first one when there is none. */

@@ -19,13 +19,13 @@ struct slot_set {
     uint64_t words[SLOT_COUNT / 64];
 };
 
-/* The set of these ranges, with a reference for the caller; `sets` has those in use. *set is NULL if it would contain
- * all slots. False: the text is no list of ranges. */
+/* Finds the set of these ranges in `sets` or adds it, and takes a reference for the caller. *set is NULL if the ranges
+ * contain all slots. False: the text is no list of ranges. */
 bool slot_set_get(struct list *sets, struct bytes ranges, struct slot_set **set);
 /* NULL is allowed. */
 void slot_set_unref(struct slot_set *set);
 
-/* NULL contains every slot. */
+/* A set that is NULL contains every slot. */
 static inline bool slot_set_has(const struct slot_set *set, uint16_t slot)
 {
     return !set || set->words[slot / 64] >> slot % 64 & 1;

@@ -60,7 +60,7 @@ struct undo {
     uint8_t a, b;
 };
 
-/* Counters as they were, oldest first. */
+/* Values of counters before their changes, oldest first. */
 struct undo_log {
     struct undo *items;
     size_t count;
@@ -78,8 +78,8 @@ struct space_set {
     uint64_t serial;        /* of the newest journal row */
     uint64_t keys;          /* keys of all namespaces */
     uint64_t changes;       /* changed keys since the start */
-    uint64_t changes_kept;  /* value at the savepoint */
-    uint64_t changes_tried; /* value at the beginning of the attempt */
+    uint64_t changes_kept;  /* `changes` at the savepoint */
+    uint64_t changes_tried; /* `changes` at the beginning of the attempt */
     struct holder **order;  /* all holders, in order of creation */
     size_t order_count;
     uint64_t generation;
@@ -172,7 +172,7 @@ static void counter_set(struct space_set *set, struct counter *counter, uint64_t
     CHECK((int64_t)expires >= 0);
 }
 
-/* Journal row `serial` is newer than the counter row of the slot. */
+/* Marks the counter row of the slot as older than journal row `serial`. */
 static void group_outdated(struct space_set *set, struct holder *holder, uint16_t slot,
                            uint64_t serial)
 {
@@ -188,7 +188,7 @@ static void group_outdated(struct space_set *set, struct holder *holder, uint16_
 
 /* ---- reading what is stored ---- */
 
-/* stored_count_fn */
+/* stored_count_fn: sets a counter to its stored value. */
 static bool load_count(void *owner, struct bytes space, const struct slot_count *count,
                        uint64_t serial)
 {

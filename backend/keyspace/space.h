@@ -19,15 +19,15 @@ struct space_set; /* all of a partition */
 /* One storage namespace. Lives as long as the set. */
 struct space {
     struct bytes name; /* storage namespace bytes */
-    uint64_t keys;     /* all slots */
-    uint64_t expires;  /* of them: keys with a TTL */
+    uint64_t keys;     /* in all slots */
+    uint64_t expires;  /* keys with a TTL */
     /* wall clock of the last command; set by dispatch, 0 = none since the start */
     uint64_t used_ms;
-    /* wall clock: until then a proxy has clients in it (SCREE KEEP); 0: none */
+    /* wall clock: until then a proxy has clients in this namespace (SCREE KEEP); 0: none */
     uint64_t kept_until_ms;
-    uint64_t keys_told; /* value that backend_metrics.c has added to the namespace's metrics */
+    uint64_t keys_told; /* number of keys already added to the namespace's metrics */
     uint64_t expires_told;
-    struct metric_cell *cell; /* NULL: nothing was added yet */
+    struct metric_cell *cell; /* the namespace's metrics; NULL: nothing was added yet */
 };
 
 /* Reads counters and database maps. NULL when the store fails. */
@@ -37,19 +37,19 @@ void space_set_free(struct space_set *set);
 struct space *space_open(struct space_set *set, struct bytes name, uint8_t database);
 /* The storage namespace with this name in storage; created if it is new. */
 struct space *space_find(struct space_set *set, struct bytes storage_name);
-/* The namespace and database that the storage namespace has at present; the name is borrowed from the space. */
+/* The namespace and database to which the storage namespace belongs at present; the name is borrowed from the space. */
 void space_place(struct space_set *set, const struct space *space, struct bytes *name,
                  uint8_t *database);
-/* Changes with every space_swap: results of space_open that were kept must be refreshed then. */
+/* A number that changes with every space_swap; results of space_open from an older generation are out of date. */
 uint64_t space_generation(const struct space_set *set);
 /* Changes the counters of a slot; rolled back by space_rollback. */
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires);
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot);
-/* The slot of the index-th key (0 <= index < space->keys), counting slot by slot; *index becomes its index among the
- * slot's keys. For a uniform random choice. */
+/* The slot of key number *index (0 <= *index < space->keys), counted slot by slot; *index becomes the key's number in
+ * the slot. For a uniform random choice. */
 uint16_t space_slot_at(const struct space *space, uint64_t *index);
-/* Counts a change or deletion of a key since the start; rolled back by space_rollback. */
+/* Counts a change or deletion of a key; rolled back by space_rollback. */
 void space_change(struct space_set *set);
 uint64_t space_changes(const struct space_set *set);
 /* Sets all counters of the namespace to zero; its counter rows are range-deleted through the overlay. */
@@ -69,7 +69,7 @@ typedef void space_swapped_fn(void *owner, struct space *a, struct space *b);
 void space_on_swap(struct space_set *set, space_swapped_fn *on_swap, void *owner);
 /* Adds rows of the counters that changed since the last batch was closed to the overlay. */
 void space_put_counters(struct space_set *set);
-/* After overlay_discard: reads all counters again. */
+/* Reads all counters again, after overlay_discard. */
 bool space_reload(struct space_set *set);
 /* Sum over all storage namespaces. */
 uint64_t space_keys_total(const struct space_set *set);

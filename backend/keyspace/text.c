@@ -14,9 +14,8 @@
  * point reads from the row cache; 1.7 µs each by an iterator, which passes all versions in the memtable. */
 enum { POINT_READS_MAX = 64 };
 
-enum {
-    REPLY_SHARED_MIN = 64 * 1024
-}; /* the reply of a value of this length refers to the store's copy */
+/* A reply refers to a value of at least this length instead of copying it. */
+enum { REPLY_SHARED_MIN = 64 * 1024 };
 
 static const struct bytes NOTHING = {"", 0};
 

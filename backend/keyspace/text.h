@@ -8,7 +8,7 @@
  *   0        1024     2048     3072     4096   size
  *   ├────────┼────────┼────────┼────────┼──────┤
  *   │██████  │        │████████│        │██    │     a fragment's trailing zeros are left out, and a fragment of
- *   └ row 0 ─┘  none  └ row 2 ─┘  none  └ row 4┘     zeros only has no row: a lone far bit costs one row
+ *   └ row 0 ─┘  none  └ row 2 ─┘  none  └ row 4┘     zeros only has no row: SETBIT at a high offset costs one row
  *
  * Replacing a value makes it inline. Changing a part of a value that is longer than TEXT_INLINE_MAX turns it into
  * fragments: then a change costs the affected fragments instead of the whole value. Fragments stay until the value is
@@ -32,7 +32,7 @@ static inline bool text_is(const struct entry *entry)
 {
     return entry->meta.type == TYPE_STRING || entry->meta.type == TYPE_BITMAP;
 }
-/* 0 when the key does not exist. */
+/* Length of the value; 0 when the key does not exist. */
 static inline uint64_t text_len(const struct entry *entry)
 {
     return entry->meta.type == TYPE_BITMAP ? entry->meta.size : entry->meta.payload.len;
@@ -40,12 +40,12 @@ static inline uint64_t text_len(const struct entry *entry)
 
 /* The functions below return false when the store failed (the error was replied). */
 
-/* Bytes [from, from + len), which must be inside the value: borrowed from its row, or assembled in the arena. */
+/* Reads bytes [from, from + len), which must be inside the value: borrowed from its row, or assembled in the arena. */
 bool text_read(struct call *call, struct entry *entry, uint64_t from, size_t len,
                struct bytes *value);
-/* The same into the caller's memory; bytes after the value are zeros. */
+/* Copies bytes [from, from + len) to `to`; bytes after the end of the value are zeros. */
 bool text_copy(struct call *call, struct entry *entry, uint64_t from, size_t len, char *to);
-/* The whole value; empty when the key does not exist. */
+/* Reads the whole value; empty when the key does not exist. */
 bool text_value(struct call *call, struct entry *entry, struct bytes *value);
 /* Replies the value, or a part of it, as a bulk string, fragment by fragment. */
 bool text_reply(struct call *call, struct entry *entry);
@@ -57,10 +57,10 @@ bool text_write(struct call *call, struct entry *entry, uint64_t offset, struct 
 bool text_grow(struct call *call, struct entry *entry, uint64_t len);
 /* Replaces the value and keeps the TTL. */
 void text_replace(struct call *call, struct entry *entry, struct bytes value);
-/* Makes the key a value of `len` zero bytes in fragments, without TTL, whatever it was. Until text_save only rows of
+/* Replaces the key, of any type, by a value of `len` zero bytes in fragments, without TTL. Until text_save only rows of
  * the new version are written: the old value can still be read through another entry of the key. */
 void text_create(struct call *call, struct entry *entry, uint64_t len);
-/* Writes a fragment of a created value that has no row yet; FRAGMENT_BYTES long, the last one may be shorter. */
+/* Writes a fragment that has no row yet, after text_create. It has FRAGMENT_BYTES; the last fragment may be shorter. */
 void text_put_fragment(struct call *call, struct entry *entry, uint32_t index, struct bytes data);
 void text_save(struct call *call, struct entry *entry);
 
@@ -71,7 +71,7 @@ void text_save(struct call *call, struct entry *entry);
 struct text_iter {
     struct call *call;
     struct entry *entry;
-    uint64_t from, to; /* still to visit */
+    uint64_t from, to; /* part not yet visited */
     bool has_iter;
     bool failed;
     struct sub_iter rows;

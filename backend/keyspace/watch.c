@@ -32,7 +32,8 @@ struct watch_set {
     struct table *keys;
 };
 
-/* Composes a key of the table: address of the namespace, then the key. `buffer` grows. */
+/* Composes a key of the table: address of the namespace, then the key. *buffer becomes heap memory that the caller
+ * frees. */
 static struct bytes watch_key(const struct space *space, struct bytes key, char **buffer)
 {
     *buffer = malloc(sizeof space + key.len);
@@ -145,7 +146,8 @@ void watch_clear(struct watch_set *set, struct watcher *watcher)
     watcher->dirty = watcher->is_over = false;
 }
 
-/* Marks the key's watchers if is_real. True: there is a watcher that is (or would be) marked. */
+/* Marks the key's watchers as dirty if is_real. True: at least one watcher is (or, without is_real, would be)
+ * marked. */
 static bool mark_watches(struct watched *watched, bool is_real)
 {
     bool found = false;

@@ -15,12 +15,12 @@ struct call;
 struct space;
 struct watch_set; /* all of a partition */
 
-/* The watches of one session; to be initialised with watcher_init. */
+/* The watches of one session. Initialised by watcher_init. */
 struct watcher {
     struct list watches; /* of struct watch */
-    size_t bytes;        /* watch_cost of each */
+    size_t bytes;        /* sum of watch_cost */
     bool dirty;
-    bool is_over; /* its EXEC is running: changes no longer matter */
+    bool is_over; /* EXEC is running: changes are ignored */
 };
 
 struct watch_set *watch_set_new(void);
@@ -28,8 +28,8 @@ void watch_set_free(struct watch_set *set);
 void watcher_init(struct watcher *watcher);
 /* Memory of a watch of this key. */
 size_t watch_cost(struct bytes key);
-/* Watches the key (of the storage namespace); repeating it is harmless. Open the key before, so that an expired one is
- * deleted first. */
+/* Watches the key of the storage namespace; does nothing if the watcher already has it. The caller must open the key
+ * before, so that an expired key is deleted first. */
 void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
                struct bytes key);
 /* Removes all watches and marks. */
@@ -38,7 +38,7 @@ void watch_clear(struct watch_set *set, struct watcher *watcher);
 void watch_touch(struct watch_set *set, const struct space *space, struct bytes key);
 /* True when watch_touch would mark a watcher. */
 bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key);
-/* Calls visit for each watched key of the storage namespace; it may not add or remove watches. */
+/* Calls `visit` for each watched key of the storage namespace. `visit` may not add or remove watches. */
 typedef void watch_key_fn(void *owner, struct bytes key);
 void watch_each_of(struct watch_set *set, const struct space *space, watch_key_fn *visit,
                    void *owner);
