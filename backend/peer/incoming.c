@@ -152,6 +152,19 @@ static bool is_first_time(struct peer_incoming *incoming, uint64_t id)
     return seen == PEER_ID_NEW;
 }
 
+/* Answers a request that exceeds the limit of open requests. */
+static void reject(struct peer_incoming *incoming, const struct peer_frame *frame)
+{
+    metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REJECTED, 1);
+    if (!incoming->was_over_limit)
+        log_event(LOG_WARN, "peer_rejected",
+                  "shard=%s open=%u requests_max=%u open_bytes=%zu peer_output_limit=%" PRIu64,
+                  incoming->peer.shard, incoming->calls_count, incoming->self->options.requests_max,
+                  incoming->calls_bytes, incoming->self->options.output_max);
+    incoming->was_over_limit = true;
+    reply_failed(incoming, frame->id, "too many requests are outstanding");
+}
+
 static void run_request_frame(struct peer_incoming *incoming, const struct peer_frame *frame)
 {
     if (!is_first_time(incoming, frame->id))
@@ -164,7 +177,7 @@ static void run_request_frame(struct peer_incoming *incoming, const struct peer_
     else if (frame->kind != PEER_STATUS &&
              (incoming->calls_count >= options->requests_max ||
               incoming->calls_bytes + frame->payload.len > options->output_max))
-        reply_failed(incoming, frame->id, "too many requests are outstanding");
+        reject(incoming, frame);
     else
         handler(incoming, frame->id, frame->payload);
 }

@@ -4,7 +4,7 @@
  *   frame ─► handler of its kind ─► struct peer_call ─► peer_call_reply, at once or later, in any order
  *
  * (1) A request that waits holds up no other one: reading goes on while calls are open. More than requests_max of them,
- *     or payloads of more than output_max, are answered FAILED at once.
+ *     or payloads of more than output_max, are answered FAILED at once; that is counted, and logged once for each connection.
  * (2) A peer that does not read its replies is not read from while more than STREAM_HIGH_WATER of them are unsent, and
  *     cut above output_max.
  * (3) A connection that is silent for three times timeout_ms is closed: its peer sends STATUS more often.
@@ -27,6 +27,7 @@ struct peer_incoming {
     uint32_t calls_count;      /* in `calls` */
     size_t calls_bytes;        /* their payloads */
     uint64_t heard_ms;         /* monotonic */
+    bool was_over_limit;       /* on this connection a rejected request was logged */
     bool is_broken;            /* freed when its bytes are handled, or at the next tick */
 };
 

@@ -359,4 +359,20 @@ def _(run):
         sock.close()
 
 
+@suite.case('a peer with too many open requests gets errors, which are logged once and counted')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        sock = connect_as_peer(cluster, 0)
+        sock.settimeout(patience())
+        sock.sendall(b''.join(frame(ECHO, number, struct.pack('<I', 60000)) for number in range(1, 4096 + 4)))
+        for number in range(4097, 4100):
+            kind, answered, payload = read_frame(sock)
+            check_equal((kind, answered, payload), (FAILED, number, b'too many requests are outstanding'))
+        check_equal(metric(cluster, 0, 'rejected_total'), 3)
+        check_equal(cluster.backends[0].log().count(b'peer_rejected shard=x open=4096'), 1, 'lines in the log')
+        sock.close()
+        wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '2', 'the connection to be closed')
+
+
 suite.main()
