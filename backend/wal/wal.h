@@ -15,7 +15,7 @@
  * Promises, and the test of each in tests/unit/test_wal.c (*: and nothing_durable_is_lost_at_random, on a disk that
  * fails and loses power):
  *
- *   (1)* When a sync returns, everything appended before it is on the disk,   what_a_failed_sync_may_have_lost_is_…
+ *   (1)* When a sync returns, everything appended before it is on the disk,   what_a_failed_sync_may_have_lost_is_written_again
  *        and so are the names of its files.
  *   (2)* Trim removes files from the oldest on, each durably before the       trim_removes_exactly_what_is_not_needed
  *        next: what is left has no gap.                                       a_removal_that_fails_is_tried_again
@@ -30,8 +30,9 @@
  *
  * After an fdatasync has failed, a later one may succeed although the bytes are not on the disk. So batches that may be
  * missing are read back and written to a new file, where the WAL continues (wal_rotate). When a process was killed, it
- * is not known either which batches are on the disk: every record says up to where batches were durable when it was written, and what is
- * after that is written again by the first sync of the next process: with a sync for each batch, that is one.
+ * is not known either which batches are on the disk: every record says up to where batches were durable when it was
+ * written. The first sync of the next process writes the batches after that again; with a sync for each batch, that is
+ * one.
  *
  * Threads: append, sync and rotate by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
  * Appends never wait for the removal of files, nor does a trim wait for a sync; but a trim does wait while batches are
