@@ -21,7 +21,7 @@ BATCH = 500
 
 
 def source():
-    """The bytes of all records."""
+    """The text of all records, as bytes."""
     try:
         text = subprocess.run(['apt-cache', 'dumpavail'], capture_output=True).stdout
     except OSError:
@@ -33,7 +33,7 @@ def source():
 
 
 def parse(record):
-    """{field: value}; continued lines stay in the value."""
+    """{field: value}; continuation lines belong to the value."""
     fields, name = {}, None
     for line in record.split(b'\n'):
         if line[:1] in (b' ', b'\t') and name:
@@ -45,7 +45,7 @@ def parse(record):
 
 
 def records(limit):
-    """(identity, fields, raw bytes), each identity once."""
+    """(identity, fields, raw bytes), once for each identity."""
     seen = set()
     for record in source().split(b'\n\n'):
         fields = parse(record)
@@ -89,7 +89,7 @@ def load(client, items):
 
 
 def differences(client, items):
-    """How many records do not read back as they were written, and how many keys there should be."""
+    """The number of records that differ when read back, and the number of keys that should exist."""
     wrong = 0
     for batch in batches(items):
         pipe = client.pipeline(transaction=False)

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Hot requests allocate nothing: what jemalloc counted at the end of two runs that differ only in requests.
+"""Hot requests allocate no memory: jemalloc's count of allocations at the end of two runs that differ only in requests.
 
-    run 1: start, prepare, N requests, stop          the same program, told to print its counts when it ends
-    run 2: start, prepare, N + M requests, stop      (their difference) / M = allocations for each request
+    run 1: start, prepare, N requests, stop          the programs print their counts when they end
+    run 2: start, prepare, N + M requests, stop      (difference of both counts) / M = allocations per request
 
-Turns of the loop, commits and ticks of the clock may allocate a little, a request may not: hundreds of requests lie in each
-turn here, and one allocation for each would be far above the limit.
+Turns of the loop, commits and clock ticks may allocate a little; a request may not. Each turn has hundreds of requests
+here, so one allocation per request would be far above the limit.
 """
 
 import json
@@ -15,13 +15,13 @@ from support.harness import Skip, Suite, check
 from support.resp import Connection, encode
 
 PREPARED, MORE, AT_ONCE = 20000, 100000, 500
-LIMIT = 0.25  # a request
+LIMIT = 0.25  # per request
 
 suite = Suite(__doc__)
 
 
 def pipelined(address, requests, count):
-    """Sends them over and over, AT_ONCE at a time, until `count` were answered."""
+    """Sends the requests repeatedly, AT_ONCE at a time, until there are `count` replies."""
     data = [encode(request) for request in requests]
     with Connection(address, proto=2) as connection:
         for start in range(0, count, AT_ONCE):
@@ -31,7 +31,7 @@ def pipelined(address, requests, count):
 
 
 def allocations(log_path):
-    """How often the program asked for memory, as its last words say."""
+    """The number of allocations that the program printed when it ended."""
     with open(log_path) as file:
         text = file.read()
     merged = json.JSONDecoder().raw_decode(text[text.index('{"jemalloc"'):])[0]['jemalloc']['stats.arenas']['merged']

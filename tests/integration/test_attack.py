@@ -1,18 +1,21 @@
 #!/usr/bin/python3
-"""An untrusted peer, tenants, a user with ACL rules and a lying backend attack in rounds; after each, all promises are checked.
+"""An untrusted peer, tenants, a user with ACL rules and a lying backend attack in rounds; after each round all promises
+are checked.
 
-  untrusted peer   no login: spoiled requests, floods of connections, logins by the thousand, HTTP and noise at all ports
-  tenant     namespace mallory: every command with arguments that hurt, scripts, payloads, subscriptions, transactions
+  untrusted peer   no login: spoiled requests, floods of connections, thousands of logins, HTTP and random bytes at all
+ports
+  tenant     namespace mallory: every command with extreme arguments, scripts, payloads, subscriptions, transactions
   user       eve may use {g1}*: commands on every key
-  guest      a tenant's ordinary commands through a proxy, one shard of which is a backend that lies
+  guest      ordinary commands of a tenant through a proxy; one of its shards is a backend with invalid replies
 
-Between rounds, when the attackers are gone: programs live, no sanitizer has reported, the victim's keys, messages and
-functions and the options are as they were, no attacker has read them, honest clients are answered, memory is bounded.
+After each round, when the attackers have left: the programs run, no sanitizer has reported, the victim's keys,
+messages, functions and options are unchanged, no attacker has read them, other clients are served, and memory is
+bounded.
 
     SCREE_BIN=build/asan tests/integration/test_attack.py --seconds 600           # or --long HOURS
-    … --seed S --round N        the round again that failed (threads interleave as they like: try more than once)
-    … --replay JOURNAL          what the attackers of one round sent, one after the other, against fresh programs
-    … --roles tenant,untrusted peer   some attackers only;   --without WORD leaves out requests that contain it
+    … --seed S --round N        repeats a round that failed (threads interleave differently: try more than once)
+    … --replay JOURNAL          sends what the attackers of a round sent, one after the other, to fresh programs
+    … --roles tenant,untrusted peer   only these attackers;   --without WORD leaves out requests that contain it
 """
 
 import base64
@@ -36,13 +39,13 @@ from support.resp import Connection, Reader, encode
 
 MB = 1 << 20
 ROUND_S = 5
-ANSWER_S = 30            # an honest client waits at most so long once the attackers have left
+ANSWER_S = 30            # longest time that a client waits once the attackers have left
 LAST_REQUESTS = 30
 QUIET_S = 0.003
 JOURNAL_MAX = 64 * MB
-MEMORY_MAX = 1024 * MB   # of each program, while it is attacked
+MEMORY_MAX = 1024 * MB   # of each program, during the attack
 SANITIZED_MEMORY_MAX = 3072 * MB
-MARK = b'canary-value-'  # begins every text an attacker must not see
+MARK = b'canary-value-'  # start of every text that an attacker must not read
 OPERATOR, VICTIM, MALLORY, EVE = 'op-%x', 'vt-%x', 'mt-%x', 'ep-%x'
 
 
@@ -61,7 +64,8 @@ suite = Suite(__doc__, options)
 # ---- attackers -----------------------------------------------------------------------------------------------------
 
 class Journal:
-    """What the attackers of a round have sent, so that it can be sent again; a line for each opened, sent, closed."""
+    """Everything the attackers of a round sent, for a replay: one line for each connection opened, bytes sent,
+    connection closed."""
 
     def __init__(self, path):
         self.path, self.file, self.bytes, self.lock = path, None, 0, threading.Lock()
@@ -80,7 +84,7 @@ class Journal:
 
 
 class Link:
-    """A connection of an attacker: everything it is sent is searched for what must not be seen."""
+    """An attacker's connection. All bytes received are searched for texts that the attacker must not read."""
     numbers = iter(range(1 << 62))
 
     def __init__(self, attacker, target):
@@ -101,7 +105,8 @@ class Link:
             self.is_open = False
 
     def drain(self, seconds):
-        """Reads what comes until it is quiet for a moment, at most so long and no more than 16 MB; how much came."""
+        """Reads until no bytes arrive for a moment, but at most for so long and at most 16 MB; returns the number of
+        bytes."""
         end, read = time.monotonic() + seconds, 0
         while self.is_open and read < 16 * MB:
             left = end - time.monotonic()
@@ -131,7 +136,7 @@ class Link:
         self.drain(0.05)
 
     def close(self, hard=False):
-        """`hard`: with a reset."""
+        """`hard`: closes with a reset."""
         if hard:
             with contextlib.suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
@@ -145,8 +150,8 @@ def around(data):
 
 
 class Attacker(threading.Thread):
-    """Plays scenes of its role until the round ends. What it does depends on the seed, the round and its name only, and on
-    what it is answered."""
+    """Plays scenes of its role until the round ends. Its actions depend only on the seed, the round, its name, and the
+    replies."""
 
     def __init__(self, arena, role, number, seed):
         super().__init__(daemon=True)
@@ -171,7 +176,7 @@ class Attacker(threading.Thread):
                 self.counts[self.scene, 'ms'] += int(1000 * (time.monotonic() - began))
                 self.counts[self.scene, 'times'] += 1
             except OSError:
-                time.sleep(0.02)  # refused, or reset while connecting: it may
+                time.sleep(0.02)  # refusing or resetting the connection is allowed
             except Exception as error:
                 self.fail('the attacker itself fails in %s: %s: %s' % (self.scene, type(error).__name__, error))
 
@@ -187,7 +192,7 @@ class Attacker(threading.Thread):
 
 
 def play(self, link, make, count):
-    """`count` pipelines, read now and then, until the connection says nothing any more, for it waits or is cut."""
+    """Sends `count` pipelines and sometimes reads, until the connection is silent, because it blocks or is closed."""
     silent = 0
     for _ in range(count):
         if not link.is_open or silent == 3 or self.arena.is_over():
@@ -265,7 +270,7 @@ def send_big_requests(self):
 
 
 def read_nothing(self):
-    """Asks for much, and leaves it."""
+    """Requests big replies and does not read them."""
     with self.link(*as_mallory(self)) as link:
         link.send(encode(['SET', '{g1}big', b'x' * self.rng.choice([1000, 100000])]))
         ask = encode(self.rng.choice([['GET', '{g1}big'], ['MGET'] + ['{g1}big'] * 50, ['ECHO', 'x' * 1000], ['KEYS', '*'], ['COMMAND']]))
@@ -350,7 +355,7 @@ def use_every_key_in_transactions(self):
         link.drain(0.05)
 
 
-# -- guest of a proxy whose backend lies
+# -- guest of a proxy with a lying backend
 
 def ask_liar(self):
     with self.link('liar-proxy', 'AUTH', 'mallory', self.arena.token(MALLORY)) as link:
@@ -371,7 +376,7 @@ COUNTS = {'untrusted peer': 2, 'tenant': 3, 'user': 1, 'guest': 2}
 # ---- the lying backend ---------------------------------------------------------------------------------------------
 
 class Liar:
-    """Speaks RESP well while `is_honest`."""
+    """A backend that replies with valid RESP only while `is_honest`."""
 
     def __init__(self, seed):
         self.rng, self.is_honest, self.is_stopping = random.Random('%d liar' % seed), True, False
@@ -407,7 +412,7 @@ class Liar:
 
 
 def requests_in(data):
-    """The whole requests in `data`, as bytes; at least one."""
+    """The whole requests at the start of `data`, as bytes; at least one."""
     reader, found = Reader(), []
     with contextlib.suppress(ValueError):
         reader.feed(data)
@@ -416,7 +421,7 @@ def requests_in(data):
     return found or [b'']
 
 
-# ---- the programs, and what must hold ------------------------------------------------------------------------------
+# ---- the programs, and the checks ------------------------------------------------------------------------------------
 
 LIBRARY = "#!lua name=canary\nredis.register_function('canary', function() return '%s' end)"
 FIXTURES = [['SET', 's', 'text'], ['SET', 'i', '12345'], ['SET', 'long', 'ab' * 400], ['HSET', 'h', 'a', '1', 'b', 'two'],
@@ -428,14 +433,14 @@ FIXTURES = [['SET', 's', 'text'], ['SET', 'i', '12345'], ['SET', 'long', 'ab' * 
 
 
 class Arena:
-    """The programs, the victim's things, and the checks."""
+    """The programs, the victim's data, and the checks."""
 
     def __init__(self, run):
         self.run, self.seed = run, run.seed
         self.roles = run.options.roles.split(',')
         self.without = [word.encode() for word in run.options.without]
         self.subscriber = None
-        self.counts = collections.Counter()  # by scene and kind; approximate, for threads share it
+        self.counts = collections.Counter()  # by scene and kind; approximate, because threads share it
         self.folder = tempfile.mkdtemp(prefix='scree-attack-')
         self.journal = Journal(os.path.join(self.folder, 'journal'))
         self.liar = Liar(self.seed)
@@ -477,7 +482,7 @@ class Arena:
         return self.cluster.backends[0]
 
     def start_liar_proxy(self):
-        """A proxy whose first shard is the cluster's, the second one the liar."""
+        """Starts a proxy whose first shard is the cluster's, and whose second one is the lying backend."""
         shards = os.path.join(self.folder, 'liar-shards.ini')
         addresses = [self.backend.addresses[0], self.liar.address]
         write_ini(shards, [('map', {'epoch': 1})] + [('shard s%d' % i, {'slots': slots, 'address': '%s:%d' % addresses[i][:2]})
@@ -532,7 +537,7 @@ class Arena:
         self.before = self.look()
 
     def look(self):
-        """Everything an attacker must not change."""
+        """Everything that an attacker must not change."""
         seen = {}
         with self.as_victim() as victim:
             keys = [b'canary', b'canary:hash', b'canary:list', b'{g1}a', b'{g2}b', b'{g3}c', b'{g4}d', b'a']
@@ -588,7 +593,7 @@ class Arena:
             try:
                 size = program.rss_bytes()
             except OSError:
-                continue  # it just ended: the next look says so
+                continue  # the command has just ended: the next iteration notices
             check(size < limit, '%s holds %d MB' % (program.name, size // MB))
 
     def check_all(self):
@@ -597,7 +602,7 @@ class Arena:
             program.check_log()
             wait_for(lambda: program.http('/healthz')[0] == 200, '/healthz of %s' % program.name, ANSWER_S)
         self.check_answers(self.proxy.address, [b'honest:%d' % i for i in range(8)])
-        self.check_answers(self.liar_proxy.address, [b'{06S}%d' % i for i in range(3)])  # slot 0: the shard that is honest
+        self.check_answers(self.liar_proxy.address, [b'{06S}%d' % i for i in range(3)])  # slot 0: the honest shard
         self.check_channel()
         after = self.look()
         for what, seen in self.before.items():
@@ -605,14 +610,14 @@ class Arena:
                 raise Failure('%s changed: %s' % (what, difference(seen, after[what])))
 
     def check_answers(self, address, keys):
-        """A client of the victim is answered right, and nothing is left behind."""
+        """Checks that a client of the victim gets right replies, and leaves no data behind."""
         with self.as_victim(address) as client:
             for key in keys:
                 for words, want in ((['SET', key, 'v'], ('+', b'OK')), (['GET', key], ('$', b'v')), (['DEL', key], (':', b'1'))):
                     wait_for(lambda: client.call(*words) == want, '%s %s by %s' % (words[0], key, address), ANSWER_S)
 
     def check_channel(self):
-        """The victim's subscriber is told what the victim publishes, and nothing else."""
+        """Checks that the victim's subscriber gets the victim's messages, and no others."""
         with self.as_victim() as victim:
             check_equal(victim.get('PUBLISH', 'canary', 'hello'), 1, 'subscribers of the victim')
         check_equal(self.subscriber.read(), ('*', [('$', b'message'), ('$', b'canary'), ('$', b'hello')]), 'what the subscriber is told')
@@ -644,7 +649,7 @@ class Arena:
 
 
 def options_of(connection):
-    """[(name, value)]; without the port, which a proxy has from any shard."""
+    """[(name, value)] without the port, which any shard may report."""
     words = connection.get('CONFIG', 'GET', '*')
     return sorted(pair for pair in zip(words[::2], words[1::2]) if pair[0] != b'port')
 
@@ -656,7 +661,7 @@ def difference(before, after):
 
 
 def replay(arena, path):
-    """Sends again what a journal has; passwords are those of the new programs."""
+    """Sends the requests of a journal again, with the passwords of the new programs."""
     forms = {'mallory': MALLORY, 'eve': EVE}
     arena.end = time.monotonic() + 3600
     arena.journal.begin()
@@ -707,7 +712,7 @@ def _(run):
             run.debug('%-32s %6d times, %8d ms, %8d requests, %8d errors, %11d bytes of replies' % (scene, *counts))
 
 
-@suite.case('what attackers must not change, read, stop or say is noticed')
+@suite.case('the checks detect forbidden changes, reads, stops and replies')
 def _(run):
     with Arena(run) as arena:
         def is_noticed(words):

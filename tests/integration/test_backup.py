@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Backups: of one partition and of the whole cluster, incremental, kept, deleted, cancelled, restored, verified."""
+"""Backups of one partition and of the whole cluster: incremental, kept, deleted, cancelled, restored, verified."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def is_idle(client):
 
 
 def backup(client, name, *more):
-    """Makes one and waits for it."""
+    """Starts a backup and waits until it is complete."""
     reply = client.call('SCREE', 'BACKUP', 'START', 'NAME', name, *more)
     check(reply[0] != '-', 'START: %r' % (reply,))
     wait_for(lambda: is_idle(client), 'backup %s to end' % name)
@@ -54,7 +54,7 @@ def files_of(folder):
             if name.endswith(('.sst', '.blob'))}
 
 
-@suite.case('a backup of one partition shares unchanged files with the one before; FULL copies all; KEEP deletes older ones')
+@suite.case('a backup of one partition shares unchanged files with the previous one; FULL copies all; KEEP deletes older ones')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'write-buffer': '4kb'}}) as cluster:
         client = Connection(cluster.backends[0].addresses[0])
@@ -84,7 +84,7 @@ def _(run):
             check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', bad or ' ')[0], '-', 'name %r' % bad)
 
 
-@suite.case('a backup of the cluster is one on all shards; two proxies do not lead at once; KEEP counts complete ones')
+@suite.case('a backup of the cluster covers all shards; only one proxy leads at a time; KEEP counts complete backups')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=2) as cluster:
         client, other = cluster.connect(0), cluster.connect(1)
@@ -113,7 +113,7 @@ def _(run):
 # ---- restoring ----
 
 class Shelf:
-    """A directory for backups that several clusters see."""
+    """A directory for backups, shared by several clusters."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix='scree-backups-')
@@ -134,13 +134,13 @@ def tool(*arguments):
 
 
 def restore_arguments(backend, path, shards):
-    """Of one backend of a cluster that is not started yet; `shards`: names in its map."""
+    """Arguments that restore one backend of a cluster that is not started yet; `shards`: names in its map."""
     arguments = ['--config', backend.config_path, '--restore', path]
     return arguments + (['--map', backend.cluster.shards_path, '--shard', ','.join(shards)] if shards else [])
 
 
 def restored(path, backends, partitions, **options):
-    """A cluster of that shape, its data taken from a backup; to be entered."""
+    """A cluster of this shape with the data of a backup, as a context manager."""
     cluster = Cluster(backends=backends, partitions=partitions, proxies=1, **options)
     cluster.write_shards(even_slots(backends * partitions))
     for backend in cluster.backends:
@@ -152,7 +152,7 @@ def restored(path, backends, partitions, **options):
 
 
 def cluster_map(folder):
-    """A map of one shard that has everything."""
+    """A map in which one shard has all slots."""
     path = os.path.join(folder, '..', 'map-%d.ini' % os.getpid())
     with open(path, 'w') as file:
         file.write('[map]\nepoch = 1\n[shard a]\nslots = 0-16383\naddress = 127.0.0.1:7401\n')
@@ -184,7 +184,7 @@ def fill(client):
 
 
 def snapshot(client):
-    """{key: (DUMP, when it expires)} of the client's namespace and database, and its counters."""
+    """{key: (DUMP, expiry time)} of the client's namespace and database, and its counters."""
     found = {}
     for key in sorted(scan_all(client, 'COUNT', '500')):
         found[key] = (client.get('DUMP', key), client.get('PEXPIRETIME', key))
@@ -202,7 +202,7 @@ NAMESPACES = {'shop': {'token': 'shop'}, 'mail': {'token': 'mail'}}
 
 
 def clients_of(cluster):
-    """By what they see: namespaces and databases."""
+    """Clients by the namespace and database that they see."""
     clients = {}
     for name, login, db in (('default', None, 0), ('default 3', None, 3), ('shop', 'shop', 0), ('mail 2', 'mail', 2)):
         clients[name] = cluster.connect()
@@ -214,7 +214,7 @@ def clients_of(cluster):
     return clients
 
 
-@suite.case('two partitions become three, and three shards two: every key of every type, TTLs, namespaces, functions')
+@suite.case('a backup of two partitions is restored into three, one of three shards into two: every type, TTLs, namespaces, functions')
 def _(run):
     library = '#!lua name=lib\nredis.register_function{function_name="answer", callback=function() return 42 end}'
     options = {'namespaces': NAMESPACES, 'proxy_options': {'proxy': {'requirepass': 'main'}}}
@@ -261,8 +261,8 @@ def _(run):
 # ---- under load ----
 
 class Writer(threading.Thread):
-    """Writes w:<me>:1, 2, 3 … one after another, over all shards. Each value says how far the others' replies were
-    when it was sent."""
+    """Writes w:<me>:1, 2, 3 … one after another, over all shards. Each value has the numbers of the other writers' last
+    replies when it was sent."""
 
     def __init__(self, cluster, me, acked):
         super().__init__(daemon=True)
@@ -280,11 +280,11 @@ class Writer(threading.Thread):
                 if reply != ('+', b'OK'):
                     raise AssertionError('SET: %r' % (reply,))
                 self.acked[self.me] = number
-        except Exception as error:  # told by the case
+        except Exception as error:  # the case reports it
             self.error = error
 
 
-@suite.case('under writes of many clients through two proxies, the backup is one moment of the whole cluster')
+@suite.case('under writes of many clients through two proxies, the backup is the state of the whole cluster at one moment')
 def _(run):
     with Shelf() as catalog:
         bounds = {}
@@ -314,7 +314,8 @@ def _(run):
 
 
 def check_moment(client, first, last):
-    """Of each writer a beginning without gaps, and no write without what its writer could know of the others."""
+    """For each writer, the backup has its first writes without gaps, and every write of others that these writes refer
+    to."""
     count, values = [0] * len(first), {}
     for key in scan_all(client, 'COUNT', '1000'):
         _, me, number = key.split(b':')
@@ -332,7 +333,7 @@ def check_moment(client, first, last):
 
 # ---- interrupted and damaged ----
 
-@suite.case('kill -9 during a backup: the older one stays good, nothing half is taken for one, the next cleans up')
+@suite.case('kill -9 during a backup: older backups stay valid, a partial one does not count, and the next backup removes it')
 def _(run):
     with Shelf() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
         backend = cluster.backends[0]
@@ -341,7 +342,7 @@ def _(run):
         backup(client, 'good')
         for i in range(4):
             client.call('SCREE', 'BACKUP', 'START', 'NAME', 'cut%d' % i, 'FULL')
-            time.sleep(run.rng.random() * 0.15)  # the point at which it is hit is to be any
+            time.sleep(run.rng.random() * 0.15)  # so that the kill comes at any point
             backend.kill9()
             backend.start()
             client = Connection(backend.addresses[0])
@@ -350,13 +351,13 @@ def _(run):
             for name in whole:
                 code, text = tool('--verify-backup', catalog.of(name))
                 check(code == 0, '%s: %s' % (name, text))
-        os.mkdir(catalog.of('cut4'))  # hit before its first file
+        os.mkdir(catalog.of('cut4'))  # killed before its first file
         backup(client, 'last')
         check_equal(sorted(os.listdir(catalog.path)), sorted(names(client)), 'nothing half is left')
         check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
 
 
-@suite.case('a backup removes nothing but backups: neither a store below backup-dir nor what symbolic links lead to')
+@suite.case('a backup deletes only backups: no store below backup-dir, and no target of a symbolic link')
 def _(run):
     cluster = Cluster(1, 1, 0)
     backend = cluster.backends[0]
@@ -392,7 +393,7 @@ def _(run):
             check_equal(names(client), ['monday', 'tuesday'])
 
 
-@suite.case('pipes, devices and links in backup-dir hold up nothing; a hostile backup to restore is refused with its reason')
+@suite.case('pipes, devices and links in backup-dir block nothing; a hostile backup is refused with the reason')
 def _(run):
     def sealed(folder, text):
         with open(os.path.join(folder, 'MANIFEST.json'), 'w') as file:
@@ -465,7 +466,7 @@ def _(run):
         check(code == 0, 'the good one: %s' % said)
 
 
-@suite.case('kill -9 during a restore: the directory is not served, and restored again from the start')
+@suite.case('kill -9 during a restore: the directory is not served until a new restore has completed')
 def _(run):
     with Shelf() as catalog:
         with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
@@ -505,7 +506,7 @@ def _(run):
             check_equal(cluster.connect().get('DBSIZE'), 4000, 'keys')
 
 
-@suite.case('a changed byte in any file is found, and not restored; so are missing and strange files and shards')
+@suite.case('a changed byte in any file is found, and prevents a restore; so do missing or foreign files and shards')
 def _(run):
     with Shelf() as catalog:
         with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
@@ -542,7 +543,7 @@ def _(run):
             check(code == 1 and 'b0p0' in text, 'a shard that is missing: %s' % text)
 
 
-@suite.case('shards with disks of their own: what is missing is named; several directories are one backup')
+@suite.case('shards with disks of their own: a missing part is named; several directories make one backup')
 def _(run):
     with Shelf() as catalog:
         with Cluster(1, 3, 1, backend_options=catalog.options) as cluster:

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Whatever clients send or fail to read, others are served, memory stays bounded, and the servers live."""
+"""Clients that send invalid bytes or do not read: others are served, memory stays bounded, and the servers keep
+running.
+"""
 
 import resource
 import socket
@@ -36,7 +38,7 @@ def check_alive(cluster):
 
 
 def random_bytes(rng):
-    """Garbage: pure, or requests with a few bytes changed, cut or repeated."""
+    """Random bytes, or requests with a few bytes changed, cut or repeated."""
     if rng.random() < 0.2:
         return rng.randbytes(rng.randint(1, 5000))
     pieces = []
@@ -59,7 +61,7 @@ def random_bytes(rng):
     return b''.join(pieces)
 
 
-@suite.case('random bytes and spoiled requests')
+@suite.case('random bytes and damaged requests do not disturb other clients')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         for name, address, _ in both(cluster):
@@ -71,11 +73,11 @@ def _(run):
                             connection.sock.shutdown(socket.SHUT_WR)
                             connection.read_until_closed(5)
                     except OSError:
-                        pass  # it may close in the middle of what we send
+                        pass  # the server may close while this client sends
         check_alive(cluster)
 
 
-@suite.case('requests cut off in the middle, then silence or a close')
+@suite.case('incomplete requests, followed by silence or a close, do not disturb other clients')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         request = encode(['MSET', 'a', 'x' * 1000, 'b', 'y' * 100])
@@ -91,7 +93,7 @@ def _(run):
         check_alive(cluster)
 
 
-@suite.case('a command of a million arguments')
+@suite.case('a command with a million arguments is executed')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, proxy_options={'upstream': {'timeout': '120s'}}) as cluster:
         keys = [b'k%d' % i for i in range(500000)]
@@ -108,13 +110,13 @@ def _(run):
         check_alive(cluster)
 
 
-@suite.case('512 MB announced and not sent costs no memory')
+@suite.case('an announced value of 512 MB that is not sent takes no memory')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         for name, address, process in both(cluster):
             before = process.rss_bytes()
             connections = []
-            for _ in range(20 if harness.BIG == 1 else 2):  # a sanitizer marks every byte of a new block
+            for _ in range(20 if harness.BIG == 1 else 2):  # a sanitizer initializes every byte of a new block
                 connection = Connection(address)
                 connection.send_raw(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc')
                 connections.append(connection)
@@ -127,7 +129,7 @@ def _(run):
         check_alive(cluster)
 
 
-@suite.case('a value of 64 MB comes back, and others are served meanwhile')
+@suite.case('a value of 64 MB is stored and read back, and other clients are served in the meantime')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         big = run.rng.randbytes(MB) * 64
@@ -161,7 +163,7 @@ def _(run):
                 check_equal(str(reply), 'ERR string exceeds maximum allowed size (proto-max-bulk-len)', name)
 
 
-@suite.case('hostile patterns hold up nobody, and longer ones than 16 KiB are refused by name')
+@suite.case('hostile patterns delay no other client, and patterns above 16 KiB are refused with this reason')
 def _(run):
     hostile = b'*[' + b'b' * 10000 + b']'
     steps = b'*a?' + b'a' * 10000 + b'?c*'
@@ -178,7 +180,7 @@ def _(run):
                               ('COMMAND', 'LIST', 'FILTERBY', 'PATTERN', longer),
                               ('FUNCTION', 'LIST', 'LIBRARYNAME', longer)):
                     check_equal(str(connection.get(*words)), 'ERR pattern is longer than 16384 bytes', name)
-                check_equal(connection.get('KEYS', b'k' * 20000), [], name)  # it matches itself only
+                check_equal(connection.get('KEYS', b'k' * 20000), [], name)  # only the literal pattern matches itself
             with Connection(address) as connection:
                 if name == 'partition':
                     check_equal(str(connection.get('PSUBSCRIBE', longer)), 'ERR pattern is longer than 16384 bytes')
@@ -190,7 +192,7 @@ STATE_ERROR = ('ERR This connection would hold more than client-state-limit in q
                'or raise client-state-limit.')
 
 
-@suite.case('what a connection has the partition keep is bounded: MULTI, WATCH, subscriptions')
+@suite.case('the state that a connection keeps in the partition is bounded: MULTI, WATCH, subscriptions')
 def _(run):
     names = [b'%04d' % i + b'n' * 1000 for i in range(2000)]
     with Cluster(backends=1, partitions=1, backend_options={'backend': {'client-state-limit': '1mb'}}) as cluster:
@@ -212,12 +214,12 @@ def _(run):
 
 
 def figures(connection, of):
-    """The numbers of one line of CLIENT LIST."""
+    """Numbers from one line of CLIENT LIST."""
     line = next(line for line in connection.get('CLIENT', 'LIST').decode().splitlines() if 'id=%d ' % of in line)
     return {key: int(text) for key, text in (word.split('=', 1) for word in line.split()) if text.isdigit()}
 
 
-@suite.case('CLIENT LIST shows what a connection takes: its request, its queue, its subscriptions')
+@suite.case('CLIENT LIST shows the memory of a connection: its request, its queue, its subscriptions')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with cluster.partition(0) as one, cluster.partition(0) as other:
@@ -270,7 +272,7 @@ def _(run):
 
 
 def send_without_reading(connection, request, total_bytes):
-    """Sends requests until the reply volume would be total_bytes, the peer stops reading, or it closes."""
+    """Sends requests until the replies would have total_bytes, or the server stops reading or closes the connection."""
     connection.sock.setblocking(False)
     sent, quiet_since = 0, time.monotonic()
     data = request * 100
@@ -279,14 +281,14 @@ def send_without_reading(connection, request, total_bytes):
             sent += connection.sock.send(data)
             quiet_since = time.monotonic()
         except BlockingIOError:
-            time.sleep(0.01)  # waiting for the peer to read, or to stop for good
+            time.sleep(0.01)  # waits until the server reads again, or has stopped for good
         except OSError:
             return 'closed'
     return 'paused' if sent < total_bytes else 'sent'
 
 
 def peak_rss(process, seconds):
-    """The most memory the process has in the time it takes to digest what it was sent."""
+    """The highest memory of the process in the seconds after the input was sent."""
     peak, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         peak = max(peak, process.rss_bytes())
@@ -294,7 +296,7 @@ def peak_rss(process, seconds):
     return peak
 
 
-@suite.case('a client that does not read is cut at the output limit, and the memory comes back')
+@suite.case('a client that does not read is disconnected at the output limit, and its memory is freed')
 def _(run):
     limit = {'client-output-limit': '8mb'}
     with Cluster(backends=1, partitions=2, proxies=1, backend_options={'backend': limit},
@@ -325,7 +327,7 @@ def read_much(name, address, count, size):
                 check_equal(other.get('GET', '{alive}small'), b'v', name + ': another client')
 
 
-@suite.case('a pipeline whose replies are far bigger than the output limit reaches a client that reads; others go on')
+@suite.case('replies of a pipeline far beyond the output limit reach a client that reads; other clients are served')
 def _(run):
     limit, count, size = {'client-output-limit': '16mb'}, 400, 500000
     with Cluster(backends=1, partitions=2, proxies=1, backend_options={'backend': limit},
@@ -338,14 +340,14 @@ def _(run):
                 try:
                     read_much(name, address, count, size)
                     break
-                except (Closed, OSError):  # the machine did not let us read anything for a second
+                except (Closed, OSError):  # this process did not run for a second
                     if not tries:
                         raise
             run.note('%s grew by %.1f MB for %d MB of replies'
                      % (name, (process.rss_bytes() - before) / MB, count * size / MB))
 
 
-@suite.case('slow readers get everything, in order')
+@suite.case('slow readers get all replies in order')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         for name, address, _ in both(cluster):
@@ -361,7 +363,7 @@ def _(run):
                 writer.join()
 
 
-@suite.case('thousands of idle connections cost little and go away')
+@suite.case('thousands of idle connections take little memory, and all of it is freed')
 def _(run):
     wanted = run.options.connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -384,7 +386,7 @@ def _(run):
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@suite.case('thousands of idle connections while others work: all active requests are answered, and a reader of nothing is bounded')
+@suite.case('with thousands of idle connections all active requests are answered, and a client that does not read is bounded')
 def _(run):
     wanted = run.options.connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -411,7 +413,7 @@ def _(run):
             run.note('%d idle; 2000 GETs of 256 KiB that nobody reads: %s, grew by up to %.1f MB'
                      % (wanted, outcome, peak / MB))
             check(peak < 120 * MB * harness.BIG, 'grew by %.0f MB' % (peak / MB))
-            if not is_sanitized(proxy.argv[0]):  # a sanitizer keeps what was freed
+            if not is_sanitized(proxy.argv[0]):  # a sanitizer keeps freed memory
                 wait_for(lambda: active.get('PING') and proxy.rss_bytes() < before + 8 * MB, 'the former size')
                 run.note('afterwards %+.1f MB' % ((proxy.rss_bytes() - before) / MB))
             for connection in idle[::97]:
@@ -421,7 +423,7 @@ def _(run):
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@suite.case('maxclients: Redis\' error, then closed; a free place is given again')
+@suite.case("maxclients: a connection too many gets Redis' error and is closed; a freed slot can be used again")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'maxclients': 5}}) as cluster:
         clients = [cluster.connect() for _ in range(5)]
@@ -444,7 +446,7 @@ def _(run):
             client.close()
 
 
-@suite.case('idle-timeout closes the silent, not the busy')
+@suite.case('idle-timeout closes idle connections, and no active ones')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'idle-timeout': '1s'}}) as cluster:
         with cluster.connect() as silent, cluster.connect() as first:
@@ -458,7 +460,7 @@ def _(run):
                     check_equal(busy.get('PING'), b'PONG', 'the busy client')
                 except (Closed, OSError):
                     check(time.monotonic() - asked > 0.9, 'the busy client was closed')
-                    busy = cluster.connect()  # this test stood still for so long that the client was not busy
+                    busy = cluster.connect()  # this process did not run for so long that its client became idle
                 asked = time.monotonic()
                 silent.sock.settimeout(0.05)
                 try:

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Replies of big collections: the state at the command, in order, produced as the client reads, at no cost in memory."""
+"""Replies of big collections: the state at the time of the command, in order, produced as the client reads, with
+bounded memory.
+"""
 
 import os
 
@@ -22,7 +24,7 @@ def row(i):
 
 
 def fill(client, count=FIELDS):
-    """A hash, a set and a list of so many rows; the reply of any of them is much more than sockets hold."""
+    """Adds a hash, a set and a list with so many rows; a reply with any of them is much larger than socket buffers."""
     for start in range(0, count, 500):
         rows = [row(i) for i in range(start, start + 500)]
         client.pipeline([['HSET', 'hash'] + sum(rows, []), ['SADD', 'set'] + [both[1] for both in rows],
@@ -33,7 +35,7 @@ def texts(items):
     return [item.decode() for item in items]
 
 
-@suite.case('every command that replies a collection streams it whole, and what is behind it is answered in order')
+@suite.case('every command whose reply is a collection streams it completely, and later requests are answered after it, in order')
 def _(run):
     with server() as cluster, cluster.partition(0) as client:
         fill(client)
@@ -49,7 +51,7 @@ def _(run):
         check_equal(got[7:], [('+', b'PONG'), (':', b'%d' % FIELDS)])
 
 
-@suite.case('sorted sets by rank, score and name, and KEYS, stream whole too')
+@suite.case('sorted sets by rank, score and name, and KEYS, are streamed completely too')
 def _(run):
     with server() as cluster, cluster.partition(0) as client:
         count = 30000
@@ -60,7 +62,7 @@ def _(run):
                              ['ZADD', 'names'] + [word for i in part for word in ('0', names[i])],
                              ['MSET'] + [word for i in part for word in ('key:' + names[i], 'v')]])
         client.call('SET', 'other', 'v')
-        client.call('PEXPIREAT', 'key:' + names[5], '1')  # gone before anybody looks
+        client.call('PEXPIREAT', 'key:' + names[5], '1')  # expired when it is read
         client.call('DEL', 'key:' + names[7])
         ranks = texts(value(client.call('ZRANGE', 'zset', '0', '-1')))
         check_equal(ranks, names)
@@ -84,7 +86,7 @@ def _(run):
         check_equal(sorted(texts(value(got[7])[0])), ['key:n00000%d' % i for i in range(10) if i not in (5, 7)])
 
 
-@suite.case('ranges of a stream stream whole')
+@suite.case('ranges of a stream are streamed completely')
 def _(run):
     with server() as cluster, cluster.partition(0) as client:
         ids = ['%d-1' % i for i in range(1, 10001)]
@@ -104,7 +106,7 @@ def _(run):
         check([[entry[0].decode() for entry in part[1]] for part in both] == [ids[:3000], ids[4999:7999]], 'XREAD of two')
 
 
-@suite.case('KEYS is answered as of its time, while others write and when its client goes in the middle')
+@suite.case('KEYS replies with the keys at the time of the command, also when others write, or when its client disconnects')
 def _(run):
     with server() as cluster, cluster.partition(0) as reader, cluster.partition(0) as writer:
         count = 20000
@@ -126,7 +128,7 @@ def _(run):
         check_equal(writer.get('PING'), b'PONG')
 
 
-@suite.case('KEYS does not show what was deleted a moment ago, the first keys least of all')
+@suite.case('KEYS does not show keys that were deleted just before, not even as the first ones')
 def _(run):
     with server() as cluster, cluster.partition(0) as client:
         client.call(*['MSET'] + [word for i in range(3000) for word in ('k%d' % i, 'v')])
@@ -138,11 +140,11 @@ def _(run):
             check_equal(texts(value(client.call('KEYS', '*'))), names)
 
 
-@suite.case('a slow reader gets the hash as it was at the command, whatever is done to it in the meantime')
+@suite.case('a slow reader gets the hash as it was at the command, whatever is written later')
 def _(run):
     with server() as cluster, cluster.partition(0) as reader, cluster.partition(0) as writer:
         fill(writer)
-        writer.call('HSET', 'hash', 'f0099999', 'the last write')  # may still be on its way to the disk
+        writer.call('HSET', 'hash', 'f0099999', 'the last write')  # possibly not on the disk yet
         want = dict(row(i) for i in range(FIELDS))
         want['f0099999'] = 'the last write'
         reader.send('HGETALL', 'hash')
@@ -158,7 +160,7 @@ def _(run):
         check_equal(reader.read(), ('$', b'hash'))
 
 
-@suite.case('a message for the client comes behind the reply in progress')
+@suite.case('a push message for the client comes after the reply in progress')
 def _(run):
     with server() as cluster, cluster.partition(0) as reader, cluster.partition(0) as writer:
         fill(writer)
@@ -174,7 +176,7 @@ def _(run):
             check_equal(reader.read(), ('>', [('$', b'message'), ('$', b'channel'), ('$', b'%d' % number)]))
 
 
-@suite.case('clients that do not read cost little, and are killed or stopped in the middle')
+@suite.case('clients that do not read take little memory, and can be killed or disconnected during a reply')
 def _(run):
     with server() as cluster, cluster.partition(0) as client:
         backend = cluster.backends[0]
@@ -211,7 +213,7 @@ def _(run):
             check(client.get('GET', 'big') == big, 'another value')
 
 
-@suite.case('reading a value of 100 MB holds it once beside the store, and not after')
+@suite.case('reading a value of 100 MB takes its size once beside the store, and afterwards no memory')
 def _(run):
     with server() as cluster, cluster.partition(0) as client:
         backend = cluster.backends[0]

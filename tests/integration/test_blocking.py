@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Commands that wait: who is served, when, with what, and what ends a wait. Each scene is played on redis-server and on a
-partition, and must look the same on both."""
+"""Blocking commands: which client is served, when, with which element, and how blocking ends. Each scene is played on
+redis-server and on a partition, and must give equal replies.
+"""
 
 import contextlib
 import os
@@ -25,10 +26,10 @@ suite = Suite(__doc__, options)
 
 
 class Scene:
-    """One server with its connections; what was read is kept for the comparison."""
+    """A server with its connections; keeps the replies for the comparison."""
 
     def __init__(self, address, waits_at, proto=2):
-        """`waits_at`: the server where the wait is, when the address is a proxy's."""
+        """`waits_at`: the server where commands block, if `address` is a proxy's."""
         self.address, self.proto, self.connections, self.ids, self.seen = address, proto, {}, {}, []
         self.watch = Connection(waits_at)
         self.call('boss', 'FLUSHALL')
@@ -63,7 +64,7 @@ class Scene:
         return int(self.find_info(self.watch, 'blocked_clients'))
 
     def wait(self, name, *args):
-        """Sends a command that has to wait, and returns when it does."""
+        """Sends a command, and returns when the command blocks."""
         before = self.blocked()
         self[name].send(*args)
         wait_for(lambda: self.blocked() == before + 1, '%r to wait' % (args,))
@@ -86,7 +87,7 @@ WORLD = Shared()
 
 
 def scene(title):
-    """The function plays on all servers and what they reply must be the same."""
+    """The function is played on all servers; their replies must be equal."""
     def keep(function):
         @suite.case(title)
         def _(run):
@@ -232,7 +233,7 @@ def _(s):
 
 
 def order_of_ends(scene, names):
-    """The names in the order in which replies came to their connections."""
+    """The connections' names in the order in which they got their replies."""
     poller, order = select.poll(), []
     waiting = {scene[name].sock.fileno(): name for name in names}
     for number in waiting:
@@ -246,7 +247,7 @@ def order_of_ends(scene, names):
 
 @scene('timeouts end in their order whatever the order they came in')
 def _(s):
-    for unit in (0.1, 1, 10):  # again with longer ones when the machine is too slow for these
+    for unit in (0.1, 1, 10):  # with longer times when the machine is too slow for these
         for name, seconds in (('a', 3 * unit), ('b', unit), ('c', 2 * unit), ('d', 0), ('e', 100 * unit)):
             s[name].send('BLPOP', 'k', seconds)
         wait_for(lambda: s.blocked() >= 2, 'the last to wait')
@@ -433,7 +434,7 @@ def _(s):
 
 @contextlib.contextmanager
 def descriptors(count):
-    """So many descriptors may be open in this process and in those that it starts; Skip: the limit cannot be raised so far."""
+    """Raises the limit of open descriptors for this process and its children; Skip: the limit cannot be raised so far."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < count:
         raise Skip('only %d descriptors' % hard)
@@ -444,7 +445,7 @@ def descriptors(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@suite.case('many wait for one key, and each gets its element in turn')
+@suite.case('many clients that block on one key get its elements in the order of their arrival')
 def _(run):
     count = run.options.waiters
     with descriptors(2 * count + 200), Cluster(backends=1, partitions=1, proxies=0) as cluster:
@@ -455,7 +456,7 @@ def _(run):
                 waiters.append(Connection(backend.addresses[0]))
                 waiters[-1].call('PING')
                 waiters[-1].send('BLPOP', 'k', 0 if i % 2 else 1000 + i)
-                boss.call('PING')  # when this is answered the one before was read
+                boss.call('PING')  # its reply shows that the previous command was read
             wait_for(lambda: b'blocked_clients:%d\r\n' % count in boss.get('INFO', 'clients'), 'all to wait')
             before = backend.cpu_seconds()
             for i in range(200):
@@ -473,7 +474,7 @@ def _(run):
             waiter.close()
 
 
-@suite.case('a backend with waiting clients stops cleanly')
+@suite.case('a backend with blocked clients stops cleanly')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         clients = [Connection(cluster.backends[0].addresses[0]) for _ in range(20)]
@@ -486,7 +487,7 @@ def _(run):
             check_equal(client.read_until_closed(20), (b'', True))
 
 
-@suite.case('what a waiting client sends meanwhile is bounded')
+@suite.case('the requests that a blocked client sends are bounded')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0,
                  backend_options={'backend': {'client-query-limit': '1mb'}}) as cluster:
@@ -515,7 +516,7 @@ def proxy_info(boss, field):
     return int(line[0].split(':')[1])
 
 
-@suite.case('through the proxy many wait on several shards, others are not delayed, and each gets its own')
+@suite.case('through the proxy many clients block on several shards, others are not delayed, and each gets its own element')
 def _(run):
     count = run.options.waiters
     with descriptors(2 * count + 200), Cluster(backends=3, partitions=1, proxies=1) as cluster:
@@ -539,7 +540,7 @@ def _(run):
                 waiter.close()
 
 
-@suite.case('a burst of clients that begin to wait is served, however slowly a backend accepts connections')
+@suite.case('a burst of clients that begin to block is served, however slowly a backend accepts connections')
 def _(run):
     many = 300
     with Cluster(backends=1, partitions=1, backend_options={'backend': {'tcp-backlog': 64}},
@@ -552,14 +553,14 @@ def _(run):
         cluster.backends[0].pause()
         for waiter in waiters:
             waiter.send('BLPOP', 'k', 0)
-        time.sleep(1.5 * harness.SLOW)  # longer than a connection may take to open
+        time.sleep(1.5 * harness.SLOW)  # longer than opening a connection may take
         cluster.backends[0].resume()
         wait_for(lambda: b'blocked_clients:%d\r' % many in boss.get('INFO', 'clients'), 'all to wait')
         boss.get('RPUSH', 'k', *range(many))
         check_equal(sorted(int(waiter.read()[1][1][1]) for waiter in waiters), list(range(many)))
 
 
-@suite.case('a client is listed as blocked when its command is at the shard, not while a connection there opens')
+@suite.case('a client is listed as blocked when its command is at the shard, not while a connection to the shard is being opened')
 def _(run):
     with Cluster(backends=1, partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster, \
             cluster.connect() as boss, cluster.connect() as reader:
@@ -600,14 +601,14 @@ def _(run):
                 check_equal(other.call('BLPOP', 'k', 0.01), ('*', None))
                 check_equal(other.call('WATCH', 'k'), ('+', b'OK'))
             check('dedicated-limit' in str(boss.call('WATCH', 'k')), 'no limit')
-            check_equal(boss.call('BLPOP', 'k', 0.01), ('*', None))  # it needs no connection of its own
+            check_equal(boss.call('BLPOP', 'k', 0.01), ('*', None))  # this needs no connection of its own
             others.pop().close()
             wait_for(lambda: boss.call('WATCH', 'k') == ('+', b'OK'), 'a connection to be free')
             for other in others:
                 other.close()
 
 
-@suite.case('through the proxy: a shard that goes away, moved slots and the end of the proxy end a wait with an error')
+@suite.case("through the proxy: a lost shard, moved slots and the proxy's stop end blocking with an error")
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         proxy = cluster.proxies[0]
@@ -633,11 +634,12 @@ def _(run):
             check_equal(b.read_until_closed(20), (b'', True))
 
 
-# -- the waits of a proxy's clients over one connection (backend/partition/waits.h) ----------------------------------
+# -- blocked commands of a proxy's clients on one connection (backend/partition/waits.h)
+# ---------------------------------
 
 @contextlib.contextmanager
 def carrier(cluster):
-    """A connection that may give SCREE WAIT."""
+    """A connection that may send SCREE WAIT."""
     with Connection(cluster.backends[0].addresses[0], 60) as connection:
         check_equal(connection.call('SCREE', 'AUTH', cluster.secret), ('+', b'OK'))
         yield connection
@@ -659,7 +661,7 @@ def pair(key, element):
     return '*', [('$', key), ('$', element)]
 
 
-@suite.case('one connection carries waits in several places and protocols, in the order they came')
+@suite.case('one connection carries blocked commands of several namespaces, databases and protocols, in the order of their arrival')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many, carrier(cluster) as boss:
         for number, place in ((1, {}), (2, {'namespace': 'shop'}), (3, {'db': 1, 'resp': 3}), (4, {}), (5, {'resp': 3})):
@@ -667,7 +669,7 @@ def _(run):
             check_equal(many.read(), begins(number))
         begin_wait(many, 6, 'BLPOP', 'k', 0.01, resp=3)
         check_equal([many.read(), many.read()], [begins(6), ends(6, ('_', b''))])
-        begin_wait(many, 6, 'BLPOP', 'k', 0.01)  # a number is free again
+        begin_wait(many, 6, 'BLPOP', 'k', 0.01)  # the number is free again
         check_equal([many.read(), many.read()], [begins(6), ends(6, ('*', None))])
         check_equal(boss.call('RPUSH', 'k', 'a', 'b'), (':', b'2'))
         check_equal([many.read(), many.read()], [ends(1, pair(b'k', b'a')), ends(4, pair(b'k', b'b'))])
@@ -688,7 +690,7 @@ def _(run):
         check_equal(many.call('PING'), ('+', b'PONG'))
 
 
-@suite.case('SCREE WAIT takes commands that may wait, of connections that know the secret')
+@suite.case('SCREE WAIT accepts commands that may block, from connections that know the secret')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many:
         begin_wait(many, 1, 'BLPOP', 'k', 0)
@@ -704,7 +706,7 @@ def _(run):
         check_equal(many.call('SCREE', 'UNBLOCK', 1, 'SOMEHOW'), ('-', b'ERR syntax error'))
 
 
-@suite.case('a wait is unblocked or cancelled once, and an end of the connection cancels all')
+@suite.case("a blocked command is unblocked or cancelled once, and the connection's end cancels all")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as boss:
         with carrier(cluster) as many:
@@ -727,7 +729,7 @@ def _(run):
         check_equal(boss.call('LRANGE', 'k', 0, -1), ('*', [('$', b'y')]))
 
 
-@suite.case('20 000 waits of one connection are served in turn, and their memory is given back')
+@suite.case('20 000 blocked commands of one connection are served in order, and their memory is freed')
 def _(run):
     count = sized(20000, 100000)
     with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many, carrier(cluster) as boss:
@@ -745,7 +747,7 @@ def _(run):
         check(int(info['tot-mem'].split('=')[1]) < 20000, info)
 
 
-@suite.case('while a connection is not read from, elements stay in the lists of its waits; others are served')
+@suite.case('while a connection is not read, elements stay in the lists of its blocked commands; other clients are served')
 def _(run):
     big, count = 'x' * 100000, 200
     with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many, carrier(cluster) as boss, \
@@ -753,7 +755,7 @@ def _(run):
         for i in range(count):
             begin_wait(many, i + 1, 'BLPOP', 'k', 0)
             check_equal(many.read(), begins(i + 1))
-        for _ in range(count):  # nobody reads: at some time the connection owes too much
+        for _ in range(count):  # does not read: at some point too many bytes are unsent
             boss.call('RPUSH', 'k', big)
         left = int(value(boss.call('LLEN', 'k')))
         check(left > 0, 'all were given away')
@@ -767,7 +769,7 @@ def _(run):
         check_equal([boss.call('EXISTS', 'k'), proxy_info(boss, 'blocked_clients')], [(':', b'0'), 3])
 
 
-@suite.case('a wait of too many bytes is refused')
+@suite.case('a blocked command with too many bytes is refused')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'client-state-limit': '1mb'}}) as cluster, \
             carrier(cluster) as many, Connection(cluster.backends[0].addresses[0], 20) as client:
@@ -775,20 +777,21 @@ def _(run):
         begin_wait(many, 1, 'BLPOP', *keys, 0)
         check('client-state-limit' in str(many.read()), 'no limit')
         check('client-state-limit' in str(client.call('BLPOP', *keys, 0)), 'no limit')
-        for number in range(2, 20):  # each may have its share
+        for number in range(2, 20):  # each may use its share
             begin_wait(many, number, 'BLPOP', *keys[:1000], 0)
             check_equal(many.read(), begins(number))
         check_equal(many.call('PING'), ('+', b'PONG'))
 
 
-# -- the same through the proxy (proxy/upstream/upstream_waits.c) ---------------------------------------------------------
+# -- blocked commands through the proxy (proxy/upstream/upstream_waits.c)
+# ------------------------------------------------
 
 def sockets_of(process):
     folder = '/proc/%d/fd' % process.pid
     return sum(os.readlink(os.path.join(folder, name)).startswith('socket:') for name in os.listdir(folder))
 
 
-@suite.case('clients that begin to wait at once need no descriptors of the backend')
+@suite.case('clients that begin to block at the same time need no descriptors of the backend')
 def _(run):
     count = run.options.waiters
     cluster = Cluster(backends=1, partitions=1, proxies=1)
@@ -812,7 +815,7 @@ def _(run):
         check_equal(int(value(boss.call('DBSIZE'))), len(gone))
 
 
-@suite.case('kill -9 of a shard ends the waits there with an error, those elsewhere go on')
+@suite.case('kill -9 of a shard ends its blocked commands with an error; those at other shards stay blocked')
 def _(run):
     count = 600
     with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect(timeout=60) as boss, \
@@ -840,7 +843,7 @@ def _(run):
 
 
 class Taker(threading.Thread):
-    """Takes from a list with short waits until it is told to stop; may leave in the middle of a wait and come back."""
+    """Pops from a list with short timeouts until it must stop; some clients disconnect while they block, and come back."""
 
     def __init__(self, cluster, keys, number, seed, leaves):
         super().__init__()
@@ -868,7 +871,7 @@ class Taker(threading.Thread):
             connection.send(self.chance.choice(['BLPOP', 'BRPOP']), *keys, self.chance.choice([0.001, 0.003, 0.01]))
             if self.leaves and self.chance.random() < 0.1:
                 time.sleep(self.chance.random() * 0.004)
-                self.unsure += 1  # its element may be on the way
+                self.unsure += 1  # an element may have been in the lost reply
                 connection.close()
                 connection = self.connect()
                 continue
@@ -884,7 +887,7 @@ class Taker(threading.Thread):
 
 
 def race(run, count, backends):
-    """Pushes against clients that pop with short waits from one list on each backend."""
+    """Pushes to a list on each backend, while clients pop with short timeouts."""
     with Cluster(backends=backends, partitions=1, proxies=2, proxy_options={'proxy': {'workers': 2}}) as cluster:
         lists = [cluster.key_on(shard) for shard in range(backends)]
         for leaves in (False, True):
@@ -916,12 +919,12 @@ def race(run, count, backends):
                         sum(taker.unblocked for taker in takers), unsure, missing))
 
 
-@suite.case('pushes race with timeouts, CLIENT UNBLOCK and clients that leave: no element is lost or given twice')
+@suite.case('pushes race with timeouts, CLIENT UNBLOCK and clients that disconnect: no element is lost or given twice')
 def _(run):
     race(run, sized(1500, 30000), 1)
 
 
-@suite.case('the same race with lists on three shards: no element is lost or given twice')
+@suite.case('pushes race with timeouts, CLIENT UNBLOCK and disconnects on lists of three shards: no element is lost or given twice')
 def _(run):
     race(run, sized(1000, 20000), 3)
 
@@ -929,11 +932,11 @@ def _(run):
 # -- keys on several shards (proxy/blocked_parts.c) --------------------------------------------------------------------
 
 def play_on_shards(stage, k):
-    """k: three keys, through the proxy on three shards."""
+    """Plays the scenes; k: three keys, which are on three shards of the proxy."""
     for pop in (['BLPOP', *k, 0], ['BRPOP', *k, 0], ['BLMPOP', 0, 3, *k, 'LEFT'], ['BLMPOP', 0, 3, *k, 'RIGHT', 'COUNT', 2]):
         stage.call('boss', 'RPUSH', k[1], 1, 2, 3)
         stage.call('boss', 'RPUSH', k[2], 4)
-        stage.call('a', *pop)  # at once: the first key in the order of the arguments that has something
+        stage.call('a', *pop)  # does not block: it takes from the first key in argument order that has an element
         stage.call('boss', 'DEL', k[1])
         stage.call('boss', 'DEL', k[2])
         stage.wait('a', *pop)
@@ -947,7 +950,7 @@ def play_on_shards(stage, k):
         stage.call('boss', 'DEL', k[1])
     stage.call('a', 'BLPOP', *k, 0.01)
     stage.call('a', 'BLMPOP', 0.01, 3, *k, 'LEFT')
-    # a key of another type: an error if it is met first, else passed over
+    # a key of another type: an error if it comes first in the arguments, else skipped
     stage.call('boss', 'SET', k[0], 'text')
     stage.call('a', 'BLPOP', *k, 0)
     stage.call('boss', 'DEL', k[0])
@@ -962,7 +965,7 @@ def play_on_shards(stage, k):
     for wrong in (['BLPOP', *k, 'x'], ['BLPOP', *k, -1], ['BLMPOP', 0, 3, *k, 'UP'], ['BLMPOP', 'x', 3, *k, 'LEFT'],
                   ['BLMPOP', 0, 3, *k, 'LEFT', 'COUNT', 0], ['BZMPOP', 0, 3, *k, 'MIN', 'COUNT']):
         stage.call('a', *wrong)
-    # CLIENT UNBLOCK, requests behind the one that waits, CLIENT REPLY OFF
+    # CLIENT UNBLOCK, requests after a blocked one, CLIENT REPLY OFF
     for how in ([], ['TIMEOUT'], ['ERROR']):
         stage.wait('a', 'BLPOP', *k, 0)
         stage.call('boss', 'CLIENT', 'UNBLOCK', stage.ids['a'], *how)
@@ -975,7 +978,7 @@ def play_on_shards(stage, k):
     stage['a'].send_many([['CLIENT', 'REPLY', 'OFF'], ['BLPOP', *k, 0], ['CLIENT', 'REPLY', 'ON']])
     stage.call('boss', 'RPUSH', k[1], 'unread')
     stage.read('a')
-    # two that wait, both served; the key that was ready first on one shard is taken first
+    # two blocked clients are both served; on one shard, the key that got an element first is taken first
     stage.wait('a', 'BLPOP', *k, 0)
     stage.wait('b', 'BLPOP', *reversed(k), 0)
     stage.call('boss', 'RPUSH', k[1], 'both', 'both')
@@ -1006,7 +1009,7 @@ def _(run):
                 check_equal(seen[1], seen[0], 'RESP%d' % proto)
 
 
-@suite.case('keys on three shards: clients that leave, a shard that goes away, a new map, MULTI and the end of the proxy')
+@suite.case('keys on three shards: clients that disconnect, a lost shard, a new map, MULTI and the stop of the proxy')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         keys = [cluster.key_on(shard) for shard in range(3)]
@@ -1028,7 +1031,7 @@ def _(run):
             check_equal(boss.get('MULTI'), b'OK')
             check('CROSSSLOT' in str(boss.call('BLPOP', *keys, 0)), 'in MULTI')
             boss.get('DISCARD')
-            b.send('BLPOP', keys[1], 0)  # waits on one shard: served first, and others go on
+            b.send('BLPOP', keys[1], 0)  # blocks on one shard and is served first; other clients stay blocked
             wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'b to wait')
             a.send('BLPOP', *keys, 0)
             wait_for(lambda: proxy_info(boss, 'blocked_clients') == 2, 'a to wait')
@@ -1060,7 +1063,7 @@ def _(run):
             shard.close()
 
 
-@suite.case('(the servers of these cases end cleanly)')
+@suite.case('(the servers of these cases stop cleanly)')
 def _(run):
     WORLD.stop()
 

@@ -1,20 +1,21 @@
 #!/usr/bin/python3
-"""Backends die, freeze and answer nonsense, maps are reloaded; every reply still belongs to its request and no acknowledged write is lost.
+"""Backends die, freeze and send invalid replies, maps are reloaded; every reply belongs to its request and no
+acknowledged write is lost.
 
     test_chaos.py [--seconds N] [--seed S] [--clients N] [--pause MS]
 
       numbered pipelines            proxy 0, proxy 1          relay per backend          backend 0, 1, 2
       of many clients      ──────►                  ──────►  slow, cuts, garbage ─────►  kill -9, SIGSTOP
 
-Each client writes keys of its own. A request to a shard is a script that returns the number it was given, so a reply
-that is somebody else's is seen at once. A write appends its number to a list:
+Each client writes keys of its own. A request to a shard is a script that returns the number it was given, so a reply to
+another request is detected at once. A write appends its number to a list:
 
   acknowledged       is in the list once, in the order of requests
   "not reachable"    was never sent: is not in the list
   other errors       may be in the list, once at most
 
-An error names the shard that is being hurt at that time, and no other. After each fault all clients must be
-served without errors again, and the lists are read and compared.
+An error names the shard that has a fault at that time, and no other. After each fault all clients must get replies
+without errors again, and the lists are read and compared.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ BACKENDS, PROXIES = 3, 2
 WRITE = "redis.call('RPUSH', KEYS[1], ARGV[1]) redis.call('SET', KEYS[2], ARGV[1]) return ARGV[1]"
 READ = "return {ARGV[1], redis.call('GET', KEYS[1])}"
 FAULTS = ('kill', 'kill', 'freeze', 'freeze', 'slow', 'cut', 'garbage', 'reset', 'end', 'shut', 'mute', 'map')
-CALM = ('map', 'slow')  # nobody gets an error
+CALM = ('map', 'slow')  # these faults cause no errors
 
 
 def options(parser):
@@ -48,19 +49,19 @@ suite = Suite(__doc__, options)
 
 
 class Book:
-    """What one client did to its list and value on one shard."""
+    """The list and value that one client has written on one shard."""
 
     def __init__(self, log, last):
         self.log, self.last = log, last
         self.acked, self.maybe, self.never = [], set(), set()
-        self.newest = None  # acknowledged
+        self.newest = None  # the last acknowledged value
         self.read, self.order, self.seen = 0, [], set()
 
     def may_hold(self, text):
         return text == self.newest or text in self.maybe
 
     def compare(self, items):
-        """`items`: what the list has behind what was read before; nothing is under way."""
+        """Checks `items`, the elements of the list after those checked before; no write may be outstanding."""
         for item in items:
             check(item not in self.seen, '%s: %s was done twice' % (self.log, item))
             check(item not in self.never, '%s: %s was done, and said not to be reachable' % (self.log, item))
@@ -90,7 +91,7 @@ class Client:
         self.number += 1
         return b'%d:%d' % (self.index, self.number)
 
-    # -- requests: (words, what to do with the reply)
+    # -- requests: (words, function that checks the reply)
 
     def write(self, shard):
         book, number = self.books[shard], self.next_number()
@@ -159,7 +160,7 @@ class Client:
         check(condition, 'client %d, %s: got %s' % (self.index, what, harness.brief(reply, 300)))
 
     def is_error(self, reply, shards):
-        """Is it one that may come now? Others fail the run."""
+        """Is the error possible now? Others fail the run."""
         if not isinstance(reply, ReplyError):
             return False
         text = str(reply)
@@ -189,7 +190,7 @@ class Client:
 
 
 class Chaos:
-    """The clients' thread, and the driver of the faults."""
+    """The thread of the clients, and the test's faults."""
 
     def __init__(self, run, cluster):
         self.run, self.cluster, self.seed = run, cluster, run.seed
@@ -199,7 +200,7 @@ class Chaos:
         self.errors, self.counts = [0] * BACKENDS, {}
         self.stopping = self.is_paused = False
         self.wrong = []
-        self.direct = set()  # shards whose address in the map is the backend's own
+        self.direct = set()  # shards whose address in the map is that of the backend itself, without the relay
         self.clients = [Client(self, index) for index in range(run.options.clients)]
         self.thread = threading.Thread(target=self.play, daemon=True)
 
@@ -216,7 +217,7 @@ class Chaos:
         check(not self.wrong, self.wrong and self.wrong[0])
 
     def wait_answers(self, shards, count):
-        """Clients of one shard each get so many more answers."""
+        """Waits until clients of each of these shards have `count` further replies."""
         wanted = [(client, client.answers + count) for client in self.clients
                   if len(client.shards) == 1 and client.shards[0] in shards]
         self.wait(lambda: all(client.answers >= target for client, target in wanted), 'answers of shards %s' % shards)
@@ -238,14 +239,14 @@ class Chaos:
             self.wait_answers(self.others(victim), self.rng.randrange(200))
             if self.rng.random() < 0.7:
                 self.wait(lambda: self.errors[victim] > 0, 'timeouts')
-            if self.rng.random() < 0.3:  # silent for so long that its connections are given up
+            if self.rng.random() < 0.3:  # silent for so long that the proxy closes its connections
                 before = self.errors[victim]
                 self.wait(lambda: self.errors[victim] > before + 20, 'more errors')
         finally:
             self.cluster.backends[victim].resume()
 
     def map(self, _):
-        """Another address for some shards; nobody may notice."""
+        """Gives some shards another address; no client may notice."""
         self.direct = {shard for shard in range(BACKENDS) if self.rng.random() < 0.3}
         self.write_map()
         for proxy in self.cluster.proxies:
@@ -296,7 +297,7 @@ class Chaos:
         self.is_paused = False
 
     def ask(self, connection, *words):
-        """The reply; the connection may be the first of its worker to find a shard that is back."""
+        """The reply, also if this is the first use of a connection that the shard has closed."""
         replies = []
 
         def has_answered():
@@ -314,7 +315,7 @@ class Chaos:
                          sum(len(book.never) for book in books)))
 
 
-@suite.case('faults of every kind under numbered pipelines: each reply is its request\'s, acknowledged writes stay, others do not notice')
+@suite.case('under faults of every kind each reply belongs to its request, acknowledged writes stay, and other shards have no errors')
 def _(run):
     upstream = {'upstream': {'timeout': '%dms' % (700 * harness.SLOW), 'backoff-max': '300ms'}}
     with Cluster(backends=BACKENDS, partitions=1, proxies=PROXIES, proxy_options=upstream,

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""--check-data and --dump-keys on what a backend left: nothing is wrong after a crash; every key has its line."""
+"""--check-data and --dump-keys on a backend's data: no errors after a crash, and a line for every key."""
 
 import json
 
@@ -11,7 +11,7 @@ from test_backup import fill, tool
 suite = Suite(__doc__)
 
 
-@suite.case('after kill -9 under writes nothing is wrong, and every key has its line; not while a backend serves')
+@suite.case('after kill -9 under writes the data has no errors, and every key has its line; refused while a backend serves')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What clients hold in a proxy: shown, limited, and given back, whoever holds it."""
+"""Memory of clients in a proxy: shown, limited, and freed."""
 
 import re
 import select
@@ -16,7 +16,7 @@ MB = 1 << 20
 
 
 def half_sent(address, size, *login):
-    """A connection that has sent `size` bytes of a request that is longer; what it cannot send stays unsent."""
+    """A connection that has sent `size` bytes of a longer request; bytes that cannot be sent are dropped."""
     connection = Connection(address, patience())
     if login:
         check_equal(connection.get('AUTH', *login), b'OK')
@@ -28,7 +28,7 @@ def half_sent(address, size, *login):
 
 
 def push(connection):
-    """Sends what the proxy takes now; False: it has closed."""
+    """Sends as many bytes as the proxy accepts now; False: it has closed the connection."""
     try:
         while connection.unsent:
             connection.unsent = connection.unsent[connection.sock.send(connection.unsent[:256 * 1024]):]
@@ -40,13 +40,13 @@ def push(connection):
 
 
 def fields(connection, number):
-    """The line of CLIENT LIST of a connection, as a dictionary."""
+    """A connection's line of CLIENT LIST, as a dictionary."""
     line = connection.get('CLIENT', 'LIST', 'ID', number).decode().strip()
     return dict(pair.split('=', 1) for pair in line.split(' '))
 
 
 def answers(cluster):
-    """A new client is served soon."""
+    """Checks that a new client gets a reply soon."""
     try:
         with Connection(cluster.proxies[0].address, patience()) as client:
             return client.get('SET', 'good', 'x') == b'OK'
@@ -54,7 +54,7 @@ def answers(cluster):
         return False
 
 
-@suite.case('half-sent requests above memory-limit do not stop a proxy: the biggest is closed, others are served')
+@suite.case('incomplete requests above memory-limit do not stop a proxy: the biggest is closed, other clients are served')
 def _(run):
     options = {'proxy': {'memory-limit': '32mb', 'workers': 1}}
     with Cluster(backends=1, partitions=1, proxy_options=options) as cluster:
@@ -72,7 +72,7 @@ def _(run):
             caller.close()
 
 
-@suite.case('while memory is full /readyz fails and says why; a client that does not read is closed, NO-EVICT or not')
+@suite.case('while memory is full /readyz fails with the reason; a client that does not read is closed, also with NO-EVICT')
 def _(run):
     options = {'proxy': {'memory-limit': '16mb', 'workers': 1}}
     with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as cut:
@@ -93,7 +93,7 @@ def _(run):
         check(answers(cluster), 'others are served')
 
 
-@suite.case('hundreds of connections without a login hold login-memory at most, and others log in meanwhile')
+@suite.case('hundreds of connections without a login take at most login-memory, and others can log in at the same time')
 def _(run):
     options = {'proxy': {'memory-limit': '64mb', 'login-memory': '4mb', 'requirepass': 'pw'}}
     with Cluster(backends=1, partitions=1, proxy_options=options) as cluster:
@@ -113,7 +113,7 @@ def _(run):
         check(b'memory_full' not in proxy.log(), 'memory is not full')
         for stranger in strangers:
             stranger.close()
-        with Connection(proxy.address) as talker:  # and none collects errors that it does not read
+        with Connection(proxy.address) as talker:  # none of them may collect errors that it does not read
             try:
                 for _ in range(200):
                     talker.send_raw(b'PING\r\n' * 10000)
@@ -122,7 +122,7 @@ def _(run):
             wait_for(lambda: b'unread replies exceed' in proxy.log(), 'the talker to be closed')
 
 
-@suite.case('who does not log in within login-timeout is closed, at the proxy and at a backend; others stay')
+@suite.case('connections without a login within login-timeout are closed, at the proxy and at a backend; others stay')
 def _(run):
     password = {'requirepass': 'pw', 'login-timeout': '%dms' % (1000 * harness.SLOW)}
     with Cluster(backends=1, partitions=1, backend_options={'backend': password}, proxy_options={'proxy': password}) as cluster:
@@ -136,12 +136,12 @@ def _(run):
                 check_equal(good.get('GET', 'k'), name.encode(), name)
     options = {'proxy': {'login-timeout': '1ms'}}
     with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as client, \
-            cluster.connect() as other:  # nobody needs a password
+            cluster.connect() as other:  # no client needs a password
         wait_for(lambda: int(fields(other, client.get('CLIENT', 'ID'))['age']) >= 3, 'time to pass')
         check_equal(client.get('PING'), b'PONG')
 
 
-@suite.case('CLIENT LIST shows what a client holds: requests, arguments, a transaction, channels, unread replies')
+@suite.case('CLIENT LIST shows the memory of a client: requests, arguments, a transaction, channels, unread replies')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as client, cluster.connect() as other:
         number = client.get('CLIENT', 'ID')
@@ -188,7 +188,7 @@ def _(run):
         check_equal(value(client.read())[2], b'hi')
 
 
-@suite.case('a namespace\'s clients hold its memory-limit at most: the one that holds most is closed, other tenants stay')
+@suite.case('the clients of a namespace take at most its memory-limit: the biggest one is closed, other tenants stay')
 def _(run):
     namespaces = {'greedy': {'token': 'greedy', 'memory-limit': '4mb'}, 'modest': {'token': 'modest'}}
     with Cluster(backends=1, partitions=1, namespaces=namespaces) as cluster:
@@ -214,7 +214,7 @@ def _(run):
 
 
 class Liar:
-    """A shard that answers +OK to everything, and to what names `endless` a reply without an end."""
+    """A shard that replies +OK, but an endless reply to requests that contain `endless`."""
 
     def __init__(self):
         self.server = socket.socket()
@@ -243,7 +243,7 @@ class Liar:
             pass
 
 
-@suite.case('a reply of a shard that does not end takes no memory, and clients of other shards are served meanwhile')
+@suite.case('an endless reply of a shard takes no memory, and clients of other shards are served')
 def _(run):
     options = {'proxy': {'workers': 1, 'client-output-limit': '4mb'}, 'upstream': {'timeout': '%dms' % (3000 * harness.SLOW)}}
     with Cluster(backends=1, partitions=2, proxy_options=options) as cluster:
@@ -269,7 +269,7 @@ def _(run):
         liar.server.close()
 
 
-@suite.case('a reply that is longer than client-output-limit is an error; its connection and others go on')
+@suite.case('a reply longer than client-output-limit becomes an error; its connection stays, and other clients are served')
 def _(run):
     options = {'proxy': {'workers': 1, 'client-output-limit': '1mb'}}
     with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as client, \

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Ordinary clients work unchanged: redis-py (threads, asyncio), Redis' own tools, hiredis, ioredis, node-redis, BullMQ; others' first bytes."""
+"""Existing clients work unchanged: redis-py (threads, asyncio), Redis' own tools, hiredis, ioredis, node-redis, BullMQ;
+and the start-up requests of others.
+"""
 
 import asyncio
 import json
@@ -26,7 +28,7 @@ def with_cluster(body):
 
 
 def with_both(body):
-    """A partition, then the proxy over three."""
+    """Runs the body for a partition, then for the proxy over three."""
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         body(cluster.backends[0].addresses[0])
     with_cluster(lambda cluster, address: body(address))
@@ -127,7 +129,7 @@ def _(run):
                 text = ('%d:%d:' % (number, i)).encode() * 200
                 client.set('thread:%d' % number, text)
                 check_equal(client.get('thread:%d' % number), text)
-        except Exception as error:  # reported by the case, not by the thread
+        except Exception as error:  # the case reports it
             failures.append('%s: %s' % (type(error).__name__, error))
 
     def body(cluster, address):
@@ -265,7 +267,7 @@ def _(run):
         with_both(body)
 
 
-# Debian's libhiredis speaks RESP2 only; the newer one inside redis-cli speaks RESP3, and --json shows what it understood.
+# Debian's libhiredis only has RESP2; the newer one inside redis-cli has RESP3, and --json prints the types it received.
 TYPED = [
     (['HSET', 'h', 'f', 'v'], 1),
     (['HGETALL', 'h'], {'f': 'v'}),
@@ -304,7 +306,8 @@ def _(run):
 
 
 def run_node(folder_name):
-    """npm ci of a folder beside this script, then its client.js against a partition and against a proxy over three."""
+    """Runs npm ci in a folder beside this script, then its client.js against a partition and against a proxy over
+    three."""
     if not shutil.which('node') or not shutil.which('npm'):
         raise Skip('node or npm is not installed')
     with tempfile.TemporaryDirectory(prefix='scree-node-') as folder:
@@ -336,7 +339,7 @@ def _(run):
     run_node('bullmq')
 
 
-# ---- the first bytes of other clients ----------------------------------------------------------------------------
+# ---- start-up requests of other clients ------------------------------------------------------------------------------
 
 START_UPS = {
     'Jedis': [['HELLO', '3', 'SETNAME', 'jedis'], ['CLIENT', 'SETINFO', 'LIB-NAME', 'jedis'],
@@ -355,7 +358,7 @@ START_UPS = {
 }
 
 
-@suite.case('the start-up of other clients, whole and byte by byte: as many replies of the same kinds as redis-server gives')
+@suite.case('start-up requests of other clients, whole and byte by byte: as many replies of the same kinds as redis-server sends')
 def _(run):
     def kinds(address, commands, is_slow):
         with Connection(address, patience()) as connection:

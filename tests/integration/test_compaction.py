@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Compaction on demand: disk use shrinks, progress is seen, it can be cancelled, stopped and killed, and loses nothing."""
+"""Compaction on demand: disk use shrinks, progress is shown, it can be cancelled, interrupted and killed, and loses no
+data.
+"""
 
 import os
 import time
@@ -35,7 +37,7 @@ def value(i, turn):
 
 
 def fill(client, turns):
-    """Keys and collections, written over several times; every fifth is deleted at last."""
+    """Writes keys and collections several times; deletes every fifth at the end."""
     for turn in range(turns):
         client.pipeline([['SET', 'key:%d' % i, value(i, turn)] for i in range(KEYS)])
         client.pipeline([['HSET', 'hash:%d' % i] + [word for n in range(MEMBERS) for word in ('f%d' % n, value(n, turn)[:200])]
@@ -52,7 +54,7 @@ def check_data(client, turns):
         check_equal(client.get('HGET', 'hash:%d' % i, 'f1'), value(1, last)[:200].encode() if i % 5 else None, 'a field')
 
 
-@suite.case('everything is compacted: deleted and overwritten rows leave the disk, progress and its end are told')
+@suite.case('a full compaction removes deleted and overwritten rows from the disk, and its progress and end are shown')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
         backend = cluster.backends[0]
@@ -86,7 +88,7 @@ def _(run):
 
 
 def begin(client):
-    """Starts one. True: it was seen at work."""
+    """Starts a compaction. True: its progress was seen."""
     check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
     seen = []
     wait_for(lambda: seen.append(status(client)) or seen[-1]['state'] == 'idle' or seen[-1]['bytes-total'] > 0, 'it to begin')
@@ -94,7 +96,7 @@ def begin(client):
 
 
 def is_shown(backend, client):
-    """Tries once to see one in INFO and /metrics while it runs (it may have ended before we look)."""
+    """Reads INFO and /metrics once during a compaction. False: it ended before."""
     return (begin(client) and b'compaction_state:running' in client.get('INFO', 'persistence') and
             b'aof_rewrite_in_progress:1' in client.get('INFO', 'persistence') and
             client.call('BGREWRITEAOF')[0] == '-' and
@@ -102,14 +104,14 @@ def is_shown(backend, client):
 
 
 def is_cancelled(client):
-    """Tries once to cancel one in the middle."""
+    """Cancels a compaction once in the middle. False: it ended before."""
     began = begin(client)
     told = client.get('SCREE', 'COMPACT', 'CANCEL')
     wait_for(lambda: is_idle(client), 'the compaction to end')
     return began and told == 1 and status(client)['last-status'] == 'cancelled'
 
 
-@suite.case('a running compaction is shown, can be cancelled, and is started again')
+@suite.case('a running compaction is shown, can be cancelled, and started again')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
         client = Connection(cluster.backends[0].addresses[0])
@@ -120,7 +122,7 @@ def _(run):
         check_data(client, 3)
 
 
-@suite.case('in the hours of compaction-window everything is compacted once, and not behind their end')
+@suite.case('within compaction-window everything is compacted once, and not after its end')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
         client = Connection(cluster.backends[0].addresses[0])
@@ -145,7 +147,7 @@ def _(run):
         check_data(client, 3)
 
 
-@suite.case('the server stops soon in the middle of a compaction, and kill -9 in the middle loses nothing')
+@suite.case('the server stops soon during a compaction, and kill -9 during one loses no data')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
         backend = cluster.backends[0]
@@ -169,7 +171,7 @@ def info(client, name):
     return float(next(line for line in text.splitlines() if line.startswith(name + ':')).split(':')[1])
 
 
-@suite.case('compactions keep to background-rate, which changes while one runs; waits and pace are shown')
+@suite.case('compactions keep to background-rate, which can be changed during one; waits and rate are shown')
 def _(run):
     options = {'store': dict(SMALL, **{'latency-target': '0'})}
     with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
@@ -181,7 +183,7 @@ def _(run):
             check_equal(client.get('CONFIG', 'GET', 'store-background-rate')[1], rate.encode(), 'the rate')
 
         fill(client, 3)
-        wait_for(lambda: begin(client) or True, 'a first one')  # leaves few files: nothing is behind
+        wait_for(lambda: begin(client) or True, 'a first one')  # it leaves few files: no compaction is pending
         wait_for(lambda: is_idle(client), 'its end', 120)
         check_equal((info(client, 'compaction_pace_bytes_per_second'), info(client, 'compaction_waited_seconds')), (0, 0), 'no limit')
         passed = info(client, 'compaction_passed_bytes')
@@ -227,7 +229,7 @@ def _(run):
         check_equal(Connection(backend.addresses[0]).get('STRLEN', 'big:7'), 8 << 20, 'a value')
 
 
-@suite.case('at a proxy it is all shards that compact, and their answers are one')
+@suite.case('at a proxy all shards compact, and their replies are merged')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1, backend_options={'store': SMALL}) as cluster:
         client = cluster.connect(0)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""CONFIG SET goes over the whole option table: what can change while running changes and is shown, the rest is refused."""
+"""CONFIG SET of every option: options that can change at run time change and are shown, others are refused."""
 
 import os
 import re
@@ -30,14 +30,14 @@ class Row:
         return int(amount) * {'BYTES': SIZES, 'MS': TIMES}.get(self.kind, {'': 1})[unit]
 
     def another(self, now):
-        """A valid value that is not the one in force."""
+        """A valid value other than the current one."""
         if self.kind == 'BOOL':
             return 'no' if now == 'yes' else 'yes'
         if self.kind == 'ENUM':
             return next(word for word in self.unit.split('|') if word != now)
         if self.kind in ('INT', 'BYTES', 'MS'):
             step = {'INT': 1, 'BYTES': 1 << 20, 'MS': 1000}[self.kind]
-            step = 3600000 if self.key == 'idle-timeout' else step  # a second would close us
+            step = 3600000 if self.key == 'idle-timeout' else step  # one second would close the test's connection
             value = self.number(now) + step
             value = value if value <= self.number(self.most) else self.number(now) - step
             return '%d%s' % (value, 'ms' if self.kind == 'MS' else '')
@@ -68,7 +68,7 @@ TEXTS = {
 
 
 def set_all(client, program):
-    """Returns {name: value} of what was set."""
+    """Sets all options; returns {name: value} of those that were set."""
     done = {}
     for row in rows(program):
         now = config(client, row.key)
@@ -92,12 +92,12 @@ def set_all(client, program):
     return done
 
 
-# program, section, old name, new name, value in the file; as current_name() in config/config_file.c has them
+# program, section, old name, new name, value in the file; like current_name() in config/config_file.c
 RENAMED = [('backend', 'backend', 'acl-file', 'aclfile', 'users.acl'), ('backend', 'store', 'layer', 'write-buffer', '8kb'),
            ('proxy', 'upstream', 'lease-limit', 'dedicated-limit', '7')]
 
 
-@suite.case('the old name of each renamed option still works, and the log says the new one; the new name logs nothing')
+@suite.case('the old name of each renamed option still works, and the log names the new one; the new name logs nothing')
 def _(run):
     with open(os.path.join(ROOT, 'config', 'config_file.c')) as file:
         table = re.search(r'renamed\[\] = \{(.*?)\};', file.read(), re.S)[1]
@@ -123,7 +123,7 @@ def _(run):
             del process.options[section]
 
 
-@suite.case('more databases than there are is refused')
+@suite.case('more databases than the maximum are refused')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
@@ -135,7 +135,7 @@ def _(run):
             check(not code or b'databases: expected a number from 1 to 16' in done.stderr + done.stdout, done.stderr)
 
 
-@suite.case('a backend: every option that can change does, others are refused, CONFIG REWRITE keeps them over a restart')
+@suite.case('a backend: every changeable option changes, others are refused, and CONFIG REWRITE keeps the values over a restart')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=0, tls=True) as cluster:
         backend = cluster.backends[0]
@@ -157,7 +157,7 @@ def _(run):
         run.debug('%d options' % len(done))
 
 
-@suite.case('a proxy: every option that can change does, others are refused')
+@suite.case('a proxy: every changeable option changes, others are refused')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
         client, other = cluster.connect(0), cluster.connect(0)
@@ -170,7 +170,7 @@ def _(run):
         run.debug('%d options' % len(done))
 
 
-# Refused or taken by redis-server with the same words; {} stands for limits that differ.
+# Accepted by redis-server, or refused with equal texts; limits in texts may differ.
 AS_REDIS = '''
 CONFIG SET maxclients 20 nonsense 1
 CONFIG SET maxclients 20 slowlog-max-len 10 maxclients 30
@@ -232,7 +232,7 @@ def _(run):
                 transcript.compare(transcript.parse(AS_REDIS), oracle.address, address, check=equal)
 
 
-@suite.case('CONFIG SET never says OK to what has no effect')
+@suite.case('CONFIG SET does not reply OK to a change without effect')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         for client in (cluster.connect(), cluster.partition(0)):
@@ -245,7 +245,7 @@ def _(run):
                 check_equal(client.get('CONFIG', 'GET', name), before, name)
 
 
-# Parameters of Redis that have an effect without being an option of ours. Each is read somewhere else than by CONFIG GET.
+# Parameters of Redis with an effect that are no options of ours. Each is read by more than CONFIG GET.
 EFFECTIVE = set('''acl-pubsub-default acllog-max-len busy-reply-threshold client-output-buffer-limit hash-max-listpack-entries
 hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hll-sparse-max-bytes latency-monitor-threshold latency-tracking
 latency-tracking-info-percentiles lua-time-limit notify-keyspace-events protected-mode set-max-intset-entries slowlog-log-slower-than
@@ -265,7 +265,7 @@ def another_value(name, now):
     return str(int(now) + 1) if re.fullmatch(r'-?[0-9]+', now) else 'x'
 
 
-@suite.case('each parameter of Redis has an effect, or takes no other value than the one it has')
+@suite.case('each parameter of Redis has an effect, or accepts only its current value')
 def _(run):
     def names(path, pattern):
         with open(os.path.join(ROOT, path)) as file:
@@ -295,7 +295,7 @@ def _(run):
             check_equal(client.call('CONFIG', 'SET', 'active-expire-effort', '2'), ('+', b'OK'), 'the option expire-effort')
 
 
-@suite.case('appendfsync is the durability, at a partition and of all shards through a proxy')
+@suite.case('appendfsync changes durability, at a partition and, through a proxy, of all shards')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect() as client:
         parts = [cluster.partition(shard) for shard in range(2)]
@@ -326,7 +326,7 @@ def _(run):
             check_equal(client.get('CONFIG', 'GET', '*').count(name.encode()), 1, 'CONFIG GET * has %s once' % name)
 
 
-@suite.case('a shard that cannot be reached fails CONFIG SET before anything is changed')
+@suite.case('CONFIG SET fails before any change when a shard is unreachable')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect() as client:
         part = cluster.partition(0)
@@ -338,7 +338,7 @@ def _(run):
         check_equal(config(client, 'slowlog-max-len'), '128', 'the proxy')
 
 
-@suite.case('caches and memtables follow at once: memory shrinks and grows, blob files appear')
+@suite.case('sizes of caches and memtables change at once: memory shrinks and grows, blob files appear')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'write-buffer': '4kb'}}) as cluster:
         backend = cluster.backends[0]
@@ -383,7 +383,7 @@ def serial(address, kit):
         return int(secure.getpeercert()['serialNumber'], 16)
 
 
-@suite.case('a certificate at another path is shown to who comes next, and watched there')
+@suite.case("after a change of the certificate's path new connections get the new certificate, and its file is watched")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
         kit = cluster.tls

@@ -26,7 +26,7 @@ def packages(run, proxy, *words):
           % (' '.join(words), output, done.stderr.decode('utf-8', 'replace')[-1500:]))
 
 
-@suite.case('package records survive kill -9 of a backend and read back identical')
+@suite.case('package records survive kill -9 of a backend and are read back unchanged')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=2) as cluster:
         packages(run, cluster.proxies[0])

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""A disk that is nearly full: what may grow the dataset is refused early, all else goes on, and it ends by itself."""
+"""A disk that is nearly full: commands that may grow the dataset are refused early, all others work, and refusal ends
+without help.
+"""
 
 import signal
 
@@ -20,7 +22,7 @@ LOW = ReplyError('MISCONF Free disk space is below disk-free-min: commands that 
                  'deletions still work. Delete keys, free disk space, or lower disk-free-min.')
 
 
-@suite.case('below disk-free-min writes are refused, reads and deletions go on, and room ends it')
+@suite.case('below disk-free-min writes are refused, reads and deletions work, and free space ends the refusal')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1) as cluster:
         client, inner = cluster.connect(), cluster.partition(0)

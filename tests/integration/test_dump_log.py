@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""--dump-log beside a running backend: its effects, applied to nothing, are the rows of every key there is."""
+"""--dump-log beside a running backend: its effects, applied to an empty store, give the rows of every key."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ def rebuild(lines):
     return rows
 
 
-@suite.case('the effects of the log make every key of a running backend, from any index on')
+@suite.case('the effects of the log give every key of a running backend, from any index on')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
@@ -59,7 +59,8 @@ def _(run):
                 key = b'key:%d' % number
                 value = rows[b'metadata'][keys[key]][9:] if key in keys else None
                 check_equal(value, client.get('GET', key), 'the value of %r' % key)
-            elements = [row for row in rows[b'data'] if b'list:3' not in row]  # that one's rows wait for compaction
+            # rows of list:3 are only removed by compaction
+            elements = [row for row in rows[b'data'] if b'list:3' not in row]
             stored = sum(client.get('LLEN', 'list:%d' % number) for number in range(10))
             check_equal(len(elements), stored, 'rows of lists')
             slots = {int(line[4]) for line in lines if line[1] == b'put' and line[2] == b'metadata'}

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""A backend that is dead, frozen or out of disk: only its keys suffer, with errors that say so, and it heals by itself."""
+"""A backend that is dead, frozen or out of disk: only its keys are affected, the errors say so, and it recovers without
+help.
+"""
 
 import os
 import random
@@ -16,7 +18,8 @@ suite = Suite(__doc__)
 
 
 class Prober(threading.Thread):
-    """Writes and reads the keys of one shard for ever, one request at a time; notes errors, delays and wrong replies."""
+    """Writes and reads the keys of one shard in a loop, one request at a time; records errors, delays and wrong
+    replies."""
 
     def __init__(self, address, shard, keys):
         super().__init__(daemon=True)
@@ -45,7 +48,7 @@ class Prober(threading.Thread):
         if errors:
             self.errors += [str(error) for error in errors]
             self.slowest_error = max(self.slowest_error, took)
-            self.stopping.wait(0.005)  # an error comes at once; do not spin
+            self.stopping.wait(0.005)  # an error comes at once: avoids a busy loop
             return
         self.answers += 1
         self.slowest = max(self.slowest, took)
@@ -83,13 +86,13 @@ def check_unharmed(probers):
 
 
 def wait_answers(probers, more):
-    """Until each prober has `more` further good answers."""
+    """Waits until each prober has `more` further correct replies."""
     wanted = [(prober, prober.answers + more) for prober in probers]
     wait_for(lambda: all(prober.answers >= target or prober.wrong for prober, target in wanted),
              'good answers from shards %s' % [prober.shard for prober in probers])
 
 
-@suite.case('/readyz wants every shard, /readyz/any one of them')
+@suite.case('/readyz requires every shard, /readyz/any one of them')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         proxy = cluster.proxies[0]
@@ -107,7 +110,7 @@ def _(run):
         wait_for(lambda: state() == (200, 200), 'both shards to be back')
 
 
-@suite.case('a killed backend: its keys fail at once with its shard\'s name, the others do not notice, it comes back')
+@suite.case("a killed backend: its keys fail at once with the shard's name, other shards are not affected, and it comes back")
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1) as cluster:
         victim = cluster.backends[1]
@@ -132,7 +135,7 @@ def _(run):
         check_unharmed(probers)
 
 
-@suite.case('multi-key commands over a dead shard fail with an error, and work again')
+@suite.case('multi-key commands with a key on a dead shard fail with an error, and work again later')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         keys = [cluster.key_on(0), cluster.key_on(1)]
@@ -155,9 +158,9 @@ def _(run):
             check_equal(client.get('MGET', *keys), [b'a', b'b'])
 
 
-@suite.case('a frozen backend: requests to it time out one by one, late replies go nowhere, others do not wait')
+@suite.case('a frozen backend: its requests time out one by one, late replies are dropped, other shards do not wait')
 def _(run):
-    timeout_ms = 1000 * harness.SLOW  # the other shard has to answer within it
+    timeout_ms = 1000 * harness.SLOW  # the other shard has to reply within this time
     with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '%dms' % timeout_ms}}) as cluster:
         victim = cluster.backends[1]
         with Probers(cluster) as probers:
@@ -175,7 +178,7 @@ def _(run):
         check_unharmed(probers)
 
 
-@suite.case('a backend frozen and thawed again and again under pipelines: no reply goes to an untrusted peer')
+@suite.case("a backend frozen and resumed repeatedly under pipelines: no client gets another client's reply")
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, proxy_options={'upstream': {'timeout': '150ms'}}) as cluster:
         stop, wrong = threading.Event(), []
@@ -207,7 +210,7 @@ def _(run):
         check(not wrong, (wrong or [''])[0])
 
 
-@suite.case('a proxy that starts before its backends waits for them; /readyz and /healthz say so')
+@suite.case('a proxy that starts before its backends waits for them; /readyz and /healthz show this')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         backend, proxy = cluster.backends[0], cluster.proxies[0]
@@ -249,7 +252,7 @@ def disk_full(run, durability):
                 run.note('after %d keys: "%s"' % (len(acknowledged), refusal))
                 check(refusal.startswith('MISCONF'), 'not the error a full disk should give: ' + refusal)
                 check_equal(read_back(client, acknowledged), 0, 'keys lost while the disk is full')
-                again = fill_disk(client, acknowledged)  # a compaction may have made a little room
+                again = fill_disk(client, acknowledged)  # a compaction may have freed a little space
                 check(again.startswith('MISCONF'), 'a write on the full disk: ' + again)
                 check_equal(client.get('PING'), b'PONG')
                 check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE while the disk is full')
@@ -269,7 +272,7 @@ def disk_full(run, durability):
 
 
 def read_back(client, acknowledged):
-    """How many acknowledged keys do not hold their value."""
+    """The number of acknowledged keys with a wrong value."""
     lost, keys = 0, list(acknowledged)
     for start in range(0, len(keys), 200):
         some = keys[start:start + 200]
@@ -278,12 +281,12 @@ def read_back(client, acknowledged):
 
 
 for durability in ('always', 'everysec'):
-    @suite.case('a full disk, durability = %s: writes are refused, reads go on, it heals without a restart' % durability)
+    @suite.case('a full disk, durability = %s: writes are refused, reads work, and it recovers without a restart' % durability)
     def _(run, durability=durability):
         disk_full(run, durability)
 
 
-@suite.case('a backend refuses to start on a folder another one uses')
+@suite.case('a backend refuses to start on a folder that another one uses')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0) as cluster:
         second = cluster.backends[1]
@@ -299,7 +302,7 @@ def _(run):
             check_equal(client.get('SET', 'k', 'v'), b'OK', 'the first one still works')
 
 
-@suite.case('metrics count what happened')
+@suite.case('metrics count these events')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         with cluster.connect() as client:
