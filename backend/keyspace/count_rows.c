@@ -3,9 +3,8 @@
 struct reader {
     stored_count_fn *tell;
     void *owner;
-    struct arena arena; /* of the journal */
-    struct bytes
-        journal[JOURNAL_ROWS]; /* rows without their serials, by position; data NULL: no row */
+    struct arena arena;                 /* of the journal */
+    struct bytes journal[JOURNAL_ROWS]; /* rows without serials; data NULL: no row */
     uint64_t serials[JOURNAL_ROWS];
     uint64_t newest;
 };

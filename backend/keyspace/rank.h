@@ -53,8 +53,7 @@ struct rank_edit {
     uint64_t tops;   /* blocks of the highest level */
     bool is_open;    /* the root was read */
     bool has_path;
-    struct bytes
-        end; /* separator of the leaf after the path's; data NULL: the path's leaf is the last */
+    struct bytes end; /* separator of the next leaf; data NULL: there is none */
     struct rank_block path[RANK_LEVELS_MAX]; /* from the leaf up, with changes not yet put;
                                                 separators in the call's arena */
 };

@@ -31,7 +31,7 @@ void acl_note(struct call *call, enum acl_denied reason, enum acl_context contex
                 (size_t)config_snapshot_number(call->partition->snapshot, "acllog-max-len"));
 }
 
-/* Writes the error for a command that had been allowed when it was queued. */
+/* Writes the error for a queued command that is no longer allowed at EXEC. */
 static void write_exec(enum acl_denied denied, char text[ACL_ERROR_MAX])
 {
     (void)snprintf(text, ACL_ERROR_MAX,

@@ -7,12 +7,12 @@
 
 struct call;
 
-/* May the user of the call's connection run the command? A refusal is noted in ACL LOG. Connections that have shown
- * the cluster secret may run everything: the proxy checks its own users. The first two write Redis' error to `text`
- * when they refuse. */
+/* May the user of the call's connection run the command? A refusal is recorded in ACL LOG. Connections that have
+ * authenticated with the cluster secret may run everything, because the proxy checks its own users. The first two
+ * functions write Redis' error to `text` on a refusal. */
 bool acl_gate(struct call *call, char text[ACL_ERROR_MAX]);
 bool acl_gate_exec(struct call *call, char text[ACL_ERROR_MAX]);
-/* NULL: allowed; else the error for the script. */
+/* Returns NULL when a script may run the command, else the error for the script. */
 const char *acl_gate_script(struct call *call);
 /* Adds a refusal of `user` to ACL LOG; `object` is the command, key or channel. */
 void acl_note(struct call *call, enum acl_denied reason, enum acl_context context,

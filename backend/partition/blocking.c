@@ -39,7 +39,7 @@ struct awaited {
     struct space *space;
     struct list waits; /* of struct wait, by key_link */
     struct list ready; /* in blocking_set.ready or stalled */
-    uint32_t groups;   /* waiters that are served when the key is deleted (XREADGROUP) */
+    uint32_t groups;   /* number of XREADGROUP waiters, which are served when the key is deleted */
     bool is_serving;
     bool is_stalled;
     size_t key_len;
@@ -62,13 +62,13 @@ struct waiter {
     uint64_t id; /* number of a wait of a proxy's connection; 0: the session itself waits */
     struct wait_origin *origin; /* namespace, database and protocol of the proxy's client */
     const struct command *command;
-    enum command_group group; /* a key is ready when it has the type of these commands */
+    enum command_group group; /* the key must have the type of this group's commands */
     struct list waits;
     uint64_t deadline_ms; /* monotonic; 0 = none */
     uint32_t place;       /* index in the heap */
     uint64_t observed;    /* newest ticket that its last run observed */
-    bool is_kept;         /* its command ran again and goes on waiting */
-    uint8_t end;          /* enum waiter_end: in blocking_set.ending */
+    bool is_kept;         /* its command ran again and waits again */
+    uint8_t end;          /* enum waiter_end, while in blocking_set.ending */
     struct list ending;
     size_t bytes; /* memory of the waiter */
     uint32_t argc;
@@ -80,7 +80,7 @@ struct blocking_set {
     struct table *keys;
     struct list ready; /* of struct awaited, in the order they became ready */
     struct list stalled;
-    struct list ending;     /* waiters that are unblocked later */
+    struct list ending;     /* waiters to unblock after the running command */
     struct waiter *serving; /* waiter whose command runs again; NULL: none */
     uint32_t clients;
     struct waiter **heap; /* earliest deadline first */
@@ -125,7 +125,7 @@ static void heap_down(struct blocking_set *set, struct waiter *waiter)
     heap_set(set, place, waiter);
 }
 
-/* Sets the timer to the first deadline. A timer that fires too early does no harm. */
+/* Sets the timer to the first deadline. A timer that fires too early is set again. */
 static void timer_follow(struct blocking_set *set)
 {
     if (set->heap_count == 0) {
@@ -307,7 +307,7 @@ void blocking_check_all(struct blocking_set *set)
 
 /* ---- waiting ---- */
 
-/* Only XREADGROUP is served when its key is deleted, because its group was deleted with it. */
+/* Must the waiter be served when its key is deleted? Only XREADGROUP, because its group was deleted with the key. */
 static bool wants_end(const struct waiter *waiter)
 {
     return waiter->command->id == COMMAND_xreadgroup;
@@ -373,7 +373,7 @@ static size_t cost_of(const struct bytes *keys, uint32_t count, const struct byt
     return bytes;
 }
 
-/* Makes the waiter the session's, or that of its current wait. */
+/* Attaches the waiter to the session's current wait, or (without one) to the session itself. */
 static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
 {
     struct session *session = waiter->session;
@@ -396,7 +396,7 @@ static bool fits_client_state(const struct session *session, size_t bytes)
                : session_has_room(session, bytes);
 }
 
-/* Arguments, keys and timeout of a command that is going to wait. */
+/* Arguments, keys and timeout of a command that will wait. */
 struct wish {
     enum command_group group;
     const struct bytes *keys;
@@ -429,7 +429,7 @@ static bool wait_for(struct call *call, const struct wish *wish)
         wait_add(set, waiter, call->space, wish->keys[i]);
     waiter->observed = overlay_observed(call->partition->overlay);
     waiter_enlist(set, waiter);
-    if (wish->timeout_ms) { /* the command may have begun after the time that the loop has read */
+    if (wish->timeout_ms) { /* the loop's time may be older than the command's start */
         waiter->deadline_ms = (call->partition->running.started_us + 999) / 1000 + wish->timeout_ms;
         heap_add(set, waiter);
     }
@@ -499,7 +499,7 @@ void blocking_cancel(struct waiter *waiter)
     free(waiter);
 }
 
-/* The client has its reply: frees the waiter. */
+/* Frees a waiter whose client was replied. */
 static void waiter_finish(struct waiter *waiter)
 {
     struct session *session = waiter->session;
@@ -511,7 +511,7 @@ static void waiter_finish(struct waiter *waiter)
         session_check_later(session);
 }
 
-/* The observed ticket; 0 when it is durable already. */
+/* `observed`, or 0 when that ticket is already durable. */
 static uint64_t pending_ticket(const struct overlay *overlay, uint64_t observed)
 {
     uint64_t ticket = overlay_ticket(overlay);
@@ -582,7 +582,7 @@ static bool is_wanted(const struct waiter *waiter, enum type type)
     return group != GROUP_GENERIC && group == waiter->group;
 }
 
-/* The key's present type; TYPE_NONE when it cannot be read. */
+/* The key's current type; TYPE_NONE when the key cannot be read. */
 static enum type awaited_type(struct blocking_set *set, const struct awaited *awaited)
 {
     struct call call;
@@ -613,7 +613,8 @@ static void serve_waiter(struct blocking_set *set, struct waiter *waiter, struct
         waiter_finish(waiter);
 }
 
-/* Has the connection too many unsent bytes, so that the element stays in the list for now? */
+/* Does the proxy's connection have too many unsent bytes? Then its waiters are skipped and elements stay in their
+ * lists. */
 static bool is_slow_reader(const struct waiter *waiter)
 {
     return waiter->id && session_owed_bytes(waiter->session) > STREAM_HIGH_WATER;
@@ -658,7 +659,7 @@ void blocking_serve(struct blocking_set *set)
     struct list *link;
     end_unblocked(set);
     if (list_empty(&set->ready) || commit_is_failed(set->partition->commit, NULL))
-        return; /* after a failed commit: served when writes are accepted again */
+        return; /* the waiters are served when writes are accepted again */
     while ((link = list_pop(&set->ready)))
         serve_key(set, container_of(link, struct awaited, ready));
 }

@@ -3,11 +3,11 @@
  *
  *   handler ─ key is empty ─► blocking_wait ──► the client waits, its later requests stay unread
  *      ▲                                              │
- *      └── runs again, oldest waiter first ◄── a key it waits for has become ready
+ *      └── runs again, oldest waiter first ◄── one of its keys has become ready
  *                                                     │
  *           a null array, or an error ◄── timeout | CLIENT UNBLOCK
  *
- * A waiting command keeps no state but its arguments: it runs again from the beginning. Waiters are served when the
+ * A waiting command keeps only its arguments, and runs again from the beginning. Waiters are served when the
  * top-level command that changed the key (a whole EXEC or script) has ended, before the next request runs. A key is ready
  * for a waiter when it has the type of the waiter's command; for XREADGROUP also when it was deleted.
  *
@@ -29,17 +29,17 @@ struct waiter;
 
 /* ---- for handlers ---- */
 
-/* Makes the client wait for a change of one of the keys. False: it may not wait, because it is inside EXEC or a
- * script; the handler then replies as if nothing was found. After true the handler replies nothing. `timeout_ms`
- * counts from the command's first run, 0 = no timeout. Arguments are copied. If they exceed client-state-limit, an
- * error is replied and the result is true. At the timeout the client gets a null array (as Redis replies to each of
- * these commands), and the command does not run again. */
+/* Makes the client wait for a change of one of the keys. False: the command may not wait, because it is inside EXEC, a
+ * script or SCREE TRY; the handler then replies as if nothing was found. After true the handler replies nothing.
+ * `timeout_ms` counts from the command's first run, 0 = no timeout. Arguments are copied. If they exceed
+ * client-state-limit, an error is replied and the result is true. At the timeout the client gets a null array (as Redis
+ * replies to each of these commands), and the command does not run again. */
 bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count,
                    uint64_t timeout_ms);
 /* As blocking_wait, but the command runs again with these arguments in place of its own (XREAD's $ as an id). */
 bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
                       uint64_t timeout_ms, const struct bytes *argv, uint32_t argc);
-/* As blocking_wait, for a command that waits in place of those of `group`: a key is ready when it has their type. */
+/* As blocking_wait, but a key is ready when it has the type of the commands of `group` (SCREE AWAIT). */
 bool blocking_await(struct call *call, enum command_group group, const struct bytes *keys,
                     uint32_t count, uint64_t timeout_ms);
 /* Parses a timeout in seconds ("0", "1.5"), e.g. BLPOP's last argument; replies Redis' errors. */
@@ -60,7 +60,7 @@ void blocking_check_all(struct blocking_set *set);
 /* ---- for the partition and its sessions ---- */
 
 struct blocking_set *blocking_new(struct partition *partition);
-/* No client may be waiting. */
+/* Frees the set. No client may be waiting. */
 void blocking_free(struct blocking_set *set);
 /* Serves the waiters of ready keys; called between two top-level commands. */
 void blocking_serve(struct blocking_set *set);
@@ -71,7 +71,7 @@ void blocking_resume(struct blocking_set *set);
 void blocking_cancel(struct waiter *waiter);
 /* CLIENT UNBLOCK: ends the wait with a null array or the error. */
 void blocking_unblock(struct waiter *waiter, bool with_error);
-/* The same when the running command has ended. */
+/* As blocking_unblock, but after the running command has ended. */
 void blocking_unblock_later(struct waiter *waiter, bool with_error);
 uint32_t blocking_clients(const struct blocking_set *set);
 /* Number of waiters with a timeout. */

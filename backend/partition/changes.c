@@ -13,7 +13,7 @@
 
 /* ---- collecting ---- */
 
-/* change_events: a client that tracks may read a key and change it in one EXEC, so its own changes are reported too. */
+/* change_events.concerns. A tracking client may read a key and change it in one EXEC, so its own changes count too. */
 static bool changes_concern(const struct call *call, const struct space *space, struct bytes key)
 {
     const struct partition_watchers *watchers = &call->partition->watchers;

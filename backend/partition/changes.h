@@ -1,5 +1,5 @@
 /*
- * changes.h - reports changes of keys when the command that made them is kept (change.h).
+ * changes.h - reports changes of keys after the command that made them has succeeded (change.h).
  *
  *   messages:  change(k)  message  change(j)  ──changes_tell──►  invalidation(k)  message  invalidation(j)
  *                                                     └─ marks watchers of k and j, wakes clients that wait for them
@@ -13,7 +13,7 @@
 
 extern const struct change_events changes_events;
 
-/* Called when the call is kept and no command runs: turns changes into messages, marks and wake-ups. */
+/* Called after a successful top-level command: turns its changes into messages, dirty watchers and woken clients. */
 void changes_tell(struct call *call);
 /* SWAPDB: changes of `a` now concern clients that watch `b`, and the reverse. */
 void changes_swap(struct partition *partition, const struct space *a, const struct space *b);

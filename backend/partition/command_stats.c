@@ -20,7 +20,7 @@ struct ran {
     void *copy;               /* a copy of a script's arguments; NULL: `argv` stays valid */
     uint32_t argc;
     bool failed;
-    bool is_refused; /* it did not run */
+    bool is_refused; /* the command did not run */
 };
 
 static void log_slow_call(const struct call *call, uint64_t usec)
@@ -46,7 +46,7 @@ static bool is_slow_call(const struct call *call, uint64_t usec)
            !(call->command->flags & CMD_SKIP_SLOWLOG);
 }
 
-/* Counts a call that has ended in what INFO and LATENCY show. */
+/* Adds a call that has ended to the statistics of INFO and LATENCY. */
 static void count_ended(const struct call *call, uint64_t usec)
 {
     struct partition *partition = call->partition;
@@ -83,7 +83,7 @@ static void count_call(const struct call *call, uint64_t usec)
         log_slow_call(call, usec);
 }
 
-/* Arguments of a script's command belong to Lua: copies those that the slow log would show. */
+/* Copies the arguments that the slow log would show: those of a script's command belong to Lua. */
 static void copy_arguments(struct held_stats *held, struct ran *ran)
 {
     size_t size = ran->argc * sizeof *ran->argv;
@@ -162,7 +162,8 @@ bool command_stats_are_full(const struct partition *partition)
            partition->metrics.stats->held_count >= HELD_MAX;
 }
 
-/* `call` is the EXEC or script that contains all of them; it is changed to this command. */
+/* Counts a held command. `call` is the EXEC or script that contains the command; its command and arguments are
+ * replaced. */
 static void count_ran(struct call *call, const struct ran *ran)
 {
     call->command = ran->command;

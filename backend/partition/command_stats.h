@@ -5,9 +5,9 @@
  *      └─ command_stats_hold ─► held ─┬─ command_stats_release: counted
  *                                     └─ command_stats_drop: the commands were rolled back, and none is counted
  *
- * A proxy sends a command with keys on several shards, or about all shards, to each. The first shard counts it as a
- * call; the others get it with the prefix SCREE PART and add only its execution time, so that the sum over all shards shows
- * each call of a client once. Metrics count what this process ran, parts too.
+ * A proxy sends a command that concerns several shards to each of them. The first shard counts the command as a call;
+ * the others receive it with the prefix SCREE PART and add only its execution time, so the sum over all shards has each
+ * call of a client once. Metrics count all commands that this process ran, including such parts.
  */
 #pragma once
 
@@ -23,15 +23,15 @@ struct held_stats {
     size_t copied; /* bytes of arguments */
 };
 
-/* Counts the command that has just ended. Its end is the beginning of the next one, so the clock is read once per
- * command. A blocking command is counted when its wait ends. While statistics are held, arguments must stay valid,
+/* Counts the command that has just ended. Its end is also the beginning of the next command, so the clock is read once
+ * per command. A blocking command is counted when its wait ends. While statistics are held, arguments must stay valid,
  * except those of a script's commands, which are copied. */
 void command_stats_add(const struct call *call);
-/* A script's command was refused before it ran. */
+/* Counts a script's command that was refused before it ran. */
 void command_stats_refused(const struct call *call);
-/* From now on statistics are held, errors too. `call` must stay valid until they are released or dropped. */
+/* From now on statistics and errors are held. `call` must stay valid until they are released or dropped. */
 void command_stats_hold(const struct call *call);
-/* True when so much is held that it should be released. */
+/* True when the held statistics have reached their limit and should be released. */
 bool command_stats_are_full(const struct partition *partition);
 void command_stats_release(struct partition *partition);
 void command_stats_drop(struct partition *partition);

@@ -36,7 +36,7 @@ void config_apply(struct partition *partition)
     if (!same_store(old, now)) {
         const struct store_options options = partition_store_options(now);
         if (!maintenance_set_options(partition->maintenance, &options))
-            return; /* the last change is still being applied */
+            return; /* the previous change is still being applied */
     }
     apply_caches(partition, old, now);
     config_snapshot_unref(partition->caches.snapshot);

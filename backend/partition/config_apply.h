@@ -1,5 +1,5 @@
 /*
- * config_apply.h - applies options of sizes that were changed at run time.
+ * config_apply.h - applies [store] options that were changed at run time.
  *
  *   snapshot (CONFIG SET, SIGHUP) ─► once a second: row cache, rank cache    at once
  *                                                   memtables, compression   by maintenance.h, as RocksDB may stall writes

@@ -122,7 +122,7 @@ static void connection_abort(struct session *session)
     connection_free(session);
 }
 
-/* Closes the session when all replies are in the stream. */
+/* Closes the session if it is closing and all its replies are in the stream. */
 static void close_if_done(struct session *session)
 {
     if (!session->is_closing || session->is_running || session_holds(session, 0) ||
@@ -135,7 +135,7 @@ static void close_if_done(struct session *session)
 static void connection_end(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
-    if (session->pending.streamed) { /* its reply could not be completed */
+    if (session->pending.streamed) { /* the rest of its reply is dropped */
         session_abort(session);
         return;
     }
@@ -244,7 +244,8 @@ static bool run_request(struct session *session, const char *frame)
     return done;
 }
 
-/* Runs no more requests until session_resume: a batch was committed, or the client has read its replies. */
+/* Stops running requests until session_resume, which follows when a batch was committed or the client has read its
+ * replies. */
 static void throttle(struct session *session)
 {
     session->is_throttled = true;
@@ -261,7 +262,8 @@ static void connection_resume(struct session *session)
     stream_resume(session->stream);
 }
 
-/* The request at the front waits for rows from the disk; prefetches for those after it, up to `len`. */
+/* The first request waits for rows from the disk: stops reading, and prefetches rows for the requests after it,
+ * behind[0..len). */
 static void suspend(struct session *session, const char *behind, size_t len)
 {
     session->is_throttled = true;
@@ -270,7 +272,7 @@ static void suspend(struct session *session, const char *behind, size_t len)
     suspend_prefetch(session, behind, len);
 }
 
-/* Runs the request again. */
+/* The rows were fetched: runs the request again. */
 static void on_fetched(struct reader_wait *wait)
 {
     struct session *session = container_of(wait, struct session, pending.row_wait);
@@ -293,7 +295,7 @@ static void check_query(struct session *session, size_t unfinished)
     session_abort_later(session);
 }
 
-/* Handles a frame at the front of data[0..len). Returns the bytes used; 0: stop. */
+/* Handles a frame at the front of data[0..len). Returns the bytes used; 0: no further frame can run now. */
 static size_t run_frame(struct session *session, const char *data, size_t len, size_t *need)
 {
     struct resp_limits limits = limits_of(session);
@@ -335,12 +337,12 @@ static void connection_go_on(struct session *session)
     if (session->is_aborted) {
         session_abort(session);
     } else if (!session->partition->thread.is_stopping) {
-        stream_pause(session->stream); /* when resumed it presents the kept bytes again */
+        stream_pause(session->stream); /* a resumed stream presents the kept bytes again */
         stream_resume(session->stream);
     }
 }
 
-/* Keeps the bytes after a request that waits. */
+/* Keeps the bytes after a request that waits, unparsed. */
 static size_t keep_unread(struct session *session, size_t len)
 {
     session->is_running = true;

@@ -1,5 +1,5 @@
 /*
- * connection.h - a client's connection: opened, its requests read and run, closed.
+ * connection.h - the life of a client's connection: opens it, reads and runs its requests, closes it.
  *
  *   stream ─► on_data ─► resp_scan ─► dispatch ─► session_reply_end
  *                │
@@ -12,7 +12,7 @@
 
 /* Makes the session of an accepted stream. */
 struct session *connection_new(struct partition *partition, struct stream *stream, uint64_t id);
-/* RESET, and new sessions: sets everything that a client can change to its initial value. */
+/* For RESET and new sessions: sets all state that a client can change to its initial value. */
 void connection_reset(struct session *session);
-/* Calls session_release, and closes the connection if it was waiting only for that. */
+/* Calls session_release, and closes the connection if it is closing and no output is held any more. */
 void connection_release(struct session *session, unsigned parity, int err);

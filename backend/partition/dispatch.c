@@ -18,7 +18,8 @@
 #include "backend/partition/waits.h"
 
 enum {
-    /* Each command of EXEC may always reply so many bytes: long replies before it do not make a write fail. */
+    /* Bytes that each command of EXEC may reply even if earlier replies have used up reply-limit: so writes do not
+     * fail. */
     QUEUED_REPLY_MIN = 256,
 };
 
@@ -56,7 +57,7 @@ static bool is_queued(const struct call *call)
 
 /* ---- running ---- */
 
-/* Called after the handler of a command that is not rolled back. */
+/* After the handler of a command that is kept: shows the command to MONITOR, tracks its keys. */
 static void notify_observers(struct call *call, bool is_shown)
 {
     if (call->session->tracker.is_on)
@@ -65,7 +66,7 @@ static void notify_observers(struct call *call, bool is_shown)
         monitor_show(call);
 }
 
-/* A command that needs uncached rows is rolled back; only overlay_has_uncached shows that it ran. */
+/* Runs the handler. If it needed uncached rows (overlay_has_uncached), everything that it did is rolled back. */
 static void run_handler(struct call *call)
 {
     struct partition *partition = call->partition;
@@ -107,7 +108,8 @@ static void run_handler(struct call *call)
         command_stats_add(call);
 }
 
-/* False: the session waits for rows from the disk, and the request will be dispatched again. */
+/* Runs the handler when its rows are in memory. False: the session waits for rows from the disk, and the request will
+ * be dispatched again. */
 static bool run_warm(struct call *call)
 {
     struct suspend_mark mark;
@@ -136,17 +138,17 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     size_t limit = call.reply.out->limit;
     if (call.begun + QUEUED_REPLY_MIN > limit) /* a short reply of a write must still fit */
         out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
-    if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since */
+    if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since MULTI */
         run_handler(&call);
     } else {
-        /* the refusal is in ACL LOG now, so the command cannot be rolled back */
+        /* the refusal was added to ACL LOG, so the command cannot be rolled back any more */
         overlay_nonblocking_end(call.partition->overlay);
         call_error_text(&call, text);
     }
     out_limit(call.reply.out, limit);
 }
 
-/* Delivers the reply, which begins at `begun` of its out; a command that waits has none. */
+/* Delivers the reply, which begins at byte `begun` of its out. A command that waits has no reply yet. */
 static void finish_call(struct call *call, size_t begun)
 {
     struct session *session = call->session;
@@ -225,7 +227,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
                "is not allowed from script while there are several shards";
     const char *refused = acl_gate_script(call);
     if (refused) {
-        /* the refusal is in ACL LOG now, so the script cannot be rolled back */
+        /* the refusal was added to ACL LOG, so the script cannot be rolled back any more */
         overlay_nonblocking_end(call->partition->overlay);
         return refused;
     }
@@ -275,7 +277,8 @@ static bool is_http_request(const struct bytes *argv)
     return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
 }
 
-/* Runs a command while a script is on the stack, without savepoint and observed ticket: these belong to the script. */
+/* Runs a command while a slow script is on the stack: without savepoint and observed ticket, which belong to the
+ * script. */
 static void run_busy(struct call *call)
 {
     call->space = session_space(call->session);
@@ -301,9 +304,9 @@ static bool act(struct call *call)
     return true;
 }
 
-/* Where the session's reply is written. While a script runs, other sessions are served and the stream's output may be
- * sent at any moment. So replies of scripts, and of commands during scripts, are written to `aside` until they are
- * complete. */
+/* Returns where the session's reply is written. While a slow script runs, other sessions are served and the stream's
+ * output may be sent at any moment, so replies of scripts and of commands during scripts are written to `aside` until
+ * they are complete. */
 static struct out *begin_reply(struct session *session, const struct command *command,
                                struct out *aside)
 {
@@ -317,7 +320,8 @@ static struct out *begin_reply(struct session *session, const struct command *co
     return aside;
 }
 
-/* Prepares the session for the command after a prefix. False: the handler of the prefix's own row replies the error. */
+/* Prepares the session for the command after a prefix such as SCREE AS. False: the prefix is not valid, and runs as a
+ * command whose handler replies the error. */
 typedef bool enter_prefix_fn(struct session *session, const struct bytes *argv, uint32_t argc);
 
 /* SCREE AS name rules command… */
@@ -406,7 +410,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     } else {
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
-    /* CLIENT CACHING was for this command; as in Redis, a subcommand of CLIENT does not use it up. */
+    /* CLIENT CACHING applies to one command; as in Redis, subcommands of CLIENT do not count. */
     if (session->tracker.is_caching && !session->transaction.is_open &&
         (!call.command || call.command->parent != COMMAND_client))
         session->tracker.is_caching = false;

@@ -24,7 +24,7 @@ void reject_command(struct call *call, const char *text)
     call_error_text(call, text);
 }
 
-/* Counts a refusal whose error command_error_* has written. */
+/* Counts a refusal whose error a command_error_* function has replied. */
 static bool count_rejected(struct call *call)
 {
     struct transaction *transaction = &call->session->transaction;
@@ -140,7 +140,7 @@ static bool gate_disk(struct call *call)
     return false;
 }
 
-/* A RESP2 client with subscriptions may run few commands, because other replies could not be told from messages. */
+/* A RESP2 client with subscriptions may run few commands, because RESP2 does not distinguish replies from messages. */
 static bool gate_subscriber(struct call *call)
 {
     if (!session_is_subscriber(call->session) || call->command->traits & TRAIT_SUBSCRIBER)

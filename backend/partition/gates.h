@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* False: the request was refused and the error replied. */
+/* Checks the request. False: it was refused, and the error was replied. */
 bool gates_pass(struct call *call);
-/* Replies the error. An open transaction will be discarded; a refused EXEC discards it now. */
+/* Replies the error. EXEC will discard an open transaction; a refused EXEC discards it at once. */
 void reject_command(struct call *call, const char *text);
 /* Flags of the commands that will run: EXEC has those of its queue too. */
 uint32_t effective_flags(const struct call *call);

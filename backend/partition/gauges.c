@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* The databases of a namespace share a cell, so differences are added. */
+/* Adds the changes of the space's counters to the namespace's metrics, which several databases share. */
 static void tell_space(struct partition *partition, struct space *space)
 {
     if (space->keys == space->keys_told && space->expires == space->expires_told)

@@ -5,7 +5,7 @@
 
 struct partition;
 
-/* On the partition's thread, once a second: sets all gauges. */
+/* Sets all gauges; called on the partition's thread once a second. */
 void gauges_set(struct partition *partition);
-/* On the partition's thread, at the end of a turn: its duration, and the time for which the batch was full. */
+/* Called at the end of a turn: adds its duration, and the time for which the open batch was full. */
 void gauges_turn_end(struct partition *partition);

@@ -19,7 +19,7 @@ static struct acl *make_users(const char *text, struct bytes name)
     if (users)
         acl_unref(users);
     users = acl_new();
-    if (acl_user_remove(users, name)) /* "default" would be allowed everything */
+    if (acl_user_remove(users, name)) /* acl_new() gives "default" all rights */
         CHECK(!acl_user_find(users, name));
     (void)acl_user_add(users, name, false);
     return users;

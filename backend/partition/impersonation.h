@@ -1,9 +1,9 @@
 /*
  * impersonation.h - SCREE AS NAME RULES command…: a proxy runs a command as one of its users, the impersonated user.
  *
- * A proxy checks its users' rules itself, except where it cannot: commands of a script, keys of SORT's patterns, a
- * transaction whose user's rules have changed since. Such a request carries the rules, and while it runs only these rules
- * apply.
+ * A proxy checks its users' rules itself, with three exceptions: commands of a script, keys of SORT's patterns, and a
+ * transaction whose user's rules have changed since MULTI. Such a request carries the user's rules, and while it runs
+ * only these rules apply.
  */
 #pragma once
 

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* of jemalloc, if it is linked: http://jemalloc.net/jemalloc.3.html */
+/* jemalloc's; NULL when jemalloc is not linked. http://jemalloc.net/jemalloc.3.html */
 extern int mallctl(const char *name, void *old, size_t *old_size, void *fresh, size_t fresh_size)
     __attribute__((weak));
 extern void malloc_stats_print(void (*write)(void *owner, const char *text), void *owner,
@@ -28,13 +28,13 @@ static uint64_t read_resident(void)
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file)
         return 0;
-    /* total resident … */
+    /* the line is: total resident … */
     const char *pages = fgets(line, sizeof line, file) ? strchr(line, ' ') : NULL;
     (void)fclose(file);
     return pages ? strtoull(pages, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* A figure of the allocator; `otherwise` without jemalloc. */
+/* A statistic of jemalloc; without jemalloc `otherwise`. */
 static uint64_t allocator_figure(const char *name, uint64_t otherwise)
 {
     size_t figure;

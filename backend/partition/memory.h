@@ -1,5 +1,5 @@
 /*
- * memory.h - how the process uses its memory.
+ * memory.h - the memory that the process uses, for INFO and MEMORY.
  */
 #pragma once
 
@@ -10,7 +10,8 @@
 
 struct partition;
 
-/* Bytes. Without jemalloc (builds with sanitizers) the allocator's figures are the resident memory of the process. */
+/* In bytes. Without jemalloc (builds with sanitizers) the allocator's statistics are the resident memory of the
+ * process. */
 struct memory {
     uint64_t allocated; /* allocated by the program */
     uint64_t active;    /* in pages with allocations */
@@ -19,7 +20,7 @@ struct memory {
     uint64_t peak_rss;
     uint64_t startup; /* allocated when the process began to serve */
     uint64_t block_cache;
-    uint64_t memtables; /* of this partition, as is the next */
+    uint64_t memtables; /* of this partition, like `batches` */
     uint64_t table_readers;
     uint64_t batches; /* effects not yet committed */
     uint64_t clients;
@@ -28,7 +29,7 @@ struct memory {
 void memory_read(struct partition *partition, struct memory *memory);
 /* Buffers of the partition's connections. */
 uint64_t memory_of_clients(const struct partition *partition);
-/* Saves `allocated` as the memory without data. Once. */
+/* Saves the current `allocated` as `startup`. To be called once. */
 void memory_started(void);
 /* Returns unused pages to the system. False: the allocator cannot. */
 bool memory_purge(void);

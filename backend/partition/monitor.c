@@ -23,7 +23,7 @@ bool monitor_is(const struct session *session)
     return !list_empty(&session->monitor);
 }
 
-/* Does a proxy want to see this command of a script? */
+/* Did a proxy request MONITOR lines for this script's commands (SCREE SHOW)? */
 static bool is_for_proxy(const struct call *call)
 {
     return call->in_script && call->session->request.shows_scripts;
@@ -54,7 +54,8 @@ static struct block *line_of(const struct call *call)
     return message_of(&out);
 }
 
-/* Sends the proxy the line, up to SHOWN_BYTES_MAX for a request; after that one line says that more have run. */
+/* Sends the line to the proxy, up to SHOWN_BYTES_MAX for a request; the last line then says that more commands have
+ * run. */
 static void show_to_proxy(const struct call *call)
 {
     struct session_request *request = &call->session->request;

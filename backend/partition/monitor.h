@@ -3,7 +3,7 @@
  *
  *   +1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
  *
- * The lines are push messages (push_message.h), so they are not sent before the reply of the command. Passwords are shown
+ * The lines are push messages (push_message.h), so no line is sent before its command's reply. Passwords are shown
  * as (redacted); admin commands are not shown.
  *
  * A proxy with MONITOR clients sees its clients' commands itself, but not what their scripts run. It sends such a request
@@ -19,11 +19,12 @@ struct call;
 struct partition;
 struct session;
 
-/* The session gets the lines from now on. */
+/* Makes the session a MONITOR client. */
 void monitor_add(struct session *session);
 void monitor_remove(struct session *session);
 bool monitor_is(const struct session *session);
-/* True when there are MONITOR clients, or a proxy that wants to see this command of a script. */
+/* True when there are MONITOR clients, or when a proxy requested the lines of this script's commands. */
 bool monitor_wants(const struct call *call);
-/* Sends the command to the MONITOR clients of its namespace, and to such a proxy. Only called when monitor_wants(). */
+/* Sends the command to the MONITOR clients of its namespace and to the proxy. Only called when monitor_wants() is
+ * true. */
 void monitor_show(struct call *call);

@@ -39,7 +39,7 @@ void notify_in(struct call *call, const struct space *space, enum notify_class c
     if (classes & NOTIFY_KEYEVENT)
         publish_event(call, space, "keyevent", bytes_of(name), key);
     if (class == NOTIFY_MISS)
-        push_messages_keep(messages, before); /* a keymiss stays true if the command fails */
+        push_messages_keep(messages, before); /* a keymiss is sent even if the command fails */
 }
 
 void notify(struct call *call, enum notify_class class, const char *name, struct bytes key)

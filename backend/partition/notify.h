@@ -13,6 +13,6 @@ struct space;
 /* Reports the event `name` ("lpush") of a key in the call's database. Handlers call it where Redis does, after their
  * effects. Cheap when the class is not enabled. */
 void notify(struct call *call, enum notify_class class, const char *name, struct bytes key);
-/* The same for a key of another storage namespace (COPY DB, MOVE, active expiry). */
+/* As notify(), for a key of another storage namespace (COPY DB, MOVE, active expiry). */
 void notify_in(struct call *call, const struct space *space, enum notify_class class,
                const char *name, struct bytes key);

@@ -8,7 +8,7 @@
 
 struct partition;
 
-/* CLIENT PAUSE, or UNPAUSE (until_ms 0), by this turn's wall clock. */
+/* Begins a CLIENT PAUSE, or ends it (until_ms 0). until_ms: wall clock. */
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only);
 /* Resumes throttled sessions: a pause, a backup's hold or a full batch has ended. */
 void partition_resume(struct partition *partition);

@@ -69,7 +69,10 @@ static bool repeats_last(const struct push_messages *messages, const struct chan
 void message_change(struct push_messages *messages, struct session *session,
                     const struct change *change)
 {
-    if (repeats_last(messages, change)) /* e.g. a script that increments one key many times */
+    if (repeats_last(
+            messages,
+            change)) /* equal consecutive changes are stored once, e.g. of a script that increments a
+                                         * key */
         return;
     struct change *copy = malloc(sizeof *copy + change->key.len);
     CHECK(copy);
@@ -85,7 +88,7 @@ void message_change(struct push_messages *messages, struct session *session,
     add_item(messages, (struct push_message){.session = session, .change = copy, .flags = flags});
 }
 
-/* Drops the items after the first `count`, except those with one of these flags and, if wanted, changes. */
+/* Drops the items after the first `count`, except those with one of these flags and, if keeps_changes, changes. */
 static void truncate_messages(struct push_messages *messages, uint32_t count, unsigned flags,
                               bool keeps_changes)
 {

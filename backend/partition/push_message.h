@@ -1,5 +1,5 @@
 /*
- * push_message.h - push messages that the running command causes, until they can be sent.
+ * push_message.h - push messages that the running command causes, kept until they can be sent.
  *
  *   PUBLISH, notify, tracking, MONITOR ─► push_message_send ─► messages ──the command failed──► dropped
  *                                                            │ the reply was queued
@@ -25,9 +25,9 @@ enum message_flag {
     MESSAGE_DONE = 4,   /* its command succeeded inside a script: sent even if the script fails */
 };
 
-/* A message for a session, or a change (changes.h) that will become messages. */
+/* A message for a session, or a change (changes.h) that changes_tell() turns into messages. */
 struct push_message {
-    struct session *session; /* NULL: it was closed */
+    struct session *session; /* NULL: the session was closed */
     struct block *frames;    /* complete frames: data[0..used); NULL: this is a change */
     struct change *change;   /* heap, with its key after it; NULL: these are frames */
     unsigned flags;          /* enum message_flag */
@@ -49,10 +49,10 @@ void push_messages_clear(struct push_messages *messages);
 /* Adds a message; takes a reference of the frames. NULL frames (out of memory) are not sent. */
 void push_message_send(struct push_messages *messages, struct session *to, struct block *frames,
                        unsigned flags);
-/* Adds a copy of a change. `session`: whose command made it, or NULL. */
+/* Adds a copy of a change. `session`: the session whose command made the change, or NULL. */
 void message_change(struct push_messages *messages, struct session *session,
                     const struct change *change);
-/* A command failed: drops the items after the first `count` that are not to be kept. */
+/* A command failed: drops the items after the first `count` without MESSAGE_KEPT or MESSAGE_DONE. */
 void messages_cut(struct push_messages *messages, uint32_t count);
 /* Drops the frames after the first `count`; changes stay. */
 void messages_cut_frames(struct push_messages *messages, uint32_t count);
@@ -76,7 +76,7 @@ static inline bool push_messages_ready(const struct push_messages *messages)
 /* Delivers all messages, after changes_tell. Receivers with too many unread bytes are closed at the end of the turn. */
 void push_messages_deliver(struct push_messages *messages, uint64_t ticket);
 
-/* Makes a frame of bulk strings, an array or in RESP3 a push; with one reference. NULL: out of memory. */
+/* Makes a frame of bulk strings with one reference: a push in RESP3, else an array. NULL: out of memory. */
 struct block *push_message_frame(uint8_t resp, const struct bytes *parts, uint32_t count);
 /* Moves the bytes of `out` into a message. */
 struct block *message_of(struct out *out);

@@ -20,7 +20,7 @@ bool reply_stream_is_allowed(const struct call *call)
            !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
 }
 
-/* The reply will be discarded (CLIENT REPLY). */
+/* Will the reply be discarded (CLIENT REPLY)? */
 static bool is_scrap(const struct call *call)
 {
     return call->reply.out == &call->partition->running.discarded;
@@ -168,7 +168,7 @@ static enum step reply_rows(struct reply_stream *streamed, struct reply *reply)
          i++) {
         enum step step = next_row(streamed);
         if (step != STEP_ON)
-            return step == STEP_DONE ? STEP_FAILED : step; /* fewer rows than were announced */
+            return step == STEP_DONE ? STEP_FAILED : step; /* fewer rows than in the header */
         if (!row_matches(streamed))
             continue;
         struct bytes key = overlay_iter_key(streamed->iter);
@@ -196,7 +196,7 @@ static void end_streamed_reply(struct reply_stream *streamed)
     session_resume(session);
 }
 
-/* The ticket for which a reply waits that observed this one; 0: it is durable. */
+/* `observed`, or 0 if that ticket is durable. */
 static uint64_t still_open(const struct overlay *overlay, uint64_t observed)
 {
     uint64_t oldest = overlay_ticket(overlay) - overlay_in_flight(overlay);
@@ -239,7 +239,7 @@ static void reply_step(struct reply_stream *streamed)
     struct reply reply = {.out = stream_out(session->stream), .resp = session->resp};
     size_t begun = reply.out->bytes;
     if (stream_pending(session->stream) > STREAM_HIGH_WATER)
-        return; /* on_drain wakes it */
+        return; /* on_drain calls reply_stream_wake */
     enum step step = reply_rows(streamed, &reply);
     session->partition->metrics.stats->output_bytes += reply.out->bytes - begun;
     if (step == STEP_FAILED) {
@@ -275,7 +275,7 @@ void reply_stream_run(struct task *task)
 {
     struct partition *partition = container_of(task, struct partition, streamed.task);
     struct list *link;
-    /* those that step in this turn, once each: afterwards they may be ready again */
+    /* the reply streams that step in this turn, once each: a step may make them ready again */
     struct list stepping;
     list_init(&stepping);
     partition->streamed.is_posted = false;

@@ -1,5 +1,5 @@
 /*
- * reply_stream.h - the reply of a whole collection or keyspace, produced in steps while the client reads it.
+ * reply_stream.h - the reply with a whole collection or keyspace, produced in steps while the client reads it.
  *
  *   handler ─► reply_stream_rows ─► header and the first step's rows ─► the session's reply, held as every reply
  *                 │ rows remain
@@ -10,10 +10,10 @@
  *
  *   handler ─► reply_stream_search: first counts the rows that match, in steps too; then replies them
  *
- * Steps are short (REPLY_STREAM_STEP_*), because all other clients of the partition wait meanwhile. The reply shows the
- * collection at the time of the command: the reply stream owns a snapshot of the store and a copy of the effects in the
- * write buffers. It ends with its session, also when the partition stops or a commit fails, because RocksDB must have no
- * iterators then.
+ * Steps are short (REPLY_STREAM_STEP_*), because all other clients of the partition wait during a step. The reply shows
+ * the collection at the time of the command: the reply stream owns a snapshot of the store and a copy of the effects in
+ * the write buffers. The reply stream ends with its session, which is closed when the partition stops or a commit
+ * fails, because RocksDB must have no iterators then.
  */
 #pragma once
 
@@ -22,9 +22,9 @@
 #include "shared/net/loop.h"
 
 enum {
-    REPLY_STREAM_STEP_ROWS = 512,         /* rows examined in one step */
-    REPLY_STREAM_REST_ROWS = 128,         /* a rest of no more rows is part of the last step */
-    REPLY_STREAM_STEP_BYTES = 256 * 1024, /* a step ends when it has produced more */
+    REPLY_STREAM_STEP_ROWS = 512, /* rows examined in one step */
+    REPLY_STREAM_REST_ROWS = 128, /* a rest of at most this many rows is added to the last step */
+    REPLY_STREAM_STEP_BYTES = 256 * 1024, /* a step ends when its output exceeds this */
     REPLY_STREAMS_A_TURN = 4,             /* reply streams that step in one turn of the loop */
 };
 
@@ -55,7 +55,7 @@ struct reply_stream {
     uint64_t now_ms;    /* when the command ran */
     bool is_counting;
     uint64_t observed; /* while counting: the ticket for which the reply waits */
-    bool is_open;      /* its first part was given to the stream */
+    bool is_open;      /* the first part was given to the stream */
     unsigned
         parity; /* while not open: index of the held output (session_replies) that has the first part */
     size_t
@@ -65,12 +65,12 @@ struct reply_stream {
 
 /* May the rest of the call's reply be produced later? Not inside EXEC, a script or another reply. */
 bool reply_stream_is_allowed(const struct call *call);
-/* Replies the next `rows` rows of the iterator, or all that are left, and closes it. Most of a big reply is produced
- * later. False: the store failed (error replied), or there were fewer rows. */
+/* Replies the next `rows` rows of the iterator, or all remaining rows, and closes the iterator. Most of a big reply is
+ * produced later. False: the store failed (error replied), or there were fewer rows. */
 bool reply_stream_rows(struct call *call, struct sub_iter *it, uint64_t rows,
                        reply_stream_row_fn *row, unsigned how);
-/* Replies an array of the matching rows of an iterator that is at its first row; takes the iterator over. The pattern
- * is copied. Only if reply_stream_is_allowed. */
+/* Replies an array of the matching rows; takes ownership of the iterator, which is at its first row. The pattern is
+ * copied. Only if reply_stream_is_allowed. */
 void reply_stream_search(struct call *call, struct overlay_iter *iter, size_t prefix_len,
                          reply_stream_match_fn *match, struct bytes pattern,
                          reply_stream_row_fn *row);

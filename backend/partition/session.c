@@ -58,7 +58,7 @@ bool session_is_protected(const struct session *session)
 void session_log_in(struct session *session, struct bytes name)
 {
     free(session->login.name);
-    session->login.name = strndup(name.data, name.len); /* an empty name differs from none */
+    session->login.name = strndup(name.data, name.len); /* an empty name differs from NULL */
     session->login.user = NULL;
     session->login.is_authenticated = true;
 }

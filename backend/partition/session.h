@@ -49,7 +49,7 @@ enum reply_mode {
     REPLY_MODE_SKIP,      /* discard the reply of this command */
 };
 
-/* Functions of its connection (connection.c); see session_abort and the functions after it. */
+/* Functions of connection.c; see session_abort and the functions after it. */
 struct session_ops {
     void (*abort)(struct session *session);
     void (*end)(struct session *session);
@@ -57,7 +57,7 @@ struct session_ops {
     void (*go_on)(struct session *session);
 };
 
-/* The keys that it can access. */
+/* The keys that the client can access. */
 struct session_scope {
     struct bytes namespace_name; /* heap; empty: the default namespace */
     uint8_t db;
@@ -72,10 +72,10 @@ struct session_scope {
 /* Login. */
 struct session_login {
     bool is_authenticated;
-    /* from another host, without the certificate that tls-auth-clients requires */
+    /* the peer is on another host and has not shown the certificate that tls-auth-clients requires */
     bool is_untrusted;
-    bool is_internal;            /* it has shown the cluster secret */
-    char *name;                  /* of the user; heap, NULL: "default" */
+    bool is_internal;            /* authenticated with the cluster secret */
+    char *name;                  /* name of the user; heap, NULL: "default" */
     const struct acl_user *user; /* cached by session_user */
     uint64_t epoch;              /* of the configuration snapshot in which `user` was found */
     struct impersonation impersonation; /* user for which a proxy runs a request */
@@ -99,27 +99,27 @@ struct session_replies {
     struct out held[2];     /* replies that wait for a ticket, by its parity */
     uint32_t held_count[2]; /* number of these replies, without messages */
     struct list waiting[2]; /* in partition->clients.waiting while replies are held */
-    /* in partition->clients.overdue: it has too many unread replies and is closed at the end of the turn */
+    /* in partition->clients.overdue: has too many unread replies and is closed at the end of the turn */
     struct list overdue;
-    size_t last_bytes; /* of the last reply: a single one may be longer than client-output-limit */
+    size_t last_bytes; /* of the last reply: a single reply may exceed client-output-limit */
     uint64_t soft_limit_since_ms; /* since when the soft limit is exceeded; monotonic */
 };
 
-/* Why its next request does not run yet. */
+/* Reasons for which the next request does not run yet. */
 struct session_pending {
-    struct waiter *waiter;         /* waits for a key; NULL: it does not */
+    struct waiter *waiter;         /* NULL: does not wait for a key */
     size_t waiter_bytes;           /* of the waiter */
-    struct waits *waits;           /* waits of a proxy's clients; NULL: there never was one */
-    struct reply_stream *streamed; /* a reply is being produced; NULL: it is not */
-    struct reader_wait row_wait;   /* waits for rows from the disk (suspend.h) */
+    struct waits *waits;           /* waits of a proxy's clients; NULL: there was no wait so far */
+    struct reply_stream *streamed; /* the reply that is being produced; NULL: none */
+    struct reader_wait row_wait;   /* of rows from the disk (suspend.h) */
     uint8_t suspend_tries;         /* how often the request was suspended */
 };
 
 /* The request that runs, or ran last. */
 struct session_request {
-    const struct command *command; /* NULL: there was none yet */
+    const struct command *command; /* NULL: no request so far */
     bool shows_scripts;   /* SCREE SHOW: the proxy wants MONITOR lines about commands of scripts */
-    uint32_t shown_bytes; /* of these lines */
+    uint32_t shown_bytes; /* bytes of these lines */
     bool must_not_wait;   /* SCREE TRY: a blocking command replies null at once */
     bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
 };
@@ -128,8 +128,8 @@ struct session {
     const struct session_ops *ops;
     uint32_t magic;
     uint8_t resp;      /* 2 or 3 */
-    bool is_running;   /* one of its commands is on the stack */
-    bool is_closing;   /* reads no more; closed as soon as no reply is held */
+    bool is_running;   /* a command of the session is on the stack */
+    bool is_closing;   /* reads no more requests; closed as soon as no reply is held */
     bool is_aborted;   /* set while is_running: aborted when the command has ended */
     bool is_throttled; /* paused by CLIENT PAUSE or a full batch */
     bool is_paused;    /* its next request waits for the end of CLIENT PAUSE */
@@ -153,14 +153,14 @@ struct session {
     struct list monitor; /* in partition->clients.monitors */
 };
 
-/* Aborts a session that runs a command when the command has ended. */
+/* Aborts a session that runs a command, after the command has ended. */
 void session_abort_later(struct session *session);
-/* Closes the session and drops unsent replies. It is freed, or marked if it is running. */
+/* Closes the session and drops unsent replies. The session is freed, or marked if it runs a command. */
 static inline void session_abort(struct session *session)
 {
     session->ops->abort(session);
 }
-/* Reads no more, and closes the session after its replies; the caller must not use it any more. */
+/* Stops reading requests, and closes the session after its replies; the caller must not use the session afterwards. */
 static inline void session_end(struct session *session)
 {
     session->ops->end(session);
@@ -170,7 +170,7 @@ static inline void session_resume(struct session *session)
 {
     session->ops->resume(session);
 }
-/* Its blocking command was answered: runs the requests after it. It may be freed. */
+/* Runs the requests after a blocking command that was replied. The session may be freed. */
 static inline void session_go_on(struct session *session)
 {
     session->ops->go_on(session);
@@ -182,34 +182,34 @@ bool session_is_subscriber(const struct session *session);
 
 /* The struct space that stores the session's namespace and database. */
 struct space *session_space(struct session *session);
-/* Name of its namespace; empty: the default one. */
+/* Name of the session's namespace; empty: the default namespace. */
 struct bytes session_namespace(const struct session *session);
 /* Number of databases that SELECT accepts. */
 int session_databases(const struct session *session);
-/* The storage namespace of a database of its namespace; NULL when there is no such database. */
+/* The storage namespace of a database of the session's namespace; NULL when there is no such database. */
 struct space *session_database(struct session *session, uint8_t database);
 void session_select(struct session *session, uint8_t db);
-/* The proxy's map gives these slots to this partition; takes the reference. NULL: all slots. */
+/* Sets the slots that the proxy's map gives to this partition; takes the reference. NULL: all slots. */
 void session_set_slots(struct session *session, struct slot_set *slots);
 /* Switches namespace and database; the slot rule may be NULL. All are copied. */
 void session_use(struct session *session, struct bytes name, uint8_t db,
                  const struct slot_rule *rule);
-/* It has shown the cluster secret and impersonates no user: no ACL rules apply. */
+/* Do no ACL rules apply, because the client authenticated with the cluster secret and impersonates no user? */
 static inline bool session_is_trusted(const struct session *session)
 {
     return session->login.is_internal && !session->login.impersonation.is_here;
 }
 
-/* Its user in the current snapshot; NULL: the user was removed. */
+/* The session's user in the current snapshot; NULL: the user was removed. */
 const struct acl_user *session_user(struct session *session);
 struct bytes session_user_name(const struct session *session);
 /* protected-mode: while no password is set, untrusted peers may only authenticate with the cluster secret. */
 bool session_is_protected(const struct session *session);
-/* The client has logged in as this user. */
+/* Logs the client in as this user. */
 void session_log_in(struct session *session, struct bytes name);
 /* Sets one of the texts name, lib_name, lib_version; empty: none. */
 void session_set_text(char **text, struct bytes value);
-/* Bytes of its queued commands, watched keys and subscriptions. */
+/* Bytes of the session's queued commands, watched keys and subscriptions. */
 size_t session_state_bytes(const struct session *session);
 /* May the session's state grow by `bytes` (client-state-limit)? */
 bool session_has_room(const struct session *session, size_t bytes);

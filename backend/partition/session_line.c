@@ -41,7 +41,7 @@ static void flags_of(const struct session *session, char flags[FLAGS_MAX])
     *at = 0;
 }
 
-/* Bytes of the running request and of its arguments. */
+/* Bytes of the request that runs, and of its arguments. */
 static size_t request_bytes(const struct session *session)
 {
     return session->is_running ? session->scan.size : 0;

@@ -27,7 +27,8 @@ struct out *session_reply_begin(struct session *session, bool is_write)
     return &session->replies.held[parity];
 }
 
-/* The ticket for which output must wait that observed `observed` (0: none) and follows all held output; 0: none. */
+/* The ticket that must be durable before new output is sent: the newer of `observed` (0: none) and the ticket of the
+ * output already held; 0: none. */
 static uint64_t wait_ticket(const struct session *session, uint64_t observed)
 {
     uint64_t current = overlay_ticket(session->partition->overlay);
@@ -58,7 +59,7 @@ static void streamed_open(struct reply_stream *streamed)
     reply_stream_wake(streamed);
 }
 
-/* Remembers where the first part of a streamed reply is: in `held`, or NULL when it was given to the stream. */
+/* Records where the first part of a streamed reply is: in `held`, or (NULL) in the stream. */
 static void streamed_begin(struct session *session, const struct out *held)
 {
     struct reply_stream *streamed = session->pending.streamed;
@@ -88,9 +89,9 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
         streamed_begin(session, held);
 }
 
-/* A reply that was written directly to the stream's output is cut out of it when it must not be sent yet: because its
- * command made or observed an effect (a script may write whatever its row says), or because push messages of the
- * command to the session itself precede it. */
+/* Queues a complete reply. If it was written directly to the stream's output and must not be sent yet, it is moved:
+ * because its command made or observed an effect (scripts may write although the command table says no), or because
+ * push messages of the command to its own session precede the reply. */
 static void reply_place(struct session *session, struct out *out, size_t begun, uint64_t observed,
                         bool has_messages)
 {
@@ -132,7 +133,7 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
 
 /* ---- messages ---- */
 
-/* The class of client-output-buffer-limit. */
+/* The session's class in client-output-buffer-limit. */
 static enum output_class output_class_of(const struct session *session)
 {
     return subscriber_count(&session->subscriber) ? OUTPUT_PUBSUB : OUTPUT_NORMAL;
@@ -198,7 +199,7 @@ size_t session_owed_bytes(const struct session *session)
            (session->pending.streamed ? session->pending.streamed->behind.bytes : 0);
 }
 
-/* Sends held output; nothing may come between the parts of a streamed reply. */
+/* Sends held output. Other output may not come between the parts of a streamed reply. */
 static void release_held(struct session *session, unsigned parity)
 {
     struct reply_stream *streamed = streamed_in_reply(session);

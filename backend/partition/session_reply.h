@@ -18,24 +18,24 @@ static inline bool session_holds(const struct session *session, unsigned parity)
     return !list_empty(&session->replies.waiting[parity]);
 }
 
-/* Begins a reply; returns where to write it. `is_write`: the command will probably have effects. */
+/* Begins a reply; returns the output to write it to. `is_write`: the command will probably have effects. */
 struct out *session_reply_begin(struct session *session, bool is_write);
-/* The reply is complete. `begun`: out->bytes at its beginning (unchanged: there is no reply). `observed`: the newest
- * ticket that it observed, 0 = none. `out` may be another one than session_reply_begin returned, if it contains only
- * the reply. */
+/* Queues a complete reply. `begun`: out->bytes at its beginning (unchanged: there is no reply). `observed`: the newest
+ * ticket that the command observed; 0: none. `out` may differ from the result of session_reply_begin if it contains
+ * only the reply. */
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed);
-/* Instead of session_reply_end: the reply follows when the command has run again. */
+/* Replaces session_reply_end when the command waits: the reply follows when the command has run again. */
 void session_reply_later(struct session *session);
 /* Replies an error and reads no more requests. */
 void session_refuse(struct session *session, const char *error);
-/* The ticket of this parity is durable (OK): its replies are sent. Otherwise every held reply becomes `err`. */
+/* Ends the hold for a ticket of this parity. err OK: its replies are sent; otherwise each becomes the error. */
 void session_release(struct session *session, unsigned parity, int err);
 /* Queues a message: complete frames that are sent after all replies so far when the ticket is durable (0: at once),
  * and dropped when its batch fails. */
 void session_push(struct session *session, struct block *frames, uint64_t ticket);
 /* Bytes of unsent replies, with held ones. */
 size_t session_owed_bytes(const struct session *session);
-/* Checks client-output-limit: a session above it is aborted, when its command has ended. */
+/* Checks client-output-limit: a session above the limit is aborted after its command. */
 void session_check_owed(struct session *session);
-/* The same at the end of the turn, for callers that iterate over sessions or waiters. */
+/* Checks at the end of the turn, for callers that iterate over sessions or waiters. */
 void session_check_later(struct session *session);

@@ -100,7 +100,7 @@ static bool runs_others(const struct command *command)
     return command->traits & TRAIT_RUNS_QUEUE || command->group == GROUP_SCRIPTING;
 }
 
-/* True when everything that its commands do can be rolled back. */
+/* True for an EXEC or script whose commands can all be rolled back. */
 static bool is_undone_as_one(const struct call *call)
 {
     const struct transaction *transaction = &call->session->transaction;
@@ -108,7 +108,7 @@ static bool is_undone_as_one(const struct call *call)
                                                     : call->command->flags & CMD_SCRIPT;
 }
 
-/* True when the handler reads rows, and reports changes through the keyspace only. */
+/* True when the handler reads rows, and has no other side effects than those that suspend_end rolls back. */
 static bool may_suspend(const struct call *call)
 {
     const struct command *command = call->command;
@@ -118,7 +118,7 @@ static bool may_suspend(const struct call *call)
         return false;
     if (runs_others(command))
         return is_undone_as_one(call);
-    return command->id == COMMAND_watch || /* reads rows, although Redis gives it neither flag */
+    return command->id == COMMAND_watch || /* has neither flag, but reads rows */
            (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
 }
 
@@ -152,7 +152,7 @@ bool suspend_ready(struct call *call)
     return false;
 }
 
-/* Counted by the keyspace while a handler runs. */
+/* Metrics that the keyspace changes while a handler runs. */
 static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES,
                                       METRIC_BACKEND_EXPIRED, METRIC_BACKEND_ERRORS};
 
@@ -203,7 +203,7 @@ void suspend_forbid(struct call *call)
     command_stats_release(partition);
 }
 
-/* Rolls back everything that the call's commands did. */
+/* Rolls back everything that the EXEC's or script's commands did. */
 static void roll_back_attempt(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;

@@ -5,23 +5,23 @@
  *   dispatch ─► suspend_ready ─► suspend_begin ─► handler ─► a read returns ERR_UNCACHED (overlay.h)
  *      ▲                                                    │ the handler returns, as when the store fails
  *      │                                                    ▼
- *   session_resume ◄─ the rows have been fetched ◄─ suspend_end: effects, reply, chance, counters as before
+ *   session_resume ◄─ the rows have been fetched ◄─ suspend_end: restores effects, reply, random state, counters
  *
- * The request and everything after it stay in the session's stream, so no copy is needed. The first rows that the
- * requests after it will read are fetched too.
+ * The request and all bytes after it stay in the session's stream, so no copy is needed. The first rows that the
+ * following requests will read are fetched too.
  *
  * Changes of keys are collected and reported later (change.h), so a command can be rolled back even if its keys are
- * watched. After SUSPEND_TRIES its reads go to the disk; so do the reads of blocking commands that run again. While rows
- * are often uncached, scripts and commands of several keys prefetch the rows of their keys.
+ * watched. After SUSPEND_TRIES attempts its reads block on the disk, as do reads of blocking commands that run again.
+ * While rows are often uncached, scripts and commands of several keys prefetch the rows of their keys.
  *
- * EXEC is rolled back as a whole if its commands only read and write their keys, publish, and run scripts: each one that
- * needs a row requests it, then the effects and statistics of all are rolled back, and the queue is kept.
+ * EXEC is rolled back as a whole if its commands only read and write their keys, publish, and run scripts: each command
+ * that needs a row requests it, then the effects and statistics of all commands are rolled back, and the queue is kept.
  *
  * A script is rolled back too: the first of its commands that needs a row ends the run with an error that Lua code cannot
  * catch, and the script begins again when the row is in memory. Random state, messages and the database are restored;
- * lines of redis.log and variables of a library outside its functions are not. A script is not rolled back any more when
- * it is slow and other sessions were served, or before one of its commands that may do more than change keys, publish or
- * read the time.
+ * lines of redis.log and variables of a library outside its functions are not. A script can no longer be rolled
+ * back when it is slow and other sessions were served, or when it calls a command that may do more than change keys,
+ * publish or read the time.
  */
 #pragma once
 
@@ -39,16 +39,17 @@ struct suspend_mark {
     uint64_t counts[4];
 };
 
-/* False: the command must wait for rows before it runs. */
+/* Prefetches the command's rows. False: the command must wait for them before it runs. */
 bool suspend_ready(struct call *call);
 /* Called before the handler. */
 void suspend_begin(struct call *call, struct suspend_mark *mark);
 /* Called after the handler. True: the command was rolled back, and its session is suspended. */
 bool suspend_end(struct call *call, const struct suspend_mark *mark);
 
-/* Called before a script runs this command; NULL: it will be refused. */
+/* Called before a script runs this command. NULL: the command will be refused. */
 void suspend_before_nested(struct call *script, const struct command *command);
-/* In EXEC or a script: what its commands did is kept, and from now on nothing is rolled back. No row may be pending. */
+/* Ends the possibility of a rollback in EXEC or a script: effects so far are kept, and reads block. No row may be
+ * pending. */
 void suspend_forbid(struct call *call);
 
 /* While the session is suspended: prefetches rows that the requests in these bytes will read. */

@@ -14,9 +14,9 @@ struct tracker {
     bool is_optout;
     bool is_noloop;
     bool is_caching;           /* CLIENT CACHING was given for the next command */
-    bool is_broken;            /* the REDIRECT client had left when an invalidation was due */
+    bool is_broken;            /* the REDIRECT client was gone when an invalidation was due */
     uint64_t redirect_id;      /* 0: none */
-    struct session *redirect;  /* NULL: none, or it is closed */
+    struct session *redirect;  /* NULL: none, or closed */
     struct list redirect_link; /* in the list `redirectors` of the tracker of `redirect` */
     struct list redirectors;   /* of struct tracker, by redirect_link */
     struct list link;          /* in tracking->trackers while is_on */

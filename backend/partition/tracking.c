@@ -149,10 +149,10 @@ void tracking_leave(struct session *session)
 
 /* ---- telling ---- */
 
-/* One invalidation for several clients, formatted once for each protocol. */
+/* An invalidation for several clients, formatted once for each protocol. */
 struct news {
     struct partition *partition;
-    struct session *current;  /* whose command caused it; NULL: none */
+    struct session *current;  /* the client whose command caused it; NULL: none */
     const struct bytes *keys; /* NULL: all keys */
     size_t count;
     struct block *frames[2]; /* RESP2 and RESP3; of `keys` */
@@ -211,7 +211,7 @@ static void send_invalidation(struct news *news, struct session *session)
         }
     }
     if (to->resp < 3 && !(to != session && session_is_subscriber(to)))
-        return; /* there is no way to send it */
+        return; /* RESP2: only a redirect target with subscriptions can receive it */
     if (!news->keys) {
         struct block *frames = news_format(news, to->resp, session->resp);
         push_message_send(news->partition->watchers.messages, to, frames, place);
@@ -258,7 +258,7 @@ static bool is_caching(const struct tracker *tracker)
            !(tracker->is_optout && tracker->is_caching);
 }
 
-/* Scripts themselves read nothing: their commands do. */
+/* Does the command read keys? Not scripts: only their commands do. */
 static bool is_reading(const struct command *command)
 {
     return command->flags & CMD_READONLY && !(command->flags & (CMD_PUBSUB | CMD_SKIP_MONITOR));
@@ -393,7 +393,7 @@ static int by_key_bytes(const void *a, const void *b)
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
-/* Sorted keys with this prefix that changed; `but_by` (0: none): without those changed by this client. Borrowed from
+/* Changed keys with this prefix, sorted. `but_by`: id of a client whose changes are left out; 0: none. Borrowed from
  * the table. */
 static size_t changed_keys(const struct tracked *tracked, struct bytes prefix, uint64_t but_by,
                            struct bytes *keys)

@@ -1,7 +1,7 @@
 /*
  * tracking.h - CLIENT TRACKING: sends invalidations to clients that cache what they read.
  *
- *   read-only command ─► tracking_remember ─► keys: name ─► trackers ──┐ the key changed: one invalidation, then untracked
+ *   read-only command ─► tracking_remember ─► keys: name ─► trackers ──┐ one invalidation at the next change of the key
  *   ON BCAST PREFIX p ──────────────────────► prefixes ─► trackers ────┼ an invalidation for every change, once a turn
  *                                                                      ▼
  *                     the client itself (RESP3), or its REDIRECT (a message of __redis__:invalidate in RESP2)
@@ -10,7 +10,7 @@
  * its messages are dropped; therefore every tracking client gets an invalidation of all keys. A command that fails may
  * cause an invalidation although its change was rolled back: that is harmless.
  *
- * Keys are those of the namespace, whatever the database, as in Redis. Each namespace may have
+ * Keys are tracked by namespace and name, regardless of the database, as in Redis. Each namespace may have
  * tracking-table-max-keys keys in its table; beyond that the oldest key is removed and invalidated.
  */
 #pragma once
@@ -27,30 +27,31 @@ struct tracking; /* all of a partition */
 struct tracking *tracking_new(void);
 void tracking_free(struct tracking *tracking);
 void tracker_init(struct tracker *tracker);
-/* CLIENT TRACKING ON with is_bcast, is_optin, is_optout, is_noloop and the redirection of `options`. Prefixes are
- * added to those there are. */
+/* CLIENT TRACKING ON with is_bcast, is_optin, is_optout, is_noloop and the redirection of `options`. Prefixes are added
+ * to the client's present prefixes. */
 void tracking_on(struct session *session, const struct tracker *options,
                  const struct bytes *prefixes, uint32_t count);
 void tracking_off(struct session *session);
 /* The session is about to be freed. */
 void tracking_leave(struct session *session);
 
-/* After every command: reports the keys that a tracking client has read as changes (CHANGE_READ). */
+/* Called after every command of a tracking client: adds a CHANGE_READ for each key that it has read. */
 void tracking_remember(struct call *call);
-/* After every command of a script that reads: the keys declared by the script are tracked too, because they affect its
- * result. */
+/* Called after every reading command of a script: also tracks the keys that the script declared, because they affect
+ * its result. */
 void tracking_remember_script(struct call *script, const struct command *called);
 /* Handles CHANGE_READ: from now on the call's client has a copy of the key. */
 void tracking_keep(struct call *call, struct bytes key);
-/* A key changed. `by_client`: through the call's client, not by expiry. Cheap when no client tracks. */
+/* Sends or collects the invalidation of a changed key. `by_client`: by the call's client, not by expiry. Cheap when no
+ * client tracks. */
 void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client);
-/* All keys of the call's namespace were deleted. */
+/* Invalidates all keys of the call's namespace, after a flush. */
 void tracking_flush(struct call *call);
-/* A batch failed: its invalidations were dropped and its changes undone, so all keys are invalidated for all clients. */
+/* Invalidates all keys for all clients, after a failed batch: its changes were undone and its invalidations dropped. */
 void tracking_forget_all(struct partition *partition);
-/* At the end of a turn: sends the invalidations of BCAST clients. True: some were sent. */
+/* Sends the invalidations of BCAST clients, at the end of a turn. True: some were sent. */
 bool tracking_turn_end(struct partition *partition);
 
-/* For INFO: number of clients that track; number of keys, of (key, client) pairs and of prefixes of a namespace. */
+/* For INFO: number of tracking clients; numbers of keys, (key, client) pairs and prefixes of a namespace. */
 uint32_t tracking_clients(const struct tracking *tracking);
 void tracking_counts(struct tracking *tracking, struct bytes namespace_name, size_t counts[3]);

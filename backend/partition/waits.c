@@ -32,10 +32,10 @@ struct held_ids {
 struct waits {
     struct table *by_id;        /* of struct waiter */
     struct wait_origin *origin; /* origin to which the session was moved last; NULL: none yet */
-    /* session->scope.moves at that time; if it differs, another command has moved the session */
+    /* session->scope.moves after that move; another value: another command has moved the session since */
     uint32_t origin_moves;
     uint64_t current;
-    bool is_announced; /* the first frame of the current wait was sent */
+    bool is_announced; /* the first frame of the current wait has been sent */
     size_t bytes;
     struct held_ids held[2];
 };
@@ -77,7 +77,7 @@ static bool rule_equal(const struct slot_rule *a, const struct slot_rule *b)
     return bytes_equal(first, second);
 }
 
-/* Moves the session to the origin; takes over the caller's reference. */
+/* Moves the session to the origin; takes the caller's reference. */
 static void move_to(struct session *session, struct wait_origin *origin)
 {
     struct waits *waits = session->pending.waits;
@@ -88,7 +88,7 @@ static void move_to(struct session *session, struct wait_origin *origin)
     waits->origin_moves = session->scope.moves;
 }
 
-/* The origin where the session is; NULL: another command has moved it since. */
+/* The origin to which the session was moved last; NULL: another command has moved the session since. */
 static const struct wait_origin *current_origin(const struct session *session)
 {
     const struct waits *waits = session->pending.waits;
@@ -115,8 +115,8 @@ static struct bytes id_key(const uint64_t *id)
     return (struct bytes){(const char *)id, sizeof *id};
 }
 
-/* BLPOP and similar commands, XREAD and XREADGROUP, SCREE AWAIT; not WAIT and WAITAOF, whose replies are merged from all
- * shards. */
+/* True for BLPOP and similar commands, XREAD, XREADGROUP and SCREE AWAIT. False for WAIT and WAITAOF, whose replies the
+ * proxy merges from all shards. */
 static bool may_command_wait(const struct command *command)
 {
     if (!command || (command->route != ROUTE_PINNED && !(command->flags & CMD_INTERNAL)))
@@ -124,7 +124,7 @@ static bool may_command_wait(const struct command *command)
     return command->flags & CMD_BLOCKING || command->merge != MERGE_ONE;
 }
 
-/* Parses an integer of min..max; false: it is none. */
+/* Parses an integer of min..max. */
 static bool parse_between(struct bytes text, int64_t min, int64_t max, int64_t *number)
 {
     return number_parse_int64(text, number) && *number >= min && *number <= max;

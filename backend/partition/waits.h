@@ -14,14 +14,14 @@
  *
  *   SCREE UNBLOCK 7 TIMEOUT|ERROR|GONE  ───────────────────►  >2 :7 null|error|(no frame)
  *
- * (1) Every wait gets exactly one frame with a reply, or none after GONE. A number is free again after that.
+ * (1) Every wait gets exactly one frame with a reply, or none after GONE. After that the number may be used again.
  * (2) UNBLOCK for a wait that was answered has no effect: the reply has been sent. So a client gets either its element or
  *     the null, and no element is removed for a client that gets null.
  * (3) Only the backend handles timeouts (blocking.h).
  * (4) When a batch fails, each reply held for it becomes a frame with its number and the error (session_release).
  * (5) While more than STREAM_HIGH_WATER bytes are unsent, the waits of the connection are not served: the elements stay in
  *     their lists until the proxy has read its replies (blocking_resume).
- * (6) When the connection ends all of its waits are cancelled.
+ * (6) When the connection ends, all its waits are cancelled.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ enum { WAIT_ARGS = 7 }; /* SCREE WAIT NUMBER PROTOCOL NAMESPACE DB RULE, before 
 struct out;
 struct session;
 struct waiter;
-struct waits; /* The waits of a session; NULL: there never was one. */
+struct waits; /* The waits of a session; a NULL pointer: there was no wait so far. */
 struct wait_origin;
 
 /* ---- for dispatch.c ---- */
@@ -45,9 +45,9 @@ void waits_enter_again(struct session *session, uint64_t id, struct wait_origin 
 void waits_leave(struct session *session);
 /* Number of the wait whose command runs; 0: none. */
 uint64_t waits_current(const struct session *session);
-/* Writes the head of the frame for the current wait's reply; nothing if there is none. */
+/* Writes the head of the frame for the current wait's reply; does nothing without a current wait. */
 void waits_write_head(const struct session *session, struct out *out);
-/* The command of the current wait goes on waiting: sends its first frame, unless that was done. */
+/* The command of the current wait waits: sends its first frame, unless that frame has been sent. */
 void waits_announce(struct session *session);
 
 /* ---- for blocking.c ---- */
@@ -62,14 +62,14 @@ struct waiter *waits_find(const struct session *session, uint64_t id);
 
 /* Calls cancel() for each waiter, which must remove it (blocking_cancel). */
 void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter));
-/* No wait may be left. */
+/* Frees an empty set of waits. */
 void waits_free(struct session *session);
-/* One more reply is held for the ticket of this parity: of the current wait, or one without a number. */
+/* Records that a reply was held for the ticket of this parity: of the current wait, or without a number. */
 void waits_hold(struct session *session, unsigned parity);
-/* The batch failed: writes the head of the frame for the i-th reply that was held for it. */
+/* After a failed batch: writes the head of the frame for the i-th reply that was held for its ticket. */
 void waits_write_held_head(const struct session *session, unsigned parity, uint32_t i,
                            struct out *out);
-/* No reply is held for this parity any more. */
+/* Drops the records of replies held for this parity. */
 void waits_release(struct session *session, unsigned parity);
 uint32_t waits_count(const struct session *session);
 /* Memory of all waits. */
