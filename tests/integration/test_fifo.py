@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Every reply belongs to its request: 200 clients, mixed shards, random shard delays, pipelines in random pieces."""
+"""Every reply belongs to its request: 200 clients, keys on all shards, random delays of shards, pipelines in random
+pieces.
+"""
 
 import asyncio
 import random
@@ -27,7 +29,7 @@ def crowd_plays(run, addresses, clients, pipelines, longest):
     check(not crowd.failures, '%d clients failed, the first: %s' % (len(crowd.failures), (crowd.failures or [''])[0]))
 
 
-@suite.case('replies stay in order while shards are slow at random, over two proxies')
+@suite.case('replies stay in order while shards delay at random, over two proxies')
 def _(run):
     def relay(address):
         return Relay(address, run.seed, delay_ms=(0, 20))
@@ -42,9 +44,9 @@ def _(run):
         crowd_plays(run, [cluster.proxies[0].address], 20, 6, 1500)
 
 
-@suite.case('a reply that comes late speaks the protocol of its request, whatever HELLO came behind it')
+@suite.case('a late reply uses the protocol of its request, whichever HELLO came after it')
 def _(run):
-    listing = ['CLIENT', 'LIST', 'ID', '0']  # asks all workers
+    listing = ['CLIENT', 'LIST', 'ID', '0']  # requires replies of all workers
     with Cluster(backends=1, partitions=2, proxies=1) as cluster, cluster.connect() as client:
         replies = client.pipeline([['HELLO', 3], listing, ['HELLO', 2], listing, ['HELLO', 3], listing, ['HELLO', 2]])
         kinds = [kind for kind, _ in replies[1::2]]
@@ -57,7 +59,7 @@ def _(run):
         crowd_plays(run, [cluster.proxies[0].address, cluster.proxies[0].unix], 20, 8, 40)
 
 
-@suite.case('replies stay in order over TLS on both hops, while shards are slow at random')
+@suite.case('replies stay in order over TLS on both hops, while shards delay at random')
 def _(run):
     def relay(address):
         return Relay(address, run.seed, delay_ms=(0, 20), is_encrypted=True)

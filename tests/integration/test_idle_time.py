@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""OBJECT IDLETIME and FREQ: what accesses a key and what does not, as redis-server, at a partition and through a proxy."""
+"""OBJECT IDLETIME and FREQ: which commands access a key, as in redis-server, at a partition and through a proxy."""
 
 import time
 
@@ -9,7 +9,7 @@ from support.resp import Connection
 
 suite = Suite(__doc__)
 KEYS = ['str', 'list', 'hash']
-# {} is a key of a type that fits the command.
+# {} stands for a key of a type that fits the command.
 WITHOUT_ACCESS = '''TYPE {0}
 EXISTS {0} {0}
 TTL {0}
@@ -62,7 +62,7 @@ def idle(client, key):
 
 
 def fill_numbered(client):
-    """For each line of WITH_ACCESS a key of its own; what is run, by the name of that key."""
+    """Adds a key for each line of WITH_ACCESS; returns {key: the line's command with this key}."""
     lines = {}
     for i, line in enumerate(WITH_ACCESS.split('\n')):
         key = line.split(' ')[1]
@@ -72,7 +72,7 @@ def fill_numbered(client):
     return lines
 
 
-@suite.case('what reads or writes a value accesses its key; TYPE, TTL, EXISTS, OBJECT and the like do not')
+@suite.case('commands that read or write a value access its key; TYPE, TTL, EXISTS, OBJECT and the like do not')
 def _(run):
     whole = Cluster(backends=1, partitions=1, proxies=0)
     with Oracle() as oracle, whole, Cluster(backends=1, partitions=3) as cluster:
@@ -87,7 +87,7 @@ def _(run):
             before = {key: idle(client, key) for key in KEYS}
             for line in WITHOUT_ACCESS.split('\n'):
                 if 'DEBUG' in line and client in through:
-                    continue  # the proxy refuses it
+                    continue  # the proxy refuses this command
                 for key in KEYS:
                     client.call(*line.format(key).split(' '))
                     check(idle(client, key) >= before[key], '%s: %r' % (line, before))
@@ -98,7 +98,7 @@ def _(run):
                 check(now <= time.monotonic() - began + 1 and now < untouched, '%r: %d s' % (words, now))
 
 
-@suite.case('RESTORE IDLETIME sets it, a new value begins anew, FREQ is an error')
+@suite.case('RESTORE IDLETIME sets the idle time, a new value resets it, FREQ is an error')
 def _(run):
     with Oracle() as oracle, Cluster(backends=1, partitions=3) as cluster:
         for client in (Connection(oracle.address), cluster.connect(), cluster.connect(proto=3)):
@@ -114,7 +114,7 @@ def _(run):
             check_equal(client.get('OBJECT', 'FREQ', 'missing'), None)
 
 
-@suite.case('after a restart, and for keys that are on the disk only, it counts from the start')
+@suite.case('after a restart, the idle time of keys that are only on the disk counts from the start')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""The manifests of k8s/, without a cluster: rendered, checked against the API's schemas, against each other and the programs."""
+"""The manifests of k8s/, without a cluster: rendered, and checked against the API's schemas, each other and the
+programs.
+"""
 
 import copy
 import json
@@ -22,7 +24,7 @@ OVERLAYS = ('k8s/overlays/dev', 'k8s/overlays/prod')
 PROD = 'k8s/overlays/prod'
 
 
-@suite.case('both overlays render, with as many pods as they say')
+@suite.case('both overlays render, with the number of pods they state')
 def _(run):
     for folder, want in zip(OVERLAYS, ((1, 1), (3, 3))):
         agreement = Agreement(render(folder))
@@ -30,7 +32,7 @@ def _(run):
         run.note('%s: %d objects' % (folder, len(agreement.objects.all)))
 
 
-@suite.case('every object is what the Kubernetes API takes: versions, kinds, required fields, no unknown ones')
+@suite.case('the Kubernetes API accepts every object: versions, kinds, required fields, no unknown fields')
 def _(run):
     if not shutil.which('node') or not shutil.which('npm'):
         raise Skip('node or npm is not installed')
@@ -49,7 +51,7 @@ def _(run):
 
 def validate(folder, objects):
     for one in objects:
-        if one['kind'] == 'Secret':  # kustomize breaks long lines, which the API takes and the schema does not
+        if one['kind'] == 'Secret':  # kustomize breaks long lines; the API accepts this, the schema does not
             one['data'] = {name: text.replace('\n', '') for name, text in one['data'].items()}
     done = subprocess.run(['node', 'validate.js'], cwd=folder, input=json.dumps(objects), capture_output=True, text=True)
     check_equal(done.stderr, '')
@@ -69,7 +71,7 @@ def check_schemas_can_fail(folder):
         check(words in text, 'expected %r in %s' % (words, text))
 
 
-@suite.case('names, ports, selectors, mounts, probes, files, options and limits agree; both programs take the files')
+@suite.case('names, ports, selectors, mounts, probes, files, options and limits fit together; both programs accept the files')
 def _(run):
     for folder in OVERLAYS:
         problems = Agreement(render(folder), os.path.dirname(binary('scree-proxy'))).problems()
@@ -77,7 +79,7 @@ def _(run):
 
 
 def tls_files(folder):
-    """What the Secret scree-tls holds, and the authority."""
+    """The contents of the Secret scree-tls, and the certificate authority."""
     ca = Authority(folder)
     leaf = ca.issue('scree', names=['DNS:scree-proxy', 'DNS:scree-backend'])
     paths = {'tls.crt': leaf.cert, 'tls.key': leaf.key, 'ca.crt': ca.cert}
@@ -90,7 +92,7 @@ def read(path):
 
 
 def operator_objects():
-    """The monitors, and the rules as docs/kubernetes.md wraps them."""
+    """The monitors, and the rules wrapped as docs/kubernetes.md describes."""
     with open(os.path.join(ROOT, 'k8s/monitoring/monitors.yaml')) as file:
         found = [one for one in yaml.safe_load_all(file) if one]
     wrap = re.search(r"(?s)\n(\{ printf 'apiVersion: monitoring.*?\}) \| kubectl", read(os.path.join(ROOT, 'docs/kubernetes.md')))
@@ -98,7 +100,7 @@ def operator_objects():
     return found + [yaml.safe_load(done.stdout)]
 
 
-@suite.case('the monitors of k8s/monitoring select the pods and the Service there are, by a port these have')
+@suite.case('the monitors of k8s/monitoring select the existing pods and Service, by a port that these have')
 def _(run):
     agreement = Agreement(render(PROD))
     for monitor in operator_objects()[:2]:
@@ -114,7 +116,7 @@ def _(run):
         check({one['port'] for one in wanted} <= {port['name'] for port in found[0]}, '%s: its port' % monitor['kind'])
 
 
-@suite.case('monitors and rules have only fields that the Prometheus operator knows')
+@suite.case('monitors and rules have only fields of the Prometheus operator')
 def _(run):
     objects = operator_objects()
     check_equal(sorted(one['kind'] for one in objects), ['PodMonitor', 'PrometheusRule', 'ServiceMonitor'])
@@ -133,7 +135,7 @@ def _(run):
         check(words in text, 'expected %r in %s' % (words, text))
 
 
-@suite.case('components/tls: the same with certificates, and the lines of the files that wait for it')
+@suite.case('components/tls: both overlays with certificates, and the lines to be uncommented for it')
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-certs-') as folder:
         files, _ = tls_files(folder)
@@ -237,7 +239,7 @@ BREAKS = [
 ]
 
 
-@suite.case('each of these checks finds what it is for')
+@suite.case('each of these checks detects the mistake it is made for')
 def _(run):
     rendered = render(PROD)
     for want, change in BREAKS:
@@ -249,7 +251,7 @@ def _(run):
     run.note('%d changes, each found' % len(BREAKS))
 
 
-@suite.case('the image: both programs, their libraries, not root, and every build package')
+@suite.case('the image has both programs and their libraries, does not run as root, and names every build package')
 def _(run):
     with open(os.path.join(ROOT, 'k8s/Containerfile')) as file:
         text = file.read()
@@ -272,7 +274,7 @@ def _(run):
 
 
 def owner_of(path):
-    """The Debian package of a library; its file may be known by the path before /usr was merged."""
+    """The Debian package of a library; dpkg may only know the path from before /usr was merged."""
     for name in (path, os.path.realpath(path), '*/' + os.path.basename(path)):
         done = subprocess.run(['dpkg', '-S', name], capture_output=True, text=True)
         if done.returncode == 0:

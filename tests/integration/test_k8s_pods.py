@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""The pods of k8s/overlays/prod for real: 3 proxies and 3 backends in network namespaces, changed and restarted under load."""
+"""The pods of k8s/overlays/prod as real processes: 3 proxies and 3 backends in network namespaces, changed and
+restarted under load.
+"""
 
 import glob
 import json
@@ -26,8 +28,8 @@ REASON = None
 
 
 class Caller(threading.Thread):
-    """A client behind the Service: counts keys up, in pipelines, over one connection to some ready proxy. Of a connection that
-    was closed it repeats what has no reply. A request that fails, or is done twice, is found."""
+    """A client of the Service: increments keys in pipelines over one connection to a ready proxy. After its connection
+    was closed it repeats the requests without replies. It detects requests that fail, or were executed twice."""
 
     def __init__(self, node, number, rng):
         super().__init__(daemon=True)
@@ -45,7 +47,7 @@ class Caller(threading.Thread):
         try:
             while not self.stopping.is_set() and not self.wrong:
                 self.play([self.rng.choice(list(self.counts)) for _ in range(self.rng.randint(1, 20))])
-        except Exception as error:  # whatever it is, the caller could not go on
+        except Exception as error:  # after any error the client cannot continue
             self.wrong.append('%s: %s' % (type(error).__name__, error))
 
     def play(self, keys):
@@ -160,7 +162,7 @@ def _(run):
             pod.delete()
 
 
-@suite.case('a rolling restart of all proxies under load: no request fails, none is done twice')
+@suite.case('a rolling restart of all proxies under load: no request fails, none is executed twice')
 def _(run):
     with node_of() as node:
         node.up(3, 3)
@@ -184,7 +186,7 @@ def epochs(node):
 
 
 def moved_map(text, keys):
-    """The map with epoch 2, in which the longest run of slots of the first shard that no key is in belongs to the last shard."""
+    """The map with epoch 2: the longest run of slots of the first shard without keys now belongs to the last shard."""
     config = ini(text)
     names = [name for name in config.sections() if name.startswith('shard ')]
     low, high = map(int, config[names[0]]['slots'].split('-'))
@@ -198,7 +200,7 @@ def moved_map(text, keys):
     return text.replace('slots = %s\n' % last, 'slots = %s %d-%d\n' % (last, start, end)), (start, end)
 
 
-@suite.case('a new shard map and a new token, swapped in as the kubelet does, under load: no request fails')
+@suite.case('a new shard map and a new token, swapped in as by the kubelet, under load: no request fails')
 def _(run):
     with node_of() as node:
         node.up(3, 3)
@@ -227,7 +229,7 @@ def _(run):
             run.note('slots %d-%d moved and back' % (start, end))
 
 
-@suite.case('a backend comes back under another address: its keys are there, the others never fail, proxies stay ready')
+@suite.case('a backend comes back under another address: its keys are there, other shards never fail, proxies stay ready')
 def _(run):
     with node_of() as node:
         node.up(3, 3)
@@ -247,7 +249,7 @@ def _(run):
                         [b'%d' % i for i in range(600)])
 
 
-@suite.case('with components/tls: clients by TLS, proxies and backends by TLS with certificates')
+@suite.case('with components/tls clients, proxies and backends use TLS with certificates')
 def _(run):
     if REASON:
         raise Skip('THE PODS WERE NOT RUN: %s' % REASON)
@@ -261,7 +263,7 @@ def _(run):
         with Node(render_with_tls(files)) as node:
             node.up(3, 2)
             context = ca.context()
-            context.check_hostname = False  # by address here, by the Service's name in a cluster
+            context.check_hostname = False  # the test connects by address; in a cluster, clients use the Service's name
             pod = node.proxies[1]
             with Connection((pod.address, pod.ports['redis-tls'], context)) as client:
                 check_equal(client.get('AUTH', PASSWORD), b'OK')
@@ -276,7 +278,7 @@ def _(run):
             check('scree_process_tls_handshakes_total' in http_text(backend, '/metrics'), 'no TLS at a backend')
 
 
-@suite.case('the backup CronJob makes a backup of every shard, on volumes of their own, and a backend is restored from its')
+@suite.case('the backup CronJob makes a backup of every shard, on volumes of their own, and a backend is restored from it')
 def _(run):
     with node_of() as node:
         node.up(3, 1)
@@ -285,7 +287,7 @@ def _(run):
             container = node.objects.get('CronJob', 'scree-backup')['spec']['jobTemplate']['spec']['template']['spec']['containers'][0]
             key = container['env'][0]['valueFrom']['secretKeyRef']
             password = data_of(node.objects.get('Secret', key['name']))[key['key']]
-            address, port = node.endpoints()[0]  # there is no Service here
+            address, port = node.endpoints()[0]  # the test has no Service
             command = [{'scree-proxy': address, '6379': str(port)}.get(word, word) for word in container['command']]
             done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, REDISCLI_AUTH=password))
             check_equal((done.returncode, 'ERR' in done.stdout), (0, False), done.stdout + done.stderr)
@@ -301,7 +303,8 @@ def _(run):
 
 
 def restore_backend(node, index):
-    """As docs/kubernetes.md says: the pod is away, a pod with its volumes restores into an empty data directory, it comes back."""
+    """Follows docs/kubernetes.md: the pod is stopped, a pod with its volumes restores into an empty data directory, the
+    pod starts."""
     pod = node.backends[index]
     pod.delete()
     data, backups = (os.path.join(pod.claim, name) for name in ('data', 'backups'))
@@ -318,7 +321,7 @@ def restore_backend(node, index):
 
 
 def made_backups(node):
-    """Shards' directories in complete backups on the volumes."""
+    """The shards' directories in complete backups on the volumes."""
     return len(glob.glob(os.path.join(node.folder, 'claim-*/backups/*/backend-*/MANIFEST.sha256')))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""kill -9 at random moments: what was acknowledged is there, the rest is whole or not at all, counts are exact."""
+"""kill -9 at random moments: acknowledged writes are there, others are whole or absent, counts are exact."""
 
 import random
 
@@ -18,8 +18,8 @@ suite = Suite(__doc__, options)
 
 
 def wait_shards(cluster, client):
-    """Until every shard serves again for this client. (Each worker of a proxy has connections of its own, and one more
-    for commands that may take long.)"""
+    """Waits until every shard serves this client again. (Each worker of a proxy has connections of its own, and one
+    more for commands that may take long.)"""
     for shard in range(len(cluster.slots)):
         key = cluster.key_on(shard)
         for words in (['EXISTS', key], ['HGETALL', key]):
@@ -33,7 +33,7 @@ def all_answer(cluster):
 
 
 def check_counts(cluster):
-    """DBSIZE and COUNTKEYSINSLOT of every partition against a full SCAN."""
+    """Compares DBSIZE and COUNTKEYSINSLOT of every partition with a complete SCAN."""
     for shard in range(len(cluster.slots)):
         with cluster.partition(shard) as client:
             keys = scan_all(client, 'COUNT', '1000')
@@ -46,7 +46,7 @@ def check_counts(cluster):
 
 
 def crash(run, cluster, rng, writers, round_number):
-    """One or several servers die at a random moment of the load and come back."""
+    """Kills one or several servers at a random moment of the load, and starts them again."""
     busy = sum(writer.acknowledged for writer in writers) + rng.randint(1, 4000)
     wait_for(lambda: sum(writer.acknowledged for writer in writers) >= busy or any(w.wrong for w in writers),
              'writes to be acknowledged')
@@ -62,14 +62,14 @@ def crash(run, cluster, rng, writers, round_number):
                  'errors while servers are down')
     for victim in victims:
         victim.start()
-        if rng.random() < 0.2 and victim in cluster.backends:  # and again, while it is still young
+        if rng.random() < 0.2 and victim in cluster.backends:  # once more, soon after its start
             victim.kill9()
             victim.start()
     run.debug('killed %s' % ', '.join(victim.name for victim in victims))
 
 
 def chill(cluster):
-    """No row is in memory; returns how many rows and ranges were fetched until now."""
+    """Evicts all rows from memory; returns the number of rows and ranges fetched so far."""
     fetches = 0
     for shard in range(len(cluster.slots)):
         with cluster.partition(shard) as client:
@@ -89,7 +89,7 @@ def kill_loop(run, rounds, is_uncached=False, **cluster_options):
             counters = [unit for writer in writers for unit in writer.units if isinstance(unit, Counter)]
             watcher = Watcher(cluster.proxies[round_number % 2].address, counters)
             for thread in writers + [watcher]:
-                thread.may_lose_connection = round_number % 3 == 2  # a proxy dies in these rounds
+                thread.may_lose_connection = round_number % 3 == 2  # a proxy is killed in these rounds
                 thread.start()
             if is_uncached:
                 chill(cluster)
@@ -130,7 +130,7 @@ def _(run):
     kill_loop(run, run.options.rounds)
 
 
-@suite.case('the same with tiny memtables and caches: flushes and compactions are interrupted, rows are read from the disk')
+@suite.case('durability = always with tiny memtables and caches: kill -9 during flushes and compactions loses nothing either')
 def _(run):
     for reader_threads in (16, 1):
         kill_loop(run, max(1, run.options.rounds // 4), is_uncached=True, backend_options={'store': {
@@ -138,7 +138,7 @@ def _(run):
             'rank-cache': '4kb', 'compression': 'none', 'reader-threads': reader_threads}})
 
 
-@suite.case('durability = everysec: kill -9 of the process loses nothing either (only the machine may)')
+@suite.case('durability = everysec: kill -9 of the process loses nothing either (only a power loss may)')
 def _(run):
     kill_loop(run, max(1, run.options.rounds // 3), backend_options={'backend': {'durability': 'everysec'}})
 

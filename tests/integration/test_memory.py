@@ -15,7 +15,7 @@ from support.resp import Connection, encode
 MB = 1 << 20
 ROWS, AT_ONCE, VALUE = 165000, 500, 1000
 BLOCKS, CACHE, RANGES, RANKS, WRITE_BUFFER, MEMTABLE, MEMTABLES = 32 * MB, 32 * MB, 1 * MB, 1 * MB, 4 * MB, 4 * MB, 2
-BACKGROUND = 2 * 4 * MB  # background-threads' default
+BACKGROUND = 2 * 4 * MB  # 4 MB for each background thread; 2 is the default of background-threads
 ALLOWED = 1.15
 
 suite = Suite(__doc__)
@@ -63,10 +63,10 @@ def _(run):
 BIG = 96 * MB
 SMALL_STORE = {'block-cache': MB, 'row-cache': MB, 'range-cache': MB, 'rank-cache': MB, 'write-buffer': 4 * MB, 'memtable': MB, 'memtables': 2,
                'wal-limit': 32 * MB}
-KEPT = 48 * MB  # caches, write buffers, memtables, and what the allocator has not returned; less than half of BIG
+KEPT = 48 * MB  # caches, write buffers, memtables, and memory that the allocator keeps; less than half of BIG
 
 
-@suite.case('DEL and UNLINK of a big key give its memory back: used_memory and the resident size')
+@suite.case('DEL and UNLINK of a big key free its memory: used_memory and the resident size shrink')
 def _(run):
     if is_sanitized(binary('scree-backend')):
         raise Skip('a sanitizer has memory of its own')

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The admin ports: metrics as Prometheus takes them, the token, shards and readiness; Debian's prometheus scrapes both programs and
-the shipped alerts fire when what they warn of is done to a real cluster."""
+"""The admin ports: metrics in Prometheus' format, the token, shards and readiness; Debian's prometheus scrapes both
+programs, and the shipped alerts fire when a real cluster has the faults they are for.
+"""
 
 import json
 import os
@@ -62,9 +63,9 @@ def play(cluster, login=None):
         client.pipeline([['HGETALL', 'k1'], ['MGET', 'k1', 'k2', 'k3'], ['BLPOP', 'l', '0.05']])
 
 
-# ---- what is printed ---------------------------------------------------------------------------------------------
+# ---- the metrics -----------------------------------------------------------------------------------------------------
 
-@suite.case('both programs print what promtool takes; commands, namespaces, shards, commits and the store are counted')
+@suite.case('promtool accepts the metrics of both programs; commands, namespaces, shards, commits and the store are counted')
 def _(run):
     with Cluster(backends=2, partitions=2, namespaces=NAMESPACES) as cluster:
         play(cluster, 'plain')
@@ -101,7 +102,7 @@ def _(run):
             promtool('check', 'metrics', given=one)
 
 
-@suite.case('a histogram\'s buckets grow, its last one and its count agree; no sample comes twice')
+@suite.case("a histogram's buckets grow, the last one equals its count; no sample occurs twice")
 def _(run):
     with Cluster(backends=1, partitions=2) as cluster:
         play(cluster)
@@ -122,7 +123,7 @@ def _(run):
                     check_equal(float(match[3]), last[match[1][:-len('_count')] + '_bucket', match[2]], line)
 
 
-@suite.case('of many namespaces the busiest are shown, the rest together; counters never go back')
+@suite.case('of many namespaces only the busiest are listed, the rest as a sum; counters never decrease')
 def _(run):
     name = 'scree_proxy_namespace_requests_total'
     with Cluster(backends=1, partitions=1, namespaces=NAMESPACES) as cluster:
@@ -140,7 +141,7 @@ def _(run):
             before = rest
 
 
-# ---- who may ask -------------------------------------------------------------------------------------------------
+# ---- access ----------------------------------------------------------------------------------------------------------
 
 def ask(port, path, token):
     request = urllib.request.Request('http://127.0.0.1:%d%s' % (port, path), headers={'Authorization': 'Bearer ' + token})
@@ -151,7 +152,7 @@ def ask(port, path, token):
         return error.code, ''
 
 
-@suite.case('admin-token: only /healthz and /readyz go without it; it is nowhere to be read, and changes by a reload')
+@suite.case('admin-token: without it only /healthz and /readyz reply; it is never shown, and a reload changes it')
 def _(run):
     options = {'admin-token': 'sesame-1'}
     with Cluster(backends=1, partitions=1, backend_options={'backend': options}, proxy_options={'proxy': options}) as cluster:
@@ -173,7 +174,7 @@ def _(run):
             check_equal(ask(process.admin, '/metrics', 'sesame-1')[0], 401, 'the old token')
 
 
-@suite.case('/shards is JSON: slots, address, state of each shard; a backend names its partitions')
+@suite.case('/shards is JSON: slots, address, state of each shard; a backend lists its partitions')
 def _(run):
     with Cluster(backends=2, partitions=1) as cluster:
         shards = json.loads(cluster.proxies[0].http('/shards')[1])
@@ -196,7 +197,7 @@ def _(run):
 
 # ---- rules and dashboard -----------------------------------------------------------------------------------------
 
-@suite.case('promtool takes the rules and their tests; each alert has its paragraph in docs/operations.md')
+@suite.case('promtool accepts the rules and their tests; docs/operations.md has a paragraph for each alert')
 def _(run):
     promtool('check', 'rules', 'rules.yaml')
     promtool('test', 'rules', 'rules_test.yaml')
@@ -209,7 +210,7 @@ def _(run):
             check_equal(rule['annotations']['runbook_url'], 'docs/operations.md#' + rule['alert'].lower())
 
 
-@suite.case('every metric that rules and dashboard name is printed by the programs')
+@suite.case('the programs have every metric that rules and dashboard use')
 def _(run):
     with open(os.path.join(MONITORING, 'dashboard.json')) as file:
         panels = json.load(file)['panels']
@@ -224,10 +225,10 @@ def _(run):
     check(len(used) > 40, '%d names' % len(used))
 
 
-# ---- alerts, for real --------------------------------------------------------------------------------------------
+# ---- alerts with real faults -----------------------------------------------------------------------------------------
 
 class Prometheus(Process):
-    """Debian's, with the shipped rules: windows of seconds, nothing has to last."""
+    """Debian's prometheus with the shipped rules; their windows are shortened to seconds, and their `for` to nothing."""
 
     def __init__(self, cluster):
         self.port = free_ports()
@@ -240,7 +241,7 @@ class Prometheus(Process):
 
     def write(self):
         text = re.sub(r'for: \w+', 'for: 0s', rules()).replace('[5m]', '[4s]')
-        text = text.replace('size_bytes < 0.15', 'size_bytes < 2')  # every disk is low
+        text = text.replace('size_bytes < 0.15', 'size_bytes < 2')  # every disk counts as nearly full
         with open(self.rules, 'w') as file:
             file.write(text)
         jobs = {'scree-proxy': self.cluster.proxies, 'scree-backend': self.cluster.backends}
@@ -311,7 +312,7 @@ def fire_all(run, cluster, prometheus, own_map):
 
     with open(cluster.shards_path) as file:
         text = file.read()
-    with open(own_map, 'w') as file:  # the second proxy stays behind: its file is another one
+    with open(own_map, 'w') as file:  # the second proxy keeps the old map, because it has a file of its own
         file.write(text)
     late.options = dict(late.options, proxy=dict(late.options.get('proxy', {}), shards=own_map))
     late.stop()

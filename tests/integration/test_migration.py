@@ -84,7 +84,7 @@ def convert(text, *options):
 
 
 def check_file(path):
-    """The programs take what was written."""
+    """Checks that the programs accept the converted files."""
     name = os.path.basename(path).split('.')[0].split('-')[0]
     if name in ('proxy', 'backend'):
         done = subprocess.run([binary('scree-' + name), '--config', path, '--check'], capture_output=True, text=True)
@@ -92,7 +92,7 @@ def check_file(path):
 
 
 def check_is_nutcrackers(text):
-    """Our examples are good nutcracker.yml files, by its own word."""
+    """Checks with nutcracker itself that the examples are valid nutcracker.yml files."""
     if not shutil.which('nutcracker'):
         return
     with tempfile.NamedTemporaryFile('w', suffix='.yml') as file:
@@ -102,7 +102,7 @@ def check_is_nutcrackers(text):
         check(done.returncode == 0, done.stderr)
 
 
-@suite.case('a pool with one server is converted exactly, whatever it hashes by')
+@suite.case('a pool with one server is converted exactly, with any hash function')
 def _(run):
     check_is_nutcrackers(CACHE)
     code, said, files = convert(CACHE)
@@ -117,7 +117,7 @@ def _(run):
         check('note: ' + word in said, 'no note about %s: %s' % (word, said))
 
 
-@suite.case('a Unix socket with its mode; no timeout becomes the longest')
+@suite.case('a Unix socket keeps its mode; no timeout becomes the longest timeout')
 def _(run):
     check_is_nutcrackers(SOCKET)
     code, said, files = convert(SOCKET)
@@ -128,7 +128,7 @@ def _(run):
     check_equal(proxy['upstream']['timeout'], '3600000ms')
 
 
-@suite.case('several servers: refused while they stay, with new backends their slots, secret and password')
+@suite.case('several servers: refused while they stay, converted for new backends: slots, secret and password')
 def _(run):
     check_is_nutcrackers(SHARDED)
     code, said, files = convert(SHARDED)
@@ -164,7 +164,7 @@ REFUSED = [
 ]
 
 
-@suite.case('what cannot be the same is refused by name, and then nothing is written')
+@suite.case('settings without an equivalent are refused by name, and then no file is written')
 def _(run):
     for want, text in REFUSED:
         code, said, files = convert(text, '--servers', 'scree')
@@ -177,10 +177,10 @@ def _(run):
     run.note('%d refusals' % len(REFUSED))
 
 
-# ---- what was converted, at work -------------------------------------------------------------------------------------
+# ---- the converted configuration in use ------------------------------------------------------------------------------
 
 class Program(Process):
-    """A program on a converted file."""
+    """A program with a converted file."""
 
     def __init__(self, name, config, folder, ports, program):
         argv = ['nutcracker', '-c', config, '-s', str(free_ports())] if program == 'nutcracker' else \
@@ -232,7 +232,7 @@ def _(run):
 
 
 def ask(program, port, commands):
-    """Starts it, asks, ends it."""
+    """Starts the program, sends the commands, and stops it."""
     program.start()
     try:
         with Connection(('127.0.0.1', port)) as client:
@@ -243,7 +243,7 @@ def ask(program, port, commands):
         program.child = None
 
 
-@suite.case('three servers: new backends, copied keys, all there with their times to live')
+@suite.case('three servers: new backends have all copied keys, with their times to live')
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-migration-') as folder:
         old = [Oracle(folder, 'old-%d' % i) for i in range(3)]
@@ -280,7 +280,7 @@ def _(run):
                 process.stop()
 
 
-@suite.case('copy-keys takes every database in one run, and names what is refused, what is missing and what it cannot reach')
+@suite.case('copy-keys copies every database in one run, and names keys that are refused or missing and servers it cannot reach')
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-migration-') as folder, \
             Cluster(backends=2, partitions=1, proxies=1) as cluster:

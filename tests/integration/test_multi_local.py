@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""MULTI at the proxy with commands that it answers by itself: CONFIG, CLIENT, SLOWLOG, INFO and the like."""
+"""MULTI at the proxy with commands that the proxy answers itself: CONFIG, CLIENT, SLOWLOG, INFO and the like."""
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal
@@ -9,14 +9,14 @@ suite = Suite(__doc__)
 
 
 def transaction(client, *commands):
-    """What EXEC replies; each command must be queued."""
+    """The reply to EXEC; each command must be queued."""
     check_equal(client.get('MULTI'), b'OK')
     for words in commands:
         check_equal(client.get(*words), b'QUEUED', ' '.join(map(str, words)))
     return client.get('EXEC')
 
 
-@suite.case('commands that the proxy answers by itself run in their order at EXEC, each reply as without MULTI')
+@suite.case('commands that the proxy answers itself run in order at EXEC, with the replies they have without MULTI')
 def _(run):
     for proto in (2, 3):
         with Cluster(backends=1, partitions=3) as cluster, cluster.connect(proto=proto) as client:
@@ -34,7 +34,7 @@ def _(run):
             check_equal(client.get('SET', 'k', 'v'), b'OK', 'the connection goes on')
 
 
-@suite.case('what is sent behind EXEC comes behind it, also when commands ask all shards; thousands do not recurse')
+@suite.case('requests after EXEC are answered after it, also when commands need replies of all shards; thousands do not recurse')
 def _(run):
     with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
         block = [['MULTI'], ['CONFIG', 'GET', 'databases'], ['CLIENT', 'ID'], ['CLIENT', 'LIST', 'ID', '1'], ['EXEC']]
@@ -49,7 +49,7 @@ def _(run):
         check_equal([client.read(), client.read()], [('+', b'OK'), ('+', b'PONG')], 'with CLIENT REPLY OFF')
 
 
-@suite.case('one that ends its own connection, and one that is gone, end the rest too')
+@suite.case('a command that ends its own connection, or a client that has left, ends the transaction')
 def _(run):
     with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
         with cluster.connect() as other:
@@ -63,7 +63,7 @@ def _(run):
         check_equal(client.get('PING'), b'PONG')
 
 
-@suite.case('a SELECT that fails inside MULTI leaves the client where it was')
+@suite.case("a SELECT that fails inside MULTI does not change the client's database")
 def _(run):
     with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
         client.get('SET', 'k', '0')
@@ -77,7 +77,7 @@ def _(run):
         check_equal(client.get('GET', 'k'), b'0')
 
 
-@suite.case('in one transaction with keys: each reply in its place, and the client\'s next request comes after them')
+@suite.case("in one transaction with keys, replies are in order, and the client's next request is answered after them")
 def _(run):
     for proto in (2, 3):
         with Cluster(backends=1, partitions=3) as cluster, Oracle() as oracle, cluster.connect(proto=proto) as client, \
@@ -90,7 +90,7 @@ def _(run):
             check_equal(transaction(client, *commands), transaction(redis, *commands), 'as Redis')
             check_equal(client.get('SET', 'k', 'in 2'), b'OK')
             check_equal([client.get('SELECT', '0'), client.get('GET', 'k')], [b'OK', b'v'], 'the SELECT was in force')
-            # a big value is passed on by reference
+            # a big value is not copied
             big = b'x' * 3000000
             check_equal(transaction(client, ['CLIENT', 'GETNAME'], ['SET', 'k', big], ['GET', 'k'], ['CLIENT', 'GETNAME']),
                         [b'me', b'OK', big, b'me'])
@@ -105,7 +105,7 @@ def _(run):
             check_equal(client.get('GET', 'k'), b'2')
 
 
-@suite.case('in one transaction with keys: if the shard runs nothing, the proxy runs nothing')
+@suite.case('in a transaction with keys, the proxy runs its commands only if the shard runs its own')
 def _(run):
     with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client, cluster.connect() as other:
         def watched(change):
@@ -128,12 +128,12 @@ def _(run):
             check_equal(client.get(*words), b'QUEUED')
         check(str(client.get('EXEC')).startswith('CROSSSLOT'), 'keys of two shards')
         check_equal([client.get('CLIENT', 'GETNAME'), client.get('EXISTS', a)], [b'before', 0])
-        # clients that leave before the reply
+        # clients that disconnect before the reply
         for _ in range(20):
             with cluster.connect() as leaving:
                 leaving.send_many([['WATCH', 'k'], ['MULTI'], ['CLIENT', 'ID'], ['SET', 'k', 'v'], ['EXEC']])
         check_equal(client.get('PING'), b'PONG')
-        # a shard that is gone
+        # a shard that is unreachable
         client.get('CLIENT', 'SETNAME', 'before')
         cluster.backends[0].stop()
         check_equal(client.get('MULTI'), b'OK')
@@ -142,7 +142,7 @@ def _(run):
         check_equal(client.get('CLIENT', 'GETNAME'), b'before')
 
 
-@suite.case('what no transaction may have is refused')
+@suite.case('commands that are not allowed in transactions are refused')
 def _(run):
     with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
         for words in (['SHUTDOWN'], ['SAVE'], ['MONITOR'], ['CLIENT', 'REPLY', 'OFF'], ['AUTH', 'x'], ['HELLO', '3'],

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Inside a namespace everything looks like a Redis of one's own: logins, isolation, patterns, listeners, ephemeral ones."""
+"""Each namespace looks like a Redis of its own: logins, isolation, patterns, listeners, ephemeral namespaces."""
 
 import time
 
@@ -66,7 +66,7 @@ def _(run):
             check_equal(client.get('GET', 'k'), b'mine', 'a failed login changes nothing')
 
 
-@suite.case('where there are tokens and no requirepass, nobody gets in without a token')
+@suite.case('with tokens and without requirepass, every client needs a token')
 def _(run):
     with cluster_of(proxy_options={}) as cluster:
         with cluster.connect() as client:
@@ -78,7 +78,7 @@ def _(run):
             check_equal(client.get('GET', 'k'), None)
 
 
-@suite.case('with requirepass, NOAUTH until a login; tokens still work')
+@suite.case('with requirepass, NOAUTH until a login; tokens work too')
 def _(run):
     with cluster_of(proxy_options={'proxy': {'requirepass': 'open sesame'}}) as cluster:
         with cluster.connect() as client:
@@ -152,7 +152,7 @@ def _(run):
             check_equal(one.get('DEL', *keys), 100)
 
 
-@suite.case('slot rules: related keys share a shard without tags')
+@suite.case('slot rules: related keys are on one shard without tags')
 def _(run):
     with cluster_of() as cluster:
         keys = ['key:%d' % i for i in range(40)]
@@ -173,7 +173,7 @@ def _(run):
             check_equal(slot_of('{a}x') == slot_of('{a}y'), True)
 
 
-@suite.case('pattern namespaces: every matching name is one of its own, without configuration')
+@suite.case('pattern namespaces: every name that matches is a namespace of its own, without configuration')
 def _(run):
     with cluster_of() as cluster:
         clients = {name: enter(cluster, name, 'token-test') for name in ('test_a', 'test_b', 'test_')}
@@ -210,7 +210,7 @@ def _(run):
             check_equal(bound.get('GET', 'k'), b'bound', 'RESET goes back to the listener\'s namespace')
 
 
-@suite.case('an ephemeral namespace is dropped after its last connection closed, not before')
+@suite.case('an ephemeral namespace is dropped after its last connection has closed, and not before')
 def _(run):
     with cluster_of() as cluster:
         keeper = enter(cluster, 'gone_kept', 'token-gone')
@@ -226,7 +226,8 @@ def _(run):
         started = time.monotonic()
 
         def keys_left():
-            """Looks without entering the namespace: its rows on the partitions, as the metric counts them."""
+            """The number of the namespace's keys on the partitions, from a metric, so that no connection enters the
+            namespace."""
             return sum(metric(backend.http('/metrics')[1], 'scree_backend_keys') or 0 for backend in cluster.backends)
         wait_for(lambda: keys_left() == 2, 'the 60 keys to be dropped')
         took = time.monotonic() - started
@@ -242,7 +243,7 @@ def _(run):
         stays.close()
 
 
-@suite.case('an ephemeral namespace that a client of another proxy has open is not dropped, whatever that proxy\'s ephemeral-after')
+@suite.case("an ephemeral namespace with a client at another proxy is not dropped, whatever that proxy's ephemeral-after")
 def _(run):
     def namespaces(after):
         return {'gone_*': {'token': 'token-gone', 'ephemeral': 'yes', 'ephemeral-after': after}}
@@ -274,13 +275,13 @@ def _(run):
                 with enter_by(0, each) as leaver:
                     wait_for(lambda: leaver.call('DBSIZE')[0] == ':', 'the shards to be back')
             wait_for(lambda: dropped(name), 'the other namespace to be dropped')
-            time.sleep(2 * harness.SLOW)  # the kept one would have been tried at about the same time
+            time.sleep(2 * harness.SLOW)  # by then the proxy would have tried to drop the one that is kept
             check(not dropped('gone_kept'), 'it was dropped')
             check_equal(keeper.call('DBSIZE'), (':', b'20'), 'DBSIZE')
         keeper.close()
 
 
-@suite.case('FLUSHALL of a big namespace is quick and touches nobody else')
+@suite.case('FLUSHALL of a big namespace is quick and does not change other namespaces')
 def _(run):
     with cluster_of(backend_options={'backend': {'durability': 'os'}}) as cluster:
         with enter(cluster, 'token-one') as one, enter(cluster, 'token-two') as two, enter(cluster, 'outside') as outside:
@@ -308,7 +309,7 @@ def _(run):
             check_equal(one.get('KEYS', '*'), [b'k1'])
 
 
-@suite.case('internal commands are refused to ordinary clients')
+@suite.case('internal commands are refused for clients')
 def _(run):
     with cluster_of() as cluster:
         with enter(cluster, 'outside') as through, cluster.partition(0) as direct:
@@ -319,7 +320,7 @@ def _(run):
                 check(isinstance(reply, ReplyError), 'SCREE AUTH at the %s: %r' % (where, reply))
 
 
-@suite.case('after a restart of the backend a namespace counts as used at the start: SCREE DROP spares it')
+@suite.case('after a restart of the backend a namespace counts as used at the start: SCREE DROP keeps it')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]

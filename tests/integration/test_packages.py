@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""The Debian packages: built, installed into a clean Debian 12 tree, started as their units say, upgraded, removed, purged."""
+"""The Debian packages: built, installed into a clean Debian 12 tree, started as their units do, upgraded, removed,
+purged.
+"""
 
 import glob
 import os
@@ -33,7 +35,7 @@ def run(*words, **options):
 
 
 def enter_namespaces():
-    """Starts this script again with a network and mounts of its own: the units' ports are fixed."""
+    """Starts this script again in network and mount namespaces of its own, because the units' ports are fixed."""
     if os.environ.get(INSIDE):
         run('ip', 'link', 'set', 'lo', 'up')
         return
@@ -60,14 +62,14 @@ def base_tree():
 
 
 def mirror():
-    """The mirror that apt here takes bookworm from, as a list of one; empty: debootstrap has a default."""
+    """The mirror of bookworm that apt uses here, as a list of one; empty: debootstrap's default."""
     done = subprocess.run(['apt-get', 'indextargets', '--format', '$(REPO_URI)', 'Codename: bookworm',
                            'Identifier: Packages'], capture_output=True, text=True)
     return done.stdout.split()[:1]
 
 
 def fetch_tree():
-    """A minimal Debian 12 with what the packages depend on, kept between runs; needs the network the first time."""
+    """A minimal Debian 12 with the packages' dependencies, kept between runs; the first run needs the network."""
     if is_sanitized(binary('scree-proxy')) or os.path.exists(base_tree()) or not shutil.which('debootstrap') or os.geteuid() != 0:
         return
     os.makedirs(work_folder(), exist_ok=True)
@@ -92,7 +94,7 @@ made = {}
 
 
 def make_packages():
-    """The .deb files; made once a run."""
+    """The .deb files; built once a run."""
     if is_sanitized(binary('scree-proxy')):
         raise Skip('packages are made of builds without sanitizers')
     if not made:
@@ -106,7 +108,7 @@ def make_packages():
 
 
 def next_release(files):
-    """The same packages under the next version, as a rebuild makes them; proxy.ini comes with one line more."""
+    """The packages rebuilt with the next version; proxy.ini has one more line."""
     newer = {}
     for name, path in files.items():
         folder = os.path.join(work_folder(), 'next', name)
@@ -127,7 +129,7 @@ def next_release(files):
 
 
 class Tree:
-    """A copy of the clean tree, in which packages come and go."""
+    """A copy of the clean tree, in which packages are installed and removed."""
 
     def __enter__(self):
         require_tree()
@@ -166,7 +168,7 @@ class Tree:
         return Unit(self.read('/usr/lib/systemd/system/%s.service' % name))
 
     def start(self, name):
-        """What systemd does with the parts of the unit that need no systemd: user, state directory, ExecStart."""
+        """Does what systemd does for the unit: user, state directory, ExecStart."""
         unit = self.unit(name)
         user = unit.get('User')
         if unit.get('StateDirectory'):
@@ -204,7 +206,7 @@ def call(*words):
 
 # ---- cases -----------------------------------------------------------------------------------------------------------
 
-@suite.case('installed into a clean Debian 12: the programs run as the units say, keep data and changes over an upgrade, and go')
+@suite.case('in a clean Debian 12 the programs run as the units say, keep data and changes over an upgrade, and are removed')
 def _(run):
     began = time.monotonic()
     first = make_packages()
@@ -240,7 +242,7 @@ def check_installed(tree):
 
 
 def check_upgrade(tree, second):
-    """A changed conffile and the data stay; the programs are the new ones."""
+    """A changed conffile and the data are kept; the programs are the new ones."""
     changed = tree.read('/etc/scree/proxy.ini') + '\n[namespace shop]\ntoken = shop-token\n'
     with open(tree.at('/etc/scree/proxy.ini'), 'w') as file:
         file.write(changed)
@@ -263,7 +265,7 @@ def check_upgrade(tree, second):
 
 
 def check_removal(tree):
-    """remove: programs and units go, configuration and data stay. purge: nothing is left but the user."""
+    """remove: programs and units are removed, configuration and data stay. purge: only the user is left."""
     tree.call('dpkg', '-r', *reversed(NAMES))
     check_equal([tree.state(name) for name in NAMES], ['config-files'] * 3)
     for path in ('/usr/bin/scree-proxy', '/usr/bin/scree-backend', '/usr/lib/systemd/system/scree-proxy.service',
@@ -278,7 +280,7 @@ def check_removal(tree):
     check('scree:x:' in tree.read('/etc/passwd'), 'the user is gone')
 
 
-@suite.case('the units: systemd takes every line, and finds little exposed')
+@suite.case('the units: systemd accepts every line, and rates their exposure as low')
 def _(run):
     if not shutil.which('systemd-analyze'):
         raise Skip('systemd-analyze is not installed')
@@ -299,7 +301,7 @@ def _(run):
             run.note('%s: exposure %s of 10' % (name, exposure.group(1)))
 
 
-@suite.case('the configuration that is installed is the programs\' own, and one place names each port')
+@suite.case("the installed configuration is the programs' default, and each port is named in one place")
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-etc-') as folder:
         shutil.copytree(os.path.join(ROOT, 'config/packages/etc'), folder, dirs_exist_ok=True)
@@ -317,7 +319,7 @@ def _(run):
         check_equal(addresses, ['127.0.0.1:%d' % (int(backend['port']) + i) for i in range(int(backend['partitions']))])
 
 
-@suite.case('the tools for moving to Scree are a package of their own, and each says what it does')
+@suite.case('the tools for moving to Scree are a package of their own, and each has a help text')
 def _(_):
     package = make_packages()['scree-tools']
     check_equal(run('dpkg-deb', '-f', package, 'Depends').strip(), 'python3, python3-redis, python3-yaml')
@@ -335,7 +337,8 @@ def _(run):
     if not shutil.which('lintian'):
         raise Skip('lintian is not installed')
     files = make_packages()
-    # Scree has no mail address of its own, and RocksDB is linked statically with what it needs because that was measured.
+    # Scree has no mail address of its own, and RocksDB is linked statically with its libraries because that was
+    # measured.
     done = subprocess.run(['lintian', '--allow-root', '--fail-on', 'error', '--tag-display-limit', '0', '--suppress-tags',
                            'bogus-mail-host,bogus-mail-host-in-debian-changelog,embedded-library'] + list(files.values()),
                           capture_output=True, text=True)

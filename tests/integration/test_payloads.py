@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Damaged payloads for RESTORE and FUNCTION RESTORE at a live backend: every one is answered, and nothing else breaks.
+"""Damaged payloads for RESTORE and FUNCTION RESTORE at a running backend: every one gets a reply, and nothing else is
+affected.
 
-Payloads of every type, as redis-server and the backend write them, are mutated, given a right checksum, and sent. What
-RESTORE takes must be a whole value: it can be read, changed and dumped, and its own dump is taken again.
+Payloads of every type, written by redis-server and by the backend, are mutated, given a valid checksum, and sent. A
+value that RESTORE accepts must be whole: it can be read, changed and dumped, and RESTORE accepts its dump.
 
     test_payloads.py [--seconds N] [--seed S]
 """
@@ -32,7 +33,7 @@ def with_footer(body, version=RDB_VERSION):
 
 
 def values():
-    """Commands that make a key of each type and encoding; both servers take those without a dot and SI."""
+    """Commands that make a key of each type and encoding; redis-server has all of them except JSON's and SI…"""
     text = 'text ' * 30
     many = [str(i) for i in range(140)]
     yield 'string', [('SET', 'k', 'hello')]
@@ -57,7 +58,7 @@ def values():
 
 
 def old_forms():
-    """What older servers wrote: plain collections, ziplists, quicklists of those."""
+    """Payloads of older servers: plain collections, ziplists, quicklists of ziplists."""
     def packed(*elements):
         body, before = b'', 0
         for element in elements:
@@ -112,7 +113,7 @@ def mutate(rng, body, others):
         elif kind == 3:
             del data[at:end]
         elif kind == 4:
-            data[at:at] = data[at:end]  # twice
+            data[at:at] = data[at:end]  # doubles a part
         elif kind == 5:
             data[at:at] = bytes(rng.choice(INTERESTING) for _ in range(rng.choice((1, 2, 4, 9))))
         elif kind == 6:
@@ -126,7 +127,7 @@ def mutate(rng, body, others):
     return bytes(data[:20000])
 
 
-# ---- what came of them ---------------------------------------------------------------------------------------------
+# ---- the results -----------------------------------------------------------------------------------------------------
 
 READS = {
     'string': [('GET', 'k'), ('STRLEN', 'k'), ('APPEND', 'k', 'x'), ('SETRANGE', 'k', '3', 'yy')],
@@ -148,14 +149,14 @@ READS = {
 
 
 def counted(kind, replies):
-    """A collection has as many elements as it says."""
+    """Checks that a collection has as many elements as its length says."""
     number = {'list': 1, 'set': 1, 'zset': 2, 'hash': 2, 'stream': 1}.get(kind)
     if number and replies[0][0] == ':' and replies[1][0] in '*~':
         check_equal(len(replies[1][1]), number * int(replies[0][1]), 'elements of a %s' % kind)
 
 
 def use(connection, body):
-    """The payload was taken: the value is whole."""
+    """Checks that the accepted value is whole."""
     kind, payload = connection.call('TYPE', 'k')
     name = payload.decode()
     check(name in TYPES, 'TYPE says %s' % name)
@@ -164,14 +165,14 @@ def use(connection, body):
     check(again[0] == '$' and again[1], 'DUMP of what was restored: %s' % show(again))
     taken, copy, _ = connection.pipeline([('RESTORE', 'copy', '0', again[1]), ('DUMP', 'copy'), ('DEL', 'copy')])
     check_equal(taken, ('+', b'OK'), 'RESTORE of its own dump')
-    if name not in ('set', 'hash'):  # rows are in another order than members came
+    if name not in ('set', 'hash'):  # the order of the rows differs from the order in the payload
         check_equal(copy, again, 'DUMP of the copy')
     counted(name, connection.pipeline(READS[name]))
     check(kind == '+', body)
 
 
 class Hunt:
-    """Sends payloads in bundles: `command` before and behind the payload."""
+    """Sends payloads in pipelines: `command` before and after the payload."""
 
     def __init__(self, connection, other, before, behind):
         self.connection, self.other, self.before, self.behind = connection, other, before, behind
@@ -210,7 +211,7 @@ def one_partition():
 
 # ---- cases -------------------------------------------------------------------------------------------------------
 
-@suite.case('a RESTORE that is refused halfway is answered at once')
+@suite.case('a RESTORE that is refused halfway gets a reply at once')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster:
         bad = with_footer(b'\x02\x03\x01a\x01b\x01a')
@@ -225,7 +226,7 @@ def _(run):
                     check_equal(connection.call('GET', 'k'), ('$', None))
 
 
-@suite.case('damaged payloads of RESTORE: each is answered, and what is taken is a whole value')
+@suite.case('damaged payloads of RESTORE: each gets a reply, and an accepted value is whole')
 def _(run):
     with one_partition() as cluster:
         oracle = Oracle(cluster.folder)
@@ -252,7 +253,7 @@ def _(run):
         check_equal(done.returncode, 0, done.stdout + done.stderr)
 
 
-@suite.case('a payload that unfolds to more than reply-limit is refused, and restores nothing')
+@suite.case('a payload that would expand beyond reply-limit is refused, and restores nothing')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'reply-limit': '1mb'}}) as cluster:
         with cluster.partition(0) as connection:
@@ -274,7 +275,7 @@ redis.register_function{function_name='g%d', callback=function() return 1 end, f
 """
 
 
-@suite.case('damaged payloads of FUNCTION RESTORE: each is answered, and the functions of before stay')
+@suite.case('damaged payloads of FUNCTION RESTORE: each gets a reply, and the existing functions stay')
 def _(run):
     with one_partition() as cluster:
         with cluster.partition(0) as connection, cluster.partition(0) as other:

@@ -18,7 +18,7 @@ suite = Suite(__doc__)
 
 
 class Peers(Cluster):
-    """Three backends of one partition each, without proxies; `options`: of [backend], in all of them."""
+    """Three backends of one partition each, without proxies; `options`: of section [backend] of each."""
 
     def __init__(self, options=None, relay=None, tls=False):
         super().__init__(backends=3, partitions=1, proxies=0, relay=relay, tls=tls)
@@ -35,7 +35,7 @@ class Peers(Cluster):
         if self.relay_maker:
             for backend in self.backends:
                 backend.options['backend']['advertise-port'] = self.relays[backend.addresses[0]].port
-        super().__enter__()  # writes the map again: ports may have changed
+        super().__enter__()  # writes the map again, because ports may have changed
         return self
 
     def call(self, index, *words):
@@ -80,7 +80,7 @@ def greeting_of(shard='x', run_id='f' * 40):
 
 
 def connect_as_peer(cluster, index, shard='x'):
-    """A socket that has greeted the backend as another one does."""
+    """A socket on which the test has sent the greeting of another backend."""
     connection = cluster.partition(index)
     check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
     connection.get('SCREE', 'PEER', '1', 'b%dp0' % index, greeting_of(shard))
@@ -114,7 +114,7 @@ def is_closed(sock):
     return True
 
 
-@suite.case('three backends find each other and exchange their state')
+@suite.case('three backends connect to each other and exchange their state')
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
@@ -147,7 +147,7 @@ def _(run):
         cluster.wait_echo(0, b'refused a delay of at most 60000 ms is expected')
 
 
-@suite.case('kill -9 ends what is outstanding, and the link comes back with the new run id')
+@suite.case('kill -9 ends outstanding requests, and the link comes back with the new run id')
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
@@ -164,7 +164,7 @@ def _(run):
         check(cluster.peers(0)[1]['b1p0']['run_id'] != before, 'the old run id is shown')
 
 
-@suite.case('connections that are cut come back, and so do those that go silent without an end')
+@suite.case('cut connections come back, and so do those that become silent without being closed')
 def _(run):
     with Peers({'peer-timeout': '1s'}, relay=Relay) as cluster:
         cluster.wait_linked()
@@ -178,7 +178,7 @@ def _(run):
         check_equal(cluster.echoes(0), [b'lost'] * 3)
 
 
-@suite.case('an untrusted peer that connects and claims to be a backend is refused')
+@suite.case('an untrusted peer that pretends to be a backend is refused')
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
@@ -235,7 +235,7 @@ def _(run):
         cluster.wait_echo(0, b'ok secret')
 
 
-@suite.case('a renewed certificate of the links alone is loaded while running')
+@suite.case('a renewed certificate only for links is loaded at run time')
 def _(run):
     with Peers(tls=True) as cluster:
         cluster.wait_linked()
@@ -287,7 +287,7 @@ def _(run):
         wait_for(has_followed, 'the link to follow the address')
 
 
-@suite.case('a map with two places for one backend is refused; CLUSTER shows the advertised address')
+@suite.case('a map with two shards at one address is refused; CLUSTER shows the advertised address')
 def _(run):
     with Peers({'advertise-host': 'localhost'}) as cluster:
         backend = cluster.backends[0]
@@ -311,7 +311,7 @@ def _(run):
             check('no place' in str(connection.get('SCREE', 'PEER', '1', 'x', greeting_of())), 'a peer was accepted')
 
 
-@suite.case('a stopped peer holds up nothing, and what waits for it is bounded')
+@suite.case('a stopped peer delays no other request, and the requests that wait for it are bounded')
 def _(run):
     limit, piece = 1 << 20, b'x' * 60000
     with Peers({'peer-output-limit': limit}) as cluster:
@@ -338,7 +338,7 @@ def _(run):
         cluster.wait_linked()
 
 
-@suite.case('a peer that does not read its replies is read no more, and disconnected')
+@suite.case('a peer that does not read its replies is not read any further, and is disconnected')
 def _(run):
     with Peers({'peer-timeout': '1s', 'peer-output-limit': 4 << 20}) as cluster:
         cluster.wait_linked()

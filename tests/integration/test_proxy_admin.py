@@ -22,7 +22,7 @@ def cluster_of(**options):
 
 
 def stop_process(process):
-    """SIGSTOP, and until no thread of it runs any more."""
+    """Sends SIGSTOP, and waits until all threads have stopped."""
     def is_stopped(thread):
         with open('/proc/%d/task/%s/stat' % (process.pid, thread)) as file:
             return file.read().rsplit(')', 1)[1].split()[0] == 'T'
@@ -54,7 +54,7 @@ def slow_words(connection, count='-1'):
     return [entry[3] for entry in connection.get('SLOWLOG', 'GET', count)]
 
 
-@suite.case('SLOWLOG keeps what a stopped shard made slow, with its client, and tells the shard')
+@suite.case('SLOWLOG has the commands that a stopped shard made slow, with their client and the shard')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'outside') as client:
         slow_key, fast_key = cluster.key_on(0), cluster.key_on(1)
@@ -102,7 +102,7 @@ def _(run):
                 connection.get('HELLO', '2')
                 connection.get('PING')
                 texts.append(slow_words(connection))
-            # The proxy knows the first 256 bytes of a request: of DEL with 100 keys, fewer than 31.
+            # The proxy keeps the first 256 bytes of a request: of DEL with 100 keys, fewer than 31 keys.
             for words in texts:
                 long = [entry for entry in words if len(entry) > 10 and entry[1] == b'k0'][0]
                 check(long[-1].endswith(b'more arguments)'), 'cut %r' % long)
@@ -124,7 +124,7 @@ def _(run):
         check_equal(admin.get('SLOWLOG', 'LEN'), 0)
 
 
-@suite.case('SLOWLOG: wherever the known part of a request ends, the notes add up')
+@suite.case('SLOWLOG: the numbers of cut arguments add up, wherever the kept part of a request ends')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as admin:
         requests = [['SET', 'k' * n, 'v' * m] for n in range(1, 300, 7) for m in (0, 1, 90, 128, 300)] \
@@ -148,7 +148,7 @@ def _(run):
                 check_equal(len(kept) + (int(cut.group(2)) if cut else 0), len(whole), 'bytes of %r' % part)
 
 
-@suite.case('SLOWLOG in a namespace shows and resets its own')
+@suite.case('SLOWLOG in a namespace shows and resets only its own entries')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
             enter(cluster, 'token-two') as two:
@@ -177,7 +177,7 @@ def monitor(connection):
 
 
 def read_lines(connection, last):
-    """What MONITOR shows up to the command `last`, without times: [(db, words)]."""
+    """MONITOR's lines up to the command `last`, without times: [(db, words)]."""
     lines = []
     while True:
         match = LINE.match(connection.read()[1])
@@ -195,7 +195,7 @@ SESSION = [['MULTI'], ['SET', '{t}k', 'v'], ['GET', '{t}k'], ['EXEC'], ['CLIENT'
            ['WATCH', 'a'], ['UNWATCH'], ['PING', 'the-end']]
 
 
-@suite.case('MONITOR shows what a Redis shows, over all workers, and nothing that was refused')
+@suite.case('MONITOR shows the commands that Redis shows, over all workers, and no refused ones')
 def _(run):
     with Cluster(backends=2, partitions=1) as cluster, Oracle() as oracle, \
             Connection(oracle.address) as redis_monitor, Connection(oracle.address) as redis_client:
@@ -224,7 +224,7 @@ def _(run):
 
 
 def with_peers(connection, end):
-    """Lines up to the one with `end`: (database and peer without port, words)."""
+    """MONITOR's lines up to the one that contains `end`: (database and peer without port, words)."""
     lines = []
     while not lines or end not in lines[-1][1]:
         place, words = re.match(rb'\d+\.\d+ \[(\d+ [^\]:]+)[^\]]*\] (.*)', connection.read()[1]).groups()
@@ -232,7 +232,7 @@ def with_peers(connection, end):
     return lines
 
 
-@suite.case('MONITOR through the proxy shows what scripts run, on every shard, once and behind the script')
+@suite.case('MONITOR through the proxy shows the commands of scripts, on every shard, once and after the script')
 def _(run):
     library = "#!lua name=lib\nredis.register_function('put', function(k, a) return redis.call('SET', k[1], a[1]) end)"
     twice = "redis.call('SET', KEYS[1], ARGV[1]); return redis.call('get', KEYS[1])"
@@ -254,7 +254,7 @@ def _(run):
                     redis.call(*words)
                     client.call(*words)
                 check_equal(with_peers(watching, b'the-end'), with_peers(redis_monitor, b'the-end'), 'RESP%d' % proto)
-                # in a transaction, also with commands of the proxy's own, and on a connection that watches
+                # in a transaction, also with commands that the proxy answers, and on a connection with WATCH
                 for block in ([['EVAL', twice, '1', keys[1], 'v'], ['GET', keys[1]]],
                               [['CLIENT', 'ID'], ['EVAL', twice, '1', keys[2], 'v']]):
                     for extra in ([], [['WATCH', keys[1] if len(block[0]) > 2 else keys[2]]]):
@@ -263,7 +263,7 @@ def _(run):
                                 connection.call(*words)
                         check_equal(sorted(with_peers(watching, b'the-end')), sorted(with_peers(redis_monitor, b'the-end')),
                                     'EXEC')
-        # lines beyond the limit of one request are counted as not shown; the monitor and the client stay
+        # lines beyond the limit of one request are only counted; the monitor and the client stay connected
         with cluster.connect() as watching, cluster.connect() as client:
             monitor(watching)
             many = "for i = 1, 30000 do redis.call('SET', KEYS[1], string.rep('x', 40)) end return 'ran'"
@@ -288,7 +288,7 @@ def _(run):
                     [b'"GET" "own"', b'"GET" "theirs"', b'"GET" "theirs"'], 'the command, and that of the script')
 
 
-@suite.case('a monitor that does not read is cut at client-output-limit')
+@suite.case('a monitor that does not read is disconnected at client-output-limit')
 def _(run):
     options = {'proxy': {'client-output-limit': '1mb'}}
     with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as client:
@@ -327,7 +327,7 @@ def _(run):
 
 # ---- CLIENT PAUSE ------------------------------------------------------------------------------------------------
 
-@suite.case('CLIENT PAUSE WRITE holds writes of all workers, and transactions that write, until UNPAUSE')
+@suite.case('CLIENT PAUSE WRITE holds writes and writing transactions at all workers, until UNPAUSE')
 def _(run):
     with Cluster(backends=2, partitions=1) as cluster, cluster.connect() as admin:
         writers = [cluster.connect() for _ in range(4)]
@@ -360,7 +360,7 @@ def _(run):
         check_equal([writer.read()[1] for writer in writers], [b'behind'] * 4)
 
 
-@suite.case('CLIENT PAUSE ends by itself, and holds everything when it says ALL')
+@suite.case('CLIENT PAUSE ends after its time, and ALL holds every command')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as admin, cluster.connect() as client:
         began = time.monotonic()
@@ -372,7 +372,7 @@ def _(run):
         check_equal(client.get('SET', 'k', 'v'), b'OK')
 
 
-@suite.case('during CLIENT PAUSE no key of a shard expires, actively or when it is read; after UNPAUSE they do')
+@suite.case('during CLIENT PAUSE no key of a shard expires, in the background or by reads; after UNPAUSE keys do')
 def _(run):
     for proto in (2, 3):
         with Cluster(backends=2, partitions=2) as cluster, cluster.connect(proto=proto) as admin:
@@ -382,7 +382,7 @@ def _(run):
             def sizes():
                 return [part.get('DBSIZE') for part in parts]
             check_equal(admin.get('CLIENT', 'PAUSE', '1000000', 'WRITE'), b'OK')
-            for part, key in zip(parts, keys):  # clients of a shard are not paused
+            for part, key in zip(parts, keys):  # clients connected directly to a shard are not paused
                 check_equal(part.get('SET', key, 'v', 'PX', '20'), b'OK')
                 check_equal(part.get('SET', key + ':long', 'v', 'PX', '1000000'), b'OK')
             wait_for(lambda: not any(admin.get('EXISTS', key) for key in keys), 'keys to be hidden')
@@ -398,7 +398,7 @@ def _(run):
             wait_for(lambda: sizes() == [1] * 4, 'the pause to end by itself')
 
 
-@suite.case('CLIENT PAUSE says what Redis says about bad arguments')
+@suite.case('CLIENT PAUSE refuses wrong arguments with the errors of Redis')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster, Oracle() as oracle, \
             cluster.connect() as ours, Connection(oracle.address) as theirs:
@@ -448,7 +448,7 @@ def _(run):
             names = ['mset', 'mget', 'touch', 'dbsize', 'scan', 'keys', 'script|flush', 'del']
             for name in names:
                 check('cmdstat_%s:calls=1,' % name in stats, '%s counts once: %s' % (name, stats))
-            # the time of all shards is the time of the call
+            # a call's time is the time at all shards
             usec, each = re.search(r'cmdstat_mget:calls=1,usec=(\d+),usec_per_call=([\d.]+)', stats).groups()
             check_equal(each, usec + '.00', 'the time of one call')
             calls = sum(int(number) for number in re.findall(r':calls=(\d+)', stats))
@@ -458,7 +458,7 @@ def _(run):
             for name, histogram in found.items():
                 check_equal(pairs(histogram)[b'calls'], 1, name)
                 check_equal(pairs(histogram)[b'histogram_usec'][-1], 1, name)
-        # a shard's own time is not lost: the parts that are not calls add theirs
+        # the time that the shard measured is not lost: parts of a call add their time without counting as calls
         with cluster.partition(2) as direct:
             check_equal(direct.get('CONFIG', 'RESETSTAT'), b'OK')
             check_equal(client.get('MGET', *keys), [None] * 3)
@@ -564,7 +564,7 @@ def _(run):
 ID = re.compile(rb'(?:^|\n)id=(\d+) ')
 
 
-@suite.case('CLIENT LIST and KILL by type, and inside a namespace about its own clients only')
+@suite.case('CLIENT LIST and KILL by type; inside a namespace only for its own clients')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
             enter(cluster, 'token-one') as mine, enter(cluster, 'token-two') as two, \
@@ -588,7 +588,7 @@ def _(run):
         check_equal(two.get('PING'), b'PONG')
 
 
-@suite.case('CLIENT PAUSE inside a namespace holds that namespace')
+@suite.case('CLIENT PAUSE inside a namespace pauses that namespace')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
             enter(cluster, 'token-one') as mine, enter(cluster, 'token-two') as two:
@@ -602,7 +602,7 @@ def _(run):
         check_equal(mine.read()[1], b'OK')
 
 
-@suite.case('SCREE SHARDS, MAP, NAMESPACES, RELOAD, HELP: outside everything, inside a namespace its own')
+@suite.case('SCREE SHARDS, MAP, NAMESPACES, RELOAD, HELP show everything, and inside a namespace only what belongs to it')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one:
         check_equal(sorted(pairs(row)[b'name'] for row in admin.get('SCREE', 'NAMESPACES')), [b'one', b'two'])

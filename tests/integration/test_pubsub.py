@@ -310,7 +310,7 @@ m: EXEC
 }
 
 
-# MSETNX and the like would be CROSSSLOT; a transaction is one shard's, and subscriptions are the proxy's
+# MSETNX would be CROSSSLOT; a transaction runs on one shard, but subscriptions are at the proxy.
 PARTITION_ONLY = ('SUBSCRIBE inside MULTI takes effect at EXEC', 'MONITOR shows commands as they came',
                   'events: strings, hashes, keys and their time')
 
@@ -324,7 +324,7 @@ def partition(cluster, timeout=60, proto=2):
     return Connection(cluster.backends[0].addresses[0], timeout, proto)
 
 
-@suite.case('CLIENT LIST and INFO show who listens; CLIENT KILL finds them')
+@suite.case('CLIENT LIST and INFO show subscribers; CLIENT KILL finds them')
 def _(run):
     with Duel() as duel:
         duel.script('''
@@ -354,7 +354,7 @@ f: GET k
         check_equal(seen[0], seen[1], 'Scree and Redis')
 
 
-@suite.case('expiry is told of, whether a read or the clock notices it')
+@suite.case('an expired event is sent, whether a read or the clock expires the key')
 def _(run):
     with Duel() as duel:
         duel.step('s', 'PSUBSCRIBE __key*')
@@ -373,7 +373,7 @@ def _(run):
         duel.step('w', 'GET k')
 
 
-@suite.case('a subscriber that does not read is cut; the others get everything')
+@suite.case('a subscriber that does not read is disconnected; the others get every message')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'client-output-limit': '4mb'}}) as cluster:
         with partition(cluster) as deaf, partition(cluster) as ears, partition(cluster) as writer:
@@ -392,7 +392,7 @@ def _(run):
             check_equal(writer.get('PUBSUB', 'NUMSUB', 'x'), [b'x', 1])
 
 
-@suite.case('client-output-buffer-limit: the class pubsub cuts subscribers and nobody else')
+@suite.case('client-output-buffer-limit: the class pubsub disconnects subscribers and no other clients')
 def _(run):
     with Duel() as duel:
         duel.script('''
@@ -416,7 +416,7 @@ a: CONFIG SET client-output-buffer-limit nosuch
                 check_equal(len(writer.get('GET', 'big')), len(text), 'a big reply of a client that is no subscriber')
 
 
-@suite.case('one connection is told of every change of another, in order, under load')
+@suite.case('a subscriber gets an event for every change by another connection, in order, under load')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with partition(cluster, proto=3) as listener, partition(cluster) as writer:
@@ -431,7 +431,7 @@ def _(run):
                     writer.read()
 
 
-@suite.case('a full disk: nobody hears of a change that was not made')
+@suite.case('a full disk: no event is sent for a change that was not made')
 def _(run):
     disk = SmallDisk(32)
     try:
@@ -457,7 +457,7 @@ def _(run):
         disk.remove()
 
 
-@suite.case('killed in the middle: what was told of is there afterwards')
+@suite.case('after a kill under load, changes whose events were sent are there')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         for turn in range(3):
@@ -480,7 +480,8 @@ def _(run):
 
 
 def fill(writer, listener):
-    """Writes packets until one is refused. Returns the keys that were set, those told of, and the number of refusals."""
+    """Writes packets until one is refused. Returns the keys that were set, the keys in events, and the number of
+    refusals."""
     made, told, refused, serial = [], [], 0, 0
     while not refused:
         names = [b'k%d' % (serial + i) for i in range(50)]

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Pub/sub through several proxies and shards: every message once, counts as of one server, and what outlives a fault."""
+"""Pub/Sub through several proxies and shards: every message once, counts as for one server, and subscriptions that
+survive faults.
+"""
 
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, wait_for
@@ -13,7 +15,7 @@ def connect(cluster, proxy=0, proto=2):
 
 
 def read_messages(connection, count):
-    """Payloads of the next messages; confirmations are skipped."""
+    """Payloads of the next `count` messages; skips confirmations."""
     seen = []
     while len(seen) < count:
         frame = value(connection.read())
@@ -23,7 +25,8 @@ def read_messages(connection, count):
 
 
 def publish_until(writer, channel, word, count):
-    """Publish until so many were reached, each time another payload: the first ones may have reached fewer. The last payload."""
+    """Publishes different payloads until `count` subscribers were reached, since the first ones may reach fewer.
+    Returns the last payload."""
     tries = []
     def reached():
         tries.append(b'%s %d' % (word.encode(), len(tries)))
@@ -53,7 +56,7 @@ def _(run):
         check_equal(publishers[1].get('PUBSUB', 'CHANNELS'), [b'news'])
         for i in range(500):
             check_equal(publishers[i % 2].get('PUBLISH', 'news', i), 20)
-        # inside a transaction and in a script the message is told by the shard of their keys
+        # inside a transaction or a script, the shard of the keys sends the message
         keys = [cluster.key_on(shard) for shard in range(3)]
         for i in range(500, 530):
             publisher, key = publishers[i % 2], keys[i % 3]
@@ -80,7 +83,7 @@ def _(run):
             publisher.close()
 
 
-@suite.case('keyspace events of every shard reach those who subscribed, whatever the channel hashes to')
+@suite.case("keyspace events of every shard reach all subscribers, whatever slot the channel has")
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster, connect(cluster) as writer, connect(cluster) as listener:
         check_equal(writer.get('CONFIG', 'SET', 'notify-keyspace-events', 'KEA'), b'OK')
@@ -96,7 +99,7 @@ def _(run):
         check_equal(seen, sorted(want, key=repr))
 
 
-@suite.case('subscriptions outlive a restart of a backend, and a new shard has them too')
+@suite.case('subscriptions survive a restart of a backend, and work for a new shard')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster, connect(cluster) as writer, connect(cluster) as listener:
         listener.send('PSUBSCRIBE', '*')
@@ -107,25 +110,25 @@ def _(run):
         for i in (0, 2):
             check_equal(writer.get('PUBLISH', channels[i], 'one down'), 1)
             check_equal(read_messages(listener, 1), [b'one down'])
-        with connect(cluster) as late:  # one shard is down: it will be told when it is back
+        with connect(cluster) as late:  # one shard is down: it gets the subscription when it is back
             late.send('SUBSCRIBE', *channels)
             check_equal([value(late.read())[0] for _ in channels], [b'subscribe'] * 3)
             cluster.backends[1].start()
             last = publish_until(writer, channels[1], 'back', 2)
             read_until(late, last)
         read_until(listener, last)
-        cluster.slots = [slots[0], slots[1], []]  # a shard less …
+        cluster.slots = [slots[0], slots[1], []]  # one shard less …
         cluster.slots[0] = slots[0] + slots[2]
         cluster.write_shards()
         read_until(listener, publish_until(writer, channels[2], 'moved', 1))
-        cluster.slots = slots  # … and one more
+        cluster.slots = slots  # … and one shard more
         cluster.write_shards()
         cluster.backends[2].kill9()
         cluster.backends[2].start()
         read_until(listener, publish_until(writer, channels[2], 'again', 1))
 
 
-@suite.case('a subscriber that does not read is cut; the others get everything')
+@suite.case('a subscriber that does not read is disconnected; the others get every message')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'proxy': {'client-output-limit': '2mb'}}) as cluster:
         with connect(cluster) as deaf, connect(cluster, 0, 3) as good, connect(cluster) as writer:
@@ -145,7 +148,7 @@ def _(run):
                 pass
 
 
-@suite.case('namespaces have channels of their own')
+@suite.case('each namespace has channels of its own')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1, namespaces={'one': {'token': 't1'}, 'two': {'token': 't2'}}) as cluster:
         clients = {}
@@ -166,7 +169,7 @@ def _(run):
             client.close()
 
 
-@suite.case('10 000 channels of one client, subscribed and left at once')
+@suite.case('a client can subscribe to 10 000 channels, and leave them all at once')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster, connect(cluster) as writer:
         names = ['c%d' % i for i in range(10_000)]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""config/quickstart: up with one command, reachable, down again, and clear words when something is in the way."""
+"""config/quickstart: starts a cluster with one command, stops it, and reports problems clearly."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def quickstart(*words, limit=120):
 
 
 class Folder:
-    """A data directory; whatever runs in it is stopped at the end."""
+    """A data directory; processes that run in it are stopped at the end."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix='scree-quickstart-')
@@ -37,7 +37,7 @@ class Folder:
 
 
 def refused(done, words):
-    """Ended with an error whose one line has these words."""
+    """Checks that the command failed with one line that contains these words."""
     check(done.returncode != 0, 'expected a refusal, it said: %s' % done.stdout)
     lines = [line for line in done.stderr.splitlines() if line.startswith('quickstart: ')]
     check(len(lines) == 1 and words in lines[0], 'expected one line with %r, got %r' % (words, done.stderr))
@@ -102,7 +102,7 @@ def _(run):
         check(not any(is_alive(pid) for pid in pids), 'a process is left')
 
 
-@suite.case('in the foreground, it ends with an error when a process dies')
+@suite.case('in the foreground, quickstart ends with an error when a process dies')
 def _(run):
     with Folder() as data:
         child = subprocess.Popen([QUICKSTART, '--bin', os.environ['SCREE_BIN'], '--no-install', '--data', data,
@@ -129,7 +129,7 @@ def _(run):
             check_equal(connection.call('PING'), ('+', b'PONG'))
 
 
-@suite.case('a port in use is named and nothing is left running')
+@suite.case('a port in use is named in the error, and no process keeps running')
 def _(run):
     with Folder() as data:
         port = free_ports(PORTS)
@@ -141,7 +141,7 @@ def _(run):
         check_equal(pids_in(data), [])
 
 
-@suite.case('bad arguments and another number of partitions are refused in one line')
+@suite.case('bad arguments and a changed number of partitions are refused in one line')
 def _(run):
     with Folder() as data:
         refused(quickstart('--proxies', 99), '--proxies: expected a number from 1 to 11')
@@ -155,7 +155,7 @@ def _(run):
         refused(quickstart('--backends', 9, '--partitions', 8), 'makes 72, expected at most 64')
 
 
-@suite.case('several backends; what the operator writes into own-*.ini counts, also after a new start; --start brings one back')
+@suite.case('several backends; options in own-*.ini are used, also after a new start; --start restarts one process')
 def _(run):
     with Folder() as data:
         port = free_ports(PORTS)
@@ -181,7 +181,7 @@ def _(run):
             check_equal(connection.call('GET', 'b'), ('$', b'2'))
 
 
-@suite.case('--stop ends only what quickstart started')
+@suite.case('--stop stops only processes of quickstart')
 def _(run):
     with Folder() as data:
         check('nothing is running' in quickstart('--stop', '--data', data).stdout, 'expected it to say so')
@@ -197,7 +197,7 @@ def _(run):
             bystander.wait()
 
 
-@suite.case('--help says every option the script takes')
+@suite.case('--help describes every option of the script')
 def _(run):
     text = quickstart('--help').stdout
     for option in set(re.findall(r'^ +(--[a-z-]+)', text, re.M)):

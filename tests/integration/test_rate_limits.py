@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Limits of the proxy: requests and bytes a second of a namespace over all workers, connections, requests in a pipeline."""
+"""Limits at the proxy: requests and bytes per second of a namespace over all workers, connections, requests in a
+pipeline.
+"""
 
 import time
 
@@ -32,7 +34,7 @@ def is_refused(reply):
     return isinstance(reply, ReplyError) and str(reply).startswith('ERR rate limit of namespace ')
 
 
-@suite.case('error: a second\'s worth passes at once, over all connections; then requests are refused, not connections')
+@suite.case("error: one second's amount is allowed at once, over all connections; then requests are refused, not connections")
 def _(run):
     with cluster_of() as cluster:
         clients = [enter(cluster, 'few') for _ in range(4)]
@@ -50,7 +52,7 @@ def _(run):
         wait_for(lambda: clients[1].get('GET', 'k') == b'v', 'tokens to come again')
 
 
-@suite.case('a pattern\'s namespaces have a limit each; a refused command aborts its transaction')
+@suite.case('each namespace of a pattern has its own limit; a refused command aborts its transaction')
 def _(run):
     with cluster_of() as cluster:
         first, second = enter(cluster, 'team_1', 'team'), enter(cluster, 'team_2', 'team')
@@ -62,7 +64,7 @@ def _(run):
         check(str(replies[-1]).startswith('EXECABORT'), 'EXEC: %r' % replies[-1])
 
 
-@suite.case('delay: all is answered, in order, at the rate')
+@suite.case('delay: every request is answered, in order, at the configured rate')
 def _(run):
     with cluster_of() as cluster:
         clients = [enter(cluster, 'slow') for _ in range(3)]
@@ -77,7 +79,7 @@ def _(run):
         check(metric(text, 'scree_proxy_rate_delayed_total') > 0, 'waits are counted')
 
 
-@suite.case('bytes: replies count, a big one makes debt')
+@suite.case('bytes: replies count, and a big one delays the next requests')
 def _(run):
     with cluster_of() as cluster:
         client = enter(cluster, 'thin')
@@ -89,7 +91,7 @@ def _(run):
         check(took > 1.0, '300 kB at 100 kB/s, a second\'s worth at once: took %.2f s' % took)
 
 
-@suite.case('a reload changes limits of connections that are there, and frees who waits')
+@suite.case('a reload changes the limits of existing connections, and releases delayed clients')
 def _(run):
     with cluster_of() as cluster:
         proxy, client = cluster.proxies[0], enter(cluster, 'slow')
@@ -106,7 +108,7 @@ def _(run):
         check(time.monotonic() - begun < 30, 'not at one a second')
 
 
-@suite.case('who waits may leave, and a proxy with waiting clients stops')
+@suite.case('a delayed client may disconnect, and a proxy with delayed clients stops')
 def _(run):
     with cluster_of(proxy_options={'proxy': {'drain-timeout': '100ms'}}) as cluster:
         clients = [enter(cluster, 'slow') for _ in range(20)]
@@ -118,7 +120,7 @@ def _(run):
         wait_for(lambda: admin.get('CLIENT', 'LIST').count(b'\n') <= 11, 'those that closed are gone')
 
 
-@suite.case('maxclients: one more is told so and closed; room is made by who leaves, and by CONFIG SET')
+@suite.case('maxclients: a further connection gets an error and is closed; closing one, or CONFIG SET, makes room')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'maxclients': '3'}}) as cluster:
         clients = [cluster.connect() for _ in range(3)]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""New maps and namespaces under load: no request fails, none is lost or answered out of order; bad files change nothing."""
+"""New maps and namespaces under load: no request fails, is lost or answered out of order; invalid files change nothing."""
 
 import os
 import random
@@ -32,7 +32,7 @@ def models(run, count=30):
 
 
 def same_places_text(cluster, variant):
-    """The map again: same slots in the same places, but other shard names and another spelling of the host."""
+    """The map with equal slots at equal places, but other shard names and another spelling of the host."""
     text = cluster.shards_text()
     if variant % 2:
         text = text.replace('address = 127.0.0.1:', 'address = localhost:')
@@ -48,7 +48,7 @@ def replace_file(path, text):
 
 
 def let_play(crowd):
-    """Lets the clients play some hundred commands on the map there is."""
+    """Lets the clients run several hundred commands on the current map."""
     wanted = crowd.commands + 400
     wait_for(lambda: crowd.commands >= wanted or crowd.failures, 'the load to go on')
 
@@ -81,13 +81,13 @@ def _(run):
                 replace_file(cluster.shards_path, same_places_text(cluster, i))
                 wait_epoch(proxy, cluster.epoch)
                 let_play(crowd)
-            with open(cluster.shards_path, 'w') as file:  # written in place, too
+            with open(cluster.shards_path, 'w') as file:  # now written in place
                 file.write(same_places_text(cluster, 1))
             wait_epoch(proxy, cluster.epoch)
         check_crowd(run, crowd)
 
 
-@suite.case('a directory swapped behind a symlink is noticed, as Kubernetes mounts ConfigMaps')
+@suite.case('a directory swapped by a symlink is noticed, as Kubernetes mounts ConfigMaps')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1) as cluster:
         proxy = cluster.proxies[0]
@@ -115,7 +115,7 @@ def _(run):
         check_crowd(run, crowd)
 
 
-@suite.case('secrets in an included file: read at the start, and again when it changes')
+@suite.case('secrets in an included file are read at the start, and again when it changes')
 def _(run):
     cluster = Cluster(backends=1, partitions=2, proxies=1, namespaces={'shop': {'ephemeral': 'no'}},
                       proxy_options={'proxy': {'include': 'secrets.ini'}})
@@ -139,7 +139,7 @@ def _(run):
         check_equal(login('second'), b'OK')
 
 
-@suite.case('SCREE RELOAD, SCREE SHARDS and SCREE MAP')
+@suite.case('SCREE RELOAD, SCREE SHARDS and SCREE MAP reload and show the map')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1) as cluster:
         proxy = cluster.proxies[0]
@@ -179,7 +179,7 @@ def _(run):
                 check_equal({partition.get('GET', key) for key in moved}, {b'old'})
 
 
-@suite.case('shards come and go under load')
+@suite.case('shards are added and removed under load without failed requests')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         proxy = cluster.proxies[0]
@@ -202,7 +202,8 @@ def _(run):
 
 
 def slots_text(cluster, to_third):
-    """Shards 0 and 1 halve the slots; those of `to_third` go to shard 2, which exists only when it has any."""
+    """Shards 0 and 1 have half of the slots each, without those in `to_third`, which shard 2 has; without slots it does
+    not exist."""
     cluster.epoch += 1
     lines = ['[map]', 'epoch = %d' % cluster.epoch]
     wanted = [[slot for slot in range(0, 8192) if slot not in to_third],
@@ -240,7 +241,7 @@ BAD_MAPS = [
 ]
 
 
-@suite.case('a bad map is refused with a reason, the old one stays')
+@suite.case('an invalid map is refused with a reason, and the old one stays')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1) as cluster:
         proxy = cluster.proxies[0]
@@ -267,7 +268,7 @@ def _(run):
         check_crowd(run, crowd)
 
 
-@suite.case('namespaces and limits of proxy.ini reload too; what needs a restart is named')
+@suite.case('namespaces and limits of proxy.ini are reloaded too; options that need a restart are named')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, namespaces={'one': {'token': 'token-one'}},
                  proxy_options={'proxy': {'requirepass': 'operator'}}) as cluster:

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""reply-limit: a reply that would be too long is an error that says whether the command was done, and takes no memory."""
+"""reply-limit: a reply that would be too long becomes an error that says whether the command was executed, and takes no
+memory.
+"""
 
 from support import harness
 from support.cluster import Cluster
@@ -11,7 +13,7 @@ MB = 1 << 20
 SIZE = MB // 4
 NOT_DONE = b'ERR The reply would be longer than reply-limit, so the command was not run and nothing was changed.'
 BIG = b'x' * SIZE
-PEAK = 96 * MB  # more than the limit and what a test leaves behind, less than any of these replies
+PEAK = 96 * MB  # more than the limit and the memory a test leaves, less than any of these replies
 
 
 def limited(**more):
@@ -63,7 +65,7 @@ def too_long(connection, words, memory):
     check(memory() < PEAK, '%s took %d MB' % (words[0], int(memory()) >> 20))
 
 
-@suite.case('a reply that is longer than reply-limit is refused, and what its command did is rolled back')
+@suite.case('a reply longer than reply-limit is refused, and the effects of its command are rolled back')
 def _(run):
     with limited() as cluster:
         backend = cluster.backends[0]
@@ -89,7 +91,7 @@ def _(run):
             check_equal(connection.pipeline([('MEMORY', 'USAGE', '{k}' + key) for key in keys]), before)
 
 
-@suite.case('a script whose reply is too long, or contains itself, is refused; what it wrote stays, as the error says')
+@suite.case('a script whose reply is too long, or contains itself, is refused; its writes stay, as the error says')
 def _(run):
     with limited() as cluster:
         backend = cluster.backends[0]
@@ -112,7 +114,7 @@ def _(run):
                     connection.call('FLUSHALL')
 
 
-@suite.case('in EXEC the commands that no longer fit are refused one by one; short replies of writes still fit')
+@suite.case('in EXEC the commands whose replies no longer fit are refused one by one; short replies of writes still fit')
 def _(run):
     with limited() as cluster:
         backend = cluster.backends[0]
@@ -132,7 +134,7 @@ def _(run):
                 connection.call('FLUSHALL')
 
 
-@suite.case('SORT with STORE, BY and GET holds no more than reply-limit')
+@suite.case('SORT with STORE, BY and GET uses at most reply-limit')
 def _(run):
     with limited() as cluster:
         backend = cluster.backends[0]
@@ -151,7 +153,7 @@ def _(run):
             check_equal(connection.call('EXISTS', '{k}to'), (':', b'0'))
 
 
-@suite.case('replies that are sent while they are made do not count; CONFIG SET changes the limit at once')
+@suite.case('streamed replies do not count; CONFIG SET changes the limit at once')
 def _(run):
     with limited() as cluster:
         with cluster.partition(0) as connection:

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""What commands cost the engine: rows written by each, alone in its batch. Every row is an insert into a skip list and bytes in the log."""
+"""The number of rows that each command writes, alone in its batch. Every row is an insertion into a skip list and bytes
+in the log.
+"""
 
 from support.cluster import Cluster
 from support.harness import Suite, check_equal
@@ -12,7 +14,8 @@ PREPARE = [
     'ZADD zset 1 one 2 two', 'XADD stream 1-1 f v', 'SIADD ints 1', 'PFADD hll a', 'JSON.SET json $ {"n":1}',
 ]
 
-# Commands and the rows they write, one after the other. A change of how many keys, or keys with a TTL, a slot has is a row too.
+# Commands in their order, with the rows they write. A change of a slot's number of keys, or of keys with a TTL, is a
+# row too.
 ROWS = [
     ('SET string w', 1), ('INCR number', 1), ('APPEND string x', 1), ('SETBIT bits 100 1', 1), ('SETBIT bits 100 1', 0),
     ('HSET hash f x', 1), ('HSET hash f x g y', 2), ('HINCRBY hash n 1', 2), ('HINCRBY hash n 1', 1), ('HDEL hash n', 2),
@@ -29,7 +32,7 @@ def rows_written(client):
     return int(info.split('commit_rows:')[1].split()[0])
 
 
-@suite.case('a command writes the rows that change and no others')
+@suite.case('each command writes the rows that change, and no others')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster, Connection(cluster.backends[0].addresses[0]) as client:
         for command in PREPARE:
@@ -39,7 +42,7 @@ def _(run):
             before = rows_written(client)
             client.get(*command.split())
             rows = rows_written(client) - before
-            found.append((command, rows - 1 if rows else 0))  # each batch has a row of its own
+            found.append((command, rows - 1 if rows else 0))  # without the batch's own row
         check_equal(found, ROWS)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""BGSAVE: the copy is the data as it was, whole, and a backend starts from it."""
+"""BGSAVE: the copy is the complete data at the time of the command, and a backend starts from it."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def save(client):
     check(b'rdb_last_bgsave_status:ok' in client.get('INFO', 'persistence'), 'the copy was made')
 
 
-@suite.case('a copy made under writes is whole, the newest replaces the one before, and a backend serves it')
+@suite.case('a copy made under writes is complete, the newest replaces the one before, and a backend serves it')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
@@ -57,7 +57,7 @@ def changes(client):
     return int(re.search(rb'rdb_changes_since_last_save:(\d+)', text).group(1))
 
 
-@suite.case('changes since the last save are counted: writes and deletions, not what failed or changed nothing')
+@suite.case('changes since the last save are counted: writes and deletions, but no commands that failed or changed nothing')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client = Connection(cluster.backends[0].addresses[0])
@@ -76,7 +76,7 @@ def _(run):
         check_equal(changes(client), 12, 'FLUSHALL counts what was there')
 
 
-# each is sent to redis-server too: does it count as a change?
+# Sent to redis-server as well: does it count the command as a change?
 MAYBE_CHANGES = """
 SETBIT b 5 1|SETBIT b 5 1|SETBIT b 5 0|SETBIT b 5 0|SETBIT b 500 0|SETBIT b 500 0|SETBIT new 5 0|SETBIT new 5 0
 BITFIELD b SET u8 0 3|BITFIELD b SET u8 0 3|BITFIELD b INCRBY u8 0 0|BITFIELD b SET u8 0 3 SET u8 8 0|BITFIELD b GET u8 0
@@ -90,7 +90,7 @@ XGROUP DESTROY x no|XGROUP DESTROY x g|EXPIRE h 100 XX|RENAMENX h z|MOVE no 1|GE
 """
 
 
-@suite.case('a SETBIT or BITFIELD that changes nothing is no change; what else is one is one to redis-server too')
+@suite.case('a SETBIT or BITFIELD that changes nothing is no change; other commands are changes when they are for redis-server')
 def _(run):
     with Oracle() as oracle, Cluster(backends=1, partitions=1, proxies=0) as cluster:
         both = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0])]
@@ -103,7 +103,7 @@ def _(run):
             check_equal(counted[1], counted[0], line)
 
 
-@suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts beside it')
+@suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts at the same time')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client = Connection(cluster.backends[0].addresses[0])
