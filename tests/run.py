@@ -35,16 +35,19 @@ LIMIT_S = 1800
 LONG_LIMIT_S = 6 * 3600
 BENCH_LIMIT_S = 3 * 3600
 FUZZ_S, LONG_FUZZ_S = 10, 600
-SCRIPTS_AT_ONCE = 2  # a script waits for its programs, and they for it: alone it leaves half of two cores idle
-# The scripts that run under a sanitizer without --long: they send what no client would, or kill and freeze programs.
+# a script waits for its programs and they wait for it, so one script alone leaves half of two cores idle
+SCRIPTS_AT_ONCE = 2
+# These run under a sanitizer also without --long: they send malformed or excessive requests, or kill and freeze
+# programs.
 SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_fifo', 'test_io_errors',
              'test_kill9', 'test_payloads', 'test_reload', 'test_security', 'test_shutdown', 'test_slow_scripts',
              'test_uncached']
 PROGRESS_S = 15
 TAIL_LINES = 40
 WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
-BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')  # ninja's progress, which hides what failed behind it
-# A first look at each measurement, which shows that it works: the arguments it gets then.
+# ninja's progress, which would hide the error messages after it
+BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')
+# For --quick: the arguments of each measurement.
 QUICK = {
     'bench_uncached': '--mb 64 --seconds 1 --threads 0 16',
     'bench_commands': '--quick --output {pages}/commands.md',
@@ -60,7 +63,7 @@ QUICK = {
     'bench_requests': '--quick',
     'bench_sustained': '--minutes 0.5 --every 5',
 }
-NO_LINTS = ('files', 'pages')  # what the lints share, and one that takes an argument
+NO_LINTS = ('files', 'pages')  # a module shared by the lints, and a lint that requires an argument
 COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
 
 
@@ -89,7 +92,7 @@ class Runner:
         return os.path.join(self.options.build_root, way or self.way)
 
     def build(self, kind, way, targets):
-        """Configures and builds; a failure is one failed test of the kind."""
+        """Configures and builds; a failure counts as one failed test of the kind."""
         key = (way, tuple(targets))
         if key in self.has_built:
             return self.has_built[key]
@@ -107,9 +110,10 @@ class Runner:
 
     def environment(self, test):
         env = dict(os.environ, SCREE_BIN=self.folder(), SCREE_ROOT=ROOT, PYTHONUNBUFFERED='1')
-        env.setdefault('CK_DEFAULT_TIMEOUT', '60')  # seconds for a case of check
-        env.setdefault('CK_TIMEOUT_MULTIPLIER', '5')  # of these, and of what the tests set: only what hangs takes so long
-        if test.kind != 'bench':  # where page walks are dear, Python in huge pages is up to seven times as fast
+        env.setdefault('CK_DEFAULT_TIMEOUT', '60')  # seconds for a case of libcheck
+        # factor of this and of the tests' own limits: only a program that hangs takes so long
+        env.setdefault('CK_TIMEOUT_MULTIPLIER', '5')
+        if test.kind != 'bench':  # if page-table walks are slow, Python in huge pages is up to seven times as fast
             env.setdefault('PYTHONMALLOC', 'malloc')
             env.setdefault('GLIBC_TUNABLES', 'glibc.malloc.hugetlb=1')
         env.setdefault('ASAN_OPTIONS', 'detect_leaks=1:allocator_may_return_null=1')
@@ -148,7 +152,8 @@ class Runner:
         return code == 0
 
     def wait(self, child, test, path):
-        """(exit code, verdict, CPU seconds). What a measurement wrote last is shown as its progress: it takes long."""
+        """(exit code, verdict, CPU seconds). For a measurement, which takes long, its last output is printed as
+        progress."""
         with self.lock:
             self.children.add(child)
         end, shown = time.monotonic() + self.limit(test), ''
@@ -166,7 +171,7 @@ class Runner:
         return 1 if code is None else code, verdict, used or 0
 
     def limit(self, test):
-        """The seconds after which a test that still runs has failed: nothing goes on for ever."""
+        """Seconds after which a running test counts as failed."""
         return test.limit or (BENCH_LIMIT_S if test.kind == 'bench' else LONG_LIMIT_S if self.options.long else LIMIT_S)
 
     def count(self, test, code, path):
@@ -185,7 +190,7 @@ class Runner:
         return self.has_time('%s/%s' % (test.kind, test.name)) and self.run_one(test)
 
     def has_time(self, name):
-        """Is it before the end? Else it is noted as left out."""
+        """Is there time for another test? If not, notes it as left out."""
         if time.monotonic() < self.end:
             return True
         with self.lock:
@@ -207,7 +212,7 @@ class Runner:
     # ---- kinds ---------------------------------------------------------------------------------------------------
 
     def programs(self, kind, subfolder):
-        """The test_* programs a build put into a folder, those that still have a source."""
+        """The test_* programs in a build folder that still have a source file."""
         folder = os.path.join(self.folder(), subfolder)
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         return [Test(kind, name, [os.path.join(folder, name)]) for name in names
@@ -228,7 +233,8 @@ class Runner:
             self.run_all(self.programs('sim', 'sim'), self.options.jobs)
 
     def run_integration(self):
-        """Whether writes survive first; the others by chance when not all may be run, so that each has its turn."""
+        """Tests of durability first; the others in random order if not all may be run, so that each is run at some
+        time."""
         if self.build('integration', self.way, ['scree-proxy', 'scree-backend']):
             others = self.scripts('integration', 'integration')
             if self.options.minutes is not None:
@@ -236,7 +242,7 @@ class Runner:
             self.run_all(self.short_enough(self.scripts('integration', 'fault') + others), SCRIPTS_AT_ONCE)
 
     def short_enough(self, tests):
-        """Under a sanitizer most scripts run only with --long, or by name; those left out are noted."""
+        """Under a sanitizer most scripts run only with --long, or by name; the others are noted as left out."""
         if not self.options.sanitize or self.options.long or self.options.filter:
             return tests
         missing = set(SANITIZED) - {test.name for test in tests}
@@ -289,7 +295,8 @@ class Runner:
 
 
 def exited(child, seconds):
-    """Waits so long for a test to end. Returns the CPU seconds that it and its children took, None if it still runs."""
+    """Waits at most so many seconds for a test to end. Returns the CPU seconds of the test and its children, None if it
+    still runs."""
     descriptor = os.pidfd_open(child.pid)
     try:
         if not select.select([descriptor], [], [], seconds)[0]:
@@ -302,7 +309,7 @@ def exited(child, seconds):
 
 
 def kill_group(child):
-    """Ends a test and whatever it left behind."""
+    """Kills a test and all processes that it has left."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

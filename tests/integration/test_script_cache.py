@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A script that one shard knows is known to the endpoint: EVALSHA at other shards, through other proxies, in MULTI."""
+"""A script known to one shard is known to all: EVALSHA at other shards, through other proxies, in MULTI."""
 
 import hashlib
 
@@ -45,7 +45,7 @@ def _(run):
             count += 1
 
 
-@suite.case('EVALSHA without keys, and of a script with flags and any bytes')
+@suite.case('EVALSHA without keys, and of a script with flags and arbitrary bytes, works at any shard')
 def _(run):
     script = '#!lua flags=no-writes\nreturn "\x00\xff" .. #ARGV'
     with Cluster(backends=1, partitions=SHARDS) as cluster, cluster.connect() as client:
@@ -56,7 +56,7 @@ def _(run):
         check_equal(client.call('EVALSHA_RO', hashlib.sha1(data).hexdigest(), 0), ('$', b'\x00\xff0'), 'EVALSHA_RO')
 
 
-@suite.case('what a client sends behind an EVALSHA runs behind it, wherever its script was known')
+@suite.case('requests after an EVALSHA are executed after it, at whichever shard its script was known')
 def _(run):
     with Cluster(backends=1, partitions=SHARDS) as cluster, cluster.connect() as client:
         keys = one_key_each(cluster)
@@ -71,7 +71,7 @@ def _(run):
             check_equal([value(reply) for reply in replies], [b'OK', 6, b'6', 7, b'7'] * SHARDS, 'script %d' % i)
 
 
-@suite.case('EVALSHA in MULTI, under WATCH and of a client that tracks')
+@suite.case('EVALSHA works in MULTI, under WATCH and for a client with tracking')
 def _(run):
     with Cluster(backends=1, partitions=SHARDS) as cluster, cluster.connect() as client:
         keys = one_key_each(cluster)
@@ -111,11 +111,11 @@ def _(run):
                     for key in keys:
                         check_equal(each.call('EVALSHA', sha, 1, key), ('-', NOSCRIPT), 'EVALSHA after SCRIPT FLUSH')
             client.call('EVAL', INCREMENT, 1, keys[0])
-            for key in keys: # through the proxy that flushed
+            for key in keys: # through the proxy that ran SCRIPT FLUSH
                 check_equal(client.call('EVALSHA', sha, 1, key)[0], ':', key)
 
 
-@suite.case('after SCRIPT FLUSH through another proxy one EVALSHA at most is answered NOSCRIPT once EVAL has given the script again')
+@suite.case('after SCRIPT FLUSH through another proxy at most one EVALSHA gets NOSCRIPT once EVAL has loaded the script again')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=2, proxy_options={'proxy': {'workers': 1}}) as cluster:
         keys, sha = [cluster.key_on(shard) for shard in range(4)], sha_of(INCREMENT)
@@ -130,7 +130,7 @@ def _(run):
                     check(sum(reply == ('-', NOSCRIPT) for reply in replies) <= 1, replies)
 
 
-@suite.case('a script of a namespace is known at all shards to that namespace only')
+@suite.case('a script of a namespace is known at all shards, but only to that namespace')
 def _(run):
     namespaces = {name: {'token': name} for name in ('red', 'blue')}
     with Cluster(backends=1, partitions=SHARDS, namespaces=namespaces) as cluster:
@@ -148,7 +148,7 @@ def _(run):
         check_equal(red.call('EVALSHA', sha, 1, keys[2])[0], ':', 'after the flush of another namespace')
 
 
-@suite.case('a shard that was restarted gets its scripts back from the others')
+@suite.case('a restarted shard gets its scripts from the others')
 def _(run):
     with Cluster(backends=2, partitions=1) as cluster, cluster.connect() as client:
         keys, sha = [cluster.key_on(shard) for shard in range(2)], sha_of(INCREMENT)
@@ -161,7 +161,7 @@ def _(run):
         wait_for(lambda: client.call('EVALSHA', sha, 1, keys[0])[0] == ':', 'the script at the restarted shard')
 
 
-@suite.case('a client that leaves while its script is looked for, and hundreds at once')
+@suite.case('clients may disconnect while their script is looked up, also hundreds at once')
 def _(run):
     with Cluster(backends=1, partitions=SHARDS) as cluster, cluster.connect() as client:
         keys = one_key_each(cluster)

@@ -12,7 +12,7 @@ suite = Suite(__doc__)
 
 NAMESPACES = {'one': {'token': 'token-one'}, 'two': {'token': 'token-two'}}
 UNKNOWN = '0' * 40
-# A library that keeps what it was told in a local variable.
+# A library that keeps a value in a local variable.
 LIBRARY = """#!lua name=lib
 local kept = "nothing"
 redis.register_function("whose", function() return "%s" end)
@@ -31,7 +31,7 @@ def enter(cluster, login):
 
 
 def keys_of_shards(shards=3):
-    """A key for each shard of an even map."""
+    """One key for each shard of an even map."""
     keys = {}
     for i in range(1000):
         keys.setdefault(slot_of('k%d' % i) * shards // 16384, 'k%d' % i)
@@ -39,7 +39,7 @@ def keys_of_shards(shards=3):
 
 
 def on_all_shards(client, *words):
-    """FCALL or EVALSHA with a key of each shard."""
+    """Runs FCALL or EVALSHA with a key of each shard."""
     return [text(client.get(*words[:2], '1', key, *words[2:])) for key in keys_of_shards()]
 
 
@@ -48,7 +48,7 @@ def three_shards(**options):
                    proxy_options={'proxy': {'requirepass': 'outside'}}, **options)
 
 
-@suite.case('scripts of a namespace are unknown to others, and stay when others flush theirs, on three shards')
+@suite.case('scripts of a namespace are unknown to others, and stay when others flush their own, on three shards')
 def _(run):
     with three_shards() as cluster:
         one, two, outside = enter(cluster, 'token-one'), enter(cluster, 'token-two'), enter(cluster, 'outside')
@@ -104,7 +104,8 @@ def _(run):
             backend.kill9()
             backend.start()
         one, two, outside = enter(cluster, 'token-one'), enter(cluster, 'token-two'), enter(cluster, 'outside')
-        # Each client may be at another worker of the proxy, whose connections to the shards come back at another time.
+        # Each client may be at another worker of the proxy, whose connections to the shards may be restored at another
+        # time.
         for client, expected, what in ((one, b'one', 'the library after a crash'), (two, b'thief', 'the restored one after a crash'),
                                        (outside, 'ERR Function not found', 'the deleted one')):
             wait_for(lambda client=client, expected=expected: on_all_shards(client, 'FCALL', 'whose') == [expected] * 3, what)
@@ -134,14 +135,14 @@ def _(run):
 
 
 def inside(cluster, namespace):
-    """A connection as the proxy opens them."""
+    """A connection with the same login as the proxy's own."""
     client = cluster.partition(0)
     check_equal(client.get('SCREE', 'AUTH', cluster.secret), b'OK', 'SCREE AUTH')
     check_equal(client.get('SCREE', 'USE', namespace, '0'), b'OK', 'SCREE USE')
     return client
 
 
-@suite.case('a slow script is seen and killed from its own namespace and by the operator, from no other')
+@suite.case('a slow script is shown to and killed by its own namespace and the operator, and no other')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         operator = cluster.partition(0)
@@ -162,7 +163,7 @@ def _(run):
             client.close()
 
 
-@suite.case('through a proxy over three shards a tenant kills its own slow script, another tenant does not')
+@suite.case('through a proxy over three shards a tenant can kill its own slow script, another tenant cannot')
 def _(run):
     with three_shards() as cluster:
         operators = [Connection(backend.addresses[0]) for backend in cluster.backends]
@@ -185,7 +186,7 @@ def number(client, field):
     return None
 
 
-@suite.case('Lua states of many namespaces take no more than script-memory-limit, and none loses its functions')
+@suite.case('Lua states of many namespaces use at most script-memory-limit, and none loses its functions')
 def _(run):
     limit = 4 << 20
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'script-memory-limit': '4mb'}}) as cluster:
@@ -209,7 +210,7 @@ def _(run):
             client.close()
 
 
-@suite.case('functions of a namespace go when it is dropped, and those of others stay')
+@suite.case('functions of a namespace are deleted when it is dropped, and those of others stay')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         gone, stays = inside(cluster, 'gone'), inside(cluster, 'gonex')
@@ -224,13 +225,13 @@ def _(run):
                 check_equal(text(client.get('FCALL', 'whose', '0')), expected, 'FCALL in %s' % name)
 
 
-@suite.case('functions that an older program left belong to the default namespace')
+@suite.case('functions stored by an older program belong to the default namespace')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
         with inside(cluster, 'one') as one:
             one.get('FUNCTION', 'LOAD', LIBRARY % 'one')
-        with cluster.partition(0) as client:  # the row gets into the files
+        with cluster.partition(0) as client:  # writes the row to the files
             client.get('SCREE', 'COMPACT', 'START')
             wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end')
         backend.stop()

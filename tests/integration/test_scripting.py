@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Scripts that run for long, scripts that need too much memory, and functions after a crash."""
+"""Scripts that run for long or need too much memory, and functions after a crash."""
 
 import sys
 import threading
@@ -63,7 +63,7 @@ def start(cluster):
     return client, cluster.backends[0].addresses[0]
 
 
-@suite.case('a script over its time: others get BUSY, SCRIPT KILL ends it, whatever it does')
+@suite.case('a script over its time limit: other clients get BUSY, and SCRIPT KILL ends it, whatever it does')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = start(cluster)
@@ -92,7 +92,7 @@ def _(run):
         client.close()
 
 
-@suite.case('hostile arguments that crashed other servers are answered')
+@suite.case('hostile arguments that crashed other servers get a reply')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with cluster.partition(0) as client:
@@ -114,7 +114,7 @@ def _(run):
                     ('string.rep=nil', b'readonly'),
                     ('return newproxy(true)', b'newproxy'),  # CVE-2024-46981
                     ('setmetatable({},{__gc=error}) collectgarbage() return 7', 7),
-                    # CVE-2025-49844: the name of a chunk that nothing else refers to, while its parser fills the memory
+                    # CVE-2025-49844: the name of a chunk without other references, while the parser fills the memory
                     ('for i=1,50 do loadstring("local a=\\""..("x"):rep(1e5)..i.."\\" return "..("{"):rep(150)..("}"):rep(150), '
                      '"n"..i) collectgarbage() end return 7', 7),
                     ('__redis__err__handler(_G) return source', b"nonexistent global variable 'source'"),
@@ -129,7 +129,7 @@ def _(run):
                 check(got == reply or (isinstance(got, bytes) and reply in got), '%s: %s' % (script, got))
 
 
-@suite.case('what a script sets of the collector and of cjson does not outlive it')
+@suite.case("a script's settings of the garbage collector and of cjson end with the script")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with cluster.partition(0) as client:
@@ -140,11 +140,11 @@ def _(run):
             check_equal(client.get('EVAL', 'return {cjson.encode_sparse_array()}', '0'), [None, 2, 10], 'encode_sparse_array')
             check_equal(client.get('EVAL', 'return cjson.encode_keep_buffer()', '0'), 1, 'encode_keep_buffer')
             check(b'NaN or Inf' in text(client.get('EVAL', 'return cjson.encode(1/0)', '0')), 'encode_invalid_numbers')
-            for _ in range(20):  # with the collector stopped this would be more than the state may have
+            for _ in range(20):  # if the collector had stopped, this would exceed the memory limit
                 check_equal(client.get('EVAL', 'local t for i=1,1000 do t=("x"):rep(20000)..i end return 7', '0'), 7, 'garbage')
 
 
-@suite.case('a script that has written cannot be killed, and its writes are seen when it ends')
+@suite.case('a script that has written cannot be killed, and its writes are visible when it ends')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = start(cluster)
@@ -157,7 +157,7 @@ def _(run):
         client.close()
 
 
-@suite.case('the client of a slow script goes away: the script can be killed and the server goes on')
+@suite.case('the client of a slow script disconnects: the script can be killed, and the server continues')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = start(cluster)
@@ -175,7 +175,7 @@ def _(run):
         client.close()
 
 
-@suite.case('a script that wants too much memory fails, the next one runs')
+@suite.case('a script that needs too much memory fails, the next one runs')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client = cluster.partition(0)
@@ -186,7 +186,7 @@ def _(run):
         client.close()
 
 
-@suite.case('functions are there after kill -9, and a removed one is not')
+@suite.case('functions are there after kill -9, and a deleted one is not')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
@@ -210,7 +210,7 @@ def library(name, *functions):
                                                for f in functions])
 
 
-@suite.case('FUNCTION RESTORE REPLACE: a function that moved from one library to another; the text names what collides')
+@suite.case('FUNCTION RESTORE REPLACE accepts a function moved to another library; the error names a collision')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client = cluster.partition(0)
@@ -232,7 +232,7 @@ def _(run):
             check_equal(text(client.get('FUNCTION', 'RESTORE', dump)), b'ERR Function b already exists', 'what collides')
 
 
-@suite.case('a table that contains itself is replied as deep as in Redis')
+@suite.case('a table that contains itself is replied to the same depth as in Redis')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with cluster.partition(0) as client:
@@ -243,7 +243,7 @@ def _(run):
             check_equal((depth, text(reply)), (7995, b'ERR reached lua stack limit'), 'its depth')
 
 
-@suite.case('a map or set that contains itself is replied as deep as in Redis')
+@suite.case('a map or set that contains itself is replied to the same depth as in Redis')
 def _(run):
     def play(address):
         with Connection(address, patience()) as client:
@@ -256,7 +256,7 @@ def _(run):
         check(play(cluster.backends[0].addresses[0]) == want, 'another depth')
 
 
-@suite.case('a loop in a library that is being loaded is stopped')
+@suite.case('an endless loop in a library is stopped while it is loaded')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = start(cluster)

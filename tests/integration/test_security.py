@@ -15,7 +15,7 @@ suite = Suite(__doc__)
 
 
 def own_address():
-    """An address of this machine that is not the loopback's."""
+    """An address of this machine other than the loopback address."""
     words = subprocess.run(['hostname', '-I'], capture_output=True, text=True).stdout.split()
     found = next((word for word in words if ':' not in word), None)
     if not found:
@@ -35,7 +35,7 @@ def both(cluster):
 
 
 def answer(address, data):
-    """What comes back to these bytes until the end of the connection or an error."""
+    """The bytes received after sending these, until the connection ends or fails."""
     with Connection(address) as connection:
         connection.send_raw(data)
         try:
@@ -44,9 +44,9 @@ def answer(address, data):
             return 'closed'
 
 
-# ---- who may come in ---------------------------------------------------------------------------------------------
+# ---- access ----------------------------------------------------------------------------------------------------------
 
-@suite.case('without a password a public address serves nobody from elsewhere, proxy and backend alike')
+@suite.case('without a password a public address refuses clients of other hosts, at proxy and backend alike')
 def _(run):
     host = own_address()
     with Cluster(backends=1, partitions=1) as cluster:
@@ -71,7 +71,7 @@ def _(run):
             check_equal(stranger.call('GET', 'k'), ('$', b'v'))
 
 
-@suite.case('internal commands need the cluster secret, a wrong or partial one is refused')
+@suite.case('internal commands need the cluster secret; a wrong or partial one is refused')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster:
         with cluster.partition(0) as connection:
@@ -97,7 +97,7 @@ def _(run):
                 check(connection.call('MSET', *(['{k}x'] * 20))[0] == '+', '%s: 21 arguments after the login' % name)
 
 
-@suite.case('a tenant sees and changes nothing of another, whatever names it uses')
+@suite.case('a tenant can neither read nor change data of another, whatever names it uses')
 def _(run):
     with Cluster(backends=1, partitions=2, namespaces={'a': {'token': 'token-of-a'}, 'b': {'token': 'token-of-b'}}) as cluster:
         with cluster.connect() as a, cluster.connect() as b:
@@ -135,9 +135,9 @@ def _(run):
                 check(secret not in text, '%s is shown: %s' % (secret, text[max(0, text.find(secret) - 80):][:160]))
 
 
-# ---- what an untrusted peer can make it do ------------------------------------------------------------------------------
+# ---- clients without a login -----------------------------------------------------------------------------------------
 
-@suite.case('requests of other protocols are not taken for commands: HTTP cross-site requests end the connection')
+@suite.case('requests of other protocols are not executed as commands: HTTP cross-site requests end the connection')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster:
         for name, address in both(cluster):
@@ -160,7 +160,7 @@ def _(run):
             check(connection.call('EVAL', script, 0)[0] == '-', script)
 
 
-@suite.case('clients cannot choose files or programs: no DEBUG, MODULE, REPLICAOF, CONFIG SET dir')
+@suite.case('clients cannot select files or programs: no DEBUG, MODULE, REPLICAOF, CONFIG SET dir')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster:
         for name, address in both(cluster):
@@ -176,7 +176,7 @@ def _(run):
 # ---- the admin port ----------------------------------------------------------------------------------------------
 
 def send_quietly(sock, data):
-    """Is the connection still open, as far as a send can find out?"""
+    """Can the connection still send?"""
     try:
         sock.sendall(data)
         return True
@@ -184,7 +184,7 @@ def send_quietly(sock, data):
         return False
 
 
-@suite.case('slow requests at the admin port keep no health check out, and end after a time however they trickle')
+@suite.case('slow requests at the admin port do not block health checks, and end after a time even when bytes keep trickling')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster:
         processes = (cluster.proxies[0], cluster.backends[0])
@@ -206,7 +206,7 @@ def _(run):
             sock.close()
 
 
-@suite.case('a host name that is not configured opens no admin page (DNS rebinding), only health checks')
+@suite.case('a host name that is not configured gets no admin page (DNS rebinding), only health checks')
 def _(run):
     def ask(process, path, host):
         with Connection(('127.0.0.1', process.admin)) as connection:
@@ -224,14 +224,14 @@ def _(run):
                 check(b' 200 ' in ask(process, b'/config', host), host)
 
 
-# ---- after a break-in --------------------------------------------------------------------------------------------
+# ---- limits of a compromised process ---------------------------------------------------------------------------------
 
 def status_of(process, field):
     with open('/proc/%d/status' % process.pid) as file:
         return re.search(r'^%s:\s+(\S+)' % field, file.read(), re.M).group(1)
 
 
-@suite.case('the processes have no way to new privileges, leave no core file, and run under the filter when asked to')
+@suite.case('the processes cannot gain privileges, write no core file, and run under the seccomp filter if configured')
 def _(run):
     option = {'seccomp': 'yes'}
     with Cluster(backends=1, partitions=2, backend_options={'backend': option}, proxy_options={'proxy': option}) as cluster:
@@ -252,7 +252,8 @@ def _(run):
             check_equal(connection.get('EVAL', 'return 1', 0), 1)
             check_equal(connection.get('DBSIZE'), 2000)
         if 'detect_leaks' in os.environ.get('ASAN_OPTIONS', 'detect_leaks=1'):
-            for process in cluster.backends + cluster.proxies:  # its leak check would need ptrace at the end
+            # the sanitizer's leak check would need ptrace at the end
+            for process in cluster.backends + cluster.proxies:
                 process.kill9()
         cluster.backends[0].options = cluster.proxies[0].options = {}
         for process in cluster.backends + cluster.proxies:
@@ -271,13 +272,14 @@ def _(run):
         more = [socket.create_connection(cluster.proxies[0].address) for _ in range(100)]
         refused = set()
 
-        def are_refused():  # any 50 of the 250: each worker takes connections in an order of its own
+        def are_refused():  # tries any 50 of the 250, since each worker accepts connections in its own order
             for sock in select.select(set(idle + more) - refused, [], [], 1)[0]:
                 check(b'max number of clients' in sock.recv(100), 'a client is cut without a word')
                 refused.add(sock)
             return len(refused) >= 50
         wait_for(are_refused, 'the clients beyond maxclients to be refused')
-        check(len(refused) <= 51, 'fewer than maxclients are let in')  # 51: PING's may be open still
+        # 51, because the connection of PING may still be open
+        check(len(refused) <= 51, 'fewer than maxclients are let in')
         for sock in idle + more:
             sock.close()
 
@@ -288,7 +290,7 @@ def _(run):
         wait_for(is_free, 'room for others')
 
 
-@suite.case('what both programs write is for their user only, whatever the umask they were started with')
+@suite.case('files of both programs are readable only by their user, whatever the umask')
 def _(run):
     before = os.umask(0o022)
     try:
@@ -312,7 +314,7 @@ def _(run):
         os.umask(before)
 
 
-@suite.case('CONFIG REWRITE leaves what the included file says there, and the file to those who could read it')
+@suite.case('CONFIG REWRITE leaves included files unchanged, and keeps the permissions of the file')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""SIGTERM under load: what was read is answered, what was acknowledged is there, nobody new is let in, exit code 0."""
+"""SIGTERM under load: requests that were read are answered, acknowledged writes are there, new connections are refused,
+exit code 0.
+"""
 
 import random
 import signal
@@ -15,7 +17,7 @@ suite = Suite(__doc__)
 
 
 def stop_under_load(run, cluster, addresses, stop):
-    """Writers play against `addresses`; stop() ends a server; returns all units and what was wrong."""
+    """Writers use `addresses` while stop() ends a server; returns all units and the errors."""
     writers = [Writer(addresses[i % len(addresses)], 'c%d' % i, random.Random(run.seed + i)) for i in range(8)]
     for writer in writers:
         writer.may_lose_connection = True
@@ -44,7 +46,7 @@ for durability in ('always', 'everysec', 'os'):
             check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
 
-@suite.case('a backend behind a proxy stops and comes back; the proxy finds it again')
+@suite.case('a backend behind a proxy stops and comes back, and the proxy connects to it again')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         backend = cluster.backends[1]
@@ -66,7 +68,7 @@ def _(run):
         check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
 
-@suite.case('a proxy answers what it has read, lets nobody new in, and ends')
+@suite.case('a stopping proxy answers the requests it has read, refuses new connections, and ends')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, relay=lambda address: Relay(address, delay_ms=(700, 700))) as cluster:
         proxy = cluster.proxies[0]
@@ -99,7 +101,7 @@ def admits(address):
         return False
 
 
-@suite.case('a proxy whose shard hangs ends within its drain-timeout')
+@suite.case('a proxy with a hanging shard ends within its drain-timeout')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'drain-timeout': '1s'},
                                                                     'upstream': {'timeout': '60s'}}) as cluster:
@@ -115,7 +117,7 @@ def _(run):
             cluster.backends[0].resume()
 
 
-@suite.case('SIGINT ends both programs as SIGTERM does, and starting again on the same ports works at once')
+@suite.case('SIGINT ends both programs like SIGTERM, and an immediate start on the same ports works')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         with cluster.connect() as client:

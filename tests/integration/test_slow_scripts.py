@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Scripts over their time: what other clients are answered meanwhile, and how the script is ended."""
+"""Scripts over their time limit: the replies that other clients get, and how the script is ended."""
 
 import signal
 import time
@@ -12,7 +12,7 @@ from support.slow import BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, tex
 
 suite = Suite(__doc__)
 WRITES_FOREVER = 'redis.call("set", KEYS[1], "half") while true do end'
-NO_LIMIT = {'script-time-limit': '0'}  # a script without an end goes on until the test ends it
+NO_LIMIT = {'script-time-limit': '0'}  # an endless script runs until the test ends it
 ENDLESS_LIBRARY = '#!lua name=q\nredis.register_function("loop", function() while true do end end)'
 
 
@@ -33,7 +33,7 @@ def kill(client, command='SCRIPT'):
 
 # ---- the reply -----------------------------------------------------------------------------------------------------
 
-@suite.case('replies in front of a slow script leave while it runs, and its own comes behind them')
+@suite.case('replies before a slow script are sent while it runs, and its own comes after them')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
@@ -51,7 +51,7 @@ def _(run):
         client.close()
 
 
-@suite.case('a slow script whose client wants no reply, beside others that want none')
+@suite.case('a slow script whose client wants no reply does not disturb others that want none')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
@@ -71,7 +71,7 @@ def _(run):
             connection.close()
 
 
-@suite.case('a slow script that has read what was not durable yet is answered though nothing is written any more')
+@suite.case('a slow script that has read a row that is not durable yet gets its reply although no further batch is written')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster, '0')
@@ -85,10 +85,10 @@ def _(run):
         client.close()
 
 
-# ---- what is served meanwhile --------------------------------------------------------------------------------------
+# ---- other clients during a slow script ------------------------------------------------------------------------------
 
 def check_as_redis(play):
-    """play(address) returns replies: those of a partition must be those of redis-server."""
+    """play(address) returns replies; those of a partition must equal those of redis-server."""
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with Oracle() as oracle:
             want = play(('127.0.0.1', oracle.port))
@@ -96,7 +96,7 @@ def check_as_redis(play):
 
 
 def transcript(make, address, kill_script):
-    """What a client is answered before, while and after a script is slow, by the server at this address."""
+    """The replies that the server at this address gives before, during and after a slow script."""
     shown = []
     for proto in (2, 3):
         first, killer, early = make(), make(), make()
@@ -131,7 +131,7 @@ def transcript(make, address, kill_script):
     return shown
 
 
-@suite.case('while a script is slow each command is answered as redis-server answers it; a transaction that met BUSY is not executed')
+@suite.case('while a script is slow every command is answered as by redis-server; a transaction with a BUSY reply is not executed')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
@@ -144,7 +144,7 @@ def _(run):
         client.close()
 
 
-@suite.case('SCRIPT KILL and FUNCTION KILL answer as redis-server: NOTBUSY, UNKILLABLE, the other kind, and to the script killed')
+@suite.case('SCRIPT KILL and FUNCTION KILL reply as redis-server: NOTBUSY, UNKILLABLE, the other kind, and to the killed script')
 def _(run):
     def play(address):
         shown = []
@@ -199,7 +199,7 @@ def _(run):
 # ---- the end of a script -------------------------------------------------------------------------------------------
 
 def contents(client):
-    """Keys, counts and types of databases 0 and 1, and what INFO says of them."""
+    """Keys, counts and types of databases 0 and 1, and the figures of INFO about them."""
     shown = [client.get('INFO', 'keyspace')]
     for db in ('0', '1'):
         client.get('SELECT', db)
@@ -217,7 +217,7 @@ pcall(redis.call, "incr", "l") %s
 while true do end'''
 
 
-@suite.case('what a script wrote is rolled back whole when it is ended: over its limit, by SCREE SCRIPT KILL; also after FLUSHALL and SWAPDB')
+@suite.case('an ended script is rolled back completely: over its limit, by SCREE SCRIPT KILL; also after FLUSHALL and SWAPDB')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
@@ -247,7 +247,7 @@ def _(run):
         client.close()
 
 
-@suite.case('of a transaction only the script that was ended is rolled back, and of a script that ends by itself nothing')
+@suite.case('in a transaction only an ended script is rolled back; a script that ends by itself keeps its writes')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
@@ -265,7 +265,7 @@ def _(run):
         client.close()
 
 
-@suite.case('a script over its limit is ended whatever it does: catches errors, calls slow commands, is a function, is loaded')
+@suite.case('a script over its limit is ended whatever it does: catching errors, slow commands, in a function, while being loaded')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, _ = set_up(cluster, '1000000000')
@@ -282,7 +282,7 @@ def _(run):
         client.close()
 
 
-@suite.case('a script that was ended says nothing: no message, no invalidation, no dirty watcher')
+@suite.case('an ended script sends no message and no invalidation, and marks no watched key')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
@@ -307,7 +307,7 @@ def _(run):
             connection.close()
 
 
-@suite.case('SIGTERM and SHUTDOWN NOSAVE end a script without an end, roll it back, and the process exits cleanly')
+@suite.case('SIGTERM and SHUTDOWN NOSAVE end an endless script, roll it back, and the process exits cleanly')
 def _(run):
     for how in ('SIGTERM', 'SIGTERM early', 'SHUTDOWN'):
         with Cluster(backends=1, partitions=2, proxies=0) as cluster:
@@ -333,7 +333,7 @@ def _(run):
             client.close()
 
 
-@suite.case('a script that logs without end writes little, and the log says how many lines were dropped')
+@suite.case('a script that logs without end writes few lines, and the log has the number of dropped ones')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, _ = set_up(cluster)
@@ -351,7 +351,7 @@ def _(run):
 # ---- CLIENT PAUSE --------------------------------------------------------------------------------------------------
 
 def paused(address):
-    """What a server says while writes are paused, and after."""
+    """The replies of a server while writes are paused, and afterwards."""
     shown = []
     for proto in (2, 3):
         with Connection(address, proto=proto) as client:
@@ -378,12 +378,12 @@ def paused(address):
     return shown
 
 
-@suite.case('CLIENT PAUSE: clients that wait count as blocked, scripts wait too, no key goes, in MULTI it begins behind EXEC')
+@suite.case('CLIENT PAUSE: paused clients count as blocked, scripts are paused too, no key expires, in MULTI it begins after EXEC')
 def _(run):
     check_as_redis(paused)
 
 
-@suite.case('through the proxy clients that wait for the end of CLIENT PAUSE count as blocked')
+@suite.case('through the proxy clients paused by CLIENT PAUSE count as blocked')
 def _(run):
     with Cluster(backends=1, partitions=3, proxies=1, proxy_options={'proxy': {'workers': '2'}}) as cluster:
         for proto in (2, 3):
@@ -414,7 +414,7 @@ def three_shards():
         'proxy': {'workers': '1'}, 'upstream': {'timeout': '%dms' % (1000 * UPSTREAM_TIMEOUT_S)}})
 
 
-@suite.case('through the proxy a slow script makes no dead shard: others get BUSY, writes before it are answered, KILL gets through')
+@suite.case('through the proxy a slow script does not make the shard count as dead: others get BUSY, and KILL reaches it')
 def _(run):
     with three_shards() as cluster:
         proxy = ('127.0.0.1', cluster.proxies[0].port)
@@ -429,7 +429,8 @@ def _(run):
             load = Background(proxy, 'GET', slow_key, before=[('SET', slow_key, 'v')] * 20000, proto=proto)
             wait_for(lambda: text(others[0].get('GET', slow_key)) == BUSY_SCRIPT, 'BUSY')
             begun = time.monotonic()
-            while time.monotonic() - begun < 3 * UPSTREAM_TIMEOUT_S:  # upstream-timeout, and twice that without a byte
+            # upstream-timeout passes three times without a byte from the shard
+            while time.monotonic() - begun < 3 * UPSTREAM_TIMEOUT_S:
                 for client in others:
                     check_equal(text(client.get('GET', slow_key)), BUSY_SCRIPT, 'GET')
                     check_equal(text(client.get('SET', slow_key, 'x')), BUSY_SCRIPT, 'SET')
@@ -449,7 +450,7 @@ def _(run):
                 client.close()
 
 
-@suite.case('through the proxy SCRIPT KILL says UNKILLABLE of a script that has written, and SCREE SCRIPT KILL ends it')
+@suite.case('through the proxy SCRIPT KILL replies UNKILLABLE for a script that has written, and SCREE SCRIPT KILL ends it')
 def _(run):
     with three_shards() as cluster:
         proxy = ('127.0.0.1', cluster.proxies[0].port)

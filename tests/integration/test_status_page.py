@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The status page in a real browser (Chromium): what it shows, what it must not do, and how it looks on a phone.
+"""The status page in a real browser (Chromium): its contents, its requests and limits, and its layout on a phone.
 
 The screenshots of a run are in the build folder, status-page/*.png.
 """
@@ -34,7 +34,7 @@ NARROW_SPACE = '\u202f'
 # ---- the browser -------------------------------------------------------------------------------------------------
 
 class Browser:
-    """One Chromium; the page of one proxy at a time."""
+    """One Chromium, with the page of one proxy at a time."""
 
     def __init__(self):
         options = Options()
@@ -68,7 +68,7 @@ class Browser:
         return self.find(name).is_displayed()
 
     def rows(self, table):
-        """[{column: text}], notes in cells left out."""
+        """[{column: text}] without the notes in cells."""
         return self.run('''
             const text = cell => [...cell.childNodes].filter(node => node.nodeName !== 'SMALL').map(node => node.textContent).join('');
             return [...document.getElementById(arguments[0]).tBodies[0].rows].map(row =>
@@ -95,7 +95,7 @@ class Browser:
             file.write(base64.b64decode(picture))
 
     def complaints(self):
-        """What the console says: errors and warnings."""
+        """Errors and warnings on the browser's console."""
         return [entry for entry in self.driver.get_log('browser') if entry['level'] in ('SEVERE', 'WARNING')]
 
 
@@ -131,7 +131,7 @@ def enter(cluster, password, name=None, timeout=30):
 
 @contextlib.contextmanager
 def load(cluster, seed):
-    """Requests all the time, many of them for one key with an evil name."""
+    """Sends requests all the time, many of them for one key with a hostile name."""
     stopping = threading.Event()
 
     def play():
@@ -150,7 +150,7 @@ def load(cluster, seed):
         thread.join()
 
 
-# ---- what it shows -----------------------------------------------------------------------------------------------
+# ---- contents --------------------------------------------------------------------------------------------------------
 
 def check_shards(browser, admin):
     shards = [pairs(shard) for shard in admin.get('SCREE', 'SHARDS')]
@@ -168,7 +168,7 @@ def direction(colour, ground):
 
 
 def check_colours(run, browser, cluster):
-    """A slot has the colour of its shard's swatch, more or less of it."""
+    """Checks that each slot has a shade of the colour of its shard's swatch."""
     legend = browser.run('''return [...document.querySelectorAll('#shards .key')].map(key =>
         getComputedStyle(key).backgroundColor.match(/\\d+/g).map(Number))''')
     ground = [255, 255, 255]
@@ -233,7 +233,7 @@ def check_lists(browser, admin):
 
 
 def check_looks(browser):
-    """Phone and desktop, light and dark: nothing sticks out, everything is reached by keys."""
+    """Phone and desktop, light and dark: nothing overflows, and everything can be reached by keys."""
     for name, size in (('phone', PHONE), ('desktop', DESKTOP)):
         for dark in (False, True):
             browser.look(size, dark)
@@ -277,7 +277,7 @@ def check_refused_files(browser, cluster, admin):
     wait_for(lambda: browser.text('live').strip() == 'live', 'the page to be content')
 
 
-@suite.case('the page agrees with SCREE and INFO, moves, shows a lost shard, fits a phone, and complains of nothing')
+@suite.case('the page agrees with SCREE and INFO, is updated, shows a lost shard, fits a phone, and logs no errors')
 def _(run):
     with Browser() as browser, cluster_of() as cluster, enter(cluster, 'outside', 'admin') as admin, \
             enter(cluster, 'shop-token', 'shopper') as shopper:
@@ -332,7 +332,7 @@ def _(run):
         proxy = cluster.proxies[0]
 
         def new_document():
-            """A document that was made after now: they are kept for a moment."""
+            """A document generated after this call; documents are cached for a moment."""
             made = document_of(proxy)['mono_ms']
             found = []
             wait_for(lambda: found.append(document_of(proxy)) or found[-1]['mono_ms'] > made, 'a new document')
@@ -359,7 +359,7 @@ def _(run):
         check_equal(len(after['latency_bounds_us']) + 1, len(after['commands'][0]['latency']), 'bounds')
 
 
-@suite.case('any bytes as keys and names make a valid document of bounded size')
+@suite.case('any bytes as keys and names give a valid document of bounded size')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as client:
         proxy = cluster.proxies[0]
@@ -385,7 +385,7 @@ def _(run):
                 check_equal(answer.headers['X-Content-Type-Options'], 'nosniff')
 
 
-@suite.case('many ask while the map changes and the proxy stops')
+@suite.case('many requests for the page are answered while the map changes and the proxy stops')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin:
         proxy = cluster.proxies[0]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a tenant, a client inside a namespace, can reach: its namespace, and nothing else of the server."""
+"""The access of a tenant, a client inside a namespace: its own namespace, and nothing else of the server."""
 
 import os
 import re
@@ -12,13 +12,13 @@ suite = Suite(__doc__)
 
 NAMESPACES = {'a': {'token': 'token-of-a'}, 'b': {'token': 'token-of-b'}}
 OPERATOR = 'operators-password'
-# Of the category @admin, and yet for tenants: each shows and changes the tenant's own namespace only.
+# Allowed for tenants although of the category @admin: each shows and changes only the tenant's own namespace.
 SAFE = {'client|kill', 'client|list', 'client|pause', 'client|unpause', 'client|unblock', 'config|get', 'module|list',
         'monitor', 'role', 'slowlog|get', 'slowlog|len', 'slowlog|reset', 'scree|bigkeys', 'scree|hotkeys',
         'scree|namespaces', 'scree|slowlog'}
-# Not of the category @admin, and yet about the whole process.
+# Not allowed for tenants although not of the category @admin: they concern the whole process.
 UNSAFE = {'memory|doctor', 'memory|malloc-stats', 'memory|purge', 'memory|stats', 'scree|map', 'scree|shards'}
-# They end or change over the connection of the test.
+# These end or change the test's connection.
 LEAVES = {'quit', 'reset', 'auth', 'hello', 'client|reply', 'monitor', 'subscribe', 'psubscribe', 'ssubscribe'}
 NOPERM = 'NOPERM this command shows or changes the whole server'
 
@@ -34,7 +34,7 @@ def enter(cluster, secret, proto=2):
 
 
 def command_rows(cluster):
-    """{full name: (arity, is of the category @admin)} of all rows of both programs, containers left out."""
+    """{full name: (arity, is of the category @admin)} of all rows of both programs, without container commands."""
     rows = {}
     with cluster.partition(0) as backend, enter(cluster, OPERATOR) as proxy:
         for connection in (backend, proxy):
@@ -46,7 +46,7 @@ def command_rows(cluster):
 
 
 def requests_of(name, arity):
-    """The command with the fewest arguments, and with more, of some kinds."""
+    """The command with the fewest arguments, and with more arguments of several kinds."""
     words = name.upper().split('|')
     least = max(abs(arity) - len(words), 0)
     for filler in ('k', '1', 'yes'):
@@ -59,12 +59,12 @@ def is_refused(reply):
 
 
 def pairs_of(reply):
-    """{name: text} of CONFIG GET; the port is that of the partition which was asked."""
+    """{name: text} of CONFIG GET, without the port, which differs between partitions."""
     return {name: text for name, text in zip(reply[::2], reply[1::2]) if name != b'port'}
 
 
 class Outside:
-    """Everything outside of namespace `a` that a tenant there must not change."""
+    """Everything outside of namespace `a` that a tenant of `a` must not change."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -80,7 +80,7 @@ class Outside:
         self.partitions = [cluster.partition(i) for i in range(2)]
         for connection in self.partitions:
             check_equal(connection.get('CONFIG', 'SET', 'slowlog-log-slower-than', '0'), b'OK')
-            connection.pipeline([['PING']] * 50)  # a reset of the counts would show
+            connection.pipeline([['PING']] * 50)  # enough to notice a reset of the counts
             check_equal(connection.get('CONFIG', 'SET', 'slowlog-log-slower-than', '-1'), b'OK')
 
     def connections(self):
@@ -135,7 +135,7 @@ def _(run):
         tried = 0
         for name, (arity, _) in sorted(rows.items()):
             if name in ('client|pause', 'function|flush', 'function|delete', 'script|flush'):
-                continue  # a pause of the namespace has a test of its own, as libraries and scripts have
+                continue  # pauses, libraries and scripts of a namespace have tests of their own
             with enter(cluster, 'token-of-a') as tenant:
                 if name in LEAVES - {'monitor'}:
                     continue
@@ -150,7 +150,7 @@ def _(run):
         outside.close()
 
 
-@suite.case('each command of the category @admin is refused in a namespace, but for those that stay inside')
+@suite.case('each command of the category @admin is refused in a namespace, except those limited to the namespace')
 def _(run):
     with cluster_of() as cluster:
         rows = command_rows(cluster)
@@ -161,7 +161,7 @@ def _(run):
                 request = next(requests_of(name, arity))
                 must = (is_admin and name not in SAFE) or name in UNSAFE
                 if name.startswith('b') and not must:
-                    continue  # it waits
+                    continue  # this command blocks
                 check_equal(is_refused(tenant.get(*request)), must, '%s: refused' % name)
                 if must:
                     tenant.call('MULTI')
@@ -174,7 +174,7 @@ def _(run):
                 check(not isinstance(operator.get(*words), ReplyError), '%r of the operator' % words)
 
 
-@suite.case('a tenant sets no option of the proxy or the backends, one by one')
+@suite.case('a tenant cannot change any option of the proxy or the backends')
 def _(run):
     with cluster_of() as cluster:
         outside = Outside(cluster)
@@ -189,10 +189,10 @@ def _(run):
         outside.close()
 
 
-# ---- what is shown -----------------------------------------------------------------------------------------------
+# ---- information -----------------------------------------------------------------------------------------------------
 
 def facts(cluster):
-    """What no tenant may see: paths, addresses, names of the process and of other namespaces' commands."""
+    """Texts that no tenant may see: paths, addresses, names of the process, commands of other namespaces."""
     with cluster.partition(0) as connection:
         info = connection.get('INFO', 'everything').decode()
     with enter(cluster, OPERATOR) as operator:
@@ -204,7 +204,7 @@ def facts(cluster):
     return found
 
 
-@suite.case('a tenant sees no paths, addresses, run ids and statistics of the process')
+@suite.case('a tenant cannot see paths, addresses, run ids and statistics of the process')
 def _(run):
     with cluster_of() as cluster:
         secrets = facts(cluster)
@@ -227,7 +227,7 @@ def _(run):
                             check(secret not in repr(reply), '%r (%s) shows %s: %.300r' % (words, way, secret, reply))
 
 
-@suite.case('INFO of a tenant has what client libraries look for, and its own keys')
+@suite.case('INFO of a tenant has the fields that client libraries use, and its own keys')
 def _(run):
     with cluster_of() as cluster:
         for proto in (2, 3):
@@ -246,14 +246,14 @@ def _(run):
                     check(not tenant.get('CONFIG', 'GET', name), 'CONFIG GET %s' % name)
 
 
-# ---- clients of others -------------------------------------------------------------------------------------------
+# ---- clients of other namespaces -------------------------------------------------------------------------------------
 
 def client_id(connection):
     return connection.get('CLIENT', 'ID')
 
 
 
-@suite.case('CLIENT TRACKING does not redirect to a client of another namespace, as if there were no such client')
+@suite.case('CLIENT TRACKING does not redirect to a client of another namespace, as if that client did not exist')
 def _(run):
     missing = 'ERR The client ID you want redirect to does not exist'
     with cluster_of() as cluster:
@@ -272,7 +272,7 @@ def _(run):
             tenant.get('GET', 'k')
             writer.get('SET', 'k', 'v')
             check_equal(value(friend.read()), [b'message', b'__redis__:invalidate', [b'k']])
-            # Who goes to another namespace hears no more of this one.
+            # A client that moves to another namespace gets no more messages of this one.
             check_equal(value(friend.call('UNSUBSCRIBE'))[0], b'unsubscribe')
             check_equal(friend.get('AUTH', 'token-of-b'), b'OK')
             friend.call('SUBSCRIBE', '__redis__:invalidate')
@@ -283,7 +283,7 @@ def _(run):
             check_equal(value(friend.read()), [b'pong', b''], 'the first that comes')
 
 
-@suite.case('CLIENT LIST, KILL, UNBLOCK, PAUSE, MONITOR, SLOWLOG and PUBSUB of a tenant are about its namespace')
+@suite.case('CLIENT LIST, KILL, UNBLOCK, PAUSE, MONITOR, SLOWLOG and PUBSUB of a tenant are limited to its namespace')
 def _(run):
     with cluster_of() as cluster:
         with enter(cluster, 'token-of-a') as tenant, enter(cluster, 'token-of-b') as other, \
@@ -318,7 +318,7 @@ def _(run):
 
 # ---- limits ------------------------------------------------------------------------------------------------------
 
-@suite.case('client-output-buffer-limit of normal clients does not cut the connections of proxies')
+@suite.case('client-output-buffer-limit of normal clients does not disconnect the connections of proxies')
 def _(run):
     with cluster_of() as cluster:
         with enter(cluster, OPERATOR) as operator:

@@ -3,12 +3,12 @@
 
     seats:{ev}      2 bits for each seat: 00 free, 01 reserved, 10 sold        SETBIT, GETRANGE
     event:{ev}      JSON: sections with their figures                          JSON.SET, JSON.GET, JSON.NUMINCRBY
-    booking:{ev}ID  hash, goes by itself after a while                         HSET, EXPIRE
+    booking:{ev}ID  hash with an expiry time                                   HSET, EXPIRE
     timers:{ev}     hash: when each booking began                              HSETNX
     index:{ev}      sorted set of bookings by that time                        ZADD
 
-Sellers (redis-py in threads, redis-py with asyncio) race for the same seats: WATCH decides. Readers beside them look at
-everything in one MULTI/EXEC and must never see a reservation half done.
+Sellers (redis-py in threads, redis-py with asyncio) compete for the same seats, with WATCH. Readers read all of these
+keys in one MULTI/EXEC and must never see half of a reservation.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ import redis.asyncio
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, patience
 
-SECTIONS, SEATS = 4, 120  # of each section
+SECTIONS, SEATS = 4, 120  # in each section
 FREE, RESERVED, SOLD = 0, 1, 2
 BOOKING_SECONDS = 600
 
@@ -54,7 +54,7 @@ class Event:
         check_equal(pipe.execute(), [b'OK', 0], 'a new event')
 
     def free_seats(self, bits, section):
-        """Numbers of free seats, from the bytes of the section's seats."""
+        """Numbers of the free seats, from the bytes of the section's seats."""
         start = section * SEATS
         return [seat for seat in range(start, start + SEATS) if seat_state(bits, seat - start) == FREE]
 
@@ -88,7 +88,7 @@ class Event:
         pipe.zcard(self.index)
 
     def judge(self, answers):
-        """What is wrong in what look() saw; None: nothing."""
+        """The error in the replies to look(); None: they fit together."""
         bits, text, timers, bookings = answers
         document = json.loads(text)[0]
         if timers != bookings:
@@ -107,7 +107,7 @@ def seat_state(bits, seat):
 
 
 class Ledger:
-    """What sellers did, and what readers found wrong."""
+    """The sellers' bookings, and the errors found by readers."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -126,7 +126,7 @@ def choose(rng, free):
 
 
 def sell_out(event, client, seller, seed, ledger):
-    """One seller with redis-py, until no seat is free."""
+    """A seller with redis-py; sells until no seat is free."""
     rng, serial, empty = random.Random(seed), 0, set()
     while len(empty) < SECTIONS and not ledger.wrong:
         section = rng.choice([number for number in range(SECTIONS) if number not in empty])
@@ -175,7 +175,7 @@ async def sell_out_async(event, client, seller, seed, ledger):
 
 
 def watch_over(event, client, done, ledger):
-    """A reader: all of the event in one transaction, again and again."""
+    """A reader: reads the whole event in one transaction, repeatedly."""
     while not done.is_set() and not ledger.wrong:
         with client.pipeline(transaction=True) as pipe:
             event.look(pipe)
@@ -191,7 +191,7 @@ def run_threads(jobs):
     def guarded(job):
         try:
             job()
-        except Exception as error:  # told by the test
+        except Exception as error:  # the test reports it
             failures.append('%s: %s' % (type(error).__name__, error))
     threads = [threading.Thread(target=guarded, args=(job,), daemon=True) for job in jobs]
     for thread in threads:
@@ -274,17 +274,17 @@ def _(run):
     play_threads(run, **DIRECT)
 
 
-@suite.case('redis-py in threads through the proxy')
+@suite.case('redis-py in threads through the proxy: seats, document and indexes always agree')
 def _(run):
     play_threads(run, **PROXY)
 
 
-@suite.case('redis-py with asyncio, one partition')
+@suite.case('redis-py with asyncio, one partition: seats, document and indexes always agree')
 def _(run):
     play_async(run, **DIRECT)
 
 
-@suite.case('redis-py with asyncio through the proxy')
+@suite.case('redis-py with asyncio through the proxy: seats, document and indexes always agree')
 def _(run):
     play_async(run, **PROXY)
 

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""TLS on both hops: clients, certificates accepted and refused, reload under load, resumption, big values, wrong peers."""
+"""TLS on both hops: clients, accepted and refused certificates, reload under load, resumption, big values, untrusted
+peers.
+"""
 
 import os
 import random
@@ -22,7 +24,7 @@ MEGABYTE = 1 << 20
 
 
 class Folder:
-    """A temporary folder with an authority in it."""
+    """A temporary folder with a certificate authority."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix='scree-tls-')
@@ -43,7 +45,7 @@ def address_with(address, context):
 
 
 def serial_of(address, context):
-    """The serial number of the certificate that the server shows."""
+    """The serial number of the server's certificate."""
     with Connection(address_with(address, context)) as connection:
         return int(connection.sock.getpeercert()['serialNumber'], 16)
 
@@ -53,7 +55,7 @@ def metric_of(process, name):
 
 
 def refused(address, context):
-    """Why a handshake, or the first command after it, fails; '' when it does not."""
+    """The error of a handshake, or of the first command after it; '' without one."""
     try:
         with Connection(address_with(address, context)) as connection:
             connection.call('PING')
@@ -84,7 +86,7 @@ def _(run):
         check(metric_of(cluster.backends[0], 'scree_process_tls_connections') >= 1, 'the backend is spoken to plainly')
 
 
-@suite.case('100 MB go both ways, and a pipeline of many megabytes')
+@suite.case('values of 100 MB, and a pipeline of many megabytes, are sent in both directions')
 def _(run):
     with cluster_of(partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster:
         connection = cluster.connect()
@@ -104,7 +106,7 @@ def _(run):
         sender.join()
 
 
-@suite.case('who does not read is held back over TLS too, and gets everything in the end')
+@suite.case('a client that does not read is held back over TLS too, and gets everything in the end')
 def _(run):
     with cluster_of(partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster:
         connection = cluster.connect()
@@ -121,7 +123,7 @@ def _(run):
         run.note('200 replies of 1 MB unread: %d MB more' % (peak >> 20))
 
 
-@suite.case('a half-closed client gets the replies it is owed, and close_notify')
+@suite.case('a half-closed client gets its outstanding replies, and close_notify')
 def _(run):
     with cluster_of() as cluster:
         words = ['openssl', 's_client', '-quiet', '-connect', '127.0.0.1:%d' % cluster.proxies[0].port, '-CAfile',
@@ -131,12 +133,12 @@ def _(run):
         connection = cluster.connect()
         connection.send('QUIT')
         check_equal(connection.read(), ('+', b'OK'))
-        check_equal(connection.sock.recv(10), b'')  # an SSLEOFError without close_notify
+        check_equal(connection.sock.recv(10), b'')  # without close_notify this would be an SSLEOFError
 
 
 # ---- certificates ------------------------------------------------------------------------------------------------
 
-@suite.case('client certificates: required, of our authority; optional; not asked for')
+@suite.case('client certificates: required and checked; optional; not requested')
 def _(run):
     with Folder() as other, cluster_of() as cluster:
         ours, stranger = cluster.tls.ca, other.ca.issue('untrusted peer')
@@ -165,7 +167,7 @@ def _(run):
         check('alert' in refused(address, only_13).lower(), 'TLS 1.3 is spoken')
 
 
-@suite.case('a backend with a wrong authority or name is down, with that reason; the right name helps')
+@suite.case('a backend with a wrong authority or name counts as down, with that reason; the right name makes it work')
 def _(run):
     def reason_of(cluster):
         with cluster.connect() as connection:
@@ -209,7 +211,7 @@ def _(run):
         check('certificate required' in reason_of(cluster), reason_of(cluster))
 
 
-@suite.case('wrong files are refused at the start with the option\'s name')
+@suite.case("wrong files are refused at the start with the option's name")
 def _(run):
     with cluster_of() as cluster:
         proxy = cluster.proxies[0]
@@ -232,7 +234,7 @@ def _(run):
 # ---- reload ------------------------------------------------------------------------------------------------------
 
 class Mount:
-    """A folder as Kubernetes mounts a Secret: ..data is a link that is swapped."""
+    """A folder mounted like a Secret in Kubernetes: ..data is a symlink that is swapped."""
 
     def __init__(self, folder):
         self.folder, self.round = folder, 0
@@ -311,14 +313,15 @@ def _(run):
                     wait_for(lambda: serial_of(address, cluster.tls.context) == leaf.serial, 'the new certificate')
                 seen = load.done
                 wait_for(lambda: load.done > seen + 20 or load.failures, 'the load to go on')
-            mount.publish({'tls.crt': leaf.cert, 'tls.key': first.key, 'ca.crt': ca.cert})  # not its key
+            # a key of another certificate
+            mount.publish({'tls.crt': leaf.cert, 'tls.key': first.key, 'ca.crt': ca.cert})
             wait_for(lambda: b'reload_refused' in cluster.proxies[0].log(), 'the wrong key to be refused')
             check_equal(serial_of(front, cluster.tls.context), leaf.serial)
         check(not load.failures, str(load.failures[:1]))
         run.note('%d commands while certificates were swapped 3 times' % load.done)
 
 
-@suite.case('an authority that was taken away lets nobody in, with a ticket neither')
+@suite.case('clients of a removed authority are refused, also with a session ticket')
 def _(run):
     with Folder() as folder, cluster_of() as cluster:
         mount, ca, proxy = Mount(folder.path + '/mount'), cluster.tls.ca, cluster.proxies[0]
@@ -340,13 +343,13 @@ def _(run):
 # ---- resumption --------------------------------------------------------------------------------------------------
 
 def s_client(cluster, *words, command=b'PING\r\nQUIT\r\n'):
-    """What openssl s_client prints."""
+    """The output of openssl s_client."""
     words = ['openssl', 's_client', '-connect', '127.0.0.1:%d' % cluster.proxies[0].port, '-ign_eof', '-CAfile',
              cluster.tls.ca.cert, '-cert', cluster.tls.client.cert, '-key', cluster.tls.client.key] + list(words)
     return subprocess.run(words, input=command, capture_output=True, timeout=patience()).stdout
 
 
-@suite.case('sessions are resumed, by whichever worker takes the connection; not where it is switched off')
+@suite.case('sessions are resumed, whichever worker accepts the connection; not if resumption is switched off')
 def _(run):
     with Folder() as folder, cluster_of(proxy_options={'proxy': {'workers': 4}}) as cluster:
         for version in ('-tls1_2', '-tls1_3'):
@@ -372,7 +375,8 @@ def info_of(cluster):
 
 
 def reconnects(cluster, rounds=3):
-    """The backend closes all connections, again and again. How many were made anew, and how many of them resumed."""
+    """The backend closes all connections, repeatedly. Returns the number of new connections, and of resumed sessions
+    among them."""
     def is_served():
         with cluster.connect() as connection:
             return connection.call('SET', 'key', 'value') == ('+', b'OK')
@@ -386,7 +390,7 @@ def reconnects(cluster, rounds=3):
     return tuple(after[name] - before[name] for name in ('tls_connects', 'tls_connects_resumed'))
 
 
-@suite.case('connections to backends go on with earlier sessions, but not after a restart or where it is switched off')
+@suite.case('connections to backends resume earlier sessions, but not after a restart or if resumption is switched off')
 def _(run):
     for version in ('TLSv1.2', 'TLSv1.3'):
         options = {'proxy': {'workers': 1, 'tls-protocols': version}}
@@ -397,7 +401,7 @@ def _(run):
             text = cluster.proxies[0].http('/metrics')[1]
             check(metric(text, 'scree_process_tls_connects_resumed_total') >= resumed, 'not in the metrics')
             cluster.backends[0].kill9()
-            cluster.backends[0].start()  # with new keys: its own tickets are strange to it
+            cluster.backends[0].start()  # with new keys, so it cannot decrypt its old tickets
             made, resumed = reconnects(cluster)
             check(made >= 3 and resumed == made, '%s: %d of %d resumed after a restart' % (version, resumed, made))
     with cluster_of(partitions=1, proxy_options={'upstream': {'tls-session-caching': 'no'}}) as cluster:
@@ -405,7 +409,7 @@ def _(run):
         check(made >= 3 and resumed == 0, '%d of %d resumed although it is switched off' % (resumed, made))
 
 
-# ---- wrong peers -------------------------------------------------------------------------------------------------
+# ---- untrusted peers -------------------------------------------------------------------------------------------------
 
 def closes(sock, limit=10):
     sock.settimeout(limit)
@@ -419,7 +423,7 @@ def closes(sock, limit=10):
         return False
 
 
-@suite.case('plain RESP on a TLS port and TLS on a plain port end with a clean close, a line in the log, no more')
+@suite.case('plain RESP on a TLS port and TLS on a plain port end with a clean close and one line in the log')
 def _(run):
     with cluster_of(proxy_options={'proxy': {'tls-auth-clients': 'no'}}, unix=True) as cluster:
         proxy = cluster.proxies[0]
@@ -444,7 +448,7 @@ def _(run):
         check_equal(refused(proxy.address, cluster.tls.ca.context()), '')
 
 
-@suite.case('garbage, broken records and cut handshakes do no harm')
+@suite.case('random bytes, broken records and incomplete handshakes do no harm')
 def _(run):
     with cluster_of() as cluster:
         address = ('127.0.0.1', cluster.proxies[0].port)
@@ -463,7 +467,7 @@ def _(run):
                 if i % 3 == 0:
                     sock.shutdown(socket.SHUT_WR)
                     closes(sock)
-        for i in range(60):  # after a good handshake
+        for i in range(60):  # after a valid handshake
             with Connection(cluster.proxies[0].address) as connection:
                 connection.send('PING')
                 connection.read()
@@ -477,7 +481,7 @@ def _(run):
 
 
 def forged(folder, name, signer, *extensions, days='1'):
-    """A client's certificate that `signer` has signed; (certificate chain, key)."""
+    """A client certificate signed by `signer`; (certificate chain, key)."""
     base = os.path.join(folder, name)
     openssl('req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=client', '-keyout', base + '.key',
             '-out', base + '.csr')
@@ -490,7 +494,7 @@ def forged(folder, name, signer, *extensions, days='1'):
     return base + '.crt', base + '.key'
 
 
-@suite.case('certificates that only look like ours let nobody in: signed by a leaf, by another CA of that name, for servers, too old')
+@suite.case('certificates that only look like ours are refused: signed by a leaf, by another CA of that name, for servers, expired')
 def _(run):
     with cluster_of() as cluster, Folder() as folder:
         kit = cluster.tls
@@ -512,7 +516,7 @@ def _(run):
 
 
 class Peer:
-    """openssl s_client, which is told what to do by lines: R renegotiates, K changes keys."""
+    """openssl s_client, controlled by lines: R renegotiates, K changes keys."""
 
     def __init__(self, cluster, *options):
         kit = cluster.tls
@@ -541,7 +545,7 @@ class Peer:
         self.child.wait()
 
 
-@suite.case('no renegotiation, early data or old version; odd server names and floods of new keys do no harm')
+@suite.case('no renegotiation, early data or old version is accepted; odd server names and floods of new keys do no harm')
 def _(run):
     with cluster_of() as cluster, Folder() as folder:
         for version in ('-tls1', '-tls1_1'):
@@ -579,7 +583,7 @@ def _(run):
         check_equal(refused(cluster.proxies[0].address, cluster.tls.context), '')
 
 
-@suite.case('thousands of half-open handshakes keep nobody out, and are closed in time')
+@suite.case('thousands of half-open handshakes do not block others, and are closed in time')
 def _(run):
     options = {'proxy': {'tls-handshake-timeout': '3s', 'workers': 2, 'maxclients': 50}}
     with cluster_of(proxy_options=options) as cluster:
@@ -602,7 +606,7 @@ def _(run):
                 sock.close()
 
 
-@suite.case('handshakes by the hundred do not hold up others\' requests')
+@suite.case("handshakes by the hundred do not delay others' requests")
 def _(run):
     with cluster_of(partitions=1) as cluster:
         stopping, done = [], [0]
@@ -630,7 +634,7 @@ def _(run):
         check(done[0] > 3, 'no handshakes beside')
 
 
-@suite.case('connections that speak TLS count toward memory-limit, which takes no more of them at its half')
+@suite.case('TLS connections count toward memory-limit, which refuses new ones when half of it is used')
 def _(run):
     options = {'proxy': {'memory-limit': '16mb', 'workers': 2, 'tls-auth-clients': 'no'}}
     with cluster_of(partitions=1, proxy_options=options) as cluster:
@@ -655,7 +659,7 @@ def _(run):
                 connection.close()
 
 
-@suite.case('protected-mode serves untrusted peers\' addresses where every client shows a certificate')
+@suite.case("protected-mode serves untrusted peers' addresses if every client presents a certificate")
 def _(run):
     host = next((word for word in subprocess.run(['hostname', '-I'], capture_output=True, text=True).stdout.split()
                  if ':' not in word), None)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""What README.md and docs/operations.md show of a terminal, done as it stands there, by an operator who has nothing else: a
-cluster with namespaces comes up, is watched, broken, backed up, restored with other numbers of partitions."""
+"""The console blocks of README.md and docs/operations.md, run as they are shown, in a clone without other files: a
+cluster with namespaces is started, monitored, broken, backed up, and restored with other numbers of partitions.
+"""
 
 import glob
 import os
@@ -17,7 +18,7 @@ suite = Suite(__doc__)
 
 
 class Clone:
-    """What lies in a fresh clone after the build, as far as the documents use it; Scree's ports begin at `port`."""
+    """The files of a fresh clone after the build that the documents use; Scree's ports begin at `port`."""
 
     def __init__(self, port):
         self.port = port
@@ -32,7 +33,7 @@ class Clone:
         os.symlink(programs, os.path.join(self.path, 'build', 'release'))
         quickstart = os.path.join(self.path, 'config', 'quickstart')
         os.rename(quickstart, quickstart + '-whole')
-        with open(quickstart, 'w') as file:  # the build is there, and other ports than the printed ones are used
+        with open(quickstart, 'w') as file:  # uses the existing build, and other ports than the document
             file.write('#!/bin/sh\nexec config/quickstart-whole --bin build/release --no-install --port %d "$@"\n' % self.port)
         os.chmod(quickstart, 0o755)
         if is_sanitized(os.path.join(programs, 'scree-proxy')):
@@ -62,18 +63,18 @@ def play(run, name):
             with Clone(ports + 79) as clone, Shell(clone, ports) as shell:
                 shell.play(path, run)
             return
-        except Failure as failure:  # another test may take a port between our look and the start
+        except Failure as failure:  # another test took a port before the start
             if 'in use' not in str(failure) or attempt == 2:
                 raise
             run.note('begins again with other ports: %s' % failure)
 
 
-@suite.case('the tour of README.md')
+@suite.case('the tour of README.md works as shown')
 def _(run):
     play(run, 'README.md')
 
 
-@suite.case('the drills and runbooks of docs/operations.md')
+@suite.case('the drills and runbooks of docs/operations.md work as shown')
 def _(run):
     play(run, os.path.join('docs', 'operations.md'))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""CLIENT TRACKING: every connection gets the frames it gets from redis-server, and no copy in a client stays wrong."""
+"""CLIENT TRACKING: every connection gets the frames it gets from redis-server, and no cached copy stays wrong."""
 
 from support.cluster import Cluster
 from support.duel import Duel, add_script
@@ -330,7 +330,7 @@ a: CLIENT TRACKING ON BCAST OPTIN
 }
 
 
-@suite.case('through a proxy before three shards: scripts and redirections')
+@suite.case('through a proxy over three shards: scripts and redirections get the frames of redis-server')
 def _(run):
     for title in ('a redirection: the other client changes its protocol',
                   'a script: keys it has declared are tracked when it calls a command that reads'):
@@ -350,7 +350,7 @@ def _(run):
         check_equal(client.read(), ('>', [('$', b'invalidate'), ('*', [('$', declared.encode())])]), 'the second')
 
 
-@suite.case('through a proxy: HELLO 2 is refused while a redirection that RESP3 turned on is in force')
+@suite.case('through a proxy: HELLO 2 is refused while a redirection that RESP3 turned on is active')
 def _(run):
     with Cluster(backends=1, partitions=2) as cluster, cluster.connect(proto=3) as client, cluster.connect() as other:
         client.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', other.get('CLIENT', 'ID'))
@@ -366,10 +366,10 @@ for title, text in SCRIPTS.items():
 
 
 class Cache:
-    """A client that keeps what it reads, and forgets what it is told of."""
+    """A client that caches values it has read, and drops them at invalidations."""
 
     def __init__(self, address, options, fence=()):
-        """`fence`: commands that are answered behind what was told before them."""
+        """`fence`: commands whose replies come after all earlier invalidations."""
         self.fence = [list(words) for words in fence]
         self.connection = Connection(address, proto=3)
         check_equal(self.connection.get('CLIENT', 'TRACKING', 'ON', *options), b'OK')
@@ -380,7 +380,7 @@ class Cache:
         self.expected += commands
 
     def read_all(self):
-        """Reads all replies, then what was told before the answer of a PING."""
+        """Reads all replies, and the invalidations up to the reply to a PING."""
         self.send(self.fence + [['PING', 'all read']])
         while self.expected:
             frame = self.connection.read()
@@ -428,20 +428,20 @@ def play_randomly(run, address, fence=()):
             cache.connection.close()
 
 
-@suite.case('random reads and writes: after every round each copy is what the server has')
+@suite.case("random reads and writes: after every round each cached copy equals the server's value")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         play_randomly(run, cluster.backends[0].addresses[0])
 
 
-@suite.case('through a proxy before three shards, too')
+@suite.case("random reads and writes through a proxy over three shards: each cached copy equals the server's value")
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         play_randomly(run, cluster.proxies[0].address,
                       [['DEL', 'fence{%s}' % cluster.key_on(shard)] for shard in range(3)])
 
 
-@suite.case('through a proxy: who tracks is told to forget all when a shard goes away or the map is another')
+@suite.case('through a proxy: tracking clients are told to drop all copies when a shard is lost or the map changes')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}}) as cluster:
         address = cluster.proxies[0].address
@@ -467,8 +467,9 @@ def _(run):
             for client in (plain, bcast):
                 check_equal(client.read(), forget)
             check('not reachable' in str(plain.call('GET', keys[1])) and plain.call('PING') == ('+', b'PONG'), 'told twice')
-            check_equal(value(plain.call('GET', keys[0])), b'1')  # other shards go on
-            old.read_until_closed(20)  # its invalidation connection is gone: no other way to tell it
+            check_equal(value(plain.call('GET', keys[0])), b'1')  # other shards keep working
+            # its invalidation connection is lost: the client cannot be informed in another way
+            old.read_until_closed(20)
             cluster.backends[1].start()
             wait_for(lambda: plain.call('GET', keys[1]) == ('$', b'1'), 'the shard to be back')
             wait_for(lambda: writer.call('SET', keys[1], 2) == ('+', b'OK'), 'the shard to take writes')
@@ -489,19 +490,19 @@ def _(run):
 
 
 def check_copies(writer, caches, turn):
-    """A copy may outlive its key's time until the server notices: the read makes it do so."""
+    """A copy may outlive its key's TTL until the server notices the expiry, which the read causes."""
     keys = sorted({key for cache in caches for key in cache.copies})
     texts = dict(zip(keys, [value(reply) for reply in writer.pipeline([['GET', key] for key in keys])])) if keys else {}
     for cache in caches:
         cache.read_all()
-        cache.read_all()  # a proxy may tell behind all requests that are under way
+        cache.read_all()  # a proxy may send an invalidation only after all requests in progress
         for key, text in cache.copies.items():
             check(type(text) is type(texts[key]) and text == texts[key],
                   'turn %d: %r is %r, copy %d says %r' % (turn, key, texts[key], caches.index(cache), text))
     return sum(len(cache.copies) for cache in caches)
 
 
-@suite.case('the table is bounded: the oldest key is told of and forgotten')
+@suite.case('the tracking table is bounded: the oldest key is invalidated and dropped')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         address = cluster.backends[0].addresses[0]

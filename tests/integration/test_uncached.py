@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Rows that are on the disk only: nobody else waits for them, what waits runs as if it had come later."""
+"""Rows that are only on the disk: a command that waits for them delays no other client, and runs as if it had come
+later.
+"""
 
 import signal
 
@@ -13,7 +15,7 @@ PAD = 'x' * 1000
 
 suite = Suite(__doc__)
 
-HELD = 600  # seconds that a read takes, unless the test lets it go on before
+HELD = 600  # seconds that a read takes, unless the test ends it before
 
 
 class Uncached:
@@ -45,7 +47,8 @@ class Uncached:
         return None
 
     def waits(self, client, function):
-        """The function's result; it made commands wait for rows, and no read of its held up the partition."""
+        """Returns the function's result; checks that its commands waited for rows, and that no read delayed the
+        partition."""
         before = [self.info(client, name) for name in ('suspended_commands', 'uncached_blocking_reads')]
         result = function()
         check(self.info(client, "suspended_commands") > before[0], "nothing was uncached: %s" % (result,))
@@ -66,7 +69,7 @@ def text(i):
     return '%06d%s' % (i, PAD)
 
 
-@suite.case('while a GET waits for the disk other connections are answered, and its own requests keep their order')
+@suite.case('while a GET waits for the disk other connections are served, and requests of its own connection stay in order')
 def _(run):
     with Uncached() as slow, slow.client() as one, slow.client() as other:
         other.call('SET', 'hot', 'value')
@@ -85,11 +88,11 @@ def _(run):
         check_equal(slow.info(other, 'uncached_blocking_reads'), 0)
 
 
-@suite.case('a pipeline of 16 GETs and an MGET of 100 keys wait for their reads together')
+@suite.case('the reads of a pipeline of 16 GETs, and of an MGET of 100 keys, are made in parallel')
 def _(run):
     with Uncached() as slow, slow.client() as client:
         def hold_reads(commands, count):
-            """Sends the commands, and lets their reads go on as soon as there are so many at a time."""
+            """Sends the commands; lets their reads continue as soon as `count` are in progress."""
             slow.disk.delay_reads(HELD)
             client.send_many(commands)
             wait_for(lambda: slow.disk.get('reads_now') >= count, '%d reads at a time' % count)
@@ -104,7 +107,7 @@ def _(run):
         check_equal(slow.info(client, 'uncached_blocking_reads'), 0)
 
 
-@suite.case('what a command counts, it counts once, and a write is one write')
+@suite.case('a command that waited is counted once, and a write is executed once')
 def _(run):
     with Uncached() as slow, slow.client() as client, slow.client() as other:
         client.call('CONFIG', 'RESETSTAT')
@@ -126,7 +129,7 @@ def _(run):
               'errorstat_ERR' not in client.get('INFO', 'errorstats').decode(), 'errors are counted that no client saw')
 
 
-@suite.case('transactions, scripts and WATCH on uncached keys')
+@suite.case('transactions, scripts and WATCH give the same results on uncached keys')
 def _(run):
     with Uncached() as slow, slow.client() as client, slow.client() as other:
         slow.disk.delay_reads(0.005)
@@ -149,7 +152,7 @@ def _(run):
         check(slow.info(other, 'uncached_fetches') > 20, 'nothing was uncached')
 
 
-@suite.case('collections are walked, ranked and changed on disk as in memory')
+@suite.case('iteration, ranks and changes of collections are the same on disk as in memory')
 def _(run):
     with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         members = ['m%05d' % i for i in range(3000)]
@@ -159,7 +162,7 @@ def _(run):
             client.call('HSET', 'hash', *sum(([m, m + PAD[:300]] for m in part), []))
             client.call('RPUSH', 'list', *[m + PAD[:300] for m in part])
             client.call('SADD', 'set', *part)
-        for i in range(3):  # what was written last leaves the memtables
+        for i in range(3):  # moves the last writes out of the memtables
             client.pipeline([['SET', key(i), text(i)] for i in range(1000)])
         slow.disk.delay_reads(0.005)
         for start in range(0, 3000, 300):
@@ -187,7 +190,7 @@ def _(run):
             slow.info(other, name) for name in ('suspended_commands', 'uncached_fetches', 'uncached_blocking_reads')))
 
 
-@suite.case('what was deleted a moment ago is passed over, not read: FLUSHDB and LTRIM, then walks')
+@suite.case('rows deleted just before are skipped without reading them: FLUSHDB and LTRIM, then iterations')
 def _(run):
     with Uncached(keys=1000) as slow, slow.client() as client:
         for _ in range(2):
@@ -205,7 +208,7 @@ def _(run):
                          (':', b'0')])
 
 
-@suite.case('EXEC waits for all the rows it needs without holding up others, and runs as one, once')
+@suite.case('EXEC waits for all its rows without delaying others, and is executed atomically and once')
 def _(run):
     with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         for name in ('a', 'b', 'c'):
@@ -243,7 +246,7 @@ def _(run):
         check(slow.info(other, 'suspended_commands') > 10, 'nothing was uncached')
 
 
-# Each reads the key it is given in ARGV, which it does not declare.
+# Each reads the key in ARGV, which it does not declare.
 READERS = [
     "return redis.call('GET', ARGV[1])",
     "return redis.pcall('GET', ARGV[1])",
@@ -274,12 +277,12 @@ def plain(reply):
 
 
 def evaluate(client, script, *argv):
-    """Its reply; math.random begins at the same place for all."""
+    """The script's reply; math.random has the same seed for all."""
     client.get('EVAL', 'math.randomseed(7)', '0')
     return plain(client.get('EVAL', script, '0', *argv))
 
 
-@suite.case('a script that needs a row runs anew when it is there, whatever it does about errors: it replies as if all were warm')
+@suite.case('a script that needs a row runs again when it is in memory, also if it catches errors: its reply is as with cached rows')
 def _(run):
     with Uncached(keys=100) as slow, slow.client() as client:
         client.call('SET', 'hot', '1')
@@ -291,7 +294,7 @@ def _(run):
         check_equal(evaluate(client, READERS[0], key(7)), text(7).encode())
 
 
-@suite.case('while a script waits for the disk others are answered; what it had done is not seen, and is done once')
+@suite.case('while a script waits for the disk others are served; its earlier writes are not visible, and are done once')
 def _(run):
     script = ("redis.call('INCR', 'n') redis.call('RPUSH', 'list', 'x') redis.call('DEL', 'gone') redis.call('PUBLISH', 'news', 'once')"
               " redis.call('SET', 'made', math.random(1000000)) redis.pcall('LPUSH', 'n', 'x')"
@@ -328,7 +331,7 @@ def _(run):
         check('errorstat_WRONGTYPE:count=5' in client.get('INFO', 'errorstats').decode(), 'errors of attempts are counted')
 
 
-@suite.case('functions, known scripts, those that only read, and EXECs with scripts wait for rows as a whole')
+@suite.case('functions, cached scripts, read-only ones, and EXECs with scripts wait for rows as a whole')
 def _(run):
     library = ("#!lua name=lib\nredis.register_function('add', function(keys, args) redis.call('INCR', keys[1])"
                " return #redis.call('GET', args[1]) end)"
@@ -356,7 +359,7 @@ def _(run):
         check_equal(reader.call('PING')[1][0], ('$', b'pong'))
 
 
-@suite.case('a script that changed a watched key is rolled back and runs again; a slow one goes on and reads the disk itself')
+@suite.case('a script that changed a watched key is rolled back and runs again; a slow one continues and reads the disk itself')
 def _(run):
     with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as watcher:
         def blocks(*command):
@@ -391,7 +394,7 @@ def _(run):
         check_equal(client.get('GET', 'n'), b'5')
 
 
-@suite.case('a key that EXEC watches is watched while EXEC waits for its rows')
+@suite.case("a key watched by EXEC's client is watched while EXEC waits for its rows")
 def _(run):
     with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         other.call('SET', 'hot', '1')
@@ -407,7 +410,7 @@ def _(run):
         check_equal(other.get('GET', 'hot'), b'5')
 
 
-@suite.case('keys on the disk whose time has come are deleted without holding up others')
+@suite.case('expired keys on the disk are deleted without delaying others')
 def _(run):
     with Uncached(keys=100) as slow, slow.client() as client:
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
@@ -423,7 +426,7 @@ def _(run):
         check_equal(slow.info(client, 'uncached_blocking_reads'), 0, 'reads for which all stood still')
 
 
-@suite.case('a command that waited tells of a missing key once')
+@suite.case('a command that waited sends one keymiss event')
 def _(run):
     with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         client.call('CONFIG', 'SET', 'notify-keyspace-events', 'KEAm')
@@ -435,7 +438,7 @@ def _(run):
         check(slow.info(client, 'suspended_commands') >= 5, 'nothing was uncached')
 
 
-@suite.case('clients that leave, and a stop, while reads are under way')
+@suite.case('clients that disconnect, and a stop, end reads in progress cleanly')
 def _(run):
     with Uncached() as slow, slow.client() as other:
         slow.disk.delay_reads(HELD)
@@ -458,7 +461,7 @@ def _(run):
 
 
 def stop_while_reading(slow, other):
-    """SIGTERM while reads are held, which go on only when the partition has closed."""
+    """Sends SIGTERM while reads are held; they continue only after the partition has closed."""
     slow.cluster.backends[0].signal(signal.SIGTERM)
     try:
         wait_for(lambda: other.get('PING') is None, 'the partition to close')
@@ -480,7 +483,7 @@ def field(i):
 
 
 def hold_reply(slow, client, words, other):
-    """Sends a command of which the beginning is in memory, and holds what reader threads read of the rest."""
+    """Sends a command whose first rows are in memory, and holds the reads of the others by reader threads."""
     for _ in range(20):
         slow.disk.delay_reads(0)
         evict_all(other)
@@ -492,7 +495,7 @@ def hold_reply(slow, client, words, other):
         wait_for(lambda: slow.disk.get('reads_now') > 0, 'a read of the walk')
         if slow.info(other, 'suspended_clients') == 0:
             return
-        slow.disk.delay_reads(0)  # a compaction has moved its beginning
+        slow.disk.delay_reads(0)  # a compaction has moved the first rows out of memory
         client.read()
     check(False, 'the beginning was never in memory')
 
@@ -505,7 +508,7 @@ def check_rows(words, reply, keys):
         check_equal(items, sum(([field(i), field(i) + PAD[:300]] for i in range(6000)), []))
 
 
-@suite.case('big replies of what is on the disk hold up nobody: the partition\'s thread reads nothing of them')
+@suite.case("big replies of rows on the disk delay no other client: the partition's thread reads none of the rows")
 def _(run):
     with Uncached(keys=4000) as slow, slow.client() as client, slow.client() as other:
         fill_hash(client)
@@ -523,7 +526,7 @@ def _(run):
             check_equal(slow.disk.get('reads_by_partition'), 0, 'reads by the partition')
 
 
-@suite.case('clients that go, and are killed, in the middle of a big reply whose next rows are being read')
+@suite.case('clients may disconnect, or be killed, during a big reply whose next rows are being read')
 def _(run):
     with Uncached(keys=4000) as slow, slow.client() as other:
         def count():
@@ -551,7 +554,7 @@ def _(run):
         check_equal(slow.info(other, 'uncached_blocking_reads'), 0)
 
 
-@suite.case('a stop in the middle of big replies whose next rows are being read')
+@suite.case('the backend can stop during big replies whose next rows are being read')
 def _(run):
     with Uncached(keys=4000) as slow:
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Keys that only a shard sees, those of scripts and of SORT's patterns: answered right, or refused, never silently wrong."""
+"""Keys that only a shard sees, in scripts and in SORT's patterns: commands reply correctly or with an error, never
+silently wrong.
+"""
 
 from support.cluster import Cluster, even_slots
 from support.harness import Suite, check, check_equal, wait_for
@@ -20,7 +22,7 @@ def cluster_of(**options):
     return Cluster(backends=1, partitions=3, **options)
 
 
-@suite.case('a script that reaches for a key of another shard gets an error, not nil')
+@suite.case('a script that accesses a key of another shard gets an error, not nil')
 def _(run):
     for proto in (2, 3):
         with cluster_of() as cluster, cluster.connect(proto=proto) as client:
@@ -38,13 +40,13 @@ def _(run):
                 client.call('MULTI')
                 client.call('EVAL', GET, 1, near, far)
                 check(is_error(client.get('EXEC')[0], NON_LOCAL), 'in a transaction')
-            replies = [client.get('EVAL', GET, 0, keys[0]) for _ in range(6)]  # without keys it goes to any shard
+            replies = [client.get('EVAL', GET, 0, keys[0]) for _ in range(6)]  # without keys it is sent to any shard
             check(all(reply == b'value of ' + keys[0].encode() or is_error(reply, NON_LOCAL) for reply in replies), replies)
             check(any(is_error(reply, NON_LOCAL) for reply in replies), 'no shard but the first was asked: %r' % replies)
             check_equal([client.get('GET', key) for key in keys], [b'value of ' + key.encode() for key in keys])
 
 
-@suite.case('functions too; and what a script would ask or empty all shards for is refused')
+@suite.case('functions that access a key of another shard get an error, and commands that would concern all shards are refused')
 def _(run):
     library = """#!lua name=lib
 redis.register_function('f', function(keys, args) return redis.call('get', args[1]) end)
@@ -62,7 +64,7 @@ redis.register_function('f', function(keys, args) return redis.call('get', args[
         check_equal(client.get('EVAL', "return redis.call('publish', 'c', 'm')", 1, keys[0]), 0)
 
 
-@suite.case('SORT with BY and GET answers when all keys are on one shard, and is refused when one is not')
+@suite.case('SORT with BY and GET works when all keys are on one shard, and is refused when one is not')
 def _(run):
     for proto in (2, 3):
         with cluster_of() as cluster, cluster.connect(proto=proto) as client:
@@ -81,7 +83,7 @@ def _(run):
             check_equal(client.get('LLEN', 'list'), 9)
 
 
-@suite.case('namespaces with slot rules of their own, and one shard alone, reach what they may')
+@suite.case('with slot rules of a namespace, or a single shard, scripts may access the keys of their shard')
 def _(run):
     namespaces = {'fixed': {'token': 'token-fixed', 'slot-rule': 'fixed:7'},
                   'fields': {'token': 'token-fields', 'slot-rule': 'prefix:::1'}}
@@ -102,13 +104,13 @@ def _(run):
         check_equal(client.get('EVAL', "return redis.call('dbsize')", 0), 2)
 
 
-@suite.case('a partition follows the map: after a reload other keys are its own, on connections that were open before')
+@suite.case('a partition follows the map: after a reload it owns other keys, also for connections opened before')
 def _(run):
     with cluster_of() as cluster, cluster.connect() as client:
         keys = ['key:%d' % i for i in range(30)]
 
         def reached(near):
-            """The keys that a script on the shard of `near` may reach."""
+            """The keys that a script on the shard of `near` may access."""
             return {key for key in keys if not is_error(client.get('EVAL', GET, 1, near, key), NON_LOCAL)}
 
         for slots in (even_slots(3)[::-1], even_slots(3)[1:] + even_slots(3)[:1]):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Data that an older program left. Format 1 had its latest writes in RocksDB's own log, which ldb (rocksdb-tools) can write."""
+"""Data of an older program. Format 1 had its latest writes in RocksDB's own log, which ldb (rocksdb-tools) can write."""
 
 import glob
 import os
@@ -25,7 +25,7 @@ def compact(client):
     wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end')
 
 
-@suite.case('a store of format 1 opens, has what RocksDB\'s own log holds, and is one of format 2 from then on')
+@suite.case("a store of format 1 opens, has the writes of RocksDB's own log, and has format 2 from then on")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]

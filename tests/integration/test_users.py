@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Users of the proxy: their file and its reload, logins beside namespaces, what every worker knows, what is kept secret."""
+"""Users of the proxy: the ACL file and its reload, logins beside namespaces, equal rights at every worker, secrets that
+are never shown.
+"""
 
 import os
 import re
@@ -20,7 +22,7 @@ user admin on >root ~* &* +@all
 
 
 class Users:
-    """A cluster whose proxies share one aclfile."""
+    """A cluster whose proxies share one ACL file."""
 
     def __init__(self, text=FILE, proxies=1, namespaces=None, **options):
         options['aclfile'] = 'users.acl'
@@ -64,7 +66,7 @@ def is_closed(connection):
     return False
 
 
-@suite.case('the file is read at the start, when it changes, and by ACL LOAD; a bad one changes nothing')
+@suite.case('the file is read at the start, when it changes, and by ACL LOAD; an invalid one changes nothing')
 def _(run):
     with Users() as users:
         admin, reader = users.enter('admin', 'root'), users.enter('reader', 'pw')
@@ -87,7 +89,7 @@ def _(run):
         check_equal(admin.get('PING'), b'PONG', 'who is still there stays')
 
 
-@suite.case('the example in config/ is one')
+@suite.case('the example in config/ is a valid ACL file')
 def _(run):
     with open(os.path.join(ROOT, 'config', 'users.acl')) as file:
         text = file.read()
@@ -101,7 +103,7 @@ def _(run):
         check(is_error(users.enter().get('PING'), 'NOAUTH'), 'nobody')
 
 
-@suite.case('SETUSER holds for every worker when it answers, over other reloads, and in the file after SAVE')
+@suite.case('SETUSER is effective at every worker when it replies, stays over other reloads, and is in the file after SAVE')
 def _(run):
     with Users() as users:
         admin = users.enter('admin', 'root')
@@ -124,7 +126,7 @@ def _(run):
         check(reply[1][0] == '-' and reply[1][1].startswith(b'NOPERM'), 'the next request of a pipeline: %r' % (reply,))
 
 
-@suite.case('DELUSER answers, then closes: the asker too')
+@suite.case("DELUSER replies, then closes the user's connections, also its own")
 def _(run):
     with Users() as users:
         admin, reader = users.enter('admin', 'root'), users.enter('reader', 'pw')
@@ -135,7 +137,7 @@ def _(run):
         check(is_error(users.enter('outside').get('ACL', 'DELUSER', 'default'), 'ERR'), 'default stays')
 
 
-@suite.case('users and tokens: each secret leads where it belongs')
+@suite.case('users and tokens: each secret gives access only to its own namespace and rights')
 def _(run):
     namespaces = {'one': {'token': 'token-one', 'users': 'alice  bob'}, 'test_*': {'token': 'token-test'}}
     text = FILE + 'user alice on >a ~k* +@all\nuser one on >user-one ~* +@all\n'
@@ -165,7 +167,7 @@ def _(run):
         check(is_error(outside.get('CLIENT', 'KILL', 'USER', 'nobody'), 'ERR'), 'an unknown user')
 
 
-@suite.case('scripts neither leave a namespace nor the rules of their user')
+@suite.case('scripts stay within their namespace and the rules of their user')
 def _(run):
     namespaces = {'one': {'token': 'token-one'}, 'two': {'token': 'token-two'}}
     text = FILE + 'user script on >s ~k* +eval +get +fcall +function\n'
@@ -183,7 +185,7 @@ def _(run):
                     'the rules are of one request only')
 
 
-@suite.case('ACL LOG is one, whoever refused')
+@suite.case('ACL LOG is shared by all workers and shards')
 def _(run):
     with Users(FILE + 'user script on >s ~k* +eval +get +acl\n') as users:
         admin, script = users.enter('admin', 'root'), users.enter('script', 's')
@@ -198,7 +200,7 @@ def _(run):
             log = [entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2]))
                    for entry in client.get('ACL', 'LOG', '100')]
             told = sorted((entry[b'count'], entry[b'reason'], entry[b'context'], entry[b'object'], entry[b'username'])
-                          for entry in log)  # within a millisecond their order is not known
+                          for entry in log)  # within a millisecond the order is undefined
             check_equal(told, [(2, b'command', b'toplevel', b'set', b'script'), (20, b'command', b'lua', b'set', b'script')])
         check_equal(len(admin.get('ACL', 'LOG', '1')), 1)
         check_equal(admin.get('ACL', 'LOG', '-1'), [])
@@ -207,7 +209,7 @@ def _(run):
         check_equal(admin.get('ACL', 'LOG'), [])
 
 
-@suite.case('a file behind symlinks that are swapped, as Kubernetes mounts a secret')
+@suite.case('a file behind swapped symlinks is reloaded, as Kubernetes mounts a secret')
 def _(run):
     with Users() as users:
         folder = users.cluster.folder
@@ -225,7 +227,7 @@ def _(run):
         wait_for(lambda: b'late' in admin.get('ACL', 'USERS'), 'the new secret')
 
 
-@suite.case('no secret is told: CONFIG GET, SLOWLOG, CLIENT LIST, the log')
+@suite.case('no secret is shown: CONFIG GET, SLOWLOG, CLIENT LIST, the log')
 def _(run):
     with Users(requirepass='sesame-1', **{'slowlog-log-slower-than': '0'}) as users:
         admin = users.enter('admin', 'root')
@@ -245,13 +247,13 @@ def _(run):
 
 
 def from_elsewhere(port, request=b'PING\r\n'):
-    """What a server on the loopback interface says to a client that is not 127.0.0.1."""
+    """The bytes a server on the loopback interface sends to a client with the address 127.0.0.2."""
     with socket.create_connection(('127.0.0.1', port), 10, ('127.0.0.2', 0)) as client:
         client.sendall(request)
         return client.recv(4096)
 
 
-@suite.case('protected-mode: without a password only this host is served')
+@suite.case('protected-mode: without a password only clients of 127.0.0.1 are served')
 def _(run):
     with Oracle() as oracle:
         denied = from_elsewhere(oracle.port, b'')
@@ -271,7 +273,7 @@ def _(run):
         check_equal(from_elsewhere(port, b''), denied, 'without it again')
 
 
-@suite.case('requirepass is the password of default: by reload, by CONFIG SET, and beside an aclfile that gives none')
+@suite.case('requirepass is the password of default: after a reload, after CONFIG SET, and with an ACL file that has none')
 def _(run):
     with Users('user reader on >pw ~r:* +@read\n', requirepass='one') as users:
         proxy = users.cluster.proxies[0]
@@ -289,7 +291,7 @@ def _(run):
         check_equal(users.enter().get('PING'), b'PONG', 'none is needed')
 
 
-@suite.case('a user writes to no key but its own, however often a request names a destination')
+@suite.case('a user writes to no keys but its own, however often a request names a destination')
 def _(run):
     requests = [['GEORADIUS', 'own:g', 15, 37, 200, 'km', 'STORE', 'own:a', 'STORE', 'others'],
                 ['GEORADIUS', 'own:g', 15, 37, 200, 'km', 'STOREDIST', 'own:a', 'STORE', 'others'],
