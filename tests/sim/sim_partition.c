@@ -7,6 +7,7 @@
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"
+#include "shared/net/worker.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/store_mem.h"
 
@@ -57,6 +58,8 @@ void sim_partition_start(struct sim_partition *world, bool is_listening)
     world->process = process_new(&world->config, NULL, NULL);
     world->process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
+    if (world->reader_threads)
+        world->process->readers = worker_pool_new("reader", world->reader_threads);
     process_begin(world);
     if (!is_listening)
         return;
@@ -110,6 +113,7 @@ void sim_partition_fini(struct sim_partition *world)
     process_end(world);
     if (world->client_loop)
         loop_free(world->client_loop);
+    worker_pool_free(world->process->readers);
     store_env_free(world->process->env);
     process_free(world->process);
     config_fini(&world->config.head);

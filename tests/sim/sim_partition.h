@@ -23,6 +23,7 @@ struct sim_partition {
     struct loop *loop;        /* the partition's loop */
     struct loop *client_loop; /* NULL: the partition does not listen */
     struct list connections;
+    unsigned reader_threads; /* before the start; 0: the partition reads from the store itself */
     bool is_listening;
     bool has_stopped;
 };
