@@ -157,7 +157,7 @@ static void world_end(void)
 
 /* ---- cases ------------------------------------------------------------------------------------ */
 
-static void test_who_unsubscribes_and_comes_back_much_later_hears_its_own_namespace(void)
+static void test_a_client_that_subscribes_again_gets_messages_of_its_namespace(void)
 {
     world_start();
     struct caller *first = enter(0, 0);
@@ -200,7 +200,7 @@ static void fill(struct caller *speaker, const struct client *unread)
     }
 }
 
-static void test_a_client_that_is_cut_while_all_are_told_of_a_new_map_ends_alone(void)
+static void test_a_client_disconnected_during_a_new_map_affects_no_other(void)
 {
     char line[100];
     world_start();
@@ -258,8 +258,8 @@ int main(void)
 {
     command_init();
     (void)log_set_file("/dev/null");
-    test_who_unsubscribes_and_comes_back_much_later_hears_its_own_namespace();
-    test_a_client_that_is_cut_while_all_are_told_of_a_new_map_ends_alone();
+    test_a_client_that_subscribes_again_gets_messages_of_its_namespace();
+    test_a_client_disconnected_during_a_new_map_affects_no_other();
     test_a_client_that_hung_up_before_its_confirmation_survives_a_new_map();
     return 0;
 }

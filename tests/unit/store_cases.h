@@ -225,7 +225,7 @@ START_TEST(a_deleted_range_has_its_from_but_not_its_to)
 }
 END_TEST
 
-START_TEST(a_slice_stays_when_its_row_goes)
+START_TEST(a_slice_stays_valid_when_its_row_is_removed)
 {
     struct slice slice;
     put(CF_DATA, "k", "kept");
@@ -517,7 +517,7 @@ static void cases_add(TCase *tests)
     tcase_add_test(tests, a_batch_applies_in_order_and_only_when_written);
     tcase_add_test(tests, a_big_batch_is_written_and_cleared);
     tcase_add_test(tests, a_deleted_range_has_its_from_but_not_its_to);
-    tcase_add_test(tests, a_slice_stays_when_its_row_goes);
+    tcase_add_test(tests, a_slice_stays_valid_when_its_row_is_removed);
     tcase_add_test(tests, an_iterator_keeps_its_bounds);
     tcase_add_test(tests, seeks_land_beside_their_key_and_inside_the_bounds);
     tcase_add_test(tests, an_iterator_sees_the_state_of_its_creation);

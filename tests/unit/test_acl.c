@@ -42,7 +42,7 @@ static char *rules_of(const struct acl_user *user)
     return text_of(&out);
 }
 
-static void test_what_is_printed_makes_the_same_users(void)
+static void test_printed_users_read_back_equal(void)
 {
     struct acl *acl =
         parse("user a on >x ~k* %R~r* &c* +@all -@admin -set (~z +get) (%W~w +set|x)\n"
@@ -79,7 +79,7 @@ static void test_rules_without_secrets_make_the_same_rights(void)
     acl_unref(again);
 }
 
-static void test_who_is_unlimited(void)
+static void test_unlimited_users(void)
 {
     struct acl *acl = parse("user a on nopass ~* &* +@all\n"
                             "user b on nopass ~* &* +@all -get\n"
@@ -97,7 +97,7 @@ static void test_who_is_unlimited(void)
     acl_unref(acl);
 }
 
-static void test_who_reads_all_keys(void)
+static void test_users_that_may_read_all_keys(void)
 {
     const struct command *sort = command_of(COMMAND_sort);
     const struct bytes argv[] = {BYTES("SORT"), BYTES("k")};
@@ -112,7 +112,7 @@ static void test_who_reads_all_keys(void)
     acl_unref(acl);
 }
 
-static void test_who_may_listen(void)
+static void test_channel_rules(void)
 {
     struct acl *acl = parse("user a on nopass &c*\nuser b on nopass (&*)\n");
     CHECK(acl_may_listen(user_of(acl, "a"), BYTES("chan"), false));
@@ -173,11 +173,11 @@ static void test_the_log_counts_repeats_and_forgets_the_oldest(void)
 int main(void)
 {
     command_init();
-    test_what_is_printed_makes_the_same_users();
+    test_printed_users_read_back_equal();
     test_rules_without_secrets_make_the_same_rights();
-    test_who_is_unlimited();
-    test_who_reads_all_keys();
-    test_who_may_listen();
+    test_unlimited_users();
+    test_users_that_may_read_all_keys();
+    test_channel_rules();
     test_bad_files_are_refused_with_their_line();
     test_the_log_counts_repeats_and_forgets_the_oldest();
     return 0;

@@ -94,7 +94,7 @@ static void test_a_name_with_one_wrong_byte_is_not_found(void)
 }
 
 /* The index keeps the first and the last eight bytes: a name that is repeated has the same ones. */
-static void test_a_name_said_twice_is_not_found(void)
+static void test_a_doubled_name_is_not_found(void)
 {
     for (int id = 1; id < COMMAND_COUNT; id++) {
         char twice[64];
@@ -104,7 +104,7 @@ static void test_a_name_said_twice_is_not_found(void)
     }
 }
 
-static void test_what_is_no_name_is_not_found(void)
+static void test_invalid_names_are_not_found(void)
 {
     static const char long_name[300] = "get";
     CHECK(!find(""));
@@ -401,8 +401,8 @@ int main(void)
     command_init();
     test_every_name_is_found_in_any_case();
     test_a_name_with_one_wrong_byte_is_not_found();
-    test_a_name_said_twice_is_not_found();
-    test_what_is_no_name_is_not_found();
+    test_a_doubled_name_is_not_found();
+    test_invalid_names_are_not_found();
     test_a_request_leads_to_its_subcommand();
     test_no_row_contradicts_itself();
     test_arity_counts_the_name();

@@ -148,7 +148,7 @@ static void test_a_zero_byte_and_an_endless_line_are_refused(void)
     config_fini(&config.head);
 }
 
-static void test_what_is_printed_reads_back_the_same(void)
+static void test_printed_files_read_back_equal(void)
 {
     struct proxy_config config;
     struct proxy_config again;
@@ -303,7 +303,7 @@ int main(void)
     test_a_file_sets_options_and_groups();
     test_refusals_say_file_line_and_what_was_expected();
     test_a_zero_byte_and_an_endless_line_are_refused();
-    test_what_is_printed_reads_back_the_same();
+    test_printed_files_read_back_equal();
     test_options_are_found_by_key_and_listed_by_pattern();
     check_rows(&proxy_schema);
     check_rows(&backend_schema);

@@ -50,7 +50,7 @@ static void test_answers_end_with_0(void)
     CHECK(CODE(backend_schema, "--print-docs=commands") == 0);
 }
 
-static void test_what_is_not_understood_ends_with_2(void)
+static void test_invalid_arguments_end_with_2(void)
 {
     CHECK(CODE(proxy_schema, "--colour") == 2);
     CHECK(CODE(proxy_schema, "--config") == 2);
@@ -77,7 +77,7 @@ int main(void)
 {
     test_without_arguments_the_defaults_run();
     test_answers_end_with_0();
-    test_what_is_not_understood_ends_with_2();
+    test_invalid_arguments_end_with_2();
     test_a_file_is_read_and_a_bad_one_ends_with_1();
     return 0;
 }

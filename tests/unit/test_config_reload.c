@@ -123,7 +123,7 @@ static struct proxy_snapshot *with_user(struct proxy_snapshot *old, const char *
     return fresh;
 }
 
-static void test_users_stay_until_their_file_is_another(void)
+static void test_users_stay_until_another_file_is_configured(void)
 {
     put(shards_path, map_1);
     put(proxy_path, proxy_users);
@@ -193,7 +193,7 @@ static void test_homes_of_users(void)
                   "default"));
 }
 
-static void test_with_an_error_the_old_one_stays(void)
+static void test_after_an_error_the_old_configuration_stays(void)
 {
     struct proxy_snapshot *old = start();
     struct reload_report report;
@@ -260,10 +260,10 @@ int main(void)
     test_a_snapshot_holds_all_files();
     test_nothing_changed();
     test_a_reload_takes_what_may_change_and_names_the_rest();
-    test_users_stay_until_their_file_is_another();
+    test_users_stay_until_another_file_is_configured();
     test_users_are_saved_and_loaded();
     test_homes_of_users();
-    test_with_an_error_the_old_one_stays();
+    test_after_an_error_the_old_configuration_stays();
     test_namespaces_that_contradict_are_refused();
     test_the_backend_takes_over_what_may_change();
     (void)unlink(proxy_path);

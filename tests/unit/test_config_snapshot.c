@@ -43,7 +43,7 @@ static void test_parameters_are_remembered_in_canonical_form(void)
     config_snapshot_unref(snapshot);
 }
 
-static void test_what_has_no_effect_is_refused(void)
+static void test_parameters_without_an_effect_are_refused(void)
 {
     static const char *const refused[][2] = {
         {"maxmemory", "100mb"},      {"maxmemory-policy", "allkeys-lru"},
@@ -94,7 +94,7 @@ static void test_own_options_are_shown_and_taken_in_redis_units(void)
     config_snapshot_unref(snapshot);
 }
 
-static void test_what_needs_a_restart_is_fixed(void)
+static void test_options_that_need_a_restart_cannot_be_set(void)
 {
     struct config_snapshot *snapshot = make();
     CHECK(config_snapshot_has_option(snapshot, BYTES("partitions")));
@@ -128,10 +128,10 @@ static void test_a_copy_is_the_next_epoch_and_independent(void)
 int main(void)
 {
     test_parameters_are_remembered_in_canonical_form();
-    test_what_has_no_effect_is_refused();
+    test_parameters_without_an_effect_are_refused();
     test_appendfsync_is_the_durability();
     test_own_options_are_shown_and_taken_in_redis_units();
-    test_what_needs_a_restart_is_fixed();
+    test_options_that_need_a_restart_cannot_be_set();
     test_a_copy_is_the_next_epoch_and_independent();
     return 0;
 }

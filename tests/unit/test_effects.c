@@ -176,7 +176,7 @@ END_TEST
 
 /* ---- read again ---- */
 
-START_TEST(what_was_written_is_read)
+START_TEST(written_values_are_read)
 {
     enum { EFFECTS = 3000, BIG = 100000 };
     static char big[BIG];
@@ -310,7 +310,7 @@ int main(void)
     tcase_add_test(tests, effects_have_these_bytes);
     tcase_add_test(tests, a_row_has_the_place_of_its_key);
     tcase_add_test(tests, a_range_has_all_slots_it_may_touch);
-    tcase_add_test(tests, what_was_written_is_read);
+    tcase_add_test(tests, written_values_are_read);
     tcase_add_test(tests, parts_of_a_batch_are_refused);
     tcase_add_test(tests, unknown_formats_and_types_are_newer);
     tcase_add_test(tests, impossible_numbers_are_refused);

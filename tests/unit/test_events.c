@@ -25,7 +25,7 @@ static void test_the_newest_come_first(void)
     events_free(events);
 }
 
-static void test_the_same_again_counts_on(void)
+static void test_a_repeated_event_is_counted(void)
 {
     struct events *events = events_new();
     events_note(events, EVENT_SHARD_DOWN, 1000, "a", "first");
@@ -37,7 +37,7 @@ static void test_the_same_again_counts_on(void)
     events_free(events);
 }
 
-static void test_what_comes_between_or_late_is_new(void)
+static void test_an_event_after_another_one_or_much_later_is_new(void)
 {
     struct events *events = events_new();
     events_note(events, EVENT_SHARD_DOWN, 1000, "a", "");
@@ -90,8 +90,8 @@ static void test_any_thread_may_note_and_read(void)
 int main(void)
 {
     test_the_newest_come_first();
-    test_the_same_again_counts_on();
-    test_what_comes_between_or_late_is_new();
+    test_a_repeated_event_is_counted();
+    test_an_event_after_another_one_or_much_later_is_new();
     test_the_ring_is_bounded_and_long_texts_are_cut();
     test_any_thread_may_note_and_read();
     return 0;

@@ -21,7 +21,7 @@ START_TEST(numbers_become_points_again)
 }
 END_TEST
 
-START_TEST(texts_are_the_usual_ones)
+START_TEST(geohashes_have_their_standard_texts)
 {
     char text[GEOHASH_TEXT];
     geohash_text(3479099956230698, text);
@@ -39,7 +39,7 @@ START_TEST(distances_are_great_circles)
 }
 END_TEST
 
-START_TEST(what_is_inside_lies_in_a_cell)
+START_TEST(points_inside_lie_in_a_cell)
 {
     for (int i = 0; i < 2000; i++) {
         struct geo_shape shape = {
@@ -63,9 +63,9 @@ int main(void)
     TCase *tcase = tcase_create("geohash");
     tcase_add_test(tcase, points_become_known_numbers);
     tcase_add_test(tcase, numbers_become_points_again);
-    tcase_add_test(tcase, texts_are_the_usual_ones);
+    tcase_add_test(tcase, geohashes_have_their_standard_texts);
     tcase_add_test(tcase, distances_are_great_circles);
-    tcase_add_test(tcase, what_is_inside_lies_in_a_cell);
+    tcase_add_test(tcase, points_inside_lie_in_a_cell);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -64,7 +64,7 @@ static void test_the_heaviest_names_are_kept_among_many_that_come_once(void)
     hotkeys_free(hotkeys);
 }
 
-static void test_a_window_is_forgotten_after_the_next(void)
+static void test_a_window_is_dropped_after_the_next(void)
 {
     struct hotkeys *hotkeys = hotkeys_new(1000);
     add(hotkeys, 1, 50, 1000);
@@ -100,7 +100,7 @@ int main(void)
 {
     test_estimates_are_never_too_low_and_seldom_too_high();
     test_the_heaviest_names_are_kept_among_many_that_come_once();
-    test_a_window_is_forgotten_after_the_next();
+    test_a_window_is_dropped_after_the_next();
     test_long_names_are_cut_and_a_reset_forgets_all();
     return 0;
 }

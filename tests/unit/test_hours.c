@@ -18,7 +18,7 @@ static struct hours parsed(const char *text)
     return hours;
 }
 
-static void test_what_is_no_pair_of_times_is_refused(void)
+static void test_invalid_pairs_of_times_are_refused(void)
 {
     const char *const bad[] = {"1",           "01:00",        "01:00-",      "01:00-24:00",
                                "01:60-02:00", "01:00-01:00",  "1:00-2:00",   "01:00 02:00",
@@ -39,7 +39,7 @@ static void test_hours_begin_with_their_first_minute_and_end_before_their_last(v
     CHECK(hours_began_ms(&hours, at(20000, 4, 59)) == at(20000, 1, 30));
 }
 
-static void test_hours_go_on_behind_midnight(void)
+static void test_hours_continue_after_midnight(void)
 {
     struct hours hours = parsed("22:30-05:00");
     CHECK(!hours_have(&hours, at(20000, 22, 29)));
@@ -51,7 +51,7 @@ static void test_hours_go_on_behind_midnight(void)
     CHECK(hours_began_ms(&hours, at(20000, 23, 59)) == at(20000, 22, 30));
 }
 
-static void test_no_hours_have_no_moment(void)
+static void test_an_empty_range_of_hours_contains_no_time(void)
 {
     struct hours hours = parsed("");
     for (uint64_t hour = 0; hour < 24; hour++)
@@ -60,9 +60,9 @@ static void test_no_hours_have_no_moment(void)
 
 int main(void)
 {
-    test_what_is_no_pair_of_times_is_refused();
+    test_invalid_pairs_of_times_are_refused();
     test_hours_begin_with_their_first_minute_and_end_before_their_last();
-    test_hours_go_on_behind_midnight();
-    test_no_hours_have_no_moment();
+    test_hours_continue_after_midnight();
+    test_an_empty_range_of_hours_contains_no_time();
     return 0;
 }

@@ -228,7 +228,7 @@ static void close_all(struct http_connections *all)
         http_connection_close(all, all->first);
 }
 
-START_TEST(requests_and_answers_have_a_time_however_they_trickle)
+START_TEST(slow_requests_and_replies_time_out_although_bytes_keep_coming)
 {
     struct http_connections all = {0};
     const uint64_t second = 1000000;
@@ -249,7 +249,7 @@ START_TEST(requests_and_answers_have_a_time_however_they_trickle)
 }
 END_TEST
 
-START_TEST(an_address_that_has_too_many_loses_its_own_oldest_that_is_not_answered)
+START_TEST(an_address_with_too_many_connections_loses_its_oldest_unanswered_one)
 {
     static const char *const same[] = {"10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1",
                                        "2001:db8::2:2:2:2"};
@@ -360,8 +360,8 @@ int main(void)
     tcase_add_test(tests, an_address_in_use_is_refused_with_the_reason);
     tcase_add_test(tests, more_silent_connections_than_allowed_do_no_harm);
     tcase_add_test(tests, silent_connections_that_stay_open_keep_no_health_check_out);
-    tcase_add_test(tests, requests_and_answers_have_a_time_however_they_trickle);
-    tcase_add_test(tests, an_address_that_has_too_many_loses_its_own_oldest_that_is_not_answered);
+    tcase_add_test(tests, slow_requests_and_replies_time_out_although_bytes_keep_coming);
+    tcase_add_test(tests, an_address_with_too_many_connections_loses_its_oldest_unanswered_one);
     tcase_add_test(tests, when_all_are_being_answered_the_oldest_answer_makes_room);
     tcase_add_test(tests, only_addresses_localhost_and_configured_names_are_hosts_of_ours);
     tcase_add_test(tests,

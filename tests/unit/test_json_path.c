@@ -155,7 +155,7 @@ START_TEST(filters)
 }
 END_TEST
 
-START_TEST(what_is_no_path)
+START_TEST(invalid_paths)
 {
     static const char *const paths[] = {
         "",
@@ -277,7 +277,7 @@ int main(void)
     tcase_add_test(tcase, indexes_slices_and_unions);
     tcase_add_test(tcase, descent_goes_containers_first);
     tcase_add_test(tcase, filters);
-    tcase_add_test(tcase, what_is_no_path);
+    tcase_add_test(tcase, invalid_paths);
     tcase_add_test(tcase, every_cut_of_a_path_ends);
     tcase_add_test(tcase, the_last_name_can_be_split_off);
     tcase_add_test(tcase, too_many_matches_are_refused);

@@ -142,7 +142,7 @@ static bool compare(const char *path_text)
     return true;
 }
 
-START_TEST(a_place_is_what_the_tree_says)
+START_TEST(a_place_has_the_value_found_in_the_tree)
 {
     unsigned places = 0;
     seed = 1;
@@ -179,7 +179,7 @@ static void check_escapes(const char *opening, unsigned xs, unsigned backslashes
     ck_assert_msg(bytes_equal(place, BYTES("7")), "%.*s in %s", (int)place.len, place.data, made);
 }
 
-START_TEST(a_string_may_begin_and_end_wherever)
+START_TEST(a_string_may_begin_and_end_at_any_position)
 {
     for (unsigned xs = 0; xs < 40; xs++)
         for (unsigned backslashes = 0; backslashes < 20; backslashes++) {
@@ -212,8 +212,8 @@ int main(void)
     TCase *tcase = tcase_create("json_place");
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, a_place_is_what_the_tree_says);
-    tcase_add_test(tcase, a_string_may_begin_and_end_wherever);
+    tcase_add_test(tcase, a_place_has_the_value_found_in_the_tree);
+    tcase_add_test(tcase, a_string_may_begin_and_end_at_any_position);
     tcase_add_test(tcase, cut_text_is_not_read_past_its_end);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

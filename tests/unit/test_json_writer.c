@@ -94,7 +94,7 @@ static void test_bytes_that_are_no_text_become_hex(void)
     CHECK(strcmp(shown(BYTES("\xe2\x80\x8b"), 100), "\"\\\\xe2\\\\x80\\\\x8b\"") == 0);
 }
 
-static void test_what_is_long_is_cut_and_says_so(void)
+static void test_long_texts_are_cut_with_a_mark(void)
 {
     CHECK(strcmp(shown(BYTES("abcdef"), 6), "\"abcdef\"") == 0);
     CHECK(strcmp(shown(BYTES("abcdefg"), 6), "\"abcdef\u2026 (7 bytes)\"") == 0);
@@ -125,7 +125,7 @@ int main(void)
     test_numbers_are_whole_or_null();
     test_nothing_ends_the_string_or_means_something_to_html();
     test_bytes_that_are_no_text_become_hex();
-    test_what_is_long_is_cut_and_says_so();
+    test_long_texts_are_cut_with_a_mark();
     test_any_two_bytes_are_valid_json();
     return 0;
 }

@@ -196,7 +196,7 @@ static void test_one_key_takes_the_fast_path(void)
     CHECK(keys_first(command_find(BYTES("rename")), 3) == KEYS_SEARCH);
 }
 
-static void test_a_list_grows_and_is_used_again(void)
+static void test_a_key_list_grows_and_is_reused(void)
 {
     enum { MANY = 100000 };
     struct bytes *argv = calloc(MANY, sizeof(*argv));
@@ -227,7 +227,7 @@ int main(void)
     test_specs_are_named();
     test_channels_are_no_keys();
     test_one_key_takes_the_fast_path();
-    test_a_list_grows_and_is_used_again();
+    test_a_key_list_grows_and_is_reused();
     keys_list_fini(&list);
     return 0;
 }

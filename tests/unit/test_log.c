@@ -78,7 +78,7 @@ START_TEST(control_characters_are_escaped)
 }
 END_TEST
 
-START_TEST(what_is_below_the_level_is_not_written)
+START_TEST(lines_below_the_level_are_not_written)
 {
     begin();
     log_set_level(LOG_WARN);
@@ -176,7 +176,7 @@ int main(void)
     tcase_add_test(tests, a_line_has_time_level_event_and_pairs);
     tcase_add_test(tests, an_event_without_pairs_has_no_blank_at_its_end);
     tcase_add_test(tests, control_characters_are_escaped);
-    tcase_add_test(tests, what_is_below_the_level_is_not_written);
+    tcase_add_test(tests, lines_below_the_level_are_not_written);
     tcase_add_test(tests, setting_the_file_again_reopens_it_after_a_rotation);
     tcase_add_test(tests, a_file_that_cannot_be_opened_leaves_the_old_one);
     tcase_add_test(tests, a_very_long_line_is_cut_but_ends);

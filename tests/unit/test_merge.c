@@ -107,7 +107,7 @@ START_TEST(an_error_all_shards_agree_on_passes_as_it_is)
 }
 END_TEST
 
-START_TEST(any_ok_forgives_errors)
+START_TEST(the_merge_any_ok_ignores_errors)
 {
     ck_assert_str_eq(merged2(MERGE_ANY_OK, FRAMES("-NOTBUSY x\r\n", "+OK\r\n")), "+OK\r\n");
     ck_assert_str_eq(merged2(MERGE_ANY_OK, FRAMES("-NOTBUSY x\r\n", "-NOTBUSY x\r\n")),
@@ -132,7 +132,7 @@ START_TEST(a_union_has_every_element_once)
 }
 END_TEST
 
-START_TEST(and_needs_every_shard)
+START_TEST(the_merge_and_needs_every_shard)
 {
     ck_assert_str_eq(
         merged2(MERGE_OR, FRAMES("*3\r\n:1\r\n:0\r\n:0\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n")),
@@ -154,7 +154,7 @@ START_TEST(numbers_of_one_name_are_added)
 }
 END_TEST
 
-START_TEST(the_first_that_is_not_null)
+START_TEST(the_merge_takes_the_first_reply_that_is_not_null)
 {
     ck_assert_str_eq(merged2(MERGE_FIRST_NONNULL, FRAMES("$-1\r\n", "$1\r\nk\r\n", "$1\r\nl\r\n")),
                      "$1\r\nk\r\n");
@@ -174,11 +174,11 @@ int main(void)
     tcase_add_test(tests, integers_are_combined);
     tcase_add_test(tests, the_first_error_wins_and_names_its_shard);
     tcase_add_test(tests, an_error_all_shards_agree_on_passes_as_it_is);
-    tcase_add_test(tests, any_ok_forgives_errors);
+    tcase_add_test(tests, the_merge_any_ok_ignores_errors);
     tcase_add_test(tests, arrays_follow_one_another);
     tcase_add_test(tests, a_union_has_every_element_once);
-    tcase_add_test(tests, and_needs_every_shard);
+    tcase_add_test(tests, the_merge_and_needs_every_shard);
     tcase_add_test(tests, numbers_of_one_name_are_added);
-    tcase_add_test(tests, the_first_that_is_not_null);
+    tcase_add_test(tests, the_merge_takes_the_first_reply_that_is_not_null);
     return suite_run(suite);
 }

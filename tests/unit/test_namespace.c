@@ -22,7 +22,7 @@ static struct namespaces *sample(void)
     return set;
 }
 
-static void test_a_token_alone_opens_its_exact_namespace(void)
+static void test_a_token_without_a_name_opens_its_exact_namespace(void)
 {
     struct namespaces *set = sample();
     struct namespace_match match;
@@ -143,7 +143,7 @@ static void test_snapshots_compare_and_count_references(void)
     namespaces_unref(NULL);
 }
 
-static void test_secrets_compare_whole(void)
+static void test_secrets_are_compared_completely(void)
 {
     CHECK(secret_equal(BYTES("abc"), BYTES("abc")));
     CHECK(!secret_equal(BYTES("abc"), BYTES("abd")));
@@ -153,7 +153,7 @@ static void test_secrets_compare_whole(void)
 
 int main(void)
 {
-    test_a_token_alone_opens_its_exact_namespace();
+    test_a_token_without_a_name_opens_its_exact_namespace();
     test_a_name_and_a_token_open_exact_and_pattern_namespaces();
     test_an_exact_name_is_never_taken_by_a_pattern();
     test_names_have_limits();
@@ -161,6 +161,6 @@ int main(void)
     test_slot_rules_choose_what_is_hashed();
     test_slot_rules_read_back_what_they_print();
     test_snapshots_compare_and_count_references();
-    test_secrets_compare_whole();
+    test_secrets_are_compared_completely();
     return 0;
 }

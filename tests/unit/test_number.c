@@ -151,7 +151,7 @@ START_TEST(doubles_are_parsed_as_redis_does)
 }
 END_TEST
 
-START_TEST(what_is_no_double_is_refused)
+START_TEST(invalid_doubles_are_refused)
 {
     static const char *const rows[] = {"",     " 1",    "1 ",      "\t1",    "nan",    "-nan",
                                        "e5",   "1_",    "1e400",   "-1e400", "1e-400", "1,5",
@@ -243,7 +243,7 @@ START_TEST(long_doubles_are_printed_without_exponent_and_trailing_zeros)
 }
 END_TEST
 
-START_TEST(what_is_no_long_double_is_refused)
+START_TEST(invalid_long_doubles_are_refused)
 {
     static const char *const rows[] = {"", " 1", "1 ", "nan", "1e5000", "1e-5000", "abc", "1x"};
     static char text[LONG_DOUBLE_TEXT_MAX + 1];
@@ -268,11 +268,11 @@ int main(void)
     tcase_add_test(tests, unsigned_integers_are_as_strict);
     tcase_add_test(tests, integers_of_every_length_survive_printing_and_parsing);
     tcase_add_test(tests, doubles_are_parsed_as_redis_does);
-    tcase_add_test(tests, what_is_no_double_is_refused);
+    tcase_add_test(tests, invalid_doubles_are_refused);
     tcase_add_test(tests, a_very_long_double_is_parsed);
     tcase_add_test(tests, doubles_are_printed_with_17_digits);
     tcase_add_test(tests, whole_doubles_are_printed_as_printf_would);
     tcase_add_test(tests, long_doubles_are_printed_without_exponent_and_trailing_zeros);
-    tcase_add_test(tests, what_is_no_long_double_is_refused);
+    tcase_add_test(tests, invalid_long_doubles_are_refused);
     return suite_run(suite);
 }

@@ -338,7 +338,7 @@ static void write_over(struct out *out, int way)
     block_unref(block);
 }
 
-START_TEST(what_goes_over_the_limit_is_dropped_whichever_way_it_is_written)
+START_TEST(bytes_beyond_the_limit_are_dropped_by_every_write_function)
 {
     for (int way = 0; way < 5; way++) {
         struct out out;
@@ -381,6 +381,6 @@ int main(void)
     tcase_add_test(tests, move_appends_everything_and_empties_the_source);
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);
     tcase_add_test(tests, printf_writes_short_and_long_texts);
-    tcase_add_test(tests, what_goes_over_the_limit_is_dropped_whichever_way_it_is_written);
+    tcase_add_test(tests, bytes_beyond_the_limit_are_dropped_by_every_write_function);
     return suite_run(suite);
 }

@@ -38,7 +38,7 @@ START_TEST(a_mistake_changes_nothing)
 }
 END_TEST
 
-START_TEST(the_soft_limit_is_a_matter_of_time)
+START_TEST(the_soft_limit_disconnects_only_after_its_time)
 {
     uint64_t since_ms = 0;
     const struct output_limit *limit = &limits[OUTPUT_PUBSUB];
@@ -59,7 +59,7 @@ int main(void)
     tcase_add_checked_fixture(cases, setup, NULL);
     tcase_add_test(cases, named_classes_change_and_the_others_stay);
     tcase_add_test(cases, a_mistake_changes_nothing);
-    tcase_add_test(cases, the_soft_limit_is_a_matter_of_time);
+    tcase_add_test(cases, the_soft_limit_disconnects_only_after_its_time);
     suite_add_tcase(suite, cases);
     return suite_run(suite);
 }

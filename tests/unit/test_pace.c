@@ -58,7 +58,7 @@ static void test_slow_commits_halve_what_compactions_do_down_to_a_floor(void)
     pace_free(pace);
 }
 
-static void test_two_of_a_hundred_are_enough_and_what_lies_between_changes_nothing(void)
+static void test_two_slow_commits_of_a_hundred_count_and_middle_latencies_change_nothing(void)
 {
     begin(0, TARGET_US);
     turn_mixed(100 * MB, 100, TARGET_US + 1);
@@ -71,7 +71,7 @@ static void test_two_of_a_hundred_are_enough_and_what_lies_between_changes_nothi
     pace_free(pace);
 }
 
-static void test_quick_commits_raise_it_step_by_step_until_it_is_given_up(void)
+static void test_quick_commits_raise_the_rate_step_by_step_until_the_limit_ends(void)
 {
     begin(0, TARGET_US);
     turn(100 * MB, TARGET_US + 1);
@@ -88,7 +88,7 @@ static void test_quick_commits_raise_it_step_by_step_until_it_is_given_up(void)
     pace_free(pace);
 }
 
-static void test_nothing_is_held_back_that_does_not_run(void)
+static void test_idle_and_slow_compactions_are_not_limited(void)
 {
     begin(0, TARGET_US);
     for (int i = 0; i < 10; i++)
@@ -99,7 +99,7 @@ static void test_nothing_is_held_back_that_does_not_run(void)
     pace_free(pace);
 }
 
-static void test_without_clients_it_is_given_up(void)
+static void test_without_commits_the_limit_ends(void)
 {
     begin(0, TARGET_US);
     turn(100 * MB, TARGET_US + 1);
@@ -109,7 +109,7 @@ static void test_without_clients_it_is_given_up(void)
     pace_free(pace);
 }
 
-static void test_a_store_that_is_behind_has_no_limit_for_a_while(void)
+static void test_a_store_with_pending_compaction_has_no_limit_for_a_while(void)
 {
     begin(8 * MB, TARGET_US);
     turn(8 * MB, TARGET_US + 1);
@@ -145,7 +145,7 @@ static void test_the_lower_of_the_two_rates_counts(void)
     pace_free(pace);
 }
 
-static void test_one_slow_partition_is_enough(void)
+static void test_one_slow_partition_starts_the_limit(void)
 {
     struct pace_latency quick = {.count = 1000};
     struct pace_latency slow = {.count = 3, .long_ones = 1, .half_long_ones = 1};
@@ -199,7 +199,7 @@ static void wait_for_sleep(void)
         (void)0;
 }
 
-static void test_a_stop_ends_a_wait(void)
+static void test_stopping_ends_a_wait(void)
 {
     pthread_t thread;
     begin(1, 0);
@@ -212,7 +212,7 @@ static void test_a_stop_ends_a_wait(void)
     pace_free(pace);
 }
 
-static void test_a_rate_that_goes_ends_a_wait(void)
+static void test_removing_the_rate_ends_a_wait(void)
 {
     pthread_t thread;
     begin(1, 0);
@@ -227,15 +227,15 @@ static void test_a_rate_that_goes_ends_a_wait(void)
 int main(void)
 {
     test_slow_commits_halve_what_compactions_do_down_to_a_floor();
-    test_two_of_a_hundred_are_enough_and_what_lies_between_changes_nothing();
-    test_quick_commits_raise_it_step_by_step_until_it_is_given_up();
-    test_nothing_is_held_back_that_does_not_run();
-    test_without_clients_it_is_given_up();
-    test_a_store_that_is_behind_has_no_limit_for_a_while();
+    test_two_slow_commits_of_a_hundred_count_and_middle_latencies_change_nothing();
+    test_quick_commits_raise_the_rate_step_by_step_until_the_limit_ends();
+    test_idle_and_slow_compactions_are_not_limited();
+    test_without_commits_the_limit_ends();
+    test_a_store_with_pending_compaction_has_no_limit_for_a_while();
     test_the_lower_of_the_two_rates_counts();
-    test_one_slow_partition_is_enough();
+    test_one_slow_partition_starts_the_limit();
     test_debt_is_paid_off_as_time_passes_and_by_a_better_rate();
-    test_a_stop_ends_a_wait();
-    test_a_rate_that_goes_ends_a_wait();
+    test_stopping_ends_a_wait();
+    test_removing_the_rate_ends_a_wait();
     return 0;
 }

@@ -93,7 +93,7 @@ START_TEST(an_identity_is_read_back_also_when_a_newer_version_adds_to_it)
 }
 END_TEST
 
-START_TEST(identities_that_are_cut_or_have_unprintable_texts_are_refused)
+START_TEST(cut_identities_and_unprintable_texts_are_refused)
 {
     struct peer_identity identity;
     char bytes[sizeof GOLDEN_IDENTITY];
@@ -120,7 +120,7 @@ int main(void)
     tcase_add_test(tests, frames_that_are_too_long_or_have_other_bytes_are_refused);
     tcase_add_test(tests, an_identity_has_these_bytes);
     tcase_add_test(tests, an_identity_is_read_back_also_when_a_newer_version_adds_to_it);
-    tcase_add_test(tests, identities_that_are_cut_or_have_unprintable_texts_are_refused);
+    tcase_add_test(tests, cut_identities_and_unprintable_texts_are_refused);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
 }

@@ -20,7 +20,7 @@ START_TEST(an_id_is_new_once)
 }
 END_TEST
 
-START_TEST(behind_the_window_an_id_is_too_old)
+START_TEST(an_id_before_the_window_is_too_old)
 {
     struct peer_id_window window = {0};
     ck_assert_int_eq(peer_id_window_add(&window, 5000), PEER_ID_NEW);
@@ -59,7 +59,7 @@ int main(void)
     Suite *suite = suite_create("peer_id_window");
     TCase *tests = tcase_create("all");
     tcase_add_test(tests, an_id_is_new_once);
-    tcase_add_test(tests, behind_the_window_an_id_is_too_old);
+    tcase_add_test(tests, an_id_before_the_window_is_too_old);
     tcase_add_test(tests, random_ids_are_as_in_a_plain_table);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

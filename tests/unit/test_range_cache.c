@@ -68,7 +68,7 @@ static const char *found(const char *collection, const char *from, bool is_rever
     return rows;
 }
 
-START_TEST(a_place_where_walks_begin_twice_has_a_run)
+START_TEST(a_place_where_two_iterations_began_has_a_run)
 {
     ck_assert_ptr_null(found("c", NULL, false));
     iterate_twice("c", NULL, false, "abc", true);
@@ -184,7 +184,7 @@ START_TEST(only_one_run_is_written_at_a_time)
 }
 END_TEST
 
-START_TEST(what_changed_is_forgotten)
+START_TEST(runs_with_changed_rows_are_dropped)
 {
     iterate_twice("c", NULL, false, "abc", true);
     iterate_twice("d", NULL, false, "xyz", true);
@@ -201,7 +201,7 @@ START_TEST(what_changed_is_forgotten)
 }
 END_TEST
 
-START_TEST(a_run_that_is_held_stays_when_it_is_forgotten)
+START_TEST(a_referenced_run_stays_when_it_is_dropped)
 {
     iterate_twice("c", NULL, false, "abc", true);
     struct run_place place = place_in("c", NULL, false);
@@ -259,7 +259,7 @@ int main(void)
     Suite *suite = suite_create("range_cache");
     TCase *cases = tcase_create("range_cache");
     tcase_add_checked_fixture(cases, setup, teardown);
-    tcase_add_test(cases, a_place_where_walks_begin_twice_has_a_run);
+    tcase_add_test(cases, a_place_where_two_iterations_began_has_a_run);
     tcase_add_test(cases, a_whole_collection_serves_every_place);
     tcase_add_test(cases, a_part_serves_what_lies_between_its_ends);
     tcase_add_test(cases, a_walk_backwards_leaves_its_rows_in_order);
@@ -268,8 +268,8 @@ int main(void)
     tcase_add_test(cases, rows_that_are_too_many_end_a_run);
     tcase_add_test(cases, a_row_that_is_too_big_ends_a_run);
     tcase_add_test(cases, only_one_run_is_written_at_a_time);
-    tcase_add_test(cases, what_changed_is_forgotten);
-    tcase_add_test(cases, a_run_that_is_held_stays_when_it_is_forgotten);
+    tcase_add_test(cases, runs_with_changed_rows_are_dropped);
+    tcase_add_test(cases, a_referenced_run_stays_when_it_is_dropped);
     tcase_add_test(cases, memory_is_bounded_and_what_is_used_stays);
     tcase_add_test(cases, a_collection_has_few_runs);
     suite_add_tcase(suite, cases);

@@ -131,7 +131,7 @@ START_TEST(lengths_of_every_form_read_back)
 }
 END_TEST
 
-START_TEST(a_changed_byte_is_noticed)
+START_TEST(a_changed_byte_is_detected)
 {
     struct rdb_reader reader;
     for (size_t i = 0; i < sizeof dump_text - 1; i++) {
@@ -178,7 +178,7 @@ int main(void)
     tcase_add_test(tests, a_string_is_dumped_as_redis_dumps_it);
     tcase_add_test(tests, every_string_reads_back);
     tcase_add_test(tests, lengths_of_every_form_read_back);
-    tcase_add_test(tests, a_changed_byte_is_noticed);
+    tcase_add_test(tests, a_changed_byte_is_detected);
     tcase_add_test(tests, a_cut_listpack_is_refused_without_reading_behind_it);
     Suite *suite = suite_create("rdb");
     suite_add_tcase(suite, tests);

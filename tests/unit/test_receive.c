@@ -115,7 +115,7 @@ START_TEST(complete_frames_leave_nothing_behind)
 }
 END_TEST
 
-START_TEST(the_shared_block_is_filled_from_its_start_when_nobody_refers_to_it)
+START_TEST(the_shared_block_is_filled_from_its_start_without_references)
 {
     struct reader *reader = reader_new(1 << 20);
     feed(reader, "one\n", 4);
@@ -202,7 +202,7 @@ START_TEST(frames_of_a_private_block_that_are_referred_to_stay_in_place)
 }
 END_TEST
 
-START_TEST(what_is_announced_and_not_sent_gets_a_megabyte)
+START_TEST(announced_bytes_that_are_not_sent_take_at_most_a_megabyte)
 {
     struct reader *reader = reader_new(1 << 20);
     feed(reader, "18446744073709551600 x", 22);
@@ -317,7 +317,7 @@ START_TEST(a_short_rest_of_a_pause_does_not_pin_the_shared_block)
 }
 END_TEST
 
-START_TEST(reading_on_behind_a_long_rest_keeps_the_order)
+START_TEST(reading_after_a_long_rest_keeps_the_order)
 {
     static char text[61000];
     size_t len = many_lines(text);
@@ -372,19 +372,19 @@ int main(void)
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, complete_frames_leave_nothing_behind);
-    tcase_add_test(tests, the_shared_block_is_filled_from_its_start_when_nobody_refers_to_it);
+    tcase_add_test(tests, the_shared_block_is_filled_from_its_start_without_references);
     tcase_add_test(tests, a_full_shared_block_is_replaced_while_its_frames_live_on);
     tcase_add_test(tests, an_incomplete_frame_moves_once_and_pins_no_shared_block);
     tcase_add_test(tests, a_known_need_sizes_the_private_block_exactly);
     tcase_add_test(tests, a_need_that_becomes_known_later_gets_its_room_at_once);
     tcase_add_test(tests, frames_of_a_private_block_that_are_referred_to_stay_in_place);
-    tcase_add_test(tests, what_is_announced_and_not_sent_gets_a_megabyte);
+    tcase_add_test(tests, announced_bytes_that_are_not_sent_take_at_most_a_megabyte);
     tcase_add_test(tests, a_long_frame_of_unknown_size_is_copied_a_bounded_number_of_times);
     tcase_add_test(tests, every_cut_gives_the_same_frames);
     tcase_add_test(tests, a_paused_reader_gets_a_long_rest_again_from_where_it_lay);
     tcase_add_test(tests, a_paused_reader_may_take_one_frame_at_a_time);
     tcase_add_test(tests, a_short_rest_of_a_pause_does_not_pin_the_shared_block);
-    tcase_add_test(tests, reading_on_behind_a_long_rest_keeps_the_order);
+    tcase_add_test(tests, reading_after_a_long_rest_keeps_the_order);
     tcase_add_test(tests, random_reads_pauses_and_references_lose_nothing);
     return suite_run(suite);
 }

@@ -61,7 +61,7 @@ START_TEST(batches_that_commit_themselves_are_applied_at_once)
 }
 END_TEST
 
-START_TEST(what_lies_behind_the_commit_index_is_not_applied)
+START_TEST(batches_after_the_commit_index_are_not_applied)
 {
     ck_assert(add(1, 1) && add(2, 1) && add(3, 2) && add(4, 2) && add(5, 2));
     ck_assert_str_eq(applied, "ab");
@@ -115,7 +115,7 @@ int main(void)
     TCase *tests = tcase_create("replay");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, batches_that_commit_themselves_are_applied_at_once);
-    tcase_add_test(tests, what_lies_behind_the_commit_index_is_not_applied);
+    tcase_add_test(tests, batches_after_the_commit_index_are_not_applied);
     tcase_add_test(tests, a_log_may_begin_anywhere_and_hold_nothing_that_is_committed);
     tcase_add_test(tests, a_batch_of_another_index_and_one_that_is_damaged_are_refused);
     tcase_add_test(tests, a_batch_that_cannot_be_applied_ends_it);

@@ -102,7 +102,7 @@ START_TEST(frames_without_arguments_are_frames)
 }
 END_TEST
 
-START_TEST(line_ends_are_not_looked_at_as_in_redis)
+START_TEST(line_ends_after_a_bulk_are_ignored_as_in_redis)
 {
     expect("*1\rX$4\rXPINGab", "14 [PING]");
     expect("*1\r\n$004\rXPINGab", "bad ERR Protocol error: invalid bulk length");
@@ -397,7 +397,7 @@ START_TEST(replies_of_every_type_are_skipped)
 }
 END_TEST
 
-START_TEST(what_is_no_reply_is_bad)
+START_TEST(invalid_replies_are_bad)
 {
     static const char *const replies[] = {"PING\r\n",
                                           "\r\n",
@@ -427,7 +427,7 @@ START_TEST(what_is_no_reply_is_bad)
 }
 END_TEST
 
-START_TEST(a_reply_that_was_bad_stays_bad)
+START_TEST(after_a_bad_reply_the_skipper_stays_bad)
 {
     struct resp_skip skip = {0};
     ck_assert_int_eq(resp_skip(&skip, "x", 1), RESP_BAD);
@@ -490,7 +490,7 @@ START_TEST(deep_nesting_and_overflowing_counts_are_survived)
 }
 END_TEST
 
-START_TEST(a_reply_can_be_walked_through)
+START_TEST(a_reply_can_be_read_element_by_element)
 {
     struct bytes frame = BYTES("%2\r\n+k\r\n:-12\r\n$3\r\na\r\n\r\n*2\r\n$-1\r\n#t\r\n");
     static const struct {
@@ -577,7 +577,7 @@ int main(void)
     tcase_add_test(tests, requests_are_cut_into_their_arguments);
     tcase_add_test(tests, incomplete_requests_want_more);
     tcase_add_test(tests, frames_without_arguments_are_frames);
-    tcase_add_test(tests, line_ends_are_not_looked_at_as_in_redis);
+    tcase_add_test(tests, line_ends_after_a_bulk_are_ignored_as_in_redis);
     tcase_add_test(tests, errors_have_the_texts_of_redis);
     tcase_add_test(tests, before_authentication_sizes_are_limited);
     tcase_add_test(tests, own_limits_hold_for_the_short_forms_too);
@@ -593,11 +593,11 @@ int main(void)
     tcase_add_test(tests, after_an_error_the_scanner_stays_bad_until_reset);
     tcase_add_test(tests, a_reply_that_is_dropped_ends_where_it_would);
     tcase_add_test(tests, replies_of_every_type_are_skipped);
-    tcase_add_test(tests, what_is_no_reply_is_bad);
-    tcase_add_test(tests, a_reply_that_was_bad_stays_bad);
+    tcase_add_test(tests, invalid_replies_are_bad);
+    tcase_add_test(tests, after_a_bad_reply_the_skipper_stays_bad);
     tcase_add_test(tests, need_tells_the_size_of_a_big_reply);
     tcase_add_test(tests, deep_nesting_and_overflowing_counts_are_survived);
-    tcase_add_test(tests, a_reply_can_be_walked_through);
+    tcase_add_test(tests, a_reply_can_be_read_element_by_element);
     tcase_add_test(tests, the_text_of_a_verbatim_string_is_without_its_format);
     tcase_add_test(tests, a_whole_value_can_be_jumped_over);
     tcase_add_test(tests, malformed_values_are_refused_at_the_end_of_memory);

@@ -72,7 +72,7 @@ START_TEST(split_commands_are_cut_only_when_they_must_be)
 }
 END_TEST
 
-START_TEST(a_key_without_its_value_is_left_to_a_backend_to_refuse)
+START_TEST(a_key_without_its_value_is_refused_by_a_backend)
 {
     ck_assert_int_eq(kind_of("MSET a 1 b"), ROUTE_KIND_ANY);
 }
@@ -105,7 +105,7 @@ START_TEST(a_script_without_keys_may_go_anywhere)
 }
 END_TEST
 
-START_TEST(rows_without_keys_say_where_they_go)
+START_TEST(commands_without_keys_have_a_route)
 {
     ck_assert_int_eq(kind_of("PING"), ROUTE_KIND_LOCAL);
     ck_assert_int_eq(kind_of("DBSIZE"), ROUTE_KIND_ALL);
@@ -148,11 +148,11 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, one_key_goes_to_the_shard_of_its_slot);
     tcase_add_test(tests, split_commands_are_cut_only_when_they_must_be);
-    tcase_add_test(tests, a_key_without_its_value_is_left_to_a_backend_to_refuse);
+    tcase_add_test(tests, a_key_without_its_value_is_refused_by_a_backend);
     tcase_add_test(tests, several_keys_of_one_command_must_share_a_shard);
     tcase_add_test(tests, one_shard_is_enough_unless_the_rule_is_strict);
     tcase_add_test(tests, a_script_without_keys_may_go_anywhere);
-    tcase_add_test(tests, rows_without_keys_say_where_they_go);
+    tcase_add_test(tests, commands_without_keys_have_a_route);
     tcase_add_test(tests, every_row_has_a_kind);
     tcase_add_test(tests, a_namespace_has_its_own_slot_rule);
     return suite_run(suite);

@@ -81,7 +81,7 @@ static int read_all(int from, int count)
     return hits;
 }
 
-START_TEST(reading_everything_once_forgets_little)
+START_TEST(reading_everything_once_evicts_few_hot_rows)
 {
     enum { HOT = 500, RARE = 100000 };
     struct row_cache_figures before, after;
@@ -118,7 +118,7 @@ START_TEST(a_removed_row_is_gone)
 }
 END_TEST
 
-START_TEST(a_big_row_is_not_kept_and_takes_the_old_one_away)
+START_TEST(a_big_row_is_not_cached_and_removes_the_old_one)
 {
     static char big[64 * 1024];
     struct bytes value;
@@ -128,7 +128,7 @@ START_TEST(a_big_row_is_not_kept_and_takes_the_old_one_away)
 }
 END_TEST
 
-START_TEST(old_rows_are_forgotten_and_used_ones_stay)
+START_TEST(old_rows_are_evicted_and_used_ones_stay)
 {
     struct bytes value;
     put(1, BYTES("unused"));
@@ -204,11 +204,11 @@ int main(void)
     TCase *tests = tcase_create("row_cache");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_row_that_was_put_is_there);
-    tcase_add_test(tests, reading_everything_once_forgets_little);
+    tcase_add_test(tests, reading_everything_once_evicts_few_hot_rows);
     tcase_add_test(tests, column_families_are_apart);
     tcase_add_test(tests, a_removed_row_is_gone);
-    tcase_add_test(tests, a_big_row_is_not_kept_and_takes_the_old_one_away);
-    tcase_add_test(tests, old_rows_are_forgotten_and_used_ones_stay);
+    tcase_add_test(tests, a_big_row_is_not_cached_and_removes_the_old_one);
+    tcase_add_test(tests, old_rows_are_evicted_and_used_ones_stay);
     tcase_add_test(tests, a_borrowed_value_stays_until_the_turn_ends);
     tcase_add_test(tests, every_answer_is_the_last_value_put);
     suite_add_tcase(suite, tests);

@@ -59,7 +59,7 @@ static struct shard_map *print_and_parse(const struct shard_map *map)
     return again;
 }
 
-static void test_what_is_printed_reads_back_the_same(void)
+static void test_printed_files_read_back_equal(void)
 {
     struct shard_map *map = parse(good);
     struct shard_map *again = print_and_parse(map);
@@ -163,7 +163,7 @@ static void test_names_are_letters_digits_and_marks(void)
 int main(void)
 {
     test_a_file_gives_every_slot_its_shard();
-    test_what_is_printed_reads_back_the_same();
+    test_printed_files_read_back_equal();
     test_a_scattered_map_prints_and_reads_back();
     test_refusals_say_the_line();
     test_an_even_split_covers_all_slots();

@@ -58,7 +58,7 @@ static void test_long_commands_are_cut_with_a_note(void)
     slowlog_reset(&log, NULL);
 }
 
-static void test_what_is_no_longer_known_is_counted_in_the_notes(void)
+static void test_arguments_no_longer_kept_are_counted_in_the_notes(void)
 {
     struct slowlog log = {0};
     const struct bytes argv[] = {BYTES("MSET"), BYTES("key")};
@@ -96,7 +96,7 @@ int main(void)
 {
     test_the_slow_log_keeps_the_newest();
     test_long_commands_are_cut_with_a_note();
-    test_what_is_no_longer_known_is_counted_in_the_notes();
+    test_arguments_no_longer_kept_are_counted_in_the_notes();
     test_a_namespace_sees_and_resets_its_own_entries();
     return 0;
 }

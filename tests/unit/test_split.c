@@ -124,7 +124,7 @@ START_TEST(values_travel_with_their_keys)
 }
 END_TEST
 
-START_TEST(what_stands_behind_the_keys_goes_to_every_shard)
+START_TEST(arguments_after_the_keys_go_to_every_shard)
 {
     struct sample sample;
     sample_init(&sample, "JSON.MGET a b d $.x");
@@ -178,7 +178,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, keys_are_grouped_in_the_order_of_their_first_key);
     tcase_add_test(tests, values_travel_with_their_keys);
-    tcase_add_test(tests, what_stands_behind_the_keys_goes_to_every_shard);
+    tcase_add_test(tests, arguments_after_the_keys_go_to_every_shard);
     tcase_add_test(tests, order_may_overwrite_the_shards);
     tcase_add_test(tests, a_part_nobody_wants_is_left_out);
     tcase_add_test(tests, without_a_block_everything_is_copied);

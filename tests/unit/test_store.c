@@ -325,7 +325,7 @@ START_TEST(a_row_of_a_file_that_is_not_open_is_uncached_not_an_empty_value)
 }
 END_TEST
 
-START_TEST(blocks_that_were_read_can_be_forgotten)
+START_TEST(blocks_that_were_read_can_be_dropped)
 {
     struct slice value;
     put(CF_DATA, "key", "value");
@@ -592,7 +592,7 @@ static void log_only(const char *key, const char *value)
     effects_clear(batch);
 }
 
-START_TEST(what_is_logged_and_in_no_table_is_there_after_a_kill)
+START_TEST(logged_batches_in_no_table_are_there_after_a_kill)
 {
     log_only("a", "1");
     log_only("a", "2");
@@ -636,7 +636,7 @@ static void log_with_commit(uint64_t commit, const char *key)
     wal_close(wal);
 }
 
-START_TEST(what_is_not_committed_is_not_applied_and_does_not_come_back)
+START_TEST(uncommitted_batches_are_not_applied_and_do_not_come_back)
 {
     put(CF_DATA, "a", "v");
     commit();
@@ -961,7 +961,7 @@ static void *cancel_it(void *progress)
     return NULL;
 }
 
-START_TEST(a_compaction_of_everything_tells_how_far_it_is)
+START_TEST(a_compaction_of_everything_reports_its_progress)
 {
     struct store_progress progress = {0};
     store_close(store);
@@ -1245,7 +1245,7 @@ static uint64_t kill_writer(uint64_t next, unsigned reports)
     return last;
 }
 
-START_TEST(what_was_reported_survives_kill_9_and_batches_are_never_half)
+START_TEST(reported_batches_survive_kill_9_and_batches_are_never_half)
 {
     uint64_t next = 1;
     model_state = (uint64_t)getpid();
@@ -1280,7 +1280,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_stop_leaves_no_long_log_to_the_next_start);
     tcase_add_test(tests, a_row_on_the_disk_is_uncached_until_it_was_fetched);
     tcase_add_test(tests, a_row_of_a_file_that_is_not_open_is_uncached_not_an_empty_value);
-    tcase_add_test(tests, blocks_that_were_read_can_be_forgotten);
+    tcase_add_test(tests, blocks_that_were_read_can_be_dropped);
     tcase_add_test(tests, a_walk_that_comes_to_a_file_on_the_disk_is_uncached);
     tcase_add_test(tests, a_walk_where_a_range_was_deleted_reads_what_it_needs);
     tcase_add_test(tests, a_walk_over_rows_on_the_disk_is_uncached_until_they_were_fetched);
@@ -1289,9 +1289,9 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);
     tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
     tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
-    tcase_add_test(tests, what_is_logged_and_in_no_table_is_there_after_a_kill);
+    tcase_add_test(tests, logged_batches_in_no_table_are_there_after_a_kill);
     tcase_add_test(tests, a_log_of_write_batches_is_read_and_not_kept);
-    tcase_add_test(tests, what_is_not_committed_is_not_applied_and_does_not_come_back);
+    tcase_add_test(tests, uncommitted_batches_are_not_applied_and_do_not_come_back);
     tcase_add_test(tests, a_flush_leaves_in_the_log_what_is_in_no_table);
     tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);
     tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);
@@ -1299,14 +1299,14 @@ int main(int argc, char **argv)
     tcase_add_test(tests, recovery_of_a_sound_store_does_nothing);
     tcase_add_test(tests, readers_compaction_and_a_writer_share_the_store);
     tcase_add_test(tests, recovery_takes_the_database_from_under_compaction_and_figures);
-    tcase_add_test(tests, a_compaction_of_everything_tells_how_far_it_is);
+    tcase_add_test(tests, a_compaction_of_everything_reports_its_progress);
     tcase_add_test(tests, a_cancelled_compaction_ends_in_the_middle_and_the_next_one_runs);
     tcase_add_test(tests, a_compaction_that_cannot_write_has_failed);
     tcase_add_test(tests, compactions_are_counted_and_flushes_are_not);
     tcase_add_test(tests, rows_with_blobs_are_not_read_for_the_pace);
     tcase_add_test(tests, a_cancel_a_reopening_and_the_end_wake_a_compaction_that_waits);
     tcase_add_test(alone, a_full_disk_stops_writes_only_and_room_brings_them_back);
-    tcase_add_test(alone, what_was_reported_survives_kill_9_and_batches_are_never_half);
+    tcase_add_test(alone, reported_batches_survive_kill_9_and_batches_are_never_half);
     Suite *suite = suite_create("store");
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, alone);

@@ -265,7 +265,7 @@ static uint64_t send_pattern(struct end *end, size_t len)
 
 /* ---- bytes both ways ---- */
 
-START_TEST(what_is_sent_comes_back)
+START_TEST(an_echo_returns_the_bytes_sent)
 {
     server.echo = true;
     connect_both();
@@ -275,7 +275,7 @@ START_TEST(what_is_sent_comes_back)
 }
 END_TEST
 
-START_TEST(what_is_sent_before_the_connection_is_open_arrives)
+START_TEST(bytes_sent_before_the_connection_is_open_arrive)
 {
     dial(address);
     send_text(&client, "early");
@@ -283,7 +283,7 @@ START_TEST(what_is_sent_before_the_connection_is_open_arrives)
 }
 END_TEST
 
-START_TEST(a_connection_is_open_though_the_loop_was_busy_until_its_time_was_over)
+START_TEST(a_connection_opens_although_the_loop_was_busy_beyond_the_timeout)
 {
     client.stream = stream_connect(loop, address, 1, &events, on_open, &client);
     for (uint64_t until_us = clock_mono_us() + 20000; clock_mono_us() < until_us;)
@@ -414,7 +414,7 @@ END_TEST
 
 /* ---- endings ---- */
 
-START_TEST(half_a_close_leaves_the_other_half)
+START_TEST(a_half_closed_stream_still_sends)
 {
     connect_both();
     send_text(&client, "last words");
@@ -494,7 +494,7 @@ START_TEST(a_stream_may_abort_itself_inside_on_data)
 }
 END_TEST
 
-START_TEST(it_may_close_itself_while_kept_bytes_are_presented)
+START_TEST(a_stream_may_close_itself_while_kept_bytes_are_presented)
 {
     server.frame = 2;
     server.pause_after = 2;
@@ -516,7 +516,7 @@ static void reset(struct end *end)
     end->stream = NULL;
 }
 
-START_TEST(a_reset_is_told_once_as_an_error)
+START_TEST(a_reset_is_reported_once_as_an_error)
 {
     connect_both();
     send_text(&client, "x");
@@ -531,7 +531,7 @@ START_TEST(a_reset_is_told_once_as_an_error)
 }
 END_TEST
 
-START_TEST(a_reset_while_sending_much_is_told_once_as_an_error)
+START_TEST(a_reset_while_sending_much_is_reported_once_as_an_error)
 {
     connect_both();
     stream_pause(server.stream);
@@ -546,7 +546,7 @@ START_TEST(a_reset_while_sending_much_is_told_once_as_an_error)
 }
 END_TEST
 
-START_TEST(a_write_that_fails_is_told_once_as_an_error)
+START_TEST(a_failed_write_is_reported_once_as_an_error)
 {
     connect_both();
     reset(&server);
@@ -564,7 +564,7 @@ static void send_late(void *owner)
 }
 
 /* The descriptor is not watched during the pause, so only the failed write can report the error. */
-START_TEST(a_write_that_fails_is_told_during_a_pause)
+START_TEST(a_failed_write_is_reported_during_a_pause)
 {
     connect_both();
     stream_pause(client.stream);
@@ -580,7 +580,7 @@ START_TEST(a_write_that_fails_is_told_during_a_pause)
 }
 END_TEST
 
-START_TEST(a_reset_during_a_pause_is_told_after_it)
+START_TEST(a_reset_during_a_pause_is_reported_after_it)
 {
     connect_both();
     stream_pause(client.stream);
@@ -700,7 +700,7 @@ END_TEST
 
 /* ---- connecting ---- */
 
-START_TEST(a_refused_connect_is_told_later)
+START_TEST(a_refused_connect_is_reported_later)
 {
     listener_free(listener);
     listener = NULL;
@@ -710,7 +710,7 @@ START_TEST(a_refused_connect_is_told_later)
 }
 END_TEST
 
-START_TEST(nonsense_is_told_later_too)
+START_TEST(invalid_addresses_are_reported_later_too)
 {
     static const char *const texts[] = {
         "", "nohost", "host:notaport", "unix:", ":1", "a:b:c:1", "127.0.0.1:70000"};
@@ -848,7 +848,7 @@ START_TEST(every_worker_can_listen_on_the_same_address)
 }
 END_TEST
 
-START_TEST(an_address_of_somebody_else_is_refused)
+START_TEST(an_address_of_another_process_is_refused)
 {
     char error[128];
     int on = 1;
@@ -1026,9 +1026,9 @@ END_TEST
 
 static void add_tests(TCase *tests)
 {
-    tcase_add_test(tests, what_is_sent_comes_back);
-    tcase_add_test(tests, what_is_sent_before_the_connection_is_open_arrives);
-    tcase_add_test(tests, a_connection_is_open_though_the_loop_was_busy_until_its_time_was_over);
+    tcase_add_test(tests, an_echo_returns_the_bytes_sent);
+    tcase_add_test(tests, bytes_sent_before_the_connection_is_open_arrive);
+    tcase_add_test(tests, a_connection_opens_although_the_loop_was_busy_beyond_the_timeout);
     tcase_add_test(tests, ten_megabytes_go_both_ways_at_once);
     tcase_add_test(tests, an_echo_of_ten_megabytes_is_the_same);
     tcase_add_test(tests, a_frame_bigger_than_a_block_comes_in_one_piece);
@@ -1036,25 +1036,25 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, kept_bytes_come_before_the_end);
     tcase_add_test(tests, a_pause_stops_the_sender);
     tcase_add_test(tests, a_resume_inside_on_data_counts);
-    tcase_add_test(tests, half_a_close_leaves_the_other_half);
+    tcase_add_test(tests, a_half_closed_stream_still_sends);
     tcase_add_test(tests, a_close_sends_what_is_pending_first);
     tcase_add_test(tests, the_last_reply_arrives_although_bytes_were_left_unread);
     tcase_add_test(tests, an_abort_drops_what_is_pending);
     tcase_add_test(tests, a_stream_may_close_itself_inside_on_data);
     tcase_add_test(tests, a_stream_may_abort_itself_inside_on_data);
-    tcase_add_test(tests, it_may_close_itself_while_kept_bytes_are_presented);
-    tcase_add_test(tests, a_reset_is_told_once_as_an_error);
-    tcase_add_test(tests, a_reset_while_sending_much_is_told_once_as_an_error);
-    tcase_add_test(tests, a_write_that_fails_is_told_once_as_an_error);
-    tcase_add_test(tests, a_write_that_fails_is_told_during_a_pause);
-    tcase_add_test(tests, a_reset_during_a_pause_is_told_after_it);
+    tcase_add_test(tests, a_stream_may_close_itself_while_kept_bytes_are_presented);
+    tcase_add_test(tests, a_reset_is_reported_once_as_an_error);
+    tcase_add_test(tests, a_reset_while_sending_much_is_reported_once_as_an_error);
+    tcase_add_test(tests, a_failed_write_is_reported_once_as_an_error);
+    tcase_add_test(tests, a_failed_write_is_reported_during_a_pause);
+    tcase_add_test(tests, a_reset_during_a_pause_is_reported_after_it);
     tcase_add_test(tests, a_paused_stream_can_be_asked_whether_its_peer_hung_up);
     tcase_add_test(tests, kept_bytes_come_before_an_end_that_is_already_there);
     tcase_add_test(tests, a_close_after_a_reset_is_quiet);
     tcase_add_test(tests, a_stream_may_close_itself_inside_on_end);
     tcase_add_test(tests, a_peer_that_does_not_read_cannot_hold_a_closed_stream);
-    tcase_add_test(tests, a_refused_connect_is_told_later);
-    tcase_add_test(tests, nonsense_is_told_later_too);
+    tcase_add_test(tests, a_refused_connect_is_reported_later);
+    tcase_add_test(tests, invalid_addresses_are_reported_later_too);
     tcase_add_test(tests, a_name_is_resolved);
     tcase_add_test(tests, a_name_that_does_not_exist_is_an_error);
     tcase_add_test(tests, a_stream_may_be_closed_while_its_name_is_looked_up);
@@ -1064,7 +1064,7 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, the_texts_of_addresses);
     tcase_add_test(tests, ipv6_works_where_there_is_any);
     tcase_add_test(tests, every_worker_can_listen_on_the_same_address);
-    tcase_add_test(tests, an_address_of_somebody_else_is_refused);
+    tcase_add_test(tests, an_address_of_another_process_is_refused);
     tcase_add_test(tests, unix_sockets_work_the_same);
     tcase_add_test(tests, a_stale_unix_socket_is_replaced_and_a_live_one_is_not);
     tcase_add_test(tests, a_file_in_the_way_is_not_removed);

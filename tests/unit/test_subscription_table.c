@@ -33,7 +33,7 @@ START_TEST(joining_twice_is_one_interest)
 }
 END_TEST
 
-START_TEST(a_topic_is_gone_with_its_last_follower)
+START_TEST(a_topic_is_removed_with_its_last_follower)
 {
     subscription_add(set, &a, BYTES("x"));
     subscription_add(set, &b, BYTES("x"));
@@ -57,7 +57,7 @@ START_TEST(names_are_bytes)
 }
 END_TEST
 
-START_TEST(walks_follow_the_order_of_joining)
+START_TEST(iterations_follow_the_order_of_joining)
 {
     subscription_add(set, &b, BYTES("x"));
     subscription_add(set, &a, BYTES("x"));
@@ -94,9 +94,9 @@ int main(void)
     TCase *cases = tcase_create("subscription");
     tcase_add_checked_fixture(cases, setup, teardown);
     tcase_add_test(cases, joining_twice_is_one_interest);
-    tcase_add_test(cases, a_topic_is_gone_with_its_last_follower);
+    tcase_add_test(cases, a_topic_is_removed_with_its_last_follower);
     tcase_add_test(cases, names_are_bytes);
-    tcase_add_test(cases, walks_follow_the_order_of_joining);
+    tcase_add_test(cases, iterations_follow_the_order_of_joining);
     tcase_add_test(cases, clearing_a_topic_or_a_follower_leaves_the_others);
     suite_add_tcase(suite, cases);
     return suite_run(suite);

@@ -15,7 +15,7 @@ static struct bytes key_of(int number)
     return (struct bytes){text, (size_t)snprintf(text, sizeof(text), "key:%d", number)};
 }
 
-START_TEST(what_was_put_is_found_and_the_rest_is_not)
+START_TEST(put_keys_are_found_and_others_are_not)
 {
     struct table *table = table_new();
     ck_assert_ptr_null(table_get(table, BYTES("a")));
@@ -91,7 +91,7 @@ START_TEST(a_walk_sees_every_entry_once)
 }
 END_TEST
 
-START_TEST(an_emptied_table_walks_nowhere)
+START_TEST(an_emptied_table_has_no_entries)
 {
     struct table *table = table_new();
     for (int i = 0; i < COUNT; i++)
@@ -143,11 +143,11 @@ int main(void)
     TCase *tests = tcase_create("table");
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
-    tcase_add_test(tests, what_was_put_is_found_and_the_rest_is_not);
+    tcase_add_test(tests, put_keys_are_found_and_others_are_not);
     tcase_add_test(tests, keys_are_copied_and_may_be_empty_or_binary);
     tcase_add_test(tests, it_agrees_with_an_array_through_many_puts_and_removes);
     tcase_add_test(tests, a_walk_sees_every_entry_once);
-    tcase_add_test(tests, an_emptied_table_walks_nowhere);
+    tcase_add_test(tests, an_emptied_table_has_no_entries);
     tcase_add_test(tests, the_hash_depends_on_every_byte_and_reads_no_further);
     tcase_add_test(tests, low_bits_of_the_hash_spread_similar_keys);
     return suite_run(suite);

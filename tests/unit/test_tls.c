@@ -197,7 +197,7 @@ static bool is_resumed(struct tls_context *server, struct tls_context *client, c
     return resumed;
 }
 
-static void test_a_client_goes_on_with_its_session_at_the_same_peer(void)
+static void test_a_client_resumes_its_session_at_the_same_peer(void)
 {
     static const char *const protocols[] = {"TLSv1.2", "TLSv1.3"};
     for (int i = 0; i < 2; i++) {
@@ -275,7 +275,7 @@ static void test_a_connection_holds_what_it_is_counted_as(void)
     CHECK(bytes <= TLS_CONNECTION_BYTES);
 }
 
-static void test_a_client_that_shall_not_resume_does_not(void)
+static void test_a_client_with_resumption_off_does_not_resume(void)
 {
     struct tls_options options = options_of(true, "client", "server.crt");
     options.resumes = false;
@@ -301,7 +301,7 @@ static void test_encrypted_bytes_are_bounded(void)
     part(&ends);
 }
 
-static void test_the_end_is_told(void)
+static void test_the_end_is_reported(void)
 {
     struct ends ends = meet(server_context, client_context, "127.0.0.1", 100000);
     char byte;
@@ -353,7 +353,7 @@ static void test_the_name_must_be_right_unless_told_otherwise(void)
     tls_context_unref(trusting);
 }
 
-static void test_who_must_show_a_certificate_and_has_none_stays_out(void)
+static void test_a_client_without_a_required_certificate_is_refused(void)
 {
     struct tls_options options = options_of(false, "server", "client.crt");
     options.clients = TLS_CLIENTS_VERIFIED;
@@ -372,7 +372,7 @@ static void test_who_must_show_a_certificate_and_has_none_stays_out(void)
     tls_context_unref(nameless);
 }
 
-static void test_what_is_not_tls_is_named(void)
+static void test_plain_text_is_reported_as_not_tls(void)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
     struct tls *server = tls_new(server_context, "", "");
@@ -449,15 +449,15 @@ int main(void)
     CHECK(client_context);
 
     test_bytes_go_both_ways_in_pieces_of_any_size();
-    test_a_client_goes_on_with_its_session_at_the_same_peer();
-    test_a_client_that_shall_not_resume_does_not();
+    test_a_client_resumes_its_session_at_the_same_peer();
+    test_a_client_with_resumption_off_does_not_resume();
     test_a_connection_holds_what_it_is_counted_as();
     test_encrypted_bytes_are_bounded();
-    test_the_end_is_told();
+    test_the_end_is_reported();
     test_the_certificate_of_an_untrusted_peer_is_refused_with_the_reason();
     test_the_name_must_be_right_unless_told_otherwise();
-    test_who_must_show_a_certificate_and_has_none_stays_out();
-    test_what_is_not_tls_is_named();
+    test_a_client_without_a_required_certificate_is_refused();
+    test_plain_text_is_reported_as_not_tls();
     test_random_bytes_and_changed_records_only_fail();
     test_contexts_are_equal_when_files_and_options_are();
     test_wrong_options_are_named();

@@ -25,7 +25,7 @@ static void test_without_a_rate_there_is_no_limit(void)
     CHECK(token_bucket_left(&bucket, 1) == UINT64_MAX);
 }
 
-static void test_a_second_s_worth_at_once_then_as_time_passes(void)
+static void test_one_second_of_tokens_at_once_then_as_time_passes(void)
 {
     struct token_bucket bucket = {0};
     token_bucket_set(&bucket, 100);
@@ -45,7 +45,7 @@ static void test_it_works_from_the_clock_s_first_millisecond(void)
     CHECK(take_all(&bucket, 1000) == 10);
 }
 
-static void test_credit_makes_debt(void)
+static void test_taking_more_tokens_than_there_are_makes_debt(void)
 {
     struct token_bucket bucket = {0};
     token_bucket_set(&bucket, 1000);
@@ -58,7 +58,7 @@ static void test_credit_makes_debt(void)
     CHECK(token_bucket_left(&bucket, 17500) == 500);
 }
 
-static void test_a_new_rate_forgives_and_the_same_does_not(void)
+static void test_a_new_rate_cancels_debt_and_an_equal_one_does_not(void)
 {
     struct token_bucket bucket = {0};
     token_bucket_set(&bucket, 10);
@@ -115,10 +115,10 @@ static void test_threads_share(void)
 int main(void)
 {
     test_without_a_rate_there_is_no_limit();
-    test_a_second_s_worth_at_once_then_as_time_passes();
+    test_one_second_of_tokens_at_once_then_as_time_passes();
     test_it_works_from_the_clock_s_first_millisecond();
-    test_credit_makes_debt();
-    test_a_new_rate_forgives_and_the_same_does_not();
+    test_taking_more_tokens_than_there_are_makes_debt();
+    test_a_new_rate_cancels_debt_and_an_equal_one_does_not();
     test_extremes_do_not_overflow();
     test_threads_share();
     return 0;

@@ -167,7 +167,7 @@ static void check_finds(void)
 
 /* ---- damage ---- */
 
-START_TEST(a_wrong_size_is_counted_anew)
+START_TEST(a_wrong_size_is_counted_again)
 {
     spoil(CF_METADATA, row_of("hash"), metadata_of(TYPE_HASH, 30, 0));
     check_heals();
@@ -176,7 +176,7 @@ START_TEST(a_wrong_size_is_counted_anew)
 }
 END_TEST
 
-START_TEST(a_missing_time_joins_the_expiry_index)
+START_TEST(a_missing_expiry_row_is_added_to_the_index)
 {
     spoil(CF_EXPIRE, expiry_row(), gone);
     check_heals();
@@ -203,7 +203,7 @@ START_TEST(counters_follow_the_keys)
 }
 END_TEST
 
-START_TEST(a_rank_tree_that_does_not_add_up_goes)
+START_TEST(a_rank_tree_with_wrong_counts_is_removed)
 {
     spoil(CF_RANK, sub_of("zset", BYTES("\0")), BYTES("\1\1"));
     spoil(CF_RANK, sub_of("zset", BYTES("\1")), BYTES("\11\0"));
@@ -211,35 +211,35 @@ START_TEST(a_rank_tree_that_does_not_add_up_goes)
 }
 END_TEST
 
-START_TEST(rows_that_cannot_be_decoded_are_told)
+START_TEST(rows_that_cannot_be_decoded_are_found)
 {
     spoil(CF_METADATA, row_of("hash"), BYTES("\x8f nonsense"));
     check_finds();
 }
 END_TEST
 
-START_TEST(rows_of_another_form_are_told)
+START_TEST(rows_of_another_form_are_found)
 {
     spoil(CF_DATA, sub_of("zset", BYTES("a")), BYTES("short"));
     check_finds();
 }
 END_TEST
 
-START_TEST(a_list_with_a_gap_is_told)
+START_TEST(a_list_with_a_gap_is_found)
 {
     spoil(CF_DATA, sub_of("list", encode_u64(&arena, 11)), gone);
     check_finds();
 }
 END_TEST
 
-START_TEST(a_stream_entry_that_is_cut_is_told)
+START_TEST(a_cut_stream_entry_is_found)
 {
     spoil(CF_STREAM, sub_of("stream", BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1")), BYTES("\x7f"));
     check_finds();
 }
 END_TEST
 
-START_TEST(a_document_that_is_none_is_told)
+START_TEST(an_invalid_document_is_found)
 {
     const struct metadata meta = {.type = TYPE_JSON, .payload = BYTES("{\"a\":")};
     spoil(CF_METADATA, row_of("json"), encode_metadata(&arena, &meta));
@@ -272,16 +272,16 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     suite_add_tcase(suite, tests);
-    tcase_add_test(tests, a_wrong_size_is_counted_anew);
-    tcase_add_test(tests, a_missing_time_joins_the_expiry_index);
+    tcase_add_test(tests, a_wrong_size_is_counted_again);
+    tcase_add_test(tests, a_missing_expiry_row_is_added_to_the_index);
     tcase_add_test(tests, the_score_index_follows_the_members);
     tcase_add_test(tests, counters_follow_the_keys);
-    tcase_add_test(tests, a_rank_tree_that_does_not_add_up_goes);
-    tcase_add_test(tests, rows_that_cannot_be_decoded_are_told);
-    tcase_add_test(tests, rows_of_another_form_are_told);
-    tcase_add_test(tests, a_list_with_a_gap_is_told);
-    tcase_add_test(tests, a_stream_entry_that_is_cut_is_told);
-    tcase_add_test(tests, a_document_that_is_none_is_told);
+    tcase_add_test(tests, a_rank_tree_with_wrong_counts_is_removed);
+    tcase_add_test(tests, rows_that_cannot_be_decoded_are_found);
+    tcase_add_test(tests, rows_of_another_form_are_found);
+    tcase_add_test(tests, a_list_with_a_gap_is_found);
+    tcase_add_test(tests, a_cut_stream_entry_is_found);
+    tcase_add_test(tests, an_invalid_document_is_found);
     tcase_add_test(tests, orphans_and_stale_times_are_no_damage);
     tcase_add_test(tests, a_newer_format_is_refused);
     return suite_run(suite);

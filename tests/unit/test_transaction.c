@@ -27,7 +27,7 @@ static void test_commands_are_copied_in_order(void)
     transaction_end(&transaction);
 }
 
-static void test_its_size_is_known_and_goes_with_it(void)
+static void test_memory_is_counted_and_freed_with_the_connection(void)
 {
     struct transaction transaction;
     const struct bytes argv[] = {BYTES("ECHO"), BYTES("hello")};
@@ -52,6 +52,6 @@ int main(void)
 {
     command_init();
     test_commands_are_copied_in_order();
-    test_its_size_is_known_and_goes_with_it();
+    test_memory_is_counted_and_freed_with_the_connection();
     return 0;
 }

@@ -162,7 +162,7 @@ static void start(void)
 
 /* ---- read again -------------------------------------------------------------------------- */
 
-static void test_what_was_appended_is_read_again(void)
+static void test_appended_batches_are_read_again(void)
 {
     uint64_t firsts[64];
     start();
@@ -366,7 +366,7 @@ static void read_warning(char *text, size_t size, const char *path)
 }
 
 /* A segment in the middle is cut: later batches are dropped, and new ones follow those before the cut. */
-static void test_files_behind_a_gap_go(void)
+static void test_segments_after_a_gap_are_removed(void)
 {
     char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], text[2048];
     uint64_t firsts[64];
@@ -464,7 +464,7 @@ static void test_a_file_that_is_missing_is_a_gap(void)
     }
 }
 
-static void test_a_gap_of_what_is_not_needed_is_none(void)
+static void test_a_gap_of_batches_that_are_not_needed_is_accepted(void)
 {
     char path[LOSSY_PATH_MAX];
     uint64_t firsts[64];
@@ -834,7 +834,7 @@ static void test_a_cursor_reads_what_is_appended(void)
     }
 }
 
-static void test_a_cursor_goes_on_where_batches_were_written_again(void)
+static void test_a_cursor_continues_after_batches_were_written_again(void)
 {
     start();
     struct wal *wal = open_wal();
@@ -1317,7 +1317,7 @@ int main(void)
     snprintf(disk.trash, sizeof disk.trash, "%s/trash", root);
     CHECK(mkdir(dir, 0750) == 0 && mkdir(other, 0750) == 0 && mkdir(disk.trash, 0750) == 0);
     disk.random = 1;
-    test_what_was_appended_is_read_again();
+    test_appended_batches_are_read_again();
     test_a_long_batch_is_read_again_and_a_too_long_one_refused();
     test_writes_that_are_cut_short_or_interrupted_are_continued();
     test_the_reader_may_refuse_and_nothing_is_removed();
@@ -1326,10 +1326,10 @@ int main(void)
     test_a_newer_format_is_refused_and_stays();
     test_lengths_that_lie_are_not_believed();
     test_other_files_are_left_alone();
-    test_files_behind_a_gap_go();
+    test_segments_after_a_gap_are_removed();
     test_damage_before_whole_batches_is_logged();
     test_a_file_that_is_missing_is_a_gap();
-    test_a_gap_of_what_is_not_needed_is_none();
+    test_a_gap_of_batches_that_are_not_needed_is_accepted();
     test_a_batch_that_failed_is_void();
     test_the_first_batch_of_a_file_may_fail();
     test_what_a_failed_sync_may_have_lost_is_written_again();
@@ -1342,7 +1342,7 @@ int main(void)
     test_the_newest_file_keeps_the_count();
     test_a_removal_that_fails_is_tried_again();
     test_a_cursor_reads_what_is_appended();
-    test_a_cursor_goes_on_where_batches_were_written_again();
+    test_a_cursor_continues_after_batches_were_written_again();
     test_a_cursor_holds_back_trimming();
     test_truncation_leaves_what_lies_before();
     test_truncation_behind_what_was_trimmed_is_refused();

@@ -38,7 +38,7 @@ START_TEST(a_change_marks_every_watcher_of_the_key)
 }
 END_TEST
 
-START_TEST(other_keys_and_namespaces_mark_nobody)
+START_TEST(other_keys_and_namespaces_mark_no_watcher)
 {
     watch_add(set, &a, &shop, BYTES("k"));
     watch_touch(set, &shop, BYTES("kk"));
@@ -135,7 +135,7 @@ int main(void)
     TCase *tests = tcase_create("watcher");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_change_marks_every_watcher_of_the_key);
-    tcase_add_test(tests, other_keys_and_namespaces_mark_nobody);
+    tcase_add_test(tests, other_keys_and_namespaces_mark_no_watcher);
     tcase_add_test(tests, watching_twice_and_clearing_leaves_nothing);
     tcase_add_test(tests, clearing_one_watcher_keeps_the_other);
     tcase_add_test(tests, keys_may_be_empty_and_binary);
