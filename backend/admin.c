@@ -14,7 +14,7 @@
 
 enum { STUCK_AFTER_MS = 30 * 1000 };
 
-/* A partition whose thread has not run its tick for long hangs. */
+/* Has the partition's thread not run its tick for too long? */
 static bool is_stuck(const struct server *server, const struct partition *partition)
 {
     uint64_t alive_ms = atomic_load_explicit(&partition->thread.alive_ms, memory_order_relaxed);
@@ -116,7 +116,7 @@ static void reply_shards(void *visit, struct http_reply *reply)
     out_printf(&reply->body, "\n");
 }
 
-/* One row per page; `visit` is the server. */
+/* The argument `visit` of the pages is the server. */
 static const struct http_route routes[] = {
     {"/healthz", HTTP_HEALTH, HTTP_TEXT, reply_healthz},
     {"/readyz", HTTP_HEALTH, HTTP_TEXT, write_readyz},

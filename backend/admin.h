@@ -2,7 +2,7 @@
  * admin.h - the backend's HTTP port.
  *
  *   /healthz  200 while every partition's loop runs      /metrics  Prometheus
- *   /readyz   200 from listening until the stop         /config   the options in force, secrets hidden
+ *   /readyz   200 while it accepts clients         /config   the options in force, secrets hidden
  *   /shards   its partitions (JSON)
  */
 #pragma once

@@ -134,7 +134,7 @@ static void print_levels(const struct server *server, struct out *out)
             print_level(out, BYTES_OF, i, level, levels[i][level].bytes);
 }
 
-/* Compaction on demand. */
+/* Prints figures of compactions that SCREE COMPACT requested. */
 static void print_compactions(const struct server *server, struct out *out)
 {
     static const struct {
@@ -212,7 +212,7 @@ static void print_memory_metrics(struct server *server, const struct backend_con
                  (double)config->store_block_cache_bytes);
 }
 
-/* The file system of the data. */
+/* Prints size and free space of the data's file system. */
 static void print_disk(const struct backend_config *config, struct out *out)
 {
     struct statvfs found;

@@ -1,8 +1,8 @@
 /*
  * metrics_page.h - the page /metrics of the admin port, made on the HTTP thread.
  *
- * Counters come from the partitions' cells (backend_metrics.h); the store's own figures (levels, files, WAL) are read
- * from it while the page is made.
+ * Counters come from the partitions' cells (backend_metrics.h); figures of the stores (levels, files, WAL) are
+ * read while the page is made.
  */
 #pragma once
 

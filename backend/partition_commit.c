@@ -55,12 +55,12 @@ static void release_all(struct partition *partition, unsigned parity, int err)
 {
     struct list *waiting = &partition->clients.waiting[parity];
     while (!list_empty(waiting)) {
-        struct list *first = waiting->next - parity; /* waiting[0] of its session */
+        struct list *first = waiting->next - parity; /* now waiting[0] of the session */
         connection_release(container_of(first, struct session, replies.waiting), parity, err);
     }
 }
 
-/* commit_recover_fn, also called after a failure: reads everything again that memory has from the store. */
+/* commit_recover_fn, also called after a failure: reads all state again that is cached from the store. */
 static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
@@ -72,7 +72,7 @@ static bool read_anew(void *owner)
     return false;
 }
 
-/* RocksDB may be reopened: no iterator may be left. */
+/* Closes the sessions with streamed replies: RocksDB may be reopened, and must have no iterators then. */
 static void end_streamed(struct partition *partition)
 {
     struct list *link;
@@ -80,11 +80,11 @@ static void end_streamed(struct partition *partition)
         session_abort(container_of(link, struct reply_stream, link)->session);
 }
 
-/* The batches were rolled back. */
+/* Handles a failed commit: both batches were rolled back. */
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
     metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_FAILURES, 1);
-    (void)read_anew(partition); /* repeated before writes are accepted again */
+    (void)read_anew(partition); /* commit calls it again before it accepts writes */
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
@@ -94,7 +94,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     blocking_check_all(partition->watchers.blocking);
 }
 
-/* commit_room_fn */
+/* commit_room_fn: the open batch has space again. */
 static void on_room(void *owner)
 {
     struct partition *partition = owner;

@@ -31,7 +31,7 @@ static void on_swap(void *owner, struct space *a, struct space *b)
     blocking_check_all(partition->watchers.blocking);
 }
 
-/* Everything above the store. */
+/* Makes all parts above the store. */
 static bool build_partition(struct partition *partition, const struct backend_config *config)
 {
     if (!partition_storage_new(partition, config))

@@ -14,5 +14,5 @@ struct process;
  * calling thread; the loop must exist. NULL and a reason in error[size]. */
 struct partition *partition_new(struct process *process, uint32_t index, struct loop *loop,
                                 char *error, size_t size);
-/* After the partition has stopped, or if it never ran. Closes the store. */
+/* Frees a partition that has stopped or never ran, and closes its store. */
 void partition_free(struct partition *partition);

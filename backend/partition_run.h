@@ -1,5 +1,5 @@
 /*
- * partition_run.h - a partition accepts clients, ends the turns of its loop, and stops.
+ * partition_run.h - accepts clients of a partition, ends the turns of its loop, and stops it.
  */
 #pragma once
 

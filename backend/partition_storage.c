@@ -15,7 +15,7 @@
 
 enum {
     ACCESSES_BYTES_MIN = 16 * 1024,
-    ACCESSES_PART = 32, /* the access times may have 1/32 of the memory of the row cache */
+    ACCESSES_PART = 32, /* the access times get 1/32 of the row cache's memory */
 };
 
 /* maintenance_fn */

@@ -12,9 +12,9 @@ struct partition;
 /* Opens the store under `data`. False: the reason is in error[size]. */
 bool partition_storage_open(struct partition *partition, const struct backend_config *config,
                             char *error, size_t size);
-/* Makes the rest; the store must be open. False: its system rows cannot be read. */
+/* Makes the layers above the store, which must be open. False: system rows cannot be read. */
 bool partition_storage_new(struct partition *partition, const struct backend_config *config);
 /* Ends maintenance and drops cursors, which use the overlay. */
 void partition_storage_stop(struct partition *partition);
-/* Frees the rest and closes the store. Parts that were not made are skipped. */
+/* Frees the layers and closes the store. Parts that were not made are skipped. */
 void partition_storage_free(struct partition *partition);

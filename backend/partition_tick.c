@@ -90,7 +90,7 @@ static void show_reader(struct partition *partition)
     metric_set(partition->metrics.process, METRIC_BACKEND_UNCACHED_BLOCKING, figures.blocking);
 }
 
-/* Adjusts the rate of compactions. Time that commands use themselves does not count. */
+/* Adjusts the rate of compactions to the latencies of commits and reads. */
 static void tick_pace(struct partition *partition)
 {
     struct pace *pace = partition->process->pace;
@@ -101,7 +101,7 @@ static void tick_pace(struct partition *partition)
     pace_adjust(pace, clock_mono_us());
 }
 
-/* Compactions may go at full rate before writes have to wait for them. */
+/* Lifts the limit of the compaction rate when compactions fall behind, before RocksDB stalls writes. */
 static void look_behind(struct partition *partition)
 {
     struct pace *pace = partition->process->pace;
@@ -139,7 +139,7 @@ static void tick_second(struct partition *partition)
     gauges_set(partition);
 }
 
-/* True: more keys are due. */
+/* Deletes a bounded number of expired keys. True: more keys are due. */
 static bool expire_some(struct partition *partition)
 {
     struct call call;
@@ -171,7 +171,7 @@ static void on_tick(void *owner)
     atomic_store_explicit(&partition->thread.alive_ms, clock_mono_us() / 1000,
                           memory_order_relaxed);
     if (scripts_running(partition->scripts))
-        return; /* a script polls, and the data must not change during the script */
+        return; /* a slow script runs the loop, and the data must not change during a script */
     partition_refresh(partition);
     stats_sample(partition->metrics.stats, loop_mono_ms(partition->loop));
     if (partition->pause.until_ms && loop_wall_ms(partition->loop) >= partition->pause.until_ms)

@@ -105,7 +105,7 @@ static void reload(struct server *server)
 
 /* ---- stopping ---- */
 
-/* On the partition's thread. */
+/* Called on the partition's thread. */
 static void on_partition_stopped(void *owner)
 {
     struct member *member = owner;
@@ -119,7 +119,7 @@ static void run_member_stop(struct task *task)
     partition_stop(member->partition, on_partition_stopped, member);
 }
 
-/* On the main thread. */
+/* Called on the main thread. */
 static void run_member_stopped(struct task *task)
 {
     struct server *server = container_of(task, struct member, stopped)->server;
@@ -198,7 +198,7 @@ static bool has_partition(const struct backend_config *config, int index)
     return stat(path, &found) == 0;
 }
 
-/* The number of partitions must not change, because keys are distributed over them. */
+/* Checks that the number of partitions is unchanged, because keys are distributed over them. */
 static bool check_partitions(const struct backend_config *config, char *error, size_t size)
 {
     int found = 0;
@@ -341,7 +341,7 @@ static void watch_files(struct server *server)
     watch_shards(server);
 }
 
-/* The paths changed: watches the new files, and reads them in case they changed before. */
+/* Watches the new files after the paths changed, and reads them, because they may have changed before. */
 static void rewatch_and_reload(struct task *task)
 {
     struct server *server = container_of(task, struct server, watch);

@@ -5,7 +5,7 @@
  *        │  process_stop                                │
  *        ├──── task: partition_stop ──────────────────►│ replies, commits, closes
  *        │◄──────────────────────── task: stopped ─────┘
- *        └─ when all have: threads are joined, stores closed
+ *        └─ when all have stopped: joins threads, closes stores
  */
 #pragma once
 
@@ -24,8 +24,8 @@ struct member {
     struct partition *partition;
     struct loop *loop;
     struct loop_thread *thread;
-    struct task stop;    /* to the partition's loop */
-    struct task stopped; /* back */
+    struct task stop;    /* posted to the partition's loop */
+    struct task stopped; /* posted back to the main thread */
 };
 
 /* files for clients, then files for other backends */
@@ -35,7 +35,7 @@ struct server {
     struct process *process;
     struct loop *loop; /* the main thread's */
     struct http_server *admin;
-    struct watch *tls_watches[WATCHED_TLS_FILES_MAX]; /* NULL where there is no file */
+    struct watch *tls_watches[WATCHED_TLS_FILES_MAX]; /* NULL: no file */
     struct watch *shards_watch;                       /* NULL: there is no shard map */
     struct metrics *metrics;                          /* of the main thread */
     struct member members[PARTITIONS_MAX];
@@ -43,7 +43,7 @@ struct server {
     uint32_t members_running;
     struct task stop;
     struct task watch;           /* posted when the snapshot names other TLS files */
-    atomic_bool watches_are_old; /* `watch` is posted */
+    atomic_bool watches_are_old; /* `watch` has been posted */
 };
 
 struct server *server_new(const struct backend_config *config);

@@ -46,28 +46,28 @@ struct backup {
     struct partition *partition;
     struct worker *worker;
     enum state state;
-    bool is_led;       /* led by a proxy */
+    bool is_led;       /* a proxy controls the backup */
     bool is_confirmed; /* the manifest may be written */
     bool is_full;
     bool is_held;
     int64_t keep;
     uint64_t held_until_ms; /* monotonic */
-    uint64_t lost_at_ms;    /* when the proxy counts as lost; monotonic */
-    char *cut;              /* the cut's directory */
-    char *dir;              /* the directory of backups, as configured at the beginning */
-    char *to;               /* the directory being filled; while deleting: the shard's name */
-    bool has_more;          /* files were deleted since the deletion began */
+    uint64_t lost_at_ms;    /* when the proxy is considered lost; monotonic */
+    char *cut;              /* directory of the cut */
+    char *dir;              /* the directory of backups when the backup began */
+    char *to;      /* the directory that is being filled; during a deletion: the shard's name */
+    bool has_more; /* files were deleted since the deletion began */
     struct manifest *manifest;
     struct disk_progress progress;
     uint64_t bytes_shared; /* of the files that are links */
-    uint64_t changes;      /* of the partition, when the cut began; for partition_saved */
+    uint64_t changes;      /* space_changes() when the cut began; for partition_saved */
     bool good;             /* result of the job */
     char reason[REASON_MAX];
 
-    /* of the last backup that ended */
+    /* name of the last backup that ended */
     char last_name[BACKUP_NAME_MAX + 1];
     char last_reason[REASON_MAX];
-    uint64_t last_ms; /* wall clock; 0: there was none */
+    uint64_t last_ms; /* its wall clock time; 0: there was none */
     bool last_good;
 };
 
@@ -105,14 +105,14 @@ static bool make_checkpoint(struct backup *backup)
                             sizeof backup->reason) == OK;
 }
 
-/* Files of these kinds never change. */
+/* Does this file never change after it was written? */
 static bool is_lasting(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return dot && (strcmp(dot, ".sst") == 0 || strcmp(dot, ".blob") == 0);
 }
 
-/* Links to the same file of the previous backup. False: it has to be copied. */
+/* Makes a hard link to the equal file of the previous backup. False: the file must be copied. */
 static bool share_file(struct backup *backup, const struct manifest *before,
                        struct backup_file *file, const char *to)
 {
@@ -132,7 +132,7 @@ static bool share_file(struct backup *backup, const struct manifest *before,
     return true;
 }
 
-/* Adds the cut's files with their sizes to the manifest. */
+/* Adds the files of the cut with their sizes to the manifest. */
 static bool list_cut(struct backup *backup)
 {
     struct disk_list list;
@@ -257,7 +257,7 @@ static void become_idle(struct backup *backup)
     backup->state = STATE_IDLE;
 }
 
-/* Ends the backup, successful or not. */
+/* Ends the backup, whether it succeeded or failed. */
 static void finish_backup(struct backup *backup, bool good)
 {
     resume_partition(backup);
@@ -292,7 +292,7 @@ static void abort_backup(struct backup *backup, const char *reason)
     }
 }
 
-/* Starts the next step: a job has ended, or the proxy sent the next command. */
+/* Starts the next step, after a job has ended or the proxy sent the next command. */
 static void next(struct backup *backup)
 {
     switch (backup->state) {
@@ -332,7 +332,7 @@ static void backup_job_ended(struct job *job)
         return;
     }
     if (backup->state == STATE_SEALING && backup->good)
-        is_cancelled = false; /* the cut was made before */
+        is_cancelled = false; /* too late: the backup is complete */
     backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
     if (backup->good && !is_cancelled) {
         next(backup);
@@ -394,7 +394,7 @@ void backup_free(struct backup *backup)
     free(backup);
 }
 
-/* The directory of backups: `backup-dir`, or one beside the data. The caller frees it. */
+/* The directory of backups: `backup-dir`, or by default one beside the data. The caller frees the text. */
 static char *backup_catalog_of(const struct partition *partition)
 {
     const struct backend_config *config = &partition->snapshot->config;

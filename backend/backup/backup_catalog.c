@@ -136,7 +136,7 @@ bool backup_catalog_unlist(const char *dir, const char *backup, const char *shar
     return false;
 }
 
-/* Removes the mark last, so that the rest is found again after an interruption. */
+/* Removes the directory's files, the mark last, so that a later call can continue after an interruption. */
 static bool remove_files(const char *path, char *error, size_t size)
 {
     struct disk_list list;
@@ -172,14 +172,14 @@ static void clean(void *owner, const char *backup, const char *path)
     const struct cleaner *cleaner = owner;
     char reason[REASON_MAX];
     if (rmdir(path) == 0 || !manifest_is_begun(path) || manifest_is_sealed(path))
-        return; /* not marked yet, or not ours, or complete */
+        return; /* not marked yet, no backup, or a complete one */
     if (backup_catalog_delete(cleaner->dir, backup, cleaner->shard, reason, sizeof reason))
         log_event(LOG_INFO, "backup_removed", "backup=%s shard=%s", backup, cleaner->shard);
     else
         log_event(LOG_WARN, "backup_clean_failed", "backup=%s reason=" LOG_QUOTED, backup, reason);
 }
 
-/* A backup may have been killed before it created the directory of its first shard. */
+/* Removes empty directories: a backup may have been interrupted before it created the directory of its first shard. */
 static void clean_empty(const char *dir)
 {
     char reason[REASON_MAX];

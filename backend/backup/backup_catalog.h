@@ -3,10 +3,10 @@
  *
  *   <dir>/20261121T120000Z/a/   a backup: it has a manifest
  *                         /b/   another shard's
- *   <dir>/20261121T130000Z/a/   the mark UNFINISHED and no digest: left by an interruption; backup_catalog_clean removes it
- *   <dir>/anything/a/           neither: not a backup, never touched; symbolic links are not followed either
+ *   <dir>/20261121T130000Z/a/   the mark UNFINISHED, no digest: an interrupted backup; backup_catalog_clean removes it
+ *   <dir>/anything/a/           neither mark nor digest: no backup, never changed; symbolic links are not followed
  *
- * Files that did not change are hard links between backups, so each can be removed by itself.
+ * Backups share unchanged files by hard links, so each backup can be removed without affecting others.
  */
 #pragma once
 
@@ -20,16 +20,17 @@ struct backup_catalog_entry {
     uint64_t bytes;
 };
 
-/* Writes <dir>/<backup>/<shard> to path[PATH_MAX]. False and a reason: it is too long. */
+/* Writes <dir>/<backup>/<shard> to path[PATH_MAX]. False and a reason: the path is too long. */
 bool backup_catalog_path(char *path, const char *dir, const char *backup, const char *shard,
                          char *error, size_t size);
-/* The shard's backups, oldest first; the caller frees *entries. A missing directory has none. */
+/* Lists the shard's backups, oldest first, and returns their number; the caller frees *entries. A missing directory has
+ * no backups. */
 size_t backup_catalog_list(const char *dir, const char *shard,
                            struct backup_catalog_entry **entries);
-/* The manifest of the newest backup; NULL: there is none. */
+/* The manifest of the newest backup; NULL: there is no backup. */
 struct manifest *backup_catalog_newest(const char *dir, const char *shard);
-/* Marks the shard's part of a backup as deleted, so that its files may be removed. False and a reason: there is none,
- * or the directory is no backup. */
+/* Marks the shard's part of a backup as deleted, so that its files may be removed. False and a reason: the directory
+ * does not exist, or is no backup. */
 bool backup_catalog_unlist(const char *dir, const char *backup, const char *shard, char *error,
                            size_t size);
 /* Unlists the backup and removes its files. False and a reason. */
@@ -37,7 +38,7 @@ bool backup_catalog_delete(const char *dir, const char *backup, const char *shar
                            size_t size);
 /* Removes marked directories of the shard that interruptions left, and empty directories. */
 void backup_catalog_clean(const char *dir, const char *shard);
-/* Creates a shard's directory with its mark, also if another shard's backup_catalog_clean removes the empty parent at
- * the same time. False and a reason, also if a symbolic link is in the path. */
+/* Creates a shard's directory with its mark, even while another shard's backup_catalog_clean removes the empty parent.
+ * False and a reason, e.g. that the path contains a symbolic link. */
 bool backup_catalog_make(const char *dir, const char *backup, const char *shard, char *error,
                          size_t size);

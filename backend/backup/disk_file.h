@@ -1,8 +1,8 @@
 /*
- * disk_file.h - files of a backup: read, written and copied whole, durable, with their digests.
+ * disk_file.h - reads, writes and copies whole files of a backup, durably and with their digests.
  *
- * All return false with a one-line reason in error[size]. Files are regular ones: symbolic links, pipes and devices are
- * refused.
+ * All functions return false with a one-line reason in error[size]. Only regular files are accepted: symbolic links,
+ * pipes and devices are refused.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ void disk_list_free(struct disk_list *list);
 bool disk_read(const char *path, size_t max, struct bytes *data, char *error, size_t size);
 /* Replaces the file durably. */
 bool disk_write(const char *path, struct bytes data, char *error, size_t size);
-/* Copies and syncs; `to` must not exist. Writes the digest's 64 digits and a zero byte to sha256. */
+/* Copies and syncs a file; `to` must not exist. Writes the digest's 64 digits and a zero byte to sha256. */
 bool disk_copy(const char *from, const char *to, struct disk_progress *progress, char sha256[65],
                char *error, size_t size);
 /* Computes the digest of a file. */

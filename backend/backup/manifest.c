@@ -293,7 +293,7 @@ struct manifest *manifest_read(const char *dir, char *error, size_t size)
     return manifest;
 }
 
-/* Renames a file to the mark; *is_any: there was such a file. */
+/* Renames a file to the mark; *is_any is set if the file existed. */
 static bool turn_into_mark(const char *dir, const char *name, bool *is_any)
 {
     char from[PATH_MAX];

@@ -1,15 +1,15 @@
 /*
  * manifest.h - the manifest of one shard's backup. A directory without a complete manifest is no backup.
  *
- *   <backup-dir>/<backup>/<shard>/000012.sst …       the files, as they lie in a store's directory
- *                                 MANIFEST.json      names, sizes and SHA-256 of them all, when and of what
+ *   <backup-dir>/<backup>/<shard>/000012.sst …       the files, as in a store's directory
+ *                                 MANIFEST.json      their names, sizes and SHA-256; time and origin
  *                                 MANIFEST.sha256    digest of MANIFEST.json, as `sha256sum -c` reads it
  *                                 UNFINISHED         only while the backup is made or deleted
  *
- * Manifest and digest are written last, in this order, each synced: without a matching digest the backup does not exist.
- * So an interruption at any byte leaves all earlier backups, and one directory to be removed. Only directories with the
- * mark UNFINISHED, which is written first, are removed automatically: any other directory below backup-dir may be
- * something else, e.g. the directory of a store.
+ * Manifest and digest are written last, in this order, each synced: without a matching digest the backup does not
+ * exist. So an interruption at any byte leaves all earlier backups intact, and one directory to be removed. Only
+ * directories with the mark UNFINISHED, which is written first, are removed automatically: any other directory below
+ * backup-dir may be something else, e.g. the directory of a store.
  *
  * Shards of one cluster-wide backup share `id` and `map`, which names all of them: the backup is complete when every
  * shard of the map has a manifest with this id.
@@ -33,7 +33,7 @@ struct backup_file {
 };
 
 struct manifest {
-    char *backup; /* its name */
+    char *backup; /* name of the backup */
     char *id;     /* common to all shards of the backup */
     char *shard;
     char *map; /* the shard map in force, as a shards.ini; "": this shard was backed up alone */
@@ -48,11 +48,11 @@ struct manifest {
 struct manifest *manifest_new(void);
 void manifest_free(struct manifest *manifest); /* NULL is allowed */
 void manifest_set(char **text, const char *value);
-/* Adds a file, which is valid until the next one is added; the name is copied. */
+/* Adds a file and returns it; the result is valid until the next call. The name is copied. */
 struct backup_file *manifest_add(struct manifest *manifest, const char *name);
 const struct backup_file *manifest_find(const struct manifest *manifest, const char *name);
 uint64_t manifest_bytes(const struct manifest *manifest);
-/* Marks an empty directory as a backup in progress, durably. False and a reason. */
+/* Durably marks an empty directory as a backup in progress. False and a reason. */
 bool manifest_begin(const char *dir, char *error, size_t size);
 /* Has the directory the mark? */
 bool manifest_is_begun(const char *dir);
@@ -60,10 +60,11 @@ bool manifest_is_begun(const char *dir);
 bool manifest_is_sealed(const char *dir);
 /* Writes the manifest durably into the directory and removes the mark. False and a one-line reason in error[size]. */
 bool manifest_write(const struct manifest *manifest, const char *dir, char *error, size_t size);
-/* NULL and a one-line reason in error[size]: there is no manifest, or it is damaged, or of a newer program. */
+/* Reads the manifest. NULL and a one-line reason in error[size]: the manifest is missing, damaged, or of a newer
+ * program. */
 struct manifest *manifest_read(const char *dir, char *error, size_t size);
-/* Makes the directory an incomplete backup with the mark, durably. False and ENOENT: it never was a backup. Needs no
- * disk space. */
+/* Durably turns the backup in the directory into an incomplete one with the mark. False and ENOENT: the directory was
+ * no backup. Needs no disk space. */
 bool manifest_remove(const char *dir);
-/* Is it the name of one of the three files? */
+/* Is this the name of manifest, digest or mark? */
 bool manifest_is_own(const char *name);

@@ -62,7 +62,7 @@ size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_ID
     return at;
 }
 
-/* The texts are shown in INFO and in the log, where these characters separate fields. */
+/* Is the text printable ASCII without the characters that separate fields in INFO and in the log? */
 static bool is_plain(struct bytes text)
 {
     for (size_t i = 0; i < text.len; i++)

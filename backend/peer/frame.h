@@ -1,9 +1,10 @@
 /*
- * frame.h - what backends send each other, as bytes. Nothing else encodes or decodes it.
+ * frame.h - encodes and decodes the bytes that backends send each other.
  *
  * A connection begins as a client's (link.h): SCREE AUTH, then SCREE PEER with the identity of the backend that
- * connects; the reply is the identity of the other one. From then on it carries frames. Requests go from the backend
- * that connected to the one that accepted, replies the other way, each with the id of its request, in any order.
+ * connects; the reply is the identity of the other backend. From then on the connection carries frames. Requests go
+ * from the backend that connected to the backend that accepted; replies go back, each with the id of its request, in
+ * any order.
  *
  *   frame     ┌────────────┬────────┬─────────┬───────────────┬─────────┐
  *             │ 0 length   │ 4 kind │ 5 zero  │ 8 request id  │ 16      │
@@ -17,7 +18,7 @@
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
- *   any       payload: the request's                     ─► FAILED payload: the reason as text; nothing was done
+ *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the version are skipped.
  */
@@ -39,10 +40,10 @@ enum {
     PEER_RUN_ID_MAX = 40,
     PEER_ADDRESS_MAX = 255,
     PEER_VERSION_MAX = 32,
-    PEER_IDENTITY_MAX = 1024, /* bytes of an encoded identity, of newer versions too */
+    PEER_IDENTITY_MAX = 1024, /* bytes of an encoded identity, also of newer versions */
 };
 
-/* Requests are below 128. */
+/* Kinds below 128 are requests. */
 enum peer_kind {
     PEER_STATUS = 1,
     PEER_ECHO = 2,
@@ -51,24 +52,24 @@ enum peer_kind {
 };
 
 struct peer_frame {
-    uint8_t kind; /* enum peer_kind, or one of a newer version */
+    uint8_t kind; /* enum peer_kind, or a kind of a newer version */
     uint64_t id;
     struct bytes payload; /* borrowed */
 };
 
 enum peer_decoded {
     PEER_FRAME_WHOLE,
-    PEER_FRAME_MORE, /* *size is set when the header is there */
+    PEER_FRAME_MORE, /* incomplete; *size is set if the header is complete */
     PEER_FRAME_BAD,
 };
 
 /* Appends a frame of at most PEER_PAYLOAD_MAX bytes of payload. */
 void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes payload);
-/* The frame at the front of data[0..len); *size is its length with its header, 0 while it is unknown. */
+/* Reads the frame at the front of data[0..len); *size is its length with its header, 0 while unknown. */
 enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_frame *frame,
                                   size_t *size);
 
-/* How a partition describes itself to its peers; the texts end with a zero. */
+/* A partition's description of itself for its peers; the texts end with a zero byte. */
 struct peer_identity {
     char run_id[PEER_RUN_ID_MAX + 1];
     char shard[SHARD_NAME_MAX + 1];
@@ -76,10 +77,10 @@ struct peer_identity {
     char version[PEER_VERSION_MAX + 1];
     uint64_t map_epoch;
     uint64_t map_hash;
-    uint64_t log_index; /* of the last batch */
+    uint64_t log_index; /* index of the last batch */
 };
 
-/* Returns the length. */
+/* Encodes the identity; returns its length. */
 size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_IDENTITY_MAX]);
-/* False: these bytes are no identity. Texts hold only printable ASCII characters without spaces, commas and '='. */
+/* Decodes an identity; false: the bytes are not valid. Texts must be printable ASCII without spaces, commas and '='. */
 bool peer_identity_read(struct bytes from, struct peer_identity *identity);

@@ -12,7 +12,8 @@ static uint64_t bit_of(uint64_t id)
     return UINT64_C(1) << id % 64;
 }
 
-/* The bits of the ids from highest + 1 to id belonged to ids that are now too old. */
+/* Moves the window up to `id`: clears the bits of the ids from highest + 1 to id, which belonged to ids that are now
+ * too old. */
 static void advance_window(struct peer_id_window *window, uint64_t id)
 {
     if (!window->has_ids || id - window->highest >= PEER_ID_WINDOW)

@@ -1,10 +1,10 @@
 /*
- * id_window.h - the ids of the requests that came on a connection, to notice those that come again.
+ * id_window.h - the ids of the requests received on a connection, to detect duplicates.
  *
  *   0 … ─── too old ───┤ highest - 1023 … highest ├─── new …
- *                        one bit each: it came
+ *                        one bit each: 1 = received
  *
- * Ids of a connection grow by one. A network that delivers them in another order may do so within the window.
+ * Ids of a connection grow by one. Requests may be delivered in another order within the window.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct peer_id_window {
 enum peer_id_seen {
     PEER_ID_NEW,
     PEER_ID_SEEN,
-    PEER_ID_TOO_OLD, /* it may have come already, or not */
+    PEER_ID_TOO_OLD, /* unknown whether the id was received before */
 };
 
 /* Adds the id. */

@@ -138,7 +138,7 @@ static peer_handler_fn *handler_of(uint8_t kind)
     }
 }
 
-/* Has this request not come before? If that is unknown the connection breaks. */
+/* Is this the request's first delivery? If that is unknown, the connection is marked as broken. */
 static bool is_first_time(struct peer_incoming *incoming, uint64_t id)
 {
     enum peer_id_seen seen = peer_id_window_add(&incoming->ids, id);
@@ -152,7 +152,7 @@ static bool is_first_time(struct peer_incoming *incoming, uint64_t id)
     return seen == PEER_ID_NEW;
 }
 
-/* Answers a request that exceeds the limit of open requests. */
+/* Replies FAILED to a request that exceeds the limit of open requests. */
 static void reject(struct peer_incoming *incoming, const struct peer_frame *frame)
 {
     metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REJECTED, 1);
@@ -259,7 +259,7 @@ void peer_incoming_free(struct peer_incoming *incoming)
 void peer_incoming_tick(struct peer_incoming *incoming)
 {
     uint64_t now_ms = loop_mono_ms(incoming->self->loop);
-    /* A connection that is paused, because its peer does not read replies, counts as silent. */
+    /* a connection that is paused because its peer does not read replies counts as silent */
     uint64_t silence_ms = incoming->self->options.timeout_ms * SILENCE_FACTOR;
     if (incoming->is_broken || now_ms > incoming->heard_ms + silence_ms)
         peer_incoming_free(incoming);

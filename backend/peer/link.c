@@ -200,7 +200,7 @@ static void link_opened(void *owner, int err)
     send_greeting(link);
 }
 
-/* The connection is closed: the peer's answer, which may be an error, is the reason. */
+/* Closes the connection; the reason is the peer's reply, e.g. an error. */
 static void refuse_greeting(struct peer_link *link, struct bytes line)
 {
     char reason[PEER_REASON_MAX];
@@ -212,7 +212,7 @@ static void refuse_greeting(struct peer_link *link, struct bytes line)
               len && *reason == '-' ? reason + 1 : "the greeting was not answered as by a backend");
 }
 
-/* The link comes up if the identity names the shard that the map has at this address. */
+/* Brings the link up if the identity names the shard that the map has at this address. */
 static void handle_identity(struct peer_link *link, struct bytes payload)
 {
     char reason[PEER_REASON_MAX];
@@ -226,7 +226,8 @@ static void handle_identity(struct peer_link *link, struct bytes payload)
     }
 }
 
-/* One of the two replies at the front. Returns the bytes used; 0: more are needed, or the link went down. */
+/* Handles one of the two replies of the greeting. Returns the bytes used; 0: more bytes are needed, or the link went
+ * down. */
 static size_t handle_peer_greeting(struct peer_link *link, const char *data, size_t len)
 {
     const char *end = memmem(data, len, "\r\n", 2);

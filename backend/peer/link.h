@@ -1,5 +1,5 @@
 /*
- * link.h - a connection from this partition to another one of the shard map, and the requests that are outstanding on it.
+ * link.h - a connection from this partition to another partition of the shard map, with its outstanding requests.
  *
  *            ┌──────────── backoff ◄─── refused, broken, silent ◄────────┐
  *            ▼                                                           │
@@ -7,16 +7,16 @@
  *                                         │  ▲
  *             SCREE AUTH, SCREE PEER ─────┘  └───── +OK, identity
  *
- * (1) Only in UP a request is sent; else peer_link_send refuses it at once, so nothing queues for a peer that is down.
- * (2) Each accepted request ends exactly once: with its reply, or with PEER_LOST when the connection breaks. What was
- *     lost may have been done, or not.
- * (3) Replies come in any order, found by id. A reply with an id that is not outstanding is dropped: its request was
- *     cancelled, or its reply came twice.
- * (4) Memory is bounded: unsent bytes by output_max, outstanding requests by requests_max. A request beyond them is
- *     refused at once; the first one of each connection is logged (peer_over_limit), all are counted. Replies are always
+ * (1) Requests are sent only in UP; otherwise peer_link_send refuses at once, so nothing queues for a peer that is down.
+ * (2) Each accepted request ends exactly once: with its reply, or with PEER_LOST when the connection breaks. A lost
+ *     request may have been executed or not.
+ * (3) Replies arrive in any order and are matched by id. A reply with an id that is not outstanding is dropped: the
+ *     request was cancelled, or the reply is a duplicate.
+ * (4) Memory is bounded: unsent bytes by output_max, outstanding requests by requests_max. A request beyond these
+ *     limits is refused at once and counted; the first refusal of a connection is logged (peer_over_limit). Replies are always
  *     read, so two partitions that fill each other's buffers cannot block each other.
- * (5) A STATUS request is sent every ping_ms. Without a byte from the peer for timeout_ms the connection is closed: a
- *     one-way cut or a stopped process ends like a broken connection.
+ * (5) A STATUS request is sent every ping_ms. If no byte arrives from the peer for timeout_ms, the connection is closed:
+ *     so a network that fails in one direction, or a stopped process, has the effect of a broken connection.
  * (6) A link comes up only if the peer's identity names the shard that the map has at this address.
  */
 #pragma once
@@ -38,8 +38,8 @@ struct peer_options {
     uint64_t ping_ms;
     uint64_t backoff_min_ms;
     uint64_t backoff_max_ms;
-    uint64_t output_max;   /* unsent bytes of a connection, either way */
-    uint32_t requests_max; /* outstanding on a connection, either way */
+    uint64_t output_max;   /* unsent bytes of a connection, outgoing or incoming */
+    uint32_t requests_max; /* outstanding requests of a connection, outgoing or incoming */
 };
 
 /* The partition that has the links. */
@@ -55,12 +55,12 @@ struct peer_self {
 };
 
 enum peer_result {
-    PEER_OK,      /* payload: the reply's */
-    PEER_REFUSED, /* payload: the reason; nothing was done */
+    PEER_OK,      /* payload: of the reply */
+    PEER_REFUSED, /* payload: the reason; the request was not executed */
     PEER_LOST,    /* no payload */
 };
 
-/* The caller's; outstanding until on_reply, which is called once and may free it. */
+/* A request, owned by the caller; outstanding until on_reply, which is called once and may free the request. */
 struct peer_request {
     struct list link;
     uint64_t id;
@@ -81,43 +81,45 @@ enum peer_sent {
 };
 
 struct peer_link {
-    struct list link; /* for the owner */
+    struct list link; /* in a list of the owner */
     const struct peer_self *self;
     char *shard;
     char *address;
     struct stream *stream; /* NULL in DOWN */
     enum peer_link_state state;
-    bool has_auth_reply; /* in GREETING */
-    bool was_over_limit; /* on this connection: it was logged */
+    bool has_auth_reply; /* the reply to SCREE AUTH was received; in GREETING */
+    bool was_over_limit; /* peer_over_limit was logged for this connection */
     struct list requests;
     struct table *by_id;
     uint64_t last_id;
-    struct peer_request status;   /* the STATUS that is outstanding, while its id is not 0 */
+    struct peer_request status;   /* the outstanding STATUS request; id 0: none */
     struct peer_identity peer;    /* identity of the peer in the last STATUS or greeting */
     uint64_t heard_ms;            /* monotonic: the last byte from the peer */
     uint64_t pinged_ms;           /* monotonic: the last STATUS was sent */
     uint64_t retry_ms;            /* monotonic: in DOWN, when to connect */
-    uint32_t failures;            /* in a row */
+    uint32_t failures;            /* consecutive failures */
     uint64_t connects;            /* number of connections that came up */
-    char reason[PEER_REASON_MAX]; /* why it is down; empty: it never was */
+    char reason[PEER_REASON_MAX]; /* why the link is down; empty: it was never down */
 };
 
-/* `self` outlives the link. Connects at the first tick. */
+/* Makes a link, which connects at the first tick. `self` must outlive the link. */
 struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
                                 const char *address);
 /* Ends outstanding requests with PEER_LOST and closes the connection. */
 void peer_link_free(struct peer_link *link);
-/* Connects, sends STATUS, notices silence. Several times in each ping_ms. */
+/* Connects, sends STATUS and detects silence; to be called several times in each ping_ms. */
 void peer_link_tick(struct peer_link *link);
 
-/* The payload has at most PEER_PAYLOAD_MAX bytes and is copied. PEER_SENT: `request` is outstanding. */
+/* Sends a request. The payload has at most PEER_PAYLOAD_MAX bytes and is copied. PEER_SENT: `request` is
+ * outstanding. */
 enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *request, uint8_t kind,
                               struct bytes payload);
-/* on_reply is not called any more, the request's memory is the caller's. The peer is not notified. */
+/* Cancels a request: on_reply will not be called, and the caller owns the request's memory. The peer is not
+ * notified. */
 void peer_link_cancel(struct peer_link *link, struct peer_request *request);
-/* Outstanding, without the link's own STATUS. */
+/* Number of outstanding requests, without the link's own STATUS. */
 uint32_t peer_link_outstanding(const struct peer_link *link);
 const char *peer_link_state_name(const struct peer_link *link);
 
-/* The identity as it is now, encoded. */
+/* Encodes the current identity. */
 size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX]);

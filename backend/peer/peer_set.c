@@ -18,12 +18,12 @@ struct peer_set {
     struct peer_host host;
     struct timer *tick;
     struct shard_map *map; /* NULL: none */
-    int shard;             /* ours in the map; -1: it has none */
+    int shard;             /* index of our shard in the map; -1: not in the map */
     struct list links;
     struct list incoming;
     uint32_t links_count;
     char *echoes[PEER_ECHOES_KEPT]; /* a ring; see peer_set_echoes */
-    uint64_t echoes_count;          /* so far */
+    uint64_t echoes_count;          /* number of echoes so far */
 };
 
 /* ---- our place in the map ---- */
@@ -138,7 +138,7 @@ static void set_identity(struct peer_set *peers, const struct peer_config *confi
     identity->map_hash = shard_map_hash(peers->map);
 }
 
-/* Does what the links were made with change? */
+/* Does a setting change with which the links were made? */
 static bool needs_new_links(const struct peer_set *peers, const struct peer_config *config,
                             int shard)
 {
@@ -157,7 +157,7 @@ static void set_credentials(struct peer_set *peers, const struct peer_config *co
     CHECK(peers->self.secret);
 }
 
-/* Links to shards that moved or are no longer in the map go. */
+/* Frees links to shards that moved or are no longer in the map. */
 static void drop_old_links(struct peer_set *peers)
 {
     struct list *next;

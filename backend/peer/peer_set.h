@@ -1,15 +1,15 @@
 /*
- * peer_set.h - the other partitions of the shard map, as seen from this one.
+ * peer_set.h - a partition's connections to and from the other partitions of the shard map.
  *
  *   shard map ── our address ─► our shard a          links (link.h)        ───► b, c, …  our requests
  *             └─ all others  ─► b, c, …              incoming (incoming.h) ◄─── b, c, …  their requests
  *
- * A partition finds itself by its advertised address, which has to stand in the map as an address of one shard; case
- * does not count. If no shard has it, the partition keeps no links, accepts none, and serves its clients as without a
- * map. A map in which two shards have it is refused (peer_set_check_map).
+ * A partition finds itself in the map by its advertised address, ignoring case. If no shard has this address, the
+ * partition makes and accepts no links, and serves its clients as without a map. A map in which two shards have this
+ * address is refused (peer_set_check_map).
  *
  * A new map keeps the links to shards whose name and address stay. A shard that moved gets a new link. When the secret,
- * TLS or our own name changes, all links are made anew and incoming ones are closed; their peers connect again.
+ * TLS or our own name changes, all links are made anew and incoming connections are closed; their peers connect again.
  */
 #pragma once
 
@@ -34,17 +34,17 @@ struct peer_host {
     struct metrics *metrics;
     const char *run_id;
     const char *version;
-    uint64_t (*current_index)(void *owner); /* of the log */
+    uint64_t (*current_index)(void *owner); /* index of the last batch */
     void *owner;
 };
 
-/* Works without a map until peer_set_configure. */
+/* Makes a set without a map, until peer_set_configure. */
 struct peer_set *peer_set_new(const struct peer_host *host);
 /* NULL is allowed. */
 void peer_set_free(struct peer_set *peers);
 /* Puts a map and options into force; everything is copied or referenced. */
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config);
-/* False: two shards have the address, and error[size] names them. */
+/* Checks the map. False: two shards have the address, and error[size] names them. */
 bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size);
 
 /* Checks the words of SCREE PEER and reads the identity into *peer. False: refused, and *error is an error reply without
@@ -53,18 +53,18 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
                     struct bytes identity, struct peer_identity *peer, const char **error);
 /* The reply to an admitted peer. */
 size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX]);
-/* Takes over the stream of an admitted peer. */
+/* Takes ownership of the stream of an admitted peer. */
 void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
                            const struct peer_identity *peer);
 
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
-/* Sends the text to a shard that sends it back after delay_ms (0 .. 60000). NULL: it was sent; else an error reply's
- * text. The result is kept for peer_set_echoes. Used by tests of the links. */
+/* Sends an ECHO request: the shard returns the text after delay_ms (0 .. 60000). NULL: the request was sent; else the
+ * text of an error reply. The result is kept for peer_set_echoes. Used by tests of the links. */
 const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t delay_ms,
                           struct bytes text);
 /* Lists the last results of peer_set_echo, oldest first: "ok TEXT", "refused REASON" or "lost"; borrowed. Returns their
  * number. */
 int peer_set_echoes(const struct peer_set *peers, const char *ends[PEER_ECHOES_KEPT]);
-/* The section of INFO. */
+/* Writes the section of INFO. */
 void peer_set_print(const struct peer_set *peers, struct out *out);

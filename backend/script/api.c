@@ -24,11 +24,11 @@ static int raise(lua_State *lua, const char *text)
 /* ---- redis.call, redis.pcall ---- */
 
 struct arguments {
-    struct bytes *argv; /* memory: a userdatum on the stack */
+    struct bytes *argv; /* in a userdatum on the Lua stack */
     uint32_t argc;
 };
 
-/* Reads the Lua arguments; numbers become text, stored after argv. NULL, or the text of the error. */
+/* Reads the Lua arguments; numbers become text, which is stored after argv. Returns NULL, or the text of an error. */
 static const char *read_arguments(lua_State *lua, struct arguments *arguments)
 {
     int argc = lua_gettop(lua);
@@ -194,7 +194,7 @@ static int redis_setresp(lua_State *lua)
     return 0;
 }
 
-/* redis.set_repl: checks its argument and has no effect, because always the effects are replicated. */
+/* redis.set_repl: checks its argument and has no effect, because the log always has the effects. */
 static int redis_set_repl(lua_State *lua)
 {
     if (lua_gettop(lua) != 1)
@@ -294,7 +294,7 @@ static unsigned short *random_state(lua_State *lua)
     return vm->scripts->chance.states[vm->kind];
 }
 
-/* Returns numbers of lrand48, so the same on every machine. */
+/* math.random with the algorithm of lrand48, as in Redis: a seed gives the same numbers on every machine. */
 static int math_random(lua_State *lua)
 {
     double r = (double)(nrand48(random_state(lua)) % INT32_MAX) / INT32_MAX;

@@ -1,7 +1,7 @@
 /*
  * bit.c - the module `bit`: operations on 32-bit integers, as https://bitop.luajit.org/api.html describes them.
  *
- * It is our own because lua-bitop writes beyond a buffer on the stack for bit.tohex(1, -2147483648) (CVE-2024-31449).
+ * It replaces lua-bitop, which writes beyond a buffer on the stack for bit.tohex(1, -2147483648) (CVE-2024-31449).
  */
 #include "backend/script/vm.h"
 
@@ -9,7 +9,7 @@
 
 enum { HEX_DIGITS = 8, BITS = 32 };
 
-/* The sum of this and a number has in its low 32 bits the number, rounded half to even, modulo 2^32. */
+/* Adding this to a number puts the number, rounded half to even, modulo 2^32, into the low 32 bits of the sum. */
 static const double magic = 6755399441055744.0; /* 2^52 + 2^51 */
 
 static uint32_t argument(lua_State *lua, int index)

@@ -1,9 +1,9 @@
 /*
  * cjson.c - the module `cjson`: its settings, and Lua to JSON.
  *
- * It behaves as lua-cjson 2.1.0, which Redis has, and is our own for three reasons: lua-cjson overflows its buffer
- * for a long string (CVE-2022-24834), ends the process when memory is short, and is not bound by the memory and time
- * limits of scripts: a table that refers to another one twice, and so on for a thousand levels, is endless text.
+ * It behaves as lua-cjson 2.1.0, which Redis has, and replaces it for three reasons: lua-cjson overflows its buffer for
+ * a long string (CVE-2022-24834), ends the process when memory is exhausted, and ignores the memory and time limits of
+ * scripts: a thousand nested tables, each with two references to the next, would become 2^1000 values of text.
  */
 #include "backend/script/cjson.h"
 
@@ -37,7 +37,7 @@ static struct cjson_settings *begin_setting(lua_State *lua, int argc)
     return cjson_settings_of(lua);
 }
 
-/* Reads a setting with several words as values; `false` and `true` stand for the first two. Pushes its value. */
+/* Sets a setting whose values are words; `false` and `true` stand for the first two words. Pushes its value. */
 static void set_word_setting(lua_State *lua, int index, int *setting, const char *const *words)
 {
     if (lua_isboolean(lua, index))
@@ -338,7 +338,7 @@ static int new_module(lua_State *lua)
     return 1;
 }
 
-/* Pushes a new module with its own settings. */
+/* Pushes a new module table with its own settings. */
 int luaopen_cjson(lua_State *lua)
 {
     static const struct luaL_Reg functions[] = {
@@ -378,7 +378,7 @@ void cjson_install(struct script_vm *vm)
     lua_getfield(lua, -1, "encode");
     (void)lua_getupvalue(lua, -1, 1);
     vm->cjson =
-        lua_touserdata(lua, -1); /* freed with the function, which the registry references */
+        lua_touserdata(lua, -1); /* lives as long as the function, which the registry references */
     (void)luaL_ref(lua, LUA_REGISTRYINDEX);
     lua_pop(lua, 2);
 }

@@ -1,5 +1,5 @@
 /*
- * cjson.h - what the encoder and the decoder of the module `cjson` share.
+ * cjson.h - settings and functions shared by the encoder and the decoder of the module `cjson`.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
  * cjson_decode.c - JSON to Lua, with the error texts of lua-cjson 2.1.0 and its deviations from JSON: a number is what
  * strtod accepts, and a zero byte ends the document.
  *
- * A Lua string ends with a zero byte that is not part of its length, and each step stops at one: so nothing is read
- * beyond the document.
+ * Lua stores a zero byte after each string, and every parsing step stops at a zero byte: so nothing is read beyond the
+ * document.
  */
 #include "backend/script/cjson.h"
 
@@ -47,8 +47,8 @@ struct token {
     size_t at;
     double number;
     bool is_true;
-    const char *why;   /* of BAD */
-    struct bytes text; /* of STRING; in the state's scratch until the next token */
+    const char *why;   /* reason, for BAD */
+    struct bytes text; /* value, for STRING; in the state's scratch until the next token */
 };
 
 struct decoder {
@@ -69,7 +69,7 @@ static void set_bad(const struct decoder *decoder, struct token *token, const ch
 
 /* ---- strings ---- */
 
-/* The value of the four hex digits at `text`; -1: there are none. */
+/* The value of the four hex digits at `text`; -1: there are not four. */
 static int code_unit(const char *text)
 {
     int value = 0;
@@ -101,7 +101,7 @@ static void append_decoded(const struct decoder *decoder, const char *text, size
     decoder->vm->scratch.len += len;
 }
 
-/* Reads \uXXXX, or two of them for a code of more than 16 bits. False: they are malformed. */
+/* Reads \uXXXX, or a surrogate pair of two. False: malformed. */
 static bool read_unicode(struct decoder *decoder)
 {
     const char *text = decoder->text + decoder->at;
@@ -134,7 +134,7 @@ static char unescape_letter(char letter)
     return (char)(found ? bytes[found - letters] : 0);
 }
 
-/* Reads the escape at the position. NULL, or the text of the error. */
+/* Reads the escape at the current position. Returns NULL, or the text of an error. */
 static const char *read_escape(struct decoder *decoder)
 {
     char letter = decoder->text[decoder->at + 1];
@@ -175,7 +175,7 @@ static void read_string(struct decoder *decoder, struct token *token)
 
 /* ---- numbers and words ---- */
 
-/* Does strtod accept this number, which JSON does not? */
+/* Is this a number for strtod that JSON does not allow? */
 static bool is_invalid_number(const char *text)
 {
     if (*text == '+')

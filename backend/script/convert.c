@@ -1,7 +1,7 @@
 /*
  * convert.c - RESP to Lua and back: https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion
  *
- * Tables are read raw: metatables of a script do not change its reply.
+ * Tables are read without metamethods, so a script's metatables do not change its reply.
  */
 #include "backend/script/vm.h"
 
@@ -131,7 +131,7 @@ static void push_scalar(lua_State *lua, const struct resp_value *value)
     }
 }
 
-/* Recursive: the depth is small, because the replies are the server's own. */
+/* Pushes the value at *pos. Recursive: the depth is small, because frames are replies of this server. */
 static void convert_value(lua_State *lua, struct bytes frame, size_t *pos)
 {
     struct resp_value value;
@@ -247,8 +247,8 @@ static void reply_list(lua_State *lua, struct script_run *run)
     }
 }
 
-/* The error text is at the top, its table below. The call fails; the error counts unless it was counted already when a
- * command replied it. */
+/* Replies the error text at the top of the stack, which is a field of the table below. errorstats counts the error
+ * unless a command has already replied and counted it. */
 static void reply_error_field(lua_State *lua, struct script_run *run)
 {
     struct bytes text = text_at(lua, -1);
@@ -262,7 +262,7 @@ static void reply_error_field(lua_State *lua, struct script_run *run)
     reply_line(&run->call->reply, '-', text);
 }
 
-/* The table stays on the stack. */
+/* Replies the table at the top of the stack, which stays there. */
 static void reply_table(lua_State *lua, struct script_run *run)
 {
     struct reply *reply = &run->call->reply;
@@ -293,7 +293,7 @@ static void reply_lua_number(struct reply *reply, lua_Number number)
     reply_int(reply, fits ? (int64_t)number : INT64_MIN);
 }
 
-/* True: the reply has too many values. A table that contains itself would never end. */
+/* True: the reply has too many values, e.g. because a table contains itself. */
 bool convert_is_too_long(const struct script_run *run)
 {
     return run->values > REPLY_VALUES_MAX || out_is_over(run->call->reply.out);

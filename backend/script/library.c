@@ -1,5 +1,5 @@
 /*
- * library.c - libraries of functions: loaded, listed by name, called.
+ * library.c - libraries of functions: loads, lists and calls them.
  *
  * A library is loaded by running its code once, with a table `redis` that can only register functions. Its row on
  * disk is written by commands/function.c.

@@ -2,7 +2,7 @@
  * msgpack.c - the module `cmsgpack`: MessagePack to Lua and back. Format:
  * https://github.com/msgpack/msgpack/blob/master/spec.md
  *
- * Behaves as the module Redis has: whole numbers are integers, a table with keys 1..n is an array, deeper
+ * Behaves as Redis' module: whole numbers are integers, a table with keys 1..n is an array, deeper
  * than NESTING_MAX is nil, the types bin and ext are refused.
  */
 #include "backend/script/vm.h"
@@ -93,7 +93,8 @@ static void add_count(luaL_Buffer *buffer, size_t count, uint8_t tag, uint8_t wi
 
 static void push_packed(lua_State *lua, int level);
 
-/* Packs the value at `index` as a separate string, then appends it: luaL_Buffer allows no other values above it. */
+/* Packs the value at `index` as a separate string, then appends the string: while luaL_Buffer is in use, no other
+ * values may be above it on the stack. */
 static void append_packed(lua_State *lua, luaL_Buffer *buffer, int index, int level)
 {
     lua_pushvalue(lua, index);
@@ -130,7 +131,8 @@ static void pack_array(lua_State *lua, int table, size_t count, int level)
     luaL_pushresult(&buffer);
 }
 
-/* luaL_Buffer pushes pieces onto the stack, where lua_next expects the last key: so that key is in a slot below them. */
+/* Appends a map. luaL_Buffer pushes pieces to the top of the stack, where lua_next expects the last key; so the key is
+ * kept in a slot below them. */
 static void push_map(lua_State *lua, int table, size_t pairs, int level)
 {
     luaL_Buffer buffer;

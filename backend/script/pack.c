@@ -131,7 +131,7 @@ static uint64_t float_bits(lua_Number number, size_t size)
     return bits;
 }
 
-/* Returns the bytes added. */
+/* Packs one string option; returns the number of bytes added. */
 static size_t pack_chars(lua_State *lua, luaL_Buffer *buffer, char option, size_t size, int arg)
 {
     size_t len;
@@ -151,7 +151,7 @@ static int struct_pack(lua_State *lua)
     struct format format = format_of(lua);
     size_t total = 0;
     int arg = 2;
-    lua_pushnil(lua); /* the value of a missing argument */
+    lua_pushnil(lua); /* stands for a missing argument */
     luaL_buffinit(lua, &buffer);
     while (*format.at) {
         char option = *format.at++;

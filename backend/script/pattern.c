@@ -2,11 +2,11 @@
  * pattern.c - string.find, match, gmatch and gsub, with the patterns of Lua 5.1:
  * https://www.lua.org/manual/5.1/manual.html#5.4.1
  *
- * They are our own because matching may take exponential time, and Lua's matcher cannot be interrupted: this one counts
- * its steps, so the time limit and SCRIPT KILL end it.
+ * They replace Lua's functions because matching may take exponential time, and Lua's matcher cannot be interrupted:
+ * this matcher counts its steps, so the time limit and SCRIPT KILL can end it.
  *
  *   match(s, p) ─┬─ one item of p fits at s: continue after both
- *                └─ item with ? * + - or a capture: match(…) for each length it may have, recursively
+ *                └─ item with ? * + - or a capture: match(…) for each possible length, recursively
  *
  * The recursion is at most as deep as the pattern has items, hence PATTERN_MAX. A zero byte ends a pattern.
  */
@@ -17,7 +17,7 @@
 enum {
     PATTERN_MAX = 16 * 1024,
     CAPTURES_MAX = 32,
-    STEPS_COUNTED = 256, /* steps for which vm_spend is called once */
+    STEPS_COUNTED = 256, /* steps per call of vm_spend */
     CALL_COST = 1000,
     ESCAPE = '%',
 };
@@ -29,7 +29,7 @@ struct match {
     lua_State *lua;
     const char *begin; /* of the subject */
     const char *end;
-    int level; /* number of captures so far, with open ones */
+    int level; /* number of captures so far, including open ones */
     size_t steps;
     struct {
         const char *begin;
@@ -227,7 +227,7 @@ static const char *close_capture(struct match *match, const char *s, const char 
     return found;
 }
 
-/* %1: matches the bytes of capture 1 again. */
+/* %1 … %9: matches the bytes of an earlier capture. */
 static const char *match_capture(struct match *match, const char *s, char digit)
 {
     int i = digit - '1';
@@ -254,7 +254,8 @@ static bool match_frontier(struct match *match, const char *s, const char **p)
            is_in_set(match, (unsigned char)*s, set, *p - 1);
 }
 
-/* Matches %b, %f or %1 at *p, and moves *p after it; *s becomes NULL if it does not match. False: *p is none of them. */
+/* Matches %b, %f or %1 at *p, and moves *p after the item; *s becomes NULL if the item does not match. False: *p is no
+ * such item. */
 static bool match_special(struct match *match, const char **s, const char **p)
 {
     char letter = (*p)[1];
@@ -466,7 +467,8 @@ static int string_gmatch(lua_State *lua)
 
 /* ---- gsub ---- */
 
-/* Adds the text of argument 3: %0 is the match, %1 a capture, % and any other character this character. */
+/* Appends the text of argument 3: %0 stands for the match, %1 for a capture, % before any other character for this
+ * character. */
 static void append_replacement(struct match *match, luaL_Buffer *buffer, const char *begin,
                                const char *end)
 {

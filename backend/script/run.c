@@ -1,9 +1,9 @@
 /*
- * run.c - one run of a script or a function: arguments in, reply out, and the hook that watches the time.
+ * run.c - runs a script or a function: pushes arguments, converts the reply, and checks time limits in a hook.
  *
  *   run_script ─► protected: KEYS, ARGV, pcall ─┬─► convert_to_reply
  *                     ▲                         └─► error, with the place it came from
- *                     ├─ every 1000 instructions run_hook: over the threshold? poll, BUSY, killed?
+ *                     ├─ every 1000 instructions run_hook: over busy-reply-threshold? then serve others; killed?
  *                     └─ a command needs a row from the disk: run_break, and the run is rolled back (suspend.h)
  */
 #include "backend/context/config_snapshot.h"
@@ -19,13 +19,13 @@
 
 #include <stdlib.h>
 
-enum { MS_MAX = INT32_MAX }; /* a longer busy-reply-threshold means never */
+enum { MS_MAX = INT32_MAX }; /* a longer busy-reply-threshold means: never slow */
 
 /* ---- the hook ---- */
 
 enum { POLL_US = 1000, STOP_GRACE_MS = 1000 };
 
-/* Serves other connections once. The state of the running command in the partition is saved before and restored after. */
+/* Runs the event loop once for other connections. Saves and restores the partition's state of the running command. */
 static void poll_others(struct script_run *run)
 {
     struct partition *partition = run->call->partition;
@@ -80,7 +80,7 @@ int run_break(lua_State *lua)
     return lua_error(lua);
 }
 
-/* Why the script has to end now; SCRIPT_GOES_ON: it may continue. */
+/* The reason why the script must end now; SCRIPT_GOES_ON: none. */
 static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 {
     uint64_t grace_us = run->started_us + STOP_GRACE_MS * 1000ull;
@@ -92,14 +92,14 @@ static enum script_end end_due(const struct script_run *run, uint64_t now_us)
     return SCRIPT_GOES_ON;
 }
 
-/* The script is over busy-reply-threshold: other sessions are served, and one of them may end the script. */
+/* The script has exceeded busy-reply-threshold: serves other sessions, one of which may end the script. */
 static void handle_slow(struct script_run *run, uint64_t now_us)
 {
     if (!run->is_slow)
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
                   (unsigned long long)((now_us - run->started_us) / 1000));
     run->is_slow = true;
-    suspend_forbid(run->call); /* other sessions see that the script runs */
+    suspend_forbid(run->call); /* other sessions can now observe the script */
     poll_others(run);
     run->polled_us = clock_mono_us();
 }
@@ -194,7 +194,7 @@ static const char *describe_error(lua_State *lua, const struct script_run *run)
     return lua_pushfstring(lua, "%s script: %s, on %s:%s.", text, run->name, source, line);
 }
 
-/* Is the error value at the top of the stack an error reply of a command, which was counted already? */
+/* Is the error value at the top of the stack a command's error reply, which errorstats already counted? */
 static bool is_error_counted(lua_State *lua)
 {
     if (!lua_istable(lua, -1))
@@ -206,14 +206,15 @@ static bool is_error_counted(lua_State *lua)
     return is;
 }
 
-/* Replies the value at the top, or an error when it is longer than reply-limit. */
+/* Replies the value at the top, or an error when the reply is longer than reply-limit. */
 static void reply_result(lua_State *lua, struct script_run *run)
 {
     struct call *call = run->call;
     convert_to_reply(lua, run);
     if (!convert_is_too_long(run))
         return;
-    out_limit(call->reply.out, call->reply.out->limit); /* the output without the long reply */
+    out_limit(call->reply.out,
+              call->reply.out->limit); /* back to the limit of the output before this reply */
     call_error(call, ERR_SCRIPT_REPLY_LIMIT);
 }
 
@@ -251,7 +252,8 @@ static void begin_run(struct script_run *run)
     partition->running.busy_error = scripts_busy_text(run->vm->scripts->set);
 }
 
-/* Keeps the effects of the script's commands, also when its code failed. Only an ended script is rolled back. */
+/* Keeps the effects of the script's commands, even if its code failed. Only a script that was ended early (script_end)
+ * is rolled back. */
 static void keep_or_roll_back(struct script_run *run)
 {
     struct call *call = run->call;
@@ -270,7 +272,7 @@ static void keep_or_roll_back(struct script_run *run)
     if (!call->failed)
         call_error_text(call, end_text(run));
     if (run->end == SCRIPT_STOPPED)
-        session_end(call->session); /* requests that the client sent after the script do not run */
+        session_end(call->session); /* no further requests of this client are run */
 }
 
 void run_script(const struct run_start *start)

@@ -1,5 +1,5 @@
 /*
- * sandbox.c - makes globals read-only for scripts, and replaces library functions that could harm the server.
+ * sandbox.c - makes globals read-only for scripts, and replaces library functions that could crash or block the server.
  */
 #include "backend/script/vm.h"
 
@@ -23,7 +23,7 @@ static int on_missing(lua_State *lua)
                       name ? name : luaL_typename(lua, 2));
 }
 
-/* Pushes the table that the proxy at `index` stands for. False: the value is no proxy, and nothing was pushed. */
+/* Pushes the real table of the proxy at `index`. False: the value is no proxy, and nothing was pushed. */
 static bool push_real(lua_State *lua, int index)
 {
     if (!lua_istable(lua, index))
@@ -102,7 +102,7 @@ static int checked_getmetatable(lua_State *lua)
         lua_rawget(lua, LUA_REGISTRYINDEX);
         bool is_globals = lua_getmetatable(lua, -2);
         if (is_globals)
-            lua_rawgeti(lua, -2, 1); /* a protected table without anything in it */
+            lua_rawgeti(lua, -2, 1); /* an empty protected table */
         else
             lua_pushnil(lua);
         return 1;
@@ -191,7 +191,7 @@ static int plain_pcall(lua_State *lua)
     return lua_gettop(lua);
 }
 
-/* The original catches errors, but not the one that ends the run. */
+/* Catches errors as the original does, except the error that ends the run. */
 static int let_through(lua_State *lua)
 {
     lua_CFunction original = lua_tocfunction(lua, lua_upvalueindex(1));
@@ -202,7 +202,7 @@ static int let_through(lua_State *lua)
     return run_break(lua);
 }
 
-/* Upvalue: the handler given to xpcall. */
+/* Error handler of xpcall; the upvalue is the script's handler. */
 static int guard_handler(lua_State *lua)
 {
     if (run_is_over(lua))
@@ -238,7 +238,7 @@ static int checked_unpack(lua_State *lua)
     return (int)count;
 }
 
-/* string.rep, bounded by the state's memory limit. Lua's own loops `count` times even for an empty string. */
+/* string.rep, bounded by the state's memory limit. Lua's own version loops `count` times even for an empty string. */
 static int checked_rep(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);
@@ -265,8 +265,8 @@ static int checked_rep(lua_State *lua)
     return 1;
 }
 
-/* The collector's pace belongs to the server: a script only learns how much memory is in use. What would change the
- * pace, or collect, answers as Lua does and has no effect. */
+/* collectgarbage for scripts: replies the memory in use. All other options return what Lua returns and have no effect,
+ * because the server controls the collector. */
 static int counting_collectgarbage(lua_State *lua)
 {
     static const char *const options[] = {"collect", "count",    "step",       "stop",
@@ -302,7 +302,7 @@ static int text_loadstring(lua_State *lua)
     return compiled(lua, code, len, luaL_optstring(lua, 2, code));
 }
 
-/* Argument: the function that returns the pieces; returns the code. */
+/* Calls the argument, a function that returns pieces of code, and returns the whole code. */
 static int collect_pieces(lua_State *lua)
 {
     luaL_Buffer buffer;
@@ -353,7 +353,7 @@ static void wrap_function(lua_State *lua, const char *library, const char *name,
     lua_pop(lua, 1);
 }
 
-/* What getmetatable() gives for the globals and for strings. */
+/* Makes the tables that getmetatable() returns for the globals and for strings. */
 static void make_metatables(lua_State *lua)
 {
     lua_pushlightuserdata(lua, &map_key);

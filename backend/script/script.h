@@ -3,12 +3,12 @@
  *
  *   EVAL, EVALSHA ─► scripts (by SHA-1, in memory) ─┐
  *                                                    ├─► script_run ─► redis.call ─► dispatch_nested
- *   FCALL ─► functions (by name, rows in CF_SYSTEM) ─┘        └─ hook: too slow? others get BUSY, KILL works;
+ *   FCALL ─► functions (by name, rows in CF_SYSTEM) ─┘        └─ hook: slow? others get BUSY or may KILL;
  *                                                                 over script-time-limit? ended, rolled back
  *
- * Each namespace has its own scripts and functions, and two Lua states for them (script_set.c); its databases share
- * them, as those of a Redis do. A script is one batch: it runs within one turn, and what it has written stays when
- * it fails, as in Redis.
+ * Each namespace has its own scripts and functions, in two Lua states (script_set.c); its databases share them, as in
+ * Redis. A script's effects are in one batch: it runs within one turn of the event loop. They stay if the script fails,
+ * as in Redis.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ extern const char *const script_flag_names[SCRIPT_FLAGS_COUNT];
 /* Why a run must end early; its effects are then rolled back. */
 enum script_end {
     SCRIPT_GOES_ON,
-    SCRIPT_KILLED,     /* SCRIPT KILL, FUNCTION KILL; only before the script writes */
+    SCRIPT_KILLED,     /* SCRIPT KILL, FUNCTION KILL; only before the script has written */
     SCRIPT_FORCED,     /* SCREE SCRIPT KILL */
     SCRIPT_OVER_LIMIT, /* script-time-limit */
     SCRIPT_STOPPED,    /* the server stops */
@@ -48,12 +48,12 @@ struct script_run {
     bool is_function;
     bool read_only;
     bool wrote;
-    bool is_slow;        /* over busy-reply-threshold: others are served BUSY */
+    bool is_slow;        /* over busy-reply-threshold: others get BUSY */
     bool is_uncached;    /* a row is on the disk: the script is rolled back and runs again */
     uint8_t end;         /* enum script_end */
     uint8_t resp;        /* protocol chosen by redis.setresp */
     uint64_t started_us; /* monotonic */
-    uint64_t slow_us;    /* monotonic: from then on others are served BUSY */
+    uint64_t slow_us;    /* monotonic: when the run becomes slow */
     uint64_t limit_us;   /* monotonic: end of script-time-limit */
     uint64_t polled_us;  /* monotonic: other sessions were last served */
     uint64_t values;     /* number of values in its reply so far */
@@ -67,35 +67,36 @@ struct script_chance {
 
 struct script_set *script_set_new(struct partition *partition);
 void script_set_free(struct script_set *set);
-/* The scripts of the session's namespace. */
+/* The scripts of the session's namespace; made if there are none. */
 struct scripts *scripts_of(const struct session *session);
 struct scripts *scripts_open(struct script_set *set, struct bytes name);
 /* Frees the scripts and libraries in memory of a dropped namespace. */
 void scripts_drop(struct script_set *set, struct bytes name);
 /* The script that runs now, in any namespace; NULL: none. */
 struct script_run *scripts_running(const struct script_set *set);
-/* May the session see and kill the script? Yes if both are in the same namespace, or if the session is the operator's:
- * outside of namespaces, and not a proxy's. */
+/* May the session inspect and kill the script? True if both are in the same namespace, or if the session is an
+ * operator's: in no namespace, and not a proxy's. */
 bool script_run_concerns(const struct script_run *run, const struct session *session);
 /* Logs a line of redis.log. */
 void scripts_log(struct script_set *set, enum log_level level, const char *text);
-/* About once a second: logs how many lines were dropped. */
+/* Logs how many lines were dropped; called about once a second. */
 void scripts_log_next_second(struct script_set *set);
 /* The BUSY error for commands that are refused while a script is slow. A script must be running. */
 const char *scripts_busy_text(const struct script_set *set);
 size_t scripts_cached(const struct scripts *scripts);
-/* Bytes of all Lua states of that kind, and of the code of libraries. */
+/* Bytes of all Lua states of this kind, and (functions) of the code of libraries. */
 uint64_t script_set_memory(const struct script_set *set, enum script_kind kind);
 
 /* ---- scripts ---- */
 
-/* Compiles the script unless it is known; sha gets 40 digits and a zero byte. False: an error was replied. */
+/* Compiles the script unless it is in the cache; `sha` receives 40 digits and a zero byte. False: an error was
+ * replied. */
 bool script_load(struct call *call, struct bytes body, char sha[41]);
 bool script_exists(struct scripts *scripts, struct bytes sha);
-/* Writes the text of a known script, as it was given to EVAL; false: it is not known. */
+/* Writes the text of a cached script, as the client sent it; false: the script is not cached. */
 bool script_source(const struct scripts *scripts, struct bytes sha, struct out *out);
 void scripts_flush(struct call *call);
-/* Runs a known script; keys and arguments begin at argv[3]. */
+/* Runs a cached script; keys and arguments begin at argv[3]. */
 void script_eval(struct call *call, const char sha[41], uint32_t keys, bool read_only);
 
 /* ---- functions ---- */
@@ -116,12 +117,12 @@ struct library {
     struct function *functions;
 };
 
-/* Loads the libraries of the namespace from its rows in CF_SYSTEM, unless it has been done. ERR_STORE: they cannot be
- * read. ERR_NOT_FOUND: they are not loaded, and cannot be while a script runs. */
+/* Loads the libraries of the namespace from its rows in CF_SYSTEM, unless they are loaded. ERR_STORE: the rows cannot
+ * be read. ERR_NOT_FOUND: they are not loaded, and cannot be loaded while a script runs. */
 int functions_load(struct partition *partition, struct bytes name);
 bool functions_are_loaded(const struct scripts *scripts);
 void functions_set_loaded(struct scripts *scripts, bool is_loaded);
-/* Called after a lost batch: libraries are loaded from their rows again when they are needed. */
+/* Frees all libraries, after a failed batch: they are loaded again from their rows when needed. */
 void functions_forget(struct script_set *set);
 /* Frees the list of libraries; their rows stay. */
 void libraries_forget(struct scripts *scripts);
@@ -131,13 +132,13 @@ struct library *functions_first(const struct scripts *scripts);
 struct library *library_find(const struct scripts *scripts, struct bytes name);
 struct function *function_find(const struct scripts *scripts, struct bytes name);
 enum { LIBRARY_NAME_MAX = 256 };
-/* The name in the first line of a library's code; false and a reason when there is none. */
+/* Reads the name in the first line of a library's code; false and a reason when there is none. */
 bool library_name(struct bytes code, char name[LIBRARY_NAME_MAX], char *error, size_t size);
-/* Loads a library; NULL and a reason (with its code word) in error[size]. It is not listed yet. */
+/* Loads a library without listing it. NULL: the reason, with its error code, is in error[size]. */
 struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t timeout_ms,
                              char *error, size_t size);
 void library_free(struct scripts *scripts, struct library *library);
-/* Adds a library; `replace`: removes an old one of its name. False and a reason: names collide. */
+/* Adds a library to the list; `replace`: removes an old library of this name. False and a reason: names collide. */
 bool library_add(struct scripts *scripts, struct library *library, bool replace, char *error,
                  size_t size);
 /* Removes the library from the list and frees it. */

@@ -1,11 +1,11 @@
 /*
- * script_set.c - the namespaces of a partition that use scripts, and how much memory their Lua states take together.
+ * script_set.c - the namespaces of a partition that use scripts, and the limit of the memory of their Lua states.
  *
  *   namespace ─► struct scripts ─┬─ eval: state of EVAL      ┐ made when first needed, freed when the states of
- *                                └─ functions: that of FCALL ┘ their kind take more than script-memory-limit
+ *                                └─ functions: FCALL's ┘ their kind take more than script-memory-limit
  *
- * The biggest state is freed first, so a namespace that fills its state cannot evict those of others. A freed state loses
- * nothing: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
+ * The biggest state is freed first, so a namespace that fills its state cannot evict the states of others. Freeing a
+ * state loses no data: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -128,7 +128,7 @@ struct scripts *scripts_open(struct script_set *set, struct bytes name)
     scripts = calloc(1, sizeof *scripts);
     CHECK(scripts);
     scripts->set = set;
-    for (int kind = 0; kind < SCRIPT_KINDS; kind++) /* the seed of lrand48 */
+    for (int kind = 0; kind < SCRIPT_KINDS; kind++) /* the initial state of lrand48 */
         memcpy(scripts->chance.states[kind], (unsigned short[3]){0x330E, 0xABCD, 0x1234},
                sizeof scripts->chance.states[kind]);
     (void)table_put(set->names, name, scripts);
@@ -160,7 +160,7 @@ uint64_t script_set_memory(const struct script_set *set, enum script_kind kind)
 
 /* ---- states ---- */
 
-/* The namespace, other than `kept`, with the biggest state; NULL: no other has one. */
+/* The namespace, other than `kept`, with the biggest state of this kind; NULL: there is none. */
 static struct scripts *find_biggest(struct script_set *set, const struct scripts *kept,
                                     enum script_kind kind)
 {

@@ -113,7 +113,7 @@ struct lookup {
     struct script_vm *vm;
     const char *sha;
     struct bytes body;  /* without the first line, which has the flags */
-    struct bytes given; /* as the client sent it */
+    struct bytes given; /* the code as the client sent it */
     uint32_t flags;
     struct out *source; /* receives `given`; NULL: it is not requested */
     bool found;
@@ -206,8 +206,7 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
         return false;
     struct script_vm *vm = scripts_state(scripts, SCRIPT_EVAL);
     if (vm->used > vm->max / 2)
-        drop_cached_scripts(
-            scripts); /* an application that generates scripts would fill the memory */
+        drop_cached_scripts(scripts); /* generated scripts would fill the memory */
     struct lookup lookup = {.vm = vm, .sha = sha, .body = body, .given = given, .flags = flags};
     vm->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
     bool is_done = vm_protect(vm, compile, &lookup, error, sizeof error);

@@ -1,6 +1,6 @@
 /*
- * tables.c - functions of the module `table` that may run for long inside one call. They count their work, so that
- * the time limit and SCRIPT KILL end them, and they refuse readonly tables.
+ * tables.c - functions of the module `table` whose single calls may take long. They count their work, so that the
+ * time limit and SCRIPT KILL can end them, and they refuse readonly tables.
  */
 #include "backend/script/vm.h"
 
@@ -65,7 +65,7 @@ static size_t compare_cost(lua_State *lua, int index)
     }
 }
 
-/* Is the value at stack index a less than the value at b? Both are negative, from the top. */
+/* Is the value at stack index a less than the value at b? Both indexes are negative. */
 static bool is_less(lua_State *lua, int a, int b)
 {
     if (lua_isnil(lua, 2)) {
@@ -82,7 +82,7 @@ static bool is_less(lua_State *lua, int a, int b)
     return is;
 }
 
-/* Pops two values: stores the top one as item i, the one below as item j. */
+/* Pops two values: stores the top value as item i, the value below as item j. */
 static void put_two(lua_State *lua, int i, int j)
 {
     lua_rawseti(lua, 1, i);
@@ -95,7 +95,7 @@ static void push_two(lua_State *lua, int i, int j)
     lua_rawgeti(lua, 1, j);
 }
 
-/* Sorts the first, the middle and the last item; true: there are no others. */
+/* Sorts the first, the middle and the last item; true: the range has no other items. */
 static bool sort_three(lua_State *lua, int first, int middle, int last)
 {
     push_two(lua, first, last);
@@ -119,8 +119,8 @@ static bool sort_three(lua_State *lua, int first, int middle, int last)
     return last - first == 2;
 }
 
-/* Moves items less than the pivot before the others; the pivot is at the top and is item last - 1. Returns its
- * new index. */
+/* Moves items less than the pivot before the others; the pivot is item last - 1 and at the top of the stack. Returns
+ * its new index. */
 static int partition(lua_State *lua, int first, int last)
 {
     int i = first;
@@ -146,7 +146,7 @@ static int partition(lua_State *lua, int first, int last)
     return i;
 }
 
-/* Sorts the items. Recursive for the smaller part only, so the depth is logarithmic. */
+/* Sorts the items. Only the smaller part is sorted recursively, so the depth is logarithmic. */
 static void sort_range(lua_State *lua, int first, int last)
 {
     while (first < last) {

@@ -1,5 +1,5 @@
 /*
- * vm.c - Lua states with a memory limit, and the one place where scripts are compiled.
+ * vm.c - Lua states with a memory limit, and the compilation of scripts.
  */
 #include "backend/script/vm.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 enum {
-    HOOK_INSTRUCTIONS = 1000,     /* few, because each may copy a long string */
+    HOOK_INSTRUCTIONS = 1000,     /* few, because each instruction may copy a long string */
     CODE_MAX = 512 * 1024 * 1024, /* Lua's compiler counts in int */
     CODE_PIECE = 1024,
     SCRATCH_MIN = 1024,
@@ -78,7 +78,7 @@ int vm_compile(lua_State *lua, const char *code, size_t len, const char *name)
         lua_pushliteral(lua, "the code is longer than 512 MB");
         return LUA_ERRSYNTAX;
     }
-    lua_gc(lua, LUA_GCSTOP, 0); /* the compiler holds strings that only its C stack references */
+    lua_gc(lua, LUA_GCSTOP, 0); /* strings of the compiler are referenced only by its C stack */
     int err = lua_load(lua, read_code_piece, &rest, name);
     lua_gc(lua, LUA_GCRESTART, 0);
     if (err && lua_istable(lua, -1)) { /* read_code_piece raised the error */
@@ -137,7 +137,7 @@ bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *erro
     return err == 0;
 }
 
-/* The error handler: adds to an error where it was raised. */
+/* The error handler: adds the position at which the error was raised. */
 static int on_error(lua_State *lua)
 {
     lua_Debug where;

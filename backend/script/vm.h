@@ -27,10 +27,10 @@ struct script_vm {
     enum script_kind kind;
     int handler_ref;              /* the error handler */
     int globals_ref;              /* real globals */
-    int proxy_ref;                /* what scripts see of the globals */
-    int loading_ref;              /* of functions: globals while a library is loaded */
-    int scripts_ref;              /* of scripts: SHA-1 → {function, flags} */
-    struct library *loading;      /* register_function adds to it */
+    int proxy_ref;                /* proxy of the globals, for scripts */
+    int loading_ref;              /* for functions: globals while a library is loaded */
+    int scripts_ref;              /* for scripts: SHA-1 → {function, flags} */
+    struct library *loading;      /* library to which register_function adds */
     uint64_t load_until_us;       /* 0: no limit */
     size_t spent;                 /* work since the clock was last read; see vm_spend */
     struct cjson_settings *cjson; /* settings of the module that all scripts use */
@@ -41,7 +41,7 @@ struct script_vm {
     } scratch; /* buffer of library functions that build text; counts in `used` */
 };
 
-/* Work between two reads of the clock, in units of about 10 ns: together about a millisecond. */
+/* Work between two reads of the clock, about a millisecond: the unit is about 10 ns. */
 enum { WORK_SLICE = 100000 };
 
 /* The scripts and functions of a namespace. */
@@ -59,8 +59,8 @@ struct scripts {
  * (log.c). */
 enum { LOG_LINES_PER_SECOND = 100 };
 struct script_log {
-    uint64_t second_ms; /* monotonic: begin of the current second */
-    uint32_t lines;     /* written in it */
+    uint64_t second_ms; /* monotonic: start of the current second */
+    uint32_t lines;     /* written in this second */
     uint64_t dropped;   /* not reported yet */
 };
 
@@ -68,10 +68,10 @@ struct script_log {
 struct script_set {
     struct partition *partition;
     struct table *names; /* namespace → struct scripts */
-    size_t max;          /* of one state, and of all states of a kind but for the time of a run */
+    size_t max;          /* bytes of one state, and of all states of a kind between runs */
     size_t used[SCRIPT_KINDS];
     struct script_run *running;
-    struct out reply; /* of the command a script called */
+    struct out reply; /* reply of the command that a script called */
     struct script_log log;
 };
 
@@ -82,11 +82,11 @@ struct script_vm *vm_of(lua_State *lua);
 struct script_vm *scripts_state(struct scripts *scripts, enum script_kind kind);
 /* Frees states of other namespaces while all states of this kind together take more than script-memory-limit. */
 void scripts_make_room(struct scripts *scripts, enum script_kind kind);
-/* Memory outside of Lua that counts towards the state's limit. */
+/* Adds memory outside of Lua to the state's count, which is limited. */
 void vm_count(struct script_vm *vm, ptrdiff_t bytes);
 /* As luaL_loadbuffer, but refuses bytecode. */
 int vm_compile(lua_State *lua, const char *code, size_t len, const char *name);
-/* Room for `more` bytes after scratch.len. Raises an error when there is no memory. */
+/* Returns memory for `more` bytes after scratch.len. Raises an error when memory is exhausted. */
 char *scratch_reserve(lua_State *lua, size_t more);
 /* Pushes the text in the scratch, and empties it. */
 void scratch_push(lua_State *lua);
@@ -96,13 +96,13 @@ void scratch_trim(struct script_vm *vm);
 bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *error, size_t size);
 /* Replaces the table at the top of the stack by its proxy. */
 void sandbox_protect(lua_State *lua, bool is_globals);
-/* Replaces the functions that could get round the proxies; sets up the proxies' map. */
+/* Replaces the functions that could bypass the proxies; creates the map of proxies. */
 void sandbox_install(lua_State *lua);
 /* Is the value a proxy? */
 bool sandbox_is_readonly(lua_State *lua, int index);
 /* Raises an error when argument 1 is a proxy. */
 void sandbox_refuse_readonly(lua_State *lua);
-/* These two replace functions of the modules string and table. */
+/* Replace functions of the modules string and table. */
 void pattern_install(lua_State *lua);
 void tables_install(lua_State *lua);
 /* Puts the functions of `redis` into the table at the top. */
@@ -114,7 +114,7 @@ void vm_show_globals(struct script_vm *vm, bool is_loading);
 void math_install(lua_State *lua);
 int luaopen_bit(lua_State *lua);
 int luaopen_cjson(lua_State *lua);
-/* Remembers the settings of the module; cjson_reset makes them the defaults again. */
+/* Sets vm->cjson to the module's settings; cjson_reset sets these to the defaults. */
 void cjson_install(struct script_vm *vm);
 void cjson_reset(struct script_vm *vm);
 int luaopen_cmsgpack(lua_State *lua);
@@ -124,17 +124,17 @@ void convert_to_lua(lua_State *lua, struct bytes frame);
 /* Replies the value at the top and pops it. The reply is incomplete when it is too long. */
 void convert_to_reply(lua_State *lua, struct script_run *run);
 bool convert_is_too_long(const struct script_run *run);
-/* {err = text} as redis.pcall gives it: a text without a code word gets ERR. */
+/* Pushes {err = text}, as redis.pcall returns it; a text without an error code gets ERR. */
 void convert_push_error(lua_State *lua, const char *text, size_t len);
 /* Arguments of the protected part of a run. */
 struct run_start {
     struct script_run *run;
-    int function_ref; /* LUA_NOREF: the script called run->name */
+    int function_ref; /* LUA_NOREF: the cached script run->name */
     uint32_t keys;
 };
-/* Runs and replies. */
+/* Runs the script or function and replies its result. */
 void run_script(const struct run_start *start);
-/* Sets the hook of the state again: loading a library that took too long replaced it. */
+/* Restores the hook of the state, which the end of a too slow library load has replaced. */
 void vm_hook(struct script_vm *vm);
 /* lua_Hook */
 void run_hook(lua_State *lua, lua_Debug *debug);
@@ -151,7 +151,7 @@ static inline void vm_spend(lua_State *lua, size_t work)
         run_check(lua);
 }
 
-/* Has the script to end, or to be rolled back? Then none of its Lua code may run any more. */
+/* Must the script end, or be rolled back? Then none of its Lua code may run any more. */
 bool run_is_over(lua_State *lua);
 /* Raises the error that ends the run; pcall and xpcall raise it again (sandbox.c). */
 int run_break(lua_State *lua);

@@ -1,8 +1,8 @@
 /*
- * check.h - --check-data: checks every row of a store, also against related rows.
+ * check.h - --check-data: checks every row of a store, by itself and against related rows.
  *
  *   metadata ─► format; expiry index; rows of its collection: format, number, both sides of a zset, ranks
- *   rows     ─► orphans, which belong to no key, are counted: compaction will drop them
+ *   rows     ─► orphans, which belong to no key, are counted; compaction will drop them
  *   counters ─► equal to the number of keys found in each slot
  *
  * --repair corrects what can be computed from other rows: sizes, counters, expiry index and score index; a rank tree is
@@ -35,7 +35,7 @@ struct checked {
     struct bytes space;
     struct bytes key;
     uint16_t slot;
-    struct bytes row; /* of its metadata */
+    struct bytes row; /* its metadata row */
     struct bytes prefix;
     struct metadata meta;
 };
@@ -43,7 +43,7 @@ struct checked {
 /* Reports a problem; `can_repair`: the caller corrects it if check->repairs. */
 void check_problem(struct check *check, const struct checked *key, bool can_repair,
                    const char *what);
-/* Writes the collected repairs if they are many, or `now`. */
+/* Writes the collected repairs if there are many of them or `now` is true. */
 void check_flush(struct check *check, bool now);
 /* Checks the value of a key: its payload, or the rows of its collection. */
 void check_value(struct check *check, const struct checked *key);

@@ -48,7 +48,7 @@ static bool rows_next(struct check *check, struct rows *rows)
 
 /* ---- a row's form ---- */
 
-/* Has a row of CF_DATA the format of its type? */
+/* Does a row of CF_DATA have the format of its type? */
 typedef bool row_form_fn(const struct checked *key, struct bytes sub, struct bytes value);
 
 static bool is_member(const struct checked *key, struct bytes sub, struct bytes value)
@@ -152,7 +152,8 @@ static bool is_indexed(struct check *check, struct bytes key)
     return err == OK;
 }
 
-/* Has the member this score? If its row is damaged any score is accepted, as the row was reported already. */
+/* Does the member have this score? If the member's row is damaged, any score is accepted, because the row was already
+ * reported. */
 static bool has_score(struct check *check, const struct checked *key, struct bytes member,
                       struct bytes score)
 {
@@ -196,7 +197,7 @@ static void check_scores(struct check *check, const struct checked *key)
 
 /* ---- ranks ---- */
 
-/* Is the sum of the blocks of each level `size`, and the sum of their children the number of blocks below? */
+/* Do the counts of each level's blocks sum to `size`, and their children to the number of blocks of the level below? */
 static bool ranks_add_up(struct check *check, const struct checked *key, uint64_t size)
 {
     struct rows rows;
@@ -273,7 +274,7 @@ struct type_check {
                       const struct checked *key); /* elements outside CF_DATA */
     void (*indexes)(struct check *check, const struct checked *key);
     bool is_numbered; /* rows are numbered from head to tail, so a wrong size cannot be repaired */
-    bool is_sized_in_bytes; /* the size is no number of rows, and there are no ranks */
+    bool is_sized_in_bytes; /* the size is in bytes, not in rows, and there are no ranks */
 };
 
 static void check_document(struct check *check, const struct checked *key)

@@ -13,7 +13,7 @@ struct counts {
     uint64_t expires[SLOT_COUNT];
 };
 
-/* The counts of a storage namespace; created if they are new. `table` has them by name. */
+/* The counts of a storage namespace in `table`; created if they are new. */
 struct counts *counts_open(struct table *table, struct bytes space);
 /* Adds the counter rows of all namespaces. */
 void counts_write(const struct table *table, struct effects *effects);

@@ -1,5 +1,5 @@
 /*
- * dump_log.c - --dump-log: the effects of every batch in the WAL, also beside a backend that is running.
+ * dump_log.c - --dump-log: the effects of every batch in the WAL, even while a backend is running.
  *
  *   # partition-0
  *   12 batch term 0 commit 12 time 1763871600123 version 1763871600123456 effects 2
@@ -60,7 +60,7 @@ static void print_effect(uint64_t index, const struct effect *effect)
     (void)putchar('\n');
 }
 
-/* wal_fn; the owner is the first index to print. */
+/* wal_fn; `owner` points to the first index to print. */
 static bool print_batch(void *owner, uint64_t index, struct bytes batch, char *error, size_t size)
 {
     struct effects_header header;

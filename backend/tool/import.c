@@ -160,7 +160,7 @@ static bool import_metadata(struct import *import, enum cf cf, struct bytes key,
                      (struct bytes){&type, 1}));
 }
 
-/* Is this the key's present version? */
+/* Is this the key's current version? */
 static bool is_current(struct import *import, struct bytes metadata_key, uint64_t version, bool *is)
 {
     struct slice value;

@@ -129,7 +129,7 @@ static bool wants(const struct restore *restore, const struct target *target, un
     return restore->map->slot_shard[slot] == (unsigned)target->shard;
 }
 
-/* Has the source exactly the slots of the target? */
+/* Does the source have exactly the slots of the target? */
 static bool has_same_slots(const struct restore *restore, const struct target *target,
                            size_t source)
 {
@@ -176,13 +176,14 @@ bool tool_restore_is_open(const char *data)
     return disk_path(path, data, mark_name, reason, sizeof reason) && path_exists(path);
 }
 
-/* Files that may be in the data directory: backups, and those of a file system. */
+/* May this file be in the data directory: a directory of backups, or lost+found? */
 static bool may_stay(const char *name)
 {
     return strcmp(name, "backups") == 0 || strcmp(name, "lost+found") == 0;
 }
 
-/* Creates the data directory, or checks that it is empty, or removes an interrupted restore; then sets the mark. */
+/* Creates the data directory, or checks that it is empty, or removes the rest of an interrupted restore; then sets the
+ * mark. */
 static bool open_data(struct restore *restore)
 {
     const char *data = restore->config->data;
@@ -336,7 +337,7 @@ static bool make_target(struct restore *restore, size_t index)
     return import_target(restore, target);
 }
 
-/* Compares files with their checksums that are read without being copied. */
+/* Verifies the checksums of files that are read without being copied. */
 static bool verify_sources(struct restore *restore)
 {
     bool good = true;

@@ -41,7 +41,7 @@ int tool_dump(const struct backend_config *config, bool is_json);
 /* `from`: an index as text; NULL: the first one. */
 int tool_dump_log(const char *data, const char *from);
 
-/* A line of progress on standard error, at most one a second. */
+/* Writes a line of progress to standard error, at most one per second. */
 void tool_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Has the data directory the mark of an unfinished restore, <data>/RESTORING? It is not served then. */
+/* Does the data directory have the mark of an unfinished restore, <data>/RESTORING? Then the server does not start. */
 bool tool_restore_is_open(const char *data);

@@ -65,7 +65,7 @@ static bool verify_one(const char *path)
     return good;
 }
 
-/* Does the directory contain backups instead of being one? */
+/* Does the directory contain backups, rather than being a backup? */
 static bool is_backup_folder(const char *path)
 {
     struct disk_list list;
@@ -102,7 +102,7 @@ static bool is_known(const char *paths, const char *end, const char *name)
     return known;
 }
 
-/* Verifies the backup of that name in all directories that have it. */
+/* Verifies the backup with this name, in all directories that have a part. */
 static bool verify_named(const char *paths, const char *name)
 {
     char path[PATH_MAX];
