@@ -1,7 +1,7 @@
 """behaviours_bitmaps: bits of strings, long and sparse strings, HyperLogLogs. (title, script[, only these targets])"""
 
 CASES = [
-    ('a lone far bit answers like the long string it makes', '''
+    ('a string with one bit at a high offset gives the replies of a long string', '''
         SETBIT k 67108863 1
         STRLEN k
         TYPE k
@@ -40,7 +40,7 @@ CASES = [
         BITCOUNT k
         GETSET k short
         GET k'''),
-    ('BITOP over sparse strings, the destination among them', '''
+    ('BITOP over sparse strings, also with the destination among the sources', '''
         SETBIT {t}a 8000000 1
         SETBIT {t}b 8000000 1
         SETBIT {t}b 400000 1
@@ -70,7 +70,7 @@ CASES = [
         TYPE {t}h
         BITOP NOT {t}c {t}none
         EXISTS {t}c'''),
-    ('a string that grows keeps its bytes and its time to live', '''
+    ('a string that grows keeps its bytes and its TTL', '''
         SET k <0..9*2000> EX 1000
         APPEND k <x*47>
         APPEND k y
@@ -102,7 +102,7 @@ CASES = [
         BITFIELD seats GET u2 #10000 GET u2 #20001 SET u2 #20001 2 GET u2 #20001
         BITCOUNT seats
         BITFIELD_RO seats GET u2 #30000 GET u8 40000'''),
-    ('BITFIELD looks at all its arguments before it does anything', '''
+    ('BITFIELD checks all its arguments before it changes anything', '''
         BITFIELD k SET u8 0 255 GET u64 0
         EXISTS k
         BITFIELD k SET u8 0 255 NOPE
@@ -150,7 +150,7 @@ CASES = [
         PFDEBUG ENCODING small
         CONFIG SET hll-sparse-max-bytes 3000
         PFSELFTEST''', ['direct']),
-    ('HyperLogLogs: what is none', '''
+    ('HyperLogLogs: values that are none', '''
         SET k text
         PFADD k a
         PFCOUNT k

@@ -59,7 +59,7 @@ CASES = [
         ECHO ""
         ECHO <x*100000>
         ping'''),
-    ('CLIENT names and the rest', '''
+    ('CLIENT SETNAME, GETNAME and other subcommands', '''
         CLIENT GETNAME
         CLIENT SETNAME me
         CLIENT GETNAME
@@ -109,7 +109,7 @@ CASES = [
         HELLO 3 AUTH default secret
         HELLO 3 AUTH nobody secret
         PING''', ['direct']),
-    ('what clients ask when they connect does no harm', '''
+    ('commands that clients send when they connect are accepted', '''
         CLIENT SETNAME lib
         !length COMMAND DOCS get
         !length COMMAND INFO get
@@ -124,7 +124,7 @@ CASES = [
         !kind INFO server
         !length TIME
         PING'''),
-    ('QUIT says OK', '''
+    ('QUIT replies OK', '''
         PING
         QUIT'''),
     ('names of commands in any case', '''

@@ -379,7 +379,7 @@ CASES = [
         SET k 4
         EXEC
         GET k'''),
-    ('7 WATCH: XSETID is no change to those who watch', '''
+    ('7 WATCH: XSETID is no change of a watched key', '''
         XADD s 1-1 f v
         WATCH s
         2: XSETID s 5-5
@@ -398,13 +398,13 @@ CASES = [
         MULTI
         STRLEN k
         EXEC'''),
-    ('SORT: a list that is not sorted is read backwards for DESC', '''
+    ('SORT BY nosort DESC reads a list backwards', '''
         RPUSH l 3 1 2
         SORT l BY nosort DESC
         SORT l BY nosort DESC LIMIT 1 1
         SORT l BY nosort
         SORT l BY nosort ASC ALPHA'''),
-    ('7 WATCH: one\'s own change counts, the same value counts, a read does not', '''
+    ('7 WATCH: own changes count, writing an equal value counts, reading does not', '''
         SET k 1
         WATCH k
         SET k 1
@@ -448,7 +448,7 @@ CASES = [
         MULTI
         GET k
         EXEC'''),
-    ('7 WATCH: UNWATCH, DISCARD and EXEC forget', '''
+    ('7 WATCH ends with UNWATCH, DISCARD and EXEC', '''
         SET {w}a 1
         WATCH {w}a {w}b
         2: SET {w}b x
@@ -526,7 +526,7 @@ CASES = [
         MULTI
         PING
         EXEC'''),
-    ('7 WATCH: databases are told apart', '''
+    ('7 WATCH: equal keys of different databases are different keys', '''
         SET k 1
         WATCH k
         2: SELECT 1

@@ -1,7 +1,7 @@
 """behaviours_lists: lists, and blocking commands that need not block. (title, script[, only these targets])"""
 
 CASES = [
-    ('2 missing lists answer each in their own way', '''
+    ('2 replies for missing lists', '''
         LPOP no
         LPOP no 0
         LPOP no 2
@@ -61,7 +61,7 @@ CASES = [
         BLMPOP x 1 s LEFT
         SET l text
         LRANGE l 0 -1''', ['direct']),
-    ('9 the last element takes the key and its TTL with it', '''
+    ('9 removing the last element deletes the key and its TTL', '''
         RPUSH l a b c
         EXPIRE l 1000
         LPOP l 3
@@ -91,7 +91,7 @@ CASES = [
         RENAME m l
         LPUSHX l z
         LRANGE l 0 -1''', ['direct']),
-    ('11 LRANGE and LTRIM with ends anywhere', '''
+    ('11 LRANGE and LTRIM with any indexes', '''
         RPUSH l a b c d e
         LRANGE l 0 -1
         LRANGE l -100 100
@@ -164,7 +164,7 @@ CASES = [
         LPUSH l "" ""
         LREM l 1 ""
         LRANGE l 0 -1'''),
-    ('18 LMPOP: arguments in all wrong ways', '''
+    ('18 LMPOP: invalid arguments', '''
         RPUSH l a b c
         LMPOP 0 l LEFT
         LMPOP -1 l LEFT
@@ -181,7 +181,7 @@ CASES = [
         LMPOP 1 l right count 2
         LMPOP 2 l l LEFT
         LRANGE l 0 -1''', ['direct']),
-    ('25 waiting commands that find something', '''
+    ('25 blocking commands with elements in a list', '''
         RPUSH l a b c d e
         RPUSH m 1 2 3
         BLPOP l m 0
@@ -195,7 +195,7 @@ CASES = [
         BLPOP m m 0
         LRANGE l 0 -1
         LRANGE m 0 -1''', ['direct']),
-    ('26 timeouts: floats in seconds, and what they may not be', '''
+    ('26 timeouts: seconds as floats, and invalid timeouts', '''
         BLPOP no 0.001
         BLPOP no no2 0x0.01p0
         BLPOP no 1e-9
@@ -222,7 +222,7 @@ CASES = [
         RPUSH l a b
         BLPOP l -0.0001
         BLPOP l 9223372036854775''', ['direct']),
-    ('25 inside MULTI nothing waits', '''
+    ('25 inside MULTI no command blocks', '''
         MULTI
         BLPOP l 0
         BRPOP l 0

@@ -76,7 +76,7 @@ CASES = [
         return redis.call("incrbyfloat","fl",0.1)
         return {redis.call("get","none"),1}
         return {1,redis.call("get","none"),1}'''), ['direct']),
-    ('scripts: what the sandbox allows, and errors of Lua', evals(r'''
+    ('scripts: the sandbox, and errors of Lua', evals(r'''
         local a = 
         return {ok="a\r\nb"}
         return {err="a\r\nb"}
@@ -329,7 +329,7 @@ CASES = [
         return redis.pcall("nope")
         return redis.call("get")
         return nope''') + '\nINFO errorstats', ['direct']),
-    ('scripts: commands that are not for scripts', evals(r'''
+    ('scripts: commands that scripts may not call', evals(r'''
         return redis.call("XREAD","BLOCK","0","STREAMS","s","$")
         return redis.call("xread","COUNT","1","BLOCK","100","STREAMS","s","0")
         return redis.call("XREADGROUP","GROUP","g","c","BLOCK","0","STREAMS","s",">")
@@ -587,7 +587,7 @@ CASES = [
         EVAL "#!lua \"\nreturn 1" 0
         EVAL "#!lua\n\nreturn x" 0
         EVAL "\nreturn x" 0''', ['direct']),
-    ('scripts: what a failing script has written stays, a failing command rolls back its own', r'''
+    ('scripts: the writes of a failing script stay, those of a failing command are rolled back', r'''
         EVAL "redis.call('set','k','v') error('x')" 0
         GET k
         EVAL "redis.call('set','k','w') redis.call('hset','k','f','v')" 0

@@ -42,7 +42,7 @@ CASES = [
         HSCAN h 0
         HSCAN h abc
         LCS h h'''),
-    ('2 missing keys answer each in their own way', '''
+    ('2 replies for missing keys', '''
         GET no
         GETRANGE no 0 -1
         SUBSTR no 0 -1
@@ -492,7 +492,7 @@ CASES = [
         HINCRBY no f abc
         EXISTS no
         HGETALL h'''),
-    ('20 OBJECT ENCODING of fresh values', '''
+    ('20 OBJECT ENCODING of new values', '''
         SET k 123
         OBJECT ENCODING k
         SET k -9223372036854775808
@@ -525,7 +525,7 @@ CASES = [
         OBJECT FREQ k
         OBJECT IDLETIME k
         !kind OBJECT HELP'''),
-    ('hashes: HSET counts new fields, HMSET says OK', '''
+    ('hashes: HSET counts new fields, HMSET replies OK', '''
         HSET h a 1 b 2 a 3
         HSET h a 4 c 5
         HMSET h a 6 d 7
@@ -567,7 +567,7 @@ CASES = [
         HRANDFIELD h 9223372036854775807 WITHVALUES
         HRANDFIELD h -9223372036854775807 WITHVALUES
         HRANDFIELD no 9223372036854775808'''),
-    ('22 HSCAN of a small hash gives all at once', '''
+    ('22 HSCAN of a small hash gives all fields at once', '''
         HSET h f v
         HSCAN h 0
         HSCAN h 0 MATCH f*
@@ -628,7 +628,7 @@ CASES = [
         MGET h
         MSET h now-a-string
         TYPE h'''),
-    ('values of many sizes come back as they were', '''
+    ('values of many sizes are read back unchanged', '''
         SET s0 ""
         SET s1 <0..9*1023>
         SET s2 <0..9*1024>

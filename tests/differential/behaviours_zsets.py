@@ -1,7 +1,7 @@
 """behaviours_zsets: sorted sets and geo positions. (title, script[, only these targets])"""
 
 CASES = [
-    ('sorted sets: infinities, NaN, and what is printed', '''
+    ('sorted sets: infinities, NaN, and printed scores', '''
         ZADD z inf a -inf b 1e-300 c 0.1 d 3.0 e 1e22 f
         ZRANGE z 0 -1 WITHSCORES
         ZINCRBY z -inf a
@@ -16,7 +16,7 @@ CASES = [
         ZRANGE {z}u 0 -1 WITHSCORES
         ZSCAN z 0
     '''),
-    ('sorted sets: a range needs no digits', '''
+    ('sorted sets: invalid and unusual ranges', '''
         ZADD z 0 a 1 b
         ZRANGEBYSCORE z ( 5
         ZRANGEBYSCORE z (( 5
@@ -32,7 +32,7 @@ CASES = [
         ZREMRANGEBYRANK z 0 -1
         EXISTS z
     '''),
-    ('places: errors and empty answers', '''
+    ('geo: errors and empty replies', '''
         GEOADD g 200 0 a
         GEOADD g 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
         GEOADD g 1 1

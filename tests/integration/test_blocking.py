@@ -105,7 +105,7 @@ def scene(title):
     return keep
 
 
-@scene('waiters of a key are served in the order they came')
+@scene('clients blocked on a key are served in the order of their arrival')
 def _(s):
     for name in 'abc':
         s.wait(name, 'BLPOP', 'k', 0)
@@ -117,7 +117,7 @@ def _(s):
     s.call('boss', 'LRANGE', 'k', 0, -1)
 
 
-@scene('different commands wait in one queue, and each takes what it wants')
+@scene('different commands block in one queue, and each takes its own end of the list')
 def _(s):
     s.wait('a', 'BRPOP', 'k', 0)
     s.wait('b', 'BLMPOP', 0, 2, 'other', 'k', 'LEFT', 'COUNT', 2)
@@ -130,7 +130,7 @@ def _(s):
     s.call('boss', 'LRANGE', 'to', 0, -1)
 
 
-@scene('of several keys the one that was ready first is taken, not the first argument')
+@scene('of several keys the one that got an element first is taken, not the first argument')
 def _(s):
     s.wait('a', 'BLPOP', 'k1', 'k2', 'k1', 0)
     s['boss'].send_many([['MULTI'], ['LPUSH', 'k2', 'second'], ['LPUSH', 'k1', 'first'], ['EXEC']])
@@ -140,7 +140,7 @@ def _(s):
     s.call('boss', 'LRANGE', 'k1', 0, -1)
 
 
-@scene('serving waits for the end of EXEC, and finds what is left then')
+@scene('blocked clients are served after EXEC, with the elements left by then')
 def _(s):
     s.wait('a', 'BLPOP', 'k', 0)
     for block in ([['LPUSH', 'k', 1], ['LPOP', 'k']], [['LPUSH', 'k', 1], ['DEL', 'k'], ['SET', 'k', 'text'], ['DEL', 'k']],
@@ -151,7 +151,7 @@ def _(s):
     check_equal(s.read('a'), [b'k', b'2'])
 
 
-@scene('a key of another type is passed over, also when it is the first of several')
+@scene('a key of another type is skipped, also when it is the first of several')
 def _(s):
     s.wait('a', 'BLPOP', 'k1', 'k2', 0)
     s.call('boss', 'SET', 'k1', 'text')
@@ -162,7 +162,7 @@ def _(s):
     check_equal(s.read('a'), [b'k2', b'x'])
 
 
-@scene('BLMOVE serves the next, and the next')
+@scene('BLMOVE serves a client blocked on its destination, whose BLMOVE serves the next one')
 def _(s):
     s.wait('a', 'BLMOVE', 'k1', 'k2', 'LEFT', 'RIGHT', 0)
     s.wait('c', 'BLPOP', 'k3', 0)
@@ -179,7 +179,7 @@ def _(s):
         s.read(name)
 
 
-@scene('BLMOVE into a key of another type gets the error when it is served')
+@scene('BLMOVE to a key of another type gets its error when it is served')
 def _(s):
     s.call('boss', 'SET', 'to', 'text')
     s.wait('a', 'BLMOVE', 'k', 'to', 'LEFT', 'RIGHT', 0)
@@ -217,7 +217,7 @@ def _(s):
     s.call('boss', 'SELECT', 0)
 
 
-@scene('a wait ends in time with a null array, in each protocol')
+@scene('a timeout replies with a null array, in each protocol')
 def _(s):
     s.call('three', 'HELLO', 3)
     s.seen.clear()
@@ -245,7 +245,7 @@ def order_of_ends(scene, names):
     return ''.join(order)
 
 
-@scene('timeouts end in their order whatever the order they came in')
+@scene('timeouts end in the order of their ends, not of their starts')
 def _(s):
     for unit in (0.1, 1, 10):  # with longer times when the machine is too slow for these
         for name, seconds in (('a', 3 * unit), ('b', unit), ('c', 2 * unit), ('d', 0), ('e', 100 * unit)):
@@ -264,7 +264,7 @@ def _(s):
     check_equal(s.blocked(), 2)
 
 
-@scene('requests behind one that waits run when it has been answered')
+@scene('requests after a blocked one run when it has its reply')
 def _(s):
     s.wait('a', 'BLPOP', 'k', 0)
     more = [['SET', 's:%d' % i, 'x' * 1000] for i in range(2000)]
@@ -279,7 +279,7 @@ def _(s):
     s.call('boss', 'DBSIZE')
 
 
-@scene('inside MULTI nothing waits')
+@scene('inside MULTI no command blocks')
 def _(s):
     words = [['BLPOP', 'k', 0], ['BLMOVE', 'k', 'j', 'LEFT', 'LEFT', 0], ['BLMPOP', 0, 1, 'k', 'LEFT'],
              ['BRPOPLPUSH', 'k', 'j', 0], ['RPUSH', 'k', 1, 2], ['BLPOP', 'k', 0], ['BRPOP', 'j', 'k', 0]]
@@ -288,7 +288,7 @@ def _(s):
         s.read('a')
 
 
-@scene('a connection that ends does not take anything')
+@scene('a closed connection takes no element')
 def _(s):
     for how in ('close', 'half', 'reset', 'busy'):
         s.wait(how, 'BLPOP', 'k', 0)
@@ -309,7 +309,7 @@ def _(s):
         check_equal(s.call('boss', 'LPOP', 'k'), how.encode())
 
 
-@scene('CLIENT UNBLOCK and CLIENT KILL')
+@scene('CLIENT UNBLOCK and CLIENT KILL end blocking')
 def _(s):
     one = s.client_id('a')
     check_equal(s.call('boss', 'CLIENT', 'UNBLOCK', one), 0)
@@ -330,7 +330,7 @@ def _(s):
     s.call('boss', 'LLEN', 'k')
 
 
-@scene('CLIENT REPLY SKIP and OFF hold for the reply that comes late')
+@scene('CLIENT REPLY SKIP and OFF apply to the late reply of a blocked command')
 def _(s):
     s['a'].send('CLIENT', 'REPLY', 'SKIP')
     s.wait('a', 'BLPOP', 'k', 0)
@@ -342,7 +342,7 @@ def _(s):
     s.call('a', 'CLIENT', 'REPLY', 'ON')
 
 
-@scene('a wait counts once among the calls, and its failure too')
+@scene('a blocked command counts as one call, and its error as one failure')
 def _(s):
     one = s.client_id('a')
     s.call('boss', 'CONFIG', 'RESETSTAT')
@@ -361,7 +361,7 @@ def _(s):
     s.seen.append(s.info('errorstat_UNBLOCKED'))
 
 
-@scene('CLIENT PAUSE holds commands that would wait, and timeouts go on')
+@scene('CLIENT PAUSE holds commands that would block, and timeouts continue')
 def _(s):
     s.wait('a', 'BLPOP', 'k', 2)
     s.call('boss', 'CLIENT', 'PAUSE', 100000, 'WRITE')
@@ -373,7 +373,7 @@ def _(s):
     s.read('b')
 
 
-@scene('a transaction of pushes serves everybody at once')
+@scene('a transaction with several pushes serves several clients')
 def _(s):
     names = ['w%d' % i for i in range(20)]
     for name in names:
@@ -386,7 +386,7 @@ def _(s):
         s.read(name)
 
 
-@scene('XREAD BLOCK waits for what comes behind its ids, and $ is the end at its first run')
+@scene('XREAD BLOCK waits for entries after its ids, and $ is the last id at the time of the command')
 def _(s):
     s.call('boss', 'XADD', 'x', '1-1', 'f', 'old')
     s.wait('a', 'XREAD', 'BLOCK', '0', 'STREAMS', 'x', 'y', '$', '0')
@@ -406,7 +406,7 @@ def _(s):
     s.read('a')
 
 
-@scene('XREADGROUP BLOCK: waiters of a group share what comes, oldest first')
+@scene('XREADGROUP BLOCK: blocked clients of a group share new entries, the oldest client first')
 def _(s):
     s.call('boss', 'XGROUP', 'CREATE', 'x', 'g', '$', 'MKSTREAM')
     s.wait('a', 'XREADGROUP', 'GROUP', 'g', 'alice', 'BLOCK', '0', 'STREAMS', 'x', '>')
@@ -422,7 +422,7 @@ def _(s):
     s.call('a', 'XREADGROUP', 'GROUP', 'g', 'alice', 'BLOCK', '20', 'STREAMS', 'x', '>')
 
 
-@scene('a group or a stream that goes away ends the wait of its readers')
+@scene('deleting a group or a stream ends blocking with an error')
 def _(s):
     for end in (['XGROUP', 'DESTROY', 'x', 'g'], ['DEL', 'x'], ['SET', 'x', 'text']):
         s.call('boss', 'DEL', 'x')

@@ -70,7 +70,7 @@ e: MULTI
 e: PUBLISH news never
 e: DISCARD
 ''',
-    'subscriber mode of RESP2 lets few commands through; RESP3 has none': '''
+    'subscriber mode of RESP2 allows few commands; RESP3 has no such mode': '''
 a: SUBSCRIBE x
 a: GET k
 a: PING
@@ -133,7 +133,7 @@ a: SUBSCRIBE
 a: EXEC
 a: GET k
 ''',
-    'events: strings, hashes, keys and their time': '''
+    'events: strings, hashes, keys and expiry': '''
 w: CONFIG SET notify-keyspace-events KEAn
 s: PSUBSCRIBE __key*
 w: SET k v
@@ -312,7 +312,7 @@ m: EXEC
 
 # MSETNX would be CROSSSLOT; a transaction runs on one shard, but subscriptions are at the proxy.
 PARTITION_ONLY = ('SUBSCRIBE inside MULTI takes effect at EXEC', 'MONITOR shows commands as they came',
-                  'events: strings, hashes, keys and their time')
+                  'events: strings, hashes, keys and expiry')
 
 for title, text in SCRIPTS.items():
     add_script(suite, title, text)

@@ -9,7 +9,7 @@ from support.resp import Connection, value
 suite = Suite(__doc__)
 
 SCRIPTS = {
-    'what was read is told of once': '''
+    'a key that was read is invalidated once': '''
 a: HELLO 3
 a: CLIENT TRACKING ON
 a: GET k
@@ -154,7 +154,7 @@ a: CLIENT TRACKING ON NOLOOP
 a: EVAL return(redis.call('get',KEYS[1])) 1 k | SET k 6
 w: SET k 5
 ''',
-    'an EXEC that reads and changes a key: what comes last counts': '''
+    'an EXEC that reads and changes a key: the last of both counts': '''
 a: HELLO 3
 a: CLIENT TRACKING ON
 a: MULTI
@@ -298,7 +298,7 @@ w: MSET k2 v k1 v z v
 w: PUBLISH __redis__:invalidate hi
 w: FLUSHALL
 ''',
-    'what is wrong with the arguments': '''
+    'invalid arguments are refused as in Redis': '''
 a: CLIENT TRACKING
 a: CLIENT TRACKING MAYBE
 a: CLIENT TRACKING ON NOSUCH

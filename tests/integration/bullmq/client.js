@@ -1,4 +1,4 @@
-// client.js HOST PORT - what an ordinary BullMQ application does: jobs of every kind, workers, events; prints "ok".
+// client.js HOST PORT - acts as a BullMQ application: jobs of every kind, workers, events; prints "ok".
 'use strict';
 const assert = require('assert');
 const { Queue, Worker, QueueEvents, FlowProducer } = require('bullmq');
@@ -11,7 +11,7 @@ async function until(condition) {
 
 async function jobs(options) {
   const queue = new Queue('mail', options);
-  queue.setMaxListeners(0); // each job that is waited for listens
+  queue.setMaxListeners(0); // waiting for a job adds a listener
   const events = new QueueEvents('mail', options);
   const tried = {};
   const order = [];
@@ -90,7 +90,7 @@ async function flows(options) {
 }
 
 async function main(host, port) {
-  const options = { connection: { host, port, maxRetriesPerRequest: null }, prefix: '{bull}' }; // one shard: its scripts name keys
+  const options = { connection: { host, port, maxRetriesPerRequest: null }, prefix: '{bull}' }; // one shard, because its scripts use several keys
   await jobs(options);
   await flows(options);
   console.log('ok');

@@ -1,4 +1,4 @@
-// client.js HOST PORT - what an ordinary ioredis application does; prints "ok" or fails with the reason.
+// client.js HOST PORT - acts as an ioredis application; prints "ok" or fails with the reason.
 'use strict';
 const assert = require('assert');
 const Redis = require('ioredis');
@@ -101,7 +101,7 @@ async function blocking(redis) {
   await waiter.quit();
 }
 
-// Replies as maps and numbers: only with RESP3, and only of commands whose replies differ there.
+// Replies as maps and numbers, only in RESP3: the commands whose replies differ from RESP2.
 async function typed(redis) {
   await redis.hset('io:th', 'f', 'v');
   assert.deepStrictEqual({ ...(await redis.hgetall('io:th')) }, { f: 'v' });

@@ -1,7 +1,7 @@
 // validate.js - Kubernetes objects, a JSON array on stdin, against the API's schemas (npm: kubernetes-models).
 //
-// The schemas say nothing about fields they do not know, which is what a typing error makes. So every object is shown to its
-// validator through a Proxy that remembers which fields were asked for: a field nobody asked for does not exist.
+// The schemas do not report unknown fields, such as misspelt ones. So the validator gets every object through a Proxy that
+// records which fields it reads: a field that was never read does not exist in the schema.
 'use strict'
 const fs = require('fs')
 
@@ -21,7 +21,7 @@ function watched (value, path, unread) {
   })
 }
 
-// Maps whose keys are the user's own are walked by nobody.
+// Maps with keys of the user's choice, which the validator does not read one by one.
 const FREE = /\/(labels|annotations|matchLabels|selector|data|stringData|requests|limits|nodeSelector)\//
 
 function problems (object) {

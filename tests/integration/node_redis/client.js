@@ -1,4 +1,4 @@
-// client.js HOST PORT - what an ordinary node-redis application does; prints "ok" or fails with the reason.
+// client.js HOST PORT - acts as a node-redis application; prints "ok" or fails with the reason.
 'use strict';
 const assert = require('assert');
 const { createClient, createClientPool, WatchError } = require('redis');
@@ -52,7 +52,7 @@ async function scripts(client) {
   assert.deepStrictEqual(await client.eval(source, call), ['v', 2]);
   const sha = await client.scriptLoad(source);
   assert.deepStrictEqual(await client.evalSha(sha, call), ['v', 2]);
-  for (const key of ['1', '2', '3', '4', '5', '6']) // every shard has it
+  for (const key of ['1', '2', '3', '4', '5', '6']) // on every shard
     assert.deepStrictEqual(await client.evalSha(sha, { keys: [key], arguments: ['v'] }), ['v', 1]);
   await assert.rejects(client.evalSha('0'.repeat(40), call), /NOSCRIPT/);
   await client.del(['1', '2', '3', '4', '5', '6', '{nr}:lua']);
@@ -99,13 +99,13 @@ async function messages(client, options) {
   assert.strictEqual(await client.publish('nr:c2', 'two'), 1);
   assert.strictEqual(await client.publish('nr:pattern', 'three'), 1);
   await until(() => heard.length === 22);
-  const isFirst = (line) => line.startsWith('nr:c1='); // messages of one channel keep their order, not those of several
+  const isFirst = (line) => line.startsWith('nr:c1='); // only messages of the same channel keep their order
   assert.deepStrictEqual(heard.filter(isFirst), [...Array(20).keys()].map((i) => `nr:c1=${i}`));
   assert.deepStrictEqual(heard.filter((line) => !isFirst(line)).sort(), ['nr:c2=two', 'nr:pattern=three']);
   await listener.sSubscribe('nr:shard', note);
   assert.strictEqual(await client.sPublish('nr:shard', 'four'), 1);
   await until(() => heard.length === 23);
-  assert.match(await listener.ping(), /^pong$/i); // lower case in RESP2, where it is a message
+  assert.match(await listener.ping(), /^pong$/i); // lower case in RESP2, where the reply is a message
   await listener.unsubscribe();
   await listener.pUnsubscribe();
   await listener.sUnsubscribe();

@@ -1,8 +1,8 @@
-// typed.js - what node-redis makes of replies in RESP3: values of the right types, not just of the right text.
+// typed.js - the values that node-redis makes of RESP3 replies have the right types, not only the right text.
 'use strict';
 const assert = require('assert');
 
-const plain = (value) => JSON.parse(JSON.stringify(value)); // objects without a prototype compare as others
+const plain = (value) => JSON.parse(JSON.stringify(value)); // so that objects without a prototype compare as equal
 
 async function hashes(client) {
   assert.strictEqual(await client.hSet('t:h', { a: '1', b: 'x' }), 2);
