@@ -301,7 +301,7 @@ static bool check_percentiles(const struct parameter *parameter, struct bytes va
     return true;
 }
 
-/* Has the value the right form? */
+/* Does the value have the right form? */
 static bool check_form(const struct parameter *parameter, struct bytes value, char *error,
                        size_t size)
 {

@@ -80,7 +80,7 @@ static void stop_waiting(struct session *session)
     waits_cancel(session, blocking_cancel);
 }
 
-/* Frees everything but the stream. */
+/* Frees the session and its state, but not the stream. */
 static void connection_free(struct session *session)
 {
     struct partition *partition = session->partition;

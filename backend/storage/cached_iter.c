@@ -113,7 +113,7 @@ static bool run_is_over(const struct cached_iter *iter)
     return iter->is_reverse ? iter->run_row == 0 : iter->run_row == iter->run->count;
 }
 
-/* The run has no more rows: that was the end, or RocksDB's iterator continues after it. */
+/* The run has no more rows: the iteration has ended, or RocksDB's iterator continues after the run. */
 static void run_moved(struct cached_iter *iter)
 {
     const struct run *run = iter->run;
@@ -126,7 +126,7 @@ static void run_moved(struct cached_iter *iter)
     leave_run(iter);
 }
 
-/* False: no run contains the position. */
+/* Positions the iterator in a run of the range cache. False: no run contains the position. */
 static bool run_seek(struct cached_iter *iter, const struct run_place *place)
 {
     const struct run *run = range_cache_find(iter->ranges, place);
@@ -286,7 +286,7 @@ struct bytes cached_iter_value(const struct cached_iter *iter)
                      : store_iter_value(iter->engine);
 }
 
-/* Requests the rows before an uncached iterator. */
+/* Requests the rows that an uncached iterator needs. */
 static void want(const struct cached_iter *iter)
 {
     const struct store_range range = {

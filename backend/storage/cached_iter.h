@@ -19,20 +19,20 @@ struct cached_iter {
     struct overlay *overlay;
     enum cf cf;
     bool is_reverse;
-    bool is_through;    /* the end was reached */
-    bool is_uncached;   /* the next row is uncached: the iterator is not valid any more */
+    bool is_through;    /* the iteration has reached its end */
+    bool is_uncached;   /* the next row is uncached: the iterator is no longer valid */
     bool is_stuck;      /* uncached or pending: the next row is not known */
     struct bytes lower; /* the bounds; owned by the caller */
     struct bytes upper;
     struct range_cache *ranges; /* NULL: not used by this iterator */
-    const struct run *run;      /* the run that it reads; NULL: RocksDB's iterator */
-    uint32_t run_row; /* index of its row in the run; in reverse order: of the row after it */
-    struct run_draft *draft;   /* the run that it records; or NULL */
+    const struct run *run;      /* the run that is being read; NULL: RocksDB's iterator is used */
+    uint32_t run_row; /* index of the current row in the run; in reverse order: of the row after */
+    struct run_draft *draft;   /* the run that is being recorded; or NULL */
     struct store_iter *engine; /* NULL: not needed so far, or the read-ahead owns it */
-    struct read_ahead *ahead;  /* set when it is detached and there are reader threads */
+    struct read_ahead *ahead;  /* set if the iterator is detached and there are reader threads */
     struct reader_wait *wait;  /* for uncached rows; NULL: reads may block on the disk */
     struct {                   /* the last seek in RocksDB */
-        bool has_from;         /* a seek to `key`; else to an end of the bounds */
+        bool has_from;         /* it was a seek to `key`; else to a bound */
         char *key;             /* heap */
         size_t key_len;
         size_t key_cap;
@@ -44,9 +44,9 @@ struct cached_iter {
 void cached_iter_init(struct cached_iter *iter, struct overlay *overlay, enum cf cf,
                       struct bytes lower, struct bytes upper);
 void cached_iter_fini(struct cached_iter *iter);
-/* From its position on, the iterator reads only from a snapshot of the store: through reader threads, or itself if
- * there are none; see overlay_iter_detach. Since its beginning the store may only have received effects of the write
- * buffers. */
+/* From its position on, the iterator reads only from a snapshot of the store: through reader threads, or on this thread
+ * if there are none; see overlay_iter_detach. Since the iterator began, the store may only have received effects of the
+ * write buffers. */
 void cached_iter_detach(struct cached_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
                         void *owner);
 /* Moves to the first row from `key` on in this direction; has_from false: from the lower bound, or in
@@ -55,13 +55,13 @@ void cached_iter_seek(struct cached_iter *iter, bool is_reverse, struct bytes ke
 void cached_iter_step(struct cached_iter *iter);
 /* Skips the rest of a deleted range, to its end in this direction. */
 void cached_iter_skip(struct cached_iter *iter, struct bytes end);
-/* After it was pending: checks whether it still is. */
+/* Checks whether a pending iterator has rows now. */
 void cached_iter_look(struct cached_iter *iter);
 bool cached_iter_is_pending(const struct cached_iter *iter);
-/* No further rows are needed. */
+/* Moves the iterator to its end: no further rows are needed. */
 void cached_iter_end(struct cached_iter *iter);
 bool cached_iter_valid(const struct cached_iter *iter);
 struct bytes cached_iter_key(const struct cached_iter *iter);   /* borrowed until the next move */
 struct bytes cached_iter_value(const struct cached_iter *iter); /* likewise */
-/* Why it is not valid, as overlay_iter_error. */
+/* Why the iterator is not valid, as overlay_iter_error. */
 int cached_iter_error(const struct cached_iter *iter);

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { WAIT_US = 15000000 }; /* write buffers are applied sooner, unless RocksDB takes no writes */
+enum { WAIT_US = 15000000 }; /* write buffers are applied sooner, unless RocksDB stalls writes */
 
 struct outcome {
     enum store_compacted result;
@@ -24,19 +24,19 @@ struct outcome {
 struct compaction {
     struct loop *loop;
     struct store *store;
-    struct worker *worker; /* compacts */
-    struct worker *helper; /* cancels */
+    struct worker *worker; /* runs the compaction */
+    struct worker *helper; /* runs the cancel job */
     struct job run;
     struct job cancel;
     struct store_progress progress;
     _Atomic bool is_running;
-    bool is_waiting;        /* for rows to go into the tables, before it works */
-    bool is_cancelling;     /* the cancel job is under way */
+    bool is_waiting;        /* for earlier writes to be applied to the tables */
+    bool is_cancelling;     /* the cancel job runs */
     uint64_t begun_us;      /* monotonic */
     uint64_t begun_ms;      /* wall clock */
-    bool is_scheduled;      /* begun by the clock */
+    bool is_scheduled;      /* started by compaction-window */
     uint64_t hours_ms;      /* begin of the last compaction-window in which a compaction started */
-    struct outcome outcome; /* of the compaction that runs; only its thread uses this */
+    struct outcome outcome; /* of the running compaction; used only by its thread */
     /* of the last compaction */
     bool has_ended;
     struct outcome last;
@@ -123,7 +123,7 @@ void compaction_look_on(struct compaction *self)
     worker_submit(self->worker, &self->run);
 }
 
-/* No compaction starts while a cancel job is under way, because that job would end it. */
+/* No compaction starts while a cancel job runs, because that job would cancel it. */
 bool compaction_start(struct compaction *self)
 {
     if (self->is_running || self->is_cancelling)

@@ -5,8 +5,8 @@
  *                      │           │            ▲
  *                      └─ cancel ──┴─ cancel ───┘  on the thread of maintenance.h, because RocksDB's call blocks
  *
- * It starts when all earlier writes are in the tables: otherwise rows that were just deleted would not be dropped. It may
- * take hours, so it has a thread of its own, and ends when the partition stops.
+ * A compaction begins when all earlier writes are in the tables: otherwise rows that were just deleted would not be
+ * dropped. It may take hours, so it has a thread of its own, and is cancelled when the partition stops.
  */
 #pragma once
 
@@ -33,20 +33,20 @@ struct compaction_view {
     uint64_t disk_bytes_after;
 };
 
-/* `helper` must outlive it. */
+/* `helper` must outlive the result. */
 struct compaction *compaction_new(struct loop *loop, struct store *store, struct worker *helper);
-/* Cancels a compaction under way. NULL is allowed. */
+/* Cancels a running compaction and frees the struct. NULL is allowed. */
 void compaction_free(struct compaction *compaction);
-/* False: a compaction is running. */
+/* Starts a compaction. False: a compaction is already running. */
 bool compaction_start(struct compaction *compaction);
-/* Requests that the compaction ends; it ends later. False: none is running. */
+/* Requests cancellation of the compaction, which ends later. False: no compaction is running. */
 bool compaction_cancel(struct compaction *compaction);
-/* Some times a second: starts a compaction that waits for earlier writes. */
+/* Starts a compaction that waits for earlier writes, when these are applied; called several times a second. */
 void compaction_look_on(struct compaction *compaction);
-/* Once a second: starts one when compaction-window begins, and cancels that one when the window ends. */
+/* Starts a compaction when compaction-window begins, and cancels it when the window ends; called once a second. */
 void compaction_tick(struct compaction *compaction, const struct hours *hours);
 bool compaction_is_running(const struct compaction *compaction);
-/* State, for the partition's thread. */
+/* State of the compaction, for the partition's thread. */
 struct compaction_view compaction_look(const struct compaction *compaction);
 /* Progress, for any thread; 0 of 0: none is running. */
 void compaction_progress(const struct compaction *compaction, uint64_t *done, uint64_t *total);

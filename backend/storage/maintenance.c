@@ -43,7 +43,8 @@ static bool maintain(struct maintenance *maintenance)
     return true;
 }
 
-/* Flushes memtables to files. If that fails, the rows stay in the WAL, and it is tried again while the WAL is too long. */
+/* Flushes memtables to files. If the flush fails, the rows stay in the WAL, and the flush is repeated while the WAL is
+ * too long. */
 static bool flush_memtables(struct maintenance *maintenance)
 {
     char reason[REASON_MAX];

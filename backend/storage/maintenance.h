@@ -1,15 +1,15 @@
 /*
  * maintenance.h - maintenance of a store, on a thread of its own, one task after the other.
  *
- *   MAINTAIN   hourly: compacts files that are due, also where nothing is written, so that orphans are dropped
+ *   MAINTAIN   hourly: compacts files that are due, also in key ranges without writes, so that orphans are dropped
  *   FLUSH      the WAL has grown: memtables are flushed to files, and the WAL is trimmed
  *   OPTIONS    applies changed options to RocksDB
  *   SAVE       BGSAVE: a consistent copy, made of hard links, replaces the last one
  *
  *   idle ──timer, maintenance_start──► running on the worker ──► done() on the partition's thread ──► idle
  *
- * A copy is made beside the last one and renamed at the end, so there is always a complete one. The compaction of the
- * whole store has a thread of its own (compaction.h).
+ * A new copy is made beside the last copy and renamed at the end, so there is always a complete copy. The compaction of
+ * the whole store has a thread of its own (compaction.h).
  */
 #pragma once
 
@@ -35,12 +35,13 @@ typedef void maintenance_fn(void *owner, enum maintenance_task task, bool good);
 /* Copies go to `save_path`, a directory beside the store. */
 struct maintenance *maintenance_new(struct loop *loop, struct store *store, const char *save_path,
                                     maintenance_fn *done, void *owner);
-/* Waits for the task under way and cancels a compaction. NULL is allowed. */
+/* Waits for the running task, cancels a compaction, and frees the struct. NULL is allowed. */
 void maintenance_free(struct maintenance *maintenance);
-/* False: this task is already running. */
+/* Starts a task. False: this task is already running. */
 bool maintenance_start(struct maintenance *maintenance, enum maintenance_task task);
 bool maintenance_is_running(const struct maintenance *maintenance, enum maintenance_task task);
-/* Valid as long as the maintenance. */
+/* The compaction of the whole store; lives as long as `maintenance`. */
 struct compaction *maintenance_compaction(struct maintenance *maintenance);
-/* Applies changed options of the store on its thread. False: the change before is still being applied; call again. */
+/* Applies changed options of the store on the maintenance thread. False: the previous change is still being applied;
+ * call again. */
 bool maintenance_set_options(struct maintenance *maintenance, const struct store_options *options);

@@ -6,8 +6,8 @@
 
 enum { ORPHAN_GRACE_MS = 5 * 60 * 1000 }; /* an expired collection's rows stay this much longer */
 
-/* RocksDB holds every change to metadata rows up to this time (wall clock): a key that had expired by then cannot
- * have got another TTL since. */
+/* RocksDB's tables have all changes to metadata rows up to the returned wall clock time. A key that had expired by then
+ * cannot have received another TTL since. */
 static uint64_t tables_ms(const struct store *store)
 {
     uint64_t now_ms = clock_wall_us() / 1000;
@@ -28,7 +28,7 @@ bool orphan_check(void *owner, struct store *store, enum cf cf, struct bytes key
         return false;
     struct arena arena;
     arena_init(&arena);
-    uint64_t known_ms = tables_ms(store); /* before the row is read: it may change in between */
+    uint64_t known_ms = tables_ms(store); /* read before the row, which may change in between */
     struct slice value;
     bool orphan = false;
     int err =

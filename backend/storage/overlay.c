@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { WRITE_BUFFER_BYTES = 16 << 20 }; /* unless overlay_use_buffers says something else */
+enum { WRITE_BUFFER_BYTES = 16 << 20 }; /* default; see overlay_use_buffers */
 
 struct overlay *overlay_new(struct store *store)
 {
@@ -82,8 +82,8 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader)
     overlay->reader = reader;
 }
 
-/* State of a key in one buffer: ROW_VALUE (then *value), ROW_DELETED, or
- * ROW_ABSENT: then the older buffer or the store decides. */
+/* State of a key in one buffer: ROW_VALUE (with *value), ROW_DELETED, or ROW_ABSENT: look in the older buffer or the
+ * store. */
 static enum row_state buffer_look(struct overlay *overlay, struct write_buffer *buffer, enum cf cf,
                                   struct bytes key, uint64_t hash, struct slice *value)
 {
@@ -103,7 +103,8 @@ static enum row_state buffer_look(struct overlay *overlay, struct write_buffer *
     return state;
 }
 
-/* Reads a row that is in no memory: from the disk, or, if the command must not block, through a reader thread. */
+/* Reads a row that is neither in buffers nor in caches: from the store, or, if the command must not block, through a
+ * reader thread. */
 static int uncached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                         struct slice *value)
 {
@@ -164,7 +165,7 @@ bool overlay_has_uncached(const struct overlay *overlay)
     return overlay->wait && overlay->wait->pending > 0;
 }
 
-/* True when the buffer has the row. A row whose effects were all rolled back does not count. */
+/* True when the buffer has the row. Rows whose effects were all rolled back do not count. */
 static bool buffer_has(struct write_buffer *buffer, enum cf cf, struct bytes key, uint64_t hash)
 {
     const struct row *row = buffer ? write_buffer_find(buffer, cf, key, hash) : NULL;
@@ -269,7 +270,7 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
     row->state = ROW_DELETED;
 }
 
-/* True when the batch has this range already, so that it need not be added again. */
+/* True when the batch already has this range. */
 static bool has_range(const struct batch *batch, const struct range *range)
 {
     for (size_t i = batch->ranges_from; i < batch->buffer->ranges_count; i++) {
@@ -377,7 +378,7 @@ uint64_t overlay_observed(const struct overlay *overlay)
     uint64_t newest = overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads
                                                                          : overlay->observed_writes;
     if (newest == overlay->batch->ticket && overlay->batch->effects == 0)
-        newest--; /* the effects it read were its own and are rolled back: this batch may never be written */
+        newest--; /* its effects were rolled back; it may never be written */
     return newest >= oldest ? newest : 0;
 }
 

@@ -8,11 +8,11 @@
  *          active write buffer ───────► immutable one ─────────────────► (in the tables)
  *                ▲ reads search the active buffer, then the immutable one, then the store
  *
- * A batch is the content of one write to the WAL: deleted ranges, which apply before the rows, and changed rows (the last
- * effect of a row wins). Each batch has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits for
- * its ticket (commit.h). A write buffer has the effects of many batches, by key. Closed batches and immutable write
- * buffers do not change: the commit thread reads the one, the apply thread the other, while the partition's thread reads
- * both.
+ * A batch is the content of one write to the WAL: deleted ranges, which apply before the rows, and changed rows (the
+ * last effect of a row wins). Each batch has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch
+ * waits for its ticket (commit.h). A write buffer has the effects of many batches, by key. Closed batches and immutable
+ * write buffers do not change: the commit thread reads the batch and the apply thread the buffer, while the partition's
+ * thread reads both.
  *
  * A row that is in no buffer may be uncached. Between overlay_nonblocking_begin and overlay_nonblocking_end
  * such a read returns ERR_UNCACHED, and the command is suspended while the row is fetched (reader.h); else the read goes
@@ -42,39 +42,41 @@ void overlay_free(struct overlay *overlay);
 
 /* Sets the size in bytes at which a write buffer is full. */
 void overlay_use_buffers(struct overlay *overlay, size_t bytes);
-/* Makes a new, empty row cache of so many bytes, for rows of the store that are read or written; 0: no cache. No row of
- * the old cache may be borrowed. */
+/* Replaces the row cache by an empty one of `bytes` bytes, for rows of the store that are read or written; 0: no cache.
+ * No row of the old cache may be borrowed. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
-/* Makes a new range cache of so many bytes, for rows that are iterated over; 0: no cache. No iterator may be open. */
+/* Replaces the range cache by an empty one of `bytes` bytes, for rows that are iterated over; 0: no cache. No iterator
+ * may be open. */
 void overlay_use_range_cache(struct overlay *overlay, size_t bytes);
 void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures);
 /* Figures of the row cache; all 0 if there is none. */
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);
-/* Fetches uncached rows. At most once, at the beginning; the reader must live as long as the overlay. */
+/* Sets the reader that fetches uncached rows. To be called at most once, at the beginning; the reader must outlive the
+ * overlay. */
 void overlay_use_reader(struct overlay *overlay, struct reader *reader);
-/* The store may have other rows than before (it was recovered): drops everything that was cached from it. */
+/* Drops everything that was cached from the store, because its rows may differ after a recovery. */
 void overlay_store_changed(struct overlay *overlay);
 
-/* The row could not be read: ERR_STORE, the disk failed; ERR_UNCACHED, it is not in memory and the command will be
- * suspended and run again. Handlers stop at either. */
+/* The row could not be read. ERR_STORE: the disk failed. ERR_UNCACHED: the row is not in memory, and the command will
+ * be suspended and run again. Handlers stop at either error. */
 static inline bool is_read_failure(int err)
 {
     return err == ERR_STORE || err == ERR_UNCACHED;
 }
 
-/* 0 and the value (borrowed: until the next overlay_savepoint/applied/discard, and slice_release when pinned),
- * ERR_NOT_FOUND, or a read failure. */
+/* Reads a row: OK and the value (borrowed until the next overlay_savepoint, _applied or _discard; slice_release when
+ * pinned), ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
 /* Writes a row; key and value are copied. */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
-/* The same with a value in two parts, so that a header before a payload needs no copy. */
+/* Writes a row whose value is the concatenation of two parts, so that a header before a payload needs no copy. */
 void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
                        struct bytes tail);
 /* Deletes all rows with from <= k < to (empty `to`: to the end) that exist now. */
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to);
 
-/* Sets a savepoint; rollback undoes every effect made since. One level; to be set for each command. */
+/* Sets the savepoint; overlay_rollback undoes every later effect. There is one savepoint, set before each command. */
 void overlay_savepoint(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
 /* Begins an attempt: several commands that may be rolled back as one. Savepoints inside belong to these commands. */
@@ -86,15 +88,15 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good);
 void overlay_script_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
-/* Changes whenever effects were rolled back or the store changed by itself: data derived from rows read before may be
- * wrong. */
+/* A number that changes whenever effects are rolled back or the store is recovered: data derived from rows read before
+ * may be wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);
 
-/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all are durable.
- * Effects that were rolled back do not count, because a batch without effects is never written. */
+/* overlay_observed: the newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all
+ * are durable. Effects that were rolled back do not count, because a batch without effects is never written. */
 void overlay_observe_begin(struct overlay *overlay);
 uint64_t overlay_observed(const struct overlay *overlay);
-/* A cached value was used that comes from effects of this ticket or older ones. */
+/* Records the use of a cached value that depends on effects of this ticket or older ones. */
 void overlay_observe(struct overlay *overlay, uint64_t ticket);
 /* Ticket of the open batch. */
 uint64_t overlay_ticket(const struct overlay *overlay);
@@ -103,11 +105,11 @@ bool overlay_in_flight(const struct overlay *overlay);
 /* From now on a read that needs the disk returns ERR_UNCACHED, and `wait` waits for the row. NULL: reads may block on
  * the disk. */
 void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
-/* The command cannot be rolled back any more: from now on its reads may block on the disk. */
+/* Lets the reads of a command that cannot be rolled back any more block on the disk. */
 void overlay_nonblocking_end(struct overlay *overlay);
 /* True when a read since overlay_nonblocking_begin returned ERR_UNCACHED. */
 bool overlay_has_uncached(const struct overlay *overlay);
-/* Prefetches a row: fetches it if it is uncached, and `wait` (or NULL) waits for it. True: it is in memory. */
+/* Fetches a row if it is uncached; `wait` (NULL is allowed) waits for the row. True: the row is in memory. */
 bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
                       struct reader_wait *wait);
 
@@ -118,10 +120,11 @@ struct overlay_iter;
 struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
                                       struct bytes upper);
 void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
-/* Gives the iterator its own copy of the effects ahead of it: from now on the overlay may change and turns may end;
- * the iterator continues in the same direction over what it saw. To be freed before the overlay. The store's rows are
- * read by reader threads, so after a move the iterator may be waiting and not valid: `on_rows` is called when it may
- * continue. `rows`: estimate of the rows that will be needed. A seek may go back to the position of the detaching. */
+/* Gives the iterator its own copy of the buffered effects ahead of its position: from now on the overlay may change and
+ * turns may end; the iterator continues in the same direction over the old state. To be freed before the overlay. The
+ * store's rows are read by reader threads, so after a move the iterator may be waiting and not valid: `on_rows` is
+ * called when it may continue. `rows`: estimate of the rows that will be needed. A seek may go back as far as the
+ * position at which the iterator was detached. */
 void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
                          void *owner);
 bool overlay_iter_waits(const struct overlay_iter *iter);
@@ -135,19 +138,19 @@ void overlay_iter_prev(struct overlay_iter *iter);
 bool overlay_iter_valid(const struct overlay_iter *iter);
 struct bytes overlay_iter_key(const struct overlay_iter *iter);
 struct bytes overlay_iter_value(const struct overlay_iter *iter);
-/* Why the iterator is not valid: OK, it is at its end; ERR_STORE, the disk failed; ERR_UNCACHED, the next rows are not in
- * memory. */
+/* Why the iterator is not valid. OK: it is at its end; ERR_STORE: the disk failed; ERR_UNCACHED: the next rows are not
+ * in memory. */
 int overlay_iter_error(const struct overlay_iter *iter);
 
 /* ---- for commit.c and apply.c ---- */
 
-/* Reader threads use iterators of the store, or are about to release them: the store cannot be recovered. */
+/* Do reader threads still use iterators of the store? Then it cannot be recovered. */
 bool overlay_has_read_aheads(const struct overlay *overlay);
-/* Has the open batch effects? Its approximate bytes. */
+/* Does the open batch have effects? overlay_bytes: its approximate size. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* Backpressure: the active write buffer has more than twice its size, or more than four times while the immutable one,
- * of which `applied_bytes` are in the tables, is nearly applied. */
+/* Backpressure: is the active write buffer longer than twice its configured size, or than four times while the
+ * immutable buffer, of which `applied_bytes` are in the tables, is nearly applied? */
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
 /* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);
@@ -158,21 +161,22 @@ void overlay_set_header(struct overlay *overlay, struct bytes key,
 const struct batch *overlay_close_batch(struct overlay *overlay);
 /* Encodes the closed batch into `to`: its ranges, then its rows. Any thread. */
 void batch_write(const struct batch *batch, struct effects *to);
-/* The batch in flight is durable. */
+/* Frees the batch in flight, which is durable. */
 void overlay_batch_committed(struct overlay *overlay);
-/* The batch in flight failed: rolls it back, and the open one, which may depend on it. */
+/* Rolls back the batch in flight, which has failed, and the open batch, which may depend on it. */
 void overlay_discard(struct overlay *overlay);
 
 /* The active write buffer has reached its size. */
 bool overlay_is_full(const struct overlay *overlay);
 bool overlay_is_empty(const struct overlay *overlay); /* of the active write buffer */
-/* Makes the active write buffer immutable and begins an empty one; there must be no immutable one. To be called right
- * after overlay_close_batch: the batch in flight is the last one of the buffer. */
+/* Makes the active write buffer immutable and begins an empty one; there must be no immutable buffer. To be called
+ * right after overlay_close_batch, whose batch is the last of the immutable buffer. */
 void overlay_switch_buffers(struct overlay *overlay);
 const struct write_buffer *overlay_immutable(const struct overlay *overlay); /* NULL: none */
 const struct write_buffer *overlay_active(const struct overlay *overlay);
-/* The immutable write buffer is in RocksDB's tables: updates the caches from so many of its rows with each call. True:
- * all are done, and the buffer is freed. No row may be borrowed, and no iterator be open that is not detached. */
+/* Called when the immutable write buffer is in RocksDB's tables: updates the caches from at most `rows` of its rows.
+ * True: all rows are done, and the buffer is freed. No row may be borrowed, and all open iterators must be detached. */
 bool overlay_applied(struct overlay *overlay, size_t rows);
-/* Both buffers are in RocksDB's tables, and the open batch is empty: frees them. overlay_store_changed follows. */
+/* Empties both buffers, which are in RocksDB's tables; the open batch must be empty. overlay_store_changed must
+ * follow. */
 void overlay_forget(struct overlay *overlay);

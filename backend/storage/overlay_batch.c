@@ -16,9 +16,9 @@
 
 enum {
     ROW_BYTES = 256, /* a buffer has at most its bytes / ROW_BYTES rows */
-    /* and at most so many deleted ranges, because each read compares all of them */
+    /* a buffer has at most so many deleted ranges, because each read compares all of them */
     WRITE_BUFFER_RANGES = 64,
-    CHANGES_KEPT = 65536, /* a batch that had room for more frees it */
+    CHANGES_KEPT = 65536, /* a batch with memory for more changes frees it */
 };
 
 /* ---- batches ---- */
@@ -111,7 +111,7 @@ void overlay_batch_committed(struct overlay *overlay)
     batch->cap = batch->count = 0;
 }
 
-/* Rolls the batch back; newer ones must have been rolled back before. */
+/* Rolls the batch back; newer batches must have been rolled back before. */
 static void batch_roll_back(struct batch *batch)
 {
     for (size_t i = batch->count; i > 0; i--) {
@@ -159,7 +159,7 @@ void overlay_switch_buffers(struct overlay *overlay)
         if (overlay->iterated[cf])
             overlay->iterated[cf]--;
     overlay_begin_batch(overlay, overlay->batch->ticket);
-    /* a command may have caused it */
+    /* a command may be running: its marks refer to the old buffer */
     overlay->savepoint = overlay->attempt = overlay->script = (struct mark){0};
 }
 

@@ -57,7 +57,7 @@ struct fold {
     const struct row *row; /* next row of `cf`; NULL: all are done */
 };
 
-/* Rows as they were, oldest first: since the savepoint, or since the attempt or script began. */
+/* Values of rows before their changes, oldest first, since the savepoint or the start of the attempt or script. */
 struct undo_log {
     struct undo *items;
     size_t count;
@@ -92,17 +92,18 @@ struct overlay {
     struct mark script;  /* beginning of the script */
 };
 
-/* A row was read that comes from the batch with this ticket, which may be rolled back until it is durable. */
+/* Records that a row of the batch with this ticket was read; the batch can fail until it is durable. */
 static inline void overlay_observe_effect(struct overlay *overlay, uint64_t ticket)
 {
     if (ticket > overlay->observed_reads)
         overlay->observed_reads = ticket;
 }
 
-/* A column family that was iterated over has its write buffers sorted: this one and the next. */
+/* After an iteration over a column family, this and the next write buffers keep its rows sorted: their number. */
 enum { OVERLAY_ITERATED = 2 };
 
-/* Rows of other column families are few and small: they are read with blocking reads. */
+/* Can reads of this column family be suspended? Rows of the others are few and small, and are read with blocking
+ * reads. */
 static inline bool overlay_may_be_uncached(enum cf cf)
 {
     return cf != CF_SYSTEM && cf != CF_EXPIRE;
@@ -117,7 +118,7 @@ static inline bool overlay_caches(const struct overlay *overlay, enum cf cf)
     return overlay->cache && (cf == CF_METADATA || cf == CF_DATA || cf == CF_RANK);
 }
 
-/* Does the range cache keep rows of this column family? They are the rows of collections. */
+/* Does the range cache keep rows of this column family? It keeps rows of collections. */
 static inline bool overlay_keeps_ranges(enum cf cf)
 {
     return cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;

@@ -18,8 +18,8 @@ struct overlay_iter {
     enum cf cf;
     bool reverse;
     struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
-    struct row *rows[2];             /* its position in each */
-    struct write_buffer *own;        /* detached: the two copies in buffers[]; NULL: it is not */
+    struct row *rows[2];             /* current row in each buffer */
+    struct write_buffer *own;        /* the two copies in buffers[] when detached; else NULL */
     struct cached_iter stored;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
@@ -70,7 +70,7 @@ static bool in_iter_bounds(const struct overlay_iter *iter, struct bytes key)
            (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
 }
 
-/* Copies the rows of a buffer that are still ahead, including the current one. */
+/* Copies the rows of a buffer from the current row on. */
 static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer *copy)
 {
     struct write_buffer *buffer = iter->buffers[index];
@@ -80,7 +80,7 @@ static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer 
     for (; at && row && in_iter_bounds(iter, row->key); row = row->next[0]) {
         if (row->state != ROW_ABSENT) {
             struct row *own = write_buffer_append(copy, iter->cf, row->key);
-            own->state = row->state; /* with ticket 0 reading it observes nothing */
+            own->state = row->state; /* ticket 0: reading it observes no effect */
             overlay_observe_effect(iter->overlay, row->ticket);
             own->value = arena_copy(&copy->arena, row->value);
             if (row == at)
@@ -176,7 +176,7 @@ static int nearest_source(struct overlay_iter *iter)
     return winner;
 }
 
-/* Did a buffer newer than `source` delete a range with this key? */
+/* The deleted range of a buffer newer than `source` that contains this key; NULL: none. */
 static const struct range *covered(struct overlay_iter *iter, int source, struct bytes key)
 {
     for (int newer = 0; newer < source && newer < 2; newer++) {

@@ -21,7 +21,7 @@ struct kept {
     uint64_t hash;
     enum cf cf;
     struct bytes collection;
-    uint32_t holders; /* users: iterations, and the cache itself */
+    uint32_t holders; /* references: of iterations, and of the cache */
     size_t size;
     struct run_row rows[]; /* followed by the bytes of rows, bounds and collection */
 };
@@ -155,7 +155,7 @@ void range_cache_release(const struct run *run)
     release_run(container_of(run, struct kept, run));
 }
 
-/* Makes room for one more run of the collection. */
+/* Evicts runs so that one more run of the collection fits. */
 static void evict_run(struct range_cache *cache, uint64_t hash, enum cf cf, struct bytes collection)
 {
     struct kept **last = NULL;
@@ -171,7 +171,7 @@ static void evict_run(struct range_cache *cache, uint64_t hash, enum cf cf, stru
 
 /* ---- drafts ---- */
 
-/* Marks the place where an iteration begins. True: it was marked already. */
+/* Marks the place where an iteration begins. True: the place was already marked. */
 static bool mark_read_run(struct range_cache *cache, uint64_t hash, const struct run_place *place)
 {
     uint64_t all = hash + (place->has_from ? hash_bytes(place->from) : 0) + place->is_reverse;

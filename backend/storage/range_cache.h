@@ -8,8 +8,8 @@
  * no RocksDB iterator until it leaves the run.
  *
  * As in the row cache, rows are those of RocksDB's tables, without effects that are only in a write buffer: when a buffer
- * was applied, runs of the collections that it changed are dropped. A scan of everything evicts little: an iteration that
- * begins somewhere for the first time leaves only a mark, and a run is recorded when one begins there again.
+ * was applied, runs of the collections that it changed are dropped. A full scan evicts little: the first iteration that
+ * begins at a position only marks it, and a run is recorded when the next iteration begins there.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ struct run {
     bool has_start; /* the run's first row is the first row of the collection */
     bool has_end;   /* the run's last row is the last row of the collection */
     struct bytes low,
-        high; /* bounds where it has no such row: the run has all rows between them, both included */
+        high; /* bounds, unless has_start or has_end: the run has all rows between them, both included */
     const struct run_row *rows; /* sorted */
     const char *bytes;
 };
@@ -46,14 +46,14 @@ static inline struct bytes run_value(const struct run *run, uint32_t row)
     const struct run_row *at = &run->rows[row];
     return (struct bytes){run->bytes + at->at + at->key_len, at->value_len};
 }
-/* Number of its rows before `key` (or_equal: or equal to it). */
+/* Number of the run's rows before `key` (or_equal: or equal to `key`). */
 uint32_t run_before(const struct run *run, struct bytes key, bool or_equal);
 
 /* Where an iteration begins. */
 struct run_place {
     enum cf cf;
     struct bytes collection; /* prefix of its rows */
-    bool has_from; /* at `from`; else at the end of the collection where the direction begins */
+    bool has_from;           /* at `from`; else at the first row in this direction */
     bool is_reverse;
     struct bytes from;
 };
@@ -65,20 +65,20 @@ struct range_cache *range_cache_new(size_t bytes);
 /* No run may be in use. NULL is allowed. */
 void range_cache_free(struct range_cache *cache);
 
-/* A run that contains the position, to be released with range_cache_release; or NULL. */
+/* Finds a run that contains the position, to be released with range_cache_release; NULL: there is none. */
 const struct run *range_cache_find(struct range_cache *cache, const struct run_place *place);
 void range_cache_release(const struct run *run);
 
 /* Called when an iteration begins without a run. NULL: nothing is recorded, because no iteration began here recently,
- * or another one is being recorded. Else the rows that it passes are added to the draft, which must end before any run
- * is dropped here. */
+ * or another iteration is being recorded. Otherwise the caller adds the rows that it passes to the draft, and ends the
+ * draft before runs of this cache are dropped. */
 struct run_draft *range_cache_draft(struct range_cache *cache, const struct run_place *place);
 /* Copies key and value. Rows beyond a limit of number or size, and all rows after them, are ignored. */
 void run_draft_add(struct run_draft *draft, struct bytes key, struct bytes value);
 /* is_end: the iteration reached the end of the collection. */
 void run_draft_end(struct run_draft *draft, bool is_end);
 
-/* Rows of the collection changed: drops its runs. */
+/* Drops the runs of a collection whose rows have changed. */
 void range_cache_forget(struct range_cache *cache, enum cf cf, struct bytes collection);
 void range_cache_clear(struct range_cache *cache);
 bool range_cache_is_empty(const struct range_cache *cache);

@@ -17,9 +17,9 @@
 
 enum {
     LOAD_BYTES_FIRST =
-        16 * 1024, /* small, so that an iteration begins soon; each load is twice as big, */
+        16 * 1024, /* small, so that an iteration begins soon; each next load is twice as big, */
     LOAD_BYTES_MAX = 128 * 1024, /* up to this size; a single row may be bigger */
-    LOAD_ROWS_MORE = 512,        /* further rows when more are needed than announced */
+    LOAD_ROWS_MORE = 512,        /* rows of a load after the estimated number was read */
 };
 
 struct load {
@@ -48,11 +48,11 @@ struct read_ahead {
     void *owner;
     struct load front;
     size_t at;    /* offset in the front, after the current row */
-    bool has_row; /* the position is on a row, which has this key and value */
+    bool has_row; /* the position is on the row with this key and value */
     struct bytes key, value;
-    bool is_filled; /* the back is filled and not swapped yet */
+    bool is_filled; /* the back is filled and not yet swapped */
     bool is_running;
-    bool is_freed;        /* freed while the job ran */
+    bool is_freed;        /* read_ahead_free was called while the job ran */
     uint64_t rows_wanted; /* rows to read before they are needed */
     bool has_next; /* the current job's rows are discarded, and the next job goes to `next` */
     struct course next;
@@ -65,7 +65,7 @@ struct read_ahead {
     uint64_t back_rows; /* or so many rows */
     bool is_moving;     /* the job seeks to `course` first */
     struct course course;
-    bool is_ended; /* the end was reached: the back is the last one */
+    bool is_ended; /* the iterator reached its end: the back is the last load */
     bool has_failed;
 };
 

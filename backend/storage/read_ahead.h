@@ -25,20 +25,21 @@ struct store_iter;
 /* Called when a read-ahead that was pending has rows, or has reached the end. */
 typedef void read_ahead_fn(void *owner);
 
-/* Takes the iterator over. Reads so many rows ahead, further ones when needed. Its position is at the end. */
+/* Takes ownership of the iterator. Reads `rows` rows ahead, and more when they are needed. The initial position is the
+ * end. */
 struct read_ahead *read_ahead_new(struct reader *reader, struct store_iter *iter,
                                   uint64_t rows_wanted, read_ahead_fn *on_rows, void *owner);
-/* on_rows is not called any more. The iterator is freed now, or when the reader thread has finished with it
- * (reader_has_read_aheads). NULL is allowed. */
+/* Frees the read-ahead; on_rows is not called any more. The iterator is freed now, or when the reader thread has
+ * finished with it (reader_has_read_aheads). NULL is allowed. */
 void read_ahead_free(struct read_ahead *ahead);
-/* The loop was freed before the job's result was delivered. */
+/* Frees a read-ahead whose job's result was not delivered because the loop was freed. */
 void read_ahead_reap(struct list *link);
 
 /* Sets the position to this row; the iteration continues after it. */
 void read_ahead_stand(struct read_ahead *ahead, struct bytes key, struct bytes value,
                       bool is_reverse);
-/* Moves to the first row from `key` on in this direction, including the key if or_equal; has_from false: from the end
- * where the direction begins. */
+/* The target of a seek: the first row from `key` on in this direction, including the key if or_equal; has_from false:
+ * the first row of the iteration. */
 struct read_ahead_place {
     struct bytes key;
     bool has_from;
@@ -46,7 +47,7 @@ struct read_ahead_place {
     bool is_reverse;
 };
 void read_ahead_seek(struct read_ahead *ahead, const struct read_ahead_place *place);
-/* The same for a position further on: rows that were already read are used. */
+/* Moves to a later position; rows that were already read are used. */
 void read_ahead_skip(struct read_ahead *ahead, const struct read_ahead_place *place);
 void read_ahead_next(struct read_ahead *ahead); /* it must be on a row */
 

@@ -20,8 +20,8 @@
 enum {
     BUCKETS = 4096,
     KEPT_MAX = 2048,
-    KEPT_BYTES_MAX = 16 << 20, /* a single bigger row is kept too, alone */
-    UNDER_WAY_MAX = 2048,      /* with more fetches in progress nothing is prefetched */
+    KEPT_BYTES_MAX = 16 << 20, /* a single bigger row is also kept, alone */
+    UNDER_WAY_MAX = 2048,      /* no prefetches while more fetches are in progress */
     MISSED_MS = 1000,
     RANGE_BYTES = 16 * 1024, /* first range that a command requests */
 };
@@ -35,7 +35,7 @@ struct fetch {
     uint64_t hash;
     enum cf cf;
     bool is_done;
-    bool is_stale; /* in progress, and the row has changed in the store since */
+    bool is_stale; /* the row has changed in the store since the fetch began */
     int result;    /* of store_fetch */
     uint64_t usec; /* duration */
     struct slice value;
@@ -123,7 +123,7 @@ static void fetch_work(struct job *job)
     fetch->usec = clock_mono_us() - begun_us;
 }
 
-/* Notifies the waits. */
+/* Completes the waits for a fetch. */
 static void complete_wants(struct list *wants, int result)
 {
     struct list *link;
@@ -279,7 +279,7 @@ void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t h
                  struct reader_wait *wait)
 {
     struct fetch *fetch = fetch_find(reader, cf, key, hash);
-    if (fetch && fetch->is_done) { /* reader_look found it and the caller could not use it */
+    if (fetch && fetch->is_done) { /* fetched, but the caller could not use it */
         fetch_free(fetch);
         fetch = NULL;
     }
@@ -406,7 +406,7 @@ void reader_free(struct reader *reader)
     if (!reader)
         return;
     worker_free(reader->worker);
-    while (!list_empty(&reader->ranges)) /* the loop was freed before they were delivered */
+    while (!list_empty(&reader->ranges)) /* not delivered, because the loop was freed */
         range_free(container_of(reader->ranges.next, struct range_fetch, link));
     while (!list_empty(&reader->read_aheads))
         read_ahead_reap(reader->read_aheads.next);

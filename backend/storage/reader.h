@@ -7,9 +7,9 @@
  *      └─── the command runs again ◄─ on_ready ◄─ done: the row is kept for some time
  *
  * A row is fetched once for all requests. A fetched row is valid until reader_forget is called, which the overlay does for
- * every row of a committed batch. A fetch that is under way then may return the old or the new row, and is not kept.
+ * every row of a committed batch. A fetch in progress at that time may return the old or the new row, and is not kept.
  *
- * All functions run on the partition's thread; only the read itself does not.
+ * All functions run on the partition's thread; only the read itself runs on a reader thread.
  */
 #pragma once
 
@@ -40,11 +40,11 @@ void reader_wait_init(struct reader_wait *wait, void (*on_ready)(struct reader_w
 /* Ends the wait; on_ready is not called. */
 void reader_wait_cancel(struct reader_wait *wait);
 
-/* Fetches a row, unless that is in progress. `wait` may be NULL for a prefetch. */
+/* Fetches a row, unless a fetch is in progress. `wait` may be NULL for a prefetch. */
 void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                  struct reader_wait *wait);
-/* Keeps a row of the store that was found in memory as if it had been fetched: OK and its value, which is taken over,
- * or ERR_NOT_FOUND. reader_has must be false for it. */
+/* Keeps a row that was found in the store's memory as if it had been fetched: OK and its value, whose ownership is
+ * taken, or ERR_NOT_FOUND. reader_has must be false for this row. */
 void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
                  const struct slice *value);
 enum { READER_RANGES_MAX = 5 };
@@ -52,19 +52,19 @@ enum { READER_RANGES_MAX = 5 };
  * th; a command that needs more should read with blocking reads. */
 void reader_want_range(struct reader *reader, const struct store_range *range,
                        struct reader_wait *wait);
-/* A fetched row: OK and the value, borrowed until the next turn of the loop or reader_keep; ERR_NOT_FOUND;
- * ERR_UNCACHED: it was not fetched. */
+/* Looks up a fetched row: OK and the value, borrowed until the next turn of the loop or reader_keep; ERR_NOT_FOUND;
+ * ERR_UNCACHED: the row was not fetched. */
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                 struct slice *value);
 /* True when the row is being fetched or was fetched; if it is in progress, `wait` (or NULL) waits for it. */
 bool reader_has(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                 struct reader_wait *wait);
-/* The row in the store has changed. */
+/* Drops a fetched row that has changed in the store. */
 void reader_forget(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash);
 void reader_forget_all(struct reader *reader);
-/* So many fetches are in progress that nothing should be prefetched. */
+/* True when so many fetches are in progress that nothing should be prefetched. */
 bool reader_is_full(const struct reader *reader);
-/* No fetch is in progress, and no row is kept. */
+/* True when no fetch is in progress and no row is kept. */
 bool reader_is_empty(const struct reader *reader);
 
 /* ---- for read_ahead.c ---- */
@@ -72,7 +72,7 @@ bool reader_is_empty(const struct reader *reader);
 struct worker *reader_worker(struct reader *reader);
 /* All read-aheads, also those that were freed while a thread worked for them. */
 struct list *reader_read_aheads(struct reader *reader);
-/* Reader threads use iterators of the store, or will. */
+/* Do reader threads use iterators of the store, or will they? */
 bool reader_has_read_aheads(const struct reader *reader);
 
 /* ---- figures ---- */

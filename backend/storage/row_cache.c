@@ -1,9 +1,9 @@
 /*
  * row_cache.c - a hash table of positions in a circular log.
  *
- * A place is a position in units of 8 bytes since the cache was created; it only grows. Its row is at the place modulo the
- * size of the log, until the end of the log is that size ahead. So evicting costs nothing: a place that is too far behind
- * is ignored.
+ * A place counts the units of 8 bytes written since the cache was created, so places only grow. A row is at its place
+ * modulo the size of the log, until the end of the log is that size ahead. So evicting costs nothing: a place that is
+ * too far behind is ignored.
  *
  * Between two calls of row_cache_release_borrowed at most a quarter of the log is written, and rows that are read are in the
  * newer half, or are moved to the end: so a borrowed value is not overwritten.
@@ -151,7 +151,7 @@ static uint64_t *oldest_slot(const struct row_cache *cache, uint64_t hash)
     return &slots[oldest];
 }
 
-/* Contiguous room for a row at the end of the log. NULL: none before the next row_cache_release_borrowed. */
+/* Appends a row of contiguous units to the log. NULL: no space until the next row_cache_release_borrowed. */
 static struct log_row *append_log_row(struct row_cache *cache, uint64_t units, uint64_t *place)
 {
     uint64_t rest = cache->log_units - cache->end % cache->log_units;
@@ -180,7 +180,7 @@ static struct log_row *refresh(struct row_cache *cache, uint64_t *slot, uint64_t
     struct log_row *newer = append_log_row(cache, units, &place);
     if (!newer)
         return NULL;
-    memmove(newer, row, units * UNIT); /* the oldest row may be at this place */
+    memmove(newer, row, units * UNIT); /* the old and the new row may overlap */
     set_slot(slot, hash, place);
     return newer;
 }
@@ -220,7 +220,7 @@ void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64
         memcpy(row->bytes + row->key_len, value.data, value.len);
 }
 
-/* Marks the row. True: it was marked already. */
+/* Marks the row. True: the row was already marked. */
 static bool mark_row(struct row_cache *cache, uint64_t hash)
 {
     uint16_t *marks = &cache->marks[(hash & (cache->bucket_count - 1)) * BUCKET_MARKS];

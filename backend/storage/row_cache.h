@@ -6,11 +6,11 @@
  *   log       ░░░░░░│ oldest … │ row │ … newest │      a circular buffer: the end of the log overwrites the
  *                   └ end of the log, moves on ►       oldest rows; an old row that is used moves to the end
  *
- * It has rows of RocksDB's tables, without effects that are only in a write buffer: overlay.c searches the buffers first,
- * and updates the cache when a buffer was applied. A row that is not here may still exist.
+ * The cache has rows of RocksDB's tables, without effects that are only in a write buffer: overlay.c searches the
+ * buffers first, and updates the cache when a buffer was applied. A row that is not in the cache may still exist.
  *
- * A scan of everything evicts little: when the log is full, a row that is read for the first time leaves only a mark, and
- * is cached when it is read again while the mark is there.
+ * A full scan evicts little: when the log is full, the first read of a row only marks it, and a second read caches the
+ * row if the mark still exists.
  */
 #pragma once
 
@@ -26,12 +26,13 @@ bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 /* Copies key and value; big rows are ignored. */
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value);
-/* The same for a row that was read from the store: once the log is full, cached at the second time. */
+/* As row_cache_put, for a row that was read from the store: once the log is full, only the second offer caches the
+ * row. */
 void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                      struct bytes value);
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash);
 void row_cache_clear(struct row_cache *cache);
-/* No value is borrowed any more: its room may be used again. */
+/* Called when no value is borrowed any more: the space of borrowed values may be overwritten. */
 void row_cache_release_borrowed(struct row_cache *cache);
 
 struct row_cache_figures {

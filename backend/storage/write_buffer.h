@@ -5,7 +5,7 @@
  *   rows    of each column family: a chain, newest first; a skip list once they are iterated over
  *   ranges  deleted, oldest first; they apply before the rows
  *
- *   row state: VALUE, DELETED, or ABSENT: rolled back or covered by a deleted range; has no meaning of its own
+ *   row state: VALUE, DELETED, or ABSENT: rolled back, or covered by a deleted range
  *
  * A row that is written again gets new value bytes. The old bytes stay in the arena until the buffer is freed, so rollback
  * can restore them and the commit thread can read without locks.
@@ -26,7 +26,7 @@ struct row {
     struct bytes key;
     struct bytes value;
     uint64_t hash;   /* of cf and key */
-    uint64_t ticket; /* of the last batch that changed it; 0: none */
+    uint64_t ticket; /* of the last batch that changed the row; 0: none */
     struct row *older;
     enum row_state state;
     uint8_t cf;
@@ -73,7 +73,7 @@ void write_buffer_init(struct write_buffer *buffer);
 void write_buffer_reset(struct write_buffer *buffer);
 void write_buffer_fini(struct write_buffer *buffer);
 
-/* The row of `key`; if it is new it is added with state ABSENT. */
+/* The row of `key`; a new row is added with state ABSENT. */
 struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key);
 /* Adds a row whose key is not in the buffer, which is only iterated over: write_buffer_find does not find the row. */
 struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct bytes key);
@@ -92,7 +92,7 @@ int write_buffer_apply(const struct write_buffer *buffer, struct store *store,
 struct rows *write_buffer_order(struct write_buffer *buffer, enum cf cf);
 /* The first row with key >= `key`. */
 struct row *rows_at_or_after(struct rows *rows, struct bytes key);
-/* The last row with key < `key` (or <= when `or_equal`); unbounded: the very last. */
+/* The last row with key < `key` (or <= when `or_equal`); unbounded: the last row of all. */
 struct row *rows_before(struct rows *rows, struct bytes key, bool or_equal, bool unbounded);
 
 bool range_has(const struct range *range, enum cf cf, struct bytes key);
@@ -102,7 +102,7 @@ static inline uint64_t hash_row(enum cf cf, struct bytes key)
     return hash_bytes(key) + (uint64_t)cf * 0x9e3779b97f4a7c15;
 }
 
-/* `hash`: of cf and key. NULL: there is none. */
+/* The row of `key`; NULL: there is none. `hash`: of cf and key. */
 static inline struct row *write_buffer_find(const struct write_buffer *buffer, enum cf cf,
                                             struct bytes key, uint64_t hash)
 {

@@ -3,9 +3,9 @@
  *
  *   rows, newest first ─► (head, row) each ─► sorted by head, then by key ─► portions ─► store_apply
  *
- * The cost is in misses of the CPU's caches, because rows are in the order in which they were written. So sorting compares
- * 8 bytes of each key (head) that are stored beside the row's address, and accesses rows only if heads are equal. The
- * bytes are taken from positions where keys differ: in name:000000012345 the digits after the zeroes.
+ * Most of the cost is CPU cache misses, because rows lie in memory in the order in which they were written. So sorting
+ * compares 8 bytes of each key (head) that are stored beside the row's address, and accesses rows only if heads are
+ * equal. The bytes are taken from positions where keys differ: in name:000000012345 the digits after the zeroes.
  */
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
@@ -82,11 +82,12 @@ static void sort_equal_heads(struct sorted *sorted, size_t count)
 
 /* Positions at which keys differ. */
 struct places {
-    uint8_t at[HEAD_BYTES]; /* the first ones */
+    uint8_t at[HEAD_BYTES]; /* the first positions that differ */
     int count;
 };
 
-/* A position past the end of a key differs from that position in longer keys. */
+/* Adds the positions at which two keys differ. Keys of different lengths differ at the positions after the shorter
+ * one. */
 static void note_differences(uint8_t differs[PLACES_MAX], struct bytes a, struct bytes b)
 {
     size_t both = a.len < b.len ? a.len : b.len;
@@ -109,7 +110,7 @@ static struct places places_of(const struct rows *rows)
     return places;
 }
 
-/* Orders like the keys, except that different keys may have equal heads. */
+/* A number with the order of the keys; different keys may have equal heads. */
 static uint64_t head_of(struct bytes key, const struct places *places)
 {
     uint64_t head = 0;
@@ -138,7 +139,7 @@ static struct sorted *sort_rows(const struct rows *rows, struct sorted *room, si
     return sorted;
 }
 
-/* Where a buffer goes. */
+/* The store and the batch to which a buffer is written. */
 struct target {
     struct store *store;
     struct store_batch *batch;
