@@ -160,7 +160,7 @@ class Client:
         check(condition, 'client %d, %s: got %s' % (self.index, what, harness.brief(reply, 300)))
 
     def is_error(self, reply, shards):
-        """Is the error possible now? Others fail the run."""
+        """Is this error allowed now? Any other error fails the run."""
         if not isinstance(reply, ReplyError):
             return False
         text = str(reply)

@@ -272,7 +272,8 @@ def _(run):
         more = [socket.create_connection(cluster.proxies[0].address) for _ in range(100)]
         refused = set()
 
-        def are_refused():  # tries any 50 of the 250, since each worker accepts connections in its own order
+        # tries any 50 of the 250 connections, since each worker accepts connections in its own order
+        def are_refused():
             for sock in select.select(set(idle + more) - refused, [], [], 1)[0]:
                 check(b'max number of clients' in sock.recv(100), 'a client is cut without a word')
                 refused.add(sock)

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""commands.py - code asks what a command's row says, not which command it is.
+"""commands.py - code uses the properties in a command's row instead of comparing with COMMAND_x.
 
-A property that gates, routes or logs depend on is a column or a trait of the row (shared/command.h): a new command is
-then a row and its handler. What still compares with COMMAND_x is counted here; each place says why in a comment.
-The number only shrinks.
+A property on which checks, routing or logs depend is a column or a trait of the row (shared/command.h), so that a new
+command is a row and its handler. Remaining comparisons with COMMAND_x are counted here; each has a comment with its
+reason. The number may only shrink.
 """
 
 import re

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""commits.py [BASE] - commits have subjects of one form: `room: what it does now`.
+"""commits.py [BASE] - subjects of commits have the form `room: what it does now`.
 
-Without BASE: the commits since this check exists, and of these only those that origin/main does not have, unless it has
-all of them, as in a fresh clone. A shallow clone is checked as far back as it reaches, a tree without git not at all.
+Without BASE it checks the commits since this check exists, and of these only those missing in origin/main, unless
+origin/main has all of them, as in a fresh clone. A shallow clone is checked as far back as it reaches; without git
+nothing is checked.
 """
 
 import os
@@ -18,7 +19,7 @@ REMOTE = 'origin/main'
 
 
 def git(*words):
-    """The lines that git prints, None if it fails."""
+    """The lines printed by git, or None if it fails."""
     done = subprocess.run(('git',) + words, cwd=ROOT, capture_output=True)
     return done.stdout.decode('utf-8', 'replace').splitlines() if done.returncode == 0 else None
 

@@ -1,4 +1,4 @@
-"""files.py - which files the checks look at."""
+"""files.py - the files that the lints check."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ ROOMS = ('shared', 'config', 'proxy', 'backend', 'tests')
 
 
 def tracked():
-    """Paths of all files git knows or would add; in a tree without git, all but build/."""
+    """Paths of all files that git tracks or would add; without git, all but build/."""
     done = subprocess.run(['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], cwd=ROOT,
                           capture_output=True)
     if done.returncode == 0:
@@ -31,7 +31,7 @@ def read(path):
 
 
 def report(problems):
-    """Prints them and ends the process."""
+    """Prints the problems and ends the process."""
     for problem in problems:
         print(problem)
     raise SystemExit(1 if problems else 0)

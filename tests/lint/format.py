@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""format.py - clang-format agrees with every C file; `format.py --fix [FILE ...]` makes it so."""
+"""format.py - every C file is formatted as by clang-format; `format.py --fix [FILE ...]` formats them."""
 
 import os
 import subprocess

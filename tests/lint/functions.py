@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""functions.py - the length of functions: over 90 lines is an error, over 70 is mentioned.
+"""functions.py - the length of functions: over 90 lines is an error, over 70 is reported.
 
-A function is what stands between a '{' and a '}' in the first column.
+A function is the text between a '{' and a '}' in the first column.
 """
 
 from files import read, report, sources

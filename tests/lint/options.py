@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""options.py - every option of the .def files is used by the program it belongs to.
+"""options.py - every option of the .def files is used by the program to which it belongs.
 
-An option nobody reads would be a promise that is not kept.
+An option that the program does not read would have no effect.
 """
 
 import re
@@ -9,7 +9,7 @@ import re
 from files import read, report, sources
 
 ROW = re.compile(r'^(?:[A-Z]+_)?OPTION\((\w+), (\w+),', re.M)
-READ_BY_LOADER = {'include'}  # by its name, in config/config_file.c
+READ_BY_LOADER = {'include'}  # read by its name in config/config_file.c
 SUFFIX = {'BYTES': '_bytes', 'MS': '_ms'}
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""pages.py configuration|commands - the generated page in docs/ is what both programs print.
+"""pages.py configuration|commands - the generated page in docs/ equals the output of the programs.
 
-With --fix it is written anew.
+With --fix the page is written.
 """
 
 import difflib

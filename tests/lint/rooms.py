@@ -48,7 +48,7 @@ UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX)\b')
 
 
 def rooms_below(room):
-    """The rooms a file of `room` may include, its own among them."""
+    """The rooms that a file of `room` may include, with its own."""
     if room == 'shared':
         return ['shared']
     if room in BELOW_ALL:
@@ -76,7 +76,7 @@ def unit_of(path):
 
 
 def circles():
-    """Sets of units that include each other in a circle (Tarjan's algorithm), the biggest first."""
+    """Sets of units that include each other in a cycle (Tarjan's algorithm), the biggest first."""
     edges = {}
     for path in sources('.c', '.h'):
         if not path.startswith('tests/'):
@@ -107,7 +107,7 @@ def circles():
 
 
 def needs_header_comment(path):
-    """A .c file may leave it to its .h."""
+    """Must the file have a header comment? A .c file with a .h of its own need not."""
     return not path.endswith('.c') or not (path.startswith('tests/') or os.path.exists(os.path.join(ROOT, path[:-1] + 'h')))
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""scripts.py - Python files: each name that is used is there, each import is used; a script can be run by its name.
+"""scripts.py - Python files: each name that is used is defined, each import is used, and a script can be run by its
+name.
 
-A script begins with #!/usr/bin/python3, is executable, and says in its first lines what it shows. Names are looked for in
-the whole file, whatever their scope: what is found missing is missing for certain.
+A script begins with #!/usr/bin/python3, is executable, and its docstring says what it shows. Names are looked up in the
+whole file regardless of their scope, so a name reported as missing is certainly missing.
 """
 
 import ast
@@ -21,7 +22,7 @@ def imported(tree):
 
 
 def made(tree):
-    """Names that the file gives to anything."""
+    """Names defined anywhere in the file."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -43,7 +44,7 @@ def wrong_names(path, tree):
 
 
 def missing_modules(path, tree):
-    """Those of tests/support; the names they are asked for are seen when a script begins."""
+    """Imported modules of tests/support that do not exist; a missing name in them fails when the script starts."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('support.'):
             place = os.path.join(ROOT, 'tests', *node.module.split('.'))

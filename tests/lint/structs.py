@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""structs.py - no struct has more than FIELDS_MAX fields: a bigger one is split into parts that have names of their own.
+"""structs.py - no struct has more than FIELDS_MAX fields: a bigger one is split into parts with names of their own.
 
-Fields of an anonymous struct or union inside count as fields of the struct around it. Tests are left out.
-`structs.py --biggest` lists the ten biggest.
+Fields of an anonymous inner struct or union count as fields of the outer struct. Tests are not checked. `structs.py
+--biggest` lists the ten biggest structs.
 """
 
 import re
@@ -17,12 +17,12 @@ PARENTHESES = re.compile(r'\([^()]*\)')
 
 
 def blank(match):
-    """The same number of lines without their text."""
+    """As many newlines as in the match, without its text."""
     return '\n' * match.group().count('\n')
 
 
 def end_of_block(text, start):
-    """The position behind the brace that closes the block whose text begins at `start`."""
+    """The position after the brace that closes the block whose text begins at `start`."""
     depth = 1
     while depth:
         depth += {'{': 1, '}': -1}.get(text[start], 0)
