@@ -26,7 +26,7 @@ static struct cluster_node backend_node(const struct call *call)
     if (*config->advertise_host || config->advertise_port)
         node.port = peering_port(partition);
     if (*config->advertise_host)
-        (void)snprintf(node.host, sizeof node.host, "%s", config->advertise_host);
+        peering_host(partition, node.host, sizeof node.host);
     return node;
 }
 

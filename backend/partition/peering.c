@@ -5,7 +5,10 @@
 #include "backend/context/process.h"
 #include "backend/peer/peer_set.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 enum {
     PINGS_PER_TIMEOUT = 4,
@@ -44,10 +47,24 @@ int peering_port(const struct partition *partition)
     return partition->listeners.port;
 }
 
-void peering_address(const struct partition *partition, char *address, size_t size)
+void peering_host(const struct partition *partition, char *host, size_t size)
 {
     const struct backend_config *config = &partition->snapshot->config;
-    const char *host = *config->advertise_host ? config->advertise_host : config->bind;
+    const char *advertised = config->advertise_host;
+    const char *mark = strstr(advertised, "%h");
+    char machine[HOST_NAME_MAX + 1] = "";
+    if (!mark) {
+        (void)snprintf(host, size, "%s", *advertised ? advertised : config->bind);
+        return;
+    }
+    CHECK(gethostname(machine, sizeof machine) == 0);
+    (void)snprintf(host, size, "%.*s%s%s", (int)(mark - advertised), advertised, machine, mark + 2);
+}
+
+void peering_address(const struct partition *partition, char *address, size_t size)
+{
+    char host[PEER_ADDRESS_MAX + 1];
+    peering_host(partition, host, sizeof host);
     (void)snprintf(address, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
                    peering_port(partition));
 }

@@ -301,6 +301,14 @@ def _(run):
         check_equal(cluster.call(0, 'CLUSTER', 'SLOTS')[0][2][:2], [b'localhost', port])
 
 
+@suite.case('%h in advertise-host stands for the name of the machine')
+def _(run):
+    with Peers({'advertise-host': '%h.backends'}) as cluster:
+        host = socket.gethostname() + '.backends'
+        check_equal(cluster.call(0, 'CLUSTER', 'SLOTS')[0][2][:2], [host.encode(), cluster.backends[0].port])
+        check(b'peer_not_in_map address=%s:' % host.encode() in cluster.backends[0].log(), 'the address it looks for in the map')
+
+
 @suite.case('a backend without a map works alone')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
