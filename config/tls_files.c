@@ -118,7 +118,7 @@ struct tls_context *peer_tls_load(const struct backend_config *config, char *err
         .ciphers = config->tls_ciphers,
         .ciphersuites = config->tls_ciphersuites,
         .verifies_name = true,
-        .server_name = "",
+        .server_name = config->peer_tls_server_name,
         .resumes = config->tls_session_caching,
     };
     peer_tls_paths(config, paths);

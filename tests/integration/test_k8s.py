@@ -189,6 +189,13 @@ BREAKS = [
     ('proxies may reach ports', set_at('NetworkPolicy', 'scree-proxy', 'spec/egress/1/ports/1/port', 7403)),
     ('may resolve names', set_at('NetworkPolicy', 'scree-proxy', 'spec/egress/2', None)),
     ('of each other', set_at('NetworkPolicy', 'scree-proxy', 'spec/egress/0/ports/0/port', 7379)),
+    ('backends may reach ports', set_at('NetworkPolicy', 'scree-backend', 'spec/egress/0/ports/1/port', 7403)),
+    ('backends may resolve names', set_at('NetworkPolicy', 'scree-backend', 'spec/egress/1', None)),
+    ('backends let each other in', set_at('NetworkPolicy', 'scree-backend', 'spec/ingress/0/from/1', {'podSelector': {
+        'matchLabels': {'app': 'x'}}})),
+    ('another shards.ini', replace_text('ConfigMap', 'scree-backend-config', 'shards.ini', 'epoch = 1', 'epoch = 2')),
+    ('not the name of a pod', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', '%h.scree-backend', 'scree-backend')),
+    ('peer-tls = yes does not fit', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', '#peer-tls', 'peer-tls')),
     ('peers = ', set_at('Service', 'scree-proxy-peers', 'spec/clusterIP', None)),
     ('may be away', set_at('PodDisruptionBudget', 'scree-proxy', 'spec/maxUnavailable', 3)),
     ('has replicas beside', set_at('Deployment', 'scree-proxy', 'spec/replicas', 3)),

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,13 @@ def http_text(pod, path):
         return answer.read().decode()
 
 
+def wait_linked(node):
+    """Each of a pod's two partitions has a link to the other one, and to the four of the other pods."""
+    for pod in node.backends.values():
+        wait_for(lambda: re.search(r'\nscree_backend_peer_links_up 10\n', http_text(pod, '/metrics')),
+                 'the links of %s to other backends' % pod.name)
+
+
 def status_of(pod):
     return json.loads(http_text(pod, '/status.json'))
 
@@ -156,6 +164,7 @@ def _(run):
         with client_of(node) as client:
             client.pipeline([['SET', 'k%d' % i, i] for i in range(1000)])
             check_equal(client.get('DBSIZE'), 1000)
+        wait_linked(node)
         pod = node.proxies[2]
         wait_for(lambda: sum(peer['is_up'] for peer in status_of(pod)['peers']) == 3, 'every proxy on the status page of one')
         for pod in list(node.backends.values()):
@@ -276,6 +285,7 @@ def _(run):
             except (OSError, Closed):
                 pass
             check('scree_process_tls_handshakes_total' in http_text(backend, '/metrics'), 'no TLS at a backend')
+            wait_linked(node)
 
 
 @suite.case('the backup CronJob makes a backup of every shard, on volumes of their own, and a backend is restored from it')

@@ -28,7 +28,7 @@ TIMES = {'ms': 0.001, 's': 1, 'm': 60, 'h': 3600}
 
 def uncommented(text):
     """A file of an overlay with the lines uncommented that components/tls requires."""
-    return re.sub(r'^#(tls[-a-z]* =)', r'\1', text, flags=re.M)
+    return re.sub(r'^#((?:peer-)?tls[-a-z]* =)', r'\1', text, flags=re.M)
 
 
 def render_with_tls(files):
@@ -51,7 +51,7 @@ def render_with_tls(files):
                 'resources': [root + '/k8s/overlays/prod'], 'components': [root + '/k8s/components/tls'],
                 'generatorOptions': {'disableNameSuffixHash': True},
                 'configMapGenerator': [{'name': 'scree-proxy-config', 'behavior': 'merge', 'files': ['proxy.ini', 'shards.ini']},
-                                       {'name': 'scree-backend-config', 'behavior': 'merge', 'files': ['backend.ini']}],
+                                       {'name': 'scree-backend-config', 'behavior': 'merge', 'files': ['backend.ini', 'shards.ini']}],
                 'secretGenerator': [{'name': 'scree-tls', 'type': 'kubernetes.io/tls', 'files': sorted(files)}]}, file)
         return render(folder)
 
@@ -249,16 +249,24 @@ class Agreement:
         proxy, backend = (self.objects.get('NetworkPolicy', name) for name in ('scree-proxy', 'scree-backend'))
         if self.wrong(not proxy or not backend, 'NetworkPolicy for proxies or backends is missing'):
             return
-        out, inner = ({port['port'] for rule in proxy['spec']['egress'] for port in rule['ports']
-                       if self.pods_of(rule.get('to', [{}])[0].get('podSelector', {}).get('matchLabels')) == [workload]}
-                      for workload in (self.backend(), self.proxy()))
+        def reached(policy, workload):
+            return {port['port'] for rule in policy['spec']['egress'] for port in rule['ports']
+                    if self.pods_of(rule.get('to', [{}])[0].get('podSelector', {}).get('matchLabels')) == [workload]}
+        out, inner = reached(proxy, self.backend()), reached(proxy, self.proxy())
         ports = {port['containerPort'] for port in container_of(self.backend())['ports'] if port['name'] != 'admin'}
         self.wrong(out != ports, 'proxies may reach ports %s, backends listen on %s', sorted(out), sorted(ports))
         self.wrong(inner != {port['containerPort'] for port in container_of(self.proxy())['ports'] if port['name'] == 'admin'},
                    'proxies may reach ports %s of each other', sorted(inner))
-        names_open = {(port['port'], port['protocol']) for rule in proxy['spec']['egress'] for port in rule['ports']
-                      if 'to' not in rule}
-        self.wrong(names_open != {(53, 'UDP'), (53, 'TCP')}, 'proxies may resolve names by %s', names_open)
+        self.wrong(reached(backend, self.backend()) != ports, 'backends may reach ports %s of each other, they listen on %s',
+                   sorted(reached(backend, self.backend())), sorted(ports))
+        from_backends = {port['port'] for rule in backend['spec']['ingress'] for port in rule['ports'] for source in rule['from']
+                         if self.pods_of(source.get('podSelector', {}).get('matchLabels')) == [self.backend()]}
+        names = {port['name'] for port in container_of(self.backend())['ports'] if port['name'] != 'admin'}
+        self.wrong(from_backends != names, 'backends let each other in at %s', sorted(from_backends))
+        for who, policy in (('proxies', proxy), ('backends', backend)):
+            names_open = {(port['port'], port['protocol']) for rule in policy['spec']['egress'] for port in rule['ports']
+                          if 'to' not in rule}
+            self.wrong(names_open != {(53, 'UDP'), (53, 'TCP')}, '%s may resolve names by %s', who, names_open)
 
     def check_budgets_and_scaler(self):
         for budget in self.objects.of('PodDisruptionBudget'):
@@ -388,6 +396,12 @@ class Agreement:
         want = sorted('%s-%d.%s:%d' % (backend['metadata']['name'], pod, backend['spec']['serviceName'], first + i)
                       for pod in range(self.replicas(backend)) for i in range(int(options['partitions'])))
         self.wrong(got != want, 'shards.ini has %s, the pods are %s', got, want)
+        path = os.path.join('/etc/scree', options.get('shards', 'no map'))
+        self.wrong(self.objects.file(backend, path) != text, 'backends have another shards.ini than proxies')
+        self.wrong(options.get('advertise-host') != '%h.' + backend['spec']['serviceName'],
+                   'advertise-host = %s is not the name of a pod in shards.ini', options.get('advertise-host'))
+        self.wrong(is_tls != (options.get('peer-tls') == 'yes'), 'peer-tls = %s does not fit the addresses in shards.ini',
+                   options.get('peer-tls'))
 
     def check_secrets(self):
         proxy, backend = ini(self.objects.file(self.proxy(), '/etc/scree-secrets/secrets.ini') or ''), \

@@ -34,8 +34,9 @@ INSIDE = 'SCREE_TEST_NODE'
 # Arguments: root, then mount specifications "source:target:ro|rw" up to "--", then the program with its arguments.
 POD_SCRIPT = r'''
 set -eu
-root=$1 user=$2 group=$3
-shift 3
+name=$1 root=$2 user=$3 group=$4
+shift 4
+echo "$name" >/proc/sys/kernel/hostname
 mount -t tmpfs -o mode=0755 pod "$root"
 for name in usr etc proc dev tmp opt; do mkdir "$root/$name"; done
 for name in bin sbin lib lib64; do [ ! -e "/usr/$name" ] || ln -s "usr/$name" "$root/$name"; done
@@ -161,8 +162,8 @@ class Pod:
         os.mkdir(root)
         with open(self.log_path, 'wb') as log:
             self.child = subprocess.Popen(
-                ['nsenter', '--net=/run/netns/' + self.space, 'unshare', '--mount', '--propagation', 'private', 'sh', '-c',
-                 POD_SCRIPT, 'pod', root, str(context['runAsUser']), str(context['runAsGroup'])] + self.mount_words() +
+                ['nsenter', '--net=/run/netns/' + self.space, 'unshare', '--mount', '--uts', '--propagation', 'private', 'sh',
+                 '-c', POD_SCRIPT, 'pod', self.name, root, str(context['runAsUser']), str(context['runAsGroup'])] + self.mount_words() +
                 ['--'] + self.container['command'], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
     def probe(self, kind):
