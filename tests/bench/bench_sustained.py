@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""bench_sustained.py - writes for a long time at a steady rate: is there a pause?
+"""bench_sustained.py - are there pauses during long writing at a steady rate?
 
-A backend (durability = always unless told otherwise) gets SETs of 1 KiB over many keys, sent by a schedule (load.c, open
-loop), while compaction has to follow. A line every --every seconds says how it goes; at the end: seconds, throughput, latency,
-seconds with commits over 100 ms and the longest, stalls (seconds in which the engine held writes back, or took none), and how
-compaction was paced. A busy machine makes pauses of its own: an fsync on the same file system is timed beside it, and pauses in which that
-was slow too are counted apart.
+A backend (durability = always by default) gets SETs of 1 KiB over many keys, sent by a schedule (load.c, open loop),
+while compactions run. A line of progress is printed every --every seconds. The result: duration, throughput, latency;
+seconds with a commit over 100 ms, and the longest commit; stalls (seconds in which the engine delayed or stopped
+writes); and the rate limit of compactions. A busy machine causes pauses of its own: an fsync on the same file system is
+timed in parallel, and pauses in which this fsync was slow too are counted separately.
 
     tests/bench/bench_sustained.py --minutes 0.5 --rate 10000
 """

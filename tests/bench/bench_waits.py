@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""bench_waits.py - what do clients that wait cost?
+"""bench_waits.py - the cost of blocked clients.
 
---waits clients give BLPOP through one proxy over --shards shards. Each waits for --keys lists of its own: the first is on
-shard `client % shards`, the others on the shards after it, in turn. Measured: the memory that each takes in the proxy and in
-the backends beside that of an idle connection, the sockets of the backends, the time from sending LPUSH on another connection
-to the element at the client that waited for it, and the CPU time that this takes.
+--waits clients send BLPOP through one proxy over --shards shards. Each blocks on --keys lists of its own: the first is
+on shard `client % shards`, the others on the shards after it, in turn. Measured: the additional memory of each in the
+proxy and the backends compared with an idle connection, the sockets of the backends, the time from an LPUSH on another
+connection to the blocked client's reply, and the CPU time for this.
 
-    idle clients ──► all wait ──► one after the other in random order: LPUSH for it, its reply
+    idle clients ──► all block ──► one after the other in random order: LPUSH for it, its reply
 
-The proxy and this script each need a file descriptor per client: `ulimit -Hn` bounds --waits.
+The proxy and this script each need a file descriptor per client: `ulimit -Hn` limits --waits.
 """
 
 import itertools

@@ -4,19 +4,19 @@
  *   load --port P [--clients N] [--depth N] [--seconds S | --count N] [--first N] [--rate R] -- WORD … [';' WORD …]
  *
  *   closed loop (no --rate): each connection sends `depth` units, waits for all their replies, sends again
- *   open loop (--rate):      units leave by a schedule, whatever has been answered; their time counts from
- *                            when they should have left, so a server that stands still is seen standing still
+ *   open loop (--rate):      units are sent by a schedule, independent of replies; their latency counts from the
+ *                            scheduled time, so a pause of the server is part of it
  *
- * A unit is one command, or some that belong together, separated by ';' (MULTI … EXEC); it ends with its last
- * reply. In a word, replaced for each unit:
+ * A unit is one command, or several that belong together, separated by ';' (MULTI … EXEC); it ends with its last reply.
+ * Placeholders in a word, replaced for each unit:
  *
- *   {k:N}  a random number below N, 12 digits     {s}  the unit's number from --first on, 12 digits, the same
- *                                                      in all its words
+ *   {k:N}  a random number below N, 12 digits     {s}  the unit's number from --first on, 12 digits, equal in
+ *                                                      all words of the unit
  *   {n:N}  a random number below N                {c}  the connection's number
  *   {x:N}  N bytes of filler
  *
- * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of
- * µs and how many units took that long.
+ * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of µs and
+ * the number of units that took so long.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -329,7 +329,7 @@ def _(run):
     run_node('ioredis')
 
 
-@suite.case('node-redis, RESP2 and RESP3: the same, a pool, and typed replies of each group and of JSON')
+@suite.case('node-redis, RESP2 and RESP3: pipelines, transactions, a pool, and typed replies of each group and of JSON')
 def _(run):
     run_node('node_redis')
 

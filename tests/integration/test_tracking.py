@@ -441,7 +441,7 @@ def _(run):
                       [['DEL', 'fence{%s}' % cluster.key_on(shard)] for shard in range(3)])
 
 
-@suite.case('through a proxy: tracking clients are told to drop all copies when a shard is lost or the map changes')
+@suite.case('through a proxy: tracking clients are invalidated completely when a shard is lost or the map changes')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}}) as cluster:
         address = cluster.proxies[0].address

@@ -1,9 +1,10 @@
 /*
- * test_sim_stream.c - the simulated interfaces themselves: echo pairs in many worlds, with and without faults.
+ * test_sim_stream.c - tests of the simulated interfaces themselves: pairs of echo streams in many worlds, with and
+ * without faults.
  *
  *   test_sim_stream [seed]      one world, or SEEDS of each kind
  *
- * Without faults every byte comes back; with faults what comes back is a prefix, and every end is told once.
+ * Without faults every byte comes back; with faults a prefix of the bytes comes back, and every end is reported once.
  */
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -1,15 +1,16 @@
-"""pods.py - runs the pods of rendered manifests for real: each in a network namespace, with a root of its own.
+"""pods.py - runs the pods of rendered manifests as real processes, each in a network namespace and with a root of its
+own.
 
     node (this process, in namespaces of its own: enter_node())
       bridge 10.77.0.1/24
         │ veth      │ veth
-      pod .2        pod .3 …       its root:  tmpfs, read-only at the end
+      pod .2        pod .3 …       its root:  tmpfs, read-only after the setup
                                      /usr ro, /proc, /dev, /etc/hosts (one file for all pods: "DNS")
                                      ConfigMaps and Secrets: directories with ..data links, swapped as the kubelet does
                                      claims: directories that outlive the pod
                                    its user: runAsUser and runAsGroup, no capabilities, no new privileges
 
-What is started is the container's own command; what is asked are its own probes; preStop and the grace period are its own.
+It runs the container's own command, and uses its own probes, preStop and grace period.
 """
 
 import os

@@ -1,14 +1,15 @@
 /*
- * faulty_disk.h - a disk that fails and loses power, for one test program: its calls of write, pwritev, fdatasync, fsync,
- * rename and unlink come here first. faulty_disk.c in tests/support does it for an unchanged program.
+ * faulty_disk.h - a disk that fails and loses power, for one test program: it replaces the program's write, pwritev,
+ * fdatasync, fsync, rename and unlink. faulty_disk.c in tests/support does this for an unchanged program.
  *
- * `disk.fail_*` are the errors that calls fail with; disk_heal() ends that. With `disk.fail_files` only files below `disk.dir`
- * fail whose names contain this; with `disk.is_lossy` all calls of the program fail, and a loss of power can be played:
+ * `disk.fail_*` are the errors that calls fail with; disk_heal() ends the failures. With `disk.fail_files`, only calls
+ * on files below `disk.dir` whose names contain this text fail; with `disk.is_lossy`, calls on all files fail, and a
+ * power loss can be simulated:
  *
- * What a power loss leaves is chosen at random from all that a system may leave: of each file what its last fdatasync
- * saw, and any part of what was written since, after it or over it; of each name what the last fsync of the directory
- * saw, or anything later, for each name by itself. What was not on the disk when an fdatasync failed never gets there,
- * whatever later ones say.
+ * A power loss leaves a random one of the states that a system may leave: of each file, the contents at its last
+ * fdatasync and any part of later writes, behind or over these contents; of each name, its state at the last fsync of
+ * the directory or any later one, independent of other names. Bytes that were not on the disk when an fdatasync failed
+ * never reach it, also if later calls succeed.
  */
 #pragma once
 

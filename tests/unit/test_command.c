@@ -371,7 +371,7 @@ static void test_long_and_binary_arguments_are_cut_in_errors(void)
     CHECK(replied_is("-ERR unknown command 'a', with args beginning with: 'c  d' \r\n"));
 }
 
-/* `tests/lint/pages.py commands --fix` writes the page anew. */
+/* `tests/lint/pages.py commands --fix` writes the page. */
 static void test_the_docs_page_is_what_the_table_prints(void)
 {
     char path[4096];

@@ -1,6 +1,6 @@
 /*
- * test_encoding.c - bytes on disk: golden rows written out by hand, order, and refusal of whatever is
- * not a whole row.
+ * test_encoding.c - bytes on disk: golden rows written out by hand, their order, and refusal of everything that is not
+ * a whole row.
  */
 #include "backend/format/encoding.h"
 #include "tests/unit/suite.h"
