@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     }
     log_set_level((enum log_level)config.log_level);
     if (*config.log_file && !log_set_file(config.log_file)) {
-        (void)fprintf(stderr, "log-file: %s cannot be written\n", config.log_file);
+        (void)fprintf(stderr, "log-file: %s cannot be opened for writing\n", config.log_file);
         config_fini(&config.head);
         return 1;
     }

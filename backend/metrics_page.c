@@ -26,17 +26,17 @@ static const struct label_family command_families[] = {
 
 static const struct label_family partition_families[] = {
     {LABEL_HISTOGRAM, PARTITION_COMMIT_SECONDS, "scree_backend_commit_duration_seconds",
-     "From closing a batch until its replies may leave.", 1e6, 4, 24},
+     "Time from closing a batch until its replies may be sent.", 1e6, 4, 24},
     {LABEL_HISTOGRAM, PARTITION_SYNC_SECONDS, "scree_backend_sync_duration_seconds",
      "Writing a batch to the store, with its fsync.", 1e6, 4, 24},
     {LABEL_HISTOGRAM, PARTITION_BATCH_COMMANDS, "scree_backend_batch_commands",
-     "Commands that wrote, of one batch.", 0, 0, 16},
+     "Commands with effects in one batch.", 0, 0, 16},
     {LABEL_HISTOGRAM, PARTITION_BATCH_BYTES, "scree_backend_batch_bytes", "Bytes of one batch.", 0,
      6, 26},
     {LABEL_HISTOGRAM, PARTITION_TURN_SECONDS, "scree_backend_loop_turn_seconds",
      "Duration of one turn of the event loop; requests that arrive during it wait.", 1e6, 4, 24},
     {LABEL_COUNTER, PARTITION_STALL_US, "scree_backend_stall_seconds_total",
-     "Time without reading requests, because the batch that collects was full.", 1e6, 0, 0},
+     "Time without reading requests, because the open batch was full.", 1e6, 0, 0},
     {LABEL_GAUGE, PARTITION_KEYS, "scree_backend_partition_keys", "Keys of the partition.", 0, 0,
      0},
     {LABEL_GAUGE, PARTITION_CLIENTS, "scree_backend_partition_clients",
@@ -46,11 +46,11 @@ static const struct label_family partition_families[] = {
     {LABEL_COUNTER, PARTITION_ROW_HITS, "scree_backend_row_cache_hits_total",
      "Rows found in the row cache.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_ROW_MISSES, "scree_backend_row_cache_misses_total",
-     "Rows looked for in the store because the row cache had none.", 0, 0, 0},
+     "Rows that were not in the row cache and were read from the store.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_RANGE_HITS, "scree_backend_range_cache_hits_total",
-     "Walks over collections that began in the range cache.", 0, 0, 0},
+     "Iterations over collections that began in the range cache.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_RANGE_MISSES, "scree_backend_range_cache_misses_total",
-     "Walks over collections that began in the store.", 0, 0, 0},
+     "Iterations over collections that began in the store.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_BLOCK_HITS, "scree_backend_block_cache_hits_total",
      "Blocks that commands found in the block cache.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_BLOCK_READS, "scree_backend_block_cache_misses_total",
@@ -88,18 +88,18 @@ static void print_figures(const struct server *server, struct out *out)
         {"blob_bytes", "scree_backend_store_blob_bytes", "Files of big values of the store."},
         {"wal_bytes", "scree_backend_store_wal_bytes", "Write-ahead log of the store."},
         {"wal_damaged_batches", "scree_backend_store_wal_damaged_batches",
-         "Whole batches of the WAL that were dropped at the start, behind one that could not be "
-         "read."},
-        {"memtable_bytes", "scree_backend_store_memtable_bytes", "Fresh writes in memory."},
+         "Intact batches of the WAL that were dropped at the start, because they follow a damaged "
+         "one."},
+        {"memtable_bytes", "scree_backend_store_memtable_bytes", "Memtables of the store."},
         {"table_reader_bytes", "scree_backend_store_table_reader_bytes",
          "Indexes and filters in memory outside the block cache."},
         {"pending_compaction_bytes", "scree_backend_store_pending_compaction_bytes",
-         "What compaction has to rewrite."},
-        {"running_compactions", "scree_backend_store_running_compactions", "Compactions now."},
-        {"running_flushes", "scree_backend_store_running_flushes", "Memtables being written now."},
+         "Bytes that compaction still has to rewrite."},
+        {"running_compactions", "scree_backend_store_running_compactions", "Running compactions."},
+        {"running_flushes", "scree_backend_store_running_flushes", "Running flushes of memtables."},
         {"delayed_write_rate", "scree_backend_store_delayed_write_bytes_per_second",
-         "What writes are slowed down to; 0: they are not."},
-        {"stalled", "scree_backend_store_stalled", "1: the store takes no writes."},
+         "Rate to which RocksDB slows down writes; 0: no limit."},
+        {"stalled", "scree_backend_store_stalled", "1: RocksDB has stopped writes."},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         print_figure(server, out, rows[i].figure, rows[i].name, rows[i].help);
@@ -142,8 +142,8 @@ static void print_compactions(const struct server *server, struct out *out)
         const char *help;
     } rows[] = {
         {"scree_backend_store_compact_total_bytes",
-         "What the compaction on demand that runs has to go through; 0: none runs."},
-        {"scree_backend_store_compact_done_bytes", "What it has gone through."},
+         "Bytes to be read by the running compaction on demand; 0: none is running."},
+        {"scree_backend_store_compact_done_bytes", "Bytes that it has read so far."},
     };
     for (size_t row = 0; row < COUNT_OF(rows); row++) {
         metric_head(out, rows[row].name, "gauge", rows[row].help);
@@ -165,12 +165,12 @@ static void print_pace_metrics(const struct server *server, struct out *out)
 {
     const struct pace_figures pace = pace_figures(server->process->pace);
     metric_gauge(out, "scree_backend_compaction_pace_bytes_per_second",
-                 "What compactions may go through; 0: no limit.", (double)pace.bytes_per_s);
+                 "Limit of the rate of compactions; 0: no limit.", (double)pace.bytes_per_s);
     metric_head(out, "scree_backend_compaction_passed_bytes_total", "counter",
-                "Bytes of rows that compactions went through.");
+                "Bytes of rows that compactions have read.");
     metric_number(out, "scree_backend_compaction_passed_bytes_total", "", pace.bytes);
     metric_head(out, "scree_backend_compaction_waited_seconds_total", "counter",
-                "Time that compactions slept to keep the pace.");
+                "Time that compactions slept to stay below the limit.");
     metric_double(out, "scree_backend_compaction_waited_seconds_total", "",
                   (double)pace.waited_us / 1e6);
 }
@@ -198,7 +198,7 @@ static void print_memory_metrics(struct server *server, const struct backend_con
     for (size_t i = 0; labels_read(server->process->labelled.partitions, i, sums); i++)
         for (uint32_t word = PARTITION_MEMORY_CLIENTS; word < PARTITION_WORDS; word++)
             words[word] += sums[word];
-    metric_head(out, "scree_backend_memory_bytes", "gauge", "Memory by what it is used for.");
+    metric_head(out, "scree_backend_memory_bytes", "gauge", "Memory by use.");
     print_part(out, "block_cache",
                store_figure(server->members[0].partition->store, "cache_bytes"));
     print_part(out, "memtables", figure_sum(server, "memtable_bytes"));
@@ -220,7 +220,8 @@ static void print_disk(const struct backend_config *config, struct out *out)
         return;
     metric_gauge(out, "scree_backend_filesystem_size_bytes", "Size of the data's file system.",
                  (double)found.f_blocks * (double)found.f_frsize);
-    metric_gauge(out, "scree_backend_filesystem_free_bytes", "What is free there for this program.",
+    metric_gauge(out, "scree_backend_filesystem_free_bytes",
+                 "Free bytes of the data's file system for this program.",
                  (double)found.f_bavail * (double)found.f_frsize);
 }
 
@@ -229,7 +230,7 @@ static void print_build_info(const struct server *server, struct out *out)
     char labels[METRIC_LABELS_MAX] = "";
     metric_label(labels, "version", BYTES(SCREE_VERSION));
     metric_label(labels, "run_id", bytes_of(server->process->run_id));
-    metric_head(out, "scree_backend_build_info", "gauge", "1; the labels say what runs.");
+    metric_head(out, "scree_backend_build_info", "gauge", "1; the labels describe the program.");
     metric_number(out, "scree_backend_build_info", labels, 1);
     metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.",
                  atomic_load(&server->process->is_ready) &&

@@ -203,8 +203,7 @@ static bool check_partitions(const struct backend_config *config, char *error, s
 {
     int found = 0;
     if (tool_restore_is_open(config->data)) {
-        (void)snprintf(error, size,
-                       "data: a restore into %s was interrupted: run it again to begin anew",
+        (void)snprintf(error, size, "data: a restore into %s was interrupted: run --restore again",
                        config->data);
         return false;
     }
@@ -212,8 +211,10 @@ static bool check_partitions(const struct backend_config *config, char *error, s
         found++;
     if (found == 0 || found == config->partitions)
         return true;
-    (void)snprintf(error, size, "partitions: %s holds %d, the configuration says %d", config->data,
-                   found, config->partitions);
+    (void)snprintf(
+        error, size,
+        "partitions: %s has %d partitions, but the configuration has %d: set partitions = %d",
+        config->data, found, config->partitions, found);
     return false;
 }
 
@@ -356,7 +357,7 @@ static bool server_open(struct server *server, char *error, size_t size)
     (void)signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit becomes a failed write */
     raise_file_limit(config);
     if (config->port < 0 && !config->tls_port && !*config->unix_socket) {
-        (void)snprintf(error, size, "port: expected one, here or in tls-port");
+        (void)snprintf(error, size, "port: no port is set; set port or tls-port");
         return false;
     }
     if (!check_partitions(config, error, size) ||

@@ -365,7 +365,7 @@ void backup_tick(struct backup *backup)
     }
     if (backup->is_led && !backup->is_confirmed && !is_working(backup) &&
         now_ms(backup) >= backup->lost_at_ms)
-        abort_backup(backup, "the proxy that leads it has not come back");
+        abort_backup(backup, "the proxy that controls it sent no command for too long");
 }
 
 /* ---- what is asked for ---- */
@@ -504,7 +504,7 @@ const char *backup_release(struct backup *backup, struct bytes id)
     bool was_held = backup->is_held;
     resume_partition(backup);
     if (!was_held || backup->state < STATE_COPYING)
-        return "ERR the hold had ended before";
+        return "ERR the hold expired before its release: start the backup again";
     backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
     return NULL;
 }

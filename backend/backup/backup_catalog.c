@@ -211,7 +211,7 @@ bool backup_catalog_make(const char *dir, const char *backup, const char *shard,
     for (int try = 1; !is_made && errno == ENOENT && try < MAKE_TRIES; try++)
         is_made = path_make(path, error, size);
     if (is_made && !find_shard_folder(path, dir, backup, shard)) {
-        (void)snprintf(error, size, "%s: a symbolic link leads elsewhere", path);
+        (void)snprintf(error, size, "%s: symbolic links are not allowed here", path);
         return false;
     }
     return is_made && manifest_begin(path, error, size);

@@ -266,7 +266,7 @@ static struct manifest *parse(const char *dir, struct bytes text, char *error, s
                        format, BACKUP_FORMAT);
         good = false;
     } else if (!good || !from_json(manifest, root)) {
-        (void)snprintf(error, size, "%s: the manifest cannot be understood", dir);
+        (void)snprintf(error, size, "%s: the manifest does not have the expected fields", dir);
         good = false;
     }
     json_use(NULL);

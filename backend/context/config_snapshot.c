@@ -276,13 +276,15 @@ bool config_snapshot_load_tls(struct config_snapshot *snapshot, char *error, siz
 bool config_snapshot_load_map(struct config_snapshot *snapshot, char *error, size_t size)
 {
     if (!*snapshot->config.shards && snapshot->map) {
-        (void)snprintf(error, size, "shards: expected a file, a shard map is in force");
+        (void)snprintf(
+            error, size,
+            "shards: expected a file; a shard map in force can be replaced, but not removed");
         return false;
     }
     if (!*snapshot->config.shards)
         return true;
     if (!*snapshot->config.secret) {
-        (void)snprintf(error, size, "secret: expected one, since shards is set");
+        (void)snprintf(error, size, "secret: expected a text, because shards is set");
         return false;
     }
     char *path = path_beside(snapshot->config.head.path, snapshot->config.shards);

@@ -312,8 +312,9 @@ bool effects_is_write_batch(struct bytes batch)
 
 const char *effects_refusal(enum effects_read result)
 {
-    return result == EFFECTS_NEWER ? "it was written by a newer version, which can read it"
-                                   : "its effects cannot be read";
+    return result == EFFECTS_NEWER
+               ? "it was written by a newer version of this program: use that version"
+               : "it is damaged";
 }
 
 /* The functions below read from the front of `rest`, or return false. */

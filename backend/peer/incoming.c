@@ -26,8 +26,8 @@ void peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t 
         return;
     size_t pending = stream_pending(incoming->stream) + PEER_FRAME_HEADER_BYTES + payload.len;
     if (pending > incoming->self->options.output_max) {
-        log_event(LOG_WARN, "peer_cut", "shard=%s reason=\"replies are not read\"",
-                  incoming->peer.shard);
+        log_event(LOG_WARN, "peer_disconnected",
+                  "shard=%s reason=\"the peer does not read its replies\"", incoming->peer.shard);
         incoming->is_broken = true;
         return;
     }
@@ -75,7 +75,7 @@ static void handle_status(struct peer_incoming *incoming, uint64_t id, struct by
     struct peer_identity peer;
     char identity[PEER_IDENTITY_MAX];
     if (!peer_identity_read(payload, &peer) || strcmp(peer.shard, incoming->peer.shard) != 0) {
-        reply_failed(incoming, id, "not the identity of this connection");
+        reply_failed(incoming, id, "the identity differs from that of the greeting");
         return;
     }
     incoming->peer = peer;
@@ -112,7 +112,7 @@ static void handle_echo(struct peer_incoming *incoming, uint64_t id, struct byte
 {
     uint32_t delay_ms = payload.len < PEER_ECHO_HEADER_BYTES ? UINT32_MAX : get_le32(payload.data);
     if (delay_ms > ECHO_DELAY_MS_MAX) {
-        reply_failed(incoming, id, "a delay of at most 60000 ms is expected");
+        reply_failed(incoming, id, "the delay must be at most 60000 ms");
         return;
     }
     size_t len = payload.len - PEER_ECHO_HEADER_BYTES;
@@ -145,7 +145,8 @@ static bool is_first_time(struct peer_incoming *incoming, uint64_t id)
     if (seen == PEER_ID_SEEN)
         metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_DUPLICATES, 1);
     if (seen == PEER_ID_TOO_OLD) {
-        log_event(LOG_WARN, "peer_cut", "shard=%s reason=\"a request id is out of order\"",
+        log_event(LOG_WARN, "peer_disconnected",
+                  "shard=%s reason=\"a request id is too old to be checked for duplicates\"",
                   incoming->peer.shard);
         incoming->is_broken = true;
     }

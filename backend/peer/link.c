@@ -209,7 +209,9 @@ static void refuse_greeting(struct peer_link *link, struct bytes line)
         reason[i] = (char)(line.data[i] < ' ' || line.data[i] > '~' ? '?' : line.data[i]);
     reason[len] = 0;
     link_down(link,
-              len && *reason == '-' ? reason + 1 : "the greeting was not answered as by a backend");
+              len && *reason == '-'
+                  ? reason + 1
+                  : "the peer did not reply like a backend: check its address in the shard map");
 }
 
 /* Brings the link up if the identity names the shard that the map has at this address. */
@@ -217,9 +219,10 @@ static void handle_identity(struct peer_link *link, struct bytes payload)
 {
     char reason[PEER_REASON_MAX];
     if (!peer_identity_read(payload, &link->peer)) {
-        link_down(link, "the peer's identity cannot be read");
+        link_down(link, "the peer's identity is not valid");
     } else if (strcmp(link->peer.shard, link->shard) != 0) {
-        (void)snprintf(reason, sizeof reason, "the peer is shard %s", link->peer.shard);
+        (void)snprintf(reason, sizeof reason, "the peer is shard %s, not %s: check the shard maps",
+                       link->peer.shard, link->shard);
         link_down(link, reason);
     } else {
         link_up(link);
@@ -275,7 +278,7 @@ static size_t handle_peer_reply(struct peer_link *link, const char *data, size_t
         return 0;
     }
     if (decoded == PEER_FRAME_BAD || (frame.kind != PEER_DONE && frame.kind != PEER_FAILED)) {
-        link_down(link, "the peer sent bytes that are no reply");
+        link_down(link, "the peer sent an invalid frame");
         return 0;
     }
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_IN, size);

@@ -51,10 +51,10 @@ bool peer_set_check_map(const struct shard_map *map, const char *address, char *
     int second = first < 0 ? -1 : shard_of_address(map, address, first + 1);
     if (second < 0)
         return true;
-    (void)snprintf(error, size,
-                   "shards: %s, which advertise-host and advertise-port name, is shard "
-                   "%s's address and shard %s's",
-                   address, map->shards[first].name, map->shards[second].name);
+    (void)snprintf(
+        error, size,
+        "shards: %s (advertise-host, advertise-port) is an address of shard %s and of shard %s",
+        address, map->shards[first].name, map->shards[second].name);
     return false;
 }
 
@@ -237,13 +237,14 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
     if (!bytes_equal(protocol, BYTES("1")))
         *error = "ERR this backend speaks version 1 of the protocol between backends";
     else if (peers->shard < 0)
-        *error = "ERR this backend has no place in a shard map";
+        *error = "ERR this backend's address is not in its shard map: check shards, advertise-host "
+                 "and advertise-port";
     else if (!bytes_equal(shard, bytes_of(peers->self.identity.shard)))
-        *error = "ERR this backend is another shard";
+        *error = "ERR this backend is another shard: check the shard maps";
     else if (!peer_identity_read(identity, peer) || !*peer->shard)
-        *error = "ERR the identity cannot be read";
+        *error = "ERR the identity is not valid";
     else if (strcmp(peer->shard, peers->self.identity.shard) == 0)
-        *error = "ERR this backend is that shard itself";
+        *error = "ERR this backend has the shard name of the connecting one: check the shard maps";
     else if (count_incoming(peers) >= INCOMING_MAX)
         *error = "ERR too many backends are connected";
     if (*error)
@@ -304,7 +305,7 @@ const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t de
     if (sent != PEER_SENT)
         free(echo);
     return sent == PEER_SENT   ? NULL
-           : sent == PEER_FULL ? "ERR too many requests to this peer are unanswered"
+           : sent == PEER_FULL ? "ERR too many requests to this peer are outstanding"
                                : "ERR the peer is down";
 }
 

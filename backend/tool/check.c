@@ -87,7 +87,7 @@ static void check_expiry(struct check *check, const struct checked *key)
         return;
     }
     check->has_failed |= err != ERR_NOT_FOUND;
-    check_problem(check, key, true, "its time is not in the expiry index");
+    check_problem(check, key, true, "its expiry time is not in the expiry index");
     if (check->repairs)
         effects_put(check->effects, CF_EXPIRE, row, (struct bytes){&type, 1});
 }
@@ -97,14 +97,14 @@ static void look_at_key(struct check *check, struct bytes row, struct bytes valu
     struct checked key = {.row = row};
     check->rows++;
     if (!decode_metadata_key(row, &key.space, &key.slot, &key.key) || key.slot >= SLOT_COUNT) {
-        check_problem(check, NULL, false, "a key's row has a key that cannot be decoded");
+        check_problem(check, NULL, false, "the key of a metadata row cannot be decoded");
         return;
     }
     check->keys++;
     struct counts *counts = counts_open(check->counts, key.space);
     counts->keys[key.slot]++;
     if (!decode_metadata(value, &key.meta)) {
-        check_problem(check, &key, false, "its row cannot be decoded");
+        check_problem(check, &key, false, "its metadata row cannot be decoded");
         return;
     }
     counts->expires[key.slot] += key.meta.expire_ms != 0;
@@ -288,6 +288,6 @@ int tool_check(const struct backend_config *config, bool repairs)
     }
     store_env_free(env);
     if (count == 0)
-        (void)printf("%s: there is no partition here\n", config->data);
+        (void)printf("%s: no partition-<index> found: expected a data directory\n", config->data);
     return good && count ? TOOL_GOOD : TOOL_BAD;
 }

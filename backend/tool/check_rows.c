@@ -100,7 +100,7 @@ static uint64_t count_data(struct check *check, const struct checked *key, row_f
     while (rows_next(check, &rows)) {
         count++;
         if (has_form && !has_form(key, rows.sub, rows.value))
-            check_problem(check, key, false, "a row has not the form of its type");
+            check_problem(check, key, false, "a row does not have the format of its type");
     }
     return count;
 }
@@ -189,7 +189,7 @@ static void check_scores(struct check *check, const struct checked *key)
         struct bytes member = {rows.sub.data + SCORE_BYTES, good ? rows.sub.len - SCORE_BYTES : 0};
         if (good && has_score(check, key, member, score))
             continue;
-        check_problem(check, key, true, "the score index has a row that no member has");
+        check_problem(check, key, true, "the score index has a row without a member");
         if (check->repairs)
             effects_delete(check->effects, CF_ZSET_SCORE, store_iter_key(rows.iter));
     }
@@ -237,7 +237,7 @@ static void check_ranks(struct check *check, const struct checked *key, uint64_t
 {
     if (ranks_add_up(check, key, size))
         return;
-    check_problem(check, key, true, "the counts of its rank tree do not add up");
+    check_problem(check, key, true, "the counts of its rank tree are inconsistent");
     if (check->repairs)
         effects_delete_range(check->effects, CF_RANK, key->prefix,
                              encode_prefix_end(&check->arena, key->prefix));

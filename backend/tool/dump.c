@@ -98,6 +98,7 @@ int tool_dump(const struct backend_config *config, bool is_json)
     }
     store_env_free(env);
     if (count == 0)
-        (void)fprintf(stderr, "%s: there is no partition here\n", config->data);
+        (void)fprintf(stderr, "%s: no partition-<index> found: expected a data directory\n",
+                      config->data);
     return good && count ? TOOL_GOOD : TOOL_BAD;
 }

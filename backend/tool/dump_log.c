@@ -92,7 +92,7 @@ int tool_dump_log(const char *data, const char *from)
     bool good = true;
     int count = 0;
     if (from && (*from < '0' || *from > '9' || *end)) {
-        (void)fprintf(stderr, "--from: '%s' is not an index\n", from);
+        (void)fprintf(stderr, "--from: expected the index of a batch, got '%s'\n", from);
         return TOOL_USAGE;
     }
     for (; good && count < PARTITIONS; count++) {
@@ -105,6 +105,6 @@ int tool_dump_log(const char *data, const char *from)
             (void)fprintf(stderr, "%s\n", error);
     }
     if (count == 0)
-        (void)fprintf(stderr, "%s: there is no partition here\n", data);
+        (void)fprintf(stderr, "%s: no partition-<index> found: expected a data directory\n", data);
     return good && count ? TOOL_GOOD : TOOL_BAD;
 }

@@ -198,14 +198,15 @@ static bool open_data(struct restore *restore)
             continue;
         good = disk_path(path, data, list.names[i], REASON(restore));
         if (good && !is_ours)
-            good = set_restore_error(restore, path, "the data directory is not empty");
+            good = set_restore_error(
+                restore, path,
+                "the data directory is not empty: name another one with --data, or empty it");
         else if (good && !path_remove(path))
             good = disk_failed(path, REASON(restore));
     }
     disk_list_free(&list);
     return good && disk_path(path, data, mark_name, REASON(restore)) &&
-           disk_write(path, BYTES("a restore is under way, or was interrupted\n"),
-                      REASON(restore)) &&
+           disk_write(path, BYTES("a restore is running, or was interrupted\n"), REASON(restore)) &&
            (path_sync(data) || disk_failed(data, REASON(restore)));
 }
 
@@ -232,7 +233,8 @@ static bool copy_file(struct restore *restore, const struct source *source,
         !disk_copy(from, to, &restore->progress, sha256, REASON(restore)))
         return false;
     if (strcmp(sha256, file->sha256) != 0)
-        return set_restore_error(restore, from, "it is damaged, its checksum does not fit");
+        return set_restore_error(restore, from,
+                                 "the file is damaged: its checksum differs from the manifest");
     tool_progress("%llu of %llu bytes",
                   (unsigned long long)atomic_load(&restore->progress.bytes_done),
                   (unsigned long long)atomic_load(&restore->progress.bytes_total));
@@ -352,8 +354,9 @@ static bool check_formats(struct restore *restore)
 {
     for (size_t i = 0; i < restore->sources.count; i++)
         if (restore->sources.items[i].manifest->data_format > DATA_FORMAT)
-            return set_restore_error(restore, restore->sources.items[i].path,
-                                     "its data format is newer than this program's");
+            return set_restore_error(
+                restore, restore->sources.items[i].path,
+                "its data format is newer than this program: use the version that wrote it");
     return true;
 }
 

@@ -28,7 +28,8 @@ static bool add_source(struct sources *sources, const char *path, char *error, s
     CHECK((source->path = strdup(path)));
     bool is_same = strcmp(manifest->id, sources->items[0].manifest->id) == 0;
     if (!is_same)
-        (void)snprintf(error, size, "%s: not the same backup as %s", path, sources->items[0].path);
+        (void)snprintf(error, size, "%s: belongs to another backup than %s", path,
+                       sources->items[0].path);
     else if (twin >= 0)
         (void)snprintf(error, size, "%s: shard %s is in %s already", path, manifest->shard,
                        sources->items[twin].path);
@@ -49,7 +50,7 @@ static bool add_all(struct sources *sources, const char *path, char *error, size
     }
     disk_list_free(&list);
     if (good && sources->count == before) {
-        (void)snprintf(error, size, "%s: there is no backup here", path);
+        (void)snprintf(error, size, "%s: no backup found: there is no MANIFEST.json", path);
         good = false;
     }
     return good;
@@ -151,7 +152,7 @@ bool source_file(const struct source *source, const struct backup_file *file, ch
         return disk_failed(path, error, size);
     if ((uint64_t)found.st_size == file->size)
         return true;
-    (void)snprintf(error, size, "%s: it has %llu bytes, the manifest says %llu", path,
+    (void)snprintf(error, size, "%s: the file has %llu bytes, but %llu in the manifest", path,
                    (unsigned long long)found.st_size, (unsigned long long)file->size);
     return false;
 }
@@ -167,7 +168,8 @@ static bool verify_file(const struct source *source, const struct backup_file *f
         return false;
     if (strcmp(sha256, file->sha256) == 0)
         return true;
-    (void)snprintf(error, size, "%s: it is damaged, its checksum does not fit", path);
+    (void)snprintf(error, size, "%s: the file is damaged: its checksum differs from the manifest",
+                   path);
     return false;
 }
 
@@ -177,7 +179,7 @@ static bool verify_names(const struct source *source, char *error, size_t size)
     bool good = disk_list(&list, source->path, error, size);
     for (size_t i = 0; good && i < list.count; i++)
         if (!manifest_is_own(list.names[i]) && !manifest_find(source->manifest, list.names[i])) {
-            (void)snprintf(error, size, "%s/%s: the manifest does not know it", source->path,
+            (void)snprintf(error, size, "%s/%s: the file is not in the manifest", source->path,
                            list.names[i]);
             good = false;
         }

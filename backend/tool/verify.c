@@ -29,7 +29,7 @@ static bool check_complete(const struct sources *sources, const char *path)
         wanted += shard->slot_count > 0;
         if (!shard->slot_count || sources_find(sources, shard->name) >= 0)
             continue;
-        (void)printf("incomplete: %s: shard '%s' of %s is not there, %u slots\n", path, shard->name,
+        (void)printf("incomplete: %s: shard '%s' of %s is missing, %u slots\n", path, shard->name,
                      shard->addresses[0], shard->slot_count);
         missing++;
     }
