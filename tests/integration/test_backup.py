@@ -558,7 +558,7 @@ def _(run):
             os.rename(os.path.join(catalog.of('b'), 'b0p%d' % i), os.path.join(disk, 'b', 'b0p%d' % i))
         os.rmdir(catalog.of('b'))
         code, text = tool('--verify-backup', disks[0])
-        check(code == 1 and "shard 'b0p1' of %s is not there" % addresses[1] in text, text)
+        check(code == 1 and "shard 'b0p1' of %s is missing" % addresses[1] in text, text)
         check('2 of 3 shards are missing' in text and '%s/b,/other/disk' % disks[0] in text, text)
         code, text = tool('--verify-backup', ','.join(disks[:2]))
         check(code == 1 and "'b0p2' of" in text and "'b0p1' of" not in text and '1 of 3' in text, text)
