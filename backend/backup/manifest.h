@@ -54,9 +54,9 @@ const struct backup_file *manifest_find(const struct manifest *manifest, const c
 uint64_t manifest_bytes(const struct manifest *manifest);
 /* Durably marks an empty directory as a backup in progress. False and a reason. */
 bool manifest_begin(const char *dir, char *error, size_t size);
-/* Has the directory the mark? */
+/* Does the directory have the mark UNFINISHED? */
 bool manifest_is_begun(const char *dir);
-/* Has the directory a digest? Then the backup was complete once. */
+/* Does the directory have a digest? Then the backup was complete at some time. */
 bool manifest_is_sealed(const char *dir);
 /* Writes the manifest durably into the directory and removes the mark. False and a one-line reason in error[size]. */
 bool manifest_write(const struct manifest *manifest, const char *dir, char *error, size_t size);

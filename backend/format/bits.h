@@ -10,7 +10,7 @@
 
 #include "shared/bytes.h"
 
-/* Number of one bits. */
+/* Number of bits that are 1. */
 uint64_t bits_count(struct bytes data);
 /* Position of the first bit with this value at or after `from`; -1: there is none. */
 int64_t bits_find(struct bytes data, uint64_t from, bool bit);

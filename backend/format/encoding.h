@@ -115,7 +115,7 @@ struct batch_header {
     uint64_t epoch;
     uint64_t index;     /* in the WAL, which also numbers probes */
     uint64_t origin_ms; /* wall clock of the executing partition */
-    /* newest version of a collection: versions never decrease, whatever the clock does */
+    /* newest version of a collection: versions never decrease, even if the clock is set back */
     uint64_t version;
 };
 

@@ -91,7 +91,7 @@ static void node_forget(struct rank_edit *edit, unsigned level, struct bytes par
     rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
-/* Drops the node of the path's block of `level`, because blocks beside it were added or removed. */
+/* Drops the cached node with the path's block of `level`, because blocks of this node were added or removed. */
 static void siblings_forget(struct rank_edit *edit, unsigned level)
 {
     struct rank_place place = rank_place_of(edit, level);

@@ -499,7 +499,7 @@ void blocking_cancel(struct waiter *waiter)
     free(waiter);
 }
 
-/* Frees a waiter whose client was replied. */
+/* Frees a waiter after the reply to its client. */
 static void waiter_finish(struct waiter *waiter)
 {
     struct session *session = waiter->session;

@@ -354,7 +354,7 @@ static size_t keep_unread(struct session *session, size_t len)
     return len;
 }
 
-/* SCREE PEER was answered: the connection becomes a peer link. Returns the bytes used. */
+/* Turns the connection into a peer link, after the reply to SCREE PEER. Returns the bytes used. */
 static size_t hand_to_peers(struct session *session, size_t used, size_t len)
 {
     struct partition *partition = session->partition;

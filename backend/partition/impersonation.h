@@ -11,7 +11,7 @@
 
 struct impersonation {
     bool is_here;
-    const struct acl_user *user; /* the last impersonated user; in `users` */
+    const struct acl_user *user; /* the last impersonated user, an element of `users` */
     struct acl *users;           /* kept for the next request; NULL: none yet */
     char *text;                  /* name and rules of that user */
 };

@@ -42,7 +42,7 @@ static void on_rows(void *owner)
         reply_stream_wake(streamed);
 }
 
-/* Makes a reply stream, which takes over the iterator. */
+/* Makes a reply stream, which takes ownership of the iterator. */
 static struct reply_stream *hand_over(struct call *call, struct overlay_iter *iter,
                                       size_t prefix_len, uint64_t rows, reply_stream_row_fn *row)
 {

@@ -1,7 +1,7 @@
 /*
  * reply_stream.h - the reply with a whole collection or keyspace, produced in steps while the client reads it.
  *
- *   handler ─► reply_stream_rows ─► header and the first step's rows ─► the session's reply, held as every reply
+ *   handler ─► reply_stream_rows ─► header and the first step's rows ─► the session's reply, held like every reply
  *                 │ rows remain
  *                 ▼
  *           session->pending.streamed ──the first part has left──► ready ─┬─ a step a turn ─► stream ──► ready again

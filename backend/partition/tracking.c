@@ -235,7 +235,7 @@ static struct session *session_of_keys(const struct subscription *subscription)
     return container_of(subscription->follower, struct session, tracker.keys);
 }
 
-/* Sends the invalidation to all clients that have read the key, and untracks it. */
+/* Sends the invalidation to all clients that have read the key, and stops tracking the key. */
 static void tell_readers(struct news *news, struct topic *topic)
 {
     struct subscription *subscription = NULL;

@@ -34,7 +34,7 @@ struct peer_host {
     struct metrics *metrics;
     const char *run_id;
     const char *version;
-    uint64_t (*current_index)(void *owner); /* index of the last batch */
+    uint64_t (*current_index)(void *owner); /* returns the index of the last batch */
     void *owner;
 };
 

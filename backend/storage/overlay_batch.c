@@ -73,7 +73,7 @@ const struct batch *overlay_close_batch(struct overlay *overlay)
     return closed;
 }
 
-/* A row with state ABSENT was absent before, or one of the batch's ranges covers it. */
+/* Rows with state ABSENT are not written: they were absent before, or one of the batch's ranges covers them. */
 void batch_write(const struct batch *batch, struct effects *to)
 {
     effects_begin(to, &(struct effects_header){
