@@ -24,6 +24,14 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_FROM] = {"--from", "INDEX", "dump-log: begin with this batch"},
 };
 
+/* Options of a tool, which would start the server without it. */
+static const struct {
+    enum tool option, tool;
+} options_of_tools[] = {
+    {TOOL_MAP, TOOL_RESTORE},    {TOOL_SHARD, TOOL_RESTORE}, {TOOL_REPAIR, TOOL_CHECK_DATA},
+    {TOOL_JSON, TOOL_DUMP_KEYS}, {TOOL_FROM, TOOL_DUMP_LOG},
+};
+
 void tool_progress(const char *format, ...)
 {
     static uint64_t told_us;
@@ -48,8 +56,26 @@ static void use_data(struct backend_config *config, const char *data)
     }
 }
 
+/* False, and a line on stderr: an option was given without its tool. */
+static bool options_have_tools(const char *const given[TOOL_COUNT])
+{
+    for (size_t i = 0; i < sizeof options_of_tools / sizeof *options_of_tools; i++) {
+        enum tool option = options_of_tools[i].option, tool = options_of_tools[i].tool;
+        if (given[option] && !given[tool]) {
+            (void)fprintf(stderr, "%s: only together with %s\n", tool_arguments[option].name,
+                          tool_arguments[tool].name);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT], int *exit_code)
 {
+    if (!options_have_tools(given)) {
+        *exit_code = TOOL_USAGE;
+        return true;
+    }
     for (int i = 0; i < TOOL_COUNT; i++)
         if (given[i] && (i == TOOL_DATA || i == TOOL_CHECK_DATA || i == TOOL_DUMP_KEYS))
             use_data(config, given[i]);

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 from support.cluster import Cluster, binary
-from support.harness import Suite, check, check_equal
+from support.harness import Suite, check, check_equal, patience
 
 suite = Suite(__doc__)
 
@@ -71,6 +71,15 @@ def _(run):
         later = dump(backend.data, '--from', '200')
         check_equal(later[0], [b'#', b'partition-0'], 'the first line')
         check_equal(later[1:], [line for line in lines[1:] if int(line[0]) >= 200], 'what --from leaves')
+
+
+@suite.case('an option without its tool is refused, and no server starts')
+def _(run):
+    for option, tool in ((['--from', '3'], b'--dump-log'), (['--json'], b'--dump-keys'), (['--repair'], b'--check-data'),
+                         (['--map', 'shards.ini'], b'--restore'), (['--shard', 'a'], b'--restore')):
+        done = subprocess.run([binary('scree-backend')] + option, capture_output=True, check=False, timeout=patience())
+        check_equal(done.returncode, 2, option)
+        check_equal(done.stderr, b'%s: only together with %s\n' % (option[0].encode(), tool), option)
 
 
 suite.main()
