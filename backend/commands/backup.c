@@ -1,6 +1,6 @@
 /*
- * backup.c - SCREE BACKUP at a partition: of this partition alone, or directed by a proxy (PREPARE, CUT, RELEASE,
- * CONFIRM).
+ * backup.c - SCREE BACKUP: backs up this partition alone, or runs one step of a cluster's backup, which a proxy directs
+ * (PREPARE, CUT, RELEASE, CONFIRM).
  */
 #include "backend/backup/backup.h"
 #include "backend/context/partition.h"

@@ -204,7 +204,7 @@ void cmd_bitpos(struct call *call)
     bool has_range = range_clamp(text_len(&entry), unit, &start, &end);
     if (has_range && !find_in_range(call, &entry, (uint64_t)start, (uint64_t)end, bit == 1, &place))
         return;
-    /* Without an end, the value counts as if zeros followed. */
+    /* Without an end, the first 0 bit may be the one after the value. */
     if (has_range && place < 0 && bit == 0 && call->argc < 5)
         place = (int64_t)text_len(&entry) * 8;
     reply_int(&call->reply, place);

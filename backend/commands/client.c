@@ -191,7 +191,7 @@ static bool parse_kill_option(struct call *call, const struct bytes *option, str
 
 void cmd_client_kill(struct call *call)
 {
-    if (call->argc == 3) { /* the old form: one address, which may be the caller's own */
+    if (call->argc == 3) { /* the old form: one address, also the caller's own */
         const struct kill kill = {.addr = &call->argv[2]};
         if (kill_matching(call, &kill))
             reply_ok(&call->reply);
@@ -253,7 +253,8 @@ void cmd_client_pause(struct call *call)
         call_error_text(call, "ERR timeout is out of range");
     } else {
         uint64_t until_ms = call->now_ms + (uint64_t)timeout_ms;
-        if (partition->pause.until_ms) { /* a second pause can only make it stricter and longer */
+        if (partition->pause
+                .until_ms) { /* a second pause does not shorten or weaken the first one */
             writes_only = writes_only && partition->pause.writes_only;
             until_ms = until_ms > partition->pause.until_ms ? until_ms : partition->pause.until_ms;
         }

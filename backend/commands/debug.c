@@ -62,7 +62,7 @@ static void debug_object(struct call *call)
     reply_status(&call->reply, text);
 }
 
-/* Everything is in the log already; makes it durable. */
+/* All committed rows are in the WAL: DEBUG RELOAD syncs it. */
 static void debug_reload(struct call *call)
 {
     char reason[256];

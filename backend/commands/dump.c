@@ -114,7 +114,7 @@ void cmd_restore(struct call *call)
         expire_ms = INT64_MAX;
     bool replaced = entry.exists;
     uint32_t messages = call->partition->watchers.messages->count;
-    /* like a reply, the payload is in memory */
+    /* reply-limit bounds decompressed values too */
     reader.limit = call->partition->snapshot->config.reply_limit_bytes;
     if (!rdb_load(call, &entry, &reader, (uint64_t)expire_ms)) {
         if (rdb_is_over(&reader))

@@ -471,7 +471,7 @@ void cmd_randomkey(struct call *call)
     if (call->space->keys > 0) {
         uint64_t place = call_random(call) % call->space->keys;
         uint16_t slot = space_slot_at(call->space, &place);
-        /* Expired keys are counted but skipped; when no key follows, take the first one of the space. */
+        /* Expired keys are counted but skipped; after the last key, begin at the first key of the space. */
         found = key_at(call, slot, place, &key) || (!call->failed && key_at(call, 0, 0, &key));
     }
     if (call->failed)

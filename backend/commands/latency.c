@@ -12,7 +12,7 @@
 
 enum { HISTOGRAM_STEPS = 25 }; /* powers of two from 1024 ns on */
 
-/* End of one of Redis' buckets: a power of two from 1024 ns on, rounded up to the end of our own bucket. */
+/* End of one of Redis' buckets: a power of two from 1024 ns on, rounded up to the end of one of Scree's buckets. */
 static uint64_t step_end_ns(unsigned step)
 {
     return (1024ULL << step) + (8ULL << step) - 1;

@@ -27,7 +27,7 @@ static void iter_from(struct call *call, struct entry *entry, uint64_t row, bool
 /* ---- LPOS ---- */
 
 struct search {
-    /* which match is the first result: 1 is the first, negative: counted from the end */
+    /* number of the match to begin with: 1 is the first; negative: counted from the end */
     int64_t rank;
     int64_t count;  /* of COUNT: number of results, 0 = all; -1: no COUNT */
     int64_t maxlen; /* maximum number of compared elements, 0 = all */

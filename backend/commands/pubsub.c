@@ -51,7 +51,7 @@ static void subscribe_session(struct call *call, enum channel_kind kind)
     }
     out_limit(
         call->reply.out,
-        0); /* what is confirmed is done; names are bounded by the request and client-state-limit */
+        0); /* no limit: confirmed subscriptions cannot be undone; the request bounds the names */
     for (uint32_t i = 1; i < call->argc; i++) {
         (void)subscription_add(set_of(call, kind), follower, call->argv[i]);
         reply_subscription(call, CHANNEL_WORDS[kind].subscribed, kind, &call->argv[i]);

@@ -105,7 +105,7 @@ static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sam
     }
     good = sub_iter_fini(&it) && good;
     if (!good && !call->failed)
-        call_error(call, ERR_STORE); /* there are fewer rows than the metadata says */
+        call_error(call, ERR_STORE); /* inconsistent: fewer rows than the size in the metadata */
     return good;
 }
 

@@ -11,7 +11,7 @@ enum { SAMPLE_REPEATS_MAX = 1 << 20 }; /* limits the memory of a request with re
 /* Arguments: `KEY [count [WITHVALUES]]`. */
 struct sample_wish {
     bool has_count;
-    bool has_option; /* the option after count was given */
+    bool has_option; /* WITHVALUES or WITHSCORES was given */
     bool repeats;    /* count is negative: rows may repeat */
     uint64_t count;
 };

@@ -37,7 +37,7 @@ void cmd_scree_auth(struct call *call)
     }
 }
 
-/* SCREE AS name rules command…: dispatch() handles it. Only one SCREE AS inside another gets here. */
+/* SCREE AS name rules command…: dispatch() handles it. This handler gets only a SCREE AS inside another one. */
 void cmd_scree_as(struct call *call)
 {
     call_error_text(call, "ERR SCREE AS cannot be used inside SCREE AS");
@@ -81,7 +81,7 @@ void cmd_scree_await(struct call *call)
         reply_null_array(&call->reply);
 }
 
-/* SCREE SHOW command… and SCREE TRY command…: dispatch() handles them. Only what no proxy has sent gets here. */
+/* SCREE SHOW command… and SCREE TRY command…: dispatch() handles them. This handler gets only requests without the cluster secret. */
 void cmd_scree_show(struct call *call)
 {
     call_error_text(call, "ERR SCREE SHOW is for proxies, which have shown the cluster secret");
@@ -92,13 +92,13 @@ void cmd_scree_try(struct call *call)
     call_error_text(call, "ERR SCREE TRY is for proxies, which have shown the cluster secret");
 }
 
-/* SCREE PART command…: likewise. */
+/* SCREE PART command…: as SCREE SHOW. */
 void cmd_scree_part(struct call *call)
 {
     call_error_text(call, "ERR SCREE PART is for proxies, which have shown the cluster secret");
 }
 
-/* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. Only an invalid one gets here. */
+/* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. This handler gets only invalid requests. */
 void cmd_scree_wait(struct call *call)
 {
     call_error_text(call,

@@ -134,7 +134,7 @@ void cmd_bgsave(struct call *call)
     else if (start_save(call->partition))
         reply_status(&call->reply, "Background saving started");
     else if (schedule)
-        /* the running save counts as the scheduled one */
+        /* the running save replaces the scheduled one */
         reply_status(&call->reply, "Background saving scheduled");
     else
         call_error_text(call, "ERR Background save already in progress");

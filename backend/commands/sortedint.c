@@ -173,7 +173,7 @@ static void reply_integers(struct call *call, struct entry *entry, uint64_t firs
         good = count > 1 && sub_iter_next(&it);
     }
     if (sub_iter_fini(&it) && count > 0 && !call->failed)
-        call_error(call, ERR_STORE); /* there are fewer rows than the ranks say */
+        call_error(call, ERR_STORE); /* inconsistent: fewer rows than the ranks count */
 }
 
 static void reply_range(struct call *call, const struct range *range, bool reverse)

@@ -71,7 +71,7 @@ static bool read_streams(struct call *call, uint32_t first, struct read *read)
     return true;
 }
 
-/* Parses one option; sets *i to its last argument, for STREAMS to the last of all. */
+/* Parses one option; sets *i to the option's last argument. STREAMS takes all remaining arguments. */
 static bool read_option(struct call *call, uint32_t *i, struct read *read)
 {
     struct bytes word = call->argv[*i];

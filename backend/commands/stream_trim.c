@@ -95,7 +95,7 @@ struct rough {
     int64_t limit;   /* 0: unlimited */
     int64_t to_go;   /* entries of the nodes to remove */
     int64_t live;    /* entries of the current node so far */
-    bool is_stopped; /* the current node stays: only its size is still counted */
+    bool is_stopped; /* the current node is kept; the iteration only completes its size */
     int64_t more;    /* rows that the search may still read */
 };
 

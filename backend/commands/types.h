@@ -29,7 +29,8 @@ struct sort_source {
     size_t skip;   /* bytes of the sub key before the element */
 };
 
-/* `in_order`: SORT will not sort the elements, so they are read in their own order; backwards if `is_descending`. */
+/* Reads the elements for SORT. `in_order`: SORT will not sort them, so lists and sorted sets are read in their own order,
+ * in reverse if `is_descending`. */
 typedef struct sort_source sort_source_fn(struct call *call, const struct entry *entry,
                                           bool in_order, bool is_descending);
 

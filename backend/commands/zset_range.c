@@ -146,7 +146,7 @@ static bool mixed_window(struct call *call, struct entry *entry, const struct ra
 {
     struct zset_iter iter;
     bool is_inside = false;
-    uint64_t number = 0; /* number of rows since the first one inside */
+    uint64_t number = 0; /* rows read since the first row in the range */
     window->rows = 0;
     zset_iter_init(call, entry, NOTHING, NOTHING, is_reverse, &iter);
     while (zset_iter_next(&iter)) {
