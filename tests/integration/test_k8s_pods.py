@@ -25,6 +25,7 @@ from support.resp import Closed, Connection, ReplyError, value
 suite = Suite(__doc__)
 PASSWORD = 'replace-me-default-password'
 OPERATOR = 'replace-me-operator-password'
+BACKEND_PASSWORD = 'replace-me-backend-password'
 REASON = None
 
 
@@ -138,6 +139,21 @@ def wait_linked(node):
                  'the links of %s to other backends' % pod.name)
 
 
+def backend_epochs(node):
+    """The epochs of the maps that partition 0 of every backend uses."""
+    found = []
+    for pod in node.backends.values():
+        with Connection((pod.address, pod.ports['partition-0'])) as client:
+            check_equal(client.get('AUTH', BACKEND_PASSWORD), b'OK')
+            found.append(int(re.search(rb'peers_map_epoch:(\d+)', client.get('INFO', 'peers'))[1]))
+    return found
+
+
+def publish_map(node, text):
+    for name in ('scree-proxy-config', 'scree-backend-config'):
+        node.publish(name, {'shards.ini': text})
+
+
 def status_of(pod):
     return json.loads(http_text(pod, '/status.json'))
 
@@ -218,15 +234,18 @@ def _(run):
             fresh, (start, end) = moved_map(text, callers.keys())
             key = next('k:%d' % i for i in range(10 ** 6) if start <= slot_of('k:%d' % i) <= end)
             check_equal(client.get('SET', key, 'here'), b'OK')
-            node.publish('scree-proxy-config', {'shards.ini': fresh})
+            publish_map(node, fresh)
             wait_for(lambda: epochs(node) == [2] * 3, 'every proxy to use the new map')
+            wait_for(lambda: backend_epochs(node) == [2] * 3, 'every backend to use the new map')
             check_equal(client.get('GET', key), None, 'a key of the moved slots, on their new shard')
             callers.let_play()
-            node.publish('scree-proxy-config', {'shards.ini': text.replace('epoch = 1', 'epoch = 3')})
+            publish_map(node, text.replace('epoch = 1', 'epoch = 3'))
             wait_for(lambda: epochs(node) == [3] * 3, 'every proxy to use the old map again')
             check_equal(client.get('GET', key), b'here')
-            node.publish('scree-proxy-config', {'shards.ini': 'nonsense'})
-            wait_for(lambda: all('reload_refused' in pod.log() for pod in node.proxies), 'nonsense to be refused')
+            publish_map(node, 'nonsense')
+            wait_for(lambda: all('reload_refused' in pod.log() for pod in node.proxies + list(node.backends.values())),
+                     'nonsense to be refused')
+            check_equal(backend_epochs(node), [3] * 3)
             callers.let_play()
             secrets = data_of(node.objects.get('Secret', 'scree-proxy-secrets'))['secrets.ini']
             node.publish('scree-proxy-config', {'shards.ini': text.replace('epoch = 1', 'epoch = 3')})
@@ -254,6 +273,7 @@ def _(run):
             pod.wait_ready()
             wait_for(lambda: not any(isinstance(client.get('GET', 'k%d' % i), ReplyError) for i in lost),
                      'the pod to be found again, both its partitions')
+            wait_linked(node)
             check_equal([value(reply) for reply in client.pipeline([['GET', 'k%d' % i] for i in range(600)])],
                         [b'%d' % i for i in range(600)])
 
