@@ -186,8 +186,8 @@ def main():
         print('these programs were built with a sanitizer: the figures below are of no use')
     text = heading('Commands against redis-server', 'tests/bench/bench_commands.py --quick' if options.quick else
                    'tests/bench/bench_commands.py')
-    text += ('\n%d clients, -P 16 where nothing else is said, 16-byte keys, %d of them; each figure the median of %d runs of '
-             '%.1f s, the systems by turns.\n' % (CLIENTS, options.keys, options.repeat, options.seconds))
+    text += ('\n%d clients, -P 16 unless stated otherwise, 16-byte keys, %d of them; each figure the median of %d runs of '
+             '%.1f s, the systems alternating.\n' % (CLIENTS, options.keys, options.repeat, options.seconds))
     for title, part in PARTS:
         if options.parts not in title:
             continue

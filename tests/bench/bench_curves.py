@@ -147,8 +147,8 @@ def latency(farm, options):
                         ['%.2f' % (us / 1000) for us in (sample.p50, sample.p99, sample.p999)] + ['%.0f' % (sample.p999 / sample.p50)])
             show('%-12s %-6s %6.0f/s  p50 %.0f µs  p99 %.0f  p99.9 %.0f' % (name, label, sample.rate, sample.p50, sample.p99, sample.p999))
     picture.write(options.folder)
-    return section('Latency', 'latency', '%d clients, one command at a time, sent by a schedule whatever has been answered: the time '
-                   'counts from when a command should have left. Both programs with a log and an fsync before each reply to a '
+    return section('Latency', 'latency', '%d clients, one command at a time, sent at fixed times, also while earlier commands wait '
+                   'for their replies: the latency counts from the scheduled time. Both programs with a log and an fsync before each reply to a '
                    'write; load generator and server share the cores. One run of %.0f s each.' % (CLIENTS, options.seconds * 10),
                    ('', table('ms', ['a second', 'p50', 'p99', 'p99.9', 'p99.9 : p50'], rows)))
 
@@ -204,8 +204,8 @@ def groups(farm, options):
     for axes in picture.axes.values():
         axes.set_ylim(bottom=0)
     picture.write(options.folder)
-    return section('Commits', 'groups', '%d clients, one SET at a time, sent by a schedule, `durability = always`. A batch is what '
-                   'came while the one before was being synced: nothing waits when there is nothing to share.' % options.clients,
+    return section('Commits', 'groups', '%d clients, one SET at a time, sent at fixed times, `durability = always`. A batch has the commands '
+                   'that arrived while the previous batch was synced; a command that arrives alone does not wait.' % options.clients,
                    ('', table('SETs a second', ['in a batch', 'fsyncs a second', 'p50 ms', 'p99 ms'],
                               [['%d' % rate, '%.1f' % size, '%.0f' % syncs, '%.2f' % p50, '%.2f' % p99]
                                for rate, size, p50, p99, syncs in points])))

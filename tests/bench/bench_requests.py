@@ -218,8 +218,8 @@ def table(results, cell):
 def tls_section(results, options):
     lines = ['## TLS', '', 'CPU µs per request on %s, load average before the run %.1f, each figure one run of about %.1f s'
              % (datetime.date.today().isoformat(), options.load, options.run_seconds),
-             '(`tests/bench/bench_requests.py --tls`). The handshakes of its %d clients are part of it. TLS 1.3, P-256' % CLIENTS,
-             'certificates, who connects shows one too; `scree-tls` speaks TLS on both hops.', '']
+             '(`tests/bench/bench_requests.py --tls`). They include the handshakes of its %d clients. TLS 1.3, P-256' % CLIENTS,
+             'certificates, also for clients; `scree-tls` uses TLS on both hops.', '']
     return '\n'.join(lines + table(results, CPU[1])) + '\n'
 
 
@@ -234,7 +234,7 @@ def section_of(path):
 def markdown(results, options):
     lines = [options.heading]
     lines += ['%d clients, keys out of %d, each figure the median of %d runs of about %.1f s. Two figures of CPU are '
-              'those of the front process and of the one behind it.' % (CLIENTS, KEYSPACE, options.repeat,
+              'those of the proxy and of the server.' % (CLIENTS, KEYSPACE, options.repeat,
                                                                        options.run_seconds), '',
               '## Against the targets', '', '| | measured | target | |', '|---|---|---|---|']
     lines += ['| %s | %s | %s | %s |' % (text, measured, limit, 'met' if met else '**missed**')

@@ -43,9 +43,9 @@ def rocksdb_build():
 def heading(title, script):
     """The heading of a page of measurements: script, date, machine, versions of the programs."""
     (lost, longest), page = pauses(1), page_ns()
-    lines = ['# ' + title, '', 'Written by `%s`, which says what is measured and how.' % script, '',
+    lines = ['# ' + title, '', 'Written by `%s`, whose docstring describes the measurement.' % script, '',
              '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), os.getloadavg()[0]),
-             '- %s; of a second of one core others took %.0f %%, up to %.1f ms at a time; a byte of some other page '
+             '- %s; other work took %.0f %% of a core, up to %.1f ms at a time; a byte of a random page '
              'of 4 KB took %.0f ns' % (machine(), lost * 100, longest, page)]
     for words in (['redis-server', '--version'], ['redis-benchmark', '--version'], ['haproxy', '-v'],
                   ['nutcracker', '--version'], [binary('scree-proxy'), '--version'],
@@ -53,11 +53,11 @@ def heading(title, script):
         lines.append('- %s' % version(words))
     lines.append('- %s' % rocksdb_build())
     if lost > BUSY:
-        lines += ['', '**A machine as busy with other work measures that work too: what stands beside each other may be compared, no figure '
-                  'believed.**']
+        lines += ['', '**The machine was busy with other work, which slows all figures: compare them only with other figures of the '
+                  'same table.**']
     if page > DEAR_NS:
-        lines += ['', '**Where pages are that dear, redis-server pays most, for it keeps all of its data in pages of 4 KB, and Scree much of it '
-                  'in huge ones: ratios to it are better here than elsewhere.**']
+        lines += ['', '**Access to pages of 4 KB is slow on this machine. redis-server keeps all its data in them, Scree much of its data in '
+                  'huge pages: ratios to redis-server are better here than on other machines.**']
     return '\n'.join(lines) + '\n'
 
 
