@@ -68,7 +68,7 @@ static void end_search(struct script_search *search)
 }
 
 /* Did the shard reply 1 to SCRIPT EXISTS of one script? */
-static bool knows(const struct shard_reply *answer)
+static bool has_script(const struct shard_reply *answer)
 {
     return !answer->is_failure && bytes_equal(answer->frame, BYTES("*1\r\n:1\r\n"));
 }
@@ -119,7 +119,7 @@ static void asked_all(struct client *nobody, struct request *request, struct rep
     if (!search->client)
         return;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
-        if (knows(request_reply(request, i)))
+        if (has_script(request_reply(request, i)))
             teacher = (int)i;
         else
             is_missing |= is_target(search, i);
@@ -141,7 +141,7 @@ static void asked_targets(struct client *nobody, struct request *request, struct
     if (!search->client)
         return;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
-        bool does = knows(request_reply(request, i));
+        bool does = has_script(request_reply(request, i));
         if (does)
             note_known(search->client, search->shard == SHARDS_ALL ? i : (uint32_t)search->shard,
                        search->sha);

@@ -171,7 +171,7 @@ static void tell_subscription_connection(struct subscription_connection *connect
 }
 
 /* request_done_fn */
-static void nobody_waits(struct client *client, struct request *request, struct reply *reply)
+static void ignore_replies(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
     (void)request;
@@ -185,7 +185,7 @@ static void tell_one(struct subscription_connection *connection,
     if (count == 0)
         return;
     struct request *request = request_internal(connection->subscriptions->worker);
-    request_wait_parts(request, 1, nobody_waits);
+    request_wait_parts(request, 1, ignore_replies);
     request_hold(request);
     tell_subscription_connection(connection, request_part(request, 0, connection->upstream->node),
                                  channels, count);
@@ -213,7 +213,7 @@ bool subscriptions_tell(struct subscriptions *subscriptions, struct request *req
     if (is_ours)
         request = request_internal(worker);
     request_wait_parts(request, count_subscription_connections(subscriptions),
-                       is_ours ? nobody_waits : done);
+                       is_ours ? ignore_replies : done);
     if (is_ours)
         request_hold(request);
     for (struct list *link = subscriptions->subscription_connections.next;

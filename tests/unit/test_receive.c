@@ -96,8 +96,7 @@ static size_t feed(struct reader *reader, const char *data, size_t len)
     return len;
 }
 
-static void subscription_connection_all(struct reader *reader, const char *data, size_t len,
-                                        size_t step)
+static void pass_in_pieces(struct reader *reader, const char *data, size_t len, size_t step)
 {
     for (size_t at = 0; at < len;)
         at += feed(reader, data + at, len - at < step ? len - at : step);
@@ -169,7 +168,7 @@ START_TEST(a_known_need_sizes_the_private_block_exactly)
     static char rest[1000000];
     memset(rest, 'y', sizeof(rest));
     rest[sizeof(rest) - 10] = '\n';
-    subscription_connection_all(reader, rest, sizeof(rest) - 9, 50000);
+    pass_in_pieces(reader, rest, sizeof(rest) - 9, 50000);
     ck_assert_ptr_null(reader->receive.partial);
     ck_assert_uint_eq(reader->len, 1000000);
     ck_assert_ptr_eq(reader->last, place); /* the block was not moved */
@@ -196,7 +195,7 @@ START_TEST(frames_of_a_private_block_that_are_referred_to_stay_in_place)
         lines[i] = i % 3001 == 3000 ? '\n' : (char)('a' + i % 26);
     struct reader *reader = reader_new(1 << 20);
     reader->ref = true;
-    subscription_connection_all(reader, lines, sizeof(lines), 50000);
+    pass_in_pieces(reader, lines, sizeof(lines), 50000);
     ck_assert_int_eq(reader->ref_count, sizeof(lines) / 3001);
     reader_free(reader);
 }
@@ -241,10 +240,9 @@ START_TEST(every_cut_gives_the_same_frames)
         for (size_t second = cut; second < sizeof(text); second++) {
             struct reader *reader = reader_new(100);
             size_t len = sizeof(text) - 1;
-            subscription_connection_all(reader, text, cut, 100);
-            subscription_connection_all(reader, text + cut, second - cut, 100);
-            subscription_connection_all(reader, text + second, len - (second < len ? second : len),
-                                        100);
+            pass_in_pieces(reader, text, cut, 100);
+            pass_in_pieces(reader, text + cut, second - cut, 100);
+            pass_in_pieces(reader, text + second, len - (second < len ? second : len), 100);
             ck_assert_uint_eq(reader->len, len);
             ck_assert_mem_eq(reader->lines, text, len);
             reader_free(reader);
@@ -324,7 +322,7 @@ START_TEST(reading_after_a_long_rest_keeps_the_order)
     struct reader *reader = reader_new(1 << 20);
     reader->max = 3;
     for (int round = 0; round < 5; round++)
-        subscription_connection_all(reader, text, len, len);
+        pass_in_pieces(reader, text, len, len);
     reader->max = INT32_MAX;
     receive_again(&reader->receive, on_data, reader);
     ck_assert_uint_eq(reader->len, 5 * len);

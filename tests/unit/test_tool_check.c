@@ -187,7 +187,7 @@ START_TEST(the_score_index_follows_the_members)
 {
     spoil(CF_ZSET_SCORE, indexed("b"), gone);
     check_heals();
-    spoil(CF_ZSET_SCORE, indexed("untrusted peer"), BYTES(""));
+    spoil(CF_ZSET_SCORE, indexed("no member"), BYTES(""));
     check_heals();
 }
 END_TEST
