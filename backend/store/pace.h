@@ -44,8 +44,8 @@ static inline void pace_note(struct pace_latency *latency, uint64_t target_us, u
 
 struct pace_figures {
     uint64_t bytes_per_s; /* 0: no limit */
-    uint64_t bytes;       /* read by compactions, and */
-    uint64_t waited_us;   /* how long they slept, since the start, summed over threads */
+    uint64_t bytes;       /* that compactions read, */
+    uint64_t waited_us;   /* and how long they slept, summed over threads; both since the start */
 };
 
 struct pace *pace_new(void);

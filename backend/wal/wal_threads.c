@@ -78,7 +78,8 @@ static int sync_failed(struct wal *wal, char *error, size_t size)
     return failure;
 }
 
-/* The error of the WAL. The late one is read first, because it becomes the other, never the reverse. */
+/* The error of the WAL; OK: there is none. `late_failure` is read first: the appending thread moves it to `failed`, so in
+ * the other order both could be missed. */
 static int failure_of(struct wal *wal)
 {
     int late = wal->late_failure;
