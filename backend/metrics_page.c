@@ -63,6 +63,15 @@ static const struct label_family space_families[] = {
      "Keys of the namespace with a time to live.", 0, 0, 0},
 };
 
+static const struct label_family link_families[] = {
+    {LABEL_GAUGE, LINK_COUNT, "scree_backend_peer_shard_links",
+     "Links of partitions of this process to the shard.", 0, 0, 0},
+    {LABEL_GAUGE, LINK_IS_UP, "scree_backend_peer_shard_links_up",
+     "Links to the shard that are connected; part of scree_backend_peer_shard_links.", 0, 0, 0},
+    {LABEL_HISTOGRAM, LINK_ROUND_TRIP_SECONDS, "scree_backend_peer_round_trip_seconds",
+     "From sending a STATUS request to the shard until its reply.", 1e6, 4, 24},
+};
+
 static void print_figure(const struct server *server, struct out *out, const char *figure,
                          const char *name, const char *help)
 {
@@ -258,5 +267,7 @@ void metrics_page(void *visit, struct http_reply *reply)
                  COUNT_OF(partition_families), PARTITIONS_MAX);
     labels_print(labelled->spaces, out, "namespace", space_families, COUNT_OF(space_families),
                  METRICS_SPACES_SHOWN);
+    labels_print(labelled->links, out, "shard", link_families, COUNT_OF(link_families),
+                 SHARD_COUNT_MAX);
     metric_process(out);
 }

@@ -4,6 +4,7 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command_cells.h"
+#include "shared/shard_map.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@ void backend_metrics_init(struct backend_metrics *labelled)
     labelled->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
     labelled->partitions = labels_new(PARTITION_WORDS, PARTITIONS_MAX);
     labelled->spaces = labels_new(SPACE_WORDS, METRICS_SPACES_MAX);
+    labelled->links = labels_new(LINK_WORDS, SHARD_COUNT_MAX);
 }
 
 void backend_metrics_fini(struct backend_metrics *labelled)
@@ -20,6 +22,7 @@ void backend_metrics_fini(struct backend_metrics *labelled)
     labels_free(labelled->commands);
     labels_free(labelled->partitions);
     labels_free(labelled->spaces);
+    labels_free(labelled->links);
 }
 
 struct metric_cell *backend_metrics_partition(struct backend_metrics *labelled, uint32_t index)

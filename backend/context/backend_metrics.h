@@ -1,5 +1,5 @@
 /*
- * backend_metrics.h - metrics of the backend by command, partition and namespace (metric_labels.h).
+ * backend_metrics.h - metrics of the backend by command, partition, namespace and shard (metric_labels.h).
  *
  *   partition's thread: cell_add(partition->metrics.cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: metrics_page
  */
@@ -38,10 +38,19 @@ enum partition_word {
 
 enum space_word { SPACE_KEYS, SPACE_EXPIRES, SPACE_WORDS };
 
+/* Of the links to another shard: of each partition one cell. */
+enum link_word {
+    LINK_ROUND_TRIP_SECONDS = 0, /* of STATUS requests */
+    LINK_COUNT = HISTOGRAM_WORDS,
+    LINK_IS_UP,
+    LINK_WORDS,
+};
+
 struct backend_metrics {
     struct labels *commands;
     struct labels *partitions;
     struct labels *spaces;
+    struct labels *links;
 };
 
 void backend_metrics_init(struct backend_metrics *labelled);

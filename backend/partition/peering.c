@@ -28,6 +28,8 @@ struct peer_set *peering_new(struct partition *partition)
     const struct peer_host host = {
         .loop = partition->loop,
         .metrics = partition->metrics.process,
+        .links = partition->process->labelled.links,
+        .thread = partition->index,
         .run_id = partition->process->run_id,
         .version = SCREE_VERSION,
         .current_index = batch_index,

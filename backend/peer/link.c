@@ -1,5 +1,6 @@
 #include "backend/peer/link.h"
 
+#include "backend/context/backend_metrics.h"
 #include "shared/backoff.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
@@ -108,6 +109,7 @@ static void link_down(struct peer_link *link, const char *reason)
     bool is_first = link->failures == 0;
     if (link->state == PEER_LINK_UP)
         metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    cell_set(link->cell, LINK_IS_UP, 0);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_FAILURES, 1);
     link->state = PEER_LINK_DOWN;
     link->failures++;
@@ -132,15 +134,18 @@ static void status_replied(struct peer_request *request, enum peer_result result
 {
     struct peer_link *link = container_of(request, struct peer_link, status);
     struct peer_identity identity;
-    if (result == PEER_OK && peer_identity_read(payload, &identity))
-        link->peer = identity;
+    if (result != PEER_OK || !peer_identity_read(payload, &identity))
+        return;
+    link->peer = identity;
+    link->round_trip_us = loop_mono_us(link->self->loop) - link->pinged_us;
+    cell_observe(link->cell, LINK_ROUND_TRIP_SECONDS, link->round_trip_us);
 }
 
 static void send_status(struct peer_link *link)
 {
     char identity[PEER_IDENTITY_MAX];
     size_t len = peer_self_encode(link->self, identity);
-    link->pinged_ms = loop_mono_ms(link->self->loop);
+    link->pinged_us = loop_mono_us(link->self->loop);
     link->status.on_reply = status_replied;
     send_frame(link, &link->status, PEER_STATUS, (struct bytes){identity, len});
 }
@@ -151,6 +156,7 @@ static void link_up(struct peer_link *link)
     link->failures = 0;
     link->was_over_limit = false;
     link->connects++;
+    cell_set(link->cell, LINK_IS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_CONNECTS, 1);
     log_event(LOG_INFO, "peer_up", "shard=%s address=%s run_id=%s", link->shard, link->address,
@@ -317,6 +323,8 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
     link->shard = strdup(shard);
     link->address = strdup(address);
     CHECK(link->shard && link->address);
+    link->cell = labels_cell(self->links, bytes_of(shard), self->thread);
+    cell_set(link->cell, LINK_COUNT, 1);
     link->by_id = table_new();
     list_init(&link->requests);
     list_init(&link->link);
@@ -327,6 +335,8 @@ void peer_link_free(struct peer_link *link)
 {
     if (link->state == PEER_LINK_UP)
         metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    cell_set(link->cell, LINK_IS_UP, 0);
+    cell_set(link->cell, LINK_COUNT, 0);
     link->state = PEER_LINK_DOWN; /* on_reply may try to send again */
     if (link->stream)
         stream_abort(link->stream);
@@ -363,7 +373,7 @@ void peer_link_tick(struct peer_link *link)
     if (now_ms > link->heard_ms + options->timeout_ms)
         link_down(link, "the peer is silent");
     else if (link->state == PEER_LINK_UP && link->status.id == 0 &&
-             now_ms >= link->pinged_ms + options->ping_ms)
+             now_ms >= link->pinged_us / 1000 + options->ping_ms)
         send_status(link);
 }
 

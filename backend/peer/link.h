@@ -28,6 +28,8 @@
 enum { PEER_REASON_MAX = 256 };
 
 struct loop;
+struct labels;
+struct metric_cell;
 struct metrics;
 struct table;
 struct tls_context;
@@ -46,6 +48,8 @@ struct peer_options {
 struct peer_self {
     struct loop *loop;
     struct metrics *metrics;
+    struct labels *links; /* metrics by shard */
+    uint32_t thread;      /* index of the partition, for `links` */
     struct peer_options options;
     struct peer_identity identity; /* log_index: see current_index */
     char *secret;
@@ -95,7 +99,9 @@ struct peer_link {
     struct peer_request status;   /* the outstanding STATUS request; id 0: none */
     struct peer_identity peer;    /* identity of the peer in the last STATUS or greeting */
     uint64_t heard_ms;            /* monotonic: the last byte from the peer */
-    uint64_t pinged_ms;           /* monotonic: the last STATUS was sent */
+    uint64_t pinged_us;           /* monotonic: the last STATUS was sent */
+    uint64_t round_trip_us;       /* of the last STATUS that was replied to; 0: none */
+    struct metric_cell *cell;     /* enum link_word */
     uint64_t retry_ms;            /* monotonic: in DOWN, when to connect */
     uint32_t failures;            /* consecutive failures */
     uint64_t connects;            /* number of connections that came up */

@@ -16,7 +16,7 @@ import urllib.request
 import yaml
 
 from support import ROOT
-from support.cluster import Cluster, Process, free_ports, http_get, metric
+from support.cluster import Cluster, Process, even_slots, free_ports, http_get, metric
 from support.harness import Failure, Suite, check, check_equal, wait_for
 from support.resp import ReplyError, value
 
@@ -216,8 +216,14 @@ def _(run):
         panels = json.load(file)['panels']
     texts = [target['expr'] for panel in panels for target in panel.get('targets', [])] + [rules()]
     used = {name for text in texts for name in re.findall(r'\b(?:scree|process)_[a-z_]+\b', text)}
-    with Cluster(backends=1, partitions=1) as cluster:
+    linked = Cluster(backends=2, partitions=1)
+    for backend in linked.backends:
+        backend.options = {'backend': {'shards': linked.shards_path}}
+    linked.slots = even_slots(2)
+    linked.write_shards()
+    with linked as cluster:
         play(cluster)
+        wait_for(lambda: 'scree_backend_peer_round_trip_seconds_bucket' in scrape(cluster.backends[0]), 'a round trip')
         wait_for(lambda: metric(scrape(cluster.backends[0]), 'scree_backend_namespace_keys'), 'the keys to be counted')
         printed = {match[1] for process in (cluster.proxies[0], cluster.backends[0])
                    for match in map(SAMPLE.match, scrape(process).splitlines()) if match}

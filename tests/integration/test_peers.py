@@ -74,6 +74,11 @@ def metric(cluster, index, name):
     return int(text.split('\nscree_backend_peer_%s ' % name)[1].split('\n')[0])
 
 
+def shard_metric(cluster, index, name, shard):
+    text = cluster.backends[index].http('/metrics')[1]
+    return int(text.split('\nscree_backend_peer_%s{shard="%s"} ' % (name, shard))[1].split('\n')[0])
+
+
 def greeting_of(shard='x', run_id='f' * 40):
     words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, '127.0.0.1:1', '0.1.0'))
     return b'\1' + struct.pack('<QQQ', 1, 2, 3) + words
@@ -344,6 +349,20 @@ def _(run):
         finally:
             cluster.backends[1].signal(signal.SIGCONT)
         cluster.wait_linked()
+
+
+@suite.case('metrics and INFO show for each shard whether its link is up, and its round trips')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        wait_for(lambda: shard_metric(cluster, 0, 'round_trip_seconds_count', 'b1p0') > 0, 'a round trip to be counted')
+        check(int(cluster.peers(0)[1]['b1p0']['round_trip_us']) > 0, 'INFO shows no round trip')
+        cluster.backends[1].kill9()
+        wait_for(lambda: shard_metric(cluster, 0, 'shard_links_up', 'b1p0') == 0, 'the link to be down')
+        check_equal([shard_metric(cluster, 0, name, shard) for shard in ('b1p0', 'b2p0')
+                     for name in ('shard_links', 'shard_links_up')], [1, 0, 1, 1])
+        cluster.backends[1].start()
+        wait_for(lambda: shard_metric(cluster, 0, 'shard_links_up', 'b1p0') == 1, 'the link to be up again')
 
 
 @suite.case('a peer that does not read its replies is not read any further, and is disconnected')

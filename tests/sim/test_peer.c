@@ -9,6 +9,7 @@
  * Every request ends exactly once, an answered one with its own bytes, and runs at most once, also when its frame is
  * doubled. When the faults end, all links come up and a request to each shard is answered.
  */
+#include "backend/context/backend_metrics.h"
 #include "backend/peer/peer_set.h"
 #include "shared/byte_order.h"
 #include "shared/log.h"
@@ -40,6 +41,7 @@ struct asked {
 
 static struct node nodes[NODES];
 static struct shard_map *map;
+static struct labels *links;           /* metrics of the nodes' links, by shard */
 static uint64_t sent, ended, answered; /* in this world */
 static uint64_t duplicates;            /* frames dropped as duplicates, in all worlds */
 static uint64_t totals[2];             /* sent and answered in all worlds */
@@ -247,6 +249,8 @@ static void start_node(struct node *node, int index)
     node->listener = listen_at(node->loop, node->address, node_accepted, node);
     const struct peer_host host = {.loop = node->loop,
                                    .metrics = node->metrics,
+                                   .links = links,
+                                   .thread = (uint32_t)index,
                                    .run_id = "run",
                                    .version = "1",
                                    .current_index = no_index};
@@ -367,6 +371,7 @@ static void end_world(void)
         loop_free(nodes[i].loop);
     loop_free(relay_loop);
     shard_map_unref(map);
+    labels_free(links);
     sim_fini();
 }
 
@@ -379,6 +384,7 @@ static uint64_t run_world(uint64_t seed)
     sim_knobs()->delay_us_max = 20000;
     list_init(&relays);
     map = shard_map_even(addresses, NODES);
+    links = labels_new(LINK_WORDS, NODES);
     sim_set_host("relays");
     relay_loop = loop_new();
     for (int i = 0; i < NODES; i++)
