@@ -2,7 +2,8 @@
 """links.py - documents refer only to what is there, and each has one title.
 
 Links to files and to their headings, in every .md file; paths of this tree and names of tests between backquotes
-(`proxy/slow_log.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it.
+(`proxy/slow_log.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it;
+titles of cases in docs/security.md.
 """
 
 import os
@@ -79,8 +80,18 @@ def wrong_titles(path):
         yield '%s:%d: %s: expected one title per page, then ## for its parts' % (path, number, lines[number - 1])
 
 
+def missing_cases():
+    """docs/security.md names cases of tests by the beginning of their titles: *a tenant can …*."""
+    tests = '\n'.join(read(path) for path in tracked() if path.startswith('tests/') and path.endswith('.py'))
+    titles = re.findall(r'''^@suite\.case\(['"](.*)''', tests, re.M)
+    for number, line in enumerate(read('docs/security.md').splitlines(), 1):
+        for start in re.findall(r'\*([^*|]+?) …\*', line):
+            if not any(title.startswith(start) for title in titles):
+                yield 'docs/security.md:%d: no test has a case *%s …*' % (number, start)
+
+
 def main():
-    problems = list(runbooks())
+    problems = list(runbooks()) + list(missing_cases())
     for path in tracked():
         if path.endswith('.md'):
             problems += wrong_titles(path)
