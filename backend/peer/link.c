@@ -227,8 +227,9 @@ static void handle_identity(struct peer_link *link, struct bytes payload)
     if (!peer_identity_read(payload, &link->peer)) {
         link_down(link, "the peer's identity is not valid");
     } else if (strcmp(link->peer.shard, link->shard) != 0) {
-        (void)snprintf(reason, sizeof reason, "the peer is shard %s, not %s: check the shard maps",
-                       link->peer.shard, link->shard);
+        (void)snprintf(reason, sizeof reason,
+                       "the peer is shard %s and not %s: check the shard maps", link->peer.shard,
+                       link->shard);
         link_down(link, reason);
     } else {
         link_up(link);

@@ -239,7 +239,7 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
     if (!bytes_equal(protocol, BYTES("1")))
         *error = "ERR this backend speaks version 1 of the protocol between backends";
     else if (peers->shard < 0)
-        *error = "ERR this backend's address is not in its shard map: check shards, advertise-host "
+        *error = "ERR this backend's address is not in its shard map: check advertise-host "
                  "and advertise-port";
     else if (!bytes_equal(shard, bytes_of(peers->self.identity.shard)))
         *error = "ERR this backend is another shard: check the shard maps";
