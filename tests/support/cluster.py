@@ -337,6 +337,11 @@ class Oracle(Process):
         if self.own_folder:
             self.own_folder.cleanup()
 
+    def stop(self):
+        """kill -9: how redis-server ends is not tested here, and once it did not end within a minute of SIGTERM."""
+        if self.child is not None:
+            self.kill9()
+
     def wait_ready(self, limit=PATIENCE):
         super().wait_ready(limit)
         with Connection(self.address) as connection:
