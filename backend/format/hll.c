@@ -130,11 +130,10 @@ bool hll_run_next(struct bytes value, size_t *at, struct hll_run *run)
         run->value = (uint8_t)((byte >> 2 & 31) + 1);
         run->length = (byte & 3) + 1u;
     } else if (byte & 0x40) {
-        if (value.len - *at < 2)
-            return false;
+        bool is_whole = value.len - *at >= 2;
         run->kind = 'Z';
-        run->bytes = 2;
-        run->length = ((byte & 63u) << 8 | (uint8_t)value.data[*at + 1]) + 1;
+        run->bytes = is_whole ? 2 : 1;
+        run->length = ((byte & 63u) << 8 | (is_whole ? (uint8_t)value.data[*at + 1] : 0)) + 1;
     }
     *at += run->bytes;
     return true;

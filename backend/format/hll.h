@@ -86,7 +86,8 @@ bool hll_make_dense(struct hll *hll);
 bool hll_merge(uint8_t *registers, struct bytes value);
 uint64_t hll_count(const uint8_t *registers);
 
-/* Iterates over sparse runs; *at starts at HLL_HEADER_BYTES. */
+/* Iterates over sparse runs; *at starts at HLL_HEADER_BYTES. A run of two bytes whose second byte is missing is read with
+ * 0 in its place, because Redis reads the zero byte behind a string there. */
 struct hll_run {
     char kind; /* 'z' and 'Z': zeros, in one byte or two; 'v': a value */
     uint8_t bytes;

@@ -166,6 +166,12 @@ CASES = [
         PFMERGE bad bad
         PFADD bad a
         GET bad
+        PFADD cut a
+        APPEND cut x
+        PFCOUNT cut
+        PFMERGE cut cut
+        PFADD cut b
+        GET cut
         PFCOUNT none
         PFCOUNT none none'''),
 ]
