@@ -157,7 +157,7 @@ END_TEST
 START_TEST(damaged_runs_are_refused_without_reading_behind_them)
 {
     static const char *const runs[] = {
-        "", "\x40", "\x7f", "\x7f\xfe", "\x7f\xff\x80", "\x7f\xfe\x40", "\x3f\x83"};
+        "", "\x40", "\x7f", "\x7f\xfe", "\x7f\xff\x80", "\x7f\xfe\x41", "\x3f\x83"};
     uint8_t registers[HLL_REGISTERS] = {0};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         struct guard guard;
