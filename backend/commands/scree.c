@@ -92,7 +92,12 @@ void cmd_scree_try(struct call *call)
     call_error_text(call, "ERR SCREE TRY is for proxies, which have shown the cluster secret");
 }
 
-/* SCREE PART command…: as SCREE SHOW. */
+/* SCREE ACROSS command… and SCREE PART command…: as SCREE SHOW. */
+void cmd_scree_across(struct call *call)
+{
+    call_error_text(call, "ERR SCREE ACROSS is for proxies, which have shown the cluster secret");
+}
+
 void cmd_scree_part(struct call *call)
 {
     call_error_text(call, "ERR SCREE PART is for proxies, which have shown the cluster secret");

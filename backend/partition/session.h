@@ -121,6 +121,7 @@ struct session_request {
     bool shows_scripts;   /* SCREE SHOW: the proxy wants MONITOR lines about commands of scripts */
     uint32_t shown_bytes; /* bytes of these lines */
     bool must_not_wait;   /* SCREE TRY: a blocking command replies null at once */
+    bool is_across;       /* SCREE ACROSS: the command may reach keys of other shards */
     bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
 };
 
