@@ -81,7 +81,8 @@ static void print_figure(const struct server *server, struct out *out, const cha
         char number[16];
         (void)snprintf(number, sizeof number, "%u", i);
         metric_label(labels, "partition", bytes_of(number));
-        metric_number(out, name, labels, store_figure(server->members[i].partition->store, figure));
+        metric_number(out, name, labels,
+                      storage_figure(server->members[i].partition->storage, figure));
     }
 }
 
@@ -132,7 +133,7 @@ static void print_levels(const struct server *server, struct out *out)
     static const char BYTES_OF[] = "scree_backend_store_level_bytes";
     struct store_level levels[PARTITIONS_MAX][STORE_LEVELS];
     for (uint32_t i = 0; i < server->members_count; i++)
-        store_levels(server->members[i].partition->store, levels[i]);
+        store_levels(storage_store(server->members[i].partition->storage), levels[i]);
     metric_head(out, FILES, "gauge", "Data files of a level.");
     for (uint32_t i = 0; i < server->members_count; i++)
         for (uint32_t level = 0; level < STORE_LEVELS; level++)
@@ -195,7 +196,7 @@ static uint64_t figure_sum(const struct server *server, const char *figure)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < server->members_count; i++)
-        sum += store_figure(server->members[i].partition->store, figure);
+        sum += storage_figure(server->members[i].partition->storage, figure);
     return sum;
 }
 
@@ -209,7 +210,7 @@ static void print_memory_metrics(struct server *server, const struct backend_con
             words[word] += sums[word];
     metric_head(out, "scree_backend_memory_bytes", "gauge", "Memory by use.");
     print_part(out, "block_cache",
-               store_figure(server->members[0].partition->store, "cache_bytes"));
+               storage_figure(server->members[0].partition->storage, "cache_bytes"));
     print_part(out, "memtables", figure_sum(server, "memtable_bytes"));
     print_part(out, "table_readers", figure_sum(server, "table_reader_bytes"));
     print_part(out, "row_cache", words[PARTITION_MEMORY_ROWS]);

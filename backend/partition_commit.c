@@ -138,5 +138,6 @@ void partition_commit_init(struct partition *partition)
         .on_room = on_room,
         .owner = partition,
     };
-    partition->commit = commit_new(partition->loop, partition->overlay, partition->store, &options);
+    partition->commit =
+        commit_new(partition->loop, partition->overlay, partition->storage, &options);
 }

@@ -29,20 +29,20 @@ static void on_maintenance(void *owner, enum maintenance_task task, bool good)
 bool partition_storage_open(struct partition *partition, const struct backend_config *config,
                             char *error, size_t size)
 {
-    partition->store =
+    partition->storage =
         partition_store_open(partition->process->env, config, partition->name, error, size);
-    return partition->store;
+    return partition->storage;
 }
 
 bool partition_storage_new(struct partition *partition, const struct backend_config *config)
 {
-    partition->overlay = overlay_new(partition->store);
+    partition->overlay = overlay_new(storage_store(partition->storage));
     overlay_use_buffers(partition->overlay, config->store_write_buffer_bytes);
     if (!partition_read_header(partition))
         return false;
     if (partition->process->readers) {
-        partition->reader =
-            reader_new(partition->loop, partition->process->readers, partition->store);
+        partition->reader = reader_new(partition->loop, partition->process->readers,
+                                       storage_store(partition->storage));
         overlay_use_reader(partition->overlay, partition->reader);
     }
     partition->caches.range_bounds = range_bounds_new();
@@ -63,7 +63,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     char save_path[4096];
     (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
     partition->maintenance =
-        maintenance_new(partition->loop, partition->store, save_path, on_maintenance, partition);
+        maintenance_new(partition->loop, partition->storage, save_path, on_maintenance, partition);
     return true;
 }
 
@@ -83,6 +83,6 @@ void partition_storage_free(struct partition *partition)
     range_bounds_free(partition->caches.range_bounds);
     rank_cache_free(partition->caches.ranks);
     access_times_free(partition->caches.accesses);
-    if (partition->store)
-        store_close(partition->store);
+    if (partition->storage)
+        storage_close(partition->storage);
 }

@@ -105,7 +105,7 @@ static void tick_pace(struct partition *partition)
 static void look_behind(struct partition *partition)
 {
     struct pace *pace = partition->process->pace;
-    if (pace_is_limited(pace) && store_is_behind(partition->store))
+    if (pace_is_limited(pace) && store_is_behind(storage_store(partition->storage)))
         pace_behind(pace, clock_mono_us());
 }
 
@@ -127,7 +127,7 @@ static void tick_second(struct partition *partition)
     block_cache_decay();
     scripts_log_next_second(partition->scripts);
     commit_rest(partition->commit);
-    if (store_wal_is_long(partition->store) && !partition->thread.is_stopping)
+    if (storage_wal_is_long(partition->storage) && !partition->thread.is_stopping)
         (void)maintenance_start(partition->maintenance, MAINTENANCE_FLUSH);
     commit_watch_disk(partition->commit, partition->snapshot->config.store_disk_free_min_bytes);
     close_idle_sessions(partition);

@@ -96,13 +96,13 @@ static bool prepare_folders(struct backup *backup)
         return failed(backup, backup->cut);
     return backup_catalog_make(backup->dir, backup->manifest->backup, backup->manifest->shard,
                                backup->reason, sizeof backup->reason) &&
-           store_flush(backup->partition->store, backup->reason, sizeof backup->reason) == OK;
+           storage_flush(backup->partition->storage, backup->reason, sizeof backup->reason) == OK;
 }
 
 static bool make_checkpoint(struct backup *backup)
 {
-    return store_checkpoint(backup->partition->store, backup->cut, backup->reason,
-                            sizeof backup->reason) == OK;
+    return storage_checkpoint(backup->partition->storage, backup->cut, backup->reason,
+                              sizeof backup->reason) == OK;
 }
 
 /* Does this file never change after it was written? */

@@ -66,8 +66,8 @@ static void debug_object(struct call *call)
 static void debug_reload(struct call *call)
 {
     char reason[256];
-    struct store *store = call->partition->store;
-    if (store_sync_upto(store, store_logged(store), reason, sizeof reason) == OK)
+    struct storage *storage = call->partition->storage;
+    if (storage_sync_upto(storage, storage_logged(storage), reason, sizeof reason) == OK)
         reply_ok(&call->reply);
     else
         call_errorf(call, "ERR %s", reason);
@@ -76,14 +76,14 @@ static void debug_reload(struct call *call)
 /* Drops caches, so that committed rows are on the disk only; with NOFLUSH, rows in memtables stay there. For tests. */
 static void debug_evict(struct call *call)
 {
-    struct store *store = call->partition->store;
+    struct store *store = storage_store(call->partition->storage);
     char reason[256];
     bool flushes = call->argc == 2 || !bytes_is(call->argv[2], "NOFLUSH");
     if (flushes && !commit_apply(call->partition->commit)) {
         call_error_text(call, "ERR writes are being committed: try again");
         return;
     }
-    if (flushes && store_flush(store, reason, sizeof reason) != OK) {
+    if (flushes && storage_flush(call->partition->storage, reason, sizeof reason) != OK) {
         call_errorf(call, "ERR %s", reason);
         return;
     }

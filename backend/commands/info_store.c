@@ -68,7 +68,7 @@ void info_rocksdb(const struct call *call, struct out *out)
 {
     struct row_cache_figures rows;
     struct range_cache_figures ranges;
-    store_info(call->partition->store, out);
+    storage_info(call->partition->storage, out);
     overlay_cache_figures(call->partition->overlay, &rows);
     out_printf(out,
                "row_cache_hits:%" PRIu64 "\r\nrow_cache_misses:%" PRIu64

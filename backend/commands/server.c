@@ -101,8 +101,8 @@ void cmd_swapdb(struct call *call)
 static bool sync_store(struct call *call)
 {
     char reason[256];
-    struct store *store = call->partition->store;
-    if (store_sync_upto(store, store_logged(store), reason, sizeof reason) != OK) {
+    struct storage *storage = call->partition->storage;
+    if (storage_sync_upto(storage, storage_logged(storage), reason, sizeof reason) != OK) {
         call_errorf(call, "ERR %s", reason);
         return false;
     }

@@ -176,7 +176,7 @@ struct partition {
     struct process *process;
     struct loop *loop;
     struct config_snapshot *snapshot; /* in force; see partition_refresh */
-    struct store *store;
+    struct storage *storage;
     struct overlay *overlay;
     struct reader *reader; /* NULL: reads go to the disk on this thread */
     struct commit *commit;

@@ -75,9 +75,9 @@ void memory_read(struct partition *partition, struct memory *memory)
     memory->active = allocator_figure("stats.active", memory->rss);
     memory->resident = allocator_figure("stats.resident", memory->rss);
     memory->startup = atomic_load_explicit(&startup_bytes, memory_order_relaxed);
-    memory->block_cache = store_figure(partition->store, "cache_bytes");
-    memory->memtables = store_figure(partition->store, "memtable_bytes");
-    memory->table_readers = store_figure(partition->store, "table_reader_bytes");
+    memory->block_cache = store_figure(storage_store(partition->storage), "cache_bytes");
+    memory->memtables = store_figure(storage_store(partition->storage), "memtable_bytes");
+    memory->table_readers = store_figure(storage_store(partition->storage), "table_reader_bytes");
     memory->batches = overlay_memory(partition->overlay);
     memory->clients = memory_of_clients(partition);
 }

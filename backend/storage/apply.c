@@ -1,5 +1,6 @@
 #include "backend/storage/apply.h"
 
+#include "backend/storage/storage.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -17,7 +18,7 @@ struct apply {
     struct worker *worker;
     struct timer *timer; /* after the buffer was applied: updates the caches from its rows */
     struct overlay *overlay;
-    struct store *store;
+    struct storage *storage;
     struct store_batch *batch;
     apply_fn *on_done;
     void *owner;
@@ -34,11 +35,11 @@ struct apply {
 /* Syncs the WAL, then applies the buffer: only durable rows go into the tables. */
 static int sync_and_apply(struct apply *apply, const struct write_buffer *buffer)
 {
-    int err = store_sync_upto(apply->store, apply->logged, apply->reason, sizeof apply->reason);
+    int err = storage_sync_upto(apply->storage, apply->logged, apply->reason, sizeof apply->reason);
     if (err != OK)
         return err;
-    return write_buffer_apply(buffer, apply->store, apply->batch, &apply->bytes, apply->reason,
-                              sizeof apply->reason);
+    return write_buffer_apply(buffer, storage_store(apply->storage), apply->batch, &apply->bytes,
+                              apply->reason, sizeof apply->reason);
 }
 
 static void apply_buffer(struct job *job)
@@ -46,7 +47,7 @@ static void apply_buffer(struct job *job)
     struct apply *apply = container_of(job, struct apply, job);
     apply->result = sync_and_apply(apply, apply->buffer);
     if (apply->result == OK)
-        store_applied(apply->store, apply->logged);
+        storage_applied(apply->storage, apply->logged);
 }
 
 static void finish_apply(struct apply *apply)
@@ -73,7 +74,7 @@ static void apply_done(struct job *job)
         finish_apply(apply);
 }
 
-struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,
+struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct storage *storage,
                         apply_fn *on_done, void *owner)
 {
     struct apply *apply = calloc(1, sizeof *apply);
@@ -82,7 +83,7 @@ struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store
     apply->worker = worker_new(loop, "apply");
     apply->timer = timer_new(loop, on_timer, apply);
     apply->overlay = overlay;
-    apply->store = store;
+    apply->storage = storage;
     apply->batch = store_batch_new();
     apply->on_done = on_done;
     apply->owner = owner;
@@ -92,7 +93,7 @@ struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store
 static int apply_rest(struct apply *apply)
 {
     const struct write_buffer *immutable = overlay_immutable(apply->overlay);
-    apply->logged = store_logged(apply->store);
+    apply->logged = storage_logged(apply->storage);
     int err = immutable ? sync_and_apply(apply, immutable) : OK;
     return err == OK ? sync_and_apply(apply, overlay_active(apply->overlay)) : err;
 }
@@ -106,7 +107,7 @@ void apply_free(struct apply *apply)
     if (apply->is_running)
         (void)overlay_applied(apply->overlay, SIZE_MAX);
     if (apply->result == OK && apply_rest(apply) == OK)
-        store_applied(apply->store, apply->logged);
+        storage_applied(apply->storage, apply->logged);
     store_batch_free(apply->batch);
     free(apply);
 }

@@ -14,17 +14,18 @@
 #include "backend/storage/overlay.h"
 
 struct loop;
+struct storage;
 struct apply;
 
 /* Called when a job ends. err is OK: the rows of the write buffer are in the tables. Else the buffer stays in memory. */
 typedef void apply_fn(void *owner, int err);
 
-struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,
+struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct storage *storage,
                         apply_fn *on_done, void *owner);
 /* Waits for the job under way, then applies all durable rows, so that the next start has nothing to replay. Rows that
  * cannot be applied are in the WAL. The overlay must have no effects that are not durable. NULL is allowed. */
 void apply_free(struct apply *apply);
-/* Applies the immutable write buffer, whose batches are in the WAL, the newest with this index (store_logged). No
+/* Applies the immutable write buffer, whose batches are in the WAL, the newest with this index (storage_logged). No
  * other job may be under way. */
 void apply_begin(struct apply *apply, uint64_t logged);
 /* Does the work of apply_begin on the calling thread. False: it failed. */

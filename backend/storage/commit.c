@@ -5,7 +5,7 @@
  * batch_done on the partition's thread calls on_commit. When the batch that filled a write buffer is in the WAL, the buffer
  * is applied (apply.h).
  *
- * When writing or applying fails, effects that are not durable are rolled back, and writes are refused until store_recover
+ * When writing or applying fails, effects that are not durable are rolled back, and writes are refused until storage_recover
  * and a synced probe succeed. Reads continue: durable rows are in the buffers and in the store.
  */
 #include "backend/storage/commit.h"
@@ -49,7 +49,7 @@ struct commit {
     struct job job;
     struct loop *loop;
     struct overlay *overlay;
-    struct store *store;
+    struct storage *storage;
     struct commit_options options;
     struct worker *worker;
     struct timer *timer;     /* everysec: sync; FAILED: next recovery */
@@ -74,15 +74,15 @@ static void log_batch(struct job *job)
     struct commit *commit = container_of(job, struct commit, job);
     if (!commit->current.batch) {
         commit->current.result =
-            store_sync(commit->store, commit->current.reason, sizeof commit->current.reason);
+            storage_sync(commit->storage, commit->current.reason, sizeof commit->current.reason);
         return;
     }
     batch_write(commit->current.batch, commit->effects);
     commit->current.count = effects_count(commit->effects);
     commit->current.bytes = effects_bytes(commit->effects).len;
     uint64_t begun_us = clock_mono_us();
-    commit->current.result = store_log(commit->store, commit->effects, commit->current.sync,
-                                       commit->current.reason, sizeof commit->current.reason);
+    commit->current.result = storage_log(commit->storage, commit->effects, commit->current.sync,
+                                         commit->current.reason, sizeof commit->current.reason);
     commit->current.sync_us = clock_mono_us() - begun_us;
 }
 
@@ -101,7 +101,7 @@ static void commit_fail(struct commit *commit)
  * memory, so compaction must not drop such rows. */
 static void tell_age(struct commit *commit)
 {
-    store_set_unapplied(commit->store,
+    store_set_unapplied(storage_store(commit->storage),
                         commit->immutable_ms ? commit->immutable_ms : commit->active_ms);
 }
 
@@ -122,7 +122,7 @@ static void begin_apply(struct commit *commit)
 /* All batches of the immutable buffer are in the WAL. */
 static void note_logged(struct commit *commit)
 {
-    commit->immutable_logged = store_logged(commit->store);
+    commit->immutable_logged = storage_logged(commit->storage);
 }
 
 /* Called when no batch is in flight. */
@@ -184,8 +184,8 @@ static void try_recover(struct commit *commit)
     if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
         return;
     bool is_reopened;
-    int err = store_recover(commit->store, &is_reopened, commit->current.reason,
-                            sizeof commit->current.reason);
+    int err = storage_recover(commit->storage, &is_reopened, commit->current.reason,
+                              sizeof commit->current.reason);
     if (is_reopened) { /* opening has replayed the WAL, so all durable rows are in the tables */
         overlay_forget(commit->overlay);
         apply_forget(commit->apply);
@@ -195,8 +195,8 @@ static void try_recover(struct commit *commit)
     overlay_store_changed(commit->overlay);
     if (err == OK) {
         effects_begin(commit->effects, &(struct effects_header){.type = EFFECTS_PROBE});
-        err = store_log(commit->store, commit->effects, true, commit->current.reason,
-                        sizeof commit->current.reason);
+        err = storage_log(commit->storage, commit->effects, true, commit->current.reason,
+                          sizeof commit->current.reason);
     }
     if (err == OK && !commit->options.on_recover(commit->options.owner)) {
         (void)snprintf(commit->current.reason, sizeof commit->current.reason,
@@ -226,7 +226,7 @@ static void on_timer(void *owner)
         submit(commit, NULL);
 }
 
-struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct store *store,
+struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct storage *storage,
                           const struct commit_options *options)
 {
     struct commit *commit = calloc(1, sizeof *commit);
@@ -234,12 +234,12 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
     commit->job = (struct job){.work = log_batch, .done = batch_done};
     commit->loop = loop;
     commit->overlay = overlay;
-    commit->store = store;
+    commit->storage = storage;
     commit->options = *options;
     commit->worker = worker_new(loop, "commit");
     commit->timer = timer_new(loop, on_timer, commit);
     commit->effects = effects_new();
-    commit->apply = apply_new(loop, overlay, store, on_applied, commit);
+    commit->apply = apply_new(loop, overlay, storage, on_applied, commit);
     commit_set_durability(commit, options->durability);
     return commit;
 }
@@ -251,7 +251,7 @@ void commit_free(struct commit *commit)
     worker_free(commit->worker);
     timer_free(commit->timer);
     if (commit->unsynced &&
-        store_sync(commit->store, commit->current.reason, sizeof commit->current.reason) != OK)
+        storage_sync(commit->storage, commit->current.reason, sizeof commit->current.reason) != OK)
         log_event(LOG_ERROR, "sync_failed", "reason=\"%s\"", commit->current.reason);
     overlay_discard(commit->overlay);
     apply_free(commit->apply);
@@ -326,7 +326,8 @@ bool commit_apply(struct commit *commit)
     bool is_big = overlay_active(commit->overlay)->arena.bytes > APPLY_NOW_BYTES;
     switch_buffers(commit);
     note_logged(commit);
-    if (is_big || store_holds_writes(commit->store)) { /* applying may take long then */
+    if (is_big ||
+        store_holds_writes(storage_store(commit->storage))) { /* applying may take long then */
         begin_apply(commit);
         return false;
     }
@@ -374,7 +375,7 @@ int commit_gate(const struct commit *commit, uint32_t command_flags)
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
 {
     uint64_t limit = free_bytes_min + (commit->disk_is_low ? free_bytes_min / 4 : 0);
-    uint64_t free_bytes = limit ? store_figure(commit->store, "disk_free_bytes") : 0;
+    uint64_t free_bytes = limit ? storage_figure(commit->storage, "disk_free_bytes") : 0;
     bool is_low = free_bytes < limit;
     if (is_low != commit->disk_is_low)
         log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
@@ -385,7 +386,7 @@ void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
 uint64_t commit_next_index(const struct commit *commit)
 {
     CHECK(commit->state == COMMIT_IDLE);
-    return store_logged(commit->store) + 1;
+    return storage_logged(commit->storage) + 1;
 }
 
 uint64_t commit_rows(const struct commit *commit)

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "backend/storage/overlay.h"
+#include "backend/storage/storage.h"
 #include "config/config.h"
 
 struct commit;
@@ -43,7 +44,7 @@ struct commit_options {
     void *owner;
 };
 
-struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct store *store,
+struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct storage *storage,
                           const struct commit_options *options);
 /* Waits for the batch in flight, syncs, and applies everything to RocksDB's tables. The open batch is dropped. */
 void commit_free(struct commit *commit);

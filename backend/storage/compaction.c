@@ -1,6 +1,6 @@
 #include "backend/storage/compaction.h"
 
-#include "backend/store/store.h"
+#include "backend/storage/storage.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -23,7 +23,7 @@ struct outcome {
 
 struct compaction {
     struct loop *loop;
-    struct store *store;
+    struct storage *storage;
     struct worker *worker; /* runs the compaction */
     struct worker *helper; /* runs the cancel job */
     struct job run;
@@ -54,18 +54,18 @@ static void run_work(struct job *job)
 {
     struct compaction *self = container_of(job, struct compaction, run);
     char reason[256];
-    self->outcome.disk_bytes = store_figure(self->store, "disk_bytes");
-    self->outcome.result = store_compact_all(self->store, &self->progress);
+    self->outcome.disk_bytes = storage_figure(self->storage, "disk_bytes");
+    self->outcome.result = store_compact_all(storage_store(self->storage), &self->progress);
     if (self->outcome.result == STORE_COMPACTED &&
-        store_flush(self->store, reason, sizeof reason) != OK)
+        storage_flush(self->storage, reason, sizeof reason) != OK)
         self->outcome.result = STORE_COMPACT_FAILED;
-    self->outcome.disk_bytes_after = store_figure(self->store, "disk_bytes");
+    self->outcome.disk_bytes_after = storage_figure(self->storage, "disk_bytes");
 }
 
 static void cancel_work(struct job *job)
 {
     struct compaction *self = container_of(job, struct compaction, cancel);
-    store_compact_cancel(self->store, &self->progress);
+    store_compact_cancel(storage_store(self->storage), &self->progress);
 }
 
 /* ---- on the partition's ---- */
@@ -90,12 +90,12 @@ static void cancel_done(struct job *job)
     self->is_cancelling = false;
 }
 
-struct compaction *compaction_new(struct loop *loop, struct store *store, struct worker *helper)
+struct compaction *compaction_new(struct loop *loop, struct storage *storage, struct worker *helper)
 {
     struct compaction *self = calloc(1, sizeof *self);
     CHECK(self);
     self->loop = loop;
-    self->store = store;
+    self->storage = storage;
     self->helper = helper;
     self->run = (struct job){.work = run_work, .done = run_done};
     self->cancel = (struct job){.work = cancel_work, .done = cancel_done};
@@ -108,14 +108,14 @@ void compaction_free(struct compaction *self)
     if (!self)
         return;
     if (self->is_running && !self->is_waiting)
-        store_compact_cancel(self->store, &self->progress);
+        store_compact_cancel(storage_store(self->storage), &self->progress);
     worker_free(self->worker);
     free(self);
 }
 
 void compaction_look_on(struct compaction *self)
 {
-    uint64_t since_ms = store_unapplied(self->store);
+    uint64_t since_ms = store_unapplied(storage_store(self->storage));
     bool is_behind = since_ms && since_ms <= self->begun_ms;
     if (!self->is_waiting || (is_behind && clock_mono_us() < self->begun_us + WAIT_US))
         return;

@@ -16,7 +16,7 @@
 struct compaction;
 struct hours;
 struct loop;
-struct store;
+struct storage;
 struct worker;
 
 /* The running compaction, or the last one. */
@@ -34,7 +34,8 @@ struct compaction_view {
 };
 
 /* `helper` must outlive the result. */
-struct compaction *compaction_new(struct loop *loop, struct store *store, struct worker *helper);
+struct compaction *compaction_new(struct loop *loop, struct storage *storage,
+                                  struct worker *helper);
 /* Cancels a running compaction and frees the struct. NULL is allowed. */
 void compaction_free(struct compaction *compaction);
 /* Starts a compaction. False: a compaction is already running. */

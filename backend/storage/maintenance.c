@@ -1,7 +1,7 @@
 #include "backend/storage/maintenance.h"
 
 #include "backend/storage/compaction.h"
-#include "backend/store/store.h"
+#include "backend/storage/storage.h"
 #include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -25,7 +25,7 @@ struct maintenance_job {
 
 struct maintenance {
     struct maintenance_job jobs[MAINTENANCE_TASKS];
-    struct store *store;
+    struct storage *storage;
     struct worker *worker;
     struct timer *timer;
     struct compaction *compaction;
@@ -39,7 +39,7 @@ struct maintenance {
 
 static bool maintain(struct maintenance *maintenance)
 {
-    store_maintain(maintenance->store);
+    store_maintain(storage_store(maintenance->storage));
     return true;
 }
 
@@ -48,7 +48,7 @@ static bool maintain(struct maintenance *maintenance)
 static bool flush_memtables(struct maintenance *maintenance)
 {
     char reason[REASON_MAX];
-    if (store_flush(maintenance->store, reason, sizeof reason) == OK)
+    if (storage_flush(maintenance->storage, reason, sizeof reason) == OK)
         return true;
     log_event(LOG_WARN, "flush_failed", "reason=" LOG_QUOTED, reason);
     return false;
@@ -62,8 +62,8 @@ static bool save(struct maintenance *maintenance)
     CHECK(asprintf(&fresh, "%s.new", maintenance->save_path) > 0);
     CHECK(asprintf(&old, "%s.old", maintenance->save_path) > 0);
     bool good = path_remove(fresh) && path_remove(old) &&
-                store_flush(maintenance->store, reason, sizeof reason) == OK &&
-                store_checkpoint(maintenance->store, fresh, reason, sizeof reason) == OK;
+                storage_flush(maintenance->storage, reason, sizeof reason) == OK &&
+                storage_checkpoint(maintenance->storage, fresh, reason, sizeof reason) == OK;
     errno = 0;
     good = good && (rename(maintenance->save_path, old) == 0 || errno == ENOENT) &&
            rename(fresh, maintenance->save_path) == 0;
@@ -79,7 +79,8 @@ static bool save(struct maintenance *maintenance)
 static bool set_store_options(struct maintenance *maintenance)
 {
     char reason[REASON_MAX];
-    if (store_set_options(maintenance->store, &maintenance->tuned, reason, sizeof reason))
+    if (store_set_options(storage_store(maintenance->storage), &maintenance->tuned, reason,
+                          sizeof reason))
         return true;
     log_event(LOG_ERROR, "store_options_failed", "reason=" LOG_QUOTED, reason);
     return false;
@@ -140,8 +141,8 @@ static void on_timer(void *owner)
     (void)maintenance_start(owner, MAINTENANCE_MAINTAIN);
 }
 
-struct maintenance *maintenance_new(struct loop *loop, struct store *store, const char *save_path,
-                                    maintenance_fn *done, void *owner)
+struct maintenance *maintenance_new(struct loop *loop, struct storage *storage,
+                                    const char *save_path, maintenance_fn *done, void *owner)
 {
     struct maintenance *maintenance = calloc(1, sizeof *maintenance);
     CHECK(maintenance);
@@ -151,13 +152,13 @@ struct maintenance *maintenance_new(struct loop *loop, struct store *store, cons
             .maintenance = maintenance,
             .task = task,
         };
-    maintenance->store = store;
+    maintenance->storage = storage;
     maintenance->save_path = strdup(save_path);
     CHECK(maintenance->save_path);
     maintenance->done = done;
     maintenance->owner = owner;
     maintenance->worker = worker_new(loop, "maintenance");
-    maintenance->compaction = compaction_new(loop, store, maintenance->worker);
+    maintenance->compaction = compaction_new(loop, storage, maintenance->worker);
     maintenance->timer = timer_new(loop, on_timer, maintenance);
     timer_start(maintenance->timer, INTERVAL_MS, INTERVAL_MS);
     return maintenance;

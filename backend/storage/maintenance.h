@@ -17,7 +17,7 @@
 
 struct compaction;
 struct loop;
-struct store;
+struct storage;
 struct store_options;
 struct maintenance;
 
@@ -33,8 +33,8 @@ enum maintenance_task {
 typedef void maintenance_fn(void *owner, enum maintenance_task task, bool good);
 
 /* Copies go to `save_path`, a directory beside the store. */
-struct maintenance *maintenance_new(struct loop *loop, struct store *store, const char *save_path,
-                                    maintenance_fn *done, void *owner);
+struct maintenance *maintenance_new(struct loop *loop, struct storage *storage,
+                                    const char *save_path, maintenance_fn *done, void *owner);
 /* Waits for the running task, cancels a compaction, and frees the struct. NULL is allowed. */
 void maintenance_free(struct maintenance *maintenance);
 /* Starts a task. False: this task is already running. */

@@ -13,7 +13,6 @@ struct store_options partition_store_options(const struct backend_config *config
     return (struct store_options){
         .memtable_bytes = config->store_memtable_bytes,
         .memtables = (uint32_t)config->store_memtables,
-        .wal_bytes_max = config->store_wal_limit_bytes,
         .bloom_bits = (uint32_t)config->store_bloom_bits,
         .max_open_files = config->store_max_open_files,
         .blob_threshold_bytes = config->store_blob_threshold_bytes,
@@ -21,17 +20,17 @@ struct store_options partition_store_options(const struct backend_config *config
     };
 }
 
-static struct store *open_at(struct store_env *env, const struct backend_config *config,
-                             const char *path, store_drop_fn *drop, char *error, size_t size)
+static struct storage *open_at(struct store_env *env, const struct backend_config *config,
+                               const char *path, store_drop_fn *drop, char *error, size_t size)
 {
     struct store_options options = partition_store_options(config);
     options.path = path;
     options.drop = drop;
-    return store_open(env, &options, error, size);
+    return storage_open(env, &options, config->store_wal_limit_bytes, error, size);
 }
 
-struct store *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
-                                       const char *path, char *error, size_t size)
+struct storage *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
+                                         const char *path, char *error, size_t size)
 {
     return open_at(env, config, path, NULL, error, size);
 }
@@ -49,25 +48,25 @@ bool partition_store_format(struct store *store, uint64_t *format)
     return good;
 }
 
-static bool set_format(struct store *store, char *error, size_t size)
+static bool set_format(struct storage *storage, char *error, size_t size)
 {
     struct arena arena;
     arena_init(&arena);
     struct effects *effects = effects_new();
     effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT));
     /* flushed, because programs of the older format cannot read this WAL */
-    bool good = store_write(store, effects, true, error, size) == OK &&
-                store_flush(store, error, size) == OK;
+    bool good = storage_write(storage, effects, true, error, size) == OK &&
+                storage_flush(storage, error, size) == OK;
     effects_free(effects);
     arena_fini(&arena);
     return good;
 }
 
 /* Format 1 had RocksDB's WAL, which is flushed to files when the store is opened; nothing else differs. */
-static bool check_format(struct store *store, const char *name, char *error, size_t size)
+static bool check_format(struct storage *storage, const char *name, char *error, size_t size)
 {
     uint64_t format;
-    if (!partition_store_format(store, &format)) {
+    if (!partition_store_format(storage_store(storage), &format)) {
         (void)snprintf(error, size, "%s: its data format cannot be read", name);
         return false;
     }
@@ -80,21 +79,21 @@ static bool check_format(struct store *store, const char *name, char *error, siz
             name, format, DATA_FORMAT);
         return false;
     }
-    return format == DATA_FORMAT || set_format(store, error, size);
+    return format == DATA_FORMAT || set_format(storage, error, size);
 }
 
-struct store *partition_store_open(struct store_env *env, const struct backend_config *config,
-                                   const char *name, char *error, size_t size)
+struct storage *partition_store_open(struct store_env *env, const struct backend_config *config,
+                                     const char *name, char *error, size_t size)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", config->data, name) >= (int)sizeof path) {
         (void)snprintf(error, size, "data: the path is too long");
         return NULL;
     }
-    struct store *store = open_at(env, config, path, orphan_check, error, size);
-    if (store && !check_format(store, name, error, size)) {
-        store_close(store);
+    struct storage *storage = open_at(env, config, path, orphan_check, error, size);
+    if (storage && !check_format(storage, name, error, size)) {
+        storage_close(storage);
         return NULL;
     }
-    return store;
+    return storage;
 }

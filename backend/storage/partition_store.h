@@ -1,14 +1,14 @@
 /*
- * partition_store.h - opens the store of a partition, for the server and for offline tools.
+ * partition_store.h - opens the WAL and the store of a partition, for the server and for offline tools.
  *
- *   <data>/partition-<n> ──► options from the configuration ──► RocksDB ──► checks the data format
+ *   <data>/partition-<n> ──► options from the configuration ──► WAL and RocksDB ──► checks the data format
  *
  * A new store gets the current format (encoding.h). A store of a newer format is refused with an error that says so.
  */
 #pragma once
 
 #include "backend/format/encoding.h"
-#include "backend/store/store.h"
+#include "backend/storage/storage.h"
 #include "config/config.h"
 
 /* Keys of system rows that are one byte. */
@@ -18,10 +18,10 @@
 /* The options of a partition's store, without path and filter. */
 struct store_options partition_store_options(const struct backend_config *config);
 /* Opens <data>/<name>; created if it is missing. NULL and the reason in error[size]. */
-struct store *partition_store_open(struct store_env *env, const struct backend_config *config,
-                                   const char *name, char *error, size_t size);
+struct storage *partition_store_open(struct store_env *env, const struct backend_config *config,
+                                     const char *name, char *error, size_t size);
 /* Opens a store at a path, without checking the format, and without dropping orphans in compaction. */
-struct store *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
-                                       const char *path, char *error, size_t size);
+struct storage *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
+                                         const char *path, char *error, size_t size);
 /* The data format; 0: none yet. False: it cannot be read. */
 bool partition_store_format(struct store *store, uint64_t *format);

@@ -51,7 +51,7 @@ void check_flush(struct check *check, bool now)
     char reason[TOOL_ERROR_MAX];
     if (!check->repairs || (!now && effects_bytes(check->effects).len < BATCH_BYTES))
         return;
-    if (store_write(check->store, check->effects, true, reason, sizeof reason) != OK) {
+    if (storage_write(check->storage, check->effects, true, reason, sizeof reason) != OK) {
         (void)printf("%s: cannot be repaired: %s\n", check->name, reason);
         check->has_failed = true;
     }
@@ -258,13 +258,14 @@ static bool check_partition(struct store_env *env, const struct backend_config *
 {
     char error[TOOL_ERROR_MAX];
     struct check check = {.name = name, .repairs = repairs};
-    check.store = partition_store_open(env, config, name, error, sizeof error);
-    if (!check.store) {
+    check.storage = partition_store_open(env, config, name, error, sizeof error);
+    if (!check.storage) {
         (void)printf("%s\n", error);
         return false;
     }
+    check.store = storage_store(check.storage);
     check_store(&check);
-    store_close(check.store);
+    storage_close(check.storage);
     return !check.has_failed && check.problems == check.repaired;
 }
 

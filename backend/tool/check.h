@@ -15,8 +15,9 @@
 #include "shared/table.h"
 
 struct check {
-    struct store *store;
-    const char *name; /* "partition-0" */
+    struct storage *storage;
+    struct store *store; /* the tables of `storage` */
+    const char *name;    /* "partition-0" */
     bool repairs;
     struct effects *effects;
     struct arena arena;   /* for the current key */

@@ -89,10 +89,10 @@ int tool_dump(const struct backend_config *config, bool is_json)
         if (snprintf(path, sizeof path, "%s/%s", config->data, name) >= (int)sizeof path ||
             !path_exists(path))
             break;
-        struct store *store = partition_store_open(env, config, name, error, sizeof error);
-        good = store && dump_rows(store, is_json);
-        if (store)
-            store_close(store);
+        struct storage *storage = partition_store_open(env, config, name, error, sizeof error);
+        good = storage && dump_rows(storage_store(storage), is_json);
+        if (storage)
+            storage_close(storage);
         else
             (void)fprintf(stderr, "%s: %s\n", name, error);
     }

@@ -18,7 +18,7 @@
 enum { BATCH_BYTES = 1 << 20 };
 
 struct import {
-    struct store *to;
+    struct storage *to;
     struct effects *effects;
     struct arena arena;
     struct table *counts; /* storage namespace → struct counts */
@@ -34,7 +34,7 @@ struct import {
     size_t size;
 };
 
-struct import *import_new(struct store *to)
+struct import *import_new(struct storage *to)
 {
     struct import *import = calloc(1, sizeof *import);
     CHECK(import);
@@ -62,7 +62,8 @@ uint64_t import_keys(const struct import *import)
 
 static bool flush_batch(struct import *import)
 {
-    bool good = store_write(import->to, import->effects, false, import->error, import->size) == OK;
+    bool good =
+        storage_write(import->to, import->effects, false, import->error, import->size) == OK;
     effects_clear(import->effects);
     return good;
 }
@@ -221,7 +222,7 @@ bool import_end(struct import *import, char *error, size_t size)
 {
     import->error = error;
     import->size = size;
-    import->header.index = store_logged(import->to) + 1;
+    import->header.index = storage_logged(import->to) + 1;
     import->header.origin_ms = clock_wall_us() / 1000;
     counts_write(import->counts, import->effects);
     bool good = copy_row(import, CF_SYSTEM, BYTES(SYSTEM_HEADER),
@@ -229,6 +230,6 @@ bool import_end(struct import *import, char *error, size_t size)
                 copy_row(import, CF_SYSTEM, BYTES(SYSTEM_FORMAT),
                          encode_u64(&import->arena, DATA_FORMAT)) &&
                 flush_batch(import);
-    return good && store_flush(import->to, error, size) == OK &&
-           store_sync(import->to, error, size) == OK;
+    return good && storage_flush(import->to, error, size) == OK &&
+           storage_sync(import->to, error, size) == OK;
 }

@@ -13,8 +13,9 @@
 #include "backend/store/store.h"
 
 struct import;
+struct storage;
 
-struct import *import_new(struct store *to);
+struct import *import_new(struct storage *to);
 void import_free(struct import *import);
 /* Copies the rows of slots with wanted[slot]. False and a reason in error[size]. */
 bool import_from(struct import *import, struct store *from, const bool *wanted, char *error,

@@ -297,11 +297,11 @@ static bool import_shard(struct restore *restore, struct import *import,
     if (!disk_path(dir, restore->config->data, "restore-source", REASON(restore)) ||
         !make_scratch(restore, source, dir))
         return false;
-    struct store *from =
+    struct storage *from =
         partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
-    bool good = from && import_from(import, from, wanted, REASON(restore));
+    bool good = from && import_from(import, storage_store(from), wanted, REASON(restore));
     if (from)
-        store_close(from);
+        storage_close(from);
     return path_remove(dir) && good;
 }
 
@@ -310,7 +310,7 @@ static bool import_target(struct restore *restore, const struct target *target)
     char dir[PATH_MAX];
     if (!disk_path(dir, restore->config->data, target->name, REASON(restore)))
         return false;
-    struct store *to =
+    struct storage *to =
         partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
     if (!to)
         return false;
@@ -322,7 +322,7 @@ static bool import_target(struct restore *restore, const struct target *target)
     if (good)
         (void)printf("%s: %llu keys\n", target->name, (unsigned long long)import_keys(import));
     import_free(import);
-    store_close(to);
+    storage_close(to);
     return good;
 }
 

@@ -161,7 +161,8 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     CHECK(seat->partition);
     if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
-    store_mem_be_uncached(seat->partition->store, sim_random(3) ? 2 + sim_random(20) : 0);
+    store_mem_be_uncached(storage_store(seat->partition->storage),
+                          sim_random(3) ? 2 + sim_random(20) : 0);
     seat->partition->listeners.tcp = listen_on(seat, shard->addresses[0]);
     seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
     seat->partition->listeners.port = SIM_PORT + (int)index;
@@ -238,7 +239,7 @@ void sim_backend_crash(struct sim_backend *backend)
     backend->was_crashed = true;
     sim_crash_host(backend->name);
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++)
-        store_mem_crash(backend->seats[i].partition->store);
+        store_mem_crash(storage_store(backend->seats[i].partition->storage));
     backend_bury(backend);
 }
 
@@ -254,7 +255,7 @@ static void backend_tend(struct sim_backend *backend)
     }
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
         struct partition *partition = backend->seats[i].partition;
-        store_mem_fail_read(partition->store, 0);
+        store_mem_fail_read(storage_store(partition->storage), 0);
         if (!sim_audit_rows(partition->overlay, error, sizeof(error)))
             note_wrong(backend->cluster, "%s partition %u ends with %s", backend->name, i, error);
     }

@@ -70,7 +70,7 @@ void sim_partition_start(struct sim_partition *world, bool is_listening)
 void sim_partition_crash(struct sim_partition *world)
 {
     sim_crash_host("backend");
-    store_mem_crash(world->partition->store);
+    store_mem_crash(storage_store(world->partition->storage));
     process_end(world);
     process_begin(world);
 }

@@ -136,7 +136,7 @@ static void run_world(uint64_t seed)
     sim_partition_crash(&world); /* no row is in memory now */
     is_filled = true;
     writer.replies = writer.sent = listener.replies = 0;
-    store_mem_be_uncached(world.partition->store, 1);
+    store_mem_be_uncached(storage_store(world.partition->storage), 1);
     uint64_t suspended = metrics_sum(METRIC_BACKEND_SUSPENDED_COMMANDS);
     CHECK(sim_run_until(has_written, NULL, STEPS_MAX));
     CHECK(metrics_sum(METRIC_BACKEND_SUSPENDED_COMMANDS) - suspended >= KEYS);

@@ -285,8 +285,8 @@ static void fault_store(enum fault fault, struct sim_backend *backend)
     static const enum cf families[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK, CF_METADATA};
     if (backend->state != SIM_UP)
         return;
-    struct store *store =
-        backend->seats[sim_random(world.cluster.plan.partitions)].partition->store;
+    unsigned seat = (unsigned)sim_random(world.cluster.plan.partitions);
+    struct store *store = storage_store(backend->seats[seat].partition->storage);
     if (fault == FAULT_COMPACT)
         store_compact(store, families[sim_random(4)], BYTES(""), BYTES(""));
     else
@@ -387,7 +387,7 @@ static void heal_stores(void)
         if (backend->state == SIM_DOWN)
             continue;
         for (unsigned j = 0; j < world.cluster.plan.partitions; j++) {
-            struct store *store = backend->seats[j].partition->store;
+            struct store *store = storage_store(backend->seats[j].partition->storage);
             store_mem_fail_next(store, 0, ERR_STORE);
             store_mem_fail_apply(store, 0, ERR_STORE);
             store_mem_fail_recover(store, 0);

@@ -22,30 +22,31 @@ enum { SLOT = 77, VERSION = 5, EXPIRE = 1000000 };
 static struct backend_config config;
 static struct store_env *env;
 static struct arena arena;
-static struct store *filled; /* stays open while rows are added: opening is slow */
+static struct storage *filled; /* stays open while rows are added: opening is slow */
 
-static struct store *open_it(void)
+static struct storage *open_it(void)
 {
     char error[512];
-    struct store *store = partition_store_open(env, &config, "partition-0", error, sizeof error);
-    ck_assert_msg(store != NULL, "%s", error);
-    return store;
+    struct storage *storage =
+        partition_store_open(env, &config, "partition-0", error, sizeof error);
+    ck_assert_msg(storage != NULL, "%s", error);
+    return storage;
 }
 
 /* Puts one row; deletes it when value.data is NULL. */
 static void spoil(enum cf cf, struct bytes key, struct bytes value)
 {
     char error[512];
-    struct store *store = filled ? filled : open_it();
+    struct storage *storage = filled ? filled : open_it();
     struct effects *batch = effects_new();
     if (value.data)
         effects_put(batch, cf, key, value);
     else
         effects_delete(batch, cf, key);
-    ck_assert_int_eq(store_write(store, batch, !filled, error, sizeof error), OK);
+    ck_assert_int_eq(storage_write(storage, batch, !filled, error, sizeof error), OK);
     effects_free(batch);
     if (!filled)
-        store_close(store);
+        storage_close(storage);
 }
 
 static const struct bytes gone = {NULL, 0};
@@ -117,7 +118,7 @@ static void put_counters(void)
     counts->keys[SLOT] = 6;
     counts->expires[SLOT] = 1;
     counts_write(table, batch);
-    ck_assert_int_eq(store_write(filled, batch, true, error, sizeof error), OK);
+    ck_assert_int_eq(storage_write(filled, batch, true, error, sizeof error), OK);
     effects_free(batch);
     table_free_values(table);
 }
@@ -137,7 +138,7 @@ static void set_up(void)
     filled = open_it();
     put_rows();
     put_counters();
-    store_close(filled);
+    storage_close(filled);
     filled = NULL;
     ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
 }

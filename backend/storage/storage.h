@@ -1,0 +1,61 @@
+/*
+ * storage.h - a partition's data on the disk: the WAL and the store's tables, which are opened, recovered and closed together.
+ *
+ *   storage_log ──► the WAL: durable, in order     store_apply ──► the tables: what reads see
+ *
+ * A batch is logged first; its rows are applied to the tables later, usually together with those of many batches.
+ *
+ * Logging: one thread at a time (the commit thread). storage_sync_upto, storage_logged, figures, flush and checkpoint: any
+ * thread. Open, close, recover: the partition's thread.
+ */
+#pragma once
+
+#include "backend/store/store.h"
+
+struct storage;
+
+/* Opens both; a start of a long WAL takes a while. The WAL is shortened when it has reached wal_bytes_max. NULL and a
+ * one-line reason in error[size]. A database that another process uses is refused. */
+struct storage *storage_open(struct store_env *env, const struct store_options *options,
+                             uint64_t wal_bytes_max, char *error, size_t size);
+/* Without a sync; all iterators must be freed before. */
+void storage_close(struct storage *storage);
+/* The tables; the same until storage_close. */
+struct store *storage_store(const struct storage *storage);
+
+/* Gives the batch the next index and appends it to the WAL; with `sync` it and all before are on the disk on return.
+ * 0, ERR_DISK_FULL or ERR_STORE with a one-line reason in error[size]; after an error no batch is logged until
+ * storage_recover. */
+int storage_log(struct storage *storage, struct effects *effects, bool sync, char *error,
+                size_t size);
+/* Index of the newest logged batch. */
+uint64_t storage_logged(const struct storage *storage);
+/* Makes everything logged so far durable; on a thread that may log. */
+int storage_sync(struct storage *storage, char *error, size_t size);
+/* Makes batches up to this one durable, if they are not yet. */
+int storage_sync_upto(struct storage *storage, uint64_t logged, char *error, size_t size);
+/* All rows of batches up to this one are in the tables. */
+void storage_applied(struct storage *storage, uint64_t logged);
+/* storage_log, then store_apply; for callers without a commit thread. */
+int storage_write(struct storage *storage, struct effects *effects, bool sync, char *error,
+                  size_t size);
+
+/* The WAL has reached its limit, and storage_flush would shorten it. */
+bool storage_wal_is_long(const struct storage *storage);
+/* Writes what is in RocksDB's memtables to files and shortens the WAL; blocks, other writes go on. 0, ERR_DISK_FULL or
+ * ERR_STORE. */
+int storage_flush(struct storage *storage, char *error, size_t size);
+/* Makes a consistent copy of hard links at `path` (must not exist) with every logged batch. Batches that are in no
+ * file yet are in the copied WAL: a flush before makes it short. 0, ERR_DISK_FULL or ERR_STORE with a reason. */
+int storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size);
+
+/* After a failure: tries to make logging and applying work again, and may reopen the database for that. Called while
+ * neither is in progress and no slice or iterator exists; blocks. 0, or ERR_DISK_FULL or ERR_STORE and a reason: try
+ * again later; reads work as long as the database is open. Afterwards a batch whose logging failed is void.
+ * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables. */
+int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size);
+
+/* A figure of store_figure. */
+uint64_t storage_figure(struct storage *storage, const char *name);
+/* Appends the lines of store_info. */
+void storage_info(struct storage *storage, struct out *out);
