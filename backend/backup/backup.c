@@ -9,12 +9,12 @@
 #include "backend/partition/pause.h"
 #include "backend/storage/commit.h"
 #include "backend/store/store.h"
-#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
+#include "shared/path.h"
 #include "shared/reply.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 #include "backend/backup/backup_catalog.h"
 
 #include "backend/backup/disk_file.h"
-#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/log.h"
+#include "shared/path.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,9 +2,9 @@
 
 #include "backend/backup/disk_file.h"
 #include "backend/format/json/json_doc.h"
-#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/digest.h"
+#include "shared/path.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -2,12 +2,12 @@
 
 #include "backend/storage/compaction.h"
 #include "backend/storage/storage.h"
-#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
+#include "shared/path.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -14,10 +14,10 @@
 
 #include "backend/format/effects.h"
 #include "backend/store/replay.h"
-#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  */
 #include "backend/store/store_rocksdb.h"
 
-#include "backend/wal/path.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/path.h"
 
 #include <stdlib.h>
 

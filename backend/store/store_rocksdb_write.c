@@ -17,11 +17,11 @@
 #include "backend/store/store_rocksdb.h"
 
 #include "backend/format/effects.h"
-#include "backend/wal/path.h"
 #include "backend/wal/wal_segment.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/path.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -6,9 +6,9 @@
 #include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
 #include "backend/tool/tool.h"
-#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/path.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
 #include "backend/tool/counts.h"
 #include "backend/tool/places.h"
 #include "backend/tool/tool.h"
-#include "backend/wal/path.h"
+#include "shared/path.h"
 #include "shared/table.h"
 
 #include <inttypes.h>

@@ -12,8 +12,8 @@
 #include "backend/format/effects.h"
 #include "backend/store/store.h"
 #include "backend/tool/tool.h"
-#include "backend/wal/path.h"
 #include "backend/wal/wal.h"
+#include "shared/path.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -12,10 +12,10 @@
 #include "backend/tool/import.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
-#include "backend/wal/path.h"
 #include "config/shards_file.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/path.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
 #include "backend/tool/source.h"
 
-#include "backend/wal/path.h"
 #include "config/shards_file.h"
 #include "shared/check.h"
+#include "shared/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  */
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
-#include "backend/wal/path.h"
 #include "shared/check.h"
+#include "shared/path.h"
 
 #include <stdlib.h>
 #include <string.h>

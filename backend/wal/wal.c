@@ -1,10 +1,10 @@
 #include "backend/wal/wal.h"
 
-#include "backend/wal/path.h"
 #include "backend/wal/wal_inner.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,10 +3,10 @@
  */
 #include "backend/wal/wal.h"
 
-#include "backend/wal/path.h"
 #include "backend/wal/wal_inner.h"
 #include "shared/check.h"
 #include "shared/log.h"
+#include "shared/path.h"
 
 #include <dirent.h>
 #include <errno.h>

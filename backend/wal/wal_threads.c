@@ -1,10 +1,10 @@
 /*
  * wal_threads.c - sync and copy of the present segments by any thread, during appends and removals.
  */
-#include "backend/wal/path.h"
 #include "backend/wal/wal_inner.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

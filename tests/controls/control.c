@@ -6,7 +6,7 @@
  * The control passes when the test fails: a test that still passes does not check the promise. A test that fails
  * leaves its temporary folders, so they are removed here.
  */
-#include "backend/wal/path.h"
+#include "shared/path.h"
 
 #include <stdbool.h>
 #include <stdio.h>

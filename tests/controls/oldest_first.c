@@ -2,9 +2,9 @@
  * oldest_first.c - a truncation removes the segments after its index from the oldest on, so that one which fails, or
  * ends with a power loss, leaves a gap.
  */
-#include "backend/wal/path.h"
 #include "backend/wal/wal.h"
 #include "shared/error.h"
+#include "shared/path.h"
 
 #include <dirent.h>
 #include <inttypes.h>

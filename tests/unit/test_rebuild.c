@@ -4,10 +4,10 @@
  */
 #include "backend/format/effects.h"
 #include "backend/store/store.h"
-#include "backend/wal/path.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/path.h"
 #include "tests/sized.h"
 
 #include <stdio.h>

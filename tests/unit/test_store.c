@@ -5,10 +5,10 @@
  * The disk fails as faulty_disk.h describes. The killed process is this program itself: test_store --writer PATH NEXT.
  */
 #include "backend/store/pace.h"
-#include "backend/wal/path.h"
 #include "backend/wal/wal.h"
 #include "backend/wal/wal_segment.h"
 #include "shared/clock.h"
+#include "shared/path.h"
 #include "tests/unit/faulty_disk.h"
 #include "tests/unit/store_cases.h"
 #include "tests/unit/suite.h"

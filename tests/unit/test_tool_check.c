@@ -9,8 +9,8 @@
 #include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
 #include "backend/tool/tool.h"
-#include "backend/wal/path.h"
 #include "shared/error.h"
+#include "shared/path.h"
 #include "shared/table.h"
 #include "tests/unit/suite.h"
 

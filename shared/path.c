@@ -1,7 +1,7 @@
 /*
  * path.c - directories: make, sync, measure, remove.
  */
-#include "backend/wal/path.h"
+#include "shared/path.h"
 
 #include <dirent.h>
 #include <errno.h>
