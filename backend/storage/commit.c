@@ -6,7 +6,7 @@
  * is applied (apply.h).
  *
  * When writing or applying fails, effects that are not durable are rolled back, and writes are refused until storage_recover
- * and a synced probe succeed. Reads continue: durable rows are in the buffers and in the store.
+ * succeeds. Reads continue: durable rows are in the buffers and in the store.
  */
 #include "backend/storage/commit.h"
 
@@ -178,7 +178,6 @@ static void submit(struct commit *commit, const struct batch *batch)
     worker_submit(commit->worker, &commit->job);
 }
 
-/* Reopens RocksDB if needed, and proves with a synced write that it accepts data again. */
 static void try_recover(struct commit *commit)
 {
     if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
@@ -193,11 +192,6 @@ static void try_recover(struct commit *commit)
         tell_age(commit);
     }
     overlay_store_changed(commit->overlay);
-    if (err == OK) {
-        effects_begin(commit->effects, &(struct effects_header){.type = EFFECTS_PROBE});
-        err = storage_log(commit->storage, commit->effects, true, commit->current.reason,
-                          sizeof commit->current.reason);
-    }
     if (err == OK && !commit->options.on_recover(commit->options.owner)) {
         (void)snprintf(commit->current.reason, sizeof commit->current.reason,
                        "the store cannot be read");

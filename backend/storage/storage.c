@@ -1,31 +1,289 @@
 #include "backend/storage/storage.h"
 
+#include "backend/format/effects.h"
+#include "backend/storage/replay.h"
+#include "backend/wal/wal.h"
 #include "shared/check.h"
+#include "shared/error.h"
+#include "shared/log.h"
 
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-struct storage {
-    struct store *store;
+enum {
+    WAL_BYTES_LEFT = 8 << 20,   /* a start replays so much in a tenth of a second */
+    WAL_SEGMENTS = 4,           /* least number of segments of a WAL that has reached its limit */
+    WAL_SEGMENT_MAX = 16 << 20, /* a backup copies a segment even if only a part is needed */
+    RECOVER_BYTES_FREE =
+        4 << 20 /* room that a reopen needs, in addition to that for the rows in the WAL */
 };
 
+struct storage {
+    char *path;
+    struct store *store;
+    struct wal *wal;
+    uint64_t wal_bytes_max;
+    _Atomic uint64_t applied; /* index of the last batch in RocksDB's memtables */
+    _Atomic uint64_t
+        filed; /* index of the last batch in its files: the WAL up to it is not needed */
+    /* shared: flush and checkpoint; exclusive: the database is opened again and has not all rows yet */
+    pthread_rwlock_t lock;
+    pthread_mutex_t trim_lock; /* keeps the WAL whole during a checkpoint; taken after `lock` */
+};
+
+/* ---- the WAL ----------------------------------------------------------------------------- */
+
+int storage_log(struct storage *storage, struct effects *effects, bool sync, char *error,
+                size_t size)
+{
+    effects_set_index(effects, wal_last(storage->wal) + 1);
+    return wal_append(storage->wal, effects_bytes(effects), sync, error, size);
+}
+
+uint64_t storage_logged(const struct storage *storage)
+{
+    return wal_last(storage->wal);
+}
+
+int storage_sync(struct storage *storage, char *error, size_t size)
+{
+    return wal_sync(storage->wal, error, size);
+}
+
+int storage_sync_upto(struct storage *storage, uint64_t logged, char *error, size_t size)
+{
+    return wal_sync_upto(storage->wal, logged, error, size);
+}
+
+/* Continues in a new segment, and proves with a synced probe that the disk accepts data. A batch that failed is void as
+ * soon as the probe is durable. */
+static int renew_wal(struct storage *storage, char *error, size_t size)
+{
+    int err = wal_rotate(storage->wal, error, size);
+    if (err != OK)
+        return err;
+    struct effects *probe = effects_new();
+    effects_begin(probe, &(struct effects_header){.type = EFFECTS_PROBE});
+    err = storage_log(storage, probe, true, error, size);
+    effects_free(probe);
+    return err;
+}
+
+/* ---- from the WAL into the tables -------------------------------------------------------- */
+
+int storage_write(struct storage *storage, struct effects *effects, bool sync, char *error,
+                  size_t size)
+{
+    int err = storage_log(storage, effects, sync, error, size);
+    if (err != OK)
+        return err;
+    struct store_batch *batch = store_batch_new();
+    CHECK(store_batch_add_effects(batch, storage->store, effects_bytes(effects), error, size));
+    err = store_apply(storage->store, batch, error, size);
+    store_batch_free(batch);
+    if (err != OK)
+        return err;
+    storage_applied(storage, storage_logged(storage));
+    return storage_wal_is_long(storage) ? storage_flush(storage, error, size) : OK;
+}
+
+void storage_applied(struct storage *storage, uint64_t logged)
+{
+    atomic_store(&storage->applied, logged);
+}
+
+bool storage_wal_is_long(const struct storage *storage)
+{
+    return wal_bytes(storage->wal) >= storage->wal_bytes_max &&
+           atomic_load(&storage->applied) > atomic_load(&storage->filed) &&
+           !store_is_stopped(storage->store);
+}
+
+/* What was applied before the flush began is in files afterwards, and the WAL does not need it. */
+static int flush_and_trim(struct storage *storage, char *error, size_t size)
+{
+    uint64_t applied = atomic_load(&storage->applied);
+    int err = store_flush(storage->store, error, size);
+    if (err != OK)
+        return err;
+    pthread_mutex_lock(&storage->trim_lock);
+    atomic_store(&storage->filed, applied);
+    wal_trim(storage->wal, applied);
+    pthread_mutex_unlock(&storage->trim_lock);
+    return OK;
+}
+
+int storage_flush(struct storage *storage, char *error, size_t size)
+{
+    pthread_rwlock_rdlock(&storage->lock);
+    int err = flush_and_trim(storage, error, size);
+    pthread_rwlock_unlock(&storage->lock);
+    return err;
+}
+
+/* Copies the files of the tables first, then the WAL, which must not be trimmed in between. */
+int storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size)
+{
+    pthread_rwlock_rdlock(&storage->lock);
+    pthread_mutex_lock(&storage->trim_lock);
+    int err = store_checkpoint(storage->store, path, error, size);
+    if (err == OK)
+        err = wal_copy(storage->wal, path, error, size);
+    pthread_mutex_unlock(&storage->trim_lock);
+    pthread_rwlock_unlock(&storage->lock);
+    return err;
+}
+
+/* Flushes the tables to files. If these have all batches, the WAL continues in a new segment, so that nothing is
+ * replayed twice. */
+static int leave_wal(struct storage *storage, char *error, size_t size)
+{
+    uint64_t last = wal_last(storage->wal);
+    int err = flush_and_trim(storage, error, size);
+    if (err != OK || atomic_load(&storage->applied) != last)
+        return err;
+    err = wal_rotate(storage->wal, error, size);
+    if (err == OK)
+        wal_trim(storage->wal, last);
+    return err;
+}
+
+/* ---- replay ------------------------------------------------------------------------------ */
+
+/* replay_fn */
+static bool apply_again(void *owner, struct bytes record, char *error, size_t size)
+{
+    struct storage *storage = owner;
+    if (effects_is_write_batch(record))
+        return store_apply_write_batch(storage->store, record, error, size) == OK;
+    struct store_batch *batch = store_batch_new();
+    bool is_good = store_batch_add_effects(batch, storage->store, record, error, size) &&
+                   store_apply(storage->store, batch, error, size) == OK;
+    store_batch_free(batch);
+    return is_good;
+}
+
+/* Batches after the last committed one were not applied, and with one copy of the data they can never be committed:
+ * truncates them, so that a later batch does not commit them. */
+static int drop_uncommitted(struct storage *storage, const struct replay *replay, char *error,
+                            size_t size)
+{
+    uint64_t committed = replay_committed(replay);
+    if (!replay_uncommitted(replay))
+        return OK;
+    if (!committed)
+        committed = wal_first(storage->wal) - 1;
+    log_event(LOG_WARN, "wal_uncommitted",
+              "path=%s after_batch=%" PRIu64 " dropped_batches=%" PRIu64, storage->path, committed,
+              replay_uncommitted(replay));
+    return wal_truncate(storage->wal, committed, error, size);
+}
+
+/* The batches of the WAL were replayed: moves their rows to files. From now on the tables have all rows. */
+static int end_replay(struct storage *storage, const struct replay *replay, char *error,
+                      size_t size)
+{
+    int err = drop_uncommitted(storage, replay, error, size);
+    if (err != OK)
+        return err;
+    atomic_store(&storage->applied, wal_last(storage->wal));
+    atomic_store(&storage->filed, 0);
+    if (wal_last(storage->wal))
+        err = leave_wal(storage, error, size);
+    if (err == OK)
+        store_replayed(storage->store);
+    return err;
+}
+
+/* Opens the WAL, and replays it into the tables. */
+static int open_wal(struct storage *storage, char *error, size_t size)
+{
+    uint64_t bytes = storage->wal_bytes_max / WAL_SEGMENTS;
+    const struct wal_options options = {
+        .path = storage->path,
+        .file_bytes = bytes < WAL_SEGMENT_MAX ? bytes : WAL_SEGMENT_MAX,
+    };
+    struct replay *replay = replay_new(apply_again, storage);
+    storage->wal = wal_open(&options, replay_batch, replay, error, size);
+    int err = storage->wal ? end_replay(storage, replay, error, size) : ERR_STORE;
+    replay_free(replay);
+    return err;
+}
+
+/* Replays the open WAL into the tables. */
+static int replay_wal(struct storage *storage, char *error, size_t size)
+{
+    struct bytes batch;
+    uint64_t index;
+    int err;
+    struct replay *replay = replay_new(apply_again, storage);
+    struct wal_cursor *cursor = wal_cursor_new(storage->wal, wal_first(storage->wal));
+    CHECK(cursor); /* only a flush trims, and none runs */
+    while ((err = wal_cursor_next(cursor, &index, &batch, error, size)) == OK)
+        if (!replay_batch(replay, index, batch, error, size))
+            break;
+    wal_cursor_free(cursor);
+    if (err == ERR_NOT_FOUND)
+        err = end_replay(storage, replay, error, size);
+    else
+        err = ERR_STORE;
+    replay_free(replay);
+    return err;
+}
+
+/* ---- open and close ---------------------------------------------------------------------- */
+
+static void storage_free(struct storage *storage)
+{
+    wal_close(storage->wal);
+    store_close(storage->store);
+    pthread_rwlock_destroy(&storage->lock);
+    pthread_mutex_destroy(&storage->trim_lock);
+    free(storage->path);
+    free(storage);
+}
+
+/* The database's lock protects the WAL too, so the database is opened first and closed last. */
 struct storage *storage_open(struct store_env *env, const struct store_options *options,
                              uint64_t wal_bytes_max, char *error, size_t size)
 {
-    struct store_options own = *options;
-    own.wal_bytes_max = wal_bytes_max;
-    struct store *store = store_open(env, &own, error, size);
+    struct store *store = store_open(env, options, error, size);
     if (!store)
         return NULL;
     struct storage *storage = calloc(1, sizeof *storage);
     CHECK(storage);
+    storage->path = strdup(options->path);
+    CHECK(storage->path);
     storage->store = store;
-    return storage;
+    storage->wal_bytes_max = wal_bytes_max;
+    CHECK(pthread_rwlock_init(&storage->lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&storage->trim_lock, NULL) == 0);
+    if (open_wal(storage, error, size) == OK)
+        return storage;
+    storage_free(storage);
+    return NULL;
+}
+
+/* Moves rows to files if the WAL is long, so that the next start is fast. If that fails they are in the WAL. */
+static void shorten_wal(struct storage *storage)
+{
+    char reason[256];
+    bool is_in_files = atomic_load(&storage->filed) == wal_last(storage->wal);
+    if (store_holds_writes(storage->store)) /* a flush would fail, or wait for compaction */
+        return;
+    if (!is_in_files && wal_bytes(storage->wal) < WAL_BYTES_LEFT)
+        return;
+    if (leave_wal(storage, reason, sizeof reason) != OK)
+        log_event(LOG_WARN, "flush_failed", "path=%s reason=\"%s\"", storage->path, reason);
 }
 
 void storage_close(struct storage *storage)
 {
-    store_close(storage->store);
-    free(storage);
+    shorten_wal(storage);
+    storage_free(storage);
 }
 
 struct store *storage_store(const struct storage *storage)
@@ -33,64 +291,74 @@ struct store *storage_store(const struct storage *storage)
     return storage->store;
 }
 
-int storage_log(struct storage *storage, struct effects *effects, bool sync, char *error,
-                size_t size)
+struct wal *storage_wal(const struct storage *storage)
 {
-    return store_log(storage->store, effects, sync, error, size);
+    return storage->wal;
 }
 
-uint64_t storage_logged(const struct storage *storage)
+/* ---- recovery ---------------------------------------------------------------------------- */
+
+/* Opens the database again, and replays the WAL into it. After an error the database is closed. */
+static int reopen_once(struct storage *storage, char *error, size_t size)
 {
-    return store_logged(storage->store);
+    pthread_rwlock_wrlock(&storage->lock);
+    int err = store_reopen(storage->store, error, size);
+    if (err == OK)
+        err = replay_wal(storage, error, size);
+    if (err != OK)
+        store_shut(storage->store);
+    pthread_rwlock_unlock(&storage->lock);
+    return err;
 }
 
-int storage_sync(struct storage *storage, char *error, size_t size)
+static int reopen(struct storage *storage, char *error, size_t size)
 {
-    return store_sync(storage->store, error, size);
+    store_shut(
+        storage->store); /* outside of the lock, since it ends flushes that wait for compaction */
+    int err = reopen_once(storage, error, size);
+    if (err != OK)
+        err = reopen_once(storage, error, size);
+    if (err != OK)
+        log_event(LOG_ERROR, "store_lost", "path=%s reason=\"%s\"", storage->path, error);
+    return err;
 }
 
-int storage_sync_upto(struct storage *storage, uint64_t logged, char *error, size_t size)
-{
-    return store_sync_upto(storage->store, logged, error, size);
-}
-
-void storage_applied(struct storage *storage, uint64_t logged)
-{
-    store_applied(storage->store, logged);
-}
-
-int storage_write(struct storage *storage, struct effects *effects, bool sync, char *error,
-                  size_t size)
-{
-    return store_write(storage->store, effects, sync, error, size);
-}
-
-bool storage_wal_is_long(const struct storage *storage)
-{
-    return store_wal_is_long(storage->store);
-}
-
-int storage_flush(struct storage *storage, char *error, size_t size)
-{
-    return store_flush(storage->store, error, size);
-}
-
-int storage_checkpoint(struct storage *storage, const char *path, char *error, size_t size)
-{
-    return store_checkpoint(storage->store, path, error, size);
-}
-
+/* The disk is tried before the database is closed, since nothing can be read while it is closed. */
 int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size)
 {
-    return store_recover(storage->store, is_reopened, error, size);
+    uint64_t bytes = wal_bytes(storage->wal) + RECOVER_BYTES_FREE;
+    enum store_state state = store_state(storage->store);
+    int err = OK;
+    *is_reopened = false;
+    if (state == STORE_FAILED)
+        err = store_try_disk(storage->store, bytes, error, size);
+    if (state != STORE_CLOSED && err == OK)
+        err = renew_wal(storage, error, size);
+    if (state == STORE_SOUND || err != OK)
+        return err;
+    err = reopen(storage, error, size);
+    *is_reopened = err == OK;
+    if (state == STORE_CLOSED && err == OK)
+        err = renew_wal(storage, error, size);
+    return err;
 }
+
+/* ---- figures ----------------------------------------------------------------------------- */
 
 uint64_t storage_figure(struct storage *storage, const char *name)
 {
-    return store_figure(storage->store, name);
+    if (strcmp(name, "wal_bytes") == 0)
+        return wal_bytes(storage->wal);
+    if (strcmp(name, "wal_damaged_batches") == 0)
+        return wal_damaged(storage->wal);
+    uint64_t value = store_figure(storage->store, name);
+    return strcmp(name, "disk_bytes") == 0 ? value + wal_bytes(storage->wal) : value;
 }
 
 void storage_info(struct storage *storage, struct out *out)
 {
+    static const char *const names[] = {"disk_bytes", "wal_bytes", "wal_damaged_batches"};
     store_info(storage->store, out);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        out_printf(out, "store_%s:%" PRIu64 "\r\n", names[i], storage_figure(storage, names[i]));
 }

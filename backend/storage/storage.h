@@ -13,6 +13,7 @@
 #include "backend/store/store.h"
 
 struct storage;
+struct wal;
 
 /* Opens both; a start of a long WAL takes a while. The WAL is shortened when it has reached wal_bytes_max. NULL and a
  * one-line reason in error[size]. A database that another process uses is refused. */
@@ -20,8 +21,9 @@ struct storage *storage_open(struct store_env *env, const struct store_options *
                              uint64_t wal_bytes_max, char *error, size_t size);
 /* Without a sync; all iterators must be freed before. */
 void storage_close(struct storage *storage);
-/* The tables; the same until storage_close. */
+/* The tables and the WAL; the same until storage_close. */
 struct store *storage_store(const struct storage *storage);
+struct wal *storage_wal(const struct storage *storage);
 
 /* Gives the batch the next index and appends it to the WAL; with `sync` it and all before are on the disk on return.
  * 0, ERR_DISK_FULL or ERR_STORE with a one-line reason in error[size]; after an error no batch is logged until
@@ -55,7 +57,8 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
  * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables. */
 int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
-/* A figure of store_figure. */
+/* A figure of store_figure; "disk_bytes" includes the WAL; and "wal_bytes", "wal_damaged_batches" (whole ones that were
+ * dropped at the start). */
 uint64_t storage_figure(struct storage *storage, const char *name);
-/* Appends the lines of store_info. */
+/* Appends "name:value\r\n" lines with these figures and those of store_info. */
 void storage_info(struct storage *storage, struct out *out);

@@ -5,14 +5,13 @@
  *   store_env   one per process: block cache and background threads, shared by all stores
  *   store       one per partition: one database directory
  *
- *   store_log ──► the WAL: durable, in order     store_apply ──► the tables: what reads see
+ *   store_apply ──► memtables ──store_flush, or when they are full──► files        reads see both
  *
- * A batch is logged first; its rows are applied to the tables later, usually together with those of many batches. Opening
- * the store replays the batches of the WAL that are not in the tables' files yet.
+ * Rows in memtables are lost with the process, and when the database is reopened. So the owner has every row in a log
+ * (storage.h), applies what files may not have again after each opening, and then calls store_replayed.
  *
- * Reads may come from any thread; logging from one thread at a time (the commit thread), applying from one at a time
- * too. Figures, compaction and checkpoints: any thread. store_open, store_close, store_recover: by
- * the partition's thread. Implementations: store_rocksdb*.c | tests/sim/store_mem.c (crash = unsynced writes are lost).
+ * Reads may come from any thread, rows are applied by one at a time. Figures, compaction, flushes and checkpoints: any
+ * thread. Open, close, shut and reopen: by the partition's thread. Implementations: store_rocksdb*.c | tests/sim/store_mem.c.
  */
 #pragma once
 
@@ -40,7 +39,6 @@ struct store_options {
     const char *path;        /* directory; created with its parents */
     uint64_t memtable_bytes; /* per column family */
     uint32_t memtables;
-    uint64_t wal_bytes_max;
     uint32_t bloom_bits; /* 0 = none */
     int32_t max_open_files;
     uint64_t blob_threshold_bytes; /* 0 = no blob files */
@@ -57,8 +55,10 @@ void store_env_free(struct store_env *env); /* after all its stores are closed *
 /* NULL and a one-line reason in error[size]. A database that another process uses is refused. */
 struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
                          size_t size);
-/* Without a sync; all iterators must be freed before. */
+/* Rows that were in memtables only are lost; all iterators must be freed before. */
 void store_close(struct store *store);
+/* The rows of the log are in the tables: from now on everything can be compacted, and compaction may drop rows. */
+void store_replayed(struct store *store);
 
 /* Applies memtable_bytes, memtables, compression and blob_threshold_bytes of `options` to what is written from now on.
  * Blocks, and delays writes by some milliseconds. */
@@ -81,7 +81,7 @@ static inline struct bytes slice_bytes(const struct slice *slice)
 int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value);
 /* As store_get, without disk access: ERR_UNCACHED when memory shows neither the row nor that it does not exist. */
 int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value);
-/* As store_get, on a reader thread: store_recover and store_fetch exclude each other. */
+/* As store_get, on a reader thread: store_shut waits until it has ended. */
 int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value);
 void slice_release(struct slice *slice);
 
@@ -159,38 +159,31 @@ bool store_batch_add_effects(struct store_batch *batch, struct store *store, str
                              char *error, size_t size);
 size_t store_batch_bytes(const struct store_batch *batch);
 
-/* Gives the batch the next index and appends it to the WAL; with `sync` it and all before are on the disk on return.
- * 0, ERR_DISK_FULL or ERR_STORE with a one-line reason in error[size]; after an error no batch is logged until
- * store_recover. */
-int store_log(struct store *store, struct effects *effects, bool sync, char *error, size_t size);
-/* Index of the newest logged batch; any thread. */
-uint64_t store_logged(const struct store *store);
-/* Makes everything logged so far durable; on a thread that may log. */
-int store_sync(struct store *store, char *error, size_t size);
-/* Makes batches up to this one durable, if they are not yet; any thread. */
-int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size);
-/* Writes rows of logged batches into the tables, where reads see them. The metadata row of a collection must precede
- * its other rows, or they may count as orphans. 0, ERR_DISK_FULL or ERR_STORE and a reason; after an error nothing is
- * applied until store_recover. */
+/* Writes rows into memtables, where reads see them. The metadata row of a collection must precede its other rows, or
+ * they may count as orphans. 0, ERR_DISK_FULL or ERR_STORE and a reason; after an error nothing is applied until
+ * store_reopen. */
 int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size);
-/* All rows of batches up to this one are in the tables. */
-void store_applied(struct store *store, uint64_t logged);
-/* The WAL has reached wal-limit, and store_flush would shorten it. */
-bool store_wal_is_long(const struct store *store);
+/* As store_apply, for a write batch of RocksDB, which format 1 of the WAL has. */
+int store_apply_write_batch(struct store *store, struct bytes record, char *error, size_t size);
+/* An apply has failed, or the database is not open. */
+bool store_is_stopped(const struct store *store);
 /* For store_drop_fn: effects made since this time (ms, wall clock) may not be in the tables yet; 0: all are. Set by
  * the partition's thread. */
 void store_set_unapplied(struct store *store, uint64_t since_ms);
 uint64_t store_unapplied(const struct store *store);
-/* store_log, then store_apply; for callers without a commit thread. */
-int store_write(struct store *store, struct effects *effects, bool sync, char *error, size_t size);
 /* Compacts where ranges were deleted until the tombstones are gone; blocks. */
 void store_compact_ranges(struct store *store);
-/* After a failure: tries to make logging and applying work again, and may reopen the database for that. Called on the
- * partition's thread while neither is in progress and no slice or iterator exists; blocks. 0, or ERR_DISK_FULL or
- * ERR_STORE and a reason: try again later; reads work as long as the database is open. Afterwards a batch whose
- * logging failed is void. *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the
- * tables. */
-int store_recover(struct store *store, bool *is_reopened, char *error, size_t size);
+/* SOUND: works. FAILED: reads work, and nothing is applied until it is reopened. CLOSED: by store_shut. */
+enum store_state { STORE_SOUND, STORE_FAILED, STORE_CLOSED };
+enum store_state store_state(struct store *store);
+/* Checks that the disk has so many bytes of room and takes a file, without which a reopen would fail, and reads with it.
+ * 0, ERR_DISK_FULL or ERR_STORE and a reason. */
+int store_try_disk(struct store *store, uint64_t bytes, char *error, size_t size);
+/* Closes the database, if it is open: reads fail until store_reopen. Ends compactions, and waits for control functions
+ * and reader threads. While nothing is applied and no slice or iterator exists. */
+void store_shut(struct store *store);
+/* After store_shut. 0, ERR_DISK_FULL or ERR_STORE and a reason. */
+int store_reopen(struct store *store, char *error, size_t size);
 
 /* Compacts a range of a column family; blocks. Empty bounds: everything. */
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to);
@@ -213,12 +206,11 @@ const char *store_family_name(enum cf cf);
 void store_maintain(struct store *store);
 /* Appends "name:value\r\n" lines with figures of RocksDB (levels, memtables, pending compaction, cache). */
 void store_info(struct store *store, struct out *out);
-/* One number by name: "disk_bytes" (its parts: "sst_bytes", "blob_bytes", "wal_bytes"),
+/* One number by name: "disk_bytes" (its parts: "sst_bytes", "blob_bytes"),
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
  * "pending_compaction_bytes", "stalled" (1 when writes are stopped), "delayed_write_rate" (bytes a second
  * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown),
- * "running_compactions", "running_flushes", "wal_damaged_batches" (whole ones of the WAL that were dropped at the
- * start). */
+ * "running_compactions", "running_flushes". */
 uint64_t store_figure(struct store *store, const char *name);
 /* RocksDB accepts no writes, or limits their rate, until compaction has caught up: writes and flushes may take long. */
 bool store_holds_writes(struct store *store);
@@ -233,11 +225,10 @@ struct store_level {
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS]);
 /* Blocks that this thread found in the block cache, and that it read from files, since its first call. */
 void store_thread_blocks(uint64_t *hits, uint64_t *reads);
-/* Writes what is in memory tables to files and shortens the WAL; blocks, other writes go on. 0, ERR_DISK_FULL or
- * ERR_STORE. */
+/* Writes what is in memtables to files; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
 int store_flush(struct store *store, char *error, size_t size);
 /* Drops all cached blocks, of all stores of the environment: later reads go to the disk. */
 void store_forget_blocks(struct store *store);
-/* Makes a consistent copy of hard links at `path` (must not exist) with every logged batch. Batches that are in no
- * file yet are in the copied WAL: a flush before makes it short. 0, ERR_DISK_FULL or ERR_STORE with a reason. */
+/* Makes a copy of hard links of the files at `path` (must not exist); rows in memtables are not in it. 0, ERR_DISK_FULL
+ * or ERR_STORE with a reason. */
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size);

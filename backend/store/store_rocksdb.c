@@ -4,16 +4,13 @@
  *   store ─┬─ db, a handle per column family  ◄── store_get, store_iter_* (the partition's thread, others)
  *          │                                  ◄── store_apply             (its apply thread)
  *          │                                  ◄── compaction filters      (RocksDB's threads)
- *          ├─ log                             ◄── store_log, store_sync   (the commit thread)
  *          └─ lock: shared by the control path, exclusive while the database is reopened
  *
- * Reads and writes take no lock: store_recover is called while the partition does neither, and waits for compaction filters
+ * Reads and writes take no lock: store_shut is called while the partition does neither, and waits for compaction filters
  * before it closes the database.
  */
 #include "backend/store/store_rocksdb.h"
 
-#include "backend/format/effects.h"
-#include "backend/store/replay.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
@@ -23,11 +20,8 @@
 #include <stdlib.h>
 
 enum {
-    LOG_BYTES_LEFT = 8 << 20, /* a start replays so much in a tenth of a second */
-    LOG_FILES = 4,            /* least number of files of a WAL that has reached wal-limit */
-    LOG_FILE_MAX = 16 << 20,  /* a backup copies a file even if only a part is needed */
-    READ_ALL_TIER = 0,        /* RocksDB's kReadAllTier and */
-    BLOCK_CACHE_TIER = 1,     /* kBlockCacheTier */
+    READ_ALL_TIER = 0,    /* RocksDB's kReadAllTier and */
+    BLOCK_CACHE_TIER = 1, /* kBlockCacheTier */
 };
 
 struct store_iter {
@@ -82,7 +76,7 @@ int store_lost(char *error, size_t size)
     return ERR_STORE;
 }
 
-static int rocksdb_start(struct store *store, char *error, size_t size)
+int store_reopen(struct store *store, char *error, size_t size)
 {
     const char *names[CF_COUNT];
     const rocksdb_options_t *options[CF_COUNT];
@@ -104,114 +98,24 @@ static int rocksdb_start(struct store *store, char *error, size_t size)
     memcpy(store->cfs, cfs, sizeof cfs);
     atomic_store(&store->stopped, OK);
     pthread_rwlock_unlock(&store->lock);
-    return OK;
-}
-
-static bool apply_write_batch(struct store *store, struct bytes record, char *error, size_t size)
-{
-    char *reason = NULL;
-    rocksdb_writebatch_t *rows = rocksdb_writebatch_create_from(record.data, record.len);
-    rocksdb_write(store->db, store->apply_options, rows, &reason);
-    rocksdb_writebatch_destroy(rows);
-    return !reason || store_failure(reason, error, size) == OK;
-}
-
-/* replay_fn: applies a batch of the WAL. */
-static bool apply_again(void *owner, struct bytes record, char *error, size_t size)
-{
-    struct store *store = owner;
-    if (effects_is_write_batch(record))
-        return apply_write_batch(store, record, error, size);
-    struct store_batch *batch = store_batch_new();
-    bool is_good = store_batch_add_effects(batch, store, record, error, size) &&
-                   store_apply(store, batch, error, size) == OK;
-    store_batch_free(batch);
-    return is_good;
-}
-
-/* Flushes tables to files. If these have all batches, the WAL continues in a new file, so that nothing is replayed
- * twice. */
-static int leave_wal(struct store *store, char *error, size_t size)
-{
-    int err = store_flush(store, error, size);
-    if (err != OK || atomic_load(&store->tables.applied) != wal_last(store->wal))
-        return err;
-    err = wal_rotate(store->wal, error, size);
-    if (err == OK)
-        wal_trim(store->wal, wal_last(store->wal));
-    return err;
-}
-
-/* Batches after the last committed one were not applied, and with one copy of the data they can never be committed:
- * truncates them, so that a later batch does not commit them. */
-static int drop_uncommitted(struct store *store, struct wal *wal, const struct replay *replay,
-                            char *error, size_t size)
-{
-    uint64_t committed = replay_committed(replay);
-    if (!replay_uncommitted(replay))
-        return OK;
-    if (!committed)
-        committed = wal_first(wal) - 1;
-    log_event(LOG_WARN, "wal_uncommitted", "path=%s after_batch=%llu dropped_batches=%llu",
-              store->path, (unsigned long long)committed,
-              (unsigned long long)replay_uncommitted(replay));
-    return wal_truncate(wal, committed, error, size);
-}
-
-static struct wal *replay_wal(struct store *store, char *error, size_t size)
-{
-    uint64_t bytes = store->wal_bytes_max / LOG_FILES;
-    const struct wal_options options = {
-        .path = store->path,
-        .file_bytes = bytes < LOG_FILE_MAX ? bytes : LOG_FILE_MAX,
-    };
-    struct replay *replay = replay_new(apply_again, store);
-    struct wal *wal = wal_open(&options, replay_batch, replay, error, size);
-    if (wal && drop_uncommitted(store, wal, replay, error, size) != OK) {
-        wal_close(wal);
-        wal = NULL;
-    }
-    replay_free(replay);
-    return wal;
-}
-
-static int log_start(struct store *store, char *error, size_t size)
-{
-    struct wal *wal = replay_wal(store, error, size);
-    if (!wal)
-        return ERR_STORE;
-    atomic_store(&store->tables.applied, wal_last(wal));
-    atomic_store(&store->tables.filed, 0);
-    pthread_rwlock_wrlock(&store->lock);
-    store->wal = wal;
-    pthread_rwlock_unlock(&store->lock);
-    return wal_last(wal) ? leave_wal(store, error, size) : OK;
-}
-
-int store_db_open(struct store *store, char *error, size_t size)
-{
-    int err = rocksdb_start(store, error, size);
-    if (err == OK)
-        err = log_start(store, error, size);
-    if (err != OK) {
-        store_db_close(store);
-        return err;
-    }
     store_ranges_opened(store);
-    atomic_store_explicit(&store->is_open, true, memory_order_release);
     return OK;
+}
+
+void store_replayed(struct store *store)
+{
+    store_ranges_replayed(store);
+    atomic_store_explicit(&store->is_ready, true, memory_order_release);
 }
 
 /* Stops compaction filters, and waits for filters and reader threads before the handles are freed. */
-void store_db_close(struct store *store)
+void store_shut(struct store *store)
 {
     if (!store->db)
         return;
-    atomic_store(&store->is_open, false);
+    atomic_store(&store->is_ready, false);
     rocksdb_cancel_all_background_work(store->db, 1);
     pthread_rwlock_wrlock(&store->lock);
-    wal_close(store->wal);
-    store->wal = NULL;
     CHECK(atomic_load(&store->iters_now) == 0);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         rocksdb_column_family_handle_destroy(store->cfs[cf]);
@@ -236,14 +140,13 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     pthread_mutex_init(&store->compacting.lock, NULL);
     pthread_mutex_init(&store->options_lock, NULL);
     pthread_mutex_init(&store->apply_lock, NULL);
-    store->wal_bytes_max = options->wal_bytes_max;
     store->get_options = rocksdb_readoptions_create();
     store->cached_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(store->cached_options, BLOCK_CACHE_TIER);
     store->apply_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(store->apply_options, 1);
     store_make_options(store, options);
-    if (store_db_open(store, error, size) != OK) {
+    if (store_reopen(store, error, size) != OK) {
         store_close(store);
         return NULL;
     }
@@ -257,24 +160,9 @@ static void iter_destroy(struct store_iter *iter)
     free(iter);
 }
 
-/* Flushes rows to files if the WAL is long, so that the next start is fast. If that fails they are in the WAL. */
-static void shorten_wal(struct store *store)
-{
-    char reason[256];
-    bool is_in_files = store->db && atomic_load(&store->tables.filed) == wal_last(store->wal);
-    if (store_holds_writes(store))
-        return; /* a flush would wait for compaction */
-    if (!store->db || atomic_load(&store->stopped) ||
-        (!is_in_files && wal_bytes(store->wal) < LOG_BYTES_LEFT))
-        return;
-    if (leave_wal(store, reason, sizeof reason) != OK)
-        log_event(LOG_WARN, "flush_failed", "path=%s reason=\"%s\"", store->path, reason);
-}
-
 void store_close(struct store *store)
 {
-    shorten_wal(store);
-    store_db_close(store);
+    store_shut(store);
     for (size_t i = 0; i < ITERS_KEPT; i++) {
         struct store_iter *iter = atomic_load(&store->iters[i]);
         if (iter)
@@ -545,7 +433,7 @@ bool store_iter_is_uncached(const struct store_iter *iter)
     return iter_result(iter) == ERR_UNCACHED;
 }
 
-/* store_recover may close the database as soon as the lock is released, so the iterator is freed before. */
+/* store_shut may close the database as soon as the lock is released, so the iterator is freed before. */
 int store_fetch_range(struct store *store, const struct store_range *range)
 {
     uint64_t rows = 0, bytes = 0;

@@ -2,7 +2,7 @@
  * store_rocksdb.h - shared by the files store_rocksdb*.c, the only ones that use RocksDB (7.8, C API). No other file includes it.
  *
  *   store_rocksdb.c          open, close, read
- *   store_rocksdb_write.c    log, apply, recover
+ *   store_rocksdb_write.c    apply, flush, reopen
  *   store_rocksdb_options.c  how each column family is tuned, and why
  *   store_rocksdb_filter.c   compaction filters: dropping orphans, pausing
  *   store_rocksdb_info.c     figures, maintenance, checkpoint
@@ -12,7 +12,6 @@
 #pragma once
 
 #include "backend/store/store.h"
-#include "backend/wal/wal.h"
 
 #include <pthread.h>
 #include <rocksdb/c.h>
@@ -45,13 +44,6 @@ struct ranges {
     _Atomic uint64_t gone;   /* ranges whose tombstones compaction has dropped */
 };
 
-/* How much of the WAL the tables have. */
-struct store_tables {
-    _Atomic uint64_t applied;      /* index of the last batch in RocksDB's memtables */
-    _Atomic uint64_t filed;        /* index of the last batch in its files */
-    _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
-};
-
 /* store_compact_all. */
 struct store_compacting {
     pthread_mutex_t lock;     /* guards this struct; taken after the store's `lock` */
@@ -63,13 +55,11 @@ struct store_compacting {
 struct store {
     struct store_env *env;
     char *path;
-    rocksdb_t *db; /* NULL: reopening failed, also for reading only */
+    rocksdb_t *db; /* NULL: closed by store_shut */
     rocksdb_column_family_handle_t *cfs[CF_COUNT];
-    struct wal *wal; /* NULL if and only if db is */
-    uint64_t wal_bytes_max;
     _Atomic int stopped;      /* error of every apply since one failed; 0: none */
     char stopped_reason[256]; /* written before `stopped` */
-    _Atomic bool is_open;     /* compaction filters may read */
+    _Atomic bool is_ready; /* after store_replayed: everything can be compacted, filters may read */
     _Atomic uint32_t iters_now;
     _Atomic(struct store_iter *) iters[ITERS_KEPT];
     rocksdb_readoptions_t *get_options;
@@ -81,12 +71,12 @@ struct store {
     struct ranges ranges[CF_COUNT];
     store_drop_fn *drop;
     void *drop_owner;
-    /* held while tables or the end of the WAL change; taken after `lock` */
-    pthread_mutex_t apply_lock;
+    pthread_mutex_t
+        apply_lock; /* held while rows are applied, and by a checkpoint; taken after `lock` */
     pthread_mutex_t options_lock; /* guards the options; taken after `lock` */
     /* shared: control functions; exclusive: the database is being reopened */
     pthread_rwlock_t lock;
-    struct store_tables tables;
+    _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
     struct store_compacting compacting;
 };
 
@@ -103,17 +93,16 @@ void store_make_filter(struct store *store, enum cf cf, rocksdb_options_t *optio
 bool store_has_orphans(const struct store *store, enum cf cf);
 /* Number of files in level 0 at which RocksDB delays writes. */
 enum { LEVEL0_SLOW = 20 };
-/* Calls when a batch deletes a range; when such batches were written; when the database was opened. */
+/* Calls when a batch deletes a range; when such batches were written; when the database was opened; when its log was
+ * replayed. */
 void store_range_begun(struct store *store, enum cf cf);
 void store_ranges_landed(struct store *store);
 void store_ranges_opened(struct store *store);
+void store_ranges_replayed(struct store *store);
 /* May there be tombstones of deleted ranges? */
 bool store_has_ranges(const struct store *store, enum cf cf);
 /* Checks which tombstones are gone. The lock is held. */
 void store_look_for_ranges(struct store *store);
-/* Opens RocksDB and replays the WAL into it. ERR_DISK_FULL or ERR_STORE: neither is open. */
-int store_db_open(struct store *store, char *error, size_t size);
-void store_db_close(struct store *store);
 /* Flushes the column family's memtables to files; blocks. NULL, or RocksDB's reason. The lock is held. */
 char *store_flush_cf(struct store *store, enum cf cf);
 /* Takes over RocksDB's reason: returns ERR_DISK_FULL or ERR_STORE, and writes the text to error[size]. */

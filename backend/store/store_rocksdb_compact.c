@@ -80,7 +80,7 @@ static void plan_drop(struct plan *plan)
 
 static bool goes_on(struct store *store, const struct store_progress *progress)
 {
-    return atomic_load(&store->is_open) && !atomic_load(&progress->is_cancelled);
+    return atomic_load(&store->is_ready) && !atomic_load(&progress->is_cancelled);
 }
 
 static void compact_to(struct store *store, enum cf cf, struct bytes from, struct bytes to)
@@ -167,7 +167,7 @@ static enum store_compacted compact_locked(struct store *store, struct store_pro
     set_running(store, false);
     if (atomic_load(&progress->is_cancelled))
         return STORE_COMPACT_CANCELLED;
-    bool is_good = atomic_load(&store->is_open) && !atomic_load(&store->stopped) &&
+    bool is_good = atomic_load(&store->is_ready) && !atomic_load(&store->stopped) &&
                    property(store, "rocksdb.background-errors") == errors;
     return is_good ? STORE_COMPACTED : STORE_COMPACT_FAILED;
 }
@@ -176,7 +176,7 @@ enum store_compacted store_compact_all(struct store *store, struct store_progres
 {
     enum store_compacted result = STORE_COMPACT_FAILED;
     pthread_rwlock_rdlock(&store->lock);
-    if (store->db && atomic_load(&store->is_open))
+    if (store->db && atomic_load(&store->is_ready))
         result = compact_locked(store, progress);
     pthread_rwlock_unlock(&store->lock);
     if (result == STORE_COMPACT_FAILED)

@@ -29,11 +29,11 @@ struct filter {
 static bool may_throttle(void *owner)
 {
     const struct filter *filter = owner;
-    return atomic_load(&filter->store->is_open) &&
+    return atomic_load(&filter->store->is_ready) &&
            !(filter->is_manual && atomic_load(&filter->store->compacting.is_disabled));
 }
 
-/* May RocksDB drop the row? While the database is being opened or closed, rows are kept. */
+/* May RocksDB drop the row? Until store_replayed, and while the database is being closed, rows are kept. */
 // NOLINTNEXTLINE(readability-function-size): the signature is RocksDB's
 static unsigned char filter_row(void *state, int level, const char *key, size_t key_len,
                                 const char *value, size_t value_len, char **new_value,
@@ -48,7 +48,7 @@ static unsigned char filter_row(void *state, int level, const char *key, size_t 
         pace_pass(filter->pace, filter->bytes, may_throttle, filter);
         filter->bytes = 0;
     }
-    if (!filter->may_drop || !atomic_load_explicit(&store->is_open, memory_order_acquire))
+    if (!filter->may_drop || !atomic_load_explicit(&store->is_ready, memory_order_acquire))
         return 0;
     return store->drop(store->drop_owner, store, filter->cf, (struct bytes){key, key_len});
 }

@@ -1,5 +1,5 @@
 /*
- * store_rocksdb_info.c - control functions: figures, maintenance, checkpoints. Any thread; the lock keeps store_recover from
+ * store_rocksdb_info.c - control functions: figures, maintenance, checkpoints. Any thread; the lock keeps store_shut from
  * closing the database during a call.
  */
 #include "backend/store/store_rocksdb.h"
@@ -98,10 +98,6 @@ static uint64_t figure_locked(struct store *store, const char *name)
         return rocksdb_cache_get_usage(store->env->cache);
     if (strcmp(name, "disk_free_bytes") == 0)
         return path_free_bytes(store->path);
-    if (strcmp(name, "wal_bytes") == 0)
-        return store->wal ? wal_bytes(store->wal) : 0;
-    if (strcmp(name, "wal_damaged_batches") == 0)
-        return store->wal ? wal_damaged(store->wal) : 0;
     if (!store->db)
         return strcmp(name, "stalled") == 0;
     if (strcmp(name, "stalled") == 0)
@@ -111,8 +107,7 @@ static uint64_t figure_locked(struct store *store, const char *name)
         if (strcmp(name, db_figures[i].name) == 0)
             return cf_property(store, CF_SYSTEM, db_figures[i].property);
     if (strcmp(name, "disk_bytes") == 0)
-        return figure_locked(store, "sst_bytes") + figure_locked(store, "blob_bytes") +
-               figure_locked(store, "wal_bytes");
+        return figure_locked(store, "sst_bytes") + figure_locked(store, "blob_bytes");
     for (size_t i = 0; i < FIGURES; i++)
         if (strcmp(name, figures[i].name) == 0)
             return property_sum(store, figures[i].property);
@@ -203,10 +198,7 @@ void store_info(struct store *store, struct out *out)
 {
     pthread_rwlock_rdlock(&store->lock);
     out_printf(out, "store_state:%s\r\n", store->db ? "open" : "lost");
-    info_line(store, out, "disk_bytes");
     info_line(store, out, "disk_free_bytes");
-    info_line(store, out, "wal_bytes");
-    info_line(store, out, "wal_damaged_batches");
     info_line(store, out, "cache_bytes");
     info_line(store, out, "stalled");
     info_line(store, out, "delayed_write_rate");
@@ -225,11 +217,10 @@ void store_forget_blocks(struct store *store)
     rocksdb_cache_set_capacity(cache, bytes);
 }
 
-/* Copies the files first, then the WAL, which must not be trimmed in between. */
 static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
 {
     char *reason = NULL;
-    if (!store->db || !store->wal)
+    if (!store->db)
         return store_lost(error, size);
     rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &reason);
     if (!reason) {
@@ -237,7 +228,7 @@ static int checkpoint_locked(struct store *store, const char *path, char *error,
                                   &reason); /* UINT64_MAX: without a flush */
         rocksdb_checkpoint_object_destroy(checkpoint);
     }
-    return reason ? store_failure(reason, error, size) : wal_copy(store->wal, path, error, size);
+    return reason ? store_failure(reason, error, size) : OK;
 }
 
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size)

@@ -66,15 +66,20 @@ void store_look_for_ranges(struct store *store)
         check_ranges(store, cf);
 }
 
-/* What the WAL held is in files now. */
+/* Files that were written before may have ranges. */
 void store_ranges_opened(struct store *store)
 {
-    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
         store_range_begun(store, cf);
+}
+
+/* What the log held is in files now. */
+void store_ranges_replayed(struct store *store)
+{
+    store_ranges_landed(store);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (!files_have_ranges(store, cf))
             atomic_store(&store->ranges[cf].gone, atomic_load(&store->ranges[cf].begun));
-    }
-    store_ranges_landed(store);
 }
 
 void store_compact_ranges(struct store *store)

@@ -1,28 +1,21 @@
 /*
- * store_rocksdb_write.c - the store on RocksDB: batches, the WAL, the tables, and recovery.
+ * store_rocksdb_write.c - the store on RocksDB: batches, the tables, and reopening them.
  *
- *   store_log ──► log ─── tables' files have it ──► log files go
- *                  :                 ▲
- *   store_apply ──►: memory tables ──┘ flushed when they are full, or the WAL is too long
+ *   store_apply ──► memtables ──store_flush, or when they are full──► files
  *
- * RocksDB's own WAL is not used, so a failure of the tables does not concern our WAL, nor the other way round.
- *
- *   the WAL fails    wal_rotate: the batch that failed is void, a probe goes into a new file
- *   a table fails    it is not written to any more, and goes on answering reads; only a reopen ends that (the C API has
- *                    no Resume). Rows in memory tables are gone then, and come back from the WAL. There is no way to
- *                    read
- *                    while the database is closed: first a file is written where its files are, and two attempts are
- *                    made.
+ * RocksDB's own WAL is not used: rows in memtables are in the owner's log. When a table fails, it is not written to any
+ * more, and goes on answering reads; only a reopen ends that (the C API has no Resume). Rows in memtables are gone then,
+ * and the owner applies them again. There is no way to read while the database is closed, so store_try_disk writes a
+ * file where its files are before.
  */
 #include "backend/store/store_rocksdb.h"
 
-#include "backend/format/effects.h"
-#include "backend/wal/wal_segment.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/path.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -31,8 +24,6 @@
 
 enum {
     BATCH_BYTES_KEPT = 1 << 20, /* a cleared batch that was bigger gives its memory back */
-    RECOVER_BYTES_FREE =
-        4 << 20, /* room that a reopen needs, in addition to that for the rows in the WAL */
     PROBE_BYTES = 4096,
     END_KEY_BYTES = 32,
 };
@@ -67,7 +58,7 @@ void store_batch_clear(struct store_batch *batch)
     batch->rows = rocksdb_writebatch_create();
 }
 
-/* A batch can be filled while the database is not open; store_log refuses it then. */
+/* A batch can be filled while the database is not open; store_apply refuses it then. */
 void store_batch_put(struct store_batch *batch, struct store *store, enum cf cf, struct bytes key,
                      struct bytes value)
 {
@@ -108,31 +99,6 @@ size_t store_batch_bytes(const struct store_batch *batch)
     return size;
 }
 
-/* ---- the WAL ----------------------------------------------------------------------------- */
-
-int store_log(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
-{
-    if (!store->db)
-        return store_lost(error, size);
-    effects_set_index(effects, wal_last(store->wal) + 1);
-    return wal_append(store->wal, effects_bytes(effects), sync, error, size);
-}
-
-uint64_t store_logged(const struct store *store)
-{
-    return store->wal ? wal_last(store->wal) : 0;
-}
-
-int store_sync(struct store *store, char *error, size_t size)
-{
-    return store->db ? wal_sync(store->wal, error, size) : store_lost(error, size);
-}
-
-int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size)
-{
-    return store->db ? wal_sync_upto(store->wal, logged, error, size) : store_lost(error, size);
-}
-
 /* ---- the tables -------------------------------------------------------------------------- */
 
 /* Refuses writes to the tables after one has failed, even if RocksDB accepts writes again: recovery must reopen it. */
@@ -166,26 +132,31 @@ int store_apply(struct store *store, struct store_batch *batch, char *error, siz
     return reason ? tables_failed(store, reason, error, size) : OK;
 }
 
-void store_applied(struct store *store, uint64_t logged)
+/* It is not known which ranges the write batch deletes. */
+int store_apply_write_batch(struct store *store, struct bytes record, char *error, size_t size)
 {
-    atomic_store(&store->tables.applied, logged);
+    struct store_batch batch;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        store_range_begun(store, cf);
+    batch.rows = rocksdb_writebatch_create_from(record.data, record.len);
+    int err = store_apply(store, &batch, error, size);
+    rocksdb_writebatch_destroy(batch.rows);
+    return err;
+}
+
+bool store_is_stopped(const struct store *store)
+{
+    return !store->db || atomic_load(&store->stopped);
 }
 
 void store_set_unapplied(struct store *store, uint64_t since_ms)
 {
-    atomic_store(&store->tables.unapplied_ms, since_ms);
+    atomic_store(&store->unapplied_ms, since_ms);
 }
 
 uint64_t store_unapplied(const struct store *store)
 {
-    return atomic_load(&store->tables.unapplied_ms);
-}
-
-bool store_wal_is_long(const struct store *store)
-{
-    return store->wal && wal_bytes(store->wal) >= store->wal_bytes_max &&
-           atomic_load(&store->tables.applied) > atomic_load(&store->tables.filed) &&
-           !atomic_load(&store->stopped);
+    return atomic_load(&store->unapplied_ms);
 }
 
 char *store_flush_cf(struct store *store, enum cf cf)
@@ -198,23 +169,14 @@ char *store_flush_cf(struct store *store, enum cf cf)
     return reason;
 }
 
-/* What was applied before the flush began is in files then, and the WAL does not need it; while a checkpoint is on its
- * way nothing leaves the WAL. */
 static int flush_locked(struct store *store, char *error, size_t size)
 {
     char *reason = NULL;
-    if (!store->db || !store->wal)
+    if (!store->db)
         return store_lost(error, size);
-    uint64_t applied = atomic_load(&store->tables.applied);
     for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++)
         reason = store_flush_cf(store, cf);
-    if (reason)
-        return store_failure(reason, error, size);
-    pthread_mutex_lock(&store->apply_lock);
-    atomic_store(&store->tables.filed, applied);
-    wal_trim(store->wal, applied);
-    pthread_mutex_unlock(&store->apply_lock);
-    return OK;
+    return reason ? store_failure(reason, error, size) : OK;
 }
 
 int store_flush(struct store *store, char *error, size_t size)
@@ -225,22 +187,14 @@ int store_flush(struct store *store, char *error, size_t size)
     return err;
 }
 
-int store_write(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
-{
-    int err = store_log(store, effects, sync, error, size);
-    if (err != OK)
-        return err;
-    struct store_batch *batch = store_batch_new();
-    CHECK(store_batch_add_effects(batch, store, effects_bytes(effects), error, size));
-    err = store_apply(store, batch, error, size);
-    store_batch_free(batch);
-    if (err != OK)
-        return err;
-    store_applied(store, store_logged(store));
-    return store_wal_is_long(store) ? store_flush(store, error, size) : OK;
-}
+/* ---- reopening --------------------------------------------------------------------------- */
 
-/* ---- the way back ------------------------------------------------------------------------ */
+static int file_failure(const char *path, char *error, size_t size)
+{
+    int cause = errno;
+    (void)snprintf(error, size, "%s: %s", path, strerror(cause));
+    return cause == ENOSPC || cause == EDQUOT ? ERR_DISK_FULL : ERR_STORE;
+}
 
 /* Checks that the disk takes a file in the directory of the database. */
 static int probe_disk(const struct store *store, char *error, size_t size)
@@ -252,65 +206,31 @@ static int probe_disk(const struct store *store, char *error, size_t size)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     bool is_good =
         fd >= 0 && write(fd, zeros, sizeof zeros) == (ssize_t)sizeof zeros && fsync(fd) == 0;
-    int err = is_good ? OK : wal_segment_failure(path, error, size);
+    int err = is_good ? OK : file_failure(path, error, size);
     if (fd >= 0)
         (void)close(fd);
     (void)unlink(path);
     return err;
 }
 
-/* A reopen writes the rows of the WAL to files: without room for that it would fail, and reads with it. */
-static int check_free_space(struct store *store, char *error, size_t size)
+int store_try_disk(struct store *store, uint64_t bytes, char *error, size_t size)
 {
     uint64_t free_bytes = path_free_bytes(store->path);
-    uint64_t need_bytes = wal_bytes(store->wal) + RECOVER_BYTES_FREE;
-    if (free_bytes >= need_bytes)
+    if (free_bytes >= bytes)
         return probe_disk(store, error, size);
     (void)snprintf(error, size,
                    "No space left on device: %llu bytes are free, %llu are needed to recover",
-                   (unsigned long long)free_bytes, (unsigned long long)need_bytes);
+                   (unsigned long long)free_bytes, (unsigned long long)bytes);
     return ERR_DISK_FULL;
 }
 
-/* The batch that failed is void as soon as this one is durable. */
-static int rotate_wal(struct store *store, char *error, size_t size)
-{
-    int err = wal_rotate(store->wal, error, size);
-    if (err != OK)
-        return err;
-    struct effects *probe = effects_new();
-    effects_begin(probe, &(struct effects_header){.type = EFFECTS_PROBE});
-    err = store_log(store, probe, true, error, size);
-    effects_free(probe);
-    return err;
-}
-
 /* Asks RocksDB for background errors: a failed flush or compaction may not have made an apply fail yet. */
-static bool tables_are_sound(struct store *store)
+enum store_state store_state(struct store *store)
 {
     uint64_t errors = 0;
+    if (!store->db)
+        return STORE_CLOSED;
     (void)rocksdb_property_int_cf(store->db, store->cfs[CF_SYSTEM], "rocksdb.background-errors",
                                   &errors);
-    return !errors && !atomic_load(&store->stopped);
-}
-
-int store_recover(struct store *store, bool *is_reopened, char *error, size_t size)
-{
-    *is_reopened = false;
-    if (store->db) {
-        bool is_sound = tables_are_sound(store);
-        int err = is_sound ? OK : check_free_space(store, error, size);
-        if (err == OK)
-            err = rotate_wal(store, error, size);
-        if (err != OK || is_sound)
-            return err;
-    }
-    store_db_close(store);
-    int err = store_db_open(store, error, size);
-    if (err != OK)
-        err = store_db_open(store, error, size);
-    *is_reopened = err == OK;
-    if (err != OK)
-        log_event(LOG_ERROR, "store_lost", "path=%s reason=\"%s\"", store->path, error);
-    return err;
+    return errors || atomic_load(&store->stopped) ? STORE_FAILED : STORE_SOUND;
 }

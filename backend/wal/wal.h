@@ -1,5 +1,5 @@
 /*
- * wal.h - the write-ahead log (WAL) of a store: batches appended to segments, made durable by one fdatasync, and
+ * wal.h - the write-ahead log (WAL) of a partition: batches appended to segments, made durable by one fdatasync, and
  * replayed at the next start. The WAL does not interpret the content of a batch.
  *
  *   <index of its first batch>.batches:   first line | record | record | ...        (wal_segment.h)
@@ -37,6 +37,9 @@
  * Threads: append, sync and rotate by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
  * Appends never wait for the removal of files, nor does a trim wait for a sync; but a trim does wait while batches are
  * written again.
+ *
+ * Two processes must not open a WAL at the same time: the lock of the store beside it prevents that (storage.h).
+ * Implementations: wal*.c | tests/sim/wal_mem.c (a crash loses unsynced batches; tests/sim/test_wal_mem.c).
  */
 #pragma once
 

@@ -9,7 +9,7 @@
  * The database is in a folder of its own in TMPDIR, which is removed. Each case runs SECONDS.
  */
 #include "backend/format/effects.h"
-#include "backend/store/store.h"
+#include "backend/storage/storage.h"
 #include "shared/check.h"
 
 #include <stdio.h>
@@ -64,7 +64,7 @@ static uint64_t next_random(uint64_t *state)
 
 /* ---- the database ------------------------------------------------------------------------ */
 
-static struct store *open_store(int number)
+static struct storage *open_storage(int number)
 {
     char path[300], error[256];
     snprintf(path, sizeof path, "%s/%d", dir, number);
@@ -72,16 +72,15 @@ static struct store *open_store(int number)
         .path = path,
         .memtable_bytes = 8 << 20,
         .memtables = 4,
-        .wal_bytes_max = 64 << 20,
         .bloom_bits = 10,
         .max_open_files = -1,
         .compression = "lz4",
     };
-    struct store *store = store_open(env, &options, error, sizeof error);
-    if (!store)
+    struct storage *storage = storage_open(env, &options, 64 << 20, error, sizeof error);
+    if (!storage)
         fprintf(stderr, "%s\n", error);
-    CHECK(store);
-    return store;
+    CHECK(storage);
+    return storage;
 }
 
 static void put_row(struct effects *batch, uint64_t number)
@@ -93,25 +92,25 @@ static void put_row(struct effects *batch, uint64_t number)
                 (struct bytes){value, sizeof value});
 }
 
-static void write_batch(struct store *store, struct effects *batch, bool sync)
+static void write_batch(struct storage *storage, struct effects *batch, bool sync)
 {
     char error[256];
-    int err = store_write(store, batch, sync, error, sizeof error);
+    int err = storage_write(storage, batch, sync, error, sizeof error);
     CHECK(err == 0);
     effects_clear(batch);
 }
 
-static void fill(struct store *store)
+static void fill(struct storage *storage)
 {
     struct effects *batch = effects_new();
     for (uint64_t i = 0; i < KEYS; i++) {
         put_row(batch, i * 2);
         if (i % 256 == 255)
-            write_batch(store, batch, false);
+            write_batch(storage, batch, false);
     }
-    write_batch(store, batch, true);
+    write_batch(storage, batch, true);
     effects_free(batch);
-    store_compact(store, CF_METADATA, BYTES(""), BYTES(""));
+    store_compact(storage_store(storage), CF_METADATA, BYTES(""), BYTES(""));
 }
 
 /* ---- put --------------------------------------------------------------------------------- */
@@ -120,19 +119,19 @@ static void run_put(unsigned commands, bool sync)
 {
     char name[64];
     uint64_t count = 0, state = 1;
-    struct store *store = open_store(0);
+    struct storage *storage = open_storage(0);
     struct effects *batch = effects_new();
     struct lap start = lap_now();
     while (lap_now().wall - start.wall < SECONDS) {
         for (unsigned i = 0; i < commands; i++)
             put_row(batch, next_random(&state) % (KEYS * 4));
-        write_batch(store, batch, sync);
+        write_batch(storage, batch, sync);
         count += commands;
     }
     snprintf(name, sizeof name, "put, batch of %u, %s", commands, sync ? "sync" : "no sync");
     report(name, start, count);
     effects_free(batch);
-    store_close(store);
+    storage_close(storage);
 }
 
 /* ---- get --------------------------------------------------------------------------------- */
@@ -160,12 +159,12 @@ static void run_get_over(struct store *store, const char *name, uint64_t keys, u
 
 static void run_get(void)
 {
-    struct store *store = open_store(0);
-    fill(store);
-    run_get_over(store, "get, hot 1 k rows", HOT_KEYS, 0);
-    run_get_over(store, "get, all rows, in cache", KEYS, 0);
-    run_get_over(store, "get, absent rows", KEYS, 1);
-    store_close(store);
+    struct storage *storage = open_storage(0);
+    fill(storage);
+    run_get_over(storage_store(storage), "get, hot 1 k rows", HOT_KEYS, 0);
+    run_get_over(storage_store(storage), "get, all rows, in cache", KEYS, 0);
+    run_get_over(storage_store(storage), "get, absent rows", KEYS, 1);
+    storage_close(storage);
 }
 
 /* ---- iterators --------------------------------------------------------------------------- */
@@ -176,7 +175,7 @@ static struct bytes collection_prefix(uint64_t number, char *text, size_t size)
     return (struct bytes){text, (size_t)len};
 }
 
-static void fill_collections(struct store *store)
+static void fill_collections(struct storage *storage)
 {
     struct effects *batch = effects_new();
     for (uint64_t i = 0; i < COLLECTIONS; i++) {
@@ -187,10 +186,10 @@ static void fill_collections(struct store *store)
             effects_put(batch, CF_DATA, bytes_of(key), BYTES("a value of some bytes"));
         }
         if (i % 16 == 15)
-            write_batch(store, batch, false);
+            write_batch(storage, batch, false);
     }
     effects_free(batch);
-    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+    store_compact(storage_store(storage), CF_DATA, BYTES(""), BYTES(""));
 }
 
 static void run_iter_over(struct store *store, const char *name, int rows)
@@ -219,11 +218,11 @@ static void run_iter_over(struct store *store, const char *name, int rows)
 
 static void run_iter(void)
 {
-    struct store *store = open_store(0);
-    fill_collections(store);
-    run_iter_over(store, "iterator: create, seek, destroy", 1);
-    run_iter_over(store, "iterator: the same and 10 rows", FIELDS);
-    store_close(store);
+    struct storage *storage = open_storage(0);
+    fill_collections(storage);
+    run_iter_over(storage_store(storage), "iterator: create, seek, destroy", 1);
+    run_iter_over(storage_store(storage), "iterator: the same and 10 rows", FIELDS);
+    storage_close(storage);
 }
 
 /* ------------------------------------------------------------------------------------------ */

@@ -2,10 +2,10 @@
 """rooms.py - which room may include which, and where things may lie.
 
     shared ◄─ shared/net ◄─ config ◄─┬─ proxy
-                                     └─ backend: format ◄─ wal ◄─ store ◄─ storage ◄─ context ◄─ keyspace
-                                                 ◄─ partition ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
+                                     └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ partition
+                                                          └─ store ◄─┘  ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
 
-A file includes its own room and rooms below it. No circle of includes may hold more units (X.c with X.h) than CIRCLE_MAX says, and no file
+A file includes its own room and rooms below it; wal and store lie beside each other. No circle of includes may hold more units (X.c with X.h) than CIRCLE_MAX says, and no file
 may include more own headers than INCLUDES_MAX.
 uv.h, rocksdb, microhttpd, inih and lua each have one place.
 
@@ -23,6 +23,8 @@ BELOW_ALL = ['shared', 'shared/net', 'config']
 BACKEND = ['backend/format', 'backend/format/json', 'backend/wal', 'backend/store', 'backend/storage',
            'backend/context', 'backend/keyspace', 'backend/peer', 'backend/partition', 'backend/script', 'backend/backup',
            'backend/commands', 'backend/tool', 'backend']
+# Rooms of which neither includes the other.
+BESIDE = {'backend/wal', 'backend/store'}
 # The proxy is one room in several folders: clients lie below upstreams, and their features above.
 PROXY = ['proxy', 'proxy/local', 'proxy/status', 'proxy/upstream']
 # units in one circle
@@ -55,7 +57,8 @@ def rooms_below(room):
         return BELOW_ALL[:BELOW_ALL.index(room) + 1]
     if room in PROXY:
         return BELOW_ALL + PROXY
-    return BELOW_ALL + BACKEND[:BACKEND.index(room) + 1]
+    below = BELOW_ALL + BACKEND[:BACKEND.index(room) + 1]
+    return [other for other in below if other == room or not {other, room} <= BESIDE]
 
 
 def check_include(path, line, kind, target):

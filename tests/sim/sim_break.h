@@ -9,8 +9,8 @@
 
 enum sim_break {
     BREAK_NONE,
-    BREAK_LOST_SYNC,     /* store: a crash loses a synced write */
-    BREAK_TORN_BATCH,    /* store: after a crash, half of the batch being written is there */
+    BREAK_LOST_SYNC,     /* log: a crash loses a synced write */
+    BREAK_TORN_BATCH,    /* log: after a crash, half of the batch being written is there */
     BREAK_EARLY_ACK,     /* worker: done() runs before work() */
     BREAK_LOST_DONE,     /* worker: a job's done() is never called */
     BREAK_SWAPPED_REPLY, /* network: two replies are exchanged */

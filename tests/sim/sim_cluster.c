@@ -13,7 +13,7 @@
 #include "shared/net/worker.h"
 #include "tests/sim/sim_audit.h"
 #include "tests/sim/sim_world.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,10 +61,11 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
         text, sizeof(text),
         "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
         "active-expire = %s\nidle-timeout = %s\nlog-level = error\n[store]\nrow-cache = %s\n"
-        "rank-cache = %s\nrange-cache = %s\nwrite-buffer = %s\n",
+        "rank-cache = %s\nrange-cache = %s\nwrite-buffer = %s\nwal-limit = %d\n",
         backend->name, plan->partitions, plan->has_secret ? "secret" : "",
         durabilities[plan->durability], plan->active_expire ? "yes" : "no",
-        plan->has_idle_timeout ? "2s" : "0", row_cache, cache, cache, buffers[sim_random(3)]);
+        plan->has_idle_timeout ? "2s" : "0", row_cache, cache, cache, buffers[sim_random(3)],
+        WAL_MEM_LIMIT);
     parse(&config->head, &backend_schema, text);
 }
 
@@ -161,6 +162,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     CHECK(seat->partition);
     if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
+    store_mem_expect_order(storage_store(seat->partition->storage));
     store_mem_be_uncached(storage_store(seat->partition->storage),
                           sim_random(3) ? 2 + sim_random(20) : 0);
     seat->partition->listeners.tcp = listen_on(seat, shard->addresses[0]);
@@ -239,7 +241,7 @@ void sim_backend_crash(struct sim_backend *backend)
     backend->was_crashed = true;
     sim_crash_host(backend->name);
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++)
-        store_mem_crash(storage_store(backend->seats[i].partition->storage));
+        storage_mem_crash(backend->seats[i].partition->storage);
     backend_bury(backend);
 }
 

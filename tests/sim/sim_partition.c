@@ -9,7 +9,7 @@
 #include "shared/log.h"
 #include "shared/net/worker.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +24,11 @@ void sim_partition_init(struct sim_partition *world, uint64_t seed)
 {
     *world = (struct sim_partition){0};
     sim_init(seed);
-    store_mem_reset();
-    store_mem_seed(seed);
+    storage_mem_reset();
+    storage_mem_seed(seed);
     list_init(&world->connections);
     config_init_defaults(&world->config.head, &backend_schema);
+    world->config.store_wal_limit_bytes = WAL_MEM_LIMIT;
 }
 
 static void process_begin(struct sim_partition *world)
@@ -37,6 +38,7 @@ static void process_begin(struct sim_partition *world)
     world->loop = loop_new();
     world->partition = partition_new(world->process, 0, world->loop, error, sizeof error);
     CHECK(world->partition);
+    store_mem_expect_order(storage_store(world->partition->storage));
     if (!world->is_listening)
         return;
     const struct listen_options options = {.address = ADDRESS, .backlog = 16};
@@ -70,7 +72,7 @@ void sim_partition_start(struct sim_partition *world, bool is_listening)
 void sim_partition_crash(struct sim_partition *world)
 {
     sim_crash_host("backend");
-    store_mem_crash(storage_store(world->partition->storage));
+    storage_mem_crash(world->partition->storage);
     process_end(world);
     process_begin(world);
 }

@@ -1,26 +1,19 @@
 /*
  * store_mem.c - store.h in memory, for simulations: a tree (tree.h) for each column family.
  *
- *   registry ─► disk (a path) ─► files, log                         outlive the stores
+ *   registry ─► disk (a path) ─► files                     outlive the stores
  *                 ▲
- *               store ─┬───────► state with every logged batch      until store_close or a crash
- *                      └───────► state of the tables, used by reads
+ *               store ──────────► tables, used by reads      until store_close or a crash
  */
 #include "tests/sim/store_mem.h"
 
-#include "backend/format/effects.h"
 #include "shared/check.h"
 #include "shared/error.h"
-#include "tests/sim/sim_break.h"
 #include "tests/sim/tree.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum {
-    UNSYNCED_MAX = 1024, /* older unsynced writes count as written back by the system */
-};
 
 /* ---- states and disks -------------------------------------------------------------------- */
 
@@ -28,22 +21,12 @@ struct state {
     struct node *roots[CF_COUNT];
 };
 
-/* The effects of a batch in the WAL. */
-struct record {
-    size_t len;
-    char data[];
-};
-
-/* The contents of a path: rows in files (each column family's as of some moment), and a WAL of batches. */
+/* The contents of a path: rows in files, each column family's as of some moment. */
 struct disk {
     struct disk *next;
     char *path;
     bool is_open;
     struct state files;
-    struct record **log; /* oldest first */
-    size_t log_count, log_cap;
-    size_t unsynced_count; /* number of newest records that are not synced */
-    struct state lie;      /* with a control of sim_break.h: what a crash leaves */
 };
 
 struct store_env {
@@ -51,21 +34,17 @@ struct store_env {
 };
 
 struct store {
-    struct disk *disk;   /* NULL after a crash */
-    struct state state;  /* rows in the tables, used by reads */
-    struct state logged; /* rows with every batch that is in the WAL */
-    /* index of the last batch in the WAL, and of the last one in the tables */
-    uint64_t last, applied;
-    uint64_t unapplied_ms;
-    /* batch whose write failed and which may have reached the disk; NULL: none */
-    struct record *doubtful;
-    int stopped;       /* 0, or the error for every further batch to be logged */
-    int apply_stopped; /* 0, or the error for every further batch to be applied */
+    struct disk *disk;  /* NULL after a crash */
+    struct state state; /* rows in the tables, used by reads; empty while it is shut */
+    bool is_shut;
+    bool is_replayed;
+    bool wants_order; /* store_mem_expect_order */
+    int stopped;      /* OK, or the error for every further batch to be applied */
     int fail_kind;
-    uint64_t fail_write_in, fail_apply_in, fail_read_in, fail_recovers;
+    uint64_t fail_apply_in, fail_read_in, fail_reopens;
     /* store_get_cached reports one of so many rows as uncached; 0: none */
     uint64_t uncached_one_in;
-    uint64_t writes;
+    uint64_t unapplied_ms;
     uint64_t iters_now;
     store_drop_fn *drop;
     void *drop_owner;
@@ -101,84 +80,6 @@ static void state_set(struct state *to, const struct state *from)
     state_drop(&old);
 }
 
-static struct record *record_new(struct bytes effects)
-{
-    struct record *record = malloc(sizeof *record + effects.len);
-    CHECK(record);
-    record->len = effects.len;
-    memcpy(record->data, effects.data, effects.len);
-    return record;
-}
-
-static void state_put(struct state *state, const struct effect *effect)
-{
-    struct row *row = row_new(effect->key, effect->value);
-    tree_replace(&state->roots[effect->cf], effect->key, effect->key, true, row);
-    row_unref(row);
-}
-
-/* Applies the first `count` effects of a batch, or all. */
-static void state_replay(struct state *state, struct bytes effects, uint64_t count)
-{
-    struct effects_header header;
-    struct effects_reader reader;
-    struct effect effect;
-    CHECK(effects_open(effects, &header, &reader) == EFFECTS_READ);
-    for (; count && effects_next(&reader, &effect) == EFFECTS_READ; count--) {
-        struct node **root = &state->roots[effect.cf];
-        if (effect.kind == EFFECT_PUT)
-            state_put(state, &effect);
-        else if (effect.kind == EFFECT_DELETE)
-            tree_replace(root, effect.key, effect.key, true, NULL);
-        else if (!effect.to.len || bytes_compare(effect.key, effect.to) < 0)
-            tree_replace(root, effect.key, effect.to, false, NULL);
-    }
-}
-
-static void state_replay_record(struct state *state, const struct record *record)
-{
-    state_replay(state, (struct bytes){record->data, record->len}, UINT64_MAX);
-}
-
-/* Removes the oldest `count` batches from the WAL. */
-static void disk_trim(struct disk *disk, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(disk->log[i]);
-    if (count)
-        memmove(disk->log, disk->log + count, (disk->log_count - count) * sizeof *disk->log);
-    disk->log_count -= count;
-}
-
-/* Removes the newest `count` batches, as if they had not been written. */
-static void disk_cut(struct disk *disk, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        free(disk->log[--disk->log_count]);
-}
-
-/* Adds the batch to the WAL and takes ownership of it. */
-static void disk_push(struct disk *disk, struct record *record)
-{
-    if (disk->log_count == disk->log_cap) {
-        disk->log_cap = disk->log_cap ? 2 * disk->log_cap : 64;
-        disk->log = realloc(disk->log, disk->log_cap * sizeof *disk->log);
-        CHECK(disk->log);
-    }
-    disk->log[disk->log_count++] = record;
-    if (disk->unsynced_count < UNSYNCED_MAX)
-        disk->unsynced_count++;
-}
-
-/* Applies the WAL to the files again, as at a start. */
-static void disk_replay(struct disk *disk)
-{
-    for (size_t i = 0; i < disk->log_count; i++)
-        state_replay_record(&disk->files, disk->log[i]);
-    disk_trim(disk, disk->log_count);
-    disk->unsynced_count = 0;
-}
-
 static struct disk *disk_find(const char *path)
 {
     for (struct disk *disk = disks; disk; disk = disk->next)
@@ -206,10 +107,7 @@ void store_mem_reset(void)
         struct disk *disk = disks;
         CHECK(!disk->is_open);
         disks = disk->next;
-        disk_trim(disk, disk->log_count);
-        free(disk->log);
         state_drop(&disk->files);
-        state_drop(&disk->lie);
         free(disk->path);
         free(disk);
     }
@@ -224,25 +122,9 @@ void store_mem_crash(struct store *store)
 {
     struct disk *disk = store->disk;
     CHECK(disk);
-    size_t lost = chance(disk->unsynced_count + 1);
-    disk_cut(disk, lost);
-    if (store->doubtful && lost == 0 && chance(2)) {
-        disk_push(disk, store->doubtful);
-        store->doubtful = NULL;
-    }
-    disk_replay(disk);
-    if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
-        state_set(&disk->files, &disk->lie);
     disk->is_open = false;
     store->disk = NULL;
     store->stopped = ERR_STORE;
-}
-
-void store_mem_fail_next(struct store *store, uint64_t n, int kind)
-{
-    CHECK(kind == ERR_DISK_FULL || kind == ERR_STORE);
-    store->fail_write_in = n;
-    store->fail_kind = kind;
 }
 
 void store_mem_fail_apply(struct store *store, uint64_t n, int kind)
@@ -252,9 +134,14 @@ void store_mem_fail_apply(struct store *store, uint64_t n, int kind)
     store->fail_kind = kind;
 }
 
-void store_mem_fail_recover(struct store *store, uint64_t times)
+void store_mem_fail_reopen(struct store *store, uint64_t times)
 {
-    store->fail_recovers = times;
+    store->fail_reopens = times;
+}
+
+void store_mem_expect_order(struct store *store)
+{
+    store->wants_order = true;
 }
 
 void store_mem_fail_read(struct store *store, uint64_t n)
@@ -265,11 +152,6 @@ void store_mem_fail_read(struct store *store, uint64_t n)
 void store_mem_be_uncached(struct store *store, uint64_t one_in)
 {
     store->uncached_one_in = one_in;
-}
-
-uint64_t store_mem_writes(const struct store *store)
-{
-    return store->writes;
 }
 
 /* Counts down to a failure. True: this call must fail. */
@@ -310,27 +192,21 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     store->disk = disk;
     store->drop = options->drop;
     store->drop_owner = options->drop_owner;
-    disk_replay(disk);
     state_share(&store->state, &disk->files);
-    state_share(&store->logged, &disk->files);
     return store;
 }
 
-static void drop_doubtful(struct store *store)
+void store_replayed(struct store *store)
 {
-    free(store->doubtful);
-    store->doubtful = NULL;
+    store->is_replayed = true;
 }
 
-/* Keeps unsynced writes, which only a crash loses. */
 void store_close(struct store *store)
 {
     CHECK(store->iters_now == 0);
     if (store->disk)
         store->disk->is_open = false;
     state_drop(&store->state);
-    state_drop(&store->logged);
-    drop_doubtful(store);
     free(store);
 }
 
@@ -339,7 +215,7 @@ void store_close(struct store *store)
 int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value)
 {
     CHECK(cf < CF_COUNT);
-    if (due(&store->fail_read_in))
+    if (due(&store->fail_read_in) || store->is_shut)
         return ERR_STORE;
     struct row *row = tree_at_or_after(store->state.roots[cf], key, true);
     if (!row || !bytes_equal(row_key(row), key))
@@ -385,7 +261,7 @@ struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes 
     struct store_iter *iter = calloc(1, sizeof *iter);
     CHECK(iter);
     iter->store = store;
-    iter->is_failed = due(&store->fail_read_in);
+    iter->is_failed = due(&store->fail_read_in) || store->is_shut;
     iter->root = iter->is_failed ? NULL : tree_ref(store->state.roots[cf]);
     iter->lower = row_new(lower, BYTES(""));
     iter->upper = row_new(upper, BYTES(""));
@@ -589,73 +465,12 @@ static void state_apply(struct state *state, const struct store_batch *batch)
     }
 }
 
-/* With a control of sim_break.h, a crash will leave half of the batch, or nothing of it. */
-static void disk_lie(struct disk *disk, const struct state *state, struct effects *effects)
-{
-    state_set(&disk->lie, state);
-    if (sim_broken != BREAK_LOST_SYNC)
-        state_replay(&disk->lie, effects_bytes(effects), chance(effects_count(effects) + 1));
-}
-
 /* ---- writes ------------------------------------------------------------------------------ */
 
 static int refuse(int err, char *error, size_t size)
 {
     snprintf(error, size, "%s", err == ERR_DISK_FULL ? "no space left" : "input/output error");
     return err;
-}
-
-/* 0, or the error for this write. */
-static int write_gate(struct store *store)
-{
-    store->writes++;
-    if (!store->stopped && due(&store->fail_write_in))
-        return store->stopped = store->fail_kind;
-    return store->stopped;
-}
-
-int store_log(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
-{
-    bool was_stopped = store->stopped;
-    int err = write_gate(store);
-    effects_set_index(effects, store->last + 1);
-    if (err && (was_stopped || err == ERR_DISK_FULL))
-        return refuse(err, error, size);
-    if (err) {
-        store->doubtful = record_new(effects_bytes(effects));
-        return refuse(err, error, size);
-    }
-    if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
-        disk_lie(store->disk, &store->logged, effects);
-    state_replay(&store->logged, effects_bytes(effects), UINT64_MAX);
-    store->last++;
-    disk_push(store->disk, record_new(effects_bytes(effects)));
-    if (sync)
-        store->disk->unsynced_count = 0;
-    return OK;
-}
-
-uint64_t store_logged(const struct store *store)
-{
-    return store->last;
-}
-
-int store_sync(struct store *store, char *error, size_t size)
-{
-    int err = write_gate(store);
-    if (err)
-        return refuse(err, error, size);
-    store->disk->unsynced_count = 0;
-    return OK;
-}
-
-int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size)
-{
-    if (store->stopped)
-        return refuse(store->stopped, error, size);
-    CHECK(logged <= store->last);
-    store->disk->unsynced_count = 0;
-    return OK;
 }
 
 /* Moves tables to files at random, each column family for itself. */
@@ -668,52 +483,38 @@ static void flush_some(struct store *store)
         }
 }
 
-static int apply(struct store *store, struct store_batch *batch, char *error, size_t size)
-{
-    if (!store->disk)
-        return refuse(ERR_STORE, error, size);
-    if (due(&store->fail_apply_in))
-        store->apply_stopped = store->fail_kind;
-    if (store->apply_stopped)
-        return refuse(store->apply_stopped, error, size);
-    state_apply(&store->state, batch);
-    flush_some(store);
-    return OK;
-}
-
-/* Checks that rows come in order and each once: the order is what makes applying cheap. */
-int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size)
+static void check_order(const struct store_batch *batch)
 {
     for (const struct operation *op = batch->first; op && op->next; op = op->next)
         CHECK(op->kind == DELETE_RANGE || op->next->kind == DELETE_RANGE ||
               op->cf != op->next->cf ||
               bytes_compare(row_key(op->row), row_key(op->next->row)) < 0);
-    return apply(store, batch, error, size);
 }
 
-/* Batches up to `logged` are in the tables: moves the tables to files, and removes the batches from the WAL. */
-static void store_shorten(struct store *store, uint64_t logged)
+int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size)
 {
-    struct disk *disk = store->disk;
-    uint64_t newer = store->last - logged;
-    CHECK(logged <= store->last);
-    state_set(&disk->files, &store->state);
-    if (newer < disk->log_count)
-        disk_trim(disk, disk->log_count - newer);
-    CHECK(disk->unsynced_count <= disk->log_count);
+    if (store->wants_order && store->is_replayed)
+        check_order(batch);
+    if (!store->disk || store->is_shut)
+        return refuse(ERR_STORE, error, size);
+    if (due(&store->fail_apply_in))
+        store->stopped = store->fail_kind;
+    if (store->stopped)
+        return refuse(store->stopped, error, size);
+    state_apply(&store->state, batch);
+    flush_some(store);
+    return OK;
 }
 
-void store_applied(struct store *store, uint64_t logged)
+int store_apply_write_batch(struct store *store, struct bytes record, char *error, size_t size)
 {
-    CHECK(logged <= store->last);
-    store->applied = logged;
-    if (store->disk && chance(3) == 0)
-        store_shorten(store, logged);
+    (void)store, (void)record;
+    return refuse(ERR_STORE, error, size);
 }
 
-bool store_wal_is_long(const struct store *store)
+bool store_is_stopped(const struct store *store)
 {
-    return store->disk && store->disk->log_count > 20;
+    return !store->disk || store->is_shut || store->stopped;
 }
 
 void store_set_unapplied(struct store *store, uint64_t since_ms)
@@ -726,38 +527,45 @@ uint64_t store_unapplied(const struct store *store)
     return store->unapplied_ms;
 }
 
-int store_write(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
+enum store_state store_state(struct store *store)
 {
-    int err = store_log(store, effects, sync, error, size);
-    if (err != OK)
-        return err;
-    struct store_batch *batch = store_batch_new();
-    CHECK(store_batch_add_effects(batch, store, effects_bytes(effects), error, size));
-    err = apply(store, batch, error, size);
-    store_batch_free(batch);
-    return err;
+    if (store->is_shut)
+        return STORE_CLOSED;
+    return store_is_stopped(store) ? STORE_FAILED : STORE_SOUND;
 }
 
-/* Drops a batch whose write failed. If applying failed, rebuilds the tables from files and WAL. */
-int store_recover(struct store *store, bool *is_reopened, char *error, size_t size)
+int store_try_disk(struct store *store, uint64_t bytes, char *error, size_t size)
 {
-    *is_reopened = false;
-    CHECK(store->iters_now == 0);
+    (void)bytes;
     if (!store->disk)
         return refuse(ERR_STORE, error, size);
-    if ((store->stopped || store->apply_stopped) && store->fail_recovers) {
-        store->fail_recovers--;
-        return refuse(store->stopped ? store->stopped : store->apply_stopped, error, size);
+    if (store->fail_reopens == 0 || chance(2))
+        return OK;
+    store->fail_reopens--;
+    return refuse(store->stopped, error, size);
+}
+
+/* Rows that are in no file are lost. */
+void store_shut(struct store *store)
+{
+    CHECK(store->iters_now == 0);
+    state_drop(&store->state);
+    store->is_shut = true;
+    store->is_replayed = false;
+}
+
+int store_reopen(struct store *store, char *error, size_t size)
+{
+    if (!store->disk)
+        return refuse(ERR_STORE, error, size);
+    CHECK(store->is_shut);
+    if (store->fail_reopens) {
+        store->fail_reopens--;
+        return refuse(ERR_STORE, error, size);
     }
+    state_share(&store->state, &store->disk->files);
+    store->is_shut = false;
     store->stopped = OK;
-    store->disk->unsynced_count = 0;
-    if (store->apply_stopped) {
-        disk_replay(store->disk);
-        state_set(&store->state, &store->disk->files);
-        *is_reopened = true;
-    }
-    store->apply_stopped = OK;
-    drop_doubtful(store);
     return OK;
 }
 
@@ -785,7 +593,7 @@ static void drop_orphans(struct store *store, enum cf cf, struct bytes from, str
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to)
 {
     bool has_orphans = cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;
-    if (!store->disk || store->stopped)
+    if (store_is_stopped(store) || !store->is_replayed)
         return;
     if (store->drop && has_orphans)
         drop_orphans(store, cf, from, to);
@@ -814,7 +622,7 @@ enum store_compacted store_compact_all(struct store *store, struct store_progres
     if (atomic_load(&progress->is_cancelled))
         return STORE_COMPACT_CANCELLED;
     atomic_store(&progress->bytes_done, bytes);
-    return store->disk && !store->stopped ? STORE_COMPACTED : STORE_COMPACT_FAILED;
+    return !store_is_stopped(store) ? STORE_COMPACTED : STORE_COMPACT_FAILED;
 }
 
 void store_compact_cancel(struct store *store, struct store_progress *progress)
@@ -840,7 +648,7 @@ void store_maintain(struct store *store)
 
 bool store_holds_writes(struct store *store)
 {
-    return store->stopped != OK;
+    return store_is_stopped(store);
 }
 
 bool store_is_behind(struct store *store)
@@ -853,7 +661,7 @@ uint64_t store_figure(struct store *store, const char *name)
 {
     uint64_t bytes = 0;
     if (strcmp(name, "stalled") == 0)
-        return store->stopped != OK;
+        return store_is_stopped(store);
     if (strcmp(name, "disk_free_bytes") == 0)
         return UINT64_MAX;
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
@@ -863,17 +671,15 @@ uint64_t store_figure(struct store *store, const char *name)
 
 void store_info(struct store *store, struct out *out)
 {
-    out_printf(out, "store_state:%s\r\n", store->disk ? "open" : "lost");
-    out_printf(out, "store_disk_bytes:%llu\r\n",
-               (unsigned long long)store_figure(store, "disk_bytes"));
+    out_printf(out, "store_state:%s\r\n", store->disk && !store->is_shut ? "open" : "lost");
     out_printf(out, "store_stalled:%llu\r\n", (unsigned long long)store_figure(store, "stalled"));
 }
 
 int store_flush(struct store *store, char *error, size_t size)
 {
-    if (!store->disk || store->apply_stopped)
+    if (store_is_stopped(store))
         return refuse(ERR_STORE, error, size);
-    store_shorten(store, store->applied);
+    state_set(&store->disk->files, &store->state);
     return OK;
 }
 
@@ -904,6 +710,6 @@ int store_checkpoint(struct store *store, const char *path, char *error, size_t 
         snprintf(error, size, "%s: exists", path);
         return ERR_STORE;
     }
-    state_share(&disk_new(path)->files, &store->logged);
+    state_share(&disk_new(path)->files, &store->disk->files);
     return OK;
 }

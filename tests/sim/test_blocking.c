@@ -30,7 +30,7 @@
 #include "shared/resp.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_partition.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <stdio.h>
@@ -518,14 +518,14 @@ static void run_world(uint64_t seed)
         if (is_faulty && sim_chance(40000))
             sim_partition_crash(&world);
         else if (is_faulty && sim_chance(60000))
-            store_mem_fail_next(storage_store(world.partition->storage), 1 + sim_random(3),
-                                sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
+            storage_mem_fail_next(world.partition->storage, 1 + sim_random(3),
+                                  sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
         else if (sim_chance(20000))
             sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
     }
     if (is_faulty) { /* a commit fails that takes elements, and no push follows */
         sim_run_for(2000 * 1000);
-        store_mem_fail_next(storage_store(world.partition->storage), 1, ERR_STORE);
+        storage_mem_fail_next(world.partition->storage, 1, ERR_STORE);
         sim_run_for(1 + sim_random(ROUND_US));
     }
     world_end();
@@ -554,7 +554,7 @@ static void run_give_back(uint64_t seed)
     stream_send(client->connection.stream);
     sim_run_for(5 * 1000 * 1000);
     CHECK(fates[push.first] == ACKED);
-    store_mem_fail_next(storage_store(world.partition->storage), 1, ERR_DISK_FULL);
+    storage_mem_fail_next(world.partition->storage, 1, ERR_DISK_FULL);
     out_printf(stream_out(client->connection.stream), "LPOP k0\r\nBLPOP k0 0\r\n");
     add(client, (struct request){.wanted = WANT_ELEMENT});
     add(client, (struct request){.wanted = WANT_PAIR, .is_waiting = true, .keys = 1});

@@ -26,7 +26,7 @@
 #include "tests/sim/sim_break.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/sim_taker.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <inttypes.h>
@@ -161,7 +161,7 @@ static void world_start(uint64_t seed)
 {
     static const struct world nothing;
     sim_init(seed);
-    store_mem_seed(sim_random(UINT64_MAX));
+    storage_mem_seed(sim_random(UINT64_MAX));
     memcpy(world.why, nothing.why, sizeof(world.why));
     memset(world.up_us, 0, sizeof(world.up_us));
     draw_faults();
@@ -244,8 +244,9 @@ static void restart_backend(struct sim_backend *backend, unsigned which)
     backend->back_us = sim_now_us() + sim_random(100000);
 }
 
-static void break_disk(struct store *store, bool is_read)
+static void break_disk(struct storage *storage, bool is_read)
 {
+    struct store *store = storage_store(storage);
     world.work.may_fail = true;
     if (is_read) {
         say("read fails", 0);
@@ -256,8 +257,9 @@ static void break_disk(struct store *store, bool is_read)
     if (sim_random(3) == 0)
         store_mem_fail_apply(store, 1 + sim_random(4), sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
     else
-        store_mem_fail_next(store, 1 + sim_random(4), sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
-    store_mem_fail_recover(store, sim_random(3));
+        storage_mem_fail_next(storage, 1 + sim_random(4),
+                              sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
+    storage_mem_fail_recover(storage, sim_random(3));
 }
 
 static void fault_proxy(enum fault fault)
@@ -286,11 +288,11 @@ static void fault_store(enum fault fault, struct sim_backend *backend)
     if (backend->state != SIM_UP)
         return;
     unsigned seat = (unsigned)sim_random(world.cluster.plan.partitions);
-    struct store *store = storage_store(backend->seats[seat].partition->storage);
+    struct storage *storage = backend->seats[seat].partition->storage;
     if (fault == FAULT_COMPACT)
-        store_compact(store, families[sim_random(4)], BYTES(""), BYTES(""));
+        store_compact(storage_store(storage), families[sim_random(4)], BYTES(""), BYTES(""));
     else
-        break_disk(store, fault == FAULT_READ);
+        break_disk(storage, fault == FAULT_READ);
 }
 
 static void make_fault(enum fault fault)
@@ -387,10 +389,11 @@ static void heal_stores(void)
         if (backend->state == SIM_DOWN)
             continue;
         for (unsigned j = 0; j < world.cluster.plan.partitions; j++) {
-            struct store *store = storage_store(backend->seats[j].partition->storage);
-            store_mem_fail_next(store, 0, ERR_STORE);
+            struct storage *storage = backend->seats[j].partition->storage;
+            struct store *store = storage_store(storage);
+            storage_mem_fail_next(storage, 0, ERR_STORE);
             store_mem_fail_apply(store, 0, ERR_STORE);
-            store_mem_fail_recover(store, 0);
+            storage_mem_fail_recover(storage, 0);
             store_mem_fail_read(store, 0);
         }
     }
@@ -621,7 +624,7 @@ static bool run_world(uint64_t seed, uint64_t *hash)
     sim_workload_fini(&world.work);
     sim_cluster_fini(&world.cluster);
     sim_fini();
-    store_mem_reset();
+    storage_mem_reset();
     return true;
 }
 

@@ -16,7 +16,7 @@
 #include "shared/resp.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_partition.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <stdio.h>
@@ -249,8 +249,8 @@ static void run_world(uint64_t seed)
         if (sim_chance(60000))
             sim_partition_crash(&world);
         else if (sim_chance(80000))
-            store_mem_fail_next(storage_store(world.partition->storage), 1 + sim_random(3),
-                                sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
+            storage_mem_fail_next(world.partition->storage, 1 + sim_random(3),
+                                  sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
         else if (sim_chance(40000))
             sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
     }

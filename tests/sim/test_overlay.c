@@ -16,7 +16,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <inttypes.h>
@@ -38,7 +38,8 @@ struct state {
 
 struct world {
     struct store_env *env;
-    struct store *store;
+    struct storage *storage;
+    struct store *store; /* its tables */
     struct overlay *overlay;
     struct loop *loop;
     struct worker_pool *pool;
@@ -207,7 +208,7 @@ static void step_commit(struct world *world)
         world->now = world->durable;
         return;
     }
-    CHECK(store_log(world->store, world->effects, true, error, sizeof error) == OK);
+    CHECK(storage_log(world->storage, world->effects, true, error, sizeof error) == OK);
     overlay_batch_committed(world->overlay);
     world->durable = world->closed;
 }
@@ -216,10 +217,11 @@ static void step_commit(struct world *world)
 static void check_log(struct world *world)
 {
     char error[128];
-    store_mem_crash(world->store);
-    store_close(world->store);
-    world->store = store_open(world->env, &OPTIONS, error, sizeof error);
-    CHECK(world->store);
+    storage_mem_crash(world->storage);
+    storage_close(world->storage);
+    world->storage = storage_open(world->env, &OPTIONS, WAL_MEM_LIMIT, error, sizeof error);
+    CHECK(world->storage);
+    world->store = storage_store(world->storage);
     for (int i = 0; i < KEYS; i++) {
         char key[NAME_BYTES];
         char want[16];
@@ -505,13 +507,15 @@ static void world_open(struct world *world, uint64_t seed)
     char error[128];
     *world = (struct world){.random = seed, .seed = seed};
     sim_init(seed);
-    store_mem_reset();
-    store_mem_seed(seed);
+    storage_mem_reset();
+    storage_mem_seed(seed);
     world->loop = loop_new();
     world->pool = worker_pool_new("reader", 2);
     world->env = store_env_new(&(struct store_env_options){0});
-    world->store = store_open(world->env, &OPTIONS, error, sizeof error);
-    CHECK(world->store);
+    world->storage = storage_open(world->env, &OPTIONS, WAL_MEM_LIMIT, error, sizeof error);
+    CHECK(world->storage);
+    world->store = storage_store(world->storage);
+    store_mem_expect_order(world->store);
     world->overlay = overlay_new(world->store);
     overlay_use_buffers(world->overlay, 256 << chance(world, 8)); /* in bytes: one batch or many */
     if (seed % 2)
@@ -539,7 +543,7 @@ static void world_close(struct world *world)
     check_log(world);
     effects_free(world->effects);
     store_batch_free(world->batch);
-    store_close(world->store);
+    storage_close(world->storage);
     store_env_free(world->env);
     worker_pool_free(world->pool);
     loop_free(world->loop);

@@ -14,7 +14,7 @@
 #include "shared/check.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_partition.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <stdio.h>
@@ -173,7 +173,7 @@ static void change_in_vain(bool rising)
     memcpy(saved, model, model_count * sizeof *model);
     if (fails_late) {
         CHECK(sim_run_until(is_committed, NULL, STEPS_MAX));
-        store_mem_fail_next(storage_store(world.partition->storage), 1, ERR_DISK_FULL);
+        storage_mem_fail_next(world.partition->storage, 1, ERR_DISK_FULL);
     }
     call_begin(&call, &entry);
     change(&call, &entry, rising);
@@ -182,7 +182,7 @@ static void change_in_vain(bool rising)
     if (fails_late) {
         CHECK(!overlay_dirty(world.partition->overlay) ||
               sim_run_until(is_failed, NULL, STEPS_MAX));
-        store_mem_fail_next(storage_store(world.partition->storage), 0, ERR_DISK_FULL);
+        storage_mem_fail_next(world.partition->storage, 0, ERR_DISK_FULL);
         CHECK(sim_run_until(is_committed, NULL, STEPS_MAX));
     }
     memcpy(model, saved, saved_count * sizeof *model);

@@ -14,7 +14,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
 #include "tests/sim/sim.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ enum { SEEDS = 50, FEEDS = 6, MOVES = 400, PLACES = 2000, VALUE_MAX = 300 * 1000
 /* Every second place (number of a key) has a row. */
 struct world {
     struct store_env *env;
-    struct store *store;
+    struct storage *storage;
+    struct store *store; /* its tables */
     struct loop *loop;
     struct worker_pool *pool;
     struct reader *reader;
@@ -59,7 +60,7 @@ static void fill(struct world *world)
     struct effects *batch = effects_new();
     for (int place = 0; place < PLACES; place += 2)
         effects_put(batch, CF_DATA, key_of(place, key), value_of(place));
-    CHECK(store_write(world->store, batch, true, error, sizeof error) == OK);
+    CHECK(storage_write(world->storage, batch, true, error, sizeof error) == OK);
     effects_free(batch);
 }
 
@@ -188,15 +189,16 @@ static void run_seed(uint64_t seed)
     struct world world = {0};
     sim_init(seed);
     sim_knobs_shuffle();
-    store_mem_reset();
-    store_mem_seed(seed);
+    storage_mem_reset();
+    storage_mem_seed(seed);
     sim_set_host("backend");
     world.loop = loop_new();
     world.pool = worker_pool_new("reader", 2);
     world.env = store_env_new(&(struct store_env_options){0});
-    world.store =
-        store_open(world.env, &(struct store_options){.path = "ahead"}, error, sizeof error);
-    CHECK(world.store);
+    world.storage = storage_open(world.env, &(struct store_options){.path = "ahead"}, WAL_MEM_LIMIT,
+                                 error, sizeof error);
+    CHECK(world.storage);
+    world.store = storage_store(world.storage);
     world.reader = reader_new(world.loop, world.pool, world.store);
     fill(&world);
     for (int i = 0; i < FEEDS; i++)
@@ -208,7 +210,7 @@ static void run_seed(uint64_t seed)
         sim_crash_host("backend");
     }
     reader_free(world.reader);
-    store_close(world.store);
+    storage_close(world.storage);
     store_env_free(world.env);
     worker_pool_free(world.pool);
     loop_free(world.loop);

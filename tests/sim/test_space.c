@@ -8,7 +8,7 @@
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct counts {
 };
 
 struct world {
-    struct store *store;
+    struct storage *storage;
     struct overlay *overlay;
     struct space_set *set;
     struct effects *batch;
@@ -105,7 +105,7 @@ static void step_commit(struct world *world)
         world->now = world->durable;
         return;
     }
-    CHECK(store_write(world->store, world->batch, true, error, sizeof error) == OK);
+    CHECK(storage_write(world->storage, world->batch, true, error, sizeof error) == OK);
     overlay_batch_committed(world->overlay);
     world->durable = world->now;
 }
@@ -160,12 +160,12 @@ static void run_seed(uint64_t seed)
     static const struct store_options OPTIONS = {.path = "space"};
     char error[128];
     struct world world = {.random = seed};
-    store_mem_reset();
-    store_mem_seed(seed);
+    storage_mem_reset();
+    storage_mem_seed(seed);
     struct store_env *env = store_env_new(&(struct store_env_options){0});
-    world.store = store_open(env, &OPTIONS, error, sizeof error);
-    CHECK(world.store);
-    world.overlay = overlay_new(world.store);
+    world.storage = storage_open(env, &OPTIONS, WAL_MEM_LIMIT, error, sizeof error);
+    CHECK(world.storage);
+    world.overlay = overlay_new(storage_store(world.storage));
     world.set = space_set_new(world.overlay);
     world.batch = effects_new();
     bool is_long = seed % 20 == 0;
@@ -184,7 +184,7 @@ static void run_seed(uint64_t seed)
     effects_free(world.batch);
     space_set_free(world.set);
     overlay_free(world.overlay);
-    store_close(world.store);
+    storage_close(world.storage);
     store_env_free(env);
 }
 

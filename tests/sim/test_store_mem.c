@@ -1,29 +1,31 @@
 /*
- * test_store_mem.c - the store in memory keeps the promises of store.h, and its crashes are as store_mem.h describes.
+ * test_store_mem.c - the store and the log in memory keep the promises of store.h and storage.h, and their crashes are as
+ * store_mem.h and wal_mem.h describe.
  */
-#include "tests/sim/store_mem.h"
+#include "tests/sim/storage_mem.h"
 #include "tests/unit/store_cases.h"
 #include "tests/unit/suite.h"
 
 static void setup(void)
 {
-    store_mem_seed(1);
+    storage_mem_seed(1);
+    wal_bytes_max = WAL_MEM_LIMIT;
     cases_begin("db");
 }
 
 static void teardown(void)
 {
     cases_end();
-    store_mem_reset();
+    storage_mem_reset();
 }
 
 static void reopen_after_crash(void)
 {
-    store_mem_crash(store);
+    storage_mem_crash(storage);
     ck_assert_int_eq(try_commit(true), ERR_STORE);
-    struct store *dead = store;
+    struct storage *dead = storage;
     open_with(NULL, NULL);
-    store_close(dead);
+    storage_close(dead);
 }
 
 START_TEST(a_crash_keeps_synced_writes_and_a_prefix_of_the_others)
@@ -55,7 +57,7 @@ START_TEST(a_sync_makes_all_before_it_durable)
 {
     put(CF_DATA, "a", "");
     commit();
-    ck_assert_int_eq(store_sync(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_sync(storage, error, sizeof error), OK);
     reopen_after_crash();
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "a ");
     put(CF_DATA, "b", "");
@@ -71,7 +73,7 @@ START_TEST(the_same_seed_gives_the_same_crash)
 {
     char first[64] = "";
     for (int run = 0; run < 2; run++) {
-        store_mem_seed(7);
+        storage_mem_seed(7);
         effects_delete_range(batch, CF_DATA, BYTES(""), BYTES(""));
         ck_assert_int_eq(try_commit(true), OK);
         for (char name = 'a'; name <= 'z'; name++) {
@@ -102,19 +104,19 @@ END_TEST
 START_TEST(the_nth_write_fails_and_all_behind_it)
 {
     bool is_reopened;
-    store_mem_fail_next(store, 2, ERR_DISK_FULL);
+    storage_mem_fail_next(storage, 2, ERR_DISK_FULL);
     put(CF_DATA, "a", "");
     commit();
     for (int i = 0; i < 3; i++) {
         put(CF_DATA, "b", "");
         ck_assert_int_eq(try_commit(true), ERR_DISK_FULL);
     }
-    ck_assert_uint_eq(store_mem_writes(store), 4);
+    ck_assert_uint_eq(wal_mem_writes(storage_wal(storage)), 4);
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "a ");
-    store_mem_fail_recover(store, 1);
-    ck_assert_int_eq(store_recover(store, &is_reopened, error, sizeof error), ERR_DISK_FULL);
-    ck_assert_int_eq(store_sync(store, error, sizeof error), ERR_DISK_FULL);
-    ck_assert_int_eq(store_recover(store, &is_reopened, error, sizeof error), OK);
+    storage_mem_fail_recover(storage, 1);
+    ck_assert_int_eq(storage_recover(storage, &is_reopened, error, sizeof error), ERR_DISK_FULL);
+    ck_assert_int_eq(storage_sync(storage, error, sizeof error), ERR_DISK_FULL);
+    ck_assert_int_eq(storage_recover(storage, &is_reopened, error, sizeof error), OK);
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "a ");
     put(CF_DATA, "b", "");
     commit();
@@ -129,7 +131,7 @@ START_TEST(a_failed_sync_may_have_written)
     for (int round = 0; round < 40; round++) {
         effects_delete_range(batch, CF_DATA, BYTES(""), BYTES(""));
         ck_assert_int_eq(try_commit(true), OK);
-        store_mem_fail_next(store, 1, ERR_STORE);
+        storage_mem_fail_next(storage, 1, ERR_STORE);
         put(CF_DATA, "a", "");
         put(CF_DATA, "b", "");
         ck_assert_int_eq(try_commit(true), ERR_STORE);
@@ -137,7 +139,7 @@ START_TEST(a_failed_sync_may_have_written)
         if (round % 2)
             reopen_after_crash();
         else
-            ck_assert_int_eq(store_recover(store, &is_reopened, error, sizeof error), OK);
+            ck_assert_int_eq(storage_recover(storage, &is_reopened, error, sizeof error), OK);
         const char *kept = walk(CF_DATA, "", "", true);
         ck_assert(round % 2 || strcmp(kept, "") == 0);
         there += strcmp(kept, "a b ") == 0;
@@ -146,6 +148,36 @@ START_TEST(a_failed_sync_may_have_written)
     ck_assert_int_eq(there + gone, 40);
     ck_assert_int_gt(there, 0);
     ck_assert_int_gt(gone, 0);
+}
+END_TEST
+
+/* A batch whose apply failed is in the log, so the recovery applies it. */
+START_TEST(a_reopened_database_has_the_rows_of_the_log)
+{
+    bool is_reopened, was_lost = false, was_refused = false;
+    struct slice value;
+    for (int round = 0; round < 20; round++) {
+        effects_delete_range(batch, CF_DATA, BYTES(""), BYTES(""));
+        put(CF_DATA, "a", "");
+        commit();
+        store_mem_fail_apply(store, 1, ERR_STORE);
+        put(CF_DATA, "b", "");
+        ck_assert_int_eq(try_commit(false), ERR_STORE);
+        ck_assert_int_eq(try_commit(false), ERR_STORE);
+        ck_assert_str_eq(walk(CF_DATA, "", "", true), "a ");
+        storage_mem_fail_recover(storage, 3);
+        while (storage_recover(storage, &is_reopened, error, sizeof error) != OK) {
+            ck_assert(!is_reopened);
+            int err = store_get(store, CF_DATA, BYTES("a"), &value);
+            if (err == OK)
+                slice_release(&value);
+            was_refused |= err == OK;
+            was_lost |= err == ERR_STORE;
+        }
+        ck_assert(is_reopened);
+        ck_assert_str_eq(walk(CF_DATA, "", "", true), "a b ");
+    }
+    ck_assert(was_lost && was_refused);
 }
 END_TEST
 
@@ -178,6 +210,7 @@ int main(void)
     tcase_add_test(tests, more_unsynced_writes_than_are_remembered_reach_the_disk);
     tcase_add_test(tests, the_nth_write_fails_and_all_behind_it);
     tcase_add_test(tests, a_failed_sync_may_have_written);
+    tcase_add_test(tests, a_reopened_database_has_the_rows_of_the_log);
     tcase_add_test(tests, the_nth_read_fails_once);
     Suite *suite = suite_create("store_mem");
     suite_add_tcase(suite, tests);

@@ -128,6 +128,8 @@ int main(void)
     batch = store_batch_new();
     write_buffer_init(&buffer);
     CHECK(store);
+    store_mem_expect_order(store);
+    store_replayed(store);
     for (int round = 0; round < rounds;
          round++) /* small buffers after big ones and big after small ones */
         for (int shape = 0; shape < SHAPES; shape++)

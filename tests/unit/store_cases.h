@@ -1,13 +1,13 @@
 /*
- * store_cases.h - tests of what store.h promises, for both implementations: RocksDB (tests/unit/test_store.c) and the
- * store in memory (tests/sim/test_store_mem.c).
+ * store_cases.h - tests of what store.h and storage.h promise, for both implementations: RocksDB and the WAL
+ * (tests/unit/test_store.c), and those in memory (tests/sim/test_store_mem.c).
  *
  * The including file calls cases_begin(path) and cases_end() around each test.
  */
 #pragma once
 
 #include "backend/format/effects.h"
-#include "backend/store/store.h"
+#include "backend/storage/storage.h"
 #include "shared/error.h"
 
 #include <check.h>
@@ -15,7 +15,8 @@
 #include <stdlib.h>
 
 static struct store_env *env;
-static struct store *store;
+static struct storage *storage;
+static struct store *store; /* its tables */
 static struct effects *batch;
 static char store_path[128];
 static char error[512];
@@ -26,11 +27,19 @@ static struct store_options cases_options(void)
         .path = store_path,
         .memtable_bytes = 1 << 20,
         .memtables = 4,
-        .wal_bytes_max = 8 << 20,
         .bloom_bits = 10,
         .max_open_files = -1,
         .compression = "lz4",
     };
+}
+
+static uint64_t wal_bytes_max = 8 << 20;
+
+static void open_as(const struct store_options *options)
+{
+    storage = storage_open(env, options, wal_bytes_max, error, sizeof error);
+    ck_assert_msg(storage != NULL, "%s", error);
+    store = storage_store(storage);
 }
 
 static void open_with(store_drop_fn *drop, void *owner)
@@ -38,8 +47,7 @@ static void open_with(store_drop_fn *drop, void *owner)
     struct store_options options = cases_options();
     options.drop = drop;
     options.drop_owner = owner;
-    store = store_open(env, &options, error, sizeof error);
-    ck_assert_msg(store != NULL, "%s", error);
+    open_as(&options);
 }
 
 static void cases_begin(const char *path)
@@ -54,7 +62,7 @@ static void cases_begin(const char *path)
 static void cases_end(void)
 {
     effects_free(batch);
-    store_close(store);
+    storage_close(storage);
     store_env_free(env);
 }
 
@@ -67,7 +75,7 @@ static void put(enum cf cf, const char *key, const char *value)
 
 static int try_commit(bool sync)
 {
-    int err = store_write(store, batch, sync, error, sizeof error);
+    int err = storage_write(storage, batch, sync, error, sizeof error);
     effects_clear(batch);
     return err;
 }
@@ -415,10 +423,10 @@ START_TEST(rows_outlive_a_close)
 {
     put(CF_SYSTEM, "k", "v");
     commit();
-    ck_assert_int_eq(store_sync(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_sync(storage, error, sizeof error), OK);
     put(CF_DATA, "not", "synced");
     commit();
-    store_close(store);
+    storage_close(storage);
     open_with(NULL, NULL);
     ck_assert_str_eq(get(CF_SYSTEM, "k"), "v");
     ck_assert_str_eq(get(CF_DATA, "not"), "synced");
@@ -429,7 +437,7 @@ START_TEST(a_database_in_use_is_refused)
 {
     struct store_options options = cases_options();
     error[0] = 0;
-    ck_assert_ptr_null(store_open(env, &options, error, sizeof error));
+    ck_assert_ptr_null(storage_open(env, &options, wal_bytes_max, error, sizeof error));
     ck_assert_int_gt((int)strlen(error), 0);
     ck_assert_ptr_null(strchr(error, '\n'));
 }
@@ -442,11 +450,11 @@ START_TEST(a_checkpoint_is_a_copy_of_its_moment)
     put(CF_METADATA, "before", "1");
     put(CF_EXPIRE, "before", "1");
     commit();
-    ck_assert_int_eq(store_checkpoint(store, copy, error, sizeof error), OK);
-    ck_assert_int_eq(store_checkpoint(store, copy, error, sizeof error), ERR_STORE);
+    ck_assert_int_eq(storage_checkpoint(storage, copy, error, sizeof error), OK);
+    ck_assert_int_eq(storage_checkpoint(storage, copy, error, sizeof error), ERR_STORE);
     put(CF_METADATA, "after", "1");
     commit();
-    store_close(store);
+    storage_close(storage);
     snprintf(store_path, sizeof store_path, "%.*s", (int)sizeof store_path - 1, copy);
     open_with(NULL, NULL);
     ck_assert_str_eq(get(CF_METADATA, "before"), "1");
@@ -469,7 +477,7 @@ static bool drop_unknown(void *owner, struct store *from, enum cf cf, struct byt
 
 START_TEST(compaction_drops_orphans_of_collections_only)
 {
-    store_close(store);
+    storage_close(storage);
     open_with(drop_unknown, &store_path);
     put(CF_METADATA, "a", "here");
     for (enum cf cf = 0; cf < CF_COUNT; cf++) {
@@ -495,14 +503,14 @@ START_TEST(figures_and_info_speak)
     char *text;
     put_letters(CF_DATA);
     out_init(&out);
-    store_info(store, &out);
+    storage_info(storage, &out);
     text = calloc(1, out.bytes + 1);
     out_copy(&out, text);
     ck_assert_ptr_nonnull(strstr(text, "store_state:open\r\n"));
     ck_assert_ptr_nonnull(strstr(text, "store_disk_bytes:"));
     out_clear(&out);
     free(text);
-    ck_assert_uint_gt(store_figure(store, "disk_bytes"), 0);
+    ck_assert_uint_gt(storage_figure(storage, "disk_bytes"), 0);
     ck_assert_uint_gt(store_figure(store, "memtable_bytes"), 0);
     ck_assert_uint_eq(store_figure(store, "stalled"), 0);
     ck_assert_uint_eq(store_figure(store, "unknown"), 0);

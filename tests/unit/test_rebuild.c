@@ -3,7 +3,7 @@
  * while the store is open, and applied to an empty store.
  */
 #include "backend/format/effects.h"
-#include "backend/store/store.h"
+#include "backend/storage/storage.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -28,24 +28,22 @@ static uint64_t any(uint64_t below)
     return (state >> 11) % below;
 }
 
-static struct store *open_store(struct store_env *env, const char *name)
+static struct storage *open_storage(struct store_env *env, const char *name)
 {
     char path[128];
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    struct store *store = store_open(env,
-                                     &(struct store_options){
-                                         .path = path,
-                                         .memtable_bytes = 64 << 20,
-                                         .memtables = 4,
-                                         .wal_bytes_max = 1 << 30,
-                                         .max_open_files = -1,
-                                         .compression = "lz4",
-                                     },
-                                     error, sizeof error);
-    if (!store)
+    const struct store_options options = {
+        .path = path,
+        .memtable_bytes = 64 << 20,
+        .memtables = 4,
+        .max_open_files = -1,
+        .compression = "lz4",
+    };
+    struct storage *storage = storage_open(env, &options, 1 << 30, error, sizeof error);
+    if (!storage)
         fprintf(stderr, "%s\n", error);
-    CHECK(store);
-    return store;
+    CHECK(storage);
+    return storage;
 }
 
 /* A random key: one byte of namespace, a slot, KEY_BYTES. */
@@ -56,7 +54,7 @@ static struct bytes any_key(char key[1 + 1 + KEY_BYTES])
     return (struct bytes){key, 5};
 }
 
-static void write_batch(struct store *store, struct effects *effects)
+static void write_batch(struct storage *storage, struct effects *effects)
 {
     char key[8], to[8], value[300];
     memset(value, (int)('a' + any(26)), sizeof value);
@@ -75,7 +73,7 @@ static void write_batch(struct store *store, struct effects *effects)
             effects_put(effects, cf, any_key(key), (struct bytes){value, any(sizeof value)});
         }
     }
-    CHECK(store_write(store, effects, false, error, sizeof error) == OK);
+    CHECK(storage_write(storage, effects, false, error, sizeof error) == OK);
 }
 
 /* wal_fn */
@@ -117,21 +115,21 @@ int main(void)
     CHECK(mkdtemp(dir));
     struct store_env *env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 8 << 20, .background_threads = 1});
-    struct store *running = open_store(env, "running"), *empty = open_store(env, "empty");
+    struct storage *running = open_storage(env, "running"), *empty = open_storage(env, "empty");
     struct effects *effects = effects_new();
     for (uint64_t batch = 0; batch < sized(BATCHES); batch++)
         write_batch(running, effects);
     snprintf(path, sizeof path, "%s/running", dir);
-    if (!wal_read_only(path, apply, empty, error, sizeof error)) {
+    if (!wal_read_only(path, apply, storage_store(empty), error, sizeof error)) {
         fprintf(stderr, "%s\n", error);
         CHECK(false);
     }
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        rows += compare(running, empty, cf);
+        rows += compare(storage_store(running), storage_store(empty), cf);
     CHECK(rows > KEYS / 4); /* fewer batches are written under sanitizers */
     effects_free(effects);
-    store_close(running);
-    store_close(empty);
+    storage_close(running);
+    storage_close(empty);
     store_env_free(env);
     CHECK(path_remove(dir));
     printf("%llu rows\n", (unsigned long long)rows);

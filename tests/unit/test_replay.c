@@ -2,7 +2,7 @@
  * test_replay.c - replay.h: committed batches are applied once and in order, others are not applied.
  */
 #include "backend/format/effects.h"
-#include "backend/store/replay.h"
+#include "backend/storage/replay.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

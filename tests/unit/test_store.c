@@ -76,12 +76,12 @@ static void begin_at_db(void)
 static int recover(void)
 {
     bool is_reopened;
-    return store_recover(store, &is_reopened, error, sizeof error);
+    return storage_recover(storage, &is_reopened, error, sizeof error);
 }
 
 static void reopen(void)
 {
-    store_close(store);
+    storage_close(storage);
     open_with(NULL, NULL);
 }
 
@@ -101,8 +101,8 @@ START_TEST(every_choice_of_options_opens)
         options.compression = compressions[i];
         options.bloom_bits = i == 0 ? 0 : 10;
         options.blob_threshold_bytes = i == 2 ? 512 : 0;
-        store_close(store);
-        store = store_open(env, &options, error, sizeof error);
+        storage_close(storage);
+        open_as(&options);
         ck_assert_msg(store != NULL, "%s", error);
         char value[2001], key[2] = {(char)('a' + i), 0};
         memset(value, key[0], sizeof value);
@@ -125,7 +125,7 @@ static void flush_big(const char *key)
     memset(value, 'x', sizeof value);
     effects_put(batch, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
     commit();
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
 }
 
 START_TEST(options_are_changed_while_it_runs_and_stay_over_a_recovery)
@@ -168,10 +168,10 @@ START_TEST(a_file_in_the_way_is_reported)
     ck_assert_int_ge(fd, 0);
     close(fd);
     options.path = path;
-    ck_assert_ptr_null(store_open(env, &options, error, sizeof error));
+    ck_assert_ptr_null(storage_open(env, &options, wal_bytes_max, error, sizeof error));
     ck_assert_ptr_nonnull(strstr(error, "Not a directory"));
     snprintf(path, sizeof path, "%s/file/below", dir);
-    ck_assert_ptr_null(store_open(env, &options, error, sizeof error));
+    ck_assert_ptr_null(storage_open(env, &options, wal_bytes_max, error, sizeof error));
     ck_assert_ptr_nonnull(strstr(error, "Not a directory"));
 }
 END_TEST
@@ -197,8 +197,9 @@ START_TEST(a_damaged_row_is_an_error_not_a_wrong_value)
     }
     commit();
     store_compact(store, CF_DATA, BYTES(""), BYTES(""));
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK); /* no log brings the row back */
-    store_close(store);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error),
+                     OK); /* no log brings the row back */
+    storage_close(storage);
     store_env_free(env);
     corrupt_table();
     env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
@@ -216,9 +217,9 @@ START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
 {
     static char value[1 << 20];
     struct store_options options = cases_options();
-    options.wal_bytes_max = 64 << 20;
-    store_close(store);
-    store = store_open(env, &options, error, sizeof error);
+    storage_close(storage);
+    wal_bytes_max = 64 << 20;
+    open_as(&options);
     put(CF_METADATA, "first", "keeps the WAL");
     commit();
     for (char key[2] = "a"; key[0] < 'a' + 20; key[0]++) {
@@ -226,10 +227,10 @@ START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
         effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
         commit();
     }
-    ck_assert_uint_gt(store_figure(store, "wal_bytes"), 8 << 20);
+    ck_assert_uint_gt(storage_figure(storage, "wal_bytes"), 8 << 20);
     while (store_holds_writes(store))
         sched_yield(); /* closing does not wait for compactions, and would keep the WAL */
-    store_close(store);
+    storage_close(storage);
     ck_assert_uint_lt(path_bytes(store_path, ".batches"), 1 << 20);
     open_with(NULL, NULL);
     ck_assert_str_eq(get(CF_METADATA, "first"), "keeps the WAL");
@@ -248,7 +249,7 @@ static void make_uncached(void)
     }
     commit();
     store_compact(store, CF_DATA, BYTES(""), BYTES(""));
-    store_close(store);
+    storage_close(storage);
     store_env_free(env);
     env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
     open_with(NULL, NULL);
@@ -290,13 +291,12 @@ static void reopen_with_few_files(void)
             put(cf, "z", "last");
         }
         commit();
-        ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+        ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
     }
-    store_close(store);
+    storage_close(storage);
     struct store_options options = cases_options();
     options.max_open_files = 16;
-    store = store_open(env, &options, error, sizeof error);
-    ck_assert_msg(store != NULL, "%s", error);
+    open_as(&options);
 }
 
 START_TEST(a_row_of_a_file_that_is_not_open_is_uncached_not_an_empty_value)
@@ -330,7 +330,7 @@ START_TEST(blocks_that_were_read_can_be_dropped)
     struct slice value;
     put(CF_DATA, "key", "value");
     commit();
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
     ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), &value), OK);
     slice_release(&value);
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), OK);
@@ -387,7 +387,7 @@ START_TEST(a_walk_where_a_range_was_deleted_reads_what_it_needs)
     put_file('b');
     effects_delete_range(batch, CF_DATA, BYTES("a 10"), BYTES("a 20"));
     commit();
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
     store_forget_blocks(store);
     ck_assert_uint_eq(count_cached(CF_DATA, &is_uncached), 90);
     ck_assert(!is_uncached);
@@ -395,7 +395,7 @@ START_TEST(a_walk_where_a_range_was_deleted_reads_what_it_needs)
     store_forget_blocks(store);
     ck_assert_uint_lt(count_cached(CF_DATA, &is_uncached), 90);
     ck_assert(is_uncached);
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
     reopen();
     store_forget_blocks(store);
     (void)count_cached(CF_DATA, &is_uncached);
@@ -487,7 +487,7 @@ START_TEST(a_failed_sync_is_refused_until_recovery)
     disk.fail_files = ".batches";
     disk.fail_sync = EIO;
     check_refuses(ERR_STORE);
-    ck_assert_int_ne(store_sync(store, error, sizeof error), OK);
+    ck_assert_int_ne(storage_sync(storage, error, sizeof error), OK);
     ck_assert_int_ne(recover(), OK);
     disk.fail_sync = 0;
     ck_assert_int_eq(recover(), OK);
@@ -506,10 +506,38 @@ START_TEST(reads_go_on_when_the_database_cannot_be_reopened)
         check_acknowledged();
         ck_assert_str_eq(walk(CF_DATA, "", "b", true), "acknowledged ");
         ck_assert_int_ne(try_pair(), OK);
-        ck_assert_uint_gt(store_figure(store, "wal_bytes"), 0);
+        ck_assert_uint_gt(storage_figure(storage, "wal_bytes"), 0);
     }
     disk.fail_write = 0;
     ck_assert_int_eq(recover(), OK);
+    check_works_again();
+}
+END_TEST
+
+/* A flush fails, so the database has to be reopened, and that fails too. */
+START_TEST(a_database_that_was_lost_comes_back_with_every_row)
+{
+    bool is_reopened;
+    struct slice value;
+    uint64_t bytes = 0;
+    put_acknowledged();
+    disk.fail_files = ".sst";
+    disk.fail_write = EIO;
+    ck_assert_int_ne(storage_flush(storage, error, sizeof error), OK);
+    disk.fail_files = "MANIFEST";
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_ne(storage_recover(storage, &is_reopened, error, sizeof error), OK);
+        ck_assert(!is_reopened);
+        ck_assert_int_eq(store_state(store), STORE_CLOSED);
+        ck_assert_int_eq(store_get(store, CF_DATA, BYTES("acknowledged"), &value), ERR_STORE);
+        ck_assert_int_ne(storage_flush(storage, error, sizeof error), OK);
+        if (i == 0)
+            bytes = storage_figure(storage, "wal_bytes");
+        ck_assert_uint_eq(storage_figure(storage, "wal_bytes"), bytes);
+    }
+    disk.fail_write = 0;
+    ck_assert_int_eq(storage_recover(storage, &is_reopened, error, sizeof error), OK);
+    ck_assert(is_reopened);
     check_works_again();
 }
 END_TEST
@@ -572,7 +600,7 @@ static void go_on_as_if_killed(void)
     char command[300];
     snprintf(command, sizeof command, "cp -r %s %s.left", store_path, store_path);
     ck_assert_int_eq(system(command), 0);
-    store_close(store);
+    storage_close(storage);
     snprintf(store_path + strlen(store_path), sizeof store_path - strlen(store_path), ".left");
     open_with(NULL, NULL);
 }
@@ -588,7 +616,7 @@ static bool pass(void *owner, uint64_t index, struct bytes record, char *reason,
 static void log_only(const char *key, const char *value)
 {
     put(CF_DATA, key, value);
-    ck_assert_int_eq(store_log(store, batch, true, error, sizeof error), OK);
+    ck_assert_int_eq(storage_log(storage, batch, true, error, sizeof error), OK);
     effects_clear(batch);
 }
 
@@ -640,17 +668,17 @@ START_TEST(uncommitted_batches_are_not_applied_and_do_not_come_back)
 {
     put(CF_DATA, "a", "v");
     commit();
-    uint64_t last = store_logged(store);
-    store_close(store);
+    uint64_t last = storage_logged(storage);
+    storage_close(storage);
     log_with_commit(last, "b");
     log_with_commit(last + 1, "c");
     log_with_commit(last + 1, "d");
     open_with(NULL, NULL);
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "a b ");
-    ck_assert_uint_eq(store_logged(store), last + 1);
+    ck_assert_uint_eq(storage_logged(storage), last + 1);
     put(CF_DATA, "e", "v");
     commit();
-    store_close(store);
+    storage_close(storage);
     open_with(NULL, NULL);
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "a b e ");
 }
@@ -664,7 +692,7 @@ START_TEST(a_log_of_write_batches_is_read_and_not_kept)
     put(CF_DATA, "gone", "1");
     put(CF_DATA, "m", "1");
     commit();
-    store_close(store);
+    storage_close(storage);
     log_as_format_1(BYTES("\0\0\0\0\0\0\0\0\4\0\0\0"
                           "\3\6probe!"
                           "\x0e\2\1m\1n"
@@ -678,7 +706,7 @@ START_TEST(a_log_of_write_batches_is_read_and_not_kept)
     ck_assert_uint_lt(path_bytes(store_path, ".batches"), 100);
     put(CF_DATA, "k", "v");
     commit();
-    store_close(store);
+    storage_close(storage);
     open_with(NULL, NULL);
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "k ");
 }
@@ -688,10 +716,10 @@ START_TEST(a_flush_leaves_in_the_log_what_is_in_no_table)
 {
     put(CF_DATA, "applied", "1");
     commit_synced();
-    uint64_t applied = store_logged(store);
+    uint64_t applied = storage_logged(storage);
     log_only("logged", "1");
-    store_applied(store, applied);
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    storage_applied(storage, applied);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
     go_on_as_if_killed();
     ck_assert_str_eq(get(CF_DATA, "applied"), "1");
     ck_assert_str_eq(get(CF_DATA, "logged"), "1");
@@ -705,7 +733,7 @@ START_TEST(a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is)
     for (int i = 0; i < 12; i++) {
         snprintf(key, sizeof key, "%02d", i);
         effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
-        ck_assert_int_eq(store_log(store, batch, true, error, sizeof error), OK);
+        ck_assert_int_eq(storage_log(storage, batch, true, error, sizeof error), OK);
         effects_clear(batch);
     }
     reopen();
@@ -721,9 +749,9 @@ START_TEST(flushes_and_compactions_that_fail_leave_the_log_alone)
     commit_synced();
     disk.fail_files = ".sst";
     disk.fail_write = ENOSPC;
-    ck_assert_int_ne(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_ne(storage_flush(storage, error, sizeof error), OK);
     (void)store_compact_all(store, &progress);
-    ck_assert_int_ne(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_ne(storage_flush(storage, error, sizeof error), OK);
     disk.fail_write = 0;
     go_on_as_if_killed();
     ck_assert_str_eq(get(CF_DATA, "a"), "1");
@@ -737,9 +765,9 @@ START_TEST(a_checkpoint_has_what_is_in_no_table)
     commit_synced();
     log_only("applied", "2");
     snprintf(path, sizeof path, "%s/db.copy", dir);
-    ck_assert_int_eq(store_checkpoint(store, path, error, sizeof error), OK);
+    ck_assert_int_eq(storage_checkpoint(storage, path, error, sizeof error), OK);
     log_only("applied", "3");
-    store_close(store);
+    storage_close(storage);
     memcpy(store_path, path, sizeof path);
     open_with(NULL, NULL);
     ck_assert_str_eq(get(CF_DATA, "applied"), "2");
@@ -904,7 +932,7 @@ static void write_some(unsigned batches)
 START_TEST(readers_compaction_and_a_writer_share_the_store)
 {
     pthread_t readers[2], compactor;
-    store_close(store);
+    storage_close(storage);
     open_with(drop_zeros, NULL);
     pthread_create(&readers[0], NULL, read_on, NULL);
     pthread_create(&readers[1], NULL, read_on, NULL);
@@ -923,7 +951,7 @@ END_TEST
 START_TEST(recovery_takes_the_database_from_under_compaction_and_figures)
 {
     pthread_t compactor;
-    store_close(store);
+    storage_close(storage);
     open_with(drop_zeros, NULL);
     disk.fail_files = ".batches";
     pthread_create(&compactor, NULL, compact_on, NULL);
@@ -964,11 +992,11 @@ static void *cancel_it(void *progress)
 START_TEST(a_compaction_of_everything_reports_its_progress)
 {
     struct store_progress progress = {0};
-    store_close(store);
+    storage_close(storage);
     open_with(drop_zeros, NULL);
     for (int i = 0; i < 5; i++)
         write_some(200);
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
     uint64_t before = store_figure(store, "sst_bytes");
     ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
     ck_assert_uint_eq(progress.bytes_total, before);
@@ -984,7 +1012,7 @@ START_TEST(a_cancelled_compaction_ends_in_the_middle_and_the_next_one_runs)
 {
     struct store_progress progress = {0};
     pthread_t canceller;
-    store_close(store);
+    storage_close(storage);
     open_with(wait_for_cancel, &progress);
     for (int i = 0; i < 1000; i++) {
         char key[16];
@@ -1003,7 +1031,7 @@ START_TEST(a_cancelled_compaction_ends_in_the_middle_and_the_next_one_runs)
     drops_asked = 0;
     ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACT_CANCELLED);
     ck_assert_uint_eq(drops_asked, 0);
-    store_close(store);
+    storage_close(storage);
     open_with(drop_zeros, NULL);
     atomic_store(&progress.is_cancelled, false);
     ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
@@ -1015,7 +1043,7 @@ START_TEST(a_compaction_that_cannot_write_has_failed)
 {
     struct store_progress progress = {0};
     write_some(200);
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
     write_some(200);
     disk.fail_files = ".sst";
     disk.fail_write = EIO;
@@ -1030,7 +1058,7 @@ static struct pace *pace;
 
 static void open_paced(uint64_t bytes_per_s)
 {
-    store_close(store);
+    storage_close(storage);
     store_env_free(env);
     pace = pace_new();
     pace_limit(pace, bytes_per_s, 0);
@@ -1040,7 +1068,7 @@ static void open_paced(uint64_t bytes_per_s)
 
 static void close_paced(void)
 {
-    store_close(store);
+    storage_close(storage);
     store_env_free(env);
     pace_free(pace);
     env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
@@ -1058,7 +1086,7 @@ static void write_half(void)
         effects_put(batch, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
     }
     commit();
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
 }
 
 START_TEST(compactions_are_counted_and_flushes_are_not)
@@ -1174,9 +1202,9 @@ static int run_writer(const char *path, uint64_t ticket)
     struct store_options options = cases_options();
     options.path = path;
     env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
-    store = store_open(env, &options, error, sizeof error);
+    storage = storage_open(env, &options, wal_bytes_max, error, sizeof error);
     batch = effects_new();
-    for (; store; ticket++) {
+    for (; storage; ticket++) {
         put_ticket(ticket);
         if (try_commit(true) != OK)
             break;
@@ -1288,6 +1316,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tests, a_failed_write_is_refused_until_recovery, 0, 2);
     tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);
     tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
+    tcase_add_test(tests, a_database_that_was_lost_comes_back_with_every_row);
     tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
     tcase_add_test(tests, logged_batches_in_no_table_are_there_after_a_kill);
     tcase_add_test(tests, a_log_of_write_batches_is_read_and_not_kept);

@@ -1,4 +1,4 @@
-#include "backend/store/replay.h"
+#include "backend/storage/replay.h"
 
 #include "backend/format/effects.h"
 #include "shared/check.h"
