@@ -60,7 +60,7 @@ static void release_all(struct partition *partition, unsigned parity, int err)
     }
 }
 
-/* commit_recover_fn, also called after a failure: reads all state again that is cached from the store. */
+/* commit_recover_fn: reads again all state that is cached from the store. Also called right after a failed commit. */
 static bool read_anew(void *owner)
 {
     struct partition *partition = owner;

@@ -255,7 +255,7 @@ bool blocked_search_is_misplaced(const struct client *client)
     const struct search *search = request_state(request, 0);
     for (uint32_t i = 0; i < search->count; i++) {
         if (search->keys[i].part >= request_reply_count(request))
-            continue; /* no part waits for this key: the shards are being tried */
+            continue; /* no part waits for this key yet: the search is not finished */
         const struct part *part = request_part_at(request, search->keys[i].part);
         if (part->wait && part->upstream->node != pool->nodes[shard_of_key(client, search, i)])
             return true;

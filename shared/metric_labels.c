@@ -182,7 +182,7 @@ static size_t fold(struct labels *labels, struct label_row *rows, size_t count, 
         for (uint32_t word = 0; word < labels->words; word++)
             rows[shown].sums[word] += rows[i].sums[word];
     rows[shown].text = other;
-    /* Values beyond the maximum may have a row "other" already. */
+    /* A shown row may be named "other" too, because labels beyond the maximum are counted there: merges the two. */
     for (size_t i = 0; i < shown; i++)
         if (bytes_equal(rows[i].text, other)) {
             for (uint32_t word = 0; word < labels->words; word++)

@@ -128,7 +128,7 @@ void cmd_restore(struct call *call)
     bool is_over = expire_ms && (uint64_t)expire_ms <= call->now_ms;
     if (is_over) {
         entry_delete(call, &entry);
-        if (replaced) /* the old value's invalidation is kept, the new value's events are not */
+        if (replaced) /* keeps the invalidation of the old value, drops the events of the new one */
             messages_cut_frames(call->partition->watchers.messages, messages);
         else
             messages_cut(call->partition->watchers.messages, messages);

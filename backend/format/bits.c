@@ -26,7 +26,7 @@ static uint64_t sum_bytes(uint64_t word)
 
 uint64_t bits_count(struct bytes data)
 {
-    enum { RUN = 31 * 8 }; /* with so many words no byte of the sum exceeds 255 */
+    enum { RUN = 31 * 8 }; /* words whose sum has no byte above 255 */
     uint64_t count = 0;
     size_t i = 0;
     while (i + 8 <= data.len) {

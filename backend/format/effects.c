@@ -118,7 +118,7 @@ static struct effect_place range_place(enum cf cf, struct bytes from, struct byt
         return (struct effect_place){space, false, (uint16_t)first, SLOT_COUNT - 1};
     if (!key_place(to, &to_space, &last, &to_behind) || !bytes_equal(space, to_space))
         return anywhere;
-    if (to_behind <= 0 && last) /* `to` excludes the slot that it begins */
+    if (to_behind <= 0 && last) /* `to` is before all keys of slot `last` */
         last--;
     struct effect_place place = {space, false, (uint16_t)first, (uint16_t)last};
     return is_place(&place) ? place : anywhere;

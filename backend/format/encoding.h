@@ -184,7 +184,7 @@ bool decode_next_slot_count(struct bytes *row, struct slot_count *count);
 char *write_journal_space(char *to, struct bytes space, uint16_t counts);
 bool decode_next_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
 
-/* A block of ranks: number of rows, and number of blocks of the level below (rank.h). */
+/* A block of a rank tree (rank.h): its number of rows, and of blocks on the level below. */
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children);
 bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children);
 

@@ -125,7 +125,7 @@ bool geo_contains(const struct geo_shape *shape, struct geo_point point, double 
 
 /* ---- covering ---- */
 
-/* Precision of cells, so that nine of them cover the radius. */
+/* Precision at which nine cells cover the radius. */
 static int steps_for(double metres, double latitude)
 {
     int steps = 1;

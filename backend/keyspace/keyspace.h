@@ -122,7 +122,7 @@ struct key_iter {
     struct metadata meta;
     bool started;
 };
-/* slot_from: first slot; `after` (data NULL: none): only keys after it in that slot. */
+/* Begins at `slot_from`; in that slot, after the key `after` (data NULL: at the first key). */
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
                    struct key_iter *it);
 bool key_iter_next(struct key_iter *it);

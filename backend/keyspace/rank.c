@@ -91,7 +91,7 @@ static void node_forget(struct rank_edit *edit, unsigned level, struct bytes par
     rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
-/* Drops the cached node with the path's block of `level`, because blocks of this node were added or removed. */
+/* Drops the cached node that contains the path's block of `level`: a block was added to the node or removed from it. */
 static void siblings_forget(struct rank_edit *edit, unsigned level)
 {
     struct rank_place place = rank_place_of(edit, level);
@@ -422,7 +422,7 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
 }
 
 /* The leaf of the path is empty: removes the highest empty block that is not its parent's first child, and all blocks
- * below it. */
+ * below it. These are first children, so each has the separator of a block above it. */
 static void path_prune(struct rank_edit *edit)
 {
     unsigned top = 0;
@@ -434,7 +434,7 @@ static void path_prune(struct rank_edit *edit)
     }
     path_put(edit);
     for (unsigned level = 1; level <= top; level++)
-        for (unsigned above = level; above <= top; above++) /* with its empty first children */
+        for (unsigned above = level; above <= top; above++)
             block_delete(edit, level, edit->path[above - 1].separator);
     if (top == 0)
         return;

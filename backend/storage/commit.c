@@ -26,7 +26,7 @@
 
 enum {
     BUFFER_AGE_MS = 10000,     /* age at which a buffer is applied, however small it is */
-    APPLY_NOW_BYTES = 1 << 20, /* so many bytes are applied on the partition's thread */
+    APPLY_NOW_BYTES = 1 << 20, /* at most this many bytes are applied on the partition's thread */
     SYNC_INTERVAL_MS = 1000,
     RETRY_INTERVAL_MS = 1000,
 };
@@ -97,8 +97,8 @@ static void commit_fail(struct commit *commit)
                               commit->current.result);
 }
 
-/* Passes the age of the oldest unapplied row to the store: until then a TTL in the tables may be older than the one in
- * memory, so compaction must not drop such rows. */
+/* Passes the time of the oldest unapplied row to the store. The tables may lack a newer TTL since then, so
+ * compaction must not drop a key that expired after this time. */
 static void tell_age(struct commit *commit)
 {
     store_set_unapplied(storage_store(commit->storage),
@@ -135,7 +135,8 @@ static void apply_failed(struct commit *commit, int err)
     commit_fail(commit);
 }
 
-/* apply_fn. commit_turn_end handles an error when no batch is in flight, since that one may still become durable. */
+/* apply_fn. commit_turn_end handles an error when no batch is in flight, because a batch in flight may still become
+ * durable. */
 static void on_applied(void *owner, int err)
 {
     struct commit *commit = owner;

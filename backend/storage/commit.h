@@ -28,8 +28,9 @@ typedef void commit_fn(void *owner, uint64_t ticket, int err);
 /* Called on the partition's thread right before a batch is closed, to add the last rows (counters). */
 typedef void commit_close_fn(void *owner);
 
-/* After a failure writes work again: reads everything again that was cached from the store, because the failed batch
- * may be in it after all. False: that failed; writes stay refused, and recovery is tried again. */
+/* Called when writes work again after a failure: reads again everything that was cached from the store, because the
+ * store may contain the failed batch after all. False: reading failed; writes stay refused, and recovery is tried
+ * again. */
 typedef bool commit_recover_fn(void *owner);
 
 /* Called when there may be room again after commit_is_full. */
@@ -48,7 +49,7 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
                           const struct commit_options *options);
 /* Waits for the batch in flight, syncs, and applies everything to RocksDB's tables. The open batch is dropped. */
 void commit_free(struct commit *commit);
-/* Turn hook: closes the open batch if none is in flight. True: it did. */
+/* Turn hook: closes the open batch if none is in flight. True: a batch was closed. */
 bool commit_turn_end(struct commit *commit);
 /* To be called about once a second. If nothing was written since the last call, the write buffer is applied, however
  * small it is, so that reads need not search it. */
@@ -68,14 +69,14 @@ int commit_error(const struct commit *commit);
 /* OK, or why a command with these flags (enum command_flags) cannot run now: every write after a failure, and commands
  * that may grow the dataset while the disk is nearly full. */
 int commit_gate(const struct commit *commit, uint32_t command_flags);
-/* To be called about once a second: below `free_bytes_min` of free space the disk is nearly full, until there is a
- * quarter more. 0: no limit. */
+/* To be called about once a second. The disk is nearly full when less than `free_bytes_min` is free, and until a
+ * quarter more than that is free. 0: no limit. */
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
 void commit_set_durability(struct commit *commit, enum durability durability);
 /* In commit_close_fn: index that the batch will have in the WAL. */
 uint64_t commit_next_index(const struct commit *commit);
 /* Number of rows of the last batch. */
 uint64_t commit_rows(const struct commit *commit);
-/* Its bytes, and how long writing and syncing took. */
+/* Bytes of the last batch, and how long writing and syncing it took. */
 uint64_t commit_bytes(const struct commit *commit);
 uint64_t commit_sync_us(const struct commit *commit);

@@ -13,7 +13,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { WAIT_US = 15000000 }; /* write buffers are applied sooner, unless RocksDB stalls writes */
+/* Longest wait for earlier writes to be applied: RocksDB may stall them. */
+enum { WAIT_US = 15000000 };
 
 struct outcome {
     enum store_compacted result;

@@ -99,7 +99,7 @@ static inline void overlay_observe_effect(struct overlay *overlay, uint64_t tick
         overlay->observed_reads = ticket;
 }
 
-/* After an iteration over a column family, this and the next write buffers keep its rows sorted: their number. */
+/* Number of write buffers that keep a column family's rows sorted after an iteration over it. */
 enum { OVERLAY_ITERATED = 2 };
 
 /* Can reads of this column family be suspended? Rows of the others are few and small, and are read with blocking

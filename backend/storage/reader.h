@@ -48,8 +48,8 @@ void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t h
 void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
                  const struct slice *value);
 enum { READER_RANGES_MAX = 5 };
-/* Reads a range into memory for `wait`: 16 KB, and each time four times as much, up to 4 MB at the READER_RANGES_MAX-
- * th; a command that needs more should read with blocking reads. */
+/* Reads a range into memory for `wait`: 16 KB at the first call, four times as much at each further call, up to 4 MB
+ * at call number READER_RANGES_MAX. A command that needs more should use blocking reads. */
 void reader_want_range(struct reader *reader, const struct store_range *range,
                        struct reader_wait *wait);
 /* Looks up a fetched row: OK and the value, borrowed until the next turn of the loop or reader_keep; ERR_NOT_FOUND;

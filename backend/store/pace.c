@@ -10,8 +10,8 @@
 
 enum {
     NAP_US = 10000,
-    STEP = 1 << 20, /* in each period the rate grows by the larger one of this, */
-    STEPS = 64,     /* and of the rate before the limit divided by this */
+    STEP = 1 << 20, /* a period raises the rate by this, or by 1/STEPS of the rate */
+    STEPS = 64,     /* before the limit (free_rate), if that is more */
 };
 
 struct pace {

@@ -28,7 +28,7 @@ enum {
 
 struct pace;
 
-/* Latencies of the disk, as a partition's clients saw them; on its thread. */
+/* Disk latencies of a partition's commits and reads; used on its thread only. */
 struct pace_latency {
     uint32_t count;
     uint32_t long_ones;      /* longer than the target, */
@@ -44,8 +44,8 @@ static inline void pace_note(struct pace_latency *latency, uint64_t target_us, u
 
 struct pace_figures {
     uint64_t bytes_per_s; /* 0: no limit */
-    uint64_t bytes;       /* that compactions read, */
-    uint64_t waited_us;   /* and how long they slept, summed over threads; both since the start */
+    uint64_t bytes;       /* read by compactions since the start */
+    uint64_t waited_us;   /* time that compactions slept since the start, summed over threads */
 };
 
 struct pace *pace_new(void);
@@ -63,7 +63,7 @@ void pace_adjust(struct pace *pace, uint64_t now_us);
 bool pace_is_limited(struct pace *pace);
 struct pace_figures pace_figures(const struct pace *pace);
 
-/* Called before a compaction reads so many further bytes: how long to wait, in µs. */
+/* How long a compaction must wait before it reads this many further bytes, in µs. */
 uint64_t pace_spend(struct pace *pace, uint64_t bytes, uint64_t now_us);
 /* The remaining time to wait. */
 uint64_t pace_owed(struct pace *pace, uint64_t now_us);

@@ -187,7 +187,7 @@ int store_reopen(struct store *store, char *error, size_t size);
 
 /* Compacts a range of a column family; blocks. Empty bounds: everything. */
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to);
-/* Progress of a compaction of everything, for any thread. To be zeroed before. */
+/* Progress of store_compact_all, readable on any thread. Must be zero at the beginning. */
 struct store_progress {
     _Atomic uint64_t bytes_total; /* of the data files at the beginning */
     _Atomic uint64_t bytes_done;  /* of those that were compacted */
@@ -197,12 +197,12 @@ struct store_progress {
 enum store_compacted { STORE_COMPACTED, STORE_COMPACT_CANCELLED, STORE_COMPACT_FAILED };
 /* Compacts everything, one column family after the other; blocks, possibly for hours. Writes continue. One at a time. */
 enum store_compacted store_compact_all(struct store *store, struct store_progress *progress);
-/* Cancels it, and waits until its present step has ended; on another thread. */
+/* Cancels store_compact_all, and waits until its current step has ended. Called on another thread. */
 void store_compact_cancel(struct store *store, struct store_progress *progress);
 /* The name of the column family in texts: "system", "metadata" ... */
 const char *store_family_name(enum cf cf);
-/* Makes RocksDB look for files whose compaction is due. By itself it does so only where rows are written, so orphans
- * elsewhere would stay. To be called about once an hour. May sync files. */
+/* Makes RocksDB check for files whose compaction is due. By itself RocksDB checks only after writes, so without
+ * writes orphans would stay. To be called about once an hour. May sync files. */
 void store_maintain(struct store *store);
 /* Appends "name:value\r\n" lines with figures of RocksDB (levels, memtables, pending compaction, cache). */
 void store_info(struct store *store, struct out *out);

@@ -48,8 +48,7 @@ struct ranges {
 struct store_compacting {
     pthread_mutex_t lock;     /* guards this struct; taken after the store's `lock` */
     bool is_running;          /* store_compact_all runs */
-    _Atomic bool is_disabled; /* it was cancelled: RocksDB refuses manual compactions until
-                                         it has ended; filters look */
+    _Atomic bool is_disabled; /* by a cancel, until store_compact_all ends */
 };
 
 struct store {
@@ -89,7 +88,7 @@ void store_make_options(struct store *store, const struct store_options *options
 void store_drop_options(struct store *store);
 /* Gives the column family's compactions a filter, for drop() and pace. */
 void store_make_filter(struct store *store, enum cf cf, rocksdb_options_t *options);
-/* Has the column family rows that drop() decides about? */
+/* May the column family have orphans, which drop() detects? */
 bool store_has_orphans(const struct store *store, enum cf cf);
 /* Number of files in level 0 at which RocksDB delays writes. */
 enum { LEVEL0_SLOW = 20 };

@@ -1,7 +1,7 @@
 /*
  * store_rocksdb_options.c - options of RocksDB, and their reasons.
  *
- * Reads and inserts determine its cost, and stalls its latency. So:
+ * Reads and inserts determine the cost of RocksDB, and stalls its latency. So:
  *   - memtables are small: a small skip list is cheaper to insert into, and its flush is short
  *   - blooms over whole keys, in memtables too: commands read many rows that do not exist
  *   - writes are slowed early and stopped late: level 0 may grow while compaction catches up
@@ -18,14 +18,14 @@
 
 enum {
     BLOCK_BYTES = 4096,
-    LEVEL0_COMPACT = 4,        /* so many files in level 0 start a compaction, */
-    LEVEL0_STOP = 200,         /* and so many stop writes; LEVEL0_SLOW files slow writes down */
-    FILE_BYTES = 32 << 20,     /* an SST file of level 1 and below */
+    LEVEL0_COMPACT = 4,    /* files in level 0 that start a compaction */
+    LEVEL0_STOP = 200,     /* files in level 0 that stop writes; LEVEL0_SLOW files slow them down */
+    FILE_BYTES = 32 << 20, /* an SST file of level 1 and below */
     LEVEL_BASE_MEMTABLES = 16, /* bytes of the first level below 0, in memtables */
     LOG_FILES_MAX = 3,         /* RocksDB's own log files: one for each time it is opened */
     LOG_FATAL = 4,
-    QUEUE_WINDOW = 512,  /* a file is compacted soon when among so many consecutive rows */
-    QUEUE_DELETES = 128, /* so many are deletions */
+    QUEUE_WINDOW = 512,  /* consecutive rows among which deletions are counted */
+    QUEUE_DELETES = 128, /* deletions among these rows after which a file is compacted soon */
 };
 
 /* Properties of a column family that determine its options. */
@@ -160,7 +160,7 @@ void store_make_options(struct store *store, const struct store_options *options
         options_set_compression(made, options->compression);
         options_set_sizes(made, options, traits);
         options_set_levels(made);
-        if (cf == CF_SYSTEM) /* what is in memory tables is in our WAL */
+        if (cf == CF_SYSTEM) /* rows in memtables are also in our WAL */
             made = options_with(made, "avoid_flush_during_shutdown", "true");
         /* No memtable_insert_with_hint_prefix_extractor, though rows come in order: 7.8.3 shares its hints between
          * rows and range tombstones, and aborts at the second FLUSHALL. */

@@ -2,14 +2,14 @@
  * store_rocksdb_ranges.c - which column families may hold deleted ranges.
  *
  * RocksDB 7.8 loses rows without an error when an iterator that respects deleted ranges fails to read a file: at the
- * boundary of two files of a level, and where a deleted range makes it seek again (both were corrected in 8.5.2). "That
- * block is not in memory" is such an error, so:
+ * boundary of two files of a level, and where a deleted range makes it seek again (both were corrected in 8.5.2). A
+ * read without disk access fails in this way when the block is not in memory, so:
  *
  *   no deleted ranges there   iterators ignore them, and every error is seen
  *   there may be some         iterators respect them and may read the disk, where errors are rare
  *
- * begun > gone: there may be some. They are gone when the memory table with the last of them was flushed and no file
- * has one any more.
+ * There may be deleted ranges while begun > gone. All are gone when the memtable with the last one was flushed, and no
+ * file has one.
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -73,7 +73,7 @@ void store_ranges_opened(struct store *store)
         store_range_begun(store, cf);
 }
 
-/* What the log held is in files now. */
+/* The rows of the WAL are in files now, so the files alone show which column families have deleted ranges. */
 void store_ranges_replayed(struct store *store)
 {
     store_ranges_landed(store);

@@ -3,10 +3,10 @@
  *
  *   store_apply ──► memtables ──store_flush, or when they are full──► files
  *
- * RocksDB's own WAL is not used: rows in memtables are in the owner's log. When a table fails, it is not written to any
- * more, and goes on answering reads; only a reopen ends that (the C API has no Resume). Rows in memtables are gone then,
- * and the owner applies them again. There is no way to read while the database is closed, so store_try_disk writes a
- * file where its files are before.
+ * RocksDB's own WAL is not used: rows in memtables are in the owner's WAL. When a write of the tables fails, RocksDB
+ * refuses all writes, but serves reads, until it is reopened (the C API has no Resume). A reopen loses the rows in
+ * memtables, and the owner applies them again. No reads are possible while the database is closed, so before that
+ * store_try_disk checks that a file can be written beside its files.
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -196,7 +196,7 @@ static int file_failure(const char *path, char *error, size_t size)
     return cause == ENOSPC || cause == EDQUOT ? ERR_DISK_FULL : ERR_STORE;
 }
 
-/* Checks that the disk takes a file in the directory of the database. */
+/* Checks that a file can be written in the directory of the database. */
 static int probe_disk(const struct store *store, char *error, size_t size)
 {
     static const char zeros[PROBE_BYTES];

@@ -24,7 +24,7 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_FROM] = {"--from", "INDEX", "dump-log: begin with this batch"},
 };
 
-/* Options of a tool, which would start the server without it. */
+/* Options that need another option: given alone they would be ignored, and the server would start. */
 static const struct {
     enum tool option, tool;
 } options_of_tools[] = {

@@ -130,7 +130,7 @@ static int sync_all(struct wal *wal, uint64_t upto, char *error, size_t size)
 
 /* ---- a new file ---- */
 
-/* Copies the part's batches that the file does not have yet. */
+/* Copies the batches of an existing file (`part`) into the new `file`, except those that it already has. */
 static int carry_part(const struct wal *wal, struct wal_segment *file, struct wal_reader *reader,
                       const struct part *part, char *error, size_t size)
 {
@@ -155,7 +155,7 @@ static int carry_part(const struct wal *wal, struct wal_segment *file, struct wa
     return OK;
 }
 
-/* Copies the batches from the file's first one to the WAL's last one into it, durably. */
+/* Copies the batches from file->first to the last one of the WAL into the new `file`, durably. */
 static int carry_over(struct wal *wal, struct wal_segment *file, char *error, size_t size)
 {
     struct wal_reader reader;
@@ -175,7 +175,8 @@ static int carry_over(struct wal *wal, struct wal_segment *file, char *error, si
     return failure;
 }
 
-/* Makes the file the newest. It replaces the files whose batches it contains; a rename already replaced the file of its name. */
+/* Adds `file` to the list as the newest one, and takes the files whose batches it contains out of the list. On the
+ * disk its rename has already replaced a file with the same name. */
 static void enlist(struct wal *wal, struct wal_segment *file)
 {
     pthread_mutex_lock(&wal->lock);
@@ -230,7 +231,8 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
 
 /* ---- go on in a new file ---- */
 
-/* The batch with which a new file begins: the first needed one that may not be on the disk; else the next one. */
+/* Index with which a new file begins: that of the first needed batch that may not be on the disk; if there is none,
+ * that of the next batch. */
 static uint64_t first_lost(struct wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
@@ -306,7 +308,7 @@ static int remove_truncated(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
-/* Continues in a new file, with the batches that may never reach the disk in others. */
+/* Continues in a new file, and copies into it the batches that may never reach the disk in older files. */
 static int resume_writing(struct wal *wal, char *error, size_t size)
 {
     pthread_mutex_lock(&wal->trim_lock);

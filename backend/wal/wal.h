@@ -29,14 +29,14 @@
  *        the next; no power loss brings back batches after the index.         a_truncation_that_fails_leaves_no_gap
  *
  * After an fdatasync has failed, a later one may succeed although the bytes are not on the disk. So batches that may be
- * missing are read back and written to a new file, where the WAL continues (wal_rotate). When a process was killed, it
- * is not known either which batches are on the disk: every record says up to where batches were durable when it was
- * written. The first sync of the next process writes the batches after that again; with a sync for each batch, that is
- * one.
+ * missing are read back and written to a new file, where the WAL continues (wal_rotate). After a process was killed, it
+ * is also unknown which of its batches are on the disk. So every record contains the index up to which batches were
+ * durable when it was written, and the first sync of the next process writes the later batches again. With a sync for
+ * each batch, that is one batch.
  *
- * Threads: append, sync and rotate by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
- * Appends never wait for the removal of files, nor does a trim wait for a sync; but a trim does wait while batches are
- * written again.
+ * Threads: append, sync and rotate are called by one thread at a time; sync_upto, trim, last, bytes and copy by any
+ * threads, concurrently. An append never waits for the removal of files, and a trim never waits for a sync; but a trim
+ * waits while batches are written again.
  *
  * Two processes must not open a WAL at the same time: the lock of the store beside it prevents that (storage.h).
  * Implementations: wal*.c | tests/sim/wal_mem.c (a crash loses unsynced batches; tests/sim/test_wal_mem.c).
@@ -78,8 +78,9 @@ void wal_close(struct wal *wal);
 int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size);
 /* Makes everything appended so far durable. Errors as for wal_append. */
 int wal_sync(struct wal *wal, char *error, size_t size);
-/* Makes batches up to `index` durable, by any thread; the appending thread gets the error too. Batches that the process
- * before left must have been trimmed, or wal_sync or wal_rotate have been called. */
+/* Makes batches up to `index` durable, on any thread; an error is also reported to the appending thread. Must not be
+ * called while batches of the previous process remain that were neither trimmed nor made durable by wal_sync or
+ * wal_rotate. */
 int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size);
 /* After an error: continues in a new file, so that the failed batch is void. Batches appended before stay, and durable
  * ones stay durable. May fail and be called again; batches that it cannot read back must be trimmed first. */

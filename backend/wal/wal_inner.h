@@ -37,7 +37,7 @@ struct wal {
     bool is_name_new;   /* the name of a file may not be durable yet */
     bool is_sync_lost;  /* a sync failed here, or may have failed in the process before: syncs of
                                  * these files do not show whether batches after `durable` are on disk */
-    _Atomic int failed; /* error for all calls; OK: it works */
+    _Atomic int failed; /* error that all calls return; OK: none */
     char reason[WAL_REASON_MAX];
     /* files whose batches the current file has too; to be removed before wal_rotate succeeds */
     struct list replaced;

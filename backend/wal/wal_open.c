@@ -55,7 +55,8 @@ static bool list_files(struct wal *wal, char *error, size_t size)
     return true;
 }
 
-/* Syncs the file before it is replayed: a table made from its batches must not survive a power loss that they do not. */
+/* Syncs the file before it is replayed: otherwise a power loss could lose its batches, but not an SST file that was
+ * made from them. */
 static bool open_for_replay(const struct wal *wal, struct wal_segment *file, char *error,
                             size_t size)
 {
@@ -81,7 +82,7 @@ static bool open_files(struct wal *wal, char *error, size_t size)
             continue;
         if (!wal->is_read_only || file->fd >= 0 || errno != ENOENT)
             return false;
-        list_remove(&file->node); /* it was trimmed in the meantime */
+        list_remove(&file->node); /* another process has trimmed the file */
         wal_segment_free(file);
     }
     if (wal->is_read_only || list_empty(&wal->files) || path_sync(wal->path))
@@ -130,8 +131,8 @@ static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct l
     return drop_files(wal, at, error, size);
 }
 
-/* Logs dropped batches. After a crash of the process no complete record follows the end; after a power loss only
- * unsynced ones are missing. */
+/* Logs the complete records after the first damaged one, which are dropped. A crash of the process leaves no such
+ * record; after a power loss none of the dropped batches should have been synced. */
 static void log_damage(struct wal *wal, struct wal_reader *reader)
 {
     char path[PATH_MAX];
@@ -257,7 +258,7 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
         log_damage(wal, &reading.reader);
     }
     if (good &&
-        wal->last < wal->trimmed) { /* they are not needed, and the next file would follow a gap */
+        wal->last < wal->trimmed) { /* these files are not needed, and a gap would follow them */
         good = drop_files(wal, wal->files.next, error, size);
         wal->last = wal->trimmed;
     }

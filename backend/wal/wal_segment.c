@@ -25,7 +25,7 @@ enum {
     INDEX_AT = 12,
     DURABLE_AT = 20,
     HEADER_BYTES = 28,
-    LATER_TRIES = 16, /* values may look like records, so only so many candidates are read */
+    LATER_TRIES = 16, /* false candidates after which the search for records ends */
 };
 
 static const char suffix[] = ".batches";

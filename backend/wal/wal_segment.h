@@ -9,8 +9,8 @@
  * with that of length, index and durable: it covers the whole record. The first line contains only the format; if only that
  * line is damaged, no batch is lost. Zeros after the last record are space that is allocated on the disk already.
  *
- * In files of format 1 a batch is a write batch of RocksDB, in those of format 2 it is effects.h; the first bytes of a
- * batch tell which one it is.
+ * In files of format 1 a batch is a write batch of RocksDB, in files of format 2 it has the format of effects.h; the
+ * first bytes of a batch distinguish the two.
  *
  * A file is created as <index>.batches.new and renamed when it is complete, which replaces a file of the same name
  * atomically.
@@ -60,7 +60,7 @@ void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t
 bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durable,
                        struct bytes batch);
 void wal_segment_extend(struct wal_segment *file, size_t batch_len);
-/* Bytes of the record of such a batch. */
+/* Bytes of a record with a batch of this length. */
 uint64_t wal_segment_record_bytes(size_t batch_len);
 /* Frees allocated space and void bytes at the end; may fail without harm. */
 void wal_segment_truncate(struct wal_segment *file);

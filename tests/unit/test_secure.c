@@ -34,7 +34,7 @@ static struct stream *accepted[PEERS];
 static int accepted_count;
 static struct stream *player;
 static struct stream *echo;
-static int returns; /* how often the message of `player` came back */
+static int returns; /* messages that `echo` sent back to `player` */
 
 /* A client whose handshake the test does by hand. */
 struct peer {

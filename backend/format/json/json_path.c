@@ -322,7 +322,7 @@ static bool read_not(struct parser *parser, struct json_filter *filter)
     return good;
 }
 
-/* Reads a OP a OP a …, left-associative. */
+/* Reads operands with `word` between them, such as a || b || c; left-associative. */
 static bool read_chain(struct parser *parser, const char *word, enum filter_kind kind,
                        bool (*read)(struct parser *parser, struct json_filter *filter),
                        struct json_filter *filter)
