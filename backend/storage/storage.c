@@ -17,8 +17,8 @@ enum {
     WAL_BYTES_LEFT = 8 << 20,   /* replayed in about 0.1 s at the next start */
     WAL_SEGMENTS = 4,           /* least number of segments of a WAL that has reached its limit */
     WAL_SEGMENT_MAX = 16 << 20, /* a backup copies a segment even if only a part is needed */
-    RECOVER_BYTES_FREE =
-        4 << 20 /* free bytes that a reopen needs besides those for the rows in the WAL */
+    /* free bytes that a reopen needs besides those for the rows in the WAL */
+    RECOVER_BYTES_FREE = 4 << 20,
 };
 
 struct storage {
@@ -27,9 +27,8 @@ struct storage {
     struct wal *wal;
     uint64_t wal_bytes_max;
     _Atomic uint64_t applied; /* index of the last batch in RocksDB's memtables */
-    _Atomic uint64_t
-        filed; /* index of the last batch in RocksDB's files: the WAL up to it is not needed */
-    /* shared: flush and checkpoint; exclusive: the database is opened again and has not all rows yet */
+    _Atomic uint64_t filed;   /* of the last batch in its files: the WAL up to it is not needed */
+    /* shared: flush and checkpoint; exclusive: the database was reopened and has not all rows yet */
     pthread_rwlock_t lock;
     pthread_mutex_t trim_lock; /* keeps the WAL whole during a checkpoint; taken after `lock` */
 };

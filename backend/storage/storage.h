@@ -3,7 +3,14 @@
  *
  *   storage_log ──► the WAL: durable, in order     store_apply ──► the tables: what reads see
  *
- * A batch is logged first; its rows are applied to the tables later, usually together with those of many batches.
+ *   batches     1   2   3   4 │ 5   6   7 │ 8   9
+ *   rows are    in files      │ in mem-   │ in the WAL and        files and memtables together: the tables
+ *               (WAL trimmed) │ tables    │ a write buffer
+ *                           filed       applied  logged
+ *
+ * A batch is logged first; its rows are applied to the tables later, usually together with those of many batches. A start
+ * replays the WAL into the tables; so does a recovery that reopens the database, since its memtables are lost then. Only
+ * the index `filed` decides what is trimmed; the store has no access to the WAL.
  *
  * Logging: one thread at a time (the commit thread). storage_sync_upto, storage_logged, figures, flush and checkpoint: any
  * thread. Open, close, recover: the partition's thread.
