@@ -28,7 +28,7 @@ static const struct label_family partition_families[] = {
     {LABEL_HISTOGRAM, PARTITION_COMMIT_SECONDS, "scree_backend_commit_duration_seconds",
      "Time from closing a batch until its replies may be sent.", 1e6, 4, 24},
     {LABEL_HISTOGRAM, PARTITION_SYNC_SECONDS, "scree_backend_sync_duration_seconds",
-     "Writing a batch to the store, with its fsync.", 1e6, 4, 24},
+     "Time to write a batch to the WAL and fsync it.", 1e6, 4, 24},
     {LABEL_HISTOGRAM, PARTITION_BATCH_COMMANDS, "scree_backend_batch_commands",
      "Commands with effects in one batch.", 0, 0, 16},
     {LABEL_HISTOGRAM, PARTITION_BATCH_BYTES, "scree_backend_batch_bytes", "Bytes of one batch.", 0,
@@ -95,7 +95,8 @@ static void print_figures(const struct server *server, struct out *out)
     } rows[] = {
         {"disk_bytes", "scree_backend_store_bytes", "Files of the store."},
         {"sst_bytes", "scree_backend_store_sst_bytes", "SST files of the store."},
-        {"blob_bytes", "scree_backend_store_blob_bytes", "Files of big values of the store."},
+        {"blob_bytes", "scree_backend_store_blob_bytes",
+         "Blob files of the store, which hold big values."},
         {"wal_bytes", "scree_backend_store_wal_bytes", "Write-ahead log of the store."},
         {"wal_damaged_batches", "scree_backend_store_wal_damaged_batches",
          "Intact batches of the WAL that were dropped at the start, because they follow a damaged "
@@ -153,7 +154,8 @@ static void print_compactions(const struct server *server, struct out *out)
     } rows[] = {
         {"scree_backend_store_compact_total_bytes",
          "Bytes to be read by the running compaction on demand; 0: none is running."},
-        {"scree_backend_store_compact_done_bytes", "Bytes that it has read so far."},
+        {"scree_backend_store_compact_done_bytes",
+         "Bytes that the running compaction on demand has read so far."},
     };
     for (size_t row = 0; row < COUNT_OF(rows); row++) {
         metric_head(out, rows[row].name, "gauge", rows[row].help);

@@ -333,8 +333,9 @@ static void add_shard_status(const struct cluster_backup *backup, const struct s
         return;
     sum->has_failed = true;
     bool has_error = bytes_equal(status->last_backup, bytes_of(backup->view.name));
-    struct bytes reason = has_error ? status->last_error
-                                    : BYTES("it does not know this backup, it may have restarted");
+    struct bytes reason =
+        has_error ? status->last_error
+                  : BYTES("the backend has no record of this backup; it may have restarted");
     (void)snprintf(sum->reason, sizeof sum->reason, "shard '%s': %.*s", answer->shard,
                    (int)reason.len, reason.len ? reason.data : "");
 }

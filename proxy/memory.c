@@ -182,7 +182,7 @@ static void check_space(struct client *client)
     uint64_t own = atomic_load_explicit(&cell->words[TENANT_MEMORY], memory_order_relaxed);
     cell_set(cell, TENANT_MEMORY, own > held ? own - held : 0);
     client_kill(greediest,
-                "the memory-limit of its namespace is reached, and it holds most memory");
+                "the memory-limit of its namespace is reached, and this client holds the most memory");
 }
 
 void memory_slow(struct proxy_worker *worker)
@@ -278,8 +278,10 @@ static void kill_greediest(struct proxy_worker *worker, uint64_t used, uint64_t 
             return;
         left -= (int64_t)memory.total;
         client_kill(greediest,
-                    is_stuck ? "memory-limit is reached, and its incomplete request is the longest"
-                             : "memory-limit is reached, and it has the most unread replies");
+                    is_stuck
+                        ? "memory-limit is reached, and the incomplete request of this client is "
+                          "the longest"
+                        : "memory-limit is reached, and this client has the most unread replies");
     }
 }
 

@@ -101,7 +101,7 @@ static void subscriptions_free(struct subscriptions *subscriptions)
     CHECK(is_empty(subscriptions));
     for (struct list *link; (link = list_pop(&subscriptions->subscription_connections));)
         subscription_connection_close(container_of(link, struct subscription_connection, link),
-                                      "it has no subscribers any more");
+                                      "no subscribers are left");
     for (int kind = 0; kind < CHANNEL_KINDS; kind++)
         subscription_table_free(subscriptions->sets[kind]);
     keyspace_unref(&subscriptions->worker->keyspaces, subscriptions->keyspace);

@@ -365,7 +365,7 @@ void backup_tick(struct backup *backup)
     }
     if (backup->is_led && !backup->is_confirmed && !is_working(backup) &&
         now_ms(backup) >= backup->lost_at_ms)
-        abort_backup(backup, "the proxy that controls it sent no command for too long");
+        abort_backup(backup, "the proxy that controls the backup sent no command for too long");
 }
 
 /* ---- what is asked for ---- */

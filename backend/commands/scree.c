@@ -84,23 +84,31 @@ void cmd_scree_await(struct call *call)
 /* SCREE SHOW command… and SCREE TRY command…: dispatch() handles them. This handler gets only requests without the cluster secret. */
 void cmd_scree_show(struct call *call)
 {
-    call_error_text(call, "ERR SCREE SHOW is for proxies, which have shown the cluster secret");
+    call_error_text(
+        call,
+        "ERR SCREE SHOW is internal: authenticate with SCREE AUTH and the cluster secret first");
 }
 
 void cmd_scree_try(struct call *call)
 {
-    call_error_text(call, "ERR SCREE TRY is for proxies, which have shown the cluster secret");
+    call_error_text(
+        call,
+        "ERR SCREE TRY is internal: authenticate with SCREE AUTH and the cluster secret first");
 }
 
 /* SCREE ACROSS command… and SCREE PART command…: as SCREE SHOW. */
 void cmd_scree_across(struct call *call)
 {
-    call_error_text(call, "ERR SCREE ACROSS is for proxies, which have shown the cluster secret");
+    call_error_text(
+        call,
+        "ERR SCREE ACROSS is internal: authenticate with SCREE AUTH and the cluster secret first");
 }
 
 void cmd_scree_part(struct call *call)
 {
-    call_error_text(call, "ERR SCREE PART is for proxies, which have shown the cluster secret");
+    call_error_text(
+        call,
+        "ERR SCREE PART is internal: authenticate with SCREE AUTH and the cluster secret first");
 }
 
 /* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. This handler gets only invalid requests. */

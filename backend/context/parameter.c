@@ -16,7 +16,7 @@
 #define NO_EVICTION    "keys are never evicted"
 #define NO_AOF         "there is no append-only file, the log is trimmed by itself"
 #define LAZY_FREE      "deleting a key never waits until its memory is freed"
-#define OWN_TIMERS     "timers have fixed periods; expire-effort says how much is expired"
+#define OWN_TIMERS     "timers have fixed periods; expire-effort sets how much is expired"
 #define LISTS_ARE_ROWS "lists are stored as rows"
 
 // clang-format off
@@ -124,8 +124,8 @@ const struct parameter parameters[] = {
     {"min-slaves-to-write", PARAMETER_ALIAS, .initial = "min-replicas-to-write"},
     {"no-appendfsync-on-rewrite", PARAMETER_BOOL, .initial = "no", .only = NO_AOF},
     {"notify-keyspace-events", PARAMETER_EVENTS, .initial = ""},
-    {"oom-score-adj", PARAMETER_WORD, "no", .only = "set OOMScoreAdjust in the unit of systemd", .words = "no, yes, relative, absolute"},
-    {"oom-score-adj-values", PARAMETER_TEXT, .initial = "0 200 800", .only = "set OOMScoreAdjust in the unit of systemd"},
+    {"oom-score-adj", PARAMETER_WORD, "no", .only = "set OOMScoreAdjust in the systemd unit", .words = "no, yes, relative, absolute"},
+    {"oom-score-adj-values", PARAMETER_TEXT, .initial = "0 200 800", .only = "set OOMScoreAdjust in the systemd unit"},
     {"pidfile", PARAMETER_FIXED, .initial = ""},
     {"port", PARAMETER_OWN, .initial = "port"},
     {"proc-title-template", PARAMETER_TEXT, .initial = "", .only = "the title of the process does not change"},
@@ -176,7 +176,7 @@ const struct parameter parameters[] = {
     {"slowlog-log-slower-than", PARAMETER_INT, "10000", .min = -1, .max = INT64_MAX},
     {"slowlog-max-len", PARAMETER_INT, "128", .min = 0, .max = INT64_MAX},
     {"socket-mark-id", PARAMETER_FIXED, .initial = "0"},
-    {"stop-writes-on-bgsave-error", PARAMETER_BOOL, .initial = "no", .only = "every write is logged, so a failed snapshot stops none"},
+    {"stop-writes-on-bgsave-error", PARAMETER_BOOL, .initial = "no", .only = "every write is logged, so a failed snapshot does not stop writes"},
     {"stream-node-max-bytes", PARAMETER_BYTES, .initial = "4096"},
     {"stream-node-max-entries", PARAMETER_INT, "100", .min = 0, .max = INT64_MAX},
     {"supervised", PARAMETER_FIXED, .initial = "no"},

@@ -178,8 +178,8 @@ static void refuse_slot(struct call *call, struct bytes key)
         call_error_text(call, "ERR Script attempted to access a non local key in a cluster node");
     else
         call_errorf(call,
-                    "ERR the key '%.*s' is on another shard: all keys that one command reaches "
-                    "must be on one, for which a common {tag} in their names sees",
+                    "ERR the key '%.*s' is on another shard: all keys of a command must be on one "
+                    "shard. Give their names a common {tag}",
                     (int)(key.len < 128 ? key.len : 128), key.data);
 }
 

@@ -222,9 +222,8 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
         return error_text(ERR_OPERATOR_ONLY);
     if (call->session->scope.slots &&
         (command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR))
-        return "ERR This command concerns the keys of all shards, and a script sees those of one: "
-               "it "
-               "is not allowed from script while there are several shards";
+        return "ERR This command concerns the keys of all shards, but a script runs on one shard: "
+               "it is not allowed from script while there are several shards";
     const char *refused = acl_gate_script(call);
     if (refused) {
         /* the refusal was added to ACL LOG, so the script cannot be rolled back any more */

@@ -92,7 +92,8 @@ static bool gate_internal(struct call *call)
     if (!needs_secret || call->session->login.is_internal)
         return true;
     reject_command(call,
-                   "NOPERM this command is for connections that have shown the cluster secret");
+                   "NOPERM this command is internal: authenticate with SCREE AUTH and the cluster "
+                   "secret first");
     return false;
 }
 

@@ -75,7 +75,7 @@ static void handle_status(struct peer_incoming *incoming, uint64_t id, struct by
     struct peer_identity peer;
     char identity[PEER_IDENTITY_MAX];
     if (!peer_identity_read(payload, &peer) || strcmp(peer.shard, incoming->peer.shard) != 0) {
-        reply_failed(incoming, id, "the identity differs from that of the greeting");
+        reply_failed(incoming, id, "the identity is not the one sent at the greeting");
         return;
     }
     incoming->peer = peer;

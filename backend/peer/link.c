@@ -372,7 +372,7 @@ void peer_link_tick(struct peer_link *link)
     if (link->state == PEER_LINK_CONNECTING)
         return;
     if (now_ms > link->heard_ms + options->timeout_ms)
-        link_down(link, "the peer is silent");
+        link_down(link, "the peer sent nothing within the timeout");
     else if (link->state == PEER_LINK_UP && link->status.id == 0 &&
              now_ms >= link->pinged_us / 1000 + options->ping_ms)
         send_status(link);

@@ -242,11 +242,11 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
         *error = "ERR this backend's address is not in its shard map: check advertise-host "
                  "and advertise-port";
     else if (!bytes_equal(shard, bytes_of(peers->self.identity.shard)))
-        *error = "ERR this backend is another shard: check the shard maps";
+        *error = "ERR this backend belongs to another shard: check the shard maps";
     else if (!peer_identity_read(identity, peer) || !*peer->shard)
         *error = "ERR the identity is not valid";
     else if (strcmp(peer->shard, peers->self.identity.shard) == 0)
-        *error = "ERR this backend has the shard name of the connecting one: check the shard maps";
+        *error = "ERR both backends have the same shard name: check the shard maps";
     else if (count_incoming(peers) >= INCOMING_MAX)
         *error = "ERR too many backends are connected";
     if (*error)

@@ -10,8 +10,8 @@
 
 enum {
     NAP_US = 10000,
-    STEP = 1 << 20, /* a period raises the rate by this, or by 1/STEPS of the rate */
-    STEPS = 64,     /* before the limit (free_rate), if that is more */
+    STEP = 1 << 20, /* smallest increase of the rate in a period */
+    STEPS = 64,     /* a period increases the rate by at least free_rate / STEPS */
 };
 
 struct pace {

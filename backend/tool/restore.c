@@ -251,7 +251,7 @@ static bool copy_shard(struct restore *restore, const struct target *target, siz
         good = copy_file(restore, source, &source->manifest->files[i], dir);
     good = good && (path_sync(dir) || disk_failed(dir, REASON(restore)));
     if (good)
-        (void)printf("%s: shard %s as it was, %zu files\n", target->name, source->manifest->shard,
+        (void)printf("%s: shard %s unchanged, %zu files\n", target->name, source->manifest->shard,
                      source->manifest->count);
     return good;
 }

@@ -271,7 +271,8 @@ static int remove_replaced(struct wal *wal, char *error, size_t size)
 static int leave_lost(struct wal *wal, char *error, size_t size)
 {
     if (wal->current->first > wal->durable + 1 && !remove_trimmed(wal)) {
-        (void)snprintf(error, size, "%s: files that may have lost batches cannot be removed",
+        (void)snprintf(error, size,
+                       "%s: files that may lack batches after a failed sync cannot be removed",
                        wal->path);
         return ERR_STORE;
     }
@@ -345,8 +346,7 @@ static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t 
     uint64_t index = wal->last + 1;
     char path[PATH_MAX];
     if (batch.len > BATCH_BYTES_MAX) {
-        (void)snprintf(error, size, "a batch of %zu bytes is longer than a WAL can have",
-                       batch.len);
+        (void)snprintf(error, size, "a batch of %zu bytes exceeds the maximum of 4 GiB", batch.len);
         return ERR_STORE;
     }
     if (!wal->current || wal->current->bytes >= wal->file_bytes) {

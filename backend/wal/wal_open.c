@@ -69,7 +69,8 @@ static bool open_for_replay(const struct wal *wal, struct wal_segment *file, cha
     }
     if (wal_segment_format_known(file->fd))
         return true;
-    (void)snprintf(error, size, "%s: written by a newer version, which can read it", path);
+    (void)snprintf(error, size,
+                   "%s: it was written by a newer version of this program: use that version", path);
     return false;
 }
 
@@ -145,9 +146,8 @@ static void log_damage(struct wal *wal, struct wal_reader *reader)
     wal_segment_path(path, wal->path, file->first);
     wal->damaged_batches = later.count;
     log_event(later.was_durable ? LOG_ERROR : LOG_WARN, "wal_damaged",
-              "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64
-              " whole_batch_behind=%" PRIu64 " dropped_batches=%" PRIu64 " dropped_bytes=%" PRIu64
-              " synced=%s",
+              "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64 " next_whole_batch=%" PRIu64
+              " dropped_batches=%" PRIu64 " dropped_bytes=%" PRIu64 " synced=%s",
               path, file->bytes, file->last, later.first, later.count, later.end - file->bytes,
               later.was_durable ? "yes" : "unknown");
 }

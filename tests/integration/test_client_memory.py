@@ -64,7 +64,7 @@ def _(run):
         def is_cut():
             for caller in callers:
                 push(caller)
-            return b'its incomplete request is the longest' in proxy.log()
+            return b'the incomplete request of this client is the longest' in proxy.log()
         wait_for(is_cut, 'the biggest request to be given up')
         wait_for(lambda: answers(cluster), 'others to be served')
         wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready')
@@ -86,7 +86,7 @@ def _(run):
         def is_cut():
             status, text = proxy.http('/readyz')
             seen.add((status, text))
-            return b'it has the most unread replies' in proxy.log()
+            return b'this client has the most unread replies' in proxy.log()
         wait_for(is_cut, 'the client to be cut')
         wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready')
         check(any(status == 503 and 'memory-limit is reached' in text for status, text in seen), repr(seen))

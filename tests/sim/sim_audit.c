@@ -95,8 +95,7 @@ static void metadata_row(struct audit *audit, struct bytes row, struct bytes val
                         encode_expire_key(&audit->arena, meta.expire_ms, row), &index) == OK)
             slice_release(&index);
         else
-            fail(audit, "key with a TTL that the expiry index does not know", key, 0,
-                 meta.expire_ms);
+            fail(audit, "key with a TTL that is not in the expiry index", key, 0, meta.expire_ms);
     }
     if (meta.type == TYPE_HASH) {
         struct bytes prefix =

@@ -434,11 +434,11 @@ static void test_damage_before_whole_batches_is_logged(void)
     char text[2048];
     damage(text, sizeof text, true);
     CHECK(strstr(text, " error wal_damaged "));
-    CHECK(strstr(text, " after_batch=2 whole_batch_behind=4 dropped_batches=3 dropped_bytes="));
+    CHECK(strstr(text, " after_batch=2 next_whole_batch=4 dropped_batches=3 dropped_bytes="));
     CHECK(strstr(text, " synced=yes"));
     damage(text, sizeof text, false);
     CHECK(strstr(text, " warn wal_damaged "));
-    CHECK(strstr(text, " after_batch=2 whole_batch_behind=4 dropped_batches=3 dropped_bytes="));
+    CHECK(strstr(text, " after_batch=2 next_whole_batch=4 dropped_batches=3 dropped_bytes="));
     CHECK(strstr(text, " synced=unknown"));
 }
 
