@@ -16,10 +16,9 @@
 #include <stdlib.h>
 
 enum {
-    LOAD_BYTES_FIRST =
-        16 * 1024, /* small, so that an iteration begins soon; each next load is twice as big, */
-    LOAD_BYTES_MAX = 128 * 1024, /* up to this size; a single row may be bigger */
-    LOAD_ROWS_MORE = 512,        /* rows of a load after the estimated number was read */
+    LOAD_BYTES_FIRST = 16 * 1024, /* of the first load: small, so that an iteration begins soon */
+    LOAD_BYTES_MAX = 128 * 1024,  /* later loads are bigger, up to this size or one row */
+    LOAD_ROWS_MORE = 512,         /* rows of a load after the estimated number was read */
 };
 
 struct load {

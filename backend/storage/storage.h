@@ -64,8 +64,8 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
  * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables. */
 int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
-/* A figure of store_figure; "disk_bytes" includes the WAL; and "wal_bytes", "wal_damaged_batches" (whole ones that were
- * dropped at the start). */
+/* As store_figure, with the WAL included in "disk_bytes", and with two more names: "wal_bytes", and
+ * "wal_damaged_batches" (intact batches that were dropped at the start). */
 uint64_t storage_figure(struct storage *storage, const char *name);
 /* Appends "name:value\r\n" lines with these figures and those of store_info. */
 void storage_info(struct storage *storage, struct out *out);

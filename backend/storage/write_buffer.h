@@ -75,7 +75,7 @@ void write_buffer_fini(struct write_buffer *buffer);
 
 /* The row of `key`; a new row is added with state ABSENT. */
 struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key);
-/* Adds a row whose key is not in the buffer, which is only iterated over: write_buffer_find does not find the row. */
+/* Adds a row whose key is not in the buffer, but not to the index: only iterations find the row. */
 struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct bytes key);
 void write_buffer_add_range(struct write_buffer *buffer, const struct range *range);
 /* The newest deleted range of the buffer that contains the key, or NULL. */

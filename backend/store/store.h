@@ -229,6 +229,6 @@ void store_thread_blocks(uint64_t *hits, uint64_t *reads);
 int store_flush(struct store *store, char *error, size_t size);
 /* Drops all cached blocks, of all stores of the environment: later reads go to the disk. */
 void store_forget_blocks(struct store *store);
-/* Makes a copy of hard links of the files at `path` (must not exist); rows in memtables are not in it. 0, ERR_DISK_FULL
- * or ERR_STORE with a reason. */
+/* Makes hard links to all files in a new directory `path`; rows in memtables are not included. 0, ERR_DISK_FULL or
+ * ERR_STORE with a reason. */
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size);

@@ -57,7 +57,7 @@ struct wal {
     char late_reason[WAL_REASON_MAX];
 };
 
-/* The present files, open: trimming does not affect them. */
+/* An open descriptor of a file of the WAL, with which its batches can be read after it was trimmed. */
 struct part {
     uint64_t first, last, bytes;
     int fd;
