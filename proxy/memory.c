@@ -181,8 +181,9 @@ static void check_space(struct client *client)
     uint64_t held = total_of(greediest);
     uint64_t own = atomic_load_explicit(&cell->words[TENANT_MEMORY], memory_order_relaxed);
     cell_set(cell, TENANT_MEMORY, own > held ? own - held : 0);
-    client_kill(greediest,
-                "the memory-limit of its namespace is reached, and this client holds the most memory");
+    client_kill(
+        greediest,
+        "the memory-limit of its namespace is reached, and this client holds the most memory");
 }
 
 void memory_slow(struct proxy_worker *worker)
