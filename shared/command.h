@@ -62,7 +62,7 @@ enum command_flags {
     CMD_PROTECTED = 1 << 21, /* refused unless the config allows it (DEBUG, MODULE) */
     /* may run long: sent on the second upstream connection, so that short requests do not wait for it */
     CMD_LONG = 1 << 22,
-    /* only for peers that have shown the cluster's secret; COMMAND does not list it */
+    /* only for peers that authenticated with the cluster secret; COMMAND does not list it */
     CMD_INTERNAL = 1 << 23,
     /* In category @admin, but allowed inside a namespace, where it shows and changes only that namespace. */
     CMD_TENANT = 1 << 24,

@@ -57,7 +57,7 @@ static bool is_queued(const struct call *call)
 
 /* ---- running ---- */
 
-/* After the handler of a command that is kept: shows the command to MONITOR, tracks its keys. */
+/* Called when a command has run and was not rolled back: shows it to MONITOR clients, and tracks its keys. */
 static void notify_observers(struct call *call, bool is_shown)
 {
     if (call->session->tracker.is_on)

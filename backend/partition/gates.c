@@ -86,7 +86,7 @@ static bool gate_auth(struct call *call)
 
 static bool gate_internal(struct call *call)
 {
-    /* SCREE AUTH, which shows the secret, has CMD_NO_AUTH. */
+    /* SCREE AUTH needs no login before, so it has CMD_NO_AUTH. */
     bool needs_secret =
         call->command->flags & CMD_INTERNAL && !(call->command->flags & CMD_NO_AUTH);
     if (!needs_secret || call->session->login.is_internal)

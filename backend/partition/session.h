@@ -171,7 +171,7 @@ static inline void session_resume(struct session *session)
 {
     session->ops->resume(session);
 }
-/* Runs the requests after a blocking command that was replied. The session may be freed. */
+/* Runs the requests that follow a blocking command, after its reply. The session may be freed. */
 static inline void session_go_on(struct session *session)
 {
     session->ops->go_on(session);
