@@ -74,7 +74,7 @@ const struct config_schema backend_schema = {
     "backend", backend_options, COUNT(backend_options), sizeof(struct backend_config), NULL, 0};
 // clang-format on
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- create, copy, free ---------------------------------------------------------------------- */
 
 static void options_init(const struct option *options, size_t count, void *owner)
 {
@@ -175,7 +175,7 @@ void config_copy(struct config *to, const struct config *from)
     config_set_path(to, from->path);
 }
 
-/* ---- by key ---------------------------------------------------------------------------------- */
+/* ---- options by key -------------------------------------------------------------------------- */
 
 const struct option *config_find(const struct config *config, struct bytes key)
 {

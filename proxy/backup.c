@@ -65,7 +65,7 @@ static request_done_fn on_release;
 static request_done_fn on_confirm;
 static void send_prepare(struct cluster_backup *backup, struct request *request);
 
-/* ---- asking ---- */
+/* ---- requests to the shards ---- */
 
 static void fan_out_backup(struct cluster_backup *backup, struct request *request,
                            const struct bytes *argv, uint32_t argc, uint32_t name_at,
@@ -114,7 +114,7 @@ static struct cluster_backup *answered(const struct request *request)
     return backup->step == STEP_IDLE ? NULL : backup;
 }
 
-/* ---- the end ---- */
+/* ---- end of a backup ---- */
 
 static void on_cancelled(struct client *client, struct request *request, struct reply *reply)
 {

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- how long -------------------------------------------------------------------------------- */
+/* ---- timeouts -------------------------------------------------------------------------------- */
 
 static uint64_t parse_timeout_seconds(struct bytes text)
 {
@@ -56,7 +56,7 @@ static void press(struct upstream *dedicated);
 
 static const struct upstream_events dedicated_events = {.up = on_dedicated_up, .unblock = press};
 
-/* ---- sending --------------------------------------------------------------------------------- */
+/* ---- sending blocking commands --------------------------------------------------------------- */
 
 /* Reserves one dedicated connection for each part. False: the limit is reached, and none is reserved. */
 static bool reserve_dedicated_connections(struct client *client, uint32_t shard, uint32_t count,
@@ -209,7 +209,7 @@ bool blocked_send_parts(struct client *client, const struct command *command, ui
     return true;
 }
 
-/* ---- ending ---------------------------------------------------------------------------------- */
+/* ---- ending a wait --------------------------------------------------------------------------- */
 
 void blocked_round_over(struct client *client)
 {

@@ -55,7 +55,7 @@ static void finish_search(struct client *client, struct reply *reply,
     blocked_answered(client);
 }
 
-/* ---- trying ---- */
+/* ---- trying the keys ---- */
 
 static void on_tried(struct client *client, struct request *request, struct reply *reply);
 
@@ -123,7 +123,7 @@ static void try_ready(struct client *client, struct request *request, struct byt
     try_keys(client, request, i, i + 1);
 }
 
-/* ---- waiting ---- */
+/* ---- waiting at all shards ---- */
 
 static void on_awaited(struct client *client, struct request *request, struct reply *reply);
 
@@ -227,7 +227,7 @@ static void on_tried(struct client *client, struct request *request, struct repl
         await(client, request, reply);
 }
 
-/* ---- beginning ---- */
+/* ---- beginning the search ---- */
 
 void blocked_begin_search(struct client *client, uint64_t patience_ms)
 {

@@ -12,7 +12,7 @@ enum {
     LOGIN_OUTPUT_MAX = 64 * 1024, /* unread replies of a client without a login */
 };
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- close and free -------------------------------------------------------------------------- */
 
 struct client_iter {
     struct client_iter *outer;

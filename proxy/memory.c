@@ -21,7 +21,7 @@ enum {
     SPACE_SHARE = 2,           /* default limit of a namespace: half of the proxy's */
 };
 
-/* ---- what a client holds ----------------------------------------------------------------------- */
+/* ---- memory of a client ------------------------------------------------------------------------ */
 
 static size_t text_size(const char *text)
 {

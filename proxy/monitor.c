@@ -24,7 +24,7 @@ struct record {
     uint32_t line_len;
 };
 
-/* ---- who monitors ----------------------------------------------------------------------------- */
+/* ---- MONITOR clients -------------------------------------------------------------------------- */
 
 bool monitor_is_on(const struct proxy *proxy)
 {
@@ -60,7 +60,7 @@ bool monitor_refuses(struct client *client, const struct command *command)
     return true;
 }
 
-/* ---- showing ---------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------------ */
 
 /* The database that a line shows; for SELECT the new one. */
 static uint8_t db_of(const struct client *client, const struct command *command,
@@ -141,7 +141,7 @@ bool monitor_dispatch(struct client *client, const struct frame *frame, dispatch
     return is_done;
 }
 
-/* ---- travelling ------------------------------------------------------------------------------- */
+/* ---- lines for other workers ------------------------------------------------------------------ */
 
 static void push_line(struct proxy_worker *worker, struct bytes name, struct bytes line)
 {

@@ -54,7 +54,7 @@ struct proxy_run {
     bool watches_are_old; /* `watch` is posted and has not run yet */
 };
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- create and free ------------------------------------------------------------------------- */
 
 static void make_run_id(char run_id[41])
 {

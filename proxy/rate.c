@@ -22,7 +22,7 @@ struct rate_waits {
     uint64_t due_ms;       /* when the timer fires; 0: it is stopped */
 };
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- delayed clients ------------------------------------------------------------------------- */
 
 static void wake(struct client *client)
 {

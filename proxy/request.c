@@ -40,7 +40,7 @@ struct local_state {
     uint32_t gathered_count;
 };
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- create and free ------------------------------------------------------------------------- */
 
 struct request *request_new(struct proxy_worker *worker, const struct command *command)
 {

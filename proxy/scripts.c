@@ -173,7 +173,7 @@ void scripts_leave(struct client *client)
     client->script.search = NULL;
 }
 
-/* ---- the gate -------------------------------------------------------------------------------- */
+/* ---- before EVALSHA is sent ------------------------------------------------------------------ */
 
 /* Reads argument 1 as a SHA-1, in lower case. False: the argument is no SHA-1. */
 static bool read_sha(const struct frame *frame, char sha[SHA1_HEX_LEN])

@@ -46,7 +46,7 @@ void slow_log_configure(struct proxy_worker *worker)
         worker->timing.slow_us = threshold_us;
 }
 
-/* ---- what is left of a request ---------------------------------------------------------------- */
+/* ---- arguments of a sent request -------------------------------------------------------------- */
 
 /* Reads the number after '*' or '$' at *pos and moves *pos after its line; -1: the kept bytes end before. */
 static int64_t read_header_number(const struct request *request, size_t *pos)
@@ -81,7 +81,7 @@ static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX
     slow->missing = argc > slow->argc ? (uint32_t)(argc - slow->argc) : 0;
 }
 
-/* ---- noting ----------------------------------------------------------------------------------- */
+/* ---- adding entries --------------------------------------------------------------------------- */
 
 /* Sets the shard that has just replied, and its part of the time. */
 static void tell_shard(const struct request *request, struct slow_command *slow)

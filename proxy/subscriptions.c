@@ -128,7 +128,7 @@ void all_subscriptions_fini(struct proxy_worker *worker)
             container_of(worker->all_subscriptions.next, struct subscriptions, link));
 }
 
-/* ---- telling the shards ---------------------------------------------------------------------- */
+/* ---- sending counts to the shards ------------------------------------------------------------ */
 
 /* Writes one command, with one reply, that sets the channel's number of subscribers. */
 static void write_listen(struct subscriptions *subscriptions, struct out *out,

@@ -216,7 +216,7 @@ static void on_tracking_closed(struct upstream *dedicated, const char *reason)
         deliver_invalidation(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
-/* ---- maps and time --------------------------------------------------------------------------- */
+/* ---- new maps, periodic work ----------------------------------------------------------------- */
 
 /* Opens the missing connections of a client that tracks with BCAST: every shard must send invalidations. */
 static void listen_everywhere(struct client *client)
@@ -260,7 +260,7 @@ void tracking_slow(struct proxy_worker *worker)
     client_each(worker, listen_everywhere);
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- delivering invalidations ---------------------------------------------------------------- */
 
 static struct client *find_client(struct proxy_worker *worker, uint64_t id)
 {

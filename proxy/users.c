@@ -33,7 +33,7 @@ void refusals_free(struct refusals *refusals)
     free(refusals);
 }
 
-/* ---- who it is ------------------------------------------------------------------------------- */
+/* ---- user of a client ------------------------------------------------------------------------ */
 
 /* True for the namespace's own user: a client in a namespace without a user name. */
 static bool is_own_user(const struct client_session *session)
@@ -112,7 +112,7 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
     return false;
 }
 
-/* ---- rules that go along --------------------------------------------------------------------- */
+/* ---- rules that are sent with a command ------------------------------------------------------ */
 
 void users_write_head(const struct client *client, const struct upstream *upstream,
                       const struct part *part, struct out *out, uint32_t argc)

@@ -169,7 +169,7 @@ bool tls_has_input(const struct tls *tls)
     return tls->in_len > 0 || SSL_pending(tls->ssl) > 0;
 }
 
-/* ---- outcomes --------------------------------------------------------------------------------- */
+/* ---- results of OpenSSL calls ----------------------------------------------------------------- */
 
 static bool is_not_tls(int reason)
 {

@@ -78,7 +78,7 @@ static uint64_t now_ms(const struct backup *backup)
     return loop_mono_ms(backup->partition->loop);
 }
 
-/* ---- on the worker's thread ---- */
+/* ---- jobs, on the worker's thread ---- */
 
 static bool failed(struct backup *backup, const char *path)
 {
@@ -223,7 +223,7 @@ static void run_backup_job(struct job *job)
         remove_partial(backup);
 }
 
-/* ---- moving on, on the partition's thread ---- */
+/* ---- steps, on the partition's thread ---- */
 
 static bool is_working(const struct backup *backup)
 {
@@ -368,7 +368,7 @@ void backup_tick(struct backup *backup)
         abort_backup(backup, "the proxy that controls the backup sent no command for too long");
 }
 
-/* ---- what is asked for ---- */
+/* ---- commands ---- */
 
 struct backup *backup_new(struct partition *partition)
 {

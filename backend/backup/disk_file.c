@@ -143,7 +143,7 @@ bool disk_write(const char *path, struct bytes data, char *error, size_t size)
     return good || disk_failed(path, error, size);
 }
 
-/* ---- big ones ---- */
+/* ---- big files ---- */
 
 /* Reads a file, updates the digest, and writes to `to` unless that is -1. False: errno. */
 static bool pass_chunks(int from, int to, struct disk_progress *progress, struct sha256 *sha256)

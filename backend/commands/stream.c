@@ -258,7 +258,7 @@ void cmd_xrevrange(struct call *call)
     range(call, true);
 }
 
-/* ---- repairing ---- */
+/* ---- XSETID ---- */
 
 static bool setid_options(struct call *call, struct stream_id id, int64_t *added,
                           struct stream_id *deleted)

@@ -172,7 +172,7 @@ void cmd_client_tracking(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* ---- the others ---- */
+/* ---- CACHING, GETREDIR, TRACKINGINFO ---- */
 
 void cmd_client_caching(struct call *call)
 {

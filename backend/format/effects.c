@@ -124,7 +124,7 @@ static struct effect_place range_place(enum cf cf, struct bytes from, struct byt
     return is_place(&place) ? place : anywhere;
 }
 
-/* ---- written ---- */
+/* ---- encoding ---- */
 
 static void reserve(struct effects *effects, size_t more)
 {
@@ -278,7 +278,7 @@ struct bytes effects_bytes(const struct effects *effects)
     return (struct bytes){effects->data, effects->len};
 }
 
-/* ---- read ---- */
+/* ---- decoding ---- */
 
 enum effects_read effects_open(struct bytes batch, struct effects_header *header,
                                struct effects_reader *reader)

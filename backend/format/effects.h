@@ -73,7 +73,7 @@ struct effect {
     struct bytes to;    /* of a range */
 };
 
-/* ---- written ---- */
+/* ---- encoding ---- */
 
 struct effects;
 
@@ -93,7 +93,7 @@ uint32_t effects_count(const struct effects *effects);
 /* The whole batch; valid until the next change. */
 struct bytes effects_bytes(const struct effects *effects);
 
-/* ---- read ---- */
+/* ---- decoding ---- */
 
 enum effects_read {
     EFFECTS_READ,

@@ -100,7 +100,7 @@ static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes
     return OK;
 }
 
-/* ---- telling ---- */
+/* ---- reporting changes ---- */
 
 static void event(struct call *call, const struct entry *entry, enum notify_class class,
                   const char *name)
@@ -132,7 +132,7 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
         add_change(call, entry, kind, by_client);
 }
 
-/* ---- opening ---- */
+/* ---- opening keys ---- */
 
 static void count_lookup(struct call *call, enum open_flag flags, const struct entry *entry)
 {
@@ -241,7 +241,7 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
     return false;
 }
 
-/* ---- changing ---- */
+/* ---- changing keys ---- */
 
 static void index_expiry(struct call *call, struct entry *entry, uint64_t expire_ms)
 {
@@ -468,7 +468,7 @@ bool sub_iter_fini(struct sub_iter *it)
     return iter_close(it->call, it->iter);
 }
 
-/* ---- walking over keys ---- */
+/* ---- iterating over keys ---- */
 
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
                    struct key_iter *it)

@@ -490,7 +490,7 @@ bool rank_remove(struct call *call, struct entry *entry, enum cf cf, struct byte
     return rank_edit_remove(&edit, sub) && rank_edit_end(&edit);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 /* The leaf of a row. */
 struct leaf {

@@ -186,7 +186,7 @@ static void group_outdated(struct space_set *set, struct holder *holder, uint16_
     set->stale_end = &group->next_stale;
 }
 
-/* ---- reading what is stored ---- */
+/* ---- reading stored counters and maps ---- */
 
 /* stored_count_fn: sets a counter to its stored value. */
 static bool load_count(void *owner, struct bytes space, const struct slot_count *count,
@@ -534,7 +534,7 @@ void space_script_end(struct space_set *set, bool is_good)
     space_savepoint(set);
 }
 
-/* ---- rows of what changed ---- */
+/* ---- rows of changed counters ---- */
 
 static char *write_counter(char *to, const struct counter *counter)
 {

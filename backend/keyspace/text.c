@@ -24,7 +24,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- walking ---- */
+/* ---- iterating ---- */
 
 void text_iter_init(struct call *call, struct entry *entry, uint64_t from, uint64_t to,
                     struct text_iter *iter)

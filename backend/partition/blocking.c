@@ -305,7 +305,7 @@ void blocking_check_all(struct blocking_set *set)
     table_free(old);
 }
 
-/* ---- waiting ---- */
+/* ---- beginning a wait ---- */
 
 /* Must the waiter be served when its key is deleted? Only XREADGROUP, because its group was deleted with the key. */
 static bool wants_end(const struct waiter *waiter)
@@ -472,7 +472,7 @@ bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms)
     return true;
 }
 
-/* ---- the end of waiting ---- */
+/* ---- ending a wait ---- */
 
 void blocking_cancel(struct waiter *waiter)
 {
@@ -573,7 +573,7 @@ static void on_timer(void *owner)
     timer_follow(set);
 }
 
-/* ---- serving ---- */
+/* ---- serving waiters ---- */
 
 /* Can the waiter's command use a key of this type? */
 static bool is_wanted(const struct waiter *waiter, enum type type)
@@ -672,7 +672,7 @@ void blocking_resume(struct blocking_set *set)
     blocking_serve(set);
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 struct blocking_set *blocking_new(struct partition *partition)
 {

@@ -45,7 +45,7 @@ bool blocking_await(struct call *call, enum command_group group, const struct by
 /* Parses a timeout in seconds ("0", "1.5"), e.g. BLPOP's last argument; replies Redis' errors. */
 bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms);
 
-/* ---- for keyspace.c: a key changed. Cheap when nobody waits. ---- */
+/* ---- for keyspace.c: a key changed. Cheap when no client waits. ---- */
 
 void blocking_key_written(struct blocking_set *set, const struct space *space, struct bytes key,
                           enum type type);

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* ---- collecting ---- */
+/* ---- collecting changes ---- */
 
 /* change_events.concerns. A tracking client may read a key and change it in one EXEC, so its own changes count too. */
 static bool changes_concern(const struct call *call, const struct space *space, struct bytes key)
@@ -39,7 +39,7 @@ void changes_swap(struct partition *partition, const struct space *a, const stru
     }
 }
 
-/* ---- telling ---- */
+/* ---- reporting changes ---- */
 
 static void tell(struct call *call, const struct change *change)
 {

@@ -37,7 +37,7 @@ static const struct session_ops ops = {.abort = connection_abort,
                                        .resume = connection_resume,
                                        .go_on = connection_go_on};
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 struct session *connection_new(struct partition *partition, struct stream *stream, uint64_t id)
 {

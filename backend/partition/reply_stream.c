@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* ---- beginning ---- */
+/* ---- beginning a streamed reply ---- */
 
 bool reply_stream_is_allowed(const struct call *call)
 {

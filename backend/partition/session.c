@@ -27,7 +27,7 @@ void session_set_text(char **text, struct bytes value)
     *text = value.len ? strndup(value.data, value.len) : NULL;
 }
 
-/* ---- who it is ---- */
+/* ---- user ---- */
 
 const struct acl_user *session_user(struct session *session)
 {
@@ -122,7 +122,7 @@ void session_use(struct session *session, struct bytes name, uint8_t db,
     }
 }
 
-/* ---- what is kept for it ---- */
+/* ---- memory and end ---- */
 
 bool session_is_subscriber(const struct session *session)
 {

@@ -33,7 +33,7 @@ struct tracking {
     bool is_changed; /* one of the `changed` tables is not empty */
 };
 
-/* ---- life ---- */
+/* ---- create, free, join, leave ---- */
 
 struct tracking *tracking_new(void)
 {
@@ -147,7 +147,7 @@ void tracking_leave(struct session *session)
         container_of(link, struct tracker, redirect_link)->redirect = NULL;
 }
 
-/* ---- telling ---- */
+/* ---- sending invalidations ---- */
 
 /* An invalidation for several clients, formatted once for each protocol. */
 struct news {
@@ -247,7 +247,7 @@ static void tell_readers(struct news *news, struct topic *topic)
     topic_clear(topic);
 }
 
-/* ---- reading ---- */
+/* ---- keys that were read ---- */
 
 /* Are the client's next reads tracked? */
 static bool is_caching(const struct tracker *tracker)
@@ -306,7 +306,7 @@ void tracking_keep(struct call *call, struct bytes key)
     }
 }
 
-/* ---- changing ---- */
+/* ---- keys that were changed ---- */
 
 static void note_change(struct tracking *tracking, struct tracked *tracked, struct bytes key,
                         uint64_t by)

@@ -95,7 +95,7 @@ static const struct wait_origin *current_origin(const struct session *session)
     return waits->origin_moves == session->scope.moves ? waits->origin : NULL;
 }
 
-/* ---- entering ---- */
+/* ---- namespace of a wait ---- */
 
 static struct waits *waits_of(struct session *session)
 {

@@ -226,7 +226,7 @@ static void incoming_drained(void *owner)
         stream_resume(incoming->stream);
 }
 
-/* ---- life ---- */
+/* ---- create, tick, free ---- */
 
 struct peer_incoming *peer_incoming_new(const struct peer_self *self, struct stream *stream,
                                         const struct peer_identity *peer, struct list *all)

@@ -101,7 +101,7 @@ void peer_link_cancel(struct peer_link *link, struct peer_request *request)
     forget_request(link, request);
 }
 
-/* ---- up and down ---- */
+/* ---- going up and down ---- */
 
 static void link_down(struct peer_link *link, const char *reason)
 {
@@ -313,7 +313,7 @@ static size_t link_received(void *owner, struct block *block, const char *data, 
     return link->stream == stream ? used : len;
 }
 
-/* ---- life ---- */
+/* ---- create, tick, free ---- */
 
 struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
                                 const char *address)

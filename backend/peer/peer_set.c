@@ -26,7 +26,7 @@ struct peer_set {
     uint64_t echoes_count;          /* number of echoes so far */
 };
 
-/* ---- our place in the map ---- */
+/* ---- this partition in the map ---- */
 
 static bool shard_has_address(const struct shard *shard, const char *address)
 {
@@ -58,7 +58,7 @@ bool peer_set_check_map(const struct shard_map *map, const char *address, char *
     return false;
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 static void peers_tick(void *owner)
 {
@@ -123,7 +123,7 @@ void peer_set_free(struct peer_set *peers)
     free(peers);
 }
 
-/* ---- a new map ---- */
+/* ---- a new map or new settings ---- */
 
 static void set_identity(struct peer_set *peers, const struct peer_config *config)
 {

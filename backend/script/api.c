@@ -114,7 +114,7 @@ static int redis_call(lua_State *lua)
     return 1;
 }
 
-/* ---- the small ones ---- */
+/* ---- other functions ---- */
 
 static int single_field(lua_State *lua, const char *field)
 {
@@ -286,7 +286,7 @@ void api_install_eval(lua_State *lua)
     vm_of(lua)->scripts_ref = luaL_ref(lua, LUA_REGISTRYINDEX);
 }
 
-/* ---- chance ---- */
+/* ---- random numbers ---- */
 
 static unsigned short *random_state(lua_State *lua)
 {

@@ -63,7 +63,7 @@ void sandbox_protect(lua_State *lua, bool is_globals)
     lua_remove(lua, -2);
 }
 
-/* ---- functions that go past metatables ---- */
+/* ---- functions that bypass metatables ---- */
 
 bool sandbox_is_readonly(lua_State *lua, int index)
 {
@@ -163,7 +163,7 @@ static int checked_pairs(lua_State *lua)
     return 3;
 }
 
-/* ---- functions with sharp edges ---- */
+/* ---- functions that could escape the sandbox or its limits ---- */
 
 /* Redis' pcall gives an error table's text instead of the table. */
 static int plain_pcall(lua_State *lua)

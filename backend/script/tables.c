@@ -51,7 +51,7 @@ static int table_remove(lua_State *lua)
     return 1;
 }
 
-/* ---- sort: Lua's quicksort, which compares in the same order and so leaves equal items where Lua leaves them ---- */
+/* ---- sort: Lua's quicksort, so that equal items end in the same order as in Lua ---- */
 
 static size_t compare_cost(lua_State *lua, int index)
 {

@@ -88,7 +88,7 @@ int vm_compile(lua_State *lua, const char *code, size_t len, const char *name)
     return err;
 }
 
-/* ---- the scratch ---- */
+/* ---- scratch buffer and Lua states ---- */
 
 char *scratch_reserve(lua_State *lua, size_t more)
 {

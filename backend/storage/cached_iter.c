@@ -53,7 +53,7 @@ void cached_iter_fini(struct cached_iter *iter)
     free(iter->course.key);
 }
 
-/* ---- in the engine ---- */
+/* ---- iterating in RocksDB ---- */
 
 static void engine_open(struct cached_iter *iter)
 {
@@ -106,7 +106,7 @@ static void engine_step(struct cached_iter *iter)
     iter->course.rows++;
 }
 
-/* ---- in a run ---- */
+/* ---- iterating in a run ---- */
 
 static bool run_is_over(const struct cached_iter *iter)
 {

@@ -48,7 +48,7 @@ struct compaction {
 /* By enum store_compacted. */
 static const char *const results[] = {"ok", "cancelled", "err"};
 
-/* ---- on other threads ---- */
+/* ---- jobs, on other threads ---- */
 
 /* Compacts the store. The flush at the end writes what memtables still hold, so that the WAL can be trimmed. */
 static void run_work(struct job *job)
@@ -69,7 +69,7 @@ static void cancel_work(struct job *job)
     store_compact_cancel(storage_store(self->storage), &self->progress);
 }
 
-/* ---- on the partition's ---- */
+/* ---- control, on the partition's thread ---- */
 
 static void run_done(struct job *job)
 {

@@ -93,7 +93,7 @@ static bool (*const tasks[MAINTENANCE_TASKS])(struct maintenance *maintenance) =
     [MAINTENANCE_SET_OPTIONS] = set_store_options,
 };
 
-/* ---- running them ---- */
+/* ---- running tasks ---- */
 
 static void run_task(struct job *job)
 {

@@ -96,7 +96,7 @@ static struct fetch *fetch_find(struct reader *reader, enum cf cf, struct bytes 
     return fetch;
 }
 
-/* ---- life of a fetch ---- */
+/* ---- fetches ---- */
 
 static void fetch_free(struct fetch *fetch)
 {
@@ -386,7 +386,7 @@ bool reader_has_read_aheads(const struct reader *reader)
     return !list_empty(&reader->read_aheads);
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct store *store)
 {

@@ -16,7 +16,7 @@
 
 enum { BATCH_BYTES = 1 << 20, PROBLEMS_SHOWN = 1000, PARTITIONS = 64 };
 
-/* ---- telling and repairing ---- */
+/* ---- reporting and repairing ---- */
 
 /* Prints a key as one word; bytes that are not printable as \xNN. */
 static void print_visible(FILE *to, struct bytes text)
@@ -228,7 +228,7 @@ static void check_counters(struct check *check)
     check_flush(check, true);
 }
 
-/* ---- all of it ---- */
+/* ---- a whole store ---- */
 
 static void check_store(struct check *check)
 {

@@ -46,7 +46,7 @@ static bool rows_next(struct check *check, struct rows *rows)
     return true;
 }
 
-/* ---- a row's form ---- */
+/* ---- format of rows ---- */
 
 /* Does a row of CF_DATA have the format of its type? */
 typedef bool row_form_fn(const struct checked *key, struct bytes sub, struct bytes value);
@@ -243,7 +243,7 @@ static void check_ranks(struct check *check, const struct checked *key, uint64_t
                              encode_prefix_end(&check->arena, key->prefix));
 }
 
-/* ---- all of it ---- */
+/* ---- size of a key ---- */
 
 static void check_size(struct check *check, const struct checked *key, uint64_t count,
                        bool is_numbered)

@@ -123,7 +123,7 @@ static void count_key(struct import *import, struct bytes space, uint16_t slot, 
     import->keys++;
 }
 
-/* ---- taking rows ---- */
+/* ---- importing rows ---- */
 
 static bool import_system(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
@@ -216,7 +216,7 @@ bool import_from(struct import *import, struct store *from, const bool *wanted, 
     return good;
 }
 
-/* ---- the end ---- */
+/* ---- counts and batch header ---- */
 
 bool import_end(struct import *import, char *error, size_t size)
 {

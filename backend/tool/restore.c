@@ -49,7 +49,7 @@ static bool set_restore_error(struct restore *restore, const char *what, const c
     return false;
 }
 
-/* ---- what is to be made ---- */
+/* ---- targets ---- */
 
 static bool add_target(struct restore *restore, int shard)
 {
@@ -220,7 +220,7 @@ static bool close_data(struct restore *restore)
            (path_sync(data) || disk_failed(data, REASON(restore)));
 }
 
-/* ---- a shard as it was ---- */
+/* ---- copying an unchanged shard ---- */
 
 static bool copy_file(struct restore *restore, const struct source *source,
                       const struct backup_file *file, const char *dir)
@@ -256,7 +256,7 @@ static bool copy_shard(struct restore *restore, const struct target *target, siz
     return good;
 }
 
-/* ---- rows ---- */
+/* ---- importing rows ---- */
 
 /* Makes a directory in which the shard can be opened: data files are symbolic links, others are copied. */
 static bool make_scratch(struct restore *restore, const struct source *source, const char *dir)
@@ -326,7 +326,7 @@ static bool import_target(struct restore *restore, const struct target *target)
     return good;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole restore ---- */
 
 static bool make_target(struct restore *restore, size_t index)
 {

@@ -128,7 +128,7 @@ static int sync_all(struct wal *wal, uint64_t upto, char *error, size_t size)
     return OK;
 }
 
-/* ---- a new file ---- */
+/* ---- begin a new file ---- */
 
 /* Copies the batches of an existing file (`part`) into the new `file`, except those that it already has. */
 static int carry_part(const struct wal *wal, struct wal_segment *file, struct wal_reader *reader,
@@ -229,7 +229,7 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
     return OK;
 }
 
-/* ---- go on in a new file ---- */
+/* ---- continue in a new file ---- */
 
 /* Index with which a new file begins: that of the first needed batch that may not be on the disk; if there is none,
  * that of the next batch. */

@@ -74,7 +74,7 @@ bool wal_segment_format_known(int fd)
     return memcmp(line, first_line, FORMAT_AT) != 0 || line[FORMAT_AT] <= first_line[FORMAT_AT];
 }
 
-/* ---- written ---- */
+/* ---- write ---- */
 
 struct wal_segment *wal_segment_new(uint64_t first)
 {

@@ -16,7 +16,7 @@
 
 enum { COPY_BYTES = 256 << 10 };
 
-/* ---- a moment's files ---- */
+/* ---- open files ---- */
 
 void close_parts(struct part *parts, size_t count)
 {

@@ -22,7 +22,7 @@ static const struct acl *users_of(const struct client *client)
     return client->worker->snapshot->users;
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- reading users --------------------------------------------------------------------------- */
 
 void local_acl_whoami(struct client *client, struct request *request, struct reply *reply)
 {
@@ -77,7 +77,7 @@ void local_acl_help(struct client *client, struct request *request, struct reply
     command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
 }
 
-/* ---- changing -------------------------------------------------------------------------------- */
+/* ---- changing users -------------------------------------------------------------------------- */
 
 /* Result of the main thread: an error, or none; and for DELUSER the number of users. */
 struct outcome {

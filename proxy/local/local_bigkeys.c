@@ -74,7 +74,7 @@ static request_done_fn on_page;
 static request_done_fn on_usage;
 static request_done_fn on_type;
 
-/* ---- the answer ------------------------------------------------------------------------------- */
+/* ---- the reply -------------------------------------------------------------------------------- */
 
 static void reply_big(const struct big *big, struct reply *reply)
 {
@@ -104,7 +104,7 @@ static void reply_bigkeys(const struct scan *scan, struct reply *reply)
         reply_big(&scan->big[i], reply);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------ */
+/* ---- requests to the shards ------------------------------------------------------------------- */
 
 /* Is the shard still in the map? */
 static bool has_shard(const struct request *request, uint32_t shard)
@@ -184,7 +184,7 @@ static void continue_scan(struct request *request, struct scan *scan, struct rep
     }
 }
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- replies of the shards -------------------------------------------------------------------- */
 
 static void on_type(struct client *client, struct request *request, struct reply *reply)
 {

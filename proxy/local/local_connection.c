@@ -77,7 +77,7 @@ void local_hello(struct client *client, struct request *request, struct reply *r
     hello_reply(reply, resp, client->id);
 }
 
-/* ---- the small ones ---- */
+/* ---- PING, SELECT and others ---- */
 
 void local_ping(struct client *client, struct request *request, struct reply *reply)
 {

@@ -72,7 +72,7 @@ void local_hotkeys_sample(struct client *client, const struct frame *frame)
     keys_list_fini(&keys);
 }
 
-/* ---- asking all workers ----------------------------------------------------------------------- */
+/* ---- samples of all workers ------------------------------------------------------------------- */
 
 struct question {
     bool has_space;
@@ -146,7 +146,7 @@ static void reset_visit(struct proxy_worker *worker, const void *data, struct ou
         hotkeys_reset(worker->sampling.hotkeys, loop_mono_ms(worker->loop));
 }
 
-/* ---- putting it together ---------------------------------------------------------------------- */
+/* ---- merging the samples ---------------------------------------------------------------------- */
 
 struct found {
     double per_second;

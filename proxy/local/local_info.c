@@ -270,7 +270,7 @@ static void info_merge(struct info *info, struct bytes text, bool is_new_process
     }
 }
 
-/* ---- what is the proxy's own ---- */
+/* ---- fields of the proxy ---- */
 
 static void field_set_number(struct info *info, struct section *section, const char *name,
                              uint64_t number)

@@ -75,7 +75,7 @@ static void ask_peer(const struct peers *peers, const char *token, const struct 
     peer->uptime_s = read_number(text, "uptime_s");
 }
 
-/* ---- all of them ------------------------------------------------------------------------------- */
+/* ---- all peers --------------------------------------------------------------------------------- */
 
 /* Polls all peers of one configured address; returns their number. */
 static uint32_t ask_address(const struct peers *peers, const char *token, const char *word,

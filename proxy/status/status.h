@@ -44,7 +44,7 @@ void status_answer(struct status *status, const struct proxy_snapshot *snapshot,
 /* Once a second on every worker. */
 void status_slow(struct status *status, struct proxy_worker *worker);
 
-/* ---- among the files of this room ---- */
+/* ---- internal to proxy/status ---- */
 
 /* One file of the page: bytes and type. False: there is none. files.c */
 struct status_file {

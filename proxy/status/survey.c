@@ -70,7 +70,7 @@ static void unlock(struct survey *survey)
     CHECK(pthread_mutex_unlock(&survey->mutex) == 0);
 }
 
-/* ---- who looks --------------------------------------------------------------------------------- */
+/* ---- what the page requested ------------------------------------------------------------------- */
 
 void survey_wanted(struct survey *survey, uint64_t now_ms)
 {
@@ -142,7 +142,7 @@ bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, boo
     return is_known;
 }
 
-/* ---- asking for health ------------------------------------------------------------------------- */
+/* ---- polling the health of shards -------------------------------------------------------------- */
 
 /* A poll in flight; kept in its request. */
 struct question {
@@ -229,7 +229,7 @@ static void ping_all(struct survey *survey, struct proxy_worker *worker)
     }
 }
 
-/* ---- asking for keys --------------------------------------------------------------------------- */
+/* ---- counting keys ----------------------------------------------------------------------------- */
 
 /* The sum of N in "dbM:keys=N,expires=…" of every line. */
 static uint64_t sum_keys(struct bytes text)

@@ -32,7 +32,7 @@ static void on_open(void *owner, int err);
 
 static const struct stream_events events = {upstream_read, on_end, on_drain};
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- create and free ------------------------------------------------------------------------- */
 
 struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane,
                               uint8_t resp)
@@ -167,7 +167,7 @@ void upstream_up(struct upstream *upstream)
     stream_send(upstream->stream);
 }
 
-/* ---- losing ---------------------------------------------------------------------------------- */
+/* ---- connection loss ------------------------------------------------------------------------- */
 
 static void note_down(const struct upstream *upstream)
 {
@@ -347,7 +347,7 @@ static void on_drain(void *owner)
     upstream_wake_clients(owner);
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- deadlines ------------------------------------------------------------------------------- */
 
 static void time_out(struct upstream *upstream, struct part *part, uint64_t timeout_ms)
 {

@@ -219,7 +219,7 @@ void wait_table_unblock(struct part *part, bool with_error);
 /* The part's client has left: cancels the wait. */
 void wait_table_cancel(struct part *part);
 
-/* ---- time ------------------------------------------------------------------------------------- */
+/* ---- deadlines -------------------------------------------------------------------------------- */
 
 /* Handles deadlines and backoff. True: the upstream has a deadline. */
 bool upstream_tick(struct upstream *upstream, uint64_t now_ms);

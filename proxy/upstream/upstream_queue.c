@@ -54,7 +54,7 @@ void upstream_set_keyspace(struct upstream *upstream, struct keyspace *keyspace)
     keyspace_unref(&upstream->worker->keyspaces, before);
 }
 
-/* ---- a second try ---------------------------------------------------------------------------- */
+/* ---- retries --------------------------------------------------------------------------------- */
 
 void upstream_become_unproven(struct upstream *upstream)
 {

@@ -93,7 +93,7 @@ static void on_uv_prepare(uv_prepare_t *prepare)
         uv_stop(&loop->uv);
 }
 
-/* ---- mail ------------------------------------------------------------------------------------- */
+/* ---- posted tasks ----------------------------------------------------------------------------- */
 
 static void mail_pop(struct loop *loop)
 {

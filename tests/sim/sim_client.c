@@ -279,7 +279,7 @@ static void connect_now(struct sim_client *client)
         stream_connect(client->loop, address, CONNECT_TIMEOUT_MS, &events, on_open, client);
 }
 
-/* ---- what it does ----------------------------------------------------------------------------- */
+/* ---- actions of the client -------------------------------------------------------------------- */
 
 static void make_requests(struct sim_client *client)
 {

@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-/* ---- judging replies -------------------------------------------------------------------------- */
+/* ---- checking replies ------------------------------------------------------------------------- */
 
 /* A reply, and the offset of its next part. */
 struct answer {
@@ -288,7 +288,7 @@ static bool take_error(struct sim_client *client, const struct sim_request *requ
     return true;
 }
 
-/* ---- EXEC and the whole ----------------------------------------------------------------------- */
+/* ---- EXEC, whole replies ---------------------------------------------------------------------- */
 
 static void answered(struct sim_client *client, const struct sim_request *request)
 {

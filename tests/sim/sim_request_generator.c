@@ -72,7 +72,7 @@ static struct sim_request *push_plain(struct sim_client *client, enum sim_reply_
     return request;
 }
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* ---- arguments -------------------------------------------------------------------------------- */
 
 static void word(struct request_generator *generator, const char *text)
 {

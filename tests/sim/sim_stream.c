@@ -99,7 +99,7 @@ static struct list dead = {&dead, &dead};
 static void stream_wake(struct stream *stream);
 static void stream_finish(struct stream *stream);
 
-/* ---- the wire --------------------------------------------------------------------------------- */
+/* ---- the network ------------------------------------------------------------------------------ */
 
 static void inbox_clear(struct inbox *inbox)
 {
@@ -398,7 +398,7 @@ void sim_streams_flush(struct loop *loop)
         stream_flush(container_of(link, struct stream, dirty));
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- create and close ------------------------------------------------------------------------- */
 
 static void on_open_decided(struct sim_event *event);
 

@@ -218,7 +218,7 @@ static void on_act(void *owner)
         act(taker);
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- start and end ---------------------------------------------------------------------------- */
 
 void sim_taker_start(struct sim_taker *taker, struct sim_lists *lists, unsigned number)
 {

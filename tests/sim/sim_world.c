@@ -41,7 +41,7 @@ struct list sim_loops;
 struct list sim_streams;
 struct list sim_listeners;
 
-/* ---- chance ----------------------------------------------------------------------------------- */
+/* ---- random numbers --------------------------------------------------------------------------- */
 
 static uint64_t draw(uint64_t *state)
 {

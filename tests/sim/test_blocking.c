@@ -404,7 +404,7 @@ static const struct sim_connection_events proxy_events = {.on_connect = on_proxy
                                                           .on_turn = on_proxy_turn,
                                                           .on_lost = on_proxy_lost};
 
-/* ---- what must hold when all is quiet ---- */
+/* ---- audit, when no request is in flight ---- */
 
 /* The length of a list. Its acknowledged elements that no client has taken are added to *found. */
 static uint64_t look_at(int key, uint64_t *found)

@@ -361,7 +361,7 @@ static void chance_of_fault(void)
     make_fault((enum fault)fault);
 }
 
-/* ---- the course of a world -------------------------------------------------------------------- */
+/* ---- phases of a world ------------------------------------------------------------------------ */
 
 static bool all_idle(void)
 {
@@ -576,7 +576,7 @@ static void audit_lists(void)
         fail(world.lists.why);
 }
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- end of a world --------------------------------------------------------------------------- */
 
 static void stop_all(void)
 {
@@ -743,7 +743,7 @@ static void run_seeds(uint64_t first, uint64_t count, struct tally *tally)
     }
 }
 
-/* ---- what is run ------------------------------------------------------------------------------ */
+/* ---- which worlds to run ---------------------------------------------------------------------- */
 
 /* Runs the seeds of seeds.txt. */
 static void run_known(struct tally *tally)

@@ -58,7 +58,7 @@ static uint64_t known[CLIENTS];               /* the highest number that any lis
 static unsigned char fates[CLIENTS][NUMBERS]; /* TOLD, FAILED */
 static uint64_t messages;
 
-/* ---- what comes ---- */
+/* ---- received frames ---- */
 
 static struct resp_value next_value(struct bytes frame, size_t *pos)
 {
@@ -158,7 +158,7 @@ static void on_frame(void *owner, struct bytes frame)
     check_reply(&client->pending[client->first++ % PENDING_MAX], frame);
 }
 
-/* ---- what is sent ---- */
+/* ---- sent requests ---- */
 
 static void request(struct client *client, struct request wanted, const char *text)
 {

@@ -189,7 +189,7 @@ static void change_in_vain(bool rising)
     model_count = saved_count;
 }
 
-/* ---- looking ---- */
+/* ---- comparing with the model ---- */
 
 static void compare_seek(struct call *call, struct entry *entry, size_t rank)
 {

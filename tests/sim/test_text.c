@@ -97,7 +97,7 @@ static void change_in_vain(void)
     model_len = saved_len;
 }
 
-/* ---- looking ---- */
+/* ---- comparing with the model ---- */
 
 static void compare_range(struct call *call, struct entry *entry, size_t from, size_t len)
 {

@@ -96,7 +96,7 @@ static size_t path_of(int fd, char *path, size_t size)
     return (size_t)len;
 }
 
-/* ---- failing calls, and notes of what is synced ------------------------------------------- */
+/* ---- failing calls, and a record of synced files ------------------------------------------ */
 
 /* Counts this call. True: it must fail. */
 static bool fails(int fd, int kind_log, int kind_other)

@@ -66,7 +66,7 @@ static void cases_end(void)
     store_env_free(env);
 }
 
-/* ---- words the tests are made of --------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------- */
 
 static void put(enum cf cf, const char *key, const char *value)
 {

@@ -271,7 +271,7 @@ START_TEST(a_stop_before_the_run_is_not_lost)
 }
 END_TEST
 
-/* ---- the rest ---- */
+/* ---- signals ---- */
 
 static void on_signal(void *owner, int signum)
 {

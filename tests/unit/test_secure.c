@@ -90,7 +90,7 @@ static void make_certificate(void)
     CHECK(system(command) == 0);
 }
 
-/* ---- the ball ---- */
+/* ---- the echoed message ---- */
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {

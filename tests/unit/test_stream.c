@@ -52,7 +52,7 @@ static struct end client;
 static int accepted;
 static int descriptors; /* open descriptors before the test */
 
-/* ---- the ends ---- */
+/* ---- the two ends of a connection ---- */
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {

@@ -17,7 +17,7 @@ static char error[512];
 static struct tls_context *server_context;
 static struct tls_context *client_context;
 
-/* ---- what OpenSSL holds ---- */
+/* ---- helpers ---- */
 
 static size_t held_bytes;
 

@@ -22,7 +22,7 @@ static char root[] =
 static char dir[64], other[64];
 static char error[512];
 
-/* ---- words the tests are made of --------------------------------------------------------- */
+/* ---- helpers ----------------------------------------------------------------------------- */
 
 /* A batch contains its index and the number of the attempt to write it, then bytes that depend on both. */
 static struct bytes batch_of(uint64_t index, unsigned try)
@@ -160,7 +160,7 @@ static void start(void)
     lossy_empty(other);
 }
 
-/* ---- read again -------------------------------------------------------------------------- */
+/* ---- replay ------------------------------------------------------------------------------ */
 
 static void test_appended_batches_are_read_again(void)
 {
@@ -979,7 +979,7 @@ static void test_a_truncation_that_fails_leaves_no_gap(void)
     CHECK(failures > 20);
 }
 
-/* ---- copy, beside appends and trims ------------------------------------------------------ */
+/* ---- copy during appends and trims ------------------------------------------------------- */
 
 enum { COPIES = 20 };
 

@@ -247,7 +247,7 @@ static void select_all(struct search *search, const struct json_match *match,
     }
 }
 
-/* ---- everything below a match ---- */
+/* ---- descendants ---- */
 
 static bool slice_has(const struct json_selector *slice, int64_t len, int64_t index)
 {

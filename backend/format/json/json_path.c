@@ -46,7 +46,7 @@ static void skip_spaces(struct parser *parser)
         parser->at++;
 }
 
-/* ---- words ---- */
+/* ---- names, texts, integers ---- */
 
 /* Reads a name after a dot, up to the beginning of the next segment. */
 static bool read_name(struct parser *parser, struct bytes *name)

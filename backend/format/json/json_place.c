@@ -75,7 +75,7 @@ static unsigned strings_in(unsigned quotes, bool inside)
     return inside ? ~quotes : quotes;
 }
 
-/* ---- passing over ---- */
+/* ---- skipping values ---- */
 
 static bool accept(struct scan *scan, char c)
 {
