@@ -12,7 +12,7 @@
  * proxy and for direct clients. Shards hold writes for the time of the lease at most: if the leader dies, writes continue
  * after that time, and its backup is never confirmed. While one backup runs, shards refuse the PREPARE of another leader.
  *
- * All commands go on control connections (LANE_CONTROL), where no held write is queued before them.
+ * All commands are sent on control connections (LANE_CONTROL), where no held write is queued before them.
  */
 #pragma once
 

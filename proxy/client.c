@@ -39,7 +39,7 @@ static void skip_in_iterations(struct proxy_worker *worker, const struct client 
             iter->next = client->links.all.next;
 }
 
-/* Abandons the client's requests: they go on, and their replies are discarded. */
+/* Abandons the client's requests: they still run, and their replies are discarded. */
 static void leave_requests(struct client *client)
 {
     while (client->pipeline.front) {

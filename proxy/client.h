@@ -12,8 +12,9 @@
  *     connections waits until the pipeline is empty. So replies stay in order across lanes, dedicated connections, HELLO
  *     and map changes.
  * (2) The length of replies is not known in advance. So a client may have few requests in its pipeline at first, and
- *     more as it reads its replies (`flow.window`, like TCP's congestion window). From a client that does not read at
- *     all the proxy goes on reading until client-output-limit closes it: it may write everything before it reads.
+ *     more as it reads its replies (`flow.window`, like TCP's congestion window). The proxy also reads from
+ *     a client that does not read its replies, until client-output-limit closes the client: such a client may write
+ *     all its requests before it reads.
  * (3) Reading pauses while `held_by` is not 0; unconsumed frames are scanned again afterwards.
  */
 #pragma once

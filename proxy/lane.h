@@ -1,5 +1,5 @@
 /*
- * lane.h - which of a worker's connections a client's command goes on.
+ * lane.h - which of a worker's connections a client's command is sent on.
  *
  *   the client watches keys of the shard ─► the dedicated connection of WATCH
  *   the client tracks (CLIENT TRACKING)  ─► its dedicated connection to the shard

@@ -1,7 +1,7 @@
 /*
  * memory.h - limits of the memory that clients hold.
  *
- *   all buffers of the proxy > memory-limit     no client is read from until a quarter of it is free; clients that hung up
+ *   all buffers of the proxy > memory-limit     reading stops until a quarter is free; clients that hung up
  *                                               are closed, then those that hold most, one by one; /readyz fails
  *   a namespace's clients > its memory-limit    its client that holds most is closed
  *   connections without a login > login-memory  the one of them that holds most is closed

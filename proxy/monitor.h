@@ -6,9 +6,9 @@
  *
  * A MONITOR client in a namespace sees the commands of that namespace; a client in none sees all commands. The commands
  * of a transaction are shown when EXEC runs them. The shards show commands inside scripts, in frames before the script's
- * reply (backend/partition/monitor.h); shards without the cluster secret do not. A
- * MONITOR client that does not read is closed at client-output-limit. When a worker's mailbox holds so many bytes, all
- * MONITOR clients of the worker are closed. While there is no MONITOR client, nothing is formatted.
+ * reply (backend/partition/monitor.h); shards without the cluster secret do not. A MONITOR client that does not read is
+ * closed at client-output-limit. When a worker's mailbox exceeds that size, all MONITOR clients of the worker are closed.
+ * While there is no MONITOR client, nothing is formatted.
  */
 #pragma once
 

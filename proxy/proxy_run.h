@@ -28,5 +28,5 @@ void proxy_join(struct proxy *proxy);
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size);
 /* Sends a snapshot to all workers; takes over the reference. */
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot);
-/* Called on a worker's thread when it has no clients and upstreams any more. */
+/* Called on a worker's thread when its last client and upstream are gone. */
 void proxy_worker_stopped(struct proxy_worker *worker);

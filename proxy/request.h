@@ -39,7 +39,7 @@ enum part_kind {
     PART_ID,       /* CLIENT ID: the reply is the id of a private connection */
 };
 
-/* What precedes the command for a backend that knows the cluster secret. */
+/* Prefixes of the command, for backends with the cluster secret. */
 enum part_prefix {
     PREFIX_PART = 1 << 0, /* SCREE PART: this shard must not count it as a call, another one does */
     PREFIX_SHOW =

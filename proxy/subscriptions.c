@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    IDLE_SECONDS_MAX = 30, /* after so long without subscribers a table is freed */
+    IDLE_SECONDS_MAX = 30, /* a table without subscribers is freed after this time */
     TELL_MAX = 256,        /* channels sent to a shard at a time */
 };
 

@@ -9,7 +9,7 @@
  * (transaction_run.h).
  *
  * WATCH reserves a dedicated connection to the keys' shard. Until EXEC, DISCARD or UNWATCH all commands of the client for
- * that shard go on this connection. If the connection is lost, EXEC replies an error.
+ * that shard are sent on this connection. If the connection is lost, EXEC replies an error.
  */
 #pragma once
 

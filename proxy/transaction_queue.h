@@ -13,7 +13,7 @@
 struct block;
 struct upstream;
 
-/* An EXEC while the proxy runs commands of it (transaction_run.h). */
+/* An EXEC whose commands the proxy runs one by one (transaction_run.h). */
 struct transaction_run {
     struct resp_scan scan;
     bool is_stepping;      /* transaction_go_on() is running: it does not recurse */

@@ -20,7 +20,7 @@
 
 enum {
     TLS_REASON_MAX = 256,
-    /* Memory of an idle connection, most of it OpenSSL's, and of one during its handshake. Measured by
+    /* Memory of an idle connection, mostly OpenSSL's, and of a connection during its handshake. Measured by
      * unit/test_tls, not counted at run time. */
     TLS_CONNECTION_BYTES = 24 * 1024,
     TLS_HANDSHAKE_BYTES = 64 * 1024,

@@ -486,7 +486,7 @@ void cmd_json_forget(struct call *call)
     cmd_json_del(call);
 }
 
-/* Is the match still in the document, or was a container of it emptied? */
+/* Is the match still in the document? A container around it may have been emptied. */
 static bool is_there(const struct json_match *match)
 {
     for (; match->parent; match = match->parent) {

@@ -1,5 +1,5 @@
 /*
- * scree.c - SCREE subcommands, which proxies and tools send on connections that have shown the cluster's secret.
+ * scree.c - SCREE subcommands, which proxies and tools send on connections that authenticated with the cluster secret.
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"

@@ -2,7 +2,7 @@
  * zset_algebra.c - union, intersection and difference of sorted sets and sets.
  *
  * Both types store their members in CF_DATA in byte order, sets without a score (it counts as 1), so one iterator
- * reads both. A union sorts all rows by member and merges equal ones; the others look each row of one input up in the
+ * reads both. A union sorts all rows by member and merges equal ones; the others search each row of one input in the
  * remaining inputs.
  */
 #include "backend/commands/zset.h"

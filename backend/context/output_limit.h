@@ -2,7 +2,7 @@
  * output_limit.h - Redis' client-output-buffer-limit: limits of unsent bytes by class of client.
  *
  *   "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
- *    class  hard soft seconds: closed at once above `hard`, or when above `soft` for so long; 0: no limit
+ *    class  hard soft seconds: closed at once above `hard`, or when above `soft` for `seconds`; 0: no limit
  */
 #pragma once
 

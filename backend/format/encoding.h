@@ -106,7 +106,7 @@ struct metadata {
     struct stream_id stream_last_generated, stream_recorded_first, stream_max_deleted;
     struct stream_id stream_first, stream_last;
     uint64_t stream_entries_added;
-    uint64_t stream_node_size; /* the first node has at least so many entries; 0: not counted yet */
+    uint64_t stream_node_size; /* least number of entries in the first node; 0: not counted yet */
     struct stream_node stream_node;
 };
 

@@ -12,7 +12,7 @@
 
 enum {
     GROUPS = 16384 / COUNTER_SLOTS,
-    MANY_COUNTERS = 1024, /* a namespace with so many counters also has an index by slot */
+    MANY_COUNTERS = 1024, /* counters of a namespace from which on it has an index by slot */
 };
 
 /* Keys of one slot of one storage namespace. */

@@ -10,8 +10,8 @@
 #include "shared/byte_order.h"
 #include "shared/check.h"
 
-/* Up to so many fragments are read with point reads. Measured on 50 fragments that are often written: 0.3 µs each by
- * point reads from the row cache; 1.7 µs each by an iterator, which passes all versions in the memtable. */
+/* At most this many fragments are read with point reads. Measured on 50 fragments that are often written: 0.3 µs
+ * each by point reads from the row cache; 1.7 µs each by an iterator, which passes all versions in the memtable. */
 enum { POINT_READS_MAX = 64 };
 
 /* A reply refers to a value of at least this length instead of copying it. */

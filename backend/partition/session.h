@@ -72,7 +72,7 @@ struct session_scope {
 /* Login. */
 struct session_login {
     bool is_authenticated;
-    /* the peer is on another host and has not shown the certificate that tls-auth-clients requires */
+    /* the peer is on another host, and has not sent the certificate that tls-auth-clients requires */
     bool is_untrusted;
     bool is_internal;            /* authenticated with the cluster secret */
     char *name;                  /* name of the user; heap, NULL: "default" */
@@ -118,7 +118,8 @@ struct session_pending {
 /* The request that runs, or ran last. */
 struct session_request {
     const struct command *command; /* NULL: no request so far */
-    bool shows_scripts;   /* SCREE SHOW: the proxy wants MONITOR lines about commands of scripts */
+    bool
+        shows_scripts; /* SCREE SHOW: the proxy requested MONITOR lines about commands of scripts */
     uint32_t shown_bytes; /* bytes of these lines */
     bool must_not_wait;   /* SCREE TRY: a blocking command replies null at once */
     bool is_across;       /* SCREE ACROSS: the command may reach keys of other shards */

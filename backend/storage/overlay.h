@@ -105,7 +105,7 @@ bool overlay_in_flight(const struct overlay *overlay);
 /* From now on a read that needs the disk returns ERR_UNCACHED, and `wait` waits for the row. NULL: reads may block on
  * the disk. */
 void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
-/* Lets the reads of a command that cannot be rolled back any more block on the disk. */
+/* From now on the command cannot be rolled back, so its reads may block on the disk. */
 void overlay_nonblocking_end(struct overlay *overlay);
 /* True when a read since overlay_nonblocking_begin returned ERR_UNCACHED. */
 bool overlay_has_uncached(const struct overlay *overlay);

@@ -16,7 +16,7 @@
 
 enum {
     ROW_BYTES = 256, /* a buffer has at most its bytes / ROW_BYTES rows */
-    /* a buffer has at most so many deleted ranges, because each read compares all of them */
+    /* maximum number of deleted ranges in a buffer: each read compares all of them */
     WRITE_BUFFER_RANGES = 64,
     CHANGES_KEPT = 65536, /* a batch with memory for more changes frees it */
 };

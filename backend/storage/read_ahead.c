@@ -60,8 +60,8 @@ struct read_ahead {
     /* used by the job while it runs */
     struct store_iter *iter;
     struct load back;
-    size_t back_bytes;  /* the job ends when the back has so many bytes, */
-    uint64_t back_rows; /* or so many rows */
+    size_t back_bytes;  /* the job ends when the back has this many bytes, */
+    uint64_t back_rows; /* or this many rows */
     bool is_moving;     /* the job seeks to `course` first */
     struct course course;
     bool is_ended; /* the iterator reached its end: the back is the last load */

@@ -29,7 +29,7 @@ typedef void read_ahead_fn(void *owner);
  * end. */
 struct read_ahead *read_ahead_new(struct reader *reader, struct store_iter *iter,
                                   uint64_t rows_wanted, read_ahead_fn *on_rows, void *owner);
-/* Frees the read-ahead; on_rows is not called any more. The iterator is freed now, or when the reader thread has
+/* Frees the read-ahead; on_rows will not be called. The iterator is freed now, or when the reader thread has
  * finished with it (reader_has_read_aheads). NULL is allowed. */
 void read_ahead_free(struct read_ahead *ahead);
 /* Frees a read-ahead whose job's result was not delivered because the loop was freed. */

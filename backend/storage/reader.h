@@ -29,7 +29,7 @@ struct reader_wait {
     bool has_failed;  /* the store could not read a row */
     uint8_t ranges;   /* number of ranges that were requested; counted by the owner */
     bool has_range;   /* a range was requested since the owner set it to false */
-    void (*on_ready)(struct reader_wait *wait); /* called when no fetch is pending any more */
+    void (*on_ready)(struct reader_wait *wait); /* called when the last fetch has ended */
 };
 
 struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct store *store);
@@ -62,7 +62,7 @@ bool reader_has(struct reader *reader, enum cf cf, struct bytes key, uint64_t ha
 /* Drops a fetched row that has changed in the store. */
 void reader_forget(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash);
 void reader_forget_all(struct reader *reader);
-/* True when so many fetches are in progress that nothing should be prefetched. */
+/* True when too many fetches are in progress to prefetch rows. */
 bool reader_is_full(const struct reader *reader);
 /* True when no fetch is in progress and no row is kept. */
 bool reader_is_empty(const struct reader *reader);

@@ -7,7 +7,7 @@
 
 enum {
     INDEX_MIN = 64,     /* initial number of entries of the index */
-    INDEX_KEPT = 65536, /* a bigger index is freed after a buffer that used little of it */
+    INDEX_KEPT = 65536, /* a bigger index is freed after a buffer that used few entries */
     INDEX_DENSE = 8,    /* entries per row: with fewer, the whole index is cleared and kept */
 };
 

@@ -31,8 +31,8 @@ struct pace;
 /* Disk latencies of a partition's commits and reads; used on its thread only. */
 struct pace_latency {
     uint32_t count;
-    uint32_t long_ones;      /* longer than the target, */
-    uint32_t half_long_ones; /* longer than half of it */
+    uint32_t long_ones;      /* longer than the target */
+    uint32_t half_long_ones; /* longer than half the target */
 };
 
 static inline void pace_note(struct pace_latency *latency, uint64_t target_us, uint64_t usec)

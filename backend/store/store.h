@@ -173,11 +173,11 @@ void store_set_unapplied(struct store *store, uint64_t since_ms);
 uint64_t store_unapplied(const struct store *store);
 /* Compacts where ranges were deleted until the tombstones are gone; blocks. */
 void store_compact_ranges(struct store *store);
-/* SOUND: works. FAILED: reads work, and nothing is applied until it is reopened. CLOSED: by store_shut. */
+/* SOUND: reads and writes work. FAILED: reads work, writes fail until the store is reopened. CLOSED: by store_shut. */
 enum store_state { STORE_SOUND, STORE_FAILED, STORE_CLOSED };
 enum store_state store_state(struct store *store);
-/* Checks that the disk has so many bytes of room and takes a file, without which a reopen would fail, and reads with it.
- * 0, ERR_DISK_FULL or ERR_STORE and a reason. */
+/* Checks that the disk has `bytes` of free space and that a file can be written: otherwise a reopen would fail, and
+ * then all reads. 0, ERR_DISK_FULL or ERR_STORE and a reason. */
 int store_try_disk(struct store *store, uint64_t bytes, char *error, size_t size);
 /* Closes the database, if it is open: reads fail until store_reopen. Ends compactions, and waits for control functions
  * and reader threads. While nothing is applied and no slice or iterator exists. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 enum {
-    STEPS = 50, /* steps of a column family, if it has so many files */
+    STEPS = 50, /* steps of a column family; fewer if it has fewer files */
     /* RocksDB's kForceOptimized: includes the bottommost level, without compacting a file twice */
     FORCE_LOWEST = 3,
     CUT_BYTES_MAX = 64 /* a longer key is not used as a cut */

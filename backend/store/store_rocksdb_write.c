@@ -76,7 +76,7 @@ void store_batch_delete(struct store_batch *batch, struct store *store, enum cf 
         rocksdb_writebatch_delete_cf(batch->rows, store->cfs[cf], key.data, key.len);
 }
 
-/* RocksDB wants an end and refuses a batch with a reversed range. */
+/* RocksDB requires an end, and refuses a batch with a reversed range. */
 void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
                               struct bytes from, struct bytes to)
 {

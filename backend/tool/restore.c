@@ -182,8 +182,8 @@ static bool may_stay(const char *name)
     return strcmp(name, "backups") == 0 || strcmp(name, "lost+found") == 0;
 }
 
-/* Creates the data directory, or checks that it is empty, or removes the rest of an interrupted restore; then sets the
- * mark. */
+/* Creates the data directory, or checks that it is empty, or removes the files of an interrupted restore; then sets
+ * the mark. */
 static bool open_data(struct restore *restore)
 {
     const char *data = restore->config->data;

@@ -14,7 +14,7 @@
 enum {
     SURVEY_PATIENCE_MS = 10000,
     SURVEY_KEYS_MS = 10000,
-    SURVEY_SILENT_MS = 2000, /* a shard that has not answered for so long is shown as silent */
+    SURVEY_SILENT_MS = 2000, /* a shard that has not answered for this time is shown as silent */
     SURVEY_REASON_MAX = 160,
 };
 

@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum {
-    LATE_MS = 200, /* when a reply takes longer, a PING asks whether the shard runs a slow script */
+    LATE_MS =
+        200, /* when a reply takes longer, a PING tests whether the shard runs a slow script */
     SPARE_MS = 30 * 1000, /* after this time an unused private connection is closed */
     /* the connection is closed after upstream-timeout times this factor without a byte */
     SILENCE_FACTOR = 2,
@@ -415,7 +416,7 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         upstream_send_own(control, PART_PROBE, "PING");
 }
 
-/* The shard runs a slow script: new requests go on a new connection, where they get BUSY at once. */
+/* The shard runs a slow script: new requests are sent on a new connection, where they get BUSY at once. */
 static void replace_late(struct upstream *upstream, uint32_t now_ms)
 {
     struct node *node = upstream->node;

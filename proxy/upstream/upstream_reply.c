@@ -128,7 +128,7 @@ static bool show_script_command(const struct upstream *upstream, const struct pa
         !bytes_equal(word.text, BYTES("monitor")) || !resp_value_next(frame, &pos, &line))
         return false;
     struct client *client = part && part->request ? part->request->client : NULL;
-    if (client) /* a client that has left is not shown any more */
+    if (client) /* NULL: the client has left */
         upstream->worker->client_events->script_shown(client, line.text);
     return true;
 }

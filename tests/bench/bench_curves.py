@@ -83,7 +83,7 @@ def section(title, name, sentence, *tables):
     return '\n'.join(lines) + '\n'
 
 
-# ---- the four questions ------------------------------------------------------------------------------------------
+# ---- the four measurements ------------------------------------------------------------------------------------------
 
 def depth(farm, options):
     backend = farm.backend('behind', 'always')

@@ -15,8 +15,8 @@
  *   {n:N}  a random number below N                {c}  the connection's number
  *   {x:N}  N bytes of filler
  *
- * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of µs and
- * the number of units that took so long.
+ * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of a
+ * latency in µs and the number of units with that latency.
  */
 #include <arpa/inet.h>
 #include <errno.h>

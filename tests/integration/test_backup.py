@@ -18,7 +18,7 @@ suite = Suite(__doc__)
 KEYS = 3000
 
 
-# ---- making them ----
+# ---- making backups ----
 
 def status(client):
     reply = client.get('SCREE', 'BACKUP', 'STATUS')

@@ -42,7 +42,7 @@ struct store {
     int stopped;      /* OK, or the error for every further batch to be applied */
     int fail_kind;
     uint64_t fail_apply_in, fail_read_in, fail_reopens;
-    /* store_get_cached reports one of so many rows as uncached; 0: none */
+    /* store_get_cached reports one row in this many as uncached; 0: none */
     uint64_t uncached_one_in;
     uint64_t unapplied_ms;
     uint64_t iters_now;

@@ -28,6 +28,6 @@ void store_mem_fail_reopen(struct store *store, uint64_t times);
 void store_mem_expect_order(struct store *store);
 /* The n-th store_get or store_iter_new from now fails, once. 0 cancels the failure. */
 void store_mem_fail_read(struct store *store, uint64_t n);
-/* From now on one of so many calls of store_get_cached, and of moves of cached iterators, returns ERR_UNCACHED; 0:
+/* From now on one in `one_in` calls of store_get_cached, and moves of cached iterators, returns ERR_UNCACHED; 0:
  * none. */
 void store_mem_be_uncached(struct store *store, uint64_t one_in);

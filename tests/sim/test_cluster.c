@@ -39,7 +39,7 @@ enum {
     SEEDS = 2000,
     STEPS = 4000,
     SEEDS_OF_CHILD = 100,  /* seeds in one child process */
-    BREAK_SEEDS_MAX = 400, /* a control must be detected within so many seeds */
+    BREAK_SEEDS_MAX = 400, /* seeds within which a control must be detected */
     CLIENTS_MAX = 8,
     QUOTA_MAX = 160,
     FAULT_EVERY = 20, /* steps between two possible faults */

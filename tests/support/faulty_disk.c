@@ -1,6 +1,6 @@
 /*
  * faulty_disk.c - a disk that loses power, fails or is slow, for an unchanged program: LD_PRELOAD=faulty_disk.so.
- * disk.py is the test's side of it. Only files below $DISK_ROOT are affected.
+ * Tests control it with disk.py. Only files below $DISK_ROOT are affected.
  *
  * Power loss: a file certainly keeps the contents that it had when its last fsync began. Changes are recorded in
  * $DISK_LOG. After a kill -9 the test removes all other changes from every file, except for a random part:

@@ -29,8 +29,8 @@ static const size_t megabyte = (size_t)1024 * 1024;
 struct end {
     struct stream *stream;
     size_t frame;       /* bytes of a frame; 0: every byte is consumed at once */
-    size_t pause_after; /* pauses after so many bytes */
-    size_t close_after; /* closes itself inside on_data after so many bytes */
+    size_t pause_after; /* bytes after which it pauses */
+    size_t close_after; /* bytes after which it closes itself, inside on_data */
     bool close_abort;   /* closes by stream_abort */
     bool echo;
     size_t received;

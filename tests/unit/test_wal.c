@@ -1116,7 +1116,7 @@ enum { SEEDS = 40, STEPS = 400 }; /* to run other seeds: WAL_SEEDS=FROM-TO */
 static struct {
     struct wal *wal;
     bool is_failed, knows_trimmed;
-    bool is_own; /* no batch of an earlier process can be lost any more */
+    bool is_own; /* all batches of earlier processes are on the disk */
     uint64_t last, durable, trimmed;
     unsigned try[BATCHES_MAX]; /* attempt that was accepted; the next higher one may have failed */
     unsigned tries[BATCHES_MAX];
