@@ -542,6 +542,38 @@ START_TEST(a_database_that_was_lost_comes_back_with_every_row)
 }
 END_TEST
 
+/* Changes the only byte 'M' of the WAL's segments. */
+static void damage_log(void)
+{
+    char command[256];
+    snprintf(command, sizeof command, "sed -i 's/M/m/' %s/*.batches", store_path);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Rows that were acknowledged must not vanish while clients are served: a start reports what it drops. */
+START_TEST(a_recovery_does_not_leave_out_damaged_batches)
+{
+    put(CF_DATA, "a", "1");
+    commit_synced();
+    put(CF_DATA, "b", "M");
+    commit_synced();
+    put(CF_DATA, "c", "1");
+    commit_synced();
+    damage_log();
+    disk.fail_files = ".sst";
+    disk.fail_write = EIO;
+    ck_assert_int_ne(storage_flush(storage, error, sizeof error), OK);
+    disk.fail_write = 0;
+    ck_assert_int_eq(recover(), ERR_STORE);
+    ck_assert_ptr_nonnull(strstr(error, "damaged"));
+    ck_assert_int_eq(store_state(store), STORE_CLOSED);
+    ck_assert_int_eq(recover(), ERR_STORE);
+    reopen();
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "a ");
+    ck_assert_uint_ge(storage_figure(storage, "wal_damaged_batches"), 1);
+}
+END_TEST
+
 /* The disk fails from the n-th write of any file on, during writes, flushes and compactions: acknowledged rows must
  * be there afterwards. False: fewer than n writes took place. */
 static bool survive_failure_at(unsigned n, int reason)
@@ -1317,6 +1349,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);
     tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
     tcase_add_test(tests, a_database_that_was_lost_comes_back_with_every_row);
+    tcase_add_test(tests, a_recovery_does_not_leave_out_damaged_batches);
     tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
     tcase_add_test(tests, logged_batches_in_no_table_are_there_after_a_kill);
     tcase_add_test(tests, a_log_of_write_batches_is_read_and_not_kept);
