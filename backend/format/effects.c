@@ -75,7 +75,7 @@ static bool key_place(struct bytes key, struct bytes *space, uint32_t *slot, int
 }
 
 /* Keys without a slot belong to the partition. */
-static struct effect_place row_place(enum cf cf, struct bytes key)
+struct effect_place effect_place_of_row(enum cf cf, struct bytes key)
 {
     struct bytes space;
     uint32_t slot;
@@ -105,7 +105,7 @@ static bool ends_space(struct bytes space, struct bytes to)
 }
 
 /* The slots that can have rows of the range: all slots, unless both bounds lie in one storage namespace. */
-static struct effect_place range_place(enum cf cf, struct bytes from, struct bytes to)
+struct effect_place effect_place_of_range(enum cf cf, struct bytes from, struct bytes to)
 {
     struct bytes space, to_space;
     uint32_t first, last;
@@ -241,7 +241,7 @@ void effects_put(struct effects *effects, enum cf cf, struct bytes key, struct b
     append_effect(effects, &(struct effect){
                                .kind = EFFECT_PUT,
                                .cf = cf,
-                               .place = row_place(cf, key),
+                               .place = effect_place_of_row(cf, key),
                                .key = key,
                                .value = value,
                            });
@@ -252,7 +252,7 @@ void effects_delete(struct effects *effects, enum cf cf, struct bytes key)
     append_effect(effects, &(struct effect){
                                .kind = EFFECT_DELETE,
                                .cf = cf,
-                               .place = row_place(cf, key),
+                               .place = effect_place_of_row(cf, key),
                                .key = key,
                            });
 }
@@ -262,7 +262,7 @@ void effects_delete_range(struct effects *effects, enum cf cf, struct bytes from
     append_effect(effects, &(struct effect){
                                .kind = EFFECT_DELETE_RANGE,
                                .cf = cf,
-                               .place = range_place(cf, from, to),
+                               .place = effect_place_of_range(cf, from, to),
                                .key = from,
                                .to = to,
                            });

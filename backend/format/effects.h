@@ -93,6 +93,10 @@ uint32_t effects_count(const struct effects *effects);
 /* The whole batch; valid until the next change. */
 struct bytes effects_bytes(const struct effects *effects);
 
+/* Namespace and slots of a row, or of the rows of a range. The space is borrowed from the key. */
+struct effect_place effect_place_of_row(enum cf cf, struct bytes key);
+struct effect_place effect_place_of_range(enum cf cf, struct bytes from, struct bytes to);
+
 /* ---- decoding ---- */
 
 enum effects_read {

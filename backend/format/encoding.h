@@ -14,7 +14,8 @@
  *                  'F' | u8 ns_len | namespace | library name                            → code of its functions; other namespaces
  *                  'h'                                                                    → batch header
  *                  'v'                                                                    → u64 data format version
- *   ('s' slot records, '2' prepare and decision records are reserved)
+ *                  '2'                                                                    → transactions over shards (transaction_record.h)
+ *   ('s' slot records are reserved)
  *
  *   ns is a storage namespace: the namespace's bytes for database 0, then 0x00 | u8 db for others.
  *

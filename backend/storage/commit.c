@@ -378,6 +378,11 @@ void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
     commit->disk_is_low = is_low;
 }
 
+void commit_sync_next(struct commit *commit)
+{
+    commit->sync_is_due = true;
+}
+
 uint64_t commit_next_index(const struct commit *commit)
 {
     CHECK(commit->state == COMMIT_IDLE);

@@ -73,6 +73,8 @@ int commit_gate(const struct commit *commit, uint32_t command_flags);
  * quarter more than that is free. 0: no limit. */
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
 void commit_set_durability(struct commit *commit, enum durability durability);
+/* The next batch is synced before on_commit, whatever the durability. */
+void commit_sync_next(struct commit *commit);
 /* In commit_close_fn: index that the batch will have in the WAL. */
 uint64_t commit_next_index(const struct commit *commit);
 /* Number of rows of the last batch. */

@@ -155,6 +155,11 @@ void overlay_nonblocking_end(struct overlay *overlay)
     overlay->is_nonblocking = false;
 }
 
+struct reader_wait *overlay_wait(const struct overlay *overlay)
+{
+    return overlay->wait;
+}
+
 bool overlay_has_read_aheads(const struct overlay *overlay)
 {
     return overlay->reader && reader_has_read_aheads(overlay->reader);
@@ -204,6 +209,15 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
     if (state == ROW_DELETED)
         return ERR_NOT_FOUND;
     return cached_get(overlay, cf, key, hash, value);
+}
+
+int overlay_get_buffered(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
+{
+    uint64_t hash = hash_row(cf, key);
+    enum row_state state = buffer_look(overlay, overlay->active, cf, key, hash, value);
+    if (state == ROW_ABSENT && overlay->immutable)
+        state = buffer_look(overlay, overlay->immutable, cf, key, hash, value);
+    return state == ROW_VALUE ? OK : state == ROW_DELETED ? ERR_NOT_FOUND : ERR_UNCACHED;
 }
 
 static void *grow_array(void *array, size_t *cap, size_t size)
@@ -343,6 +357,43 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good)
     overlay->is_attempt = false;
     if (!is_good)
         roll_back_rows(overlay, &overlay->attempt);
+}
+
+size_t overlay_attempt_position(const struct overlay *overlay)
+{
+    CHECK(overlay->is_attempt);
+    return overlay->undo.count;
+}
+
+static int compare_row_pointers(const void *a, const void *b)
+{
+    const struct row *const *row_a = a;
+    const struct row *const *row_b = b;
+    return (*row_a > *row_b) - (*row_a < *row_b);
+}
+
+void overlay_each_change(const struct overlay *overlay, size_t position,
+                         const struct overlay_changes *changes)
+{
+    CHECK(overlay->is_attempt && position <= overlay->undo.count);
+    for (size_t i = overlay->attempt.ranges_count; i < overlay->active->ranges_count; i++) {
+        const struct range *range = &overlay->active->ranges[i];
+        changes->on_range(changes->owner, range->cf, range->from, range->to);
+    }
+    size_t count = overlay->undo.count - position;
+    const struct row **rows = malloc((count + 1) * sizeof *rows);
+    CHECK(rows);
+    for (size_t i = 0; i < count; i++)
+        rows[i] = overlay->undo.items[position + i].row;
+    qsort(rows, count, sizeof *rows, compare_row_pointers);
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = rows[i];
+        bool is_repeated = i && row == rows[i - 1];
+        if (!is_repeated && row->state != ROW_ABSENT)
+            changes->on_row(changes->owner, (enum cf)row->cf, row->key,
+                            row->state == ROW_VALUE ? &row->value : NULL);
+    }
+    free(rows);
 }
 
 void overlay_script_begin(struct overlay *overlay)

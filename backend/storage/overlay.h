@@ -67,6 +67,9 @@ static inline bool is_read_failure(int err)
 /* Reads a row: OK and the value (borrowed until the next overlay_savepoint, _applied or _discard; slice_release when
  * pinned), ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
+/* As overlay_get, but reads the write buffers only. ERR_UNCACHED: they do not have the row. */
+int overlay_get_buffered(struct overlay *overlay, enum cf cf, struct bytes key,
+                         struct slice *value);
 /* Writes a row; key and value are copied. */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
@@ -83,6 +86,17 @@ void overlay_rollback(struct overlay *overlay);
 void overlay_attempt_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since the attempt began. */
 void overlay_attempt_end(struct overlay *overlay, bool is_good);
+/* A position in the effects of the attempt, for overlay_each_change. */
+size_t overlay_attempt_position(const struct overlay *overlay);
+/* Calls on_range for each range that the attempt has deleted, then on_row once for each row that it has changed since
+ * the position; `value` is NULL for a deleted row. */
+struct overlay_changes {
+    void (*on_range)(void *owner, enum cf cf, struct bytes from, struct bytes to);
+    void (*on_row)(void *owner, enum cf cf, struct bytes key, const struct bytes *value);
+    void *owner;
+};
+void overlay_each_change(const struct overlay *overlay, size_t position,
+                         const struct overlay_changes *changes);
 /* Begins a script: until overlay_script_end its effects can be rolled back as one. Savepoints inside keep the undo
  * log. */
 void overlay_script_begin(struct overlay *overlay);
@@ -107,6 +121,8 @@ bool overlay_in_flight(const struct overlay *overlay);
 void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
 /* From now on the command cannot be rolled back, so its reads may block on the disk. */
 void overlay_nonblocking_end(struct overlay *overlay);
+/* The wait of overlay_nonblocking_begin; NULL: the command cannot be suspended. */
+struct reader_wait *overlay_wait(const struct overlay *overlay);
 /* True when a read since overlay_nonblocking_begin returned ERR_UNCACHED. */
 bool overlay_has_uncached(const struct overlay *overlay);
 /* Fetches a row if it is uncached; `wait` (NULL is allowed) waits for the row. True: the row is in memory. */
@@ -119,6 +135,9 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
 struct overlay_iter;
 struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
                                       struct bytes upper);
+/* As overlay_iter_new, but iterates over rows of the write buffers only. */
+struct overlay_iter *overlay_iter_new_buffered(struct overlay *overlay, enum cf cf,
+                                               struct bytes lower, struct bytes upper);
 void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
 /* Gives the iterator its own copy of the buffered effects ahead of its position: from now on the overlay may change and
  * turns may end; the iterator continues in the same direction over the old state. To be freed before the overlay. The

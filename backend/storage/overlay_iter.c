@@ -17,6 +17,7 @@ struct overlay_iter {
     struct overlay *overlay;
     enum cf cf;
     bool reverse;
+    bool is_buffered;                /* the store's rows are not needed */
     struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
     struct row *rows[2];             /* current row in each buffer */
     struct write_buffer *own;        /* the two copies in buffers[] when detached; else NULL */
@@ -49,6 +50,21 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     cached_iter_init(&iter->stored, overlay, cf, iter->lower, iter->upper);
     iter->winner = -1;
     return iter;
+}
+
+struct overlay_iter *overlay_iter_new_buffered(struct overlay *overlay, enum cf cf,
+                                               struct bytes lower, struct bytes upper)
+{
+    struct overlay_iter *iter = overlay_iter_new(overlay, cf, lower, upper);
+    iter->stored.is_through = iter->is_buffered = true;
+    return iter;
+}
+
+/* Moves the store's iterator, unless the iteration is over the write buffers only. */
+static void stored_seek(struct overlay_iter *iter, bool reverse, struct bytes key, bool has_from)
+{
+    if (!iter->is_buffered)
+        cached_iter_seek(&iter->stored, reverse, key, has_from);
 }
 
 void overlay_iter_free(struct overlay_iter *iter)
@@ -235,7 +251,7 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
         if (iter->buffers[i])
             iter->rows[i] = buffer_skip_absent(
                 iter, iter->buffers[i], rows_at_or_after(&iter->buffers[i]->rows[iter->cf], key));
-    cached_iter_seek(&iter->stored, false, key, true);
+    stored_seek(iter, false, key, true);
     iter_find_visible(iter);
 }
 
@@ -257,7 +273,7 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
 void overlay_iter_seek_last(struct overlay_iter *iter)
 {
     seek_back(iter, iter->upper, false, iter->upper.len == 0);
-    cached_iter_seek(&iter->stored, true, iter->upper, false);
+    stored_seek(iter, true, iter->upper, false);
     iter_find_visible(iter);
 }
 
@@ -268,7 +284,7 @@ void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
         return;
     }
     seek_back(iter, key, true, false);
-    cached_iter_seek(&iter->stored, true, key, true);
+    stored_seek(iter, true, key, true);
     iter_find_visible(iter);
 }
 

@@ -211,7 +211,7 @@ void reader_wait_cancel(struct reader_wait *wait)
     wait->pending = 0;
 }
 
-static void want_add(struct reader_wait *wait, struct list *wants)
+void reader_wait_add(struct reader_wait *wait, struct list *wants)
 {
     struct want *want = malloc(sizeof *want);
     CHECK(want);
@@ -221,10 +221,15 @@ static void want_add(struct reader_wait *wait, struct list *wants)
     wait->pending++;
 }
 
+void reader_wait_done(struct list *wants)
+{
+    complete_wants(wants, OK);
+}
+
 static void wait_for_fetch(struct reader_wait *wait, struct fetch *fetch)
 {
     if (wait && !fetch->is_done)
-        want_add(wait, &fetch->wants);
+        reader_wait_add(wait, &fetch->wants);
 }
 
 /* ---- ranges ---- */
@@ -266,7 +271,7 @@ void reader_want_range(struct reader *reader, const struct store_range *range,
     wait->has_range = true;
     list_init(&fetch->wants);
     list_push(&reader->ranges, &fetch->link);
-    want_add(wait, &fetch->wants);
+    reader_wait_add(wait, &fetch->wants);
     reader->under_way++;
     reader->figures.fetches++;
     reader->missed_ms = loop_mono_ms(reader->loop);

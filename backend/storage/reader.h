@@ -29,6 +29,8 @@ struct reader_wait {
     bool has_failed;  /* the store could not read a row */
     uint8_t ranges;   /* number of ranges that were requested; counted by the owner */
     bool has_range;   /* a range was requested since the owner set it to false */
+    /* since when the command waits for locked keys (lock.h); monotonic, 0: it does not */
+    uint64_t lock_since_ms;
     void (*on_ready)(struct reader_wait *wait); /* called when the last fetch has ended */
 };
 
@@ -39,6 +41,9 @@ void reader_free(struct reader *reader);
 void reader_wait_init(struct reader_wait *wait, void (*on_ready)(struct reader_wait *wait));
 /* Ends the wait; on_ready is not called. */
 void reader_wait_cancel(struct reader_wait *wait);
+/* Waits for something else than a row: until reader_wait_done is called for the list. */
+void reader_wait_add(struct reader_wait *wait, struct list *wants);
+void reader_wait_done(struct list *wants);
 
 /* Fetches a row, unless a fetch is in progress. `wait` may be NULL for a prefetch. */
 void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,

@@ -1,0 +1,118 @@
+#include "backend/format/transaction_record.h"
+
+#include "shared/byte_order.h"
+
+#include <stdio.h>
+
+enum { KEY_HEAD = 2, RECORD_FORMAT = 1 };
+
+static char *put_short(char *to, const char *text)
+{
+    size_t len = strlen(text);
+    *to++ = (char)len;
+    memcpy(to, text, len);
+    return to + len;
+}
+
+/* Reads a text after its length from the front of *rest. */
+static bool take_short(struct bytes *rest, char *to, size_t max)
+{
+    size_t len = rest->len ? (uint8_t)rest->data[0] : SIZE_MAX;
+    if (len > max || rest->len < 1 + len)
+        return false;
+    memcpy(to, rest->data + 1, len);
+    to[len] = 0;
+    *rest = (struct bytes){rest->data + 1 + len, rest->len - 1 - len};
+    return true;
+}
+
+size_t transaction_id_write(const struct transaction_id *id, char to[TRANSACTION_ID_BYTES_MAX])
+{
+    char *end = put_short(put_short(to, id->shard), id->run_id);
+    put_be64(end, id->number);
+    return (size_t)(end + 8 - to);
+}
+
+bool transaction_id_read(struct bytes bytes, struct transaction_id *id)
+{
+    if (!take_short(&bytes, id->shard, SHARD_NAME_MAX) ||
+        !take_short(&bytes, id->run_id, RUN_ID_MAX) || bytes.len != 8)
+        return false;
+    id->number = get_be64(bytes.data);
+    return true;
+}
+
+struct bytes encode_transaction_key(struct arena *arena, enum transaction_record record,
+                                    const struct transaction_id *id)
+{
+    char *key = arena_alloc(arena, KEY_HEAD + TRANSACTION_ID_BYTES_MAX);
+    key[0] = '2';
+    key[1] = (char)record;
+    return (struct bytes){key, KEY_HEAD + transaction_id_write(id, key + KEY_HEAD)};
+}
+
+bool decode_transaction_key(struct bytes row, enum transaction_record *record,
+                            struct transaction_id *id)
+{
+    if (row.len < KEY_HEAD || row.data[0] != '2' ||
+        (row.data[1] != TRANSACTION_DECIDED && row.data[1] != TRANSACTION_PREPARED))
+        return false;
+    *record = (enum transaction_record)row.data[1];
+    return transaction_id_read((struct bytes){row.data + KEY_HEAD, row.len - KEY_HEAD}, id);
+}
+
+struct bytes transaction_rows_from(void)
+{
+    return BYTES("2");
+}
+
+struct bytes transaction_rows_to(void)
+{
+    return BYTES("3");
+}
+
+struct bytes encode_prepared(struct arena *arena, struct bytes effects)
+{
+    char *value = arena_alloc(arena, 1 + effects.len);
+    value[0] = RECORD_FORMAT;
+    memcpy(value + 1, effects.data, effects.len);
+    return (struct bytes){value, 1 + effects.len};
+}
+
+static bool decode_head(struct bytes value, struct bytes *rest)
+{
+    if (!value.len || value.data[0] != RECORD_FORMAT)
+        return false;
+    *rest = (struct bytes){value.data + 1, value.len - 1};
+    return true;
+}
+
+bool decode_prepared(struct bytes value, struct bytes *effects)
+{
+    return decode_head(value, effects);
+}
+
+struct bytes encode_decision(struct arena *arena, const char *const *shards, size_t count)
+{
+    char *value = arena_alloc(arena, 1 + count * (1 + SHARD_NAME_MAX));
+    char *end = value;
+    *end++ = RECORD_FORMAT;
+    for (size_t i = 0; i < count; i++)
+        end = put_short(end, shards[i]);
+    return (struct bytes){value, (size_t)(end - value)};
+}
+
+bool decode_decision(struct bytes value, struct bytes *names)
+{
+    return decode_head(value, names);
+}
+
+bool decode_next_name(struct bytes *names, struct bytes *name)
+{
+    size_t len = names->len ? (uint8_t)names->data[0] : SIZE_MAX;
+    if (len > SHARD_NAME_MAX || names->len < 1 + len)
+        return false;
+    *name = (struct bytes){names->data + 1, len};
+    *names = (struct bytes){names->data + 1 + len, names->len - 1 - len};
+    return true;
+}

@@ -1,0 +1,50 @@
+/*
+ * transaction_record.h - rows of transactions over shards (CF_SYSTEM), and the id of such a transaction.
+ *
+ *   '2' 'd' | id   → u8 1 | per participant: u8 length, name of the shard     decision, at the coordinator: committed
+ *   '2' 'p' | id   → u8 1 | effects (effects.h)                               prepared, at a participant
+ *
+ *   id: u8 length | name of the coordinator's shard | u8 length | run id of its process | u64 number, big-endian
+ *
+ * A transaction whose coordinator has no decision is aborted, so no row says that.
+ */
+#pragma once
+
+#include "shared/arena.h"
+#include "shared/shard_map.h"
+
+#include <stdbool.h>
+
+enum { RUN_ID_MAX = 40, TRANSACTION_ID_BYTES_MAX = 2 + SHARD_NAME_MAX + RUN_ID_MAX + 8 };
+
+struct transaction_id {
+    char shard[SHARD_NAME_MAX + 1];
+    char run_id[RUN_ID_MAX + 1];
+    uint64_t number;
+};
+
+enum transaction_record { TRANSACTION_DECIDED = 'd', TRANSACTION_PREPARED = 'p' };
+
+/* Writes the id; returns its length. */
+size_t transaction_id_write(const struct transaction_id *id, char to[TRANSACTION_ID_BYTES_MAX]);
+/* False: the bytes are no id. */
+bool transaction_id_read(struct bytes bytes, struct transaction_id *id);
+
+/* The key of a row. */
+struct bytes encode_transaction_key(struct arena *arena, enum transaction_record record,
+                                    const struct transaction_id *id);
+/* False: the row is no such record. */
+bool decode_transaction_key(struct bytes row, enum transaction_record *record,
+                            struct transaction_id *id);
+/* All these rows have from <= row < to. */
+struct bytes transaction_rows_from(void);
+struct bytes transaction_rows_to(void);
+
+struct bytes encode_prepared(struct arena *arena, struct bytes effects);
+bool decode_prepared(struct bytes value, struct bytes *effects);
+/* Decisions are written in pieces: the head, then each name. */
+struct bytes encode_decision(struct arena *arena, const char *const *shards, size_t count);
+/* Begins to read a decision: *names are the names, for decode_next_name. */
+bool decode_decision(struct bytes value, struct bytes *names);
+/* False: no name is left. */
+bool decode_next_name(struct bytes *names, struct bytes *name);
