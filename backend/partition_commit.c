@@ -10,6 +10,8 @@
 #include "backend/partition/push_message.h"
 #include "backend/partition/reply_stream.h"
 #include "backend/partition/session.h"
+#include "backend/partition/shards.h"
+#include "backend/partition/ticket_wait.h"
 #include "backend/partition/tracking.h"
 #include "backend/script/script.h"
 #include "backend/storage/partition_store.h"
@@ -66,7 +68,8 @@ static bool read_anew(void *owner)
     struct partition *partition = owner;
     partition->expiry.from_ms = 0;
     functions_forget(partition->scripts);
-    if (space_reload(partition->spaces) && partition_read_header(partition))
+    if (space_reload(partition->spaces) && partition_read_header(partition) &&
+        shards_reload(partition))
         return true;
     log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
     return false;
@@ -88,6 +91,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
+    ticket_waits_end(partition, ticket, err);
     end_streamed(partition);
     tracking_forget_all(partition);
     push_messages_deliver(partition->watchers.messages, 0);
@@ -124,6 +128,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         partition_note_latency(partition, LATENCY_COMMIT, usec);
         pace_note(&partition->batch.latency, partition_latency_target_us(partition), usec);
         release_all(partition, ticket & 1, OK);
+        ticket_waits_end(partition, ticket, OK);
     }
     on_room(partition);
 }

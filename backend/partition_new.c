@@ -8,10 +8,10 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/changes.h"
 #include "backend/partition/command_stats.h"
-#include "backend/partition/peering.h"
 #include "backend/partition/pubsub.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/reply_stream.h"
+#include "backend/partition/shards.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition_commit.h"
 #include "backend/partition_run.h"
@@ -45,7 +45,8 @@ static bool build_partition(struct partition *partition, const struct backend_co
     partition->watchers.changes = &changes_events;
     partition->watchers.pubsub = pubsub_new();
     partition->watchers.tracking = tracking_new();
-    partition->peers = peering_new(partition);
+    if (!shards_new(partition))
+        return false;
     partition->scripts = script_set_new(partition);
     if (functions_load(partition, BYTES("")) != OK)
         return false;
@@ -83,6 +84,7 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     list_init(&partition->clients.monitors);
     list_init(&partition->clients.slot_sets);
     list_init(&partition->clients.overdue);
+    list_init(&partition->shards.ticket_waits);
     list_init(&partition->streamed.all);
     list_init(&partition->streamed.ready);
     partition->streamed.task.run = reply_stream_run;
@@ -107,6 +109,7 @@ void partition_free(struct partition *partition)
     if (!partition)
         return;
     partition_close(partition);
+    shards_free(partition);
     timer_free(partition->thread.tick);
     commit_free(partition->commit);
     backup_free(partition->saves.backup);

@@ -4,6 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
+#include "backend/keyspace/lock.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/refresh.h"
@@ -28,9 +29,10 @@ static void on_stopped(struct partition *partition)
 {
     void (*tell)(void *owner) = partition->thread.on_stopped;
     close_sessions(partition, session_end);
-    peer_set_free(partition->peers);
-    partition->peers = NULL;
+    peer_set_free(partition->shards.peers);
+    partition->shards.peers = NULL;
     timer_stop(partition->thread.tick);
+    timer_stop(partition->shards.tick);
     partition->thread.on_stopped = NULL;
     tell(partition->thread.stop_owner);
 }
@@ -40,6 +42,7 @@ bool partition_end_turn(void *owner)
     struct partition *partition = owner;
     struct list *overdue;
     bool told = tracking_turn_end(partition);
+    told |= lock_set_turn_end(partition->shards.locks);
     while ((overdue = list_pop(&partition->clients.overdue)))
         session_abort(container_of(overdue, struct session, replies.overdue));
     (void)commit_turn_end(partition->commit);
@@ -106,7 +109,7 @@ void partition_accept(void *owner, struct stream *stream)
 void partition_close(struct partition *partition)
 {
     close_sessions(partition, session_abort);
-    peer_set_free(partition->peers);
-    partition->peers = NULL;
+    peer_set_free(partition->shards.peers);
+    partition->shards.peers = NULL;
     close_listeners(partition);
 }

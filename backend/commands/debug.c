@@ -101,7 +101,7 @@ static void debug_peer_echo(struct call *call)
     if (!call_int64(call, 3, &delay_ms))
         return;
     const char *error =
-        peer_set_echo(call->partition->peers, call->argv[2], delay_ms, call->argv[4]);
+        peer_set_echo(call->partition->shards.peers, call->argv[2], delay_ms, call->argv[4]);
     if (error)
         call_error_text(call, error);
     else
@@ -112,7 +112,7 @@ static void debug_peer_echo(struct call *call)
 static void debug_peer_echoes(struct call *call)
 {
     const char *ends[PEER_ECHOES_KEPT];
-    int count = peer_set_echoes(call->partition->peers, ends);
+    int count = peer_set_echoes(call->partition->shards.peers, ends);
     reply_array(&call->reply, count);
     for (int i = 0; i < count; i++)
         reply_bulk_text(&call->reply, ends[i]);

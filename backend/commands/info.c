@@ -415,7 +415,7 @@ static void print_scree(const struct call *call, struct out *out)
 
 static void print_peers(const struct call *call, struct out *out)
 {
-    peer_set_print(call->partition->peers, out);
+    peer_set_print(call->partition->shards.peers, out);
 }
 
 /* ---- selection ---- */

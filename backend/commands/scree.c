@@ -166,8 +166,8 @@ void cmd_scree_peer(struct call *call)
                         "ERR the partition is stopping, or this connection is a peer's already");
         return;
     }
-    if (!peer_set_admit(call->partition->peers, call->argv[2], call->argv[3], call->argv[4], &peer,
-                        &error)) {
+    if (!peer_set_admit(call->partition->shards.peers, call->argv[2], call->argv[3], call->argv[4],
+                        &peer, &error)) {
         log_event(LOG_WARN, "peer_refused", "from=%s reason=" LOG_QUOTED,
                   stream_peer(session->stream), error);
         call_error_text(call, error);
@@ -176,8 +176,9 @@ void cmd_scree_peer(struct call *call)
     session->peer = malloc(sizeof peer);
     CHECK(session->peer);
     *session->peer = peer;
-    reply_bulk(&call->reply,
-               (struct bytes){identity, peer_set_identity(call->partition->peers, identity)});
+    reply_bulk(
+        &call->reply,
+        (struct bytes){identity, peer_set_identity(call->partition->shards.peers, identity)});
 }
 
 /* SCREE USE namespace db [slot-rule]. */

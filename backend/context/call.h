@@ -11,6 +11,7 @@
 #include "shared/command.h"
 #include "shared/reply.h"
 
+struct borrow;
 struct partition;
 struct slot_rule;
 struct slot_set;
@@ -27,7 +28,8 @@ struct call {
     struct reply reply;
     size_t begun;                 /* reply.out->bytes before this command's reply */
     struct space *space;          /* storage namespace of the session's namespace and database */
-    const struct slot_set *slots; /* keys in other slots are refused; NULL: all slots are allowed */
+    const struct slot_set *slots; /* keys in other slots are not here; NULL: all slots are here */
+    struct borrow *borrow;        /* keys in other slots are borrowed; NULL: they are refused */
     const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
     struct arena *arena;
     uint64_t now_ms; /* wall clock, constant during the command (during a whole EXEC) */

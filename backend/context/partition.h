@@ -30,6 +30,9 @@ struct backup;
 struct change_events;
 struct blocking_set;
 struct call;
+struct coordinator;
+struct lock_set;
+struct participant;
 struct script_set;
 struct cursor_cache;
 struct push_messages;
@@ -160,6 +163,16 @@ struct partition_expiry {
     uint64_t kept_until_ms; /* wall clock; SCREE KEEP-EXPIRED hides expired keys until then */
 };
 
+/* What connects the partition with the other shards. */
+struct partition_shards {
+    struct peer_set *peers; /* NULL after the partition has stopped */
+    struct lock_set *locks; /* of transactions over shards */
+    struct coordinator *coordinator;
+    struct participant *participant;
+    struct list ticket_waits; /* ticket_wait.h */
+    struct timer *tick;       /* of locks and transactions */
+};
+
 struct partition_thread {
     struct timer *tick;        /* 10 times a second: active expiry, idle clients, cache decay */
     struct turn_hook hook;     /* partition_end_turn */
@@ -183,7 +196,7 @@ struct partition {
     struct space_set *spaces;
     struct script_set *scripts;
     struct maintenance *maintenance;
-    struct peer_set *peers; /* NULL after the partition has stopped */
+    struct partition_shards shards;
     struct partition_batch batch;
     struct partition_running running;
     struct partition_clients clients;

@@ -7,6 +7,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/lock.h"
 #include "backend/keyspace/space.h"
 
 enum {
@@ -40,7 +41,7 @@ static bool collect_due(struct call *call, struct due *due, size_t *count)
 }
 
 /* Deletes the key if its metadata row has the index row's expiry time; else deletes the stale index row. False: the
- * store failed, or the metadata row is uncached and is being fetched; the index row stays. */
+ * store failed, the metadata row is uncached and is being fetched, or the key is locked; the index row stays. */
 static bool expire_one(struct call *call, const struct due *due)
 {
     struct partition *partition = call->partition;
@@ -63,6 +64,9 @@ static bool expire_one(struct call *call, const struct due *due)
         overlay_delete(partition->overlay, CF_EXPIRE, due->index_key);
         return true;
     }
+    const struct lock_set *locks = partition->shards.locks;
+    if (lock_set_count(locks) && lock_stops(locks, due->row_key, true, NULL))
+        return false;
     struct entry entry = {
         .key = key,
         .row_key = due->row_key,

@@ -7,8 +7,11 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/access_times.h"
+#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
+#include "backend/storage/reader.h"
 #include "shared/namespace.h"
 #include "shared/table.h"
 
@@ -85,12 +88,14 @@ void keyspace_end(struct partition *partition)
 }
 
 /* A row's value, borrowed until the command ends. A read failure is replied. */
-static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes *value)
+static int row_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes key,
+                   struct bytes *value)
 {
     struct slice slice;
     if (call_refuse_reply(call)) /* the reply exceeds reply-limit: no further reads */
         return ERR_STORE;
-    int err = overlay_get(call->partition->overlay, cf, key, &slice);
+    int err = entry->is_borrowed ? borrow_get(call, entry, cf, key, &slice)
+                                 : overlay_get(call->partition->overlay, cf, key, &slice);
     if (is_read_failure(err))
         call_error(call, (enum error)err);
     if (err != OK)
@@ -128,11 +133,9 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
     if (overlay_has_uncached(partition->overlay))
         return; /* the command will be rolled back */
     space_change(partition->spaces);
-    if (partition->watchers.changes->concerns(call, entry->space, entry->key))
+    if (entry->is_borrowed || partition->watchers.changes->concerns(call, entry->space, entry->key))
         add_change(call, entry, kind, by_client);
 }
-
-/* ---- opening keys ---- */
 
 static void count_lookup(struct call *call, enum open_flag flags, const struct entry *entry)
 {
@@ -144,11 +147,85 @@ static void count_lookup(struct call *call, enum open_flag flags, const struct e
         event(call, entry, NOTIFY_MISS, "keymiss");
 }
 
-/* The key has expired: deletes it, or only hides it while writes are refused or paused. */
+/* ---- locked keys ---- */
+
+static bool call_writes(const struct call *call)
+{
+    return call->command && call->command->flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
+/* Has another transaction locked the key, in any way? */
+static bool is_locked(const struct call *call, struct bytes row_key)
+{
+    const struct lock_set *locks = call->partition->shards.locks;
+    return lock_set_count(locks) &&
+           lock_stops(locks, row_key, true, call->borrow ? call->borrow->owner : NULL);
+}
+
+/* The command waits for a lock, or replies an error when it cannot wait, or has waited for too long. */
+static void wait_for_lock(struct call *call, const struct lock_owner *owner, struct bytes row_key)
+{
+    struct partition *partition = call->partition;
+    struct reader_wait *wait = overlay_wait(partition->overlay);
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    bool is_over = wait && wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms;
+    if (!wait || is_over || owner->is_in_doubt) {
+        struct bytes space, key = {"", 0};
+        uint16_t slot;
+        (void)decode_metadata_key(row_key, &space, &slot, &key);
+        call_errorf(call,
+                    "TRYAGAIN the key '%.*s' is locked by a transaction over several shards%s",
+                    (int)(key.len < 128 ? key.len : 128), key.data,
+                    owner->is_in_doubt ? ", whose deciding shard does not answer" : "");
+        return;
+    }
+    if (!wait->lock_since_ms)
+        wait->lock_since_ms = now_ms;
+    lock_wait(partition->shards.locks, row_key, wait, now_ms);
+    call_error(call, ERR_UNCACHED);
+}
+
+/* May the command use this key of the partition? False: it waits for a lock, or an error was replied. */
+static bool lock_pass(struct call *call, struct bytes row_key)
+{
+    struct lock_set *locks = call->partition->shards.locks;
+    bool writes = call_writes(call);
+    if (borrow_is_used(call->borrow)) {
+        if (lock_take(locks, call->borrow->owner, row_key, writes ? LOCK_WRITE : LOCK_READ))
+            return true;
+        borrow_wait(call);
+        call_error(call, ERR_UNCACHED);
+        return false;
+    }
+    if (!lock_set_count(locks))
+        return true;
+    const struct lock_owner *owner = lock_stops(locks, row_key, writes, NULL);
+    if (owner)
+        wait_for_lock(call, owner, row_key);
+    return !owner;
+}
+
+bool keyspace_is_free(struct call *call, const struct space *space)
+{
+    const struct lock_set *locks = call->partition->shards.locks;
+    struct bytes row_key;
+    if (!lock_set_count(locks))
+        return true;
+    const struct lock_owner *owner = lock_stops_any(
+        locks, encode_space_prefix(call->arena, space->name), call_writes(call), &row_key);
+    if (owner)
+        wait_for_lock(call, owner, row_key);
+    return !owner;
+}
+
+/* ---- opening ---- */
+
+/* The key has expired: deletes it, or only hides it while it is locked, or writes are refused or paused. */
 static void entry_expire(struct call *call, struct entry *entry)
 {
     if (!commit_is_failed(call->partition->commit, NULL) &&
-        !partition_keeps_expired(call->partition)) {
+        !partition_keeps_expired(call->partition) && !is_locked(call, entry->row_key)) {
         entry_delete(call, entry);
         entry->has_expired = true;
         metric_add(call->partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
@@ -171,7 +248,7 @@ void entry_set_idle_s(struct call *call, const struct entry *entry, uint64_t idl
                        idle_s < now_s ? now_s - idle_s : 1);
 }
 
-/* The key is on another shard. Only scripts and SORT can name such a key, because the proxy does not see it. */
+/* The key is on another shard, and the command may not borrow keys. */
 static void refuse_slot(struct call *call, struct bytes key)
 {
     if (call->in_script)
@@ -183,6 +260,15 @@ static void refuse_slot(struct call *call, struct bytes key)
                     (int)(key.len < 128 ? key.len : 128), key.data);
 }
 
+/* Is the key of another shard here? False: it will be fetched, and the command runs again. */
+static bool borrow_pass(struct call *call, const struct entry *entry)
+{
+    int err = borrow_key(call, entry, call_writes(call));
+    if (err == ERR_UNCACHED)
+        call_error(call, ERR_UNCACHED);
+    return err == OK;
+}
+
 bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
                       enum open_flag flags, struct entry *entry)
 {
@@ -190,17 +276,20 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
     entry->key = key;
     entry->space = space;
     entry->slot = slot_rule_slot(call->slot_rule, key);
-    if (call->slots && !slot_set_has(call->slots, entry->slot)) {
+    entry->is_borrowed = call->slots && !slot_set_has(call->slots, entry->slot);
+    if (entry->is_borrowed && !call->borrow) {
         refuse_slot(call, key);
         return false;
     }
     entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
     entry->hash = hash_bytes(entry->row_key);
+    if (!(entry->is_borrowed ? borrow_pass(call, entry) : lock_pass(call, entry->row_key)))
+        return false;
     bool is_access = flags == OPEN_READ || flags == OPEN_WRITE;
     if (is_access)
         access_times_prefetch(call->partition->caches.accesses, entry->hash);
     struct bytes value;
-    int err = row_get(call, CF_METADATA, entry->row_key, &value);
+    int err = row_get(call, entry, CF_METADATA, entry->row_key, &value);
     if (is_access)
         entry_set_idle_s(call, entry, 0);
     if (is_read_failure(err))
@@ -382,7 +471,7 @@ static struct bytes sub_key(struct call *call, struct entry *entry, struct bytes
 int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
             struct bytes *value)
 {
-    return row_get(call, cf, sub_key(call, entry, sub), value);
+    return row_get(call, entry, cf, sub_key(call, entry, sub), value);
 }
 
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
@@ -405,17 +494,24 @@ void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct
 
 static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, struct sub_iter *it)
 {
+    struct overlay *overlay = call->partition->overlay;
     struct bytes prefix = entry_prefix(call, entry);
+    struct bytes end = encode_prefix_end(call->arena, prefix);
     *it = (struct sub_iter){.call = call, .entry = entry, .prefix_len = prefix.len};
-    it->iter = overlay_iter_new(call->partition->overlay, cf, prefix,
-                                encode_prefix_end(call->arena, prefix));
+    if (!entry->is_borrowed)
+        it->iter = overlay_iter_new(overlay, cf, prefix, end);
+    else if (borrow_has_all(call, entry, cf, prefix))
+        it->iter = overlay_iter_new_buffered(overlay, cf, prefix, end);
+    else
+        it->is_missing = true;
 }
 
 void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                    struct sub_iter *it)
 {
     sub_iter_open(call, entry, cf, it);
-    overlay_iter_seek(it->iter, sub_key(call, entry, from));
+    if (!it->is_missing)
+        overlay_iter_seek(it->iter, sub_key(call, entry, from));
 }
 
 void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
@@ -423,6 +519,8 @@ void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, s
 {
     sub_iter_open(call, entry, cf, it);
     it->reverse = true;
+    if (it->is_missing)
+        return;
     if (from.len)
         overlay_iter_seek_for_prev(it->iter, sub_key(call, entry, from));
     else
@@ -433,6 +531,8 @@ void sub_iter_seek(struct sub_iter *it, struct bytes from)
 {
     struct bytes key = sub_key(it->call, it->entry, from);
     it->started = false;
+    if (it->is_missing)
+        return;
     if (it->reverse)
         overlay_iter_seek_for_prev(it->iter, key);
     else
@@ -441,6 +541,8 @@ void sub_iter_seek(struct sub_iter *it, struct bytes from)
 
 bool sub_iter_next(struct sub_iter *it)
 {
+    if (it->is_missing)
+        return false;
     if (it->started && it->reverse)
         overlay_iter_prev(it->iter);
     else if (it->started)
@@ -465,7 +567,10 @@ static bool iter_close(struct call *call, struct overlay_iter *iter)
 
 bool sub_iter_fini(struct sub_iter *it)
 {
-    return iter_close(it->call, it->iter);
+    if (!it->is_missing)
+        return iter_close(it->call, it->iter);
+    call_error(it->call, ERR_UNCACHED);
+    return false;
 }
 
 /* ---- iterating over keys ---- */

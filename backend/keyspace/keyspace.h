@@ -27,6 +27,7 @@ struct entry {
     bool exists;
     bool has_expired;          /* opening the key deleted it, because it had expired */
     bool is_untold;            /* changes are not reported to clients that watch, track or wait */
+    bool is_borrowed;          /* of another shard (borrow.h) */
     bool fresh;                /* created by entry_create in this command: no rows on disk */
     uint64_t stored_expire_ms; /* expiry time of the key's row in the expiry index; 0: no row */
     struct space *space;
@@ -98,6 +99,7 @@ struct sub_iter {
     struct entry *entry;
     struct overlay_iter *iter;
     size_t prefix_len;
+    bool is_missing; /* rows of another shard must be fetched first; `iter` is NULL */
     bool reverse;
     bool started;
     struct bytes sub;
@@ -128,6 +130,9 @@ void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, s
 bool key_iter_next(struct key_iter *it);
 bool key_iter_fini(struct key_iter *it);
 
+/* For commands that concern all keys of a storage namespace: false: a transaction over shards has locked one, and the
+ * command waits, or an error was replied. */
+bool keyspace_is_free(struct call *call, const struct space *space);
 /* Removes all keys of a storage namespace in O(1). */
 void keyspace_flush(struct call *call, struct space *space);
 /* SWAPDB of two databases of a namespace. */

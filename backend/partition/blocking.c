@@ -19,6 +19,8 @@
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/lock.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/session.h"
@@ -410,7 +412,7 @@ static bool wait_for(struct call *call, const struct wish *wish)
 {
     struct session *session = call->session;
     struct blocking_set *set = call->partition->watchers.blocking;
-    if (call->in_exec || !session || session->request.must_not_wait)
+    if (call->in_exec || call->borrow || !session || session->request.must_not_wait)
         return false;
     if (call->ready_key) {
         call->is_waiting = set->serving->is_kept = true;
@@ -627,8 +629,29 @@ static void stall(struct blocking_set *set, struct awaited *awaited)
     list_push(&set->stalled, &awaited->ready);
 }
 
+/* Has a transaction over shards locked the key? Its waiters are served when the lock is released. */
+static bool is_key_locked(struct blocking_set *set, const struct awaited *awaited)
+{
+    struct partition *partition = set->partition;
+    if (!lock_set_count(partition->shards.locks))
+        return false;
+    struct arena *arena = &partition->running.arena;
+    const struct session *session = enter_first(awaited);
+    struct bytes key = awaited_key(awaited);
+    struct bytes row_key = encode_metadata_key(arena, awaited->space->name,
+                                               slot_rule_slot(session->scope.slot_rule, key), key);
+    bool is_stopped = lock_stops(partition->shards.locks, row_key, true, NULL) != NULL;
+    waits_leave((struct session *)session);
+    arena_reset(arena);
+    return is_stopped;
+}
+
 static void serve_key(struct blocking_set *set, struct awaited *awaited)
 {
+    if (is_key_locked(set, awaited)) {
+        stall(set, awaited);
+        return;
+    }
     enum type type = awaited_type(set, awaited);
     struct list *next;
     bool is_passing = false;

@@ -4,6 +4,7 @@
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/coordinator.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/push_message.h"
@@ -90,10 +91,12 @@ static void connection_free(struct session *session)
     if (session->pending.row_wait.pending)
         metric_sub(partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     reader_wait_cancel(&session->pending.row_wait);
+    coordinator_abandon(session);
     reply_stream_free(session->pending.streamed);
     connection_reset(session);
     tracking_leave(session);
     push_messages_forget(partition->watchers.messages, session);
+    coordinator_forget(partition->shards.coordinator, session);
     list_remove(&session->replies.overdue);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->replies.waiting[i]);
@@ -321,6 +324,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     }
     session->pending.suspend_tries = session->pending.row_wait.ranges = 0;
     session->pending.row_wait.has_range = false;
+    session->pending.row_wait.lock_since_ms = 0;
     check_query(session, 0);
     return size;
 }
@@ -366,7 +370,7 @@ static size_t hand_to_peers(struct session *session, size_t used, size_t len)
     struct peer_identity *peer = session->peer;
     session->peer = NULL;
     connection_free(session);
-    peer_set_adopt_stream(partition->peers, stream, peer);
+    peer_set_adopt_stream(partition->shards.peers, stream, peer);
     free(peer);
     return used;
 }

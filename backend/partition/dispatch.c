@@ -8,6 +8,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/changes.h"
 #include "backend/partition/command_stats.h"
+#include "backend/partition/coordinator.h"
 #include "backend/partition/gates.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
@@ -113,6 +114,8 @@ static void run_handler(struct call *call)
 static bool run_warm(struct call *call)
 {
     struct suspend_mark mark;
+    if (coordinator_finish(call))
+        return true;
     if (!suspend_ready(call))
         return false;
     suspend_begin(call, &mark);
@@ -416,6 +419,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
             return false;
         }
     } else {
+        coordinator_abandon(session);
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
     /* CLIENT CACHING applies to one command; as in Redis, subcommands of CLIENT do not count. */

@@ -3,6 +3,8 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/coordinator.h"
+#include "backend/partition/participant.h"
 #include "backend/peer/peer_set.h"
 
 #include <limits.h>
@@ -23,6 +25,22 @@ static uint64_t batch_index(void *owner)
     return partition->batch.index;
 }
 
+/* peer_requests.handle */
+static bool handle_request(void *owner, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct partition *partition = owner;
+    return participant_handle(partition->shards.participant, incoming, frame) ||
+           coordinator_handle(partition->shards.coordinator, incoming, frame);
+}
+
+/* peer_requests.on_closed */
+static void connection_closed(void *owner, struct peer_incoming *incoming)
+{
+    struct partition *partition = owner;
+    participant_closed(partition->shards.participant, incoming);
+}
+
 struct peer_set *peering_new(struct partition *partition)
 {
     const struct peer_host host = {
@@ -33,6 +51,7 @@ struct peer_set *peering_new(struct partition *partition)
         .run_id = partition->process->run_id,
         .version = SCREE_VERSION,
         .current_index = batch_index,
+        .requests = {.handle = handle_request, .on_closed = connection_closed},
         .owner = partition,
     };
     return peer_set_new(&host);
@@ -93,5 +112,5 @@ void peering_configure(struct partition *partition)
                 .requests_max = OUTSTANDING_MAX,
             },
     };
-    peer_set_configure(partition->peers, &config);
+    peer_set_configure(partition->shards.peers, &config);
 }

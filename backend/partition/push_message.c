@@ -131,6 +131,34 @@ void push_messages_keep(struct push_messages *messages, uint32_t count)
         messages->items[i].flags |= MESSAGE_DONE;
 }
 
+void push_messages_erase(struct push_messages *messages, uint32_t index)
+{
+    item_free(messages, &messages->items[index]);
+    messages->items[index] = (struct push_message){0};
+}
+
+void push_messages_take(struct push_messages *messages, uint32_t count, struct push_messages *to)
+{
+    for (uint32_t i = count; i < messages->count; i++) {
+        if (!messages->items[i].frames && !messages->items[i].change)
+            continue;
+        to->changes += messages->items[i].change != NULL;
+        messages->changes -= messages->items[i].change != NULL;
+        add_item(to, messages->items[i]);
+    }
+    if (count < messages->count)
+        messages->count = count;
+}
+
+void push_messages_give(struct push_messages *messages, struct push_messages *from)
+{
+    messages->changes += from->changes;
+    for (uint32_t i = 0; i < from->count; i++)
+        add_item(messages, from->items[i]);
+    free(from->items);
+    *from = (struct push_messages){0};
+}
+
 void push_messages_forget(struct push_messages *messages, const struct session *session)
 {
     for (uint32_t i = 0; i < messages->count; i++)

@@ -63,6 +63,12 @@ void push_messages_roll_back(struct push_messages *messages, uint32_t count);
 void push_messages_drop(struct push_messages *messages, uint32_t count);
 /* Marks the items after the first `count` to be sent even if the command fails. */
 void push_messages_keep(struct push_messages *messages, uint32_t count);
+/* Drops one item. */
+void push_messages_erase(struct push_messages *messages, uint32_t index);
+/* Moves the items after the first `count` to `to`, which is empty. */
+void push_messages_take(struct push_messages *messages, uint32_t count, struct push_messages *to);
+/* Moves all items of `from` behind those of `messages`. */
+void push_messages_give(struct push_messages *messages, struct push_messages *from);
 /* The session is about to be freed. */
 void push_messages_forget(struct push_messages *messages, const struct session *session);
 /* Moves the session's messages that precede its reply to `to`. */

@@ -16,7 +16,7 @@
 bool reply_stream_is_allowed(const struct call *call)
 {
     return call->session && !call->session->pending.streamed && !call->ready_key &&
-           !call->in_exec && !call->in_script && !waits_current(call->session) &&
+           !call->in_exec && !call->in_script && !call->borrow && !waits_current(call->session) &&
            !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
 }
 

@@ -33,6 +33,7 @@
 enum { SESSION_MAGIC = 0x5e5510f1 };
 
 struct acl_user;
+struct coordinated;
 struct partition;
 struct slot_set;
 struct space;
@@ -112,6 +113,7 @@ struct session_pending {
     struct waits *waits;           /* waits of a proxy's clients; NULL: there was no wait so far */
     struct reply_stream *streamed; /* the reply that is being produced; NULL: none */
     struct reader_wait row_wait;   /* of rows from the disk (suspend.h) */
+    struct coordinated *across;    /* the request's transaction over shards; NULL: none */
     uint8_t suspend_tries;         /* how often the request was suspended */
 };
 

@@ -3,9 +3,11 @@
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
 #include "backend/format/encoding.h"
+#include "backend/keyspace/borrow.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/command_stats.h"
+#include "backend/partition/coordinator.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/waits.h"
@@ -126,7 +128,8 @@ static bool may_suspend(const struct call *call)
 static void wait_for_rows(struct session *session)
 {
     struct partition *partition = session->partition;
-    session->pending.suspend_tries++;
+    if (session->pending.suspend_tries < SUSPEND_TRIES)
+        session->pending.suspend_tries++;
     session->pending.row_wait.ranges += session->pending.row_wait.has_range;
     session->pending.row_wait.has_range = false;
     partition->running.started_us = clock_mono_us();
@@ -158,6 +161,15 @@ static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES
 
 enum { COUNTED = sizeof counted / sizeof counted[0] };
 
+/* Can the command be rolled back after it used keys of other shards? WATCH would not notice their changes. */
+static bool may_borrow(const struct call *call)
+{
+    const struct command *command = call->command;
+    if (runs_others(command))
+        return is_undone_as_one(call);
+    return command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN);
+}
+
 static void attempt_begin(const struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
@@ -171,7 +183,10 @@ static void attempt_begin(const struct call *call, struct suspend_mark *mark)
 void suspend_begin(struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
-    *mark = (struct suspend_mark){.is_set = may_suspend(call),
+    bool is_nonblocking = may_suspend(call);
+    call->borrow =
+        call->session->request.is_across && may_borrow(call) ? coordinator_borrow(call) : NULL;
+    *mark = (struct suspend_mark){.is_set = is_nonblocking || call->borrow,
                                   .messages = partition->watchers.messages->count};
     if (!mark->is_set)
         return;
@@ -179,9 +194,15 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     memcpy(mark->random_state, partition->running.random_state, sizeof mark->random_state);
     for (int i = 0; i < COUNTED; i++)
         mark->counts[i] = stats_metric(partition->metrics.process, counted[i]);
-    if (runs_others(call->command))
+    if (runs_others(call->command) || borrow_is_used(call->borrow))
         attempt_begin(call, mark);
+    if (borrow_is_used(call->borrow)) {
+        CHECK(borrow_install(call->borrow, partition));
+        mark->position = overlay_attempt_position(partition->overlay);
+    }
     overlay_nonblocking_begin(partition->overlay, &call->session->pending.row_wait);
+    if (!is_nonblocking)
+        overlay_nonblocking_end(partition->overlay);
 }
 
 void suspend_before_nested(struct call *script, const struct command *command)
@@ -195,12 +216,30 @@ void suspend_before_nested(struct call *script, const struct command *command)
 void suspend_forbid(struct call *call)
 {
     struct partition *partition = call->partition;
-    if (!partition->metrics.held_stats->is_held)
+    if (!partition->metrics.held_stats->is_held || borrow_is_used(call->borrow))
         return;
+    if (call->borrow)
+        borrow_close(call->borrow);
     overlay_nonblocking_end(partition->overlay);
     overlay_attempt_end(partition->overlay, true);
     space_attempt_end(partition->spaces, true);
     command_stats_release(partition);
+}
+
+/* Keeps what the last attempt did for the commit over several shards, and rolls it back here. True: the session waits
+ * for the other shards. */
+static bool commit_across(struct call *call, const struct suspend_mark *mark)
+{
+    struct partition *partition = call->partition;
+    coordinator_collect(call, mark->position, mark->messages);
+    overlay_attempt_end(partition->overlay, false);
+    space_attempt_end(partition->spaces, false);
+    command_stats_release(partition);
+    bool is_done = coordinator_commit(call);
+    arena_reset(&partition->running.arena);
+    if (!is_done)
+        wait_for_rows(call->session);
+    return !is_done;
 }
 
 /* Rolls back everything that the EXEC's or script's commands did. */
@@ -227,11 +266,15 @@ bool suspend_end(struct call *call, const struct suspend_mark *mark)
     if (!mark->is_set)
         return false;
     overlay_nonblocking_begin(partition->overlay, NULL);
+    if (!session->pending.row_wait.pending && mark->is_attempt && borrow_is_used(call->borrow))
+        return commit_across(call, mark);
     if (!session->pending.row_wait.pending) {
         suspend_forbid(call);
         return false;
     }
     roll_back_attempt(call, mark);
+    if (call->borrow)
+        coordinator_fetch(call);
     if (call->command->traits & TRAIT_RUNS_QUEUE)
         prefetch_queue(session);
     else

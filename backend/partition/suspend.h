@@ -17,6 +17,9 @@
  * EXEC is rolled back as a whole if its commands only read and write their keys, publish, and run scripts: each command
  * that needs a row requests it, then the effects and statistics of all commands are rolled back, and the queue is kept.
  *
+ * A command that may borrow keys of other shards (coordinator.h) is suspended in the same way when it needs one, also when
+ * its reads of local rows block. Its last attempt is rolled back too, after its effects were collected.
+ *
  * A script is rolled back too: the first of its commands that needs a row ends the run with an error that Lua code cannot
  * catch, and the script begins again when the row is in memory. Random state, messages and the database are restored;
  * lines of redis.log and variables of a library outside its functions are not. A script can no longer be rolled
@@ -36,6 +39,7 @@ struct suspend_mark {
     uint64_t random_state[4];
     bool is_attempt; /* an EXEC or a script: several commands are rolled back as one */
     uint32_t messages;
+    size_t position; /* in the attempt's effects, after the borrowed rows (borrow.h) */
     uint64_t counts[4];
 };
 

@@ -18,6 +18,7 @@
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
+ *   LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND: of transactions over shards (transaction_message.h)
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the version are skipped.
@@ -47,6 +48,12 @@ enum {
 enum peer_kind {
     PEER_STATUS = 1,
     PEER_ECHO = 2,
+    PEER_LOCK = 3,
+    PEER_PREPARE = 4,
+    PEER_APPLY = 5,
+    PEER_RELEASE = 6,
+    PEER_OUTCOME = 7,
+    PEER_WOUND = 8,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };

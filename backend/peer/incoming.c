@@ -173,14 +173,15 @@ static void run_request_frame(struct peer_incoming *incoming, const struct peer_
     const struct peer_options *options = &incoming->self->options;
     peer_handler_fn *handler = handler_of(frame->kind);
     metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REQUESTS_IN, 1);
-    if (!handler)
-        reply_failed(incoming, frame->id, "unknown request");
-    else if (frame->kind != PEER_STATUS &&
-             (incoming->calls_count >= options->requests_max ||
-              incoming->calls_bytes + frame->payload.len > options->output_max))
+    if (frame->kind != PEER_STATUS &&
+        (incoming->calls_count >= options->requests_max ||
+         incoming->calls_bytes + frame->payload.len > options->output_max))
         reject(incoming, frame);
-    else
+    else if (handler)
         handler(incoming, frame->id, frame->payload);
+    else if (!incoming->self->requests.handle ||
+             !incoming->self->requests.handle(incoming->self->owner, incoming, frame))
+        reply_failed(incoming, frame->id, "unknown request");
 }
 
 /* ---- the stream ---- */
@@ -251,6 +252,8 @@ void peer_incoming_free(struct peer_incoming *incoming)
         close_call(call);
         call->on_abandoned(call);
     }
+    if (incoming->self->requests.on_closed)
+        incoming->self->requests.on_closed(incoming->self->owner, incoming);
     stream_abort(incoming->stream);
     list_remove(&incoming->link);
     metric_sub(incoming->self->metrics, METRIC_BACKEND_PEER_INCOMING, 1);

@@ -29,6 +29,7 @@ enum { PEER_REASON_MAX = 256 };
 
 struct loop;
 struct labels;
+struct peer_incoming;
 struct metric_cell;
 struct metrics;
 struct table;
@@ -44,6 +45,14 @@ struct peer_options {
     uint32_t requests_max; /* outstanding requests of a connection, outgoing or incoming */
 };
 
+/* Requests that this room does not handle itself. */
+struct peer_requests {
+    /* Handles a request of another backend (incoming.h). False: the kind is unknown. */
+    bool (*handle)(void *owner, struct peer_incoming *incoming, const struct peer_frame *frame);
+    /* The connection has ended. */
+    void (*on_closed)(void *owner, struct peer_incoming *incoming);
+};
+
 /* The partition that has the links. */
 struct peer_self {
     struct loop *loop;
@@ -55,7 +64,8 @@ struct peer_self {
     char *secret;
     struct tls_context *tls; /* NULL: plain connections */
     uint64_t (*current_index)(void *owner);
-    void *owner;
+    struct peer_requests requests;
+    void *owner; /* of these functions */
 };
 
 enum peer_result {

@@ -83,6 +83,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
                                      .links = host->links,
                                      .thread = host->thread,
                                      .current_index = host->current_index,
+                                     .requests = host->requests,
                                      .owner = host->owner};
     list_init(&peers->links);
     list_init(&peers->incoming);
@@ -210,6 +211,21 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
         peers->tick = timer_new(peers->host.loop, peers_tick, peers);
         timer_start(peers->tick, 1, PEERS_TICK_MS);
     }
+}
+
+const char *peer_set_shard(const struct peer_set *peers)
+{
+    return peers->self.identity.shard;
+}
+
+bool peer_set_owns(const struct peer_set *peers, uint16_t slot)
+{
+    return peers->map && peers->shard >= 0 && shard_map_find(peers->map, slot) == peers->shard;
+}
+
+const char *peer_set_owner(const struct peer_set *peers, uint16_t slot)
+{
+    return peers->map ? peers->map->shards[shard_map_find(peers->map, slot)].name : NULL;
 }
 
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard)

@@ -37,7 +37,8 @@ struct peer_host {
     const char *run_id;
     const char *version;
     uint64_t (*current_index)(void *owner); /* returns the index of the last batch */
-    void *owner;
+    struct peer_requests requests;
+    void *owner; /* of these functions */
 };
 
 /* Makes a set without a map, until peer_set_configure. */
@@ -59,6 +60,12 @@ size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX
 void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
                            const struct peer_identity *peer);
 
+/* Name of our shard; empty: the map does not have it, or there is no map. */
+const char *peer_set_shard(const struct peer_set *peers);
+/* Does the map give the slot to our shard? */
+bool peer_set_owns(const struct peer_set *peers, uint16_t slot);
+/* Name of the shard to which the map gives the slot; NULL: there is no map. */
+const char *peer_set_owner(const struct peer_set *peers, uint16_t slot);
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
 /* Sends an ECHO request: the shard returns the text after delay_ms (0 .. 60000). NULL: the request was sent; else the

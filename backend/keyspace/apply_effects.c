@@ -1,0 +1,133 @@
+#include "backend/keyspace/apply_effects.h"
+
+#include "backend/context/partition.h"
+#include "backend/format/effects.h"
+#include "backend/format/encoding.h"
+#include "backend/keyspace/space.h"
+
+/* What a metadata row adds to the counters of its slot. */
+struct counted {
+    int keys;
+    int expires;
+};
+
+static bool count_row(struct bytes row, struct counted *counted)
+{
+    struct metadata metadata;
+    if (!decode_metadata(row, &metadata))
+        return false;
+    *counted = (struct counted){.keys = 1, .expires = metadata.expire_ms != 0};
+    return true;
+}
+
+/* Counts the change from the present metadata row to `after`; data NULL: the key is deleted. */
+static bool count_key_change(struct partition *partition, struct bytes row_key, struct bytes after)
+{
+    struct counted old = {0};
+    struct counted new = {0};
+    struct slice value;
+    struct bytes space;
+    struct bytes key;
+    uint16_t slot;
+    int err = overlay_get(partition->overlay, CF_METADATA, row_key, &value);
+    bool good = err == ERR_NOT_FOUND || (err == OK && count_row(slice_bytes(&value), &old));
+    if (err == OK)
+        slice_release(&value);
+    if (!good || (after.data && !count_row(after, &new)) ||
+        !decode_metadata_key(row_key, &space, &slot, &key))
+        return false;
+    if (new.keys != old.keys || new.expires != old.expires)
+        space_count(partition->spaces, space_find(partition->spaces, space), slot,
+                    new.keys - old.keys, new.expires - old.expires);
+    space_change(partition->spaces);
+    return true;
+}
+
+static void note_expiry(struct partition *partition, struct bytes row)
+{
+    uint64_t expire_ms;
+    struct bytes metadata_key;
+    if (decode_expire_key(row, &expire_ms, &metadata_key) && expire_ms < partition->expiry.from_ms)
+        partition->expiry.from_ms = expire_ms;
+}
+
+static bool apply_one(struct partition *partition, const struct effect *effect)
+{
+    bool is_put = effect->kind == EFFECT_PUT;
+    if (effect->kind == EFFECT_DELETE_RANGE) {
+        overlay_delete_range(partition->overlay, effect->cf, effect->key, effect->to);
+        return true;
+    }
+    if (effect->cf == CF_METADATA &&
+        !count_key_change(partition, effect->key, is_put ? effect->value : (struct bytes){0}))
+        return false;
+    if (is_put && effect->cf == CF_EXPIRE)
+        note_expiry(partition, effect->key);
+    if (is_put)
+        overlay_put(partition->overlay, effect->cf, effect->key, effect->value);
+    else
+        overlay_delete(partition->overlay, effect->cf, effect->key);
+    return true;
+}
+
+bool apply_effects(struct partition *partition, struct bytes effects)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result = effects_open(effects, &header, &reader);
+    if (result == EFFECTS_READ && header.version > partition->batch.version)
+        partition->batch.version = header.version;
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        if (!apply_one(partition, &effect))
+            return false;
+    return result == EFFECTS_END;
+}
+
+/* The metadata row of the key to which a row or range belongs, in the arena; data NULL: it belongs to none. */
+static struct bytes key_of(struct arena *arena, const struct effect *effect)
+{
+    struct bytes space;
+    struct bytes key;
+    struct bytes sub;
+    uint16_t slot;
+    uint64_t number;
+    struct bytes row_key = {0};
+    switch (effect->cf) {
+    case CF_METADATA:
+        return effect->key;
+    case CF_EXPIRE:
+        return decode_expire_key(effect->key, &number, &row_key) ? row_key : (struct bytes){0};
+    case CF_DATA:
+    case CF_ZSET_SCORE:
+    case CF_STREAM:
+    case CF_RANK:
+        return decode_collection_key(effect->key, &space, &slot, &key, &number, &sub)
+                   ? encode_metadata_key(arena, space, slot, key)
+                   : (struct bytes){0};
+    default:
+        return (struct bytes){0};
+    }
+}
+
+bool effects_each_key(struct bytes effects, void (*on_key)(void *owner, struct bytes row_key),
+                      void *owner)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    struct arena arena;
+    bool good = true;
+    arena_init(&arena);
+    enum effects_read result = effects_open(effects, &header, &reader);
+    while (good && result == EFFECTS_READ &&
+           (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+        struct bytes row_key = key_of(&arena, &effect);
+        good = row_key.data != NULL;
+        if (good)
+            on_key(owner, row_key);
+        arena_reset(&arena);
+    }
+    arena_fini(&arena);
+    return good && result == EFFECTS_END;
+}

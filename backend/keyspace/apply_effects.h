@@ -1,0 +1,20 @@
+/*
+ * apply_effects.h - applies effects that a transaction over shards has computed, as if a command had made them here.
+ *
+ * Counters of keys and the start of the expiry index follow the metadata rows and index rows that change.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+#include <stdbool.h>
+
+struct partition;
+
+/* Writes the effects into the open batch. False: the bytes are not valid, or the store cannot be read; the caller rolls
+ * back. */
+bool apply_effects(struct partition *partition, struct bytes effects);
+/* Calls on_key for the metadata row of each key that the effects change; a key may be named several times. `row_key` is
+ * borrowed during the call. False: the bytes are not valid. */
+bool effects_each_key(struct bytes effects, void (*on_key)(void *owner, struct bytes row_key),
+                      void *owner);

@@ -1,0 +1,235 @@
+#include "backend/keyspace/borrow.h"
+
+#include "backend/context/partition.h"
+#include "backend/format/effects.h"
+#include "backend/storage/reader.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+/* A key that was fetched, or is needed. */
+struct borrowed {
+    enum lock_mode mode; /* 0: it is not here yet */
+    unsigned whole;      /* bit 1 << cf: all rows of the column family are here */
+};
+
+struct arrival {
+    struct arrival *next;
+    size_t len;
+    char effects[];
+};
+
+struct borrow *borrow_new(struct lock_owner *owner)
+{
+    struct borrow *borrow = calloc(1, sizeof *borrow);
+    CHECK(borrow);
+    borrow->arrivals_end = &borrow->arrivals;
+    borrow->owner = owner;
+    list_init(&borrow->wants);
+    return borrow;
+}
+
+void borrow_clear_needs(struct borrow *borrow)
+{
+    while (borrow->needs) {
+        struct need *next = borrow->needs->next;
+        free(borrow->needs);
+        borrow->needs = next;
+    }
+    borrow->needs_count = 0;
+}
+
+void borrow_clear(struct borrow *borrow)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (borrow->keys && table_next(borrow->keys, &cursor, &key, &value))
+        free(value);
+    table_free(borrow->keys);
+    borrow->keys = NULL;
+    borrow_clear_needs(borrow);
+    while (borrow->arrivals) {
+        struct arrival *next = borrow->arrivals->next;
+        free(borrow->arrivals);
+        borrow->arrivals = next;
+    }
+    borrow->arrivals_end = &borrow->arrivals;
+    borrow->bytes = 0;
+}
+
+void borrow_free(struct borrow *borrow)
+{
+    if (!borrow)
+        return;
+    borrow_clear(borrow);
+    free(borrow);
+}
+
+void borrow_close(struct borrow *borrow)
+{
+    borrow->is_closed = true;
+}
+
+/* ---- needs ---- */
+
+static bool is_same_need(const struct need *need, const struct need *other)
+{
+    return need->kind == other->kind && need->cf == other->cf &&
+           bytes_equal(need->row_key, other->row_key) &&
+           (need->kind == NEED_KEY || bytes_equal(need->row, other->row));
+}
+
+void borrow_wait(struct call *call)
+{
+    if (list_empty(&call->borrow->wants))
+        reader_wait_add(overlay_wait(call->partition->overlay), &call->borrow->wants);
+}
+
+/* Adds a need, unless the attempt has it. */
+static void add_need(struct call *call, const struct need *wanted)
+{
+    struct borrow *borrow = call->borrow;
+    borrow_wait(call);
+    for (struct need *need = borrow->needs; need; need = need->next)
+        if (is_same_need(need, wanted)) {
+            if (wanted->mode > need->mode)
+                need->mode = wanted->mode;
+            return;
+        }
+    struct need *need = malloc(sizeof *need + wanted->row_key.len + wanted->row.len);
+    CHECK(need);
+    *need = *wanted;
+    char *text = (char *)(need + 1);
+    need->row_key = bytes_copy_to(&text, wanted->row_key);
+    need->row = bytes_copy_to(&text, wanted->row);
+    need->next = borrow->needs;
+    borrow->needs = need;
+    borrow->needs_count++;
+}
+
+static struct borrowed *find_borrowed(const struct borrow *borrow, struct bytes row_key)
+{
+    return borrow->keys ? table_get(borrow->keys, row_key) : NULL;
+}
+
+static struct borrowed *borrowed_of(struct borrow *borrow, struct bytes row_key)
+{
+    struct borrowed *borrowed = find_borrowed(borrow, row_key);
+    if (borrowed)
+        return borrowed;
+    if (!borrow->keys)
+        borrow->keys = table_new();
+    borrowed = calloc(1, sizeof *borrowed);
+    CHECK(borrowed);
+    (void)table_put(borrow->keys, row_key, borrowed);
+    return borrowed;
+}
+
+/* A need of the entry's key. */
+static struct need need_of(const struct entry *entry, enum need_kind kind)
+{
+    return (struct need){
+        .kind = kind, .space = entry->space, .slot = entry->slot, .row_key = entry->row_key};
+}
+
+int borrow_key(struct call *call, const struct entry *entry, bool writes)
+{
+    struct need need = need_of(entry, NEED_KEY);
+    need.mode = writes ? LOCK_WRITE : LOCK_READ;
+    if (call->borrow->is_closed) {
+        call_errorf(call,
+                    "ERR the key '%.*s' is on another shard, and what ran before it cannot be "
+                    "rolled back: declare the keys that the script uses",
+                    (int)(entry->key.len < 128 ? entry->key.len : 128), entry->key.data);
+        return ERR_STORE;
+    }
+    if (borrowed_of(call->borrow, entry->row_key)->mode >= need.mode)
+        return OK;
+    add_need(call, &need);
+    return ERR_UNCACHED;
+}
+
+/* A collection that the command itself has created has no rows elsewhere. */
+static bool is_whole(const struct call *call, const struct entry *entry, enum cf cf)
+{
+    const struct borrowed *borrowed = find_borrowed(call->borrow, entry->row_key);
+    return entry->fresh || (borrowed && borrowed->whole & 1u << cf);
+}
+
+int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
+               struct slice *value)
+{
+    struct need need = need_of(entry, NEED_ROW);
+    int err = overlay_get_buffered(call->partition->overlay, cf, row, value);
+    if (err != ERR_UNCACHED)
+        return err;
+    if (is_whole(call, entry, cf))
+        return ERR_NOT_FOUND;
+    need.cf = cf;
+    need.row = row;
+    add_need(call, &need);
+    return ERR_UNCACHED;
+}
+
+bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, struct bytes prefix)
+{
+    struct need need = need_of(entry, NEED_RANGE);
+    if (is_whole(call, entry, cf))
+        return true;
+    need.cf = cf;
+    need.row = prefix;
+    add_need(call, &need);
+    return false;
+}
+
+/* ---- arrivals ---- */
+
+void borrow_add_rows(struct borrow *borrow, struct bytes effects)
+{
+    struct arrival *arrival = malloc(sizeof *arrival + effects.len);
+    CHECK(arrival);
+    arrival->next = NULL;
+    arrival->len = effects.len;
+    memcpy(arrival->effects, effects.data, effects.len);
+    *borrow->arrivals_end = arrival;
+    borrow->arrivals_end = &arrival->next;
+    borrow->bytes += effects.len;
+}
+
+void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode mode,
+                    unsigned whole)
+{
+    struct borrowed *borrowed = borrowed_of(borrow, row_key);
+    if (mode > borrowed->mode)
+        borrowed->mode = mode;
+    borrowed->whole |= whole;
+}
+
+void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf)
+{
+    borrowed_of(borrow, row_key)->whole |= 1u << cf;
+}
+
+static bool install(struct overlay *overlay, struct bytes effects)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result = effects_open(effects, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+        if (effect.kind == EFFECT_PUT)
+            overlay_put(overlay, effect.cf, effect.key, effect.value);
+        else if (effect.kind == EFFECT_DELETE)
+            overlay_delete(overlay, effect.cf, effect.key);
+    }
+    return result == EFFECTS_END;
+}
+
+bool borrow_install(struct borrow *borrow, struct partition *partition)
+{
+    for (const struct arrival *arrival = borrow->arrivals; arrival; arrival = arrival->next)
+        if (!install(partition->overlay, (struct bytes){arrival->effects, arrival->len}))
+            return false;
+    return true;
+}

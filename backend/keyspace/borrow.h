@@ -1,0 +1,89 @@
+/*
+ * borrow.h - keys of other shards that a command uses: fetched from their owners, and present while the command runs.
+ *
+ *   keyspace_open(key of another shard) ─► needed ─► the command is rolled back, as for an uncached row
+ *                                            │
+ *                         the coordinator locks the key at its owner and fetches rows (coordinator.h)
+ *                                            ▼
+ *   the command runs again ─► borrow_install: the rows are in the write buffer, at the place that they have at
+ *                             their owner ─► … ─► effects are collected, and everything is rolled back
+ *
+ * A small collection is fetched as a whole. Of a big one the metadata row is fetched, and then the rows that commands read,
+ * or the whole collection when a command iterates over it. Rows that do not exist are fetched as deleted rows.
+ */
+#pragma once
+
+#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/lock.h"
+
+enum need_kind {
+    NEED_KEY = 1,   /* a metadata row, locked; and all rows if they are few */
+    NEED_ROW = 2,   /* a row of a collection */
+    NEED_RANGE = 3, /* the rows of a collection in one column family, from a row on */
+};
+
+/* Something that a command read, or wants to write, and that is not here. */
+struct need {
+    struct need *next;
+    enum need_kind kind;
+    enum lock_mode mode; /* of a KEY */
+    enum cf cf;          /* of ROW and RANGE */
+    struct space *space;
+    uint16_t slot;
+    struct bytes row_key; /* metadata row of the key; follows the struct */
+    struct bytes row;     /* of ROW and RANGE: the row, or the first one; follows the struct */
+};
+
+struct borrow {
+    struct table *keys; /* borrowed, by metadata row: struct borrowed */
+    struct need *needs; /* of this attempt, newest first */
+    uint32_t needs_count;
+    struct list wants; /* the wait of the command's session, while something is needed (reader.h) */
+    struct arrival *arrivals; /* rows that were fetched, oldest first */
+    struct arrival **arrivals_end;
+    size_t bytes;   /* of arrivals */
+    bool is_closed; /* the command can no longer be rolled back */
+    /* takes part in the locking of this partition's own keys, as soon as keys are borrowed */
+    struct lock_owner *owner;
+};
+
+struct borrow *borrow_new(struct lock_owner *owner);
+/* NULL is allowed. */
+void borrow_free(struct borrow *borrow);
+/* Forgets all keys and rows. */
+void borrow_clear(struct borrow *borrow);
+/* Has a key of another shard been needed so far? */
+static inline bool borrow_is_used(const struct borrow *borrow)
+{
+    return borrow && borrow->keys;
+}
+
+/* No key may be needed any more: the command can no longer be rolled back. */
+void borrow_close(struct borrow *borrow);
+
+/* ---- for keyspace.c ---- */
+
+/* OK, or ERR_UNCACHED: the key must be fetched. ERR_STORE: it cannot be, and an error was replied. */
+int borrow_key(struct call *call, const struct entry *entry, bool writes);
+/* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_UNCACHED: it must be fetched. */
+int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
+               struct slice *value);
+/* The command waits until the coordinator ends the wait. */
+void borrow_wait(struct call *call);
+/* Are all rows of the key in this column family here? Else they must be fetched. */
+bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, struct bytes prefix);
+
+/* ---- for the coordinator ---- */
+
+/* Rows that have arrived, as bytes of effects (effects.h), which are copied. */
+void borrow_add_rows(struct borrow *borrow, struct bytes effects);
+/* The key is locked in this mode, and its metadata row has arrived; bit 1 << cf of `whole`: all rows of that column
+ * family. */
+void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode mode,
+                    unsigned whole);
+/* All rows of the column family have arrived. */
+void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf);
+/* Forgets the needs. */
+void borrow_clear_needs(struct borrow *borrow);
+/* Writes all rows that have arrived into the write buffer; inside an attempt. False: they are not valid. */
+bool borrow_install(struct borrow *borrow, struct partition *partition);

@@ -1,0 +1,356 @@
+#include "backend/keyspace/lock.h"
+
+#include "backend/storage/reader.h"
+#include "shared/error.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+struct lock {
+    struct list holds;          /* struct claim */
+    struct list requests;       /* struct claim, oldest owner first */
+    struct list commands;       /* waits of commands (reader.h) */
+    struct list released;       /* in lock_set.released or .resumed */
+    uint64_t commands_since_ms; /* when the first of these commands began to wait */
+    struct bytes key;           /* follows the struct */
+};
+
+/* A key that an owner holds or requests. */
+struct claim {
+    struct lock *lock;
+    struct lock_owner *owner;
+    enum lock_mode mode;
+    struct list lock_link;
+    struct list owner_link;
+};
+
+struct lock_set {
+    struct table *locks;  /* by metadata row */
+    struct list released; /* locks whose waits and requests must be looked at */
+    struct list
+        resumed; /* released locks whose commands were resumed; their requests are granted a turn later */
+    struct list called; /* owners with is_wounded or was_granted */
+};
+
+struct lock_set *lock_set_new(void)
+{
+    struct lock_set *set = calloc(1, sizeof *set);
+    CHECK(set);
+    set->locks = table_new();
+    list_init(&set->released);
+    list_init(&set->resumed);
+    list_init(&set->called);
+    return set;
+}
+
+void lock_set_free(struct lock_set *set)
+{
+    if (!set)
+        return;
+    CHECK(table_count(set->locks) == 0);
+    table_free(set->locks);
+    free(set);
+}
+
+uint32_t lock_set_count(const struct lock_set *set)
+{
+    return (uint32_t)table_count(set->locks);
+}
+
+void lock_owner_init(struct lock_owner *owner)
+{
+    list_init(&owner->holds);
+    list_init(&owner->requests);
+    list_init(&owner->link);
+}
+
+static bool is_older(const struct lock_owner *a, const struct lock_owner *b)
+{
+    return a->begun_us != b->begun_us ? a->begun_us < b->begun_us : a->tie_breaker < b->tie_breaker;
+}
+
+static struct lock *lock_of(struct lock_set *set, struct bytes key)
+{
+    struct lock *lock = table_get(set->locks, key);
+    if (lock)
+        return lock;
+    lock = calloc(1, sizeof *lock + key.len);
+    CHECK(lock);
+    list_init(&lock->holds);
+    list_init(&lock->requests);
+    list_init(&lock->commands);
+    list_init(&lock->released);
+    memcpy(lock + 1, key.data, key.len);
+    lock->key = (struct bytes){(char *)(lock + 1), key.len};
+    (void)table_put(set->locks, lock->key, lock);
+    return lock;
+}
+
+static void free_if_unused(struct lock_set *set, struct lock *lock)
+{
+    if (!list_empty(&lock->holds) || !list_empty(&lock->requests) || !list_empty(&lock->commands) ||
+        !list_empty(&lock->released))
+        return;
+    (void)table_remove(set->locks, lock->key);
+    free(lock);
+}
+
+static struct claim *claim_at(struct list *link)
+{
+    return container_of(link, struct claim, lock_link);
+}
+
+static struct claim *claim_of(struct list *claims, const struct lock_owner *owner)
+{
+    for (struct list *at = claims->next; at != claims; at = at->next)
+        if (claim_at(at)->owner == owner)
+            return claim_at(at);
+    return NULL;
+}
+
+static struct claim *claim_new(struct lock *lock, struct lock_owner *owner, enum lock_mode mode)
+{
+    struct claim *claim = malloc(sizeof *claim);
+    CHECK(claim);
+    *claim = (struct claim){.lock = lock, .owner = owner, .mode = mode};
+    list_init(&claim->lock_link);
+    list_init(&claim->owner_link);
+    return claim;
+}
+
+static void claim_free(struct claim *claim)
+{
+    list_remove(&claim->lock_link);
+    list_remove(&claim->owner_link);
+    free(claim);
+}
+
+static bool conflicts(const struct claim *claim, const struct lock_owner *owner,
+                      enum lock_mode mode)
+{
+    return claim->owner != owner && (claim->mode == LOCK_WRITE || mode == LOCK_WRITE);
+}
+
+static void call_later(struct lock_set *set, struct lock_owner *owner)
+{
+    if (list_empty(&owner->link))
+        list_push(&set->called, &owner->link);
+}
+
+/* Does a lock of another owner conflict? Younger owners of such locks are wounded. */
+static bool is_held_by_others(struct lock_set *set, struct lock *lock,
+                              const struct lock_owner *owner, enum lock_mode mode)
+{
+    bool is_held = false;
+    for (struct list *at = lock->holds.next; at != &lock->holds; at = at->next) {
+        struct claim *hold = claim_at(at);
+        if (!conflicts(hold, owner, mode))
+            continue;
+        is_held = true;
+        if (is_older(owner, hold->owner) && !hold->owner->is_prepared && !hold->owner->is_wounded) {
+            hold->owner->is_wounded = true;
+            call_later(set, hold->owner);
+        }
+    }
+    return is_held;
+}
+
+/* Does an older owner request the lock, in a mode that conflicts? */
+static bool is_requested_before(const struct lock *lock, const struct lock_owner *owner,
+                                enum lock_mode mode)
+{
+    for (struct list *at = lock->requests.next; at != &lock->requests; at = at->next)
+        if (conflicts(claim_at(at), owner, mode) && is_older(claim_at(at)->owner, owner))
+            return true;
+    return false;
+}
+
+/* Adds a request after those of older owners. */
+static void request(struct lock *lock, struct lock_owner *owner, enum lock_mode mode)
+{
+    struct claim *claim = claim_new(lock, owner, mode);
+    struct list *before = &lock->requests;
+    while (before->prev != &lock->requests && is_older(owner, claim_at(before->prev)->owner))
+        before = before->prev;
+    list_push(before, &claim->lock_link);
+    list_push(&owner->requests, &claim->owner_link);
+}
+
+static void hold(struct lock *lock, struct lock_owner *owner, enum lock_mode mode)
+{
+    struct claim *claim = claim_of(&lock->holds, owner);
+    if (!claim) {
+        claim = claim_new(lock, owner, mode);
+        list_push(&lock->holds, &claim->lock_link);
+        list_push(&owner->holds, &claim->owner_link);
+    }
+    if (mode > claim->mode)
+        claim->mode = mode;
+}
+
+bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
+               enum lock_mode mode)
+{
+    struct lock *lock = lock_of(set, row_key);
+    const struct claim *held = claim_of(&lock->holds, owner);
+    if (held && held->mode >= mode)
+        return true;
+    struct claim *asked = claim_of(&lock->requests, owner);
+    if (asked) {
+        if (mode > asked->mode)
+            asked->mode = mode;
+        (void)is_held_by_others(set, lock, owner, asked->mode);
+        return false;
+    }
+    if (is_held_by_others(set, lock, owner, mode) || is_requested_before(lock, owner, mode)) {
+        request(lock, owner, mode);
+        return false;
+    }
+    hold(lock, owner, mode);
+    return true;
+}
+
+static void release_later(struct lock_set *set, struct lock *lock)
+{
+    if (list_empty(&lock->released))
+        list_push(&set->released, &lock->released);
+}
+
+static void drop_claims(struct lock_set *set, struct list *claims)
+{
+    while (!list_empty(claims)) {
+        struct claim *claim = container_of(claims->next, struct claim, owner_link);
+        struct lock *lock = claim->lock;
+        claim_free(claim);
+        release_later(set, lock);
+    }
+}
+
+void lock_release(struct lock_set *set, struct lock_owner *owner)
+{
+    drop_claims(set, &owner->holds);
+    drop_claims(set, &owner->requests);
+    list_remove(&owner->link);
+    owner->is_wounded = owner->was_granted = false;
+}
+
+/* ---- commands ---- */
+
+static const struct lock_owner *stops(const struct lock *lock, bool writes,
+                                      const struct lock_owner *self)
+{
+    for (struct list *at = lock->holds.next; at != &lock->holds; at = at->next) {
+        const struct claim *hold = claim_at(at);
+        if (hold->owner != self &&
+            (writes || (hold->owner->is_prepared && hold->mode == LOCK_WRITE)))
+            return hold->owner;
+    }
+    return NULL;
+}
+
+const struct lock_owner *lock_stops(const struct lock_set *set, struct bytes row_key, bool writes,
+                                    const struct lock_owner *self)
+{
+    const struct lock *lock = table_get(set->locks, row_key);
+    return lock ? stops(lock, writes, self) : NULL;
+}
+
+const struct lock_owner *lock_stops_any(const struct lock_set *set, struct bytes prefix,
+                                        bool writes, struct bytes *row_key)
+{
+    size_t cursor = 0;
+    void *value;
+    while (table_next(set->locks, &cursor, row_key, &value)) {
+        bool has_prefix =
+            row_key->len >= prefix.len && memcmp(row_key->data, prefix.data, prefix.len) == 0;
+        const struct lock_owner *owner = has_prefix ? stops(value, writes, NULL) : NULL;
+        if (owner)
+            return owner;
+    }
+    return NULL;
+}
+
+void lock_wait(struct lock_set *set, struct bytes row_key, struct reader_wait *wait,
+               uint64_t now_ms)
+{
+    struct lock *lock = lock_of(set, row_key);
+    if (list_empty(&lock->commands))
+        lock->commands_since_ms = now_ms;
+    reader_wait_add(wait, &lock->commands);
+}
+
+void lock_wake_old(struct lock_set *set, uint64_t since_ms)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (table_next(set->locks, &cursor, &key, &value)) {
+        struct lock *lock = value;
+        if (!list_empty(&lock->commands) && lock->commands_since_ms < since_ms)
+            release_later(set, lock);
+    }
+}
+
+/* ---- the end of a turn ---- */
+
+/* Grants the requests that no lock and no older request conflicts with. */
+static void grant(struct lock_set *set, struct lock *lock)
+{
+    struct list *next;
+    for (struct list *at = lock->requests.next; at != &lock->requests; at = next) {
+        struct claim *asked = claim_at(at);
+        struct lock_owner *owner = asked->owner;
+        next = at->next;
+        if (is_held_by_others(set, lock, owner, asked->mode) ||
+            is_requested_before(lock, owner, asked->mode))
+            continue;
+        hold(lock, owner, asked->mode);
+        claim_free(asked);
+        if (list_empty(&owner->requests)) {
+            owner->was_granted = true;
+            call_later(set, owner);
+        }
+    }
+}
+
+static void call_owner(struct lock_owner *owner)
+{
+    bool is_wounded = owner->is_wounded;
+    bool was_granted = owner->was_granted;
+    owner->is_wounded = owner->was_granted = false;
+    if (is_wounded && !owner->is_prepared)
+        owner->on_wounded(owner);
+    else if (was_granted)
+        owner->on_granted(owner);
+}
+
+/* Resumes the commands that wait for released keys. */
+static void resume_commands(struct lock_set *set)
+{
+    struct list *link;
+    while ((link = list_pop(&set->released))) {
+        list_push(&set->resumed, link);
+        reader_wait_done(&container_of(link, struct lock, released)->commands);
+    }
+}
+
+static void grant_requests(struct lock_set *set)
+{
+    struct list *link;
+    while ((link = list_pop(&set->resumed))) {
+        struct lock *lock = container_of(link, struct lock, released);
+        grant(set, lock);
+        free_if_unused(set, lock);
+    }
+}
+
+bool lock_set_turn_end(struct lock_set *set)
+{
+    struct list *link;
+    grant_requests(set);
+    resume_commands(set);
+    bool has_calls = !list_empty(&set->called);
+    while ((link = list_pop(&set->called)))
+        call_owner(container_of(link, struct lock_owner, link));
+    return has_calls || !list_empty(&set->resumed);
+}

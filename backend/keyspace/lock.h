@@ -1,0 +1,73 @@
+/*
+ * lock.h - keys of this partition that transactions over several shards have locked.
+ *
+ *   lock_take ─┬─ compatible with the locks of others ─► held ───────────── lock_release ─► commands, then requests
+ *              └─ else: requested; a younger transaction that
+ *                 holds the key without being prepared is wounded ─► it releases its locks and begins again
+ *
+ *                        a command reads the key    a command writes it    another transaction reads | writes
+ *     held for reading   runs                       waits                  runs                        waits
+ *     held for writing   runs, sees the old value   waits                  waits                       waits
+ *     held and prepared  waits                      waits                  waits                       waits
+ *
+ * Deadlocks cannot occur (wound-wait, Rosenkrantz 1978): a transaction waits only for older ones, for prepared ones, which
+ * wait for nothing, and for wounded ones, which release their locks. A command holds no lock while it waits.
+ *
+ * At the end of a turn in which locks were released, the commands that wait are resumed; at the end of the next turn the
+ * oldest requests are granted. So many transactions on one key cannot keep commands away from it.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+#include "shared/list.h"
+
+#include <stdint.h>
+
+struct reader_wait;
+struct lock_set; /* all of a partition */
+
+enum lock_mode { LOCK_READ = 1, LOCK_WRITE = 2 };
+
+/* A transaction at this partition. Its functions are called by lock_set_turn_end. */
+struct lock_owner {
+    struct list holds;
+    struct list requests;
+    struct list link;     /* in the set's list of owners for which a function must be called */
+    uint64_t begun_us;    /* wall clock of the first attempt: smaller is older */
+    uint64_t tie_breaker; /* between transactions that began in one microsecond */
+    bool is_prepared;     /* its keys may not be read either, and it cannot be wounded */
+    bool is_in_doubt;     /* prepared, and its coordinator has not answered for some time */
+    bool is_wounded;
+    bool was_granted;
+    void (*on_wounded)(struct lock_owner *owner);
+    /* No request is left. */
+    void (*on_granted)(struct lock_owner *owner);
+};
+
+struct lock_set *lock_set_new(void);
+/* No key may be locked. NULL is allowed. */
+void lock_set_free(struct lock_set *set);
+/* Number of keys that are locked or requested. */
+uint32_t lock_set_count(const struct lock_set *set);
+/* Resumes commands, grants requests and calls the functions of owners. True: it called one. */
+bool lock_set_turn_end(struct lock_set *set);
+
+void lock_owner_init(struct lock_owner *owner);
+/* Locks a key, named by its metadata row. True: the owner holds it; false: it was requested, see on_granted. */
+bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
+               enum lock_mode mode);
+/* Releases all keys of the owner and withdraws its requests. */
+void lock_release(struct lock_set *set, struct lock_owner *owner);
+
+/* The owner for which a command that reads or writes the key must wait; NULL: the command may run. `self` is not
+ * considered; NULL: the command belongs to no transaction. */
+const struct lock_owner *lock_stops(const struct lock_set *set, struct bytes row_key, bool writes,
+                                    const struct lock_owner *self);
+/* As lock_stops for commands that concern all keys with this prefix of metadata rows. *row_key: the locked key. */
+const struct lock_owner *lock_stops_any(const struct lock_set *set, struct bytes prefix,
+                                        bool writes, struct bytes *row_key);
+/* Makes a command wait until locks of the key are released; or until lock_wake_old. */
+void lock_wait(struct lock_set *set, struct bytes row_key, struct reader_wait *wait,
+               uint64_t now_ms);
+/* Wakes the commands at keys where the first one began to wait before `since_ms`. */
+void lock_wake_old(struct lock_set *set, uint64_t since_ms);

@@ -1,0 +1,1025 @@
+#include "backend/partition/coordinator.h"
+
+#include "backend/context/change.h"
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/format/effects.h"
+#include "backend/format/transaction_record.h"
+#include "backend/keyspace/apply_effects.h"
+#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/push_message.h"
+#include "backend/partition/session.h"
+#include "backend/partition/ticket_wait.h"
+#include "backend/peer/message.h"
+#include "backend/peer/peer_set.h"
+#include "shared/table.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ERROR_MAX = 512 };
+
+enum coordinated_state {
+    COORDINATED_COLLECTING, /* attempts run, keys are locked and fetched */
+    COORDINATED_PREPARING,
+    COORDINATED_PREPARED,  /* by all participants; the request runs again to decide */
+    COORDINATED_FAILED,    /* the request runs again to reply the error */
+    COORDINATED_DECIDING,  /* the decision is in a batch that is not durable yet */
+    COORDINATED_DECIDED,   /* participants apply */
+    COORDINATED_UNCERTAIN, /* the batch with the decision has failed */
+};
+
+struct coordinated {
+    struct list link;
+    struct coordinator *coordinator;
+    struct session *session; /* NULL: it has closed, or the reply was given */
+    struct transaction_id id;
+    enum coordinated_state state;
+    struct lock_owner owner; /* of locks on own keys */
+    struct borrow *borrow;
+    struct list participants;
+    uint32_t outstanding; /* requests */
+    uint64_t progress_ms; /* monotonic: when a request was sent or answered last */
+    struct effects *own;  /* effects on this partition; NULL: not collected */
+    struct out reply;     /* of the command */
+    struct push_messages messages;
+    struct ticket_wait ticket;
+    char error[ERROR_MAX]; /* of FAILED */
+};
+
+/* Another shard in a transaction. */
+struct participation {
+    struct list link;
+    struct coordinated *transaction;
+    char shard[SHARD_NAME_MAX + 1];
+    struct peer_request request;
+    uint8_t sent;   /* enum peer_kind of the outstanding request; 0: none */
+    bool is_locked; /* it has received LOCK, and neither RELEASE nor APPLY */
+    bool is_applied;
+    struct need *needs;      /* of the outstanding LOCK, in its order */
+    struct effects *effects; /* NULL: none */
+    struct out changes;      /* for the shard's watchers, trackers and blocked clients */
+    uint32_t changes_count;
+};
+
+struct coordinator {
+    struct partition *partition;
+    struct list all;
+    uint64_t last_number;
+};
+
+static void on_own_wounded(struct lock_owner *owner);
+static void on_own_granted(struct lock_owner *owner);
+static void on_decision_durable(struct ticket_wait *wait, int err);
+
+/* ---- life ---- */
+
+static struct coordinated *coordinated_new(struct coordinator *coordinator)
+{
+    struct coordinated *transaction = calloc(1, sizeof *transaction);
+    CHECK(transaction);
+    transaction->coordinator = coordinator;
+    list_init(&transaction->participants);
+    lock_owner_init(&transaction->owner);
+    transaction->owner.on_wounded = on_own_wounded;
+    transaction->owner.on_granted = on_own_granted;
+    out_init(&transaction->reply);
+    ticket_wait_init(&transaction->ticket, on_decision_durable);
+    list_push(&coordinator->all, &transaction->link);
+    return transaction;
+}
+
+static struct participation *participation_at(struct list *link)
+{
+    return container_of(link, struct participation, link);
+}
+
+static struct participation *participation_of(struct coordinated *transaction, const char *shard)
+{
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        if (strcmp(participation_at(at)->shard, shard) == 0)
+            return participation_at(at);
+    struct participation *part = calloc(1, sizeof *part);
+    CHECK(part);
+    part->transaction = transaction;
+    (void)snprintf(part->shard, sizeof part->shard, "%s", shard);
+    out_init(&part->changes);
+    list_push(&transaction->participants, &part->link);
+    return part;
+}
+
+static struct peer_link *link_of(const struct participation *part)
+{
+    const struct peer_set *peers = part->transaction->coordinator->partition->shards.peers;
+    return peers ? peer_set_find(peers, bytes_of(part->shard)) : NULL;
+}
+
+static void free_needs(struct need *needs)
+{
+    while (needs) {
+        struct need *next = needs->next;
+        free(needs);
+        needs = next;
+    }
+}
+
+static void cancel_request(struct participation *part)
+{
+    struct peer_link *link = part->sent ? link_of(part) : NULL;
+    if (link)
+        peer_link_cancel(link, &part->request);
+    part->transaction->outstanding -= part->sent != 0;
+    part->sent = 0;
+    free_needs(part->needs);
+    part->needs = NULL;
+}
+
+static void participation_free(struct participation *part)
+{
+    cancel_request(part);
+    effects_free(part->effects);
+    out_clear(&part->changes);
+    list_remove(&part->link);
+    free(part);
+}
+
+static void drop_participants(struct coordinated *transaction)
+{
+    while (!list_empty(&transaction->participants))
+        participation_free(participation_at(transaction->participants.next));
+}
+
+static void coordinated_free(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    if (transaction->session)
+        transaction->session->pending.across = NULL;
+    drop_participants(transaction);
+    lock_release(partition->shards.locks, &transaction->owner);
+    borrow_free(transaction->borrow);
+    effects_free(transaction->own);
+    out_clear(&transaction->reply);
+    push_messages_clear(&transaction->messages);
+    ticket_wait_cancel(&transaction->ticket);
+    list_remove(&transaction->link);
+    free(transaction);
+}
+
+struct coordinator *coordinator_new(struct partition *partition)
+{
+    struct coordinator *coordinator = calloc(1, sizeof *coordinator);
+    CHECK(coordinator);
+    coordinator->partition = partition;
+    list_init(&coordinator->all);
+    return coordinator;
+}
+
+static struct coordinated *coordinated_at(struct list *link)
+{
+    return container_of(link, struct coordinated, link);
+}
+
+void coordinator_free(struct coordinator *coordinator)
+{
+    if (!coordinator)
+        return;
+    while (!list_empty(&coordinator->all))
+        coordinated_free(coordinated_at(coordinator->all.next));
+    free(coordinator);
+}
+
+/* ---- requests ---- */
+
+static void put_id(struct out *out, const struct transaction_id *id)
+{
+    char text[TRANSACTION_ID_BYTES_MAX];
+    message_put_bytes(out, (struct bytes){text, transaction_id_write(id, text)});
+}
+
+static void on_reply(struct peer_request *request, enum peer_result result, struct bytes payload);
+
+/* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
+static bool send_request(struct participation *part, enum peer_kind kind, struct out *out)
+{
+    struct peer_link *link = link_of(part);
+    size_t len = out->bytes;
+    char *payload = malloc(len + 1);
+    CHECK(payload && !part->sent);
+    out_copy(out, payload);
+    out_clear(out);
+    part->request = (struct peer_request){.on_reply = on_reply};
+    bool is_sent = link && len <= PEER_PAYLOAD_MAX &&
+                   peer_link_send(link, &part->request, (uint8_t)kind,
+                                  (struct bytes){payload, len}) == PEER_SENT;
+    free(payload);
+    if (!is_sent)
+        return false;
+    part->sent = (uint8_t)kind;
+    part->transaction->outstanding++;
+    part->transaction->progress_ms = loop_mono_ms(part->transaction->coordinator->partition->loop);
+    return true;
+}
+
+/* A request whose reply does not matter. */
+static void forget_reply(struct peer_request *request, enum peer_result result,
+                         struct bytes payload)
+{
+    (void)result;
+    (void)payload;
+    free(request);
+}
+
+/* Tells the shard to release all locks of the transaction, and to abort if it is prepared. If the message is lost, the
+ * shard notices that the connection has ended, or asks for the outcome. */
+static void release_participant(struct participation *part)
+{
+    struct peer_link *link = link_of(part);
+    struct out out;
+    char payload[TRANSACTION_ID_BYTES_MAX + 8];
+    cancel_request(part);
+    if (!part->is_locked || !link)
+        return;
+    part->is_locked = false;
+    out_init(&out);
+    put_id(&out, &part->transaction->id);
+    size_t len = out.bytes;
+    CHECK(len <= sizeof payload);
+    out_copy(&out, payload);
+    out_clear(&out);
+    struct peer_request *request = malloc(sizeof *request);
+    CHECK(request);
+    *request = (struct peer_request){.on_reply = forget_reply};
+    if (peer_link_send(link, request, PEER_RELEASE, (struct bytes){payload, len}) != PEER_SENT)
+        free(request);
+}
+
+static void release_shards(struct coordinated *transaction)
+{
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        release_participant(participation_at(at));
+    lock_release(transaction->coordinator->partition->shards.locks, &transaction->owner);
+}
+
+/* The session's request runs again. */
+static void resume(struct coordinated *transaction)
+{
+    if (transaction->borrow && !list_empty(&transaction->borrow->wants))
+        reader_wait_done(&transaction->borrow->wants);
+}
+
+static void fail(struct coordinated *transaction, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Nothing was done: releases all locks; the request will reply the error. */
+static void fail(struct coordinated *transaction, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(transaction->error, sizeof transaction->error, format, args);
+    va_end(args);
+    release_shards(transaction);
+    transaction->state = COORDINATED_FAILED;
+    metric_add(transaction->coordinator->partition->metrics.process, METRIC_BACKEND_ACROSS_FAILED,
+               1);
+    resume(transaction);
+}
+
+/* An older transaction needs one of the locks. */
+static void begin_again(struct coordinated *transaction)
+{
+    if (transaction->state != COORDINATED_COLLECTING)
+        return;
+    release_shards(transaction);
+    drop_participants(transaction);
+    borrow_clear(transaction->borrow);
+    /* participants must not take a late message for this attempt */
+    transaction->id.number = ++transaction->coordinator->last_number;
+    metric_add(transaction->coordinator->partition->metrics.process, METRIC_BACKEND_ACROSS_RETRIES,
+               1);
+    resume(transaction);
+}
+
+static void on_own_wounded(struct lock_owner *owner)
+{
+    begin_again(container_of(owner, struct coordinated, owner));
+}
+
+/* Resumes the session when everything that the attempt needed is here. */
+static void check_fetched(struct coordinated *transaction)
+{
+    if (transaction->state == COORDINATED_COLLECTING && !transaction->outstanding &&
+        list_empty(&transaction->owner.requests))
+        resume(transaction);
+}
+
+static void on_own_granted(struct lock_owner *owner)
+{
+    struct coordinated *transaction = container_of(owner, struct coordinated, owner);
+    transaction->progress_ms = loop_mono_ms(transaction->coordinator->partition->loop);
+    check_fetched(transaction);
+}
+
+/* ---- collecting ---- */
+
+struct borrow *coordinator_borrow(struct call *call)
+{
+    struct session *session = call->session;
+    struct partition *partition = call->partition;
+    struct coordinated *transaction = session->pending.across;
+    if (!session->request.is_across || !partition->snapshot->map ||
+        !*peer_set_shard(partition->shards.peers))
+        return NULL;
+    if (!transaction) {
+        struct coordinator *coordinator = partition->shards.coordinator;
+        transaction = coordinated_new(coordinator);
+        transaction->session = session;
+        transaction->id.number = ++coordinator->last_number;
+        (void)snprintf(transaction->id.shard, sizeof transaction->id.shard, "%s",
+                       peer_set_shard(partition->shards.peers));
+        (void)snprintf(transaction->id.run_id, sizeof transaction->id.run_id, "%s",
+                       partition->process->run_id);
+        transaction->owner.begun_us = call->now_us;
+        transaction->owner.tie_breaker =
+            hash_bytes(bytes_of(transaction->id.shard)) ^ transaction->id.number;
+        transaction->borrow = borrow_new(&transaction->owner);
+        session->pending.across = transaction;
+    }
+    return transaction->borrow;
+}
+
+static void write_need(struct partition *partition, struct out *out, const struct need *need)
+{
+    struct bytes namespace_name;
+    uint8_t db;
+    space_place(partition->spaces, need->space, &namespace_name, &db);
+    message_put_u8(out, (uint8_t)need->kind);
+    message_put_u8(out, (uint8_t)need->mode);
+    message_put_u8(out, (uint8_t)need->cf);
+    message_put_u8(out, db);
+    message_put_bytes(out, namespace_name);
+    message_put_bytes(out, need->row_key);
+    message_put_bytes(out, need->row);
+}
+
+/* Sends LOCK for part->needs. */
+static bool send_lock(struct participation *part)
+{
+    struct coordinated *transaction = part->transaction;
+    struct out out;
+    uint32_t count = 0;
+    for (const struct need *need = part->needs; need; need = need->next)
+        count++;
+    out_init(&out);
+    put_id(&out, &transaction->id);
+    message_put_u64(&out, transaction->owner.begun_us);
+    message_put_u32(&out, count);
+    for (const struct need *need = part->needs; need; need = need->next)
+        write_need(transaction->coordinator->partition, &out, need);
+    bool is_sent = send_request(part, PEER_LOCK, &out);
+    part->is_locked |= is_sent;
+    return is_sent;
+}
+
+/* Distributes the needs of the attempt over the shards that have the keys. */
+static void assign_needs(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    struct borrow *borrow = transaction->borrow;
+    while (borrow->needs) {
+        struct need *need = borrow->needs;
+        const char *shard = peer_set_owner(partition->shards.peers, need->slot);
+        struct participation *part = participation_of(transaction, shard);
+        borrow->needs = need->next;
+        need->next = part->needs;
+        part->needs = need;
+    }
+    borrow->needs_count = 0;
+}
+
+void coordinator_fetch(struct call *call)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    if (!transaction || transaction->state != COORDINATED_COLLECTING)
+        return;
+    transaction->progress_ms = loop_mono_ms(call->partition->loop);
+    assign_needs(transaction);
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next) {
+        struct participation *part = participation_at(at);
+        if (!part->needs || send_lock(part))
+            continue;
+        fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
+             part->shard);
+        return;
+    }
+}
+
+/* The rest of a range of which some rows have arrived: those from `next` on. */
+static struct need *rest_of(const struct need *need, struct bytes next)
+{
+    struct need *rest = malloc(sizeof *rest + need->row_key.len + next.len);
+    CHECK(rest);
+    *rest = *need;
+    char *text = (char *)(rest + 1);
+    rest->next = NULL;
+    rest->row_key = bytes_copy_to(&text, need->row_key);
+    rest->row = bytes_copy_to(&text, next);
+    return rest;
+}
+
+/* Reads the item of a reply to LOCK. Returns what is still needed; NULL: nothing. */
+static struct need *take_item(struct borrow *borrow, const struct need *need,
+                              struct message_reader *reader)
+{
+    unsigned whole = message_u8(reader);
+    struct bytes next = message_bytes(reader);
+    if (!reader->is_good)
+        return NULL;
+    if (need->kind == NEED_KEY)
+        borrow_add_key(borrow, need->row_key, need->mode, whole);
+    if (need->kind == NEED_RANGE && next.len)
+        return rest_of(need, next);
+    if (need->kind == NEED_RANGE)
+        borrow_add_range(borrow, need->row_key, need->cf);
+    return NULL;
+}
+
+/* Reads the items and rows of a reply to LOCK. False: it is not valid. */
+static bool take_rows(struct participation *part, struct message_reader *reader)
+{
+    struct borrow *borrow = part->transaction->borrow;
+    struct need *asked = part->needs;
+    struct need **rest = &part->needs;
+    for (const struct need *need = asked; need; need = need->next) {
+        *rest = take_item(borrow, need, reader);
+        rest = *rest ? &(*rest)->next : rest;
+    }
+    *rest = NULL;
+    free_needs(asked);
+    struct bytes rows = message_bytes(reader);
+    borrow_add_rows(borrow, rows);
+    return message_is_read(reader);
+}
+
+static void on_locked(struct participation *part, struct bytes payload)
+{
+    struct coordinated *transaction = part->transaction;
+    struct partition *partition = transaction->coordinator->partition;
+    struct message_reader reader = message_read(payload);
+    uint64_t version = message_u64(&reader);
+    uint64_t limit = partition->snapshot->config.borrow_limit_bytes;
+    if (!take_rows(part, &reader)) {
+        fail(transaction, "ERR shard '%s' sent rows that are not valid", part->shard);
+        return;
+    }
+    if (version > partition->batch.version)
+        partition->batch.version = version;
+    metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
+    if (transaction->borrow->bytes > limit)
+        fail(transaction,
+             "ERR the command needs more than %" PRIu64
+             " bytes of keys of other shards (borrow-limit)",
+             limit);
+    else if (part->needs && !send_lock(part))
+        fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
+             part->shard);
+    else
+        check_fetched(transaction);
+}
+
+/* ---- the last attempt ---- */
+
+/* Where effects of an attempt go. */
+struct collecting {
+    struct call *call;
+    struct coordinated *transaction;
+};
+
+static bool is_foreign(const struct call *call, uint16_t slot)
+{
+    return slot != EFFECT_NO_SLOT && call->slots && !slot_set_has(call->slots, slot);
+}
+
+static struct effects *begin_effects(const struct partition *partition)
+{
+    struct effects *effects = effects_new();
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH,
+                                                    .origin_ms = loop_wall_ms(partition->loop),
+                                                    .version = partition->batch.version});
+    return effects;
+}
+
+/* The effects of the shard that has the rows of this place. */
+static struct effects *effects_for(const struct collecting *collecting,
+                                   const struct effect_place *place)
+{
+    struct coordinated *transaction = collecting->transaction;
+    const struct partition *partition = collecting->call->partition;
+    bool is_own = place->is_any_space || place->first_slot != place->last_slot ||
+                  !is_foreign(collecting->call, place->first_slot);
+    if (is_own)
+        return transaction->own;
+    struct participation *part =
+        participation_of(transaction, peer_set_owner(partition->shards.peers, place->first_slot));
+    if (!part->effects)
+        part->effects = begin_effects(partition);
+    return part->effects;
+}
+
+static void collect_range(void *owner, enum cf cf, struct bytes from, struct bytes to)
+{
+    struct effect_place place = effect_place_of_range(cf, from, to);
+    effects_delete_range(effects_for(owner, &place), cf, from, to);
+}
+
+static void collect_row(void *owner, enum cf cf, struct bytes key, const struct bytes *value)
+{
+    struct effect_place place = effect_place_of_row(cf, key);
+    struct effects *effects = effects_for(owner, &place);
+    if (value)
+        effects_put(effects, cf, key, *value);
+    else
+        effects_delete(effects, cf, key);
+}
+
+/* Adds a change to those that another shard will tell. False: the key is of this partition. */
+static bool collect_change(struct call *call, const struct change *change)
+{
+    if (change->kind > CHANGE_GROUP_DELETED || !change->space)
+        return false;
+    uint16_t slot = slot_rule_slot(call->slot_rule, change->key);
+    if (!is_foreign(call, slot))
+        return false;
+    struct participation *part = participation_of(
+        call->session->pending.across, peer_set_owner(call->partition->shards.peers, slot));
+    message_put_u8(&part->changes, (uint8_t)change->kind);
+    message_put_u8(&part->changes, (uint8_t)change->type);
+    message_put_u8(&part->changes, change->by_client);
+    message_put_bytes(&part->changes,
+                      encode_metadata_key(call->arena, change->space->name, slot, change->key));
+    part->changes_count++;
+    return true;
+}
+
+/* Moves the command's messages out of the partition's. */
+static void collect_messages(struct call *call, uint32_t first)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    struct push_messages *messages = call->partition->watchers.messages;
+    for (uint32_t i = first; i < messages->count; i++) {
+        struct change *change = messages->items[i].change;
+        if (change && collect_change(call, change))
+            push_messages_erase(messages, i);
+    }
+    push_messages_take(messages, first, &transaction->messages);
+}
+
+void coordinator_collect(struct call *call, size_t position, uint32_t messages)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    struct collecting collecting = {call, transaction};
+    const struct overlay_changes changes = {
+        .on_range = collect_range, .on_row = collect_row, .owner = &collecting};
+    transaction->own = begin_effects(call->partition);
+    overlay_each_change(call->partition->overlay, position, &changes);
+    collect_messages(call, messages);
+}
+
+/* ---- committing ---- */
+
+/* Brings the own effects and messages into the open batch. */
+static bool apply_own(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    push_messages_give(partition->watchers.messages, &transaction->messages);
+    return !effects_count(transaction->own) ||
+           apply_effects(partition, effects_bytes(transaction->own));
+}
+
+static bool send_effects(struct participation *part)
+{
+    struct out out;
+    struct bytes effects = effects_bytes(part->effects);
+    size_t len = part->changes.bytes;
+    char *changes = malloc(len + 1);
+    CHECK(changes);
+    out_copy(&part->changes, changes);
+    out_clear(&part->changes);
+    out_init(&out);
+    put_id(&out, &part->transaction->id);
+    message_put_bytes(&out, effects);
+    message_put_u32(&out, part->changes_count);
+    message_put_bytes(&out, (struct bytes){changes, len});
+    free(changes);
+    return send_request(part, PEER_PREPARE, &out);
+}
+
+/* Releases the shards without effects, and sends PREPARE to the others. Returns the number of these. */
+static uint32_t prepare_all(struct coordinated *transaction)
+{
+    uint32_t count = 0;
+    struct list *next;
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = next) {
+        struct participation *part = participation_at(at);
+        next = at->next;
+        if (!part->effects) {
+            release_participant(part);
+            participation_free(part);
+            continue;
+        }
+        count++;
+        if (transaction->state != COORDINATED_FAILED && !send_effects(part))
+            fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
+                 part->shard);
+    }
+    return count;
+}
+
+static void count_committed(struct partition *partition, uint32_t participants)
+{
+    metric_add(partition->metrics.process,
+               participants == 0   ? METRIC_BACKEND_ACROSS_ONE
+               : participants == 1 ? METRIC_BACKEND_ACROSS_TWO
+                                   : METRIC_BACKEND_ACROSS_MANY,
+               1);
+}
+
+bool coordinator_commit(struct call *call)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    transaction->state = COORDINATED_PREPARING;
+    uint32_t count = prepare_all(transaction);
+    if (count == 0) {
+        count_committed(call->partition, 0);
+        if (!apply_own(transaction))
+            call_error(call, ERR_STORE);
+        coordinated_free(transaction);
+        return true;
+    }
+    out_cut(call->reply.out, call->begun, &transaction->reply);
+    if (transaction->state == COORDINATED_FAILED)
+        return coordinator_finish(call);
+    reader_wait_add(&call->session->pending.row_wait, &transaction->borrow->wants);
+    return false;
+}
+
+static void on_prepared(struct coordinated *transaction)
+{
+    if (transaction->outstanding)
+        return;
+    transaction->state = COORDINATED_PREPARED;
+    resume(transaction);
+}
+
+/* Writes the decision into the open batch. */
+static void put_decision(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    struct arena *arena = &partition->running.arena;
+    size_t count = 0;
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        count++;
+    const char **shards = arena_alloc(arena, count * sizeof *shards);
+    count = 0;
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        shards[count++] = participation_at(at)->shard;
+    overlay_put(partition->overlay, CF_SYSTEM,
+                encode_transaction_key(arena, TRANSACTION_DECIDED, &transaction->id),
+                encode_decision(arena, shards, count));
+    count_committed(partition, (uint32_t)count);
+}
+
+static void decide(struct call *call, struct coordinated *transaction)
+{
+    struct partition *partition = call->partition;
+    overlay_savepoint(partition->overlay);
+    space_savepoint(partition->spaces);
+    bool is_good = !commit_is_failed(partition->commit, NULL) && apply_own(transaction);
+    if (!is_good) {
+        overlay_rollback(partition->overlay);
+        space_rollback(partition->spaces);
+        fail(transaction, "%s", error_text((enum error)commit_error(partition->commit)));
+        (void)coordinator_finish(call);
+        return;
+    }
+    put_decision(transaction);
+    commit_sync_next(partition->commit);
+    out_move(call->reply.out, &transaction->reply);
+    transaction->state = COORDINATED_DECIDING;
+    transaction->session->pending.across = NULL;
+    transaction->session = NULL;
+    lock_release(partition->shards.locks, &transaction->owner);
+    ticket_wait_begin(partition, &transaction->ticket);
+}
+
+bool coordinator_finish(struct call *call)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    if (!transaction)
+        return false;
+    if (transaction->state == COORDINATED_PREPARED) {
+        decide(call, transaction);
+        arena_reset(call->arena);
+        return true;
+    }
+    if (transaction->state != COORDINATED_FAILED)
+        return false;
+    if (call->command->traits & TRAIT_RUNS_QUEUE) {
+        transaction_end(&call->session->transaction);
+        watch_clear(call->partition->watchers.watches, &call->session->watcher);
+    }
+    call_error_text(call, transaction->error);
+    coordinated_free(transaction);
+    return true;
+}
+
+void coordinator_abandon(struct session *session)
+{
+    struct coordinated *transaction = session->pending.across;
+    if (!transaction)
+        return;
+    release_shards(transaction);
+    coordinated_free(transaction);
+}
+
+void coordinator_forget(struct coordinator *coordinator, const struct session *session)
+{
+    if (!coordinator)
+        return;
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next)
+        push_messages_forget(&coordinated_at(at)->messages, session);
+}
+
+/* ---- decided ---- */
+
+static void forget_decision(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    overlay_savepoint(partition->overlay);
+    overlay_delete(
+        partition->overlay, CF_SYSTEM,
+        encode_transaction_key(&partition->running.arena, TRANSACTION_DECIDED, &transaction->id));
+    coordinated_free(transaction);
+}
+
+/* Sends APPLY to the shards that have not applied the effects; deletes the decision when there are none. While a backup
+ * holds writes the decision stays, because a shard whose part is still prepared there will ask for it. */
+static void apply_all(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    bool is_done = true;
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next) {
+        struct participation *part = participation_at(at);
+        struct out out;
+        is_done = is_done && part->is_applied;
+        if (part->is_applied || part->sent)
+            continue;
+        out_init(&out);
+        put_id(&out, &transaction->id);
+        (void)send_request(part, PEER_APPLY, &out);
+        out_clear(&out);
+    }
+    bool may_write = !partition->pause.is_held && !partition->running.busy_error &&
+                     !commit_is_failed(partition->commit, NULL);
+    if (is_done && may_write)
+        forget_decision(transaction);
+}
+
+/* ticket_wait.on_end */
+static void on_decision_durable(struct ticket_wait *wait, int err)
+{
+    struct coordinated *transaction = container_of(wait, struct coordinated, ticket);
+    transaction->state = err ? COORDINATED_UNCERTAIN : COORDINATED_DECIDED;
+    if (!err)
+        apply_all(transaction);
+}
+
+/* The store was recovered: is the decision in it? */
+static void look_up(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    struct slice value;
+    struct bytes key =
+        encode_transaction_key(&partition->running.arena, TRANSACTION_DECIDED, &transaction->id);
+    int err = overlay_get(partition->overlay, CF_SYSTEM, key, &value);
+    if (err == OK) {
+        slice_release(&value);
+        transaction->state = COORDINATED_DECIDED;
+        apply_all(transaction);
+    } else if (err == ERR_NOT_FOUND) {
+        for (struct list *at = transaction->participants.next; at != &transaction->participants;
+             at = at->next)
+            release_participant(participation_at(at));
+        coordinated_free(transaction);
+    }
+}
+
+/* ---- replies ---- */
+
+static void on_refused(struct participation *part, uint8_t sent, enum peer_result result,
+                       struct bytes payload)
+{
+    struct coordinated *transaction = part->transaction;
+    if (sent == PEER_APPLY)
+        return; /* coordinator_tick sends it again */
+    if (result == PEER_LOST) {
+        part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
+        fail(transaction, "TRYAGAIN the connection to shard '%s' was lost", part->shard);
+    } else {
+        fail(transaction, "TRYAGAIN shard '%s' refused: %.*s", part->shard,
+             (int)(payload.len < 256 ? payload.len : 256), payload.data);
+    }
+}
+
+static void on_reply(struct peer_request *request, enum peer_result result, struct bytes payload)
+{
+    struct participation *part = container_of(request, struct participation, request);
+    struct coordinated *transaction = part->transaction;
+    uint8_t sent = part->sent;
+    part->sent = 0;
+    transaction->outstanding--;
+    transaction->progress_ms = loop_mono_ms(transaction->coordinator->partition->loop);
+    if (result != PEER_OK) {
+        on_refused(part, sent, result, payload);
+    } else if (sent == PEER_LOCK) {
+        on_locked(part, payload);
+    } else if (sent == PEER_PREPARE) {
+        on_prepared(transaction);
+    } else {
+        part->is_applied = true;
+        apply_all(transaction);
+    }
+}
+
+/* ---- requests of participants ---- */
+
+static struct coordinated *find_transaction(const struct coordinator *coordinator,
+                                            const struct transaction_id *id)
+{
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
+        struct coordinated *transaction = coordinated_at(at);
+        if (transaction->id.number == id->number &&
+            strcmp(transaction->id.run_id, id->run_id) == 0 &&
+            strcmp(transaction->id.shard, id->shard) == 0)
+            return transaction;
+    }
+    return NULL;
+}
+
+/* 'c': committed; 'a': aborted; 'o': open. A participant that asks before the decision has lost its connection, so the
+ * transaction is aborted. */
+static char outcome_of(struct coordinated *transaction)
+{
+    if (!transaction)
+        return 'a';
+    switch (transaction->state) {
+    case COORDINATED_DECIDED:
+        return 'c';
+    case COORDINATED_DECIDING:
+    case COORDINATED_UNCERTAIN:
+        return 'o';
+    case COORDINATED_FAILED:
+        return 'a';
+    default:
+        fail(transaction, "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
+             transaction->id.shard);
+        return 'a';
+    }
+}
+
+bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    if (frame->kind != PEER_OUTCOME && frame->kind != PEER_WOUND)
+        return false;
+    if (!transaction_id_read(message_bytes(&reader), &id)) {
+        peer_incoming_reply(incoming, PEER_FAILED, frame->id, BYTES("the request is not valid"));
+        return true;
+    }
+    struct coordinated *transaction = find_transaction(coordinator, &id);
+    char answer = 'o';
+    if (frame->kind == PEER_OUTCOME)
+        answer = outcome_of(transaction);
+    else if (transaction)
+        begin_again(transaction);
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){&answer, 1});
+    return true;
+}
+
+/* ---- time ---- */
+
+static void tick_one(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    bool waits = transaction->outstanding || !list_empty(&transaction->owner.requests);
+    bool is_over = loop_mono_ms(partition->loop) > transaction->progress_ms + timeout_ms;
+    switch (transaction->state) {
+    case COORDINATED_COLLECTING:
+        if (waits && is_over)
+            fail(transaction,
+                 "TRYAGAIN a key of the command is locked by another transaction over several "
+                 "shards (lock-timeout)");
+        break;
+    case COORDINATED_DECIDED:
+        apply_all(transaction);
+        break;
+    case COORDINATED_UNCERTAIN:
+        if (!commit_is_failed(partition->commit, NULL))
+            look_up(transaction);
+        break;
+    default:
+        break;
+    }
+}
+
+void coordinator_tick(struct coordinator *coordinator)
+{
+    struct list *next;
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = next) {
+        next = at->next;
+        tick_one(coordinated_at(at));
+    }
+}
+
+/* ---- after a start ---- */
+
+static bool load_decision(struct coordinator *coordinator, struct bytes row, struct bytes value)
+{
+    enum transaction_record record;
+    struct transaction_id id;
+    struct bytes names;
+    struct bytes name;
+    if (!decode_transaction_key(row, &record, &id))
+        return false;
+    if (record != TRANSACTION_DECIDED)
+        return true;
+    if (!decode_decision(value, &names))
+        return false;
+    struct coordinated *transaction = coordinated_new(coordinator);
+    transaction->id = id;
+    transaction->state = COORDINATED_DECIDED;
+    while (decode_next_name(&names, &name)) {
+        char shard[SHARD_NAME_MAX + 1];
+        (void)snprintf(shard, sizeof shard, "%.*s", (int)name.len, name.data);
+        (void)participation_of(transaction, shard);
+    }
+    return names.len == 0;
+}
+
+bool coordinator_load(struct coordinator *coordinator)
+{
+    struct partition *partition = coordinator->partition;
+    struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_SYSTEM,
+                                                 transaction_rows_from(), transaction_rows_to());
+    bool is_good = true;
+    for (overlay_iter_seek_first(iter); is_good && overlay_iter_valid(iter);
+         overlay_iter_next(iter))
+        is_good = load_decision(coordinator, overlay_iter_key(iter), overlay_iter_value(iter));
+    is_good = is_good && overlay_iter_error(iter) == OK;
+    overlay_iter_free(iter);
+    return is_good;
+}
+
+/* ---- figures ---- */
+
+uint32_t coordinator_count(const struct coordinator *coordinator, uint32_t *decided)
+{
+    uint32_t count = 0;
+    *decided = 0;
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
+        const struct coordinated *transaction = coordinated_at(at);
+        count++;
+        *decided += transaction->state == COORDINATED_DECIDED;
+    }
+    return count;
+}
+
+void coordinator_list(const struct coordinator *coordinator,
+                      void (*on_line)(void *owner, const char *line), void *owner)
+{
+    static const char *const words[] = {"collecting", "preparing", "prepared", "failed",
+                                        "deciding",   "decided",   "uncertain"};
+    char line[ERROR_MAX];
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
+        const struct coordinated *transaction = coordinated_at(at);
+        (void)snprintf(line, sizeof line,
+                       "id=%s/%s/%" PRIu64 " role=coordinator state=%s outstanding=%u",
+                       transaction->id.shard, transaction->id.run_id, transaction->id.number,
+                       words[transaction->state], transaction->outstanding);
+        on_line(owner, line);
+    }
+}

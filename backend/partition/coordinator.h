@@ -1,0 +1,75 @@
+/*
+ * coordinator.h - commands, scripts and transactions whose keys lie on several shards: this partition runs them.
+ *
+ *   SCREE ACROSS command ─► it runs, and opens a key of another shard ─► rolled back (borrow.h)
+ *        ┌──────────── needs ◄──────────────────────────┘    ▲
+ *        ▼                                                   │ runs again, until nothing is needed
+ *   LOCK to the owners: keys are locked, rows fetched ───────┘
+ *
+ *   nothing is needed ─► effects, changes and the reply are collected, and everything is rolled back
+ *        │
+ *        ├─ no effects on other shards: own effects into the batch; the locks are released
+ *        └─ PREPARE to each shard with effects ─► all durable ─► own effects and the decision in one batch
+ *                                                                     │ durable: committed, the reply leaves
+ *                                                                     ▼
+ *                                                  APPLY to each ─► all applied ─► the decision is deleted
+ *
+ * The commands run here only, one after another, on rows of all shards, so their results are those of one Redis. The
+ * other shards (participant.h) lock keys, send rows and apply effects.
+ *
+ * (1) Strict two-phase locking: own keys and borrowed keys are locked from their first use until the transaction is
+ *     decided; keys of shards without effects until the last attempt, which has all locks. So transactions are serializable,
+ *     and strictly, because a prepared key can be read only after its transaction ended.
+ * (2) A transaction that this partition has no decision of is aborted. While a decision is not durable the outcome is open.
+ * (3) A transaction that is wounded (lock.h) releases everything and begins again with its age, so it ends at last.
+ * (4) When a lock is not granted within lock-timeout, or a shard cannot be reached, nothing is done, and the client gets
+ *     TRYAGAIN with the reason.
+ * (5) After a failed batch the decision may or may not be in the log. The outcome stays open until the store is
+ *     recovered and the decision was looked up.
+ */
+#pragma once
+
+#include "backend/context/call.h"
+#include "backend/peer/incoming.h"
+
+struct coordinator; /* all of a partition */
+struct coordinated; /* a transaction */
+
+struct coordinator *coordinator_new(struct partition *partition);
+/* NULL is allowed. */
+void coordinator_free(struct coordinator *coordinator);
+/* Reads decisions from the store, whose participants are told to apply. False: they cannot be read. */
+bool coordinator_load(struct coordinator *coordinator);
+/* To be called several times a second. */
+void coordinator_tick(struct coordinator *coordinator);
+/* Handles OUTCOME and WOUND. False: the request is none of these. */
+bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
+                        const struct peer_frame *frame);
+
+/* ---- for suspend.c and dispatch.c ---- */
+
+/* The keys that the call may borrow; NULL: the command may not reach other shards. */
+struct borrow *coordinator_borrow(struct call *call);
+/* The attempt was rolled back because it needed keys of other shards: they are locked and fetched. */
+void coordinator_fetch(struct call *call);
+/* An attempt that needed nothing more is complete and has not been rolled back: collects its effects, those after
+ * `position`, and its messages after the first `messages`. */
+void coordinator_collect(struct call *call, size_t position, uint32_t messages);
+/* After coordinator_collect and the rollback. True: the command is done, its own effects are in the batch; false: the
+ * session waits for other shards, and the reply was kept. */
+bool coordinator_commit(struct call *call);
+/* True: the transaction of this request is over, and the call has its reply and its effects. */
+bool coordinator_finish(struct call *call);
+/* The session closes, or its request was refused: aborts its transaction, unless it is decided. */
+void coordinator_abandon(struct session *session);
+
+/* The session is freed: no message will be sent to it. NULL is allowed. */
+void coordinator_forget(struct coordinator *coordinator, const struct session *session);
+
+/* ---- figures ---- */
+
+/* Transactions that are not complete, and those of them that are decided. */
+uint32_t coordinator_count(const struct coordinator *coordinator, uint32_t *decided);
+/* As participant_list. */
+void coordinator_list(const struct coordinator *coordinator,
+                      void (*on_line)(void *owner, const char *line), void *owner);

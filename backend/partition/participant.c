@@ -1,0 +1,844 @@
+#include "backend/partition/participant.h"
+
+#include "backend/context/change.h"
+#include "backend/context/partition.h"
+#include "backend/format/effects.h"
+#include "backend/keyspace/apply_effects.h"
+#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/internal_call.h"
+#include "backend/partition/ticket_wait.h"
+#include "backend/peer/message.h"
+#include "backend/peer/peer_set.h"
+#include "backend/storage/reader.h"
+#include "shared/log.h"
+#include "shared/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    WHOLE_BYTES = 64 * 1024,   /* a collection of up to so many bytes is sent whole */
+    REPLY_BYTES = 1024 * 1024, /* rows of a reply, apart from its last row */
+    ROW_TRIES_MAX = 16,        /* then reads block on the disk */
+    ASK_AFTER_MS = 2000,
+};
+
+enum part_state {
+    PART_LOCKING, /* LOCK is being executed */
+    PART_LOCKED,
+    PART_PREPARING, /* the record is in a batch that is not durable yet */
+    PART_PREPARED,
+    PART_APPLYING, /* the effects are in a batch that is not durable yet */
+};
+
+/* A transaction at this partition. */
+struct part {
+    struct lock_owner owner;
+    struct participant *participant;
+    struct transaction_id id;
+    enum part_state state;
+    struct peer_incoming *incoming; /* of the coordinator; NULL: it has ended */
+    struct peer_call call;          /* the request that is being executed */
+    bool has_call;
+    struct bytes request; /* of LOCK; heap */
+    struct reader_wait rows;
+    uint32_t tries;
+    struct out reply;
+    struct ticket_wait ticket;
+    struct bytes effects; /* prepared; heap */
+    struct bytes changes; /* to be told when the effects are applied; heap */
+    uint32_t changes_count;
+    struct peer_request question; /* OUTCOME or WOUND */
+    bool has_question;
+    uint64_t heard_ms; /* monotonic: last request of the coordinator */
+};
+
+struct participant {
+    struct partition *partition;
+    struct table *parts; /* by id */
+};
+
+/* The data must not change during a slow script, which lets the loop handle events. */
+static const char SCRIPT_RUNS[] = "a slow script is running there";
+
+static void on_part_rows(struct reader_wait *wait);
+static void on_part_durable(struct ticket_wait *wait, int err);
+static void on_part_wounded(struct lock_owner *owner);
+static void on_part_granted(struct lock_owner *owner);
+static void on_abandoned(struct peer_call *call);
+
+/* ---- life ---- */
+
+static struct bytes id_bytes(const struct transaction_id *id, char to[TRANSACTION_ID_BYTES_MAX])
+{
+    return (struct bytes){to, transaction_id_write(id, to)};
+}
+
+static struct part *part_find(const struct participant *participant,
+                              const struct transaction_id *id)
+{
+    char text[TRANSACTION_ID_BYTES_MAX];
+    return table_get(participant->parts, id_bytes(id, text));
+}
+
+static struct part *part_new(struct participant *participant, const struct transaction_id *id,
+                             struct peer_incoming *incoming)
+{
+    char text[TRANSACTION_ID_BYTES_MAX];
+    struct part *part = calloc(1, sizeof *part);
+    CHECK(part);
+    part->participant = participant;
+    part->id = *id;
+    part->incoming = incoming;
+    part->heard_ms = loop_mono_ms(participant->partition->loop);
+    lock_owner_init(&part->owner);
+    part->owner.on_wounded = on_part_wounded;
+    part->owner.on_granted = on_part_granted;
+    part->call.on_abandoned = on_abandoned;
+    reader_wait_init(&part->rows, on_part_rows);
+    ticket_wait_init(&part->ticket, on_part_durable);
+    out_init(&part->reply);
+    (void)table_put(participant->parts, id_bytes(id, text), part);
+    return part;
+}
+
+static struct bytes heap_copy(struct bytes bytes)
+{
+    char *copy = malloc(bytes.len + 1);
+    CHECK(copy);
+    memcpy(copy, bytes.data, bytes.len);
+    return (struct bytes){copy, bytes.len};
+}
+
+static void heap_free(struct bytes *bytes)
+{
+    free((char *)bytes->data);
+    *bytes = (struct bytes){0};
+}
+
+static void reply(struct part *part, uint8_t kind, struct bytes payload)
+{
+    if (part->has_call)
+        peer_call_reply(&part->call, kind, payload);
+    part->has_call = false;
+}
+
+static void cancel_question(struct part *part)
+{
+    struct peer_link *link =
+        part->has_question
+            ? peer_set_find(part->participant->partition->shards.peers, bytes_of(part->id.shard))
+            : NULL;
+    if (link)
+        peer_link_cancel(link, &part->question);
+    part->has_question = false;
+}
+
+/* Releases the locks and frees the transaction. An open request is refused with the reason. */
+static void part_end(struct part *part, const char *reason)
+{
+    struct participant *participant = part->participant;
+    char text[TRANSACTION_ID_BYTES_MAX];
+    reply(part, PEER_FAILED, bytes_of(reason));
+    (void)table_remove(participant->parts, id_bytes(&part->id, text));
+    lock_release(participant->partition->shards.locks, &part->owner);
+    cancel_question(part);
+    reader_wait_cancel(&part->rows);
+    ticket_wait_cancel(&part->ticket);
+    out_clear(&part->reply);
+    heap_free(&part->request);
+    heap_free(&part->effects);
+    heap_free(&part->changes);
+    free(part);
+}
+
+/* A new array with all transactions; *count is its length. */
+static struct part **all_parts(const struct participant *participant, size_t *count)
+{
+    struct part **parts = malloc((table_count(participant->parts) + 1) * sizeof *parts);
+    CHECK(parts);
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    *count = 0;
+    while (table_next(participant->parts, &cursor, &key, &value))
+        parts[(*count)++] = value;
+    return parts;
+}
+
+static void end_all(struct participant *participant, const char *reason)
+{
+    size_t count;
+    struct part **parts = all_parts(participant, &count);
+    for (size_t i = 0; i < count; i++)
+        part_end(parts[i], reason);
+    free(parts);
+}
+
+struct participant *participant_new(struct partition *partition)
+{
+    struct participant *participant = calloc(1, sizeof *participant);
+    CHECK(participant);
+    participant->partition = partition;
+    participant->parts = table_new();
+    return participant;
+}
+
+void participant_free(struct participant *participant)
+{
+    if (!participant)
+        return;
+    end_all(participant, "the partition stops");
+    table_free(participant->parts);
+    free(participant);
+}
+
+/* ---- LOCK: reading ---- */
+
+/* An item of a LOCK request. */
+struct item {
+    enum need_kind kind;
+    enum lock_mode mode;
+    enum cf cf;
+    uint8_t db;
+    struct bytes namespace_name;
+    struct bytes row_key;
+    struct bytes row;
+};
+
+static struct item next_item(struct message_reader *reader)
+{
+    struct item item = {.kind = (enum need_kind)message_u8(reader)};
+    item.mode = (enum lock_mode)message_u8(reader);
+    item.cf = (enum cf)message_u8(reader);
+    item.db = message_u8(reader);
+    item.namespace_name = message_bytes(reader);
+    item.row_key = message_bytes(reader);
+    item.row = message_bytes(reader);
+    return item;
+}
+
+/* What is sent in reply to a LOCK request. */
+struct sent {
+    struct partition *partition;
+    struct effects *rows;
+    struct out items;
+};
+
+static size_t sent_bytes(const struct sent *sent)
+{
+    return effects_bytes(sent->rows).len;
+}
+
+/* Sends the rows from `from` on that begin with the prefix, up to `limit` bytes. True: all of them; else *next, in the
+ * arena, is the first row that was not sent. */
+static bool send_rows(struct sent *sent, enum cf cf, struct bytes prefix, struct bytes from,
+                      size_t limit, struct bytes *next)
+{
+    struct partition *partition = sent->partition;
+    struct arena *arena = &partition->running.arena;
+    struct overlay_iter *iter =
+        overlay_iter_new(partition->overlay, cf, prefix, encode_prefix_end(arena, prefix));
+    size_t begun = sent_bytes(sent);
+    *next = (struct bytes){"", 0};
+    for (overlay_iter_seek(iter, from); overlay_iter_valid(iter); overlay_iter_next(iter)) {
+        if (sent_bytes(sent) - begun > limit) {
+            *next = arena_copy(arena, overlay_iter_key(iter));
+            break;
+        }
+        effects_put(sent->rows, cf, overlay_iter_key(iter), overlay_iter_value(iter));
+    }
+    overlay_iter_free(iter);
+    return next->len == 0;
+}
+
+static void send_row(struct sent *sent, enum cf cf, struct bytes row, struct bytes *value)
+{
+    struct slice slice;
+    int err = overlay_get(sent->partition->overlay, cf, row, &slice);
+    if (err == ERR_NOT_FOUND)
+        effects_delete(sent->rows, cf, row);
+    if (value)
+        *value = (struct bytes){0};
+    if (err != OK)
+        return;
+    effects_put(sent->rows, cf, row, slice_bytes(&slice));
+    if (value)
+        *value = arena_copy(&sent->partition->running.arena, slice_bytes(&slice));
+    slice_release(&slice);
+}
+
+/* Sends a metadata row, and all rows of the collection if they are few. Returns the column families of which all rows
+ * were sent. */
+static unsigned send_key(struct sent *sent, struct bytes row_key)
+{
+    static const enum cf families[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
+    struct metadata meta;
+    struct bytes space;
+    struct bytes key;
+    struct bytes value;
+    struct bytes next;
+    uint16_t slot;
+    unsigned whole = 0;
+    send_row(sent, CF_METADATA, row_key, &value);
+    bool is_collection = value.data && decode_metadata(value, &meta) && !type_is_inline(meta.type);
+    CHECK(decode_metadata_key(row_key, &space, &slot, &key));
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        bool is_whole = !is_collection;
+        if (is_collection && meta.size <= WHOLE_BYTES && sent_bytes(sent) < REPLY_BYTES) {
+            struct bytes prefix = encode_collection_prefix(&sent->partition->running.arena, space,
+                                                           slot, key, meta.version);
+            is_whole = send_rows(sent, families[i], prefix, prefix, WHOLE_BYTES, &next);
+        }
+        whole |= is_whole ? 1u << families[i] : 0;
+    }
+    return whole;
+}
+
+static void send_item(struct sent *sent, const struct item *item)
+{
+    struct bytes next = {"", 0};
+    struct bytes prefix;
+    unsigned whole = 0;
+    if (item->kind == NEED_KEY)
+        whole = send_key(sent, item->row_key);
+    else if (item->kind == NEED_ROW)
+        send_row(sent, item->cf, item->row, NULL);
+    else if (decode_collection_prefix(item->row, &prefix))
+        (void)send_rows(sent, item->cf, prefix, item->row, REPLY_BYTES, &next);
+    message_put_u8(&sent->items, (uint8_t)whole);
+    message_put_bytes(&sent->items, next);
+}
+
+static void finish_rows(struct part *part, struct sent *sent)
+{
+    struct partition *partition = sent->partition;
+    message_put_u64(&part->reply, partition->batch.version);
+    out_move(&part->reply, &sent->items);
+    message_put_bytes(&part->reply, effects_bytes(sent->rows));
+    ticket_wait_begin(partition, &part->ticket);
+}
+
+/* Reads the rows that LOCK asks for. When one is uncached, all are read again as soon as it is in memory. */
+static void read_rows(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct message_reader reader = message_read(part->request);
+    struct sent sent = {.partition = partition, .rows = effects_new()};
+    struct call call;
+    out_init(&sent.items);
+    internal_call_begin(partition, &call);
+    overlay_observe_begin(partition->overlay);
+    bool may_wait = partition->reader && part->tries++ < ROW_TRIES_MAX;
+    overlay_nonblocking_begin(partition->overlay, may_wait ? &part->rows : NULL);
+    uint32_t count = message_u32(&reader);
+    for (uint32_t i = 0; i < count; i++) {
+        struct item item = next_item(&reader);
+        send_item(&sent, &item);
+    }
+    overlay_nonblocking_begin(partition->overlay, NULL);
+    part->rows.ranges += part->rows.has_range;
+    part->rows.has_range = false;
+    if (!part->rows.pending)
+        finish_rows(part, &sent);
+    internal_call_end(partition, &call);
+    out_clear(&sent.items);
+    effects_free(sent.rows);
+}
+
+static void on_part_rows(struct reader_wait *wait)
+{
+    struct part *part = container_of(wait, struct part, rows);
+    if (part->participant->partition->running.busy_error) {
+        part_end(part, SCRIPT_RUNS);
+        return;
+    }
+    part->tries = wait->has_failed ? ROW_TRIES_MAX : part->tries;
+    wait->has_failed = false;
+    read_rows(part);
+}
+
+static void on_part_granted(struct lock_owner *owner)
+{
+    struct part *part = container_of(owner, struct part, owner);
+    if (part->state == PART_LOCKING)
+        read_rows(part);
+}
+
+/* ---- LOCK: locking ---- */
+
+/* NULL: the item is valid; else the reason of the refusal. */
+static const char *refuse_item(const struct partition *partition, const struct item *item)
+{
+    struct bytes space, other, key, other_key, prefix;
+    uint16_t slot, other_slot;
+    uint64_t version;
+    struct bytes sub;
+    if (item->kind < NEED_KEY || item->kind > NEED_RANGE || item->mode > LOCK_WRITE ||
+        item->cf >= CF_COUNT || item->db >= DATABASES_MAX ||
+        item->namespace_name.len > NAMESPACE_BYTES_MAX ||
+        !decode_metadata_key(item->row_key, &space, &slot, &key))
+        return "the request is not valid";
+    if (!peer_set_owns(partition->shards.peers, slot))
+        return "its shard map gives the key's slot to another shard";
+    if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
+        return "SWAPDB has not reached all shards: run it again";
+    if (item->kind == NEED_KEY)
+        return NULL;
+    bool is_row =
+        item->kind == NEED_RANGE && decode_collection_prefix(item->row, &prefix)
+            ? decode_collection_key(item->row, &other, &other_slot, &other_key, &version, &sub)
+            : item->kind == NEED_ROW &&
+                  decode_collection_key(item->row, &other, &other_slot, &other_key, &version, &sub);
+    return is_row && other_slot == slot && bytes_equal(other, space) && bytes_equal(other_key, key)
+               ? NULL
+               : "the request is not valid";
+}
+
+/* Checks the items of the request and takes their locks. */
+static const char *lock_items(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct message_reader reader = message_read(part->request);
+    uint32_t count = message_u32(&reader);
+    for (uint32_t i = 0; i < count && reader.is_good; i++) {
+        struct item item = next_item(&reader);
+        const char *refused = reader.is_good ? refuse_item(partition, &item) : NULL;
+        if (refused)
+            return refused;
+        if (reader.is_good && item.kind == NEED_KEY)
+            (void)lock_take(partition->shards.locks, &part->owner, item.row_key, item.mode);
+    }
+    return message_is_read(&reader) ? NULL : "the request is not valid";
+}
+
+static void open_call(struct part *part, struct peer_incoming *incoming,
+                      const struct peer_frame *frame)
+{
+    part->heard_ms = loop_mono_ms(part->participant->partition->loop);
+    part->has_call = true;
+    part->call.on_abandoned = on_abandoned;
+    peer_call_open(&part->call, incoming, frame->id, frame->payload.len);
+}
+
+static void on_abandoned(struct peer_call *call)
+{
+    container_of(call, struct part, call)->has_call = false;
+}
+
+static void refuse(struct peer_incoming *incoming, const struct peer_frame *frame,
+                   const char *reason)
+{
+    peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(reason));
+}
+
+/* Reads the id at the front of a request of this coordinator. */
+static bool read_id(struct message_reader *reader, const struct peer_incoming *incoming,
+                    struct transaction_id *id)
+{
+    return transaction_id_read(message_bytes(reader), id) &&
+           strcmp(id->shard, incoming->peer.shard) == 0;
+}
+
+static void handle_lock(struct participant *participant, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    bool is_good = read_id(&reader, incoming, &id);
+    uint64_t begun_us = message_u64(&reader);
+    if (!is_good || !reader.is_good) {
+        refuse(incoming, frame, "the request is not valid");
+        return;
+    }
+    struct part *part = part_find(participant, &id);
+    if (!part) {
+        part = part_new(participant, &id, incoming);
+        part->owner.begun_us = begun_us;
+        part->owner.tie_breaker = hash_bytes(bytes_of(id.shard)) ^ id.number;
+        part->state = PART_LOCKED;
+    }
+    if (part->state != PART_LOCKED || part->incoming != incoming) {
+        refuse(incoming, frame, "the transaction is in another state");
+        return;
+    }
+    open_call(part, incoming, frame);
+    part->state = PART_LOCKING;
+    part->tries = 0;
+    part->rows.ranges = 0;
+    heap_free(&part->request);
+    part->request = heap_copy(reader.rest);
+    const char *refused = lock_items(part);
+    if (refused)
+        part_end(part, refused);
+    else if (list_empty(&part->owner.requests))
+        read_rows(part);
+}
+
+static void on_coordinator_answered(struct peer_request *request, enum peer_result result,
+                                    struct bytes payload);
+
+static void ask(struct part *part, enum peer_kind kind)
+{
+    struct partition *partition = part->participant->partition;
+    struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(part->id.shard));
+    char text[TRANSACTION_ID_BYTES_MAX];
+    if (part->has_question || !link)
+        return;
+    part->question = (struct peer_request){.on_reply = on_coordinator_answered};
+    part->has_question = peer_link_send(link, &part->question, (uint8_t)kind,
+                                        id_bytes(&part->id, text)) == PEER_SENT;
+}
+
+/* An older transaction waits for a lock of this one: the coordinator is asked to begin again. */
+static void on_part_wounded(struct lock_owner *owner)
+{
+    ask(container_of(owner, struct part, owner), PEER_WOUND);
+}
+
+/* ---- PREPARE ---- */
+
+static void lock_prepared_key(void *owner, struct bytes row_key)
+{
+    struct part *part = owner;
+    (void)lock_take(part->participant->partition->shards.locks, &part->owner, row_key, LOCK_WRITE);
+}
+
+/* The keys that the effects change are locked, for writing, by this transaction alone. */
+static bool lock_prepared_keys(struct part *part)
+{
+    bool is_good = effects_each_key(part->effects, lock_prepared_key, part);
+    return is_good && list_empty(&part->owner.requests);
+}
+
+static void put_record(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct arena *arena = &partition->running.arena;
+    overlay_put(partition->overlay, CF_SYSTEM,
+                encode_transaction_key(arena, TRANSACTION_PREPARED, &part->id),
+                encode_prepared(arena, part->effects));
+}
+
+static void delete_record(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    overlay_delete(
+        partition->overlay, CF_SYSTEM,
+        encode_transaction_key(&partition->running.arena, TRANSACTION_PREPARED, &part->id));
+}
+
+static void prepare(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct call call;
+    internal_call_begin(partition, &call);
+    overlay_observe_begin(partition->overlay);
+    put_record(part);
+    internal_call_end(partition, &call);
+    part->state = PART_PREPARING;
+    part->owner.is_prepared = true;
+    commit_sync_next(partition->commit);
+    ticket_wait_begin(partition, &part->ticket);
+}
+
+static void handle_prepare(struct participant *participant, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    struct bytes effects = message_bytes(&reader);
+    uint32_t changes_count = message_u32(&reader);
+    struct bytes changes = message_bytes(&reader);
+    if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
+        refuse(incoming, frame, "the transaction has lost its locks");
+        return;
+    }
+    open_call(part, incoming, frame);
+    part->effects = heap_copy(effects);
+    part->changes = heap_copy(changes);
+    part->changes_count = changes_count;
+    if (!message_is_read(&reader) || !lock_prepared_keys(part))
+        part_end(part, "the request is not valid");
+    else if (commit_is_failed(participant->partition->commit, NULL))
+        part_end(part, error_text((enum error)commit_error(participant->partition->commit)));
+    else
+        prepare(part);
+}
+
+/* ---- APPLY and RELEASE ---- */
+
+static void tell_part_changes(struct part *part, struct call *call)
+{
+    struct partition *partition = call->partition;
+    struct message_reader reader = message_read(part->changes);
+    for (uint32_t i = 0; i < part->changes_count; i++) {
+        struct change change = {.kind = (enum change_kind)message_u8(&reader)};
+        change.type = (enum type)message_u8(&reader);
+        change.by_client = message_u8(&reader);
+        struct bytes space;
+        uint16_t slot;
+        bool is_key = decode_metadata_key(message_bytes(&reader), &space, &slot, &change.key);
+        if (!reader.is_good || !is_key || change.kind > CHANGE_GROUP_DELETED)
+            return;
+        change.space = space_find(partition->spaces, space);
+        if (partition->watchers.changes->concerns(call, change.space, change.key))
+            partition->watchers.changes->add(call, &change);
+    }
+}
+
+/* Applies the effects. False: they cannot be applied now. */
+static bool apply(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct call call;
+    if (commit_is_failed(partition->commit, NULL))
+        return false;
+    internal_call_begin(partition, &call);
+    overlay_observe_begin(partition->overlay);
+    call.failed = !apply_effects(partition, part->effects);
+    delete_record(part);
+    tell_part_changes(part, &call);
+    bool is_good = !call.failed;
+    internal_call_end(partition, &call);
+    if (!is_good)
+        return false;
+    part->state = PART_APPLYING;
+    lock_release(partition->shards.locks, &part->owner);
+    commit_sync_next(partition->commit);
+    ticket_wait_begin(partition, &part->ticket);
+    blocking_resume(partition->watchers.blocking);
+    return true;
+}
+
+static void handle_apply(struct participant *participant, struct peer_incoming *incoming,
+                         const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    if (!read_id(&reader, incoming, &id)) {
+        refuse(incoming, frame, "the request is not valid");
+        return;
+    }
+    struct part *part = part_find(participant, &id);
+    if (!part) {
+        peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+        return;
+    }
+    if (part->state != PART_PREPARED || part->has_call) {
+        refuse(incoming, frame, "the transaction is in another state");
+        return;
+    }
+    open_call(part, incoming, frame);
+    part->incoming = incoming;
+    if (!apply(part))
+        reply(part, PEER_FAILED, bytes_of("writes are refused at present"));
+}
+
+/* Aborts a transaction that is not applied yet. */
+static void abort_part(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct call call;
+    if (part->state == PART_PREPARING || part->state == PART_PREPARED) {
+        internal_call_begin(partition, &call);
+        delete_record(part);
+        internal_call_end(partition, &call);
+    }
+    part_end(part, "the transaction was aborted");
+}
+
+static void handle_release(struct participant *participant, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    if (part && part->state != PART_APPLYING)
+        abort_part(part);
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+}
+
+/* ---- durable ---- */
+
+/* ticket_wait.on_end. After a failed batch participant_load() rebuilds everything. */
+static void on_part_durable(struct ticket_wait *wait, int err)
+{
+    struct part *part = container_of(wait, struct part, ticket);
+    if (err)
+        return;
+    switch (part->state) {
+    case PART_LOCKING: {
+        size_t len = part->reply.bytes;
+        char *payload = malloc(len + 1);
+        CHECK(payload);
+        out_copy(&part->reply, payload);
+        out_clear(&part->reply);
+        part->state = PART_LOCKED;
+        reply(part, PEER_DONE, (struct bytes){payload, len});
+        free(payload);
+        break;
+    }
+    case PART_PREPARING:
+        part->state = PART_PREPARED;
+        reply(part, PEER_DONE, (struct bytes){"", 0});
+        break;
+    case PART_APPLYING:
+        reply(part, PEER_DONE, (struct bytes){"", 0});
+        part_end(part, "");
+        break;
+    default:
+        break;
+    }
+}
+
+static bool load_part(struct participant *participant, struct bytes row, struct bytes value)
+{
+    enum transaction_record record;
+    struct transaction_id id;
+    struct bytes effects;
+    if (!decode_transaction_key(row, &record, &id))
+        return false;
+    if (record != TRANSACTION_PREPARED)
+        return true;
+    if (!decode_prepared(value, &effects))
+        return false;
+    struct part *part = part_new(participant, &id, NULL);
+    part->state = PART_PREPARED;
+    part->effects = heap_copy(effects);
+    part->owner.is_prepared = part->owner.is_in_doubt = true;
+    part->heard_ms = 0;
+    return lock_prepared_keys(part);
+}
+
+bool participant_load(struct participant *participant)
+{
+    struct partition *partition = participant->partition;
+    end_all(participant, "a batch could not be written");
+    struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_SYSTEM,
+                                                 transaction_rows_from(), transaction_rows_to());
+    bool is_good = true;
+    for (overlay_iter_seek_first(iter); is_good && overlay_iter_valid(iter);
+         overlay_iter_next(iter))
+        is_good = load_part(participant, overlay_iter_key(iter), overlay_iter_value(iter));
+    is_good = is_good && overlay_iter_error(iter) == OK;
+    overlay_iter_free(iter);
+    if (!is_good)
+        log_event(LOG_ERROR, "transactions_unreadable", "partition=%u", partition->index);
+    return is_good;
+}
+
+/* ---- the coordinator is asked ---- */
+
+static void on_coordinator_answered(struct peer_request *request, enum peer_result result,
+                                    struct bytes payload)
+{
+    struct part *part = container_of(request, struct part, question);
+    uint8_t outcome = result == PEER_OK && payload.len == 1 ? (uint8_t)payload.data[0] : 'o';
+    part->has_question = false;
+    if (part->state != PART_PREPARED || result != PEER_OK ||
+        part->participant->partition->running.busy_error)
+        return;
+    part->heard_ms = loop_mono_ms(part->participant->partition->loop);
+    part->owner.is_in_doubt = false;
+    if (outcome == 'c')
+        (void)apply(part);
+    else if (outcome == 'a')
+        abort_part(part);
+}
+
+void participant_closed(struct participant *participant, struct peer_incoming *incoming)
+{
+    size_t count;
+    struct part **parts = all_parts(participant, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct part *part = parts[i];
+        if (part->incoming != incoming)
+            continue;
+        part->incoming = NULL;
+        if (part->state == PART_LOCKING || part->state == PART_LOCKED)
+            part_end(part, "");
+    }
+    free(parts);
+}
+
+void participant_tick(struct participant *participant)
+{
+    uint64_t now_ms = loop_mono_ms(participant->partition->loop);
+    size_t count;
+    if (!table_count(participant->parts))
+        return;
+    struct part **parts = all_parts(participant, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct part *part = parts[i];
+        if (part->state != PART_PREPARED ||
+            (part->incoming && now_ms < part->heard_ms + ASK_AFTER_MS))
+            continue;
+        part->owner.is_in_doubt = now_ms >= part->heard_ms + ASK_AFTER_MS;
+        ask(part, PEER_OUTCOME);
+    }
+    free(parts);
+}
+
+/* ---- requests ---- */
+
+bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    bool is_known = frame->kind >= PEER_LOCK && frame->kind <= PEER_RELEASE;
+    if (is_known && participant->partition->running.busy_error) {
+        refuse(incoming, frame, SCRIPT_RUNS);
+        return true;
+    }
+    switch (frame->kind) {
+    case PEER_LOCK:
+        handle_lock(participant, incoming, frame);
+        return true;
+    case PEER_PREPARE:
+        handle_prepare(participant, incoming, frame);
+        return true;
+    case PEER_APPLY:
+        handle_apply(participant, incoming, frame);
+        return true;
+    case PEER_RELEASE:
+        handle_release(participant, incoming, frame);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- figures ---- */
+
+uint32_t participant_count(const struct participant *participant, uint32_t *prepared)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    *prepared = 0;
+    while (table_next(participant->parts, &cursor, &key, &value))
+        *prepared += ((const struct part *)value)->owner.is_prepared;
+    return (uint32_t)table_count(participant->parts);
+}
+
+void participant_list(const struct participant *participant,
+                      void (*on_line)(void *owner, const char *line), void *owner)
+{
+    static const char *const words[] = {"locking", "locked", "preparing", "prepared", "applying"};
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    char line[512];
+    while (table_next(participant->parts, &cursor, &key, &value)) {
+        const struct part *part = value;
+        (void)snprintf(line, sizeof line,
+                       "id=%s/%s/%" PRIu64 " role=participant state=%s in_doubt=%s", part->id.shard,
+                       part->id.run_id, part->id.number, words[part->state],
+                       part->owner.is_in_doubt ? "yes" : "no");
+        on_line(owner, line);
+    }
+}

@@ -1,0 +1,39 @@
+/*
+ * participant.h - this partition's part in transactions whose coordinator is another shard (coordinator.h).
+ *
+ *   LOCK ────► LOCKING ── all granted, rows read ─► LOCKED ──PREPARE──► PREPARED ──APPLY──► effects in the batch
+ *                 ▲                                   │ │                  │
+ *                 └──────────── LOCK ─────────────────┘ └─RELEASE, closed  └─RELEASE: aborted
+ *
+ * (1) Rows are sent, PREPARE and APPLY are answered, when everything that they show or change is durable, and synced.
+ * (2) Until it is prepared, a transaction ends with its coordinator's connection.
+ * (3) A prepared transaction survives a crash (transaction_record.h). Without news from its coordinator for two
+ *     seconds, the coordinator is asked for the outcome; if it does not answer, the transaction is in doubt, and
+ *     commands on its keys are refused at once.
+ * (4) APPLY for an unknown transaction was applied before, and succeeds.
+ */
+#pragma once
+
+#include "backend/format/transaction_record.h"
+#include "backend/peer/incoming.h"
+
+struct partition;
+struct participant; /* all of a partition */
+
+struct participant *participant_new(struct partition *partition);
+/* NULL is allowed. */
+void participant_free(struct participant *participant);
+/* Reads prepared transactions from the store and locks their keys; also after a failed batch. False: they cannot be
+ * read. */
+bool participant_load(struct participant *participant);
+/* Handles LOCK, PREPARE, APPLY and RELEASE. False: the request is none of these. */
+bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
+                        const struct peer_frame *frame);
+void participant_closed(struct participant *participant, struct peer_incoming *incoming);
+/* To be called several times a second. */
+void participant_tick(struct participant *participant);
+/* Number of transactions that hold locks here, and of those that are prepared. */
+uint32_t participant_count(const struct participant *participant, uint32_t *prepared);
+/* One line for each transaction, for SCREE TRANSACTIONS: calls on_line. */
+void participant_list(const struct participant *participant,
+                      void (*on_line)(void *owner, const char *line), void *owner);

@@ -1,0 +1,48 @@
+#include "backend/partition/shards.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/keyspace/lock.h"
+#include "backend/partition/coordinator.h"
+#include "backend/partition/participant.h"
+#include "backend/partition/peering.h"
+
+enum { TICK_MS = 50 };
+
+static void tick_shards(void *owner)
+{
+    struct partition *partition = owner;
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    if (partition->running.busy_error)
+        return; /* the data must not change during a slow script */
+    participant_tick(partition->shards.participant);
+    coordinator_tick(partition->shards.coordinator);
+    if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
+        lock_wake_old(partition->shards.locks, now_ms - timeout_ms);
+}
+
+bool shards_new(struct partition *partition)
+{
+    struct partition_shards *shards = &partition->shards;
+    shards->peers = peering_new(partition);
+    shards->locks = lock_set_new();
+    shards->coordinator = coordinator_new(partition);
+    shards->participant = participant_new(partition);
+    shards->tick = timer_new(partition->loop, tick_shards, partition);
+    timer_start(shards->tick, TICK_MS, TICK_MS);
+    return participant_load(shards->participant) && coordinator_load(shards->coordinator);
+}
+
+void shards_free(struct partition *partition)
+{
+    timer_free(partition->shards.tick);
+    participant_free(partition->shards.participant);
+    coordinator_free(partition->shards.coordinator);
+    lock_set_free(partition->shards.locks);
+}
+
+bool shards_reload(struct partition *partition)
+{
+    return participant_load(partition->shards.participant);
+}

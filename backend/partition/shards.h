@@ -1,0 +1,15 @@
+/*
+ * shards.h - makes and frees what connects a partition with the other shards: links, locks and transactions.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct partition;
+
+/* Makes all parts, and reads transactions that were open at the last stop. False: they cannot be read. */
+bool shards_new(struct partition *partition);
+/* Frees all but the links. Parts that were not made are skipped. */
+void shards_free(struct partition *partition);
+/* Reads transactions again after a failed batch. False: they cannot be read. */
+bool shards_reload(struct partition *partition);
