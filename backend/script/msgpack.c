@@ -2,8 +2,8 @@
  * msgpack.c - the module `cmsgpack`: MessagePack to Lua and back. Format:
  * https://github.com/msgpack/msgpack/blob/master/spec.md
  *
- * Behaves as Redis' module: whole numbers are integers, a table with keys 1..n is an array, deeper
- * than NESTING_MAX is nil, the types bin and ext are refused.
+ * Behaves as Redis' module: whole numbers become integers, a table with keys 1..n becomes an array, values nested deeper
+ * than NESTING_MAX become nil, and the types bin and ext are refused.
  */
 #include "backend/script/vm.h"
 

@@ -5,8 +5,8 @@
  *   - memtables are small: a small skip list is cheaper to insert into, and its flush is short
  *   - blooms over whole keys, in memtables too: commands read many rows that do not exist
  *   - writes are slowed early and stopped late: level 0 may grow while compaction catches up
- *   - files with many deletions (queues) are compacted soon, and those with rows of collections
- * once a day, so that orphans are dropped even where nothing is written
+ *   - files with many deletions (queues) are compacted soon, and files with rows of collections once a day, so that
+ *     orphans are dropped even where nothing is written
  *   - the upper levels use fast compression, the last one strong compression
  */
 #include "backend/store/store_rocksdb.h"
