@@ -34,12 +34,12 @@ static void print_help(const struct program *program, FILE *to)
         "usage: %s [--config FILE] [--check | --print-config]\n"
         "\n"
         "  --config FILE       read this ini file; without it all options have their defaults\n"
-        "  --check             read all files, report the first error, and end\n"
-        "  --print-config      print all options with their values as an ini file, and end\n"
-        "  --print-docs PAGE   print a page of the documentation, configuration or commands, and "
-        "end\n"
-        "  --version           print the version, and end\n"
-        "  --help              print this help, and end\n",
+        "  --check             read all files, report the first error, and exit\n"
+        "  --print-config      print all options with their values as an ini file, and exit\n"
+        "  --print-docs PAGE   print a page of the documentation (configuration or commands), "
+        "and exit\n"
+        "  --version           print the version, and exit\n"
+        "  --help              print this help, and exit\n",
         program->name);
     for (size_t i = 0; i < program->tool_count; i++) {
         const struct program_tool *tool = &program->tools[i];

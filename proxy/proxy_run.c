@@ -199,7 +199,7 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size)
 {
     if (atomic_load(&proxy->is_stopping)) {
-        (void)snprintf(error, size, "the proxy stops");
+        (void)snprintf(error, size, "the proxy is stopping");
         return false;
     }
     struct proxy_snapshot *fresh = snapshot_reload(proxy->snapshot, report, error, size);

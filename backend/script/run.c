@@ -63,7 +63,7 @@ static const char *end_text(const struct script_run *run)
                "rolled "
                "back.";
     case SCRIPT_STOPPED:
-        return "ERR Script ended: the server stops. Its effects were rolled back.";
+        return "ERR Script ended: the server is stopping. Its effects were rolled back.";
     default:
         return "ERR Script killed by user with SCRIPT KILL..."; /* also for functions, as in Redis */
     }

@@ -94,7 +94,7 @@ static void pool_bury(struct pool *pool)
 void pool_stop(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
-        upstream_close(container_of(link, struct upstream, links.pool), "the proxy stops");
+        upstream_close(container_of(link, struct upstream, links.pool), "the proxy is stopping");
     pool_bury(pool);
     CHECK(list_empty(&pool->upstreams));
     for (size_t i = 0; i < pool->count; i++) {

@@ -326,7 +326,7 @@ def _(run):
             else:
                 backend.signal(signal.SIGTERM)
             check_equal(backend.wait_exit(60), 0, 'exit code')
-            check(b'the server stops' in slow.finish(), 'the reply of the script')
+            check(b'the server is stopping' in slow.finish(), 'the reply of the script')
             backend.start()
             with cluster.partition(0) as again:
                 check_equal(again.get('MGET', 'k', 'before'), [b'old', b'1'], 'what was written')
