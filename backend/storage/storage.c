@@ -312,8 +312,8 @@ static int reopen_once(struct storage *storage, char *error, size_t size)
 
 static int reopen(struct storage *storage, char *error, size_t size)
 {
-    store_shut(
-        storage->store); /* outside of the lock, since it ends flushes that wait for compaction */
+    /* without the lock, which a flush may hold until store_shut ends its wait */
+    store_shut(storage->store);
     int err = reopen_once(storage, error, size);
     if (err != OK)
         err = reopen_once(storage, error, size);

@@ -179,8 +179,8 @@ enum store_state store_state(struct store *store);
 /* Checks that the disk has `bytes` of free space and that a file can be written: otherwise a reopen would fail, and
  * then all reads. 0, ERR_DISK_FULL or ERR_STORE and a reason. */
 int store_try_disk(struct store *store, uint64_t bytes, char *error, size_t size);
-/* Closes the database, if it is open: reads fail until store_reopen. Ends compactions, and waits for control functions
- * and reader threads. While nothing is applied and no slice or iterator exists. */
+/* Closes the database, if it is open: reads fail until store_reopen. Ends compactions, and waits for control
+ * functions and reader threads. To be called while nothing is applied and no slice or iterator exists. */
 void store_shut(struct store *store);
 /* After store_shut. 0, ERR_DISK_FULL or ERR_STORE and a reason. */
 int store_reopen(struct store *store, char *error, size_t size);

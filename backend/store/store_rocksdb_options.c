@@ -84,7 +84,7 @@ static void options_set_table(rocksdb_options_t *to, const struct store_env *env
     rocksdb_block_based_options_set_block_cache(table, env->cache);
     rocksdb_block_based_options_set_block_size(table, BLOCK_BYTES);
     if (traits->has_point_reads && options->bloom_bits) {
-        /* The table's options own the policy. Blooms are over whole keys; the memtable has a bloom of its own. */
+        /* The table options take ownership of the policy. Its filters are over whole keys; memtables have their own. */
         rocksdb_block_based_options_set_filter_policy(
             table, rocksdb_filterpolicy_create_bloom_full(options->bloom_bits));
         rocksdb_block_based_options_set_whole_key_filtering(table, 1);

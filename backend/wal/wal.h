@@ -54,8 +54,8 @@ typedef bool wal_fn(void *owner, uint64_t index, struct bytes batch, char *error
 struct wal_options {
     const char *path;    /* directory, exists */
     uint64_t file_bytes; /* a file of this size is followed by a new one */
-    uint64_t trimmed;    /* batches up to it are not needed, as for wal_trim: they may be
-                          * missing, and the next one appended has a higher index. 0: not known */
+    /* batches up to this index are not needed (wal_trim) and may be missing; new batches get higher indices. 0: not known */
+    uint64_t trimmed;
 };
 
 /* Replays all batches in order (the first one may have any index), then is ready to append; a new file is created when

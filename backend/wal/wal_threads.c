@@ -87,8 +87,8 @@ static int failure_of(struct wal *wal)
     return failed ? failed : late;
 }
 
-/* Syncs files through new descriptors: each descriptor reports a failed write once, unless another one has reported
- * it; then the WAL has failed already. */
+/* Syncs files through new descriptors: each new descriptor reports a failed write once, unless an older descriptor
+ * has reported it, and then the WAL has failed already. */
 static int sync_files(struct wal *wal, uint64_t from, char *error, size_t size)
 {
     size_t count;
