@@ -54,7 +54,7 @@ typedef bool wal_fn(void *owner, uint64_t index, struct bytes batch, char *error
 struct wal_options {
     const char *path;    /* directory, exists */
     uint64_t file_bytes; /* a file of this size is followed by a new one */
-    /* batches up to this index are not needed (wal_trim) and may be missing; new ones get higher indices. 0: not known */
+    /* batches up to this index are not needed (wal_trim) and may be missing; new batches follow it. 0: not known */
     uint64_t trimmed;
 };
 
