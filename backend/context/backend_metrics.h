@@ -2,6 +2,8 @@
  * backend_metrics.h - metrics of the backend by command, partition, namespace and shard (metric_labels.h).
  *
  *   partition's thread: cell_add(partition->metrics.cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: metrics_page
+ *
+ * A command that is suspended runs again, and suspend.c does not restore cells, so what a handler adds to one may count twice.
  */
 #pragma once
 

@@ -137,7 +137,7 @@ struct partition_watchers {
 };
 
 struct partition_metrics {
-    struct metrics *process;
+    struct metrics *process;       /* metrics.def: this thread's counters, which /metrics sums */
     struct stats *stats;           /* of commands and clients, for INFO */
     struct metric_cell *cell;      /* of the partition in process->labelled */
     struct command_cells commands; /* of commands, in process->labelled */

@@ -3,6 +3,9 @@
  *
  *   known ─► arity ─► login ─► internal ─► namespace ─► ACL ─► MULTI ─► disk ─► subscriber ─► busy ─► monitor
  *     └────────┴────────┴─ refused: an error reply; an open transaction will be discarded by EXEC
+ *
+ * A command that a script calls passes refuse_nested() (dispatch.c) instead. EVAL has no CMD_WRITE, so a gate against
+ * writes belongs in both.
  */
 #pragma once
 
