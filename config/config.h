@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 enum durability { DURABILITY_ALWAYS, DURABILITY_EVERYSEC, DURABILITY_OS };
-enum cross_slot { CROSS_SLOT_SHARD, CROSS_SLOT_STRICT };
+enum cross_slot { CROSS_SLOT_ANY, CROSS_SLOT_SHARD, CROSS_SLOT_STRICT };
 enum acl_channels { ACL_CHANNELS_NONE, ACL_CHANNELS_ALL };
 enum rate_action { RATE_ERROR, RATE_DELAY };
 enum compression { COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD };

@@ -40,16 +40,20 @@ enum {
     LABEL_LANE = 3 << 0, /* LANE_ of node.h */
     LABEL_DEDICATED = 1 << 2,
     LABEL_RESP3 = 1 << 3,
-    LABEL_GENERATION_SHIFT = 4
+    LABEL_ALONE = 1 << 4,  /* no other request may be in flight (across.h) */
+    LABEL_ACROSS = 1 << 5, /* may reach keys of other shards; the next 10 bits are the shard */
+    LABEL_SHARD_SHIFT = 6,
+    LABEL_GENERATION_SHIFT = 16
 };
 
 /* Reasons for which a client's frames wait. */
 enum client_hold {
     HOLD_PIPELINE = 1 << 0, /* its window is full; at most client-pipeline-limit */
     HOLD_ORDER = 1 << 1, /* the frame needs other connections: wait until the pipeline is empty */
-    HOLD_UPSTREAM = 1 << 2, /* the queue of an upstream is full */
-    HOLD_MEMORY = 1 << 3,   /* memory-limit */
-    HOLD_OUTPUT = 1 << 4,   /* it reads its replies more slowly than they come */
+    /* the queue of an upstream is full, or all connections of pool_across() are in use */
+    HOLD_UPSTREAM = 1 << 2,
+    HOLD_MEMORY = 1 << 3, /* memory-limit */
+    HOLD_OUTPUT = 1 << 4, /* it reads its replies more slowly than they come */
     /* its command waits at a backend; the stream is still read, to notice that the client closes */
     HOLD_BLOCKED = 1 << 5,
     HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
@@ -76,7 +80,7 @@ struct client_bytes {
 
 struct client_links {
     struct list all;     /* in worker->clients.all; when closed in worker->clients.closed */
-    struct list full;    /* in upstream->full: waits for room in the queue of an upstream */
+    struct list full;    /* in upstream->full or node->across.waiting: under HOLD_UPSTREAM */
     struct list rate;    /* in keyspace->waiting: waits at a rate limit; rate.c */
     struct list monitor; /* in worker->monitoring.clients; monitor.c */
 };
@@ -109,6 +113,7 @@ struct client {
     bool is_resuming; /* bytes that the stream has kept will be passed to on_data again */
     bool is_closed;   /* the stream is gone; the client is freed at the end of the turn */
     bool is_charged;  /* the rate limit was charged for its next request; rate.c */
+    bool is_next;     /* it has waited for a connection of pool_across(), and one is free */
     uint64_t id;
     uint64_t created_ms; /* monotonic */
     struct client_flow flow;

@@ -1,5 +1,6 @@
 #include "proxy/dispatch.h"
 
+#include "proxy/across.h"
 #include "proxy/blocked.h"
 #include "proxy/lane.h"
 #include "proxy/local/local.h"
@@ -138,9 +139,15 @@ static bool follow_plan(struct client *client, const struct frame *frame,
     struct proxy_worker *worker = client->worker;
     switch (route->kind) {
     case ROUTE_KIND_ONE:
-        return send_one(client, frame, command, route->shard);
-    case ROUTE_KIND_ANY:
-        return send_one(client, frame, command, pool_any(worker->pool));
+        return route->is_across ? across_send_shared(client, frame, command, route->shard)
+                                : send_one(client, frame, command, route->shard);
+    case ROUTE_KIND_ANY: {
+        uint32_t shard = pool_any(worker->pool);
+        return route->is_across ? across_send_shared(client, frame, command, shard)
+                                : send_one(client, frame, command, shard);
+    }
+    case ROUTE_KIND_ACROSS:
+        return across_send(client, frame, command, route->shard);
     case ROUTE_KIND_PARTS:
         return send_parts(client, frame, command);
     case ROUTE_KIND_ALL:
@@ -171,10 +178,7 @@ static bool dispatch_planned(struct client *client, const struct frame *frame,
                              const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
-    const struct proxy_snapshot *snapshot = worker->snapshot;
-    struct route_rules rules = {.map = snapshot->map,
-                                .entry = client->session.keyspace->entry,
-                                .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
+    struct route_rules rules = across_rules(client);
     struct route route =
         route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->scratch.keys);
     uint32_t key_count = route.has_keys ? worker->scratch.keys.list.count : 0;
@@ -307,7 +311,8 @@ bool dispatch_frame(struct client *client, const struct frame *frame)
         int32_t at = keys_first(command, frame->argc);
         if (at > 0) {
             const struct proxy_snapshot *snapshot = client->worker->snapshot;
-            struct route_rules rules = {snapshot->map, client->session.keyspace->entry, false};
+            struct route_rules rules = {.map = snapshot->map,
+                                        .entry = client->session.keyspace->entry};
             uint16_t slot = route_slot(&rules, frame_arg(frame, (uint32_t)at));
             if (!send_one(client, frame, command, shard_map_find(snapshot->map, slot)))
                 return false;

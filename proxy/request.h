@@ -44,6 +44,7 @@ enum part_prefix {
     PREFIX_PART = 1 << 0, /* SCREE PART: this shard must not count it as a call, another one does */
     PREFIX_SHOW =
         1 << 1, /* SCREE SHOW: MONITOR clients of this proxy shall see what its script runs */
+    PREFIX_ACROSS = 1 << 2, /* SCREE ACROSS: may use keys of other shards */
 };
 
 /* What is sent to one backend and answered by one reply. */

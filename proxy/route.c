@@ -71,6 +71,16 @@ static bool lacks_value(const struct command *command, const struct key_list *ke
     return command->route == ROUTE_SPLIT && keys->refs[keys->count - 1].index + step > argc;
 }
 
+/* The shard that runs a command with keys of several shards: that of the first key that it writes, else of its first
+ * key. */
+static uint16_t shard_across(const struct route_keys *keys)
+{
+    for (uint32_t i = 0; i < keys->list.count; i++)
+        if (keys->list.refs[i].flags & (KEY_RW | KEY_OW | KEY_RM))
+            return keys->shards[i];
+    return keys->shards[0];
+}
+
 struct route route_by_keys(const struct route_rules *rules, const struct command *command,
                            const struct bytes *argv, uint32_t argc, struct route_keys *keys)
 {
@@ -100,6 +110,11 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
     if (one_slot || (one_shard && (!rules->is_strict || command->route == ROUTE_SPLIT)))
         return route;
     route.kind = command->route == ROUTE_SPLIT ? ROUTE_KIND_PARTS : ROUTE_KIND_CROSSSLOT;
+    if (rules->is_any && route.kind == ROUTE_KIND_CROSSSLOT) {
+        route.kind = ROUTE_KIND_ACROSS;
+        route.shard = shard_across(keys);
+        route.is_across = true;
+    }
     return route;
 }
 
@@ -112,6 +127,17 @@ static bool never_waits(const struct command *command, const struct bytes *argv,
         if (bytes_is(argv[i], "BLOCK"))
             return false;
     return true;
+}
+
+/* True for scripts and for SORT with patterns: they may use keys that only the shard finds. */
+static bool has_unnamed_keys(const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    if (!(command->traits & TRAIT_UNNAMED_KEYS) || command->key_rule != KEY_RULE_SORT)
+        return command->traits & TRAIT_UNNAMED_KEYS;
+    for (uint32_t i = 2; i < argc; i++)
+        if (bytes_is(argv[i], "BY") || bytes_is(argv[i], "GET"))
+            return true;
+    return false;
 }
 
 struct route route_plan(const struct route_rules *rules, const struct command *command,
@@ -130,8 +156,10 @@ struct route route_plan(const struct route_rules *rules, const struct command *c
     bool may_wait = kind == ROUTE_KIND_BLOCKING && !never_waits(command, argv, argc);
     if (may_wait && (route.kind == ROUTE_KIND_ONE || route.kind == ROUTE_KIND_ANY))
         route.kind = ROUTE_KIND_BLOCKING;
-    bool crosses = route.kind == ROUTE_KIND_CROSSSLOT && !rules->is_strict;
-    if (may_wait && crosses && command->traits & TRAIT_FIRST_OF_KEYS)
-        route.kind = ROUTE_KIND_BLOCKING_PARTS;
+    bool is_crossslot = route.kind == ROUTE_KIND_CROSSSLOT && !rules->is_strict;
+    if (may_wait && (is_crossslot || route.kind == ROUTE_KIND_ACROSS))
+        route.kind = command->traits & TRAIT_FIRST_OF_KEYS ? ROUTE_KIND_BLOCKING_PARTS
+                                                           : ROUTE_KIND_CROSSSLOT;
+    route.is_across |= rules->is_any && has_unnamed_keys(command, argv, argc);
     return route;
 }

@@ -3,7 +3,7 @@
  *
  *   one key ─► slot ─► shard                                        the hot path: route_one_key()
  *   several keys of one shard ─► that shard, the frame unchanged
- *   keys of several shards: SPLIT ─► split by keys      BLPOP … ─► tried one by one      others ─► CROSSSLOT
+ *   keys of several shards: SPLIT ─► split by keys      BLPOP … ─► tried one by one      others ─► ACROSS or CROSSSLOT
  */
 #pragma once
 
@@ -23,6 +23,7 @@ enum route_kind {
     ROUTE_KIND_BLOCKING_PARTS,
     ROUTE_KIND_UNKNOWN, /* clients get "unknown command" */
     ROUTE_KIND_DENIED,
+    ROUTE_KIND_ACROSS, /* keys of several shards: to `shard`, which gets the other keys' data from theirs */
     ROUTE_KIND_CROSSSLOT,
 };
 
@@ -30,11 +31,14 @@ struct route_rules {
     const struct shard_map *map;
     const struct namespace *entry; /* row of the namespace; NULL: the slot rule is {tag} */
     bool is_strict;                /* several keys must have one slot, not only one shard */
+    bool is_any;                   /* commands may have keys of several shards */
 };
 
 struct route {
     enum route_kind kind;
-    uint16_t shard; /* ONE */
+    uint16_t shard; /* ONE, ACROSS */
+    /* the shard may have to reach keys of other shards: the command is sent with SCREE ACROSS */
+    bool is_across;
     bool has_keys;
     uint16_t slot; /* slot of the first key; only if has_keys and not PARTS */
 };

@@ -197,17 +197,18 @@ bool scripts_ready(struct client *client, const struct frame *frame, const struc
     }
     bool is_sought = client->script.is_sought;
     client->script.is_sought = false;
-    bool goes = route->kind == ROUTE_KIND_ONE || route->kind == ROUTE_KIND_ANY;
+    bool is_one = route->kind == ROUTE_KIND_ONE || route->kind == ROUTE_KIND_ACROSS;
+    bool goes = is_one || route->kind == ROUTE_KIND_ANY;
     if (is_sought || !goes || worker->pool->count == 1 || !read_sha(frame, sha))
         return true;
-    uint32_t first = route->kind == ROUTE_KIND_ONE ? route->shard : 0;
-    uint32_t end = route->kind == ROUTE_KIND_ONE ? first + 1u : (uint32_t)worker->pool->count;
+    uint32_t first = is_one ? route->shard : 0;
+    uint32_t end = is_one ? first + 1u : (uint32_t)worker->pool->count;
     bool all_noted = true;
     for (uint32_t shard = first; shard < end; shard++)
         all_noted &= is_noted(client, shard, sha);
     if (all_noted)
         return true;
-    begin_search(client, route->kind == ROUTE_KIND_ONE ? (int)first : SHARDS_ALL, sha);
+    begin_search(client, is_one ? (int)first : SHARDS_ALL, sha);
     if (client->script.search)
         return false;
     client->script.is_sought = false; /* the search has ended at once: no shard was reachable */

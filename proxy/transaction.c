@@ -1,5 +1,6 @@
 #include "proxy/transaction.h"
 
+#include "proxy/across.h"
 #include "proxy/client.h"
 #include "proxy/lane.h"
 #include "proxy/monitor.h"
@@ -76,6 +77,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         return false;
     case ROUTE_KIND_PARTS:
     case ROUTE_KIND_BLOCKING_PARTS:
+    case ROUTE_KIND_ACROSS:
     case ROUTE_KIND_CROSSSLOT:
         refuse_in_transaction(client, command, error_text(ERR_CROSSSLOT));
         return false;
@@ -112,21 +114,13 @@ static void note_select(struct client_transaction *transaction, const struct fra
     transaction->db = (uint8_t)db;
 }
 
-static struct route_rules rules_of(const struct client *client)
-{
-    const struct proxy_snapshot *snapshot = client->worker->snapshot;
-    return (struct route_rules){.map = snapshot->map,
-                                .entry = client->session.keyspace->entry,
-                                .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
-}
-
 bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
     struct client_transaction *transaction = &client->session.transaction;
     const struct bytes *argv = argv_of(worker, frame);
-    struct route_rules rules = rules_of(client);
+    struct route_rules rules = across_rules(client);
     /* blocking commands do not wait in a transaction */
     struct route route =
         command->flags & CMD_BLOCKING
@@ -207,7 +201,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     struct client_transaction *transaction = &client->session.transaction;
     lose_removed_dedicated(client);
     const struct bytes *argv = argv_of(worker, frame);
-    struct route_rules rules = rules_of(client);
+    struct route_rules rules = across_rules(client);
     if (transaction->dedicated_lost) {
         client_reply_text(client, command, transaction->dedicated_lost);
         return true;
@@ -263,7 +257,7 @@ static bool find_shard(struct client *client, uint32_t *shard)
 {
     struct proxy_worker *worker = client->worker;
     const struct client_transaction *transaction = &client->session.transaction;
-    struct route_rules rules = rules_of(client);
+    struct route_rules rules = across_rules(client);
     for (uint32_t i = 0; i < transaction->slot_count; i++) {
         uint16_t slot = transaction->slots[i];
         uint16_t found = shard_map_find(rules.map, slot);

@@ -37,7 +37,7 @@ static void count_hot_key(struct client *client, struct bytes key)
 {
     struct proxy_worker *worker = client->worker;
     const struct keyspace *keyspace = client->session.keyspace;
-    struct route_rules rules = {worker->snapshot->map, keyspace->entry, false};
+    struct route_rules rules = {.map = worker->snapshot->map, .entry = keyspace->entry};
     uint16_t slot = route_slot(&rules, key);
     char text[HOTKEYS_NAME_MAX];
     size_t space_len = keyspace->name.len < SPACE_MAX ? keyspace->name.len : SPACE_MAX;

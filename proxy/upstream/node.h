@@ -15,6 +15,12 @@ struct upstream;
 
 enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANES };
 
+/* Connections for requests with keys on several shards; pool_across(). */
+struct node_across {
+    uint32_t in_use;
+    struct list waiting; /* clients that wait for one, by links.full */
+};
+
 struct node {
     uint32_t
         refs; /* references of the pool, of upstreams, and of requests with replies of this shard */
@@ -25,10 +31,11 @@ struct node {
     struct list spare;                 /* idle private upstreams */
     struct list waiting_to_open; /* private upstreams that wait until fewer are being opened */
     uint32_t openings;           /* private upstreams that are being opened */
-    uint32_t index;              /* in the map; meaningless once is_removed */
-    bool is_removed;             /* the shard is no longer in the map */
-    bool said_busy;              /* the PING at busy_ms was answered BUSY */
-    uint32_t busy_ms;            /* when said_busy was set; low bits of the loop's time */
+    struct node_across across;
+    uint32_t index;    /* in the map; meaningless once is_removed */
+    bool is_removed;   /* the shard is no longer in the map */
+    bool said_busy;    /* the PING at busy_ms was answered BUSY */
+    uint32_t busy_ms;  /* when said_busy was set; low bits of the loop's time */
     uint32_t asked_ms; /* when the last PING of ask_busy() was sent; low bits of the loop's time */
     struct metric_cell *cell; /* of the shard in proxy->labelled */
     uint64_t in_flight;       /* this field and the next two: sums for the gauges */

@@ -1,5 +1,6 @@
 #include "proxy/upstream/pool.h"
 
+#include "proxy/client.h"
 #include "proxy/proxy.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
@@ -13,6 +14,13 @@ const char dedicated_limit_error[] =
     "ERR dedicated-limit is reached: too many clients block, watch keys or track at the same time";
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
+
+/* Resumes the clients: their frames are dispatched again. */
+static void wake_all_across(struct node *node)
+{
+    for (struct list *link; (link = list_pop(&node->across.waiting));)
+        client_unhold(container_of(link, struct client, links.full), HOLD_UPSTREAM);
+}
 
 static void node_drain(struct node *node)
 {
@@ -29,6 +37,7 @@ static void node_drain(struct node *node)
     if (waits)
         upstream_drain(waits);
     node->is_removed = true;
+    wake_all_across(node);
     while (!list_empty(&node->spare))
         upstream_drain(container_of(node->spare.next, struct upstream, links.spare));
     node_unref(node);
@@ -100,6 +109,7 @@ void pool_stop(struct pool *pool)
     for (size_t i = 0; i < pool->count; i++) {
         memset(pool->nodes[i]->shared, 0, sizeof(pool->nodes[i]->shared));
         pool->nodes[i]->waits = NULL;
+        wake_all_across(pool->nodes[i]);
         node_unref(pool->nodes[i]);
     }
     free(pool->nodes);
@@ -132,6 +142,21 @@ struct upstream *pool_waits(struct pool *pool, uint32_t shard)
     return node->waits;
 }
 
+/* A spare private connection, or a new one. */
+static struct upstream *private_connection(const struct pool *pool, struct node *node, uint8_t resp)
+{
+    for (struct list *link = node->spare.next; link != &node->spare; link = link->next) {
+        struct upstream *upstream = container_of(link, struct upstream, links.spare);
+        if (upstream->resp == resp) {
+            list_remove(&upstream->links.spare);
+            return upstream;
+        }
+    }
+    struct upstream *upstream = upstream_new(pool->worker, node, LANE_NORMAL, resp);
+    upstream->use.is_private = true;
+    return upstream;
+}
+
 struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit)
 {
     struct node *node = pool->nodes[shard];
@@ -141,16 +166,49 @@ struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp,
         atomic_fetch_sub(&proxy->dedicated_connections, 1);
         return NULL;
     }
-    for (struct list *link = node->spare.next; link != &node->spare; link = link->next) {
-        struct upstream *upstream = container_of(link, struct upstream, links.spare);
-        if (upstream->resp == resp) {
-            list_remove(&upstream->links.spare);
-            upstream->use.is_dedicated = true;
-            return upstream;
-        }
+    struct upstream *upstream = private_connection(pool, node, resp);
+    upstream->use.is_dedicated = true;
+    return upstream;
+}
+
+static uint32_t across_limit(const struct pool *pool)
+{
+    return (uint32_t)pool->worker->snapshot->config.across_limit;
+}
+
+void pool_wake_across(const struct pool *pool, struct node *node)
+{
+    struct list *link;
+    for (uint32_t i = node->across.in_use;
+         i < across_limit(pool) && (link = list_pop(&node->across.waiting)); i++) {
+        struct client *client = container_of(link, struct client, links.full);
+        client->is_next = true;
+        client_unhold(client, HOLD_UPSTREAM);
     }
-    struct upstream *upstream = upstream_new(pool->worker, node, LANE_NORMAL, resp);
-    upstream->use.is_private = upstream->use.is_dedicated = true;
+}
+
+/* Clients get connections in the order of arrival. One that was resumed but finds no connection is first again. */
+static void wait_across(struct node *node, struct client *client)
+{
+    list_remove(&client->links.full);
+    list_push(client->is_next ? node->across.waiting.next : &node->across.waiting,
+              &client->links.full);
+    client_hold(client, HOLD_UPSTREAM);
+}
+
+struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *client)
+{
+    struct node *node = pool->nodes[shard];
+    bool others_wait = !list_empty(&node->across.waiting) && !client->is_next;
+    if (others_wait || node->across.in_use >= across_limit(pool)) {
+        wait_across(node, client);
+        return NULL;
+    }
+    client->is_next = false;
+    node->across.in_use++;
+    struct upstream *upstream = private_connection(pool, node, client->session.resp);
+    upstream->use.is_across = upstream->use.is_single_use = true;
+    upstream->use.patience_ms = 0;
     return upstream;
 }
 
@@ -194,6 +252,8 @@ void pool_slow(struct pool *pool)
     uint64_t now_ms = loop_mono_ms(pool->worker->loop);
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
         upstream_slow(container_of(link, struct upstream, links.pool), now_ms);
+    for (size_t i = 0; i < pool->count; i++)
+        pool_wake_across(pool, pool->nodes[i]); /* clients that were resumed may have left */
 }
 
 void pool_turn_end(struct pool *pool)

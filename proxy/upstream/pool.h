@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct client;
 struct proxy_worker;
 struct shard_map;
 struct upstream;
@@ -63,6 +64,11 @@ struct upstream *pool_waits(struct pool *pool, uint32_t shard);
 /* A dedicated connection; the caller returns it with upstream_release(). NULL: the proxy already has dedicated-limit of
  * them. `beyond_limit`: ignores that limit. */
 struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit);
+/* A connection for one request with keys on several shards: the shard may suspend it, so other requests must not be
+ * behind it. The reply releases it. NULL: across-limit are in use, and the client is held until one is free. */
+struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *client);
+/* Resumes as many clients that wait for such a connection as may have one now. */
+void pool_wake_across(const struct pool *pool, struct node *node);
 /* A shard that is not known to be down; each call returns the next such shard. */
 uint32_t pool_any(struct pool *pool);
 /* Handles deadlines and backoff of all upstreams. True: an upstream has a deadline. */

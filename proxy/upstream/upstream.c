@@ -281,6 +281,11 @@ void upstream_end_dedicated(struct upstream *upstream)
     if (upstream->use.is_dedicated)
         atomic_fetch_sub(&upstream->worker->proxy->dedicated_connections, 1);
     upstream->use.is_dedicated = false;
+    if (upstream->use.is_across) {
+        upstream->use.is_across = false;
+        upstream->node->across.in_use--;
+        pool_wake_across(upstream->worker->pool, upstream->node);
+    }
 }
 
 void upstream_close(struct upstream *upstream, const char *reason)

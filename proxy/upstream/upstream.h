@@ -75,6 +75,7 @@ struct upstream_use {
     bool is_private;      /* never shared by clients */
     bool is_dedicated;    /* counts under dedicated-limit */
     bool is_single_use;   /* dedicated to one request, whose reply releases it */
+    bool is_across;       /* counts in node->across.in_use */
     bool is_kept;         /* dedicated to a client until it stops tracking; tracking.c */
     bool is_invalidation; /* a kept connection that carries invalidations only */
     uint8_t unblock;      /* enum upstream_unblock: how to end the wait of its only request */

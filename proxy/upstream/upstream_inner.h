@@ -51,7 +51,7 @@ void upstream_lost(struct upstream *upstream, const char *reason);
 void upstream_close_if_drained(struct upstream *upstream);
 /* Resumes clients that wait for room. */
 void upstream_wake_clients(struct upstream *upstream);
-/* The upstream no longer counts under dedicated-limit. */
+/* The upstream no longer counts under dedicated-limit or across-limit. */
 void upstream_end_dedicated(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */

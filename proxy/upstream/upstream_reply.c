@@ -164,10 +164,10 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
     }
     upstream_pop(upstream, part);
     if (part->kind == PART_REQUEST) {
-        bool is_single_use = upstream->use.is_single_use && part->request->is_blocking;
+        bool is_single_use = upstream->use.is_single_use;
         if (is_single_use)
             part->upstream = NULL;
-        if (part->request->begun_us && !is_single_use)
+        if (part->request->begun_us && !part->request->is_blocking)
             cell_observe(upstream->node->cell, SHARD_SECONDS,
                          upstream->worker->timing.now_us - part->request->begun_us);
         if (data[0] == '-')

@@ -157,9 +157,11 @@ void upstream_write_header(const struct upstream *upstream, const struct part *p
 {
     static const char PART[] = "$5\r\nSCREE\r\n$4\r\nPART\r\n";
     static const char SHOW[] = "$5\r\nSCREE\r\n$4\r\nSHOW\r\n";
+    static const char ACROSS[] = "$5\r\nSCREE\r\n$6\r\nACROSS\r\n";
     unsigned prefixes = prefixes_of(upstream, part);
     argc += prefixes & PREFIX_PART ? 2 : 0;
     argc += prefixes & PREFIX_SHOW ? 2 : 0;
+    argc += prefixes & PREFIX_ACROSS ? 2 : 0;
     char header[INT64_TEXT_MAX + 3] = "*";
     size_t len = 1 + number_format_int64(header + 1, argc);
     header[len++] = '\r';
@@ -169,6 +171,8 @@ void upstream_write_header(const struct upstream *upstream, const struct part *p
         out_write(out, PART, sizeof PART - 1);
     if (prefixes & PREFIX_SHOW)
         out_write(out, SHOW, sizeof SHOW - 1);
+    if (prefixes & PREFIX_ACROSS)
+        out_write(out, ACROSS, sizeof ACROSS - 1);
 }
 
 void upstream_write_frame(const struct upstream *upstream, const struct part *part, struct out *out,

@@ -25,9 +25,8 @@ static void teardown(void)
 }
 
 /* The route of the request in `line`. */
-static struct route route_line(const char *line, bool is_strict, const struct namespace *entry)
+static struct route route_with(const struct route_rules *rules, const char *line)
 {
-    struct route_rules rules = {.map = map, .entry = entry, .is_strict = is_strict};
     struct bytes argv[ARGS_MAX];
     uint32_t argc = 0;
     while (*line) {
@@ -38,7 +37,20 @@ static struct route route_line(const char *line, bool is_strict, const struct na
     const struct command *command = command_find_argv(argv, argc);
     ck_assert_ptr_nonnull(command);
     ck_assert(command_arity_ok(command, argc));
-    return route_plan(&rules, command, argv, argc, &keys);
+    return route_plan(rules, command, argv, argc, &keys);
+}
+
+static struct route route_line(const char *line, bool is_strict, const struct namespace *entry)
+{
+    struct route_rules rules = {.map = map, .entry = entry, .is_strict = is_strict};
+    return route_with(&rules, line);
+}
+
+/* With cross-slot = any. */
+static struct route route_any(const char *line)
+{
+    struct route_rules rules = {.map = map, .is_any = true};
+    return route_with(&rules, line);
 }
 
 static enum route_kind kind_of(const char *line)
@@ -105,6 +117,42 @@ START_TEST(a_script_without_keys_may_go_anywhere)
 }
 END_TEST
 
+static void check_across(const char *line, uint32_t shard)
+{
+    struct route route = route_any(line);
+    ck_assert_msg(route.kind == ROUTE_KIND_ACROSS, "%s", line);
+    ck_assert_msg(route.is_across, "%s", line);
+    ck_assert_msg(route.shard == shard, "%s: shard %u", line, route.shard);
+}
+
+START_TEST(with_any_the_first_written_key_decides)
+{
+    check_across("RENAME a b", 2);
+    check_across("COPY a b", 0);
+    check_across("SINTERSTORE c a b", 1);
+    check_across("SORT a STORE c", 1);
+    check_across("PFCOUNT b a", 0);
+    check_across("EVAL x 2 c a", 1);
+    check_across("XREAD STREAMS b c 0 0", 0);
+    ck_assert_int_eq(route_any("RENAME a {a}b").kind, ROUTE_KIND_ONE);
+    ck_assert(!route_any("RENAME a {a}b").is_across);
+    ck_assert_int_eq(route_any("MGET a b").kind, ROUTE_KIND_PARTS);
+    ck_assert_int_eq(route_any("BLPOP a b 0").kind, ROUTE_KIND_BLOCKING_PARTS);
+}
+END_TEST
+
+START_TEST(with_any_scripts_may_use_keys_that_they_do_not_name)
+{
+    ck_assert(route_any("EVAL x 1 a").is_across);
+    ck_assert(route_any("EVAL x 0").is_across);
+    ck_assert(route_any("FCALL_RO f 1 a").is_across);
+    ck_assert(route_any("SORT a LIMIT 0 1 BY w_*").is_across);
+    ck_assert(route_any("SORT_RO a GET w_*").is_across);
+    ck_assert(!route_any("SORT a LIMIT 0 1").is_across);
+    ck_assert(!route_line("EVAL x 1 a", false, NULL).is_across);
+}
+END_TEST
+
 START_TEST(commands_without_keys_have_a_route)
 {
     ck_assert_int_eq(kind_of("PING"), ROUTE_KIND_LOCAL);
@@ -123,7 +171,7 @@ START_TEST(every_row_has_a_kind)
     for (int id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
         enum route_kind kind = route_by_row(command_of((enum command_id)id));
         ck_assert(kind <= ROUTE_KIND_CROSSSLOT);
-        ck_assert(kind != ROUTE_KIND_PARTS && kind != ROUTE_KIND_CROSSSLOT);
+        ck_assert(kind != ROUTE_KIND_PARTS && kind < ROUTE_KIND_ACROSS);
         const struct command *row = command_of((enum command_id)id);
         if (kind == ROUTE_KIND_LOCAL && !command_has_subs(row))
             ck_assert_msg(local_handlers[id] != NULL, "%s", row->full_name);
@@ -152,6 +200,8 @@ int main(void)
     tcase_add_test(tests, several_keys_of_one_command_must_share_a_shard);
     tcase_add_test(tests, one_shard_is_enough_unless_the_rule_is_strict);
     tcase_add_test(tests, a_script_without_keys_may_go_anywhere);
+    tcase_add_test(tests, with_any_the_first_written_key_decides);
+    tcase_add_test(tests, with_any_scripts_may_use_keys_that_they_do_not_name);
     tcase_add_test(tests, commands_without_keys_have_a_route);
     tcase_add_test(tests, every_row_has_a_kind);
     tcase_add_test(tests, a_namespace_has_its_own_slot_rule);

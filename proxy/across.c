@@ -1,0 +1,75 @@
+#include "proxy/across.h"
+
+#include "proxy/lane.h"
+#include "proxy/monitor.h"
+#include "proxy/request.h"
+#include "proxy/tracking.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/users.h"
+#include "proxy/worker.h"
+
+_Static_assert(SHARD_COUNT_MAX <= 1 << (LABEL_GENERATION_SHIFT - LABEL_SHARD_SHIFT),
+               "a label has room for every shard");
+
+struct route_rules across_rules(const struct client *client)
+{
+    const struct proxy_worker *worker = client->worker;
+    const struct proxy_config *config = worker_config(worker);
+    /* Invalidations come from the shards that own keys, over the client's connections to them. A shard that reads the key
+     * for another shard sends none, so a client that tracks may not use keys of several shards. */
+    bool is_any = config->cross_slot == CROSS_SLOT_ANY && *config->upstream_secret &&
+                  worker->pool->count > 1 && !client_tracks(client);
+    return (struct route_rules){.map = worker->snapshot->map,
+                                .entry = client->session.keyspace->entry,
+                                .is_strict = config->cross_slot == CROSS_SLOT_STRICT,
+                                .is_any = is_any};
+}
+
+static void send_prefixed(struct client *client, struct upstream *upstream,
+                          const struct frame *frame, const struct command *command)
+{
+    struct request *request = client_new_request(client, command);
+    request->waiting = 1;
+    request->part.prefixes = PREFIX_ACROSS;
+    if (command->flags & CMD_SCRIPT && monitor_is_on(client->worker->proxy))
+        request->part.prefixes |= PREFIX_SHOW;
+    metric_add(client->worker->metrics.process, METRIC_PROXY_ACROSS, 1);
+    if (users_go_along(client, command))
+        users_send(client, upstream, request, frame);
+    else
+        upstream_send(upstream, &request->part, client->session.keyspace, frame,
+                      command->flags & CMD_READONLY);
+}
+
+bool across_send(struct client *client, const struct frame *frame, const struct command *command,
+                 uint32_t shard)
+{
+    struct proxy_worker *worker = client->worker;
+    if (client->pipeline.count > 0) {
+        client_hold(client, HOLD_ORDER);
+        return false;
+    }
+    struct upstream *upstream = pool_across(worker->pool, shard, client);
+    if (!upstream)
+        return false;
+    if (command->flags &
+        CMD_SCRIPT) /* as on LANE_SCRIPT: a slow script gets the time to be noticed */
+        upstream->use.patience_ms = worker_config(worker)->upstream_timeout_ms;
+    client->label = client_label(client, command) | LABEL_ALONE;
+    send_prefixed(client, upstream, frame, command);
+    return true;
+}
+
+bool across_send_shared(struct client *client, const struct frame *frame,
+                        const struct command *command, uint32_t shard)
+{
+    uint32_t label = client_label(client, command) | LABEL_ACROSS | shard << LABEL_SHARD_SHIFT;
+    if (!client_may_send(client, label))
+        return false;
+    struct upstream *upstream = client_upstream(client, shard, command);
+    if (upstream_is_full(upstream, client))
+        return false;
+    send_prefixed(client, upstream, frame, command);
+    return true;
+}

@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+"""cross-slot = any: what the proxy sends for commands with keys on several shards, and in which order.
+
+The shards' replies to SCREE ACROSS come from the test (support/across.py), so it decides how long they take.
+"""
+
+import contextlib
+
+from support.across import CLOSE, AcrossShards
+from support.cluster import Cluster, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import ReplyError
+
+suite = Suite(__doc__)
+
+CROSSSLOT = "CROSSSLOT Keys in request don't hash to the same slot"
+
+
+@contextlib.contextmanager
+def any_cluster(shards, proxy=(), upstream=(), **options):
+    """A cluster of three shards with cross-slot = any, and one key on each shard."""
+    options.setdefault('proxy_options', {'proxy': {'cross-slot': 'any', 'workers': 1, **dict(proxy)}, 'upstream': dict(upstream)})
+    with Cluster(backends=1, partitions=3, relay=shards, **options) as cluster:
+        yield cluster, [cluster.key_on(shard) for shard in range(3)]
+
+
+def is_crossslot(reply):
+    return isinstance(reply, ReplyError) and str(reply) == CROSSSLOT
+
+
+def encoded(words):
+    return [word if isinstance(word, bytes) else str(word).encode() for word in words]
+
+
+@suite.case('the command goes to the shard of the first key that it writes, and the reply passes unchanged')
+def _(run):
+    shards = AcrossShards(answer=lambda words: b'-WRONGTYPE of %s\r\n' % words[0])
+    with any_cluster(shards) as (cluster, (a, b, c)):
+        cases = [(['RENAME', a, b], 0), (['RENAME', c, b], 2), (['SMOVE', b, a, 'm'], 1), (['COPY', a, b], 1),
+                 (['SINTERSTORE', c, a, b], 2), (['BITOP', 'AND', b, a, c], 1), (['PFMERGE', c, a], 2),
+                 (['SINTER', b, c], 1), (['PFCOUNT', c, a], 2), (['LCS', a, c], 0), (['MSETNX', b, 1, a, 2], 1),
+                 (['ZUNIONSTORE', a, 2, b, c], 0), (['GEOSEARCHSTORE', b, a, 'FROMMEMBER', 'm', 'BYRADIUS', 1, 'm'], 1),
+                 (['SORT', a, 'STORE', b], 1), (['XREAD', 'STREAMS', b, c, 0, 0], 1),
+                 (['EVAL', 'return 1', 2, c, a], 2), (['EVAL_RO', 'return 1', 2, b, a], 1)]
+        for proto in (2, 3):
+            with cluster.connect(proto=proto) as client:
+                for words, shard in cases:
+                    count = len(shards.seen)
+                    reply = client.get(*words)
+                    check_equal(str(reply), 'WRONGTYPE of %s' % words[0], repr(words))
+                    seen = shards.wait_seen(count + 1)
+                    check_equal((seen.shard, seen.words), (shard, [b'SCREE', b'ACROSS'] + encoded(words)), repr(words))
+        check_equal(metric(cluster.proxies[0].http('/metrics')[1], 'scree_proxy_across_total'), 2 * len(cases))
+
+
+@suite.case('commands whose keys are on one shard, and split commands, are sent as before')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards) as (cluster, (a, b, c)), cluster.connect() as client:
+        near = cluster.key_on(0, 'near')
+        check_equal(client.get('MSET', a, 1, b, 2, c, 3), b'OK')
+        check_equal(client.get('MGET', c, b, a), [b'3', b'2', b'1'])
+        check_equal(client.get('RENAME', a, near), b'OK')
+        check_equal(client.get('DEL', near, b, c), 3)
+        check_equal(shards.seen, [])
+
+
+@suite.case('scripts, functions and SORT with patterns are always sent with SCREE ACROSS')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards) as (cluster, keys), cluster.connect() as client:
+        for words in (['EVAL', 'return 1', 1, keys[1]], ['EVAL_RO', 'return 1', 1, keys[2]], ['FCALL', 'f', 1, keys[0]],
+                      ['SORT', keys[1], 'BY', 'w_*'], ['SORT_RO', keys[2], 'GET', 'w_*'], ['EVAL', 'return 1', 0]):
+            count = len(shards.seen)
+            check_equal(client.get(*words), b'across', repr(words))
+            seen = shards.wait_seen(count + 1)
+            check_equal(seen.words, [b'SCREE', b'ACROSS'] + encoded(words))
+            if seen.words[-1] != b'0':
+                check_equal(seen.shard, cluster.shard_of(words[3] if words[0] in ('EVAL', 'EVAL_RO', 'FCALL') else words[1]))
+        count = len(shards.seen)
+        check_equal(client.get('SORT', keys[1], 'DESC'), [])
+        check_equal(len(shards.seen), count, 'SORT without patterns')
+
+
+@suite.case('a request that a shard suspends holds up no other client')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards) as (cluster, (a, b, _)), cluster.connect() as client, cluster.connect() as other:
+        with shards.holding():
+            client.send('RENAME', a, b)
+            shards.wait_seen(1)
+            for key in (a, b):
+                check_equal(other.get('SET', key, 1), b'OK')
+                check_equal(other.get('GET', key), b'1')
+            other.send('RENAME', a, b)
+            check(shards.wait_seen(2).connection != shards.seen[0].connection, 'both are on one connection')
+        check_equal([client.read(), other.read()], [('+', b'across')] * 2)
+        with shards.holding():  # both connections are used again
+            client.send('RENAME', a, b)
+            other.send('RENAME', a, b)
+            shards.wait_seen(4)
+        check_equal([client.read(), other.read()], [('+', b'across')] * 2)
+        check_equal(sorted(seen.connection for seen in shards.seen[:2]), sorted(seen.connection for seen in shards.seen[2:]))
+
+
+@suite.case("a client's requests run in order: earlier ones are answered before, later ones are sent after the reply")
+def _(run):
+    order = []
+    shards = AcrossShards(answer=lambda words: order.append(words) or b'+across\r\n')
+    with any_cluster(shards) as (cluster, (a, b, c)), cluster.connect() as client, cluster.connect() as other:
+        rename = [['SET', a, 1], ['RENAME', a, b], ['SET', c, 2], ['RENAME', b, c], ['EVAL', 'x', 1, a], ['EVAL', 'x', 1, b], ['GET', c]]
+        with shards.holding():
+            client.send_many(rename)
+            shards.wait_seen(1)
+            check_equal(other.get('GET', a), b'1', 'the write before the request')
+            check_equal(other.get('GET', c), None, 'the write after it')
+            shards.release()
+            shards.wait_seen(2)
+            check_equal(other.get('GET', c), b'2')
+            shards.release(1)
+            shards.wait_seen(3)
+            shards.release(1)
+            shards.wait_seen(4)
+        replies = [client.read() for _ in rename]
+        check_equal(replies, [('+', b'OK'), ('+', b'across'), ('+', b'OK'), ('+', b'across'), ('+', b'across'), ('+', b'across'), ('$', b'2')])
+        check_equal(order, [encoded(words) for words in rename if words[0] in ('RENAME', 'EVAL')])
+
+
+@suite.case('across-limit bounds the connections, and requests wait in the order of arrival')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards, upstream={'across-limit': 2, 'timeout': '1h'}) as (cluster, (a, b, _)), contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(cluster.connect()) for _ in range(7)]
+        with shards.holding():
+            for i, client in enumerate(clients):
+                client.send('SMOVE', a, b, i)
+                if i < 2:
+                    shards.wait_seen(i + 1)
+                else:  # the request was read: the client's reading is paused
+                    wait_for(lambda: cluster.proxies[0].alive() and len(shards.seen) == 2, 'two requests')
+                with cluster.connect() as probe:
+                    check_equal(probe.get('PING'), b'PONG')
+            clients.pop(3).close()  # its request was read: it still runs, as in Redis
+            for count in range(3, 8):
+                shards.release()
+                shards.wait_seen(count)
+        check_equal([client.read() for client in clients], [('+', b'across')] * 6)
+        check_equal([seen.words[-1] for seen in shards.seen], encoded(range(7)))
+        check_equal(len({seen.connection for seen in shards.seen}), 2)
+
+
+@suite.case('a namespace, a database and a protocol hold on such a connection too')
+def _(run):
+    shards = AcrossShards()
+    tenant = {'tenant': {'token': 'token', 'slot-rule': 'prefix:::1'}}
+    with any_cluster(shards, proxy={'requirepass': 'password'}, namespaces=tenant) as (cluster, (a, b, _)):
+        with cluster.connect() as client:
+            client.call('AUTH', 'password')
+            client.call('SELECT', 3)
+            check_equal(client.get('RENAME', a, b), b'across')
+            check(encoded(['SCREE', 'USE', '', 3, 'tag']) in shards.seen[-1].before, shards.seen[-1].before)
+            client.call('HELLO', 3)
+            check_equal(client.get('RENAME', a, b), b'across')
+            check(encoded(['HELLO', 3]) in shards.seen[-1].before, shards.seen[-1].before)
+        with cluster.connect() as client:
+            client.call('AUTH', 'token')
+            names = ['n%d:k' % i for i in range(40)]
+            reply = [client.get('RENAME', names[0], name) for name in names[1:]]
+            check(b'across' in reply, reply)
+            uses = [words for seen in shards.seen for words in seen.before if words[:2] == [b'SCREE', b'USE']]
+            check(encoded(['SCREE', 'USE', 'tenant', 0, 'prefix:::1']) in uses, uses)
+
+
+@suite.case('the rules of a user with limited rights go along with scripts')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards) as (cluster, (a, b, _)), cluster.connect() as admin, cluster.connect() as client:
+        check_equal(admin.get('ACL', 'SETUSER', 'eve', 'on', '>pw', '%R~*', '+@all'), b'OK')
+        check_equal(client.get('AUTH', 'eve', 'pw'), b'OK')
+        check_equal(client.get('EVAL_RO', 'return 1', 2, a, b), b'across')
+        check_equal(shards.seen[-1].words[:5], [b'SCREE', b'ACROSS', b'SCREE', b'AS', b'eve'])
+        check(str(client.get('RENAME', a, b)).startswith('NOPERM'), 'RENAME')
+        check_equal(len(shards.seen), 1)
+
+
+@suite.case('a lost connection is an error that names the shard, and the next request opens another')
+def _(run):
+    answers = [b'+one\r\n', CLOSE, b'+three\r\n']
+    shards = AcrossShards(answer=lambda words: answers.pop(0))
+    with any_cluster(shards) as (cluster, (a, b, _)), cluster.connect() as client:
+        check_equal(client.get('RENAME', a, b), b'one')
+        reply = client.get('RENAME', a, b)
+        check(isinstance(reply, ReplyError) and "shard 'b0p0'" in str(reply) and 'connection lost before the reply' in str(reply), reply)
+        check_equal(client.get('RENAME', a, b), b'three')
+
+
+@suite.case('a client that leaves does not take its connection with it')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards, upstream={'across-limit': 1}) as (cluster, (a, b, _)), cluster.connect() as other:
+        with shards.holding():
+            with cluster.connect() as client:
+                client.send('RENAME', a, b)
+                shards.wait_seen(1)
+            other.send('RENAME', a, b)
+            shards.release()
+            shards.wait_seen(2)
+        check_equal(other.read(), ('+', b'across'))
+
+
+@suite.case('SLOWLOG shows the command of the client')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards, proxy={'slowlog-log-slower-than': 0}) as (cluster, (a, b, _)), cluster.connect() as client:
+        client.call('RENAME', a, b)
+        entries = [entry[3] for entry in client.get('SLOWLOG', 'GET', 10)]
+        check(encoded(['RENAME', a, b]) in entries, entries)
+
+
+@suite.case('cross-slot can be changed while the proxy runs; tracking clients and plain Redis servers get CROSSSLOT')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards) as (cluster, (a, b, _)), cluster.connect(proto=3) as client:
+        for rule in ('shard', 'strict'):
+            check_equal(client.get('CONFIG', 'SET', 'cross-slot', rule), b'OK')
+            check(is_crossslot(client.get('RENAME', a, b)), rule)
+        check_equal(client.get('CONFIG', 'SET', 'cross-slot', 'any'), b'OK')
+        check_equal(client.get('RENAME', a, b), b'across')
+    with Cluster(backends=1, partitions=3, proxy_options={'proxy': {'cross-slot': 'any'}, 'upstream': {'secret': ''}}) as cluster:
+        with cluster.connect() as client:
+            check(is_crossslot(client.get('RENAME', cluster.key_on(0), cluster.key_on(1))), 'without the secret')
+            check_equal(client.get('EVAL', 'return 1', 0), 1)
+    with Cluster(backends=1, partitions=3, proxy_options={'proxy': {'cross-slot': 'any'}}) as cluster:
+        with cluster.connect(proto=3) as client:
+            check_equal(client.get('CLIENT', 'TRACKING', 'ON'), b'OK')
+            check(is_crossslot(client.get('RENAME', cluster.key_on(0), cluster.key_on(1))), 'with tracking')
+
+
+suite.main()
