@@ -8,7 +8,9 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/coordinator.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/participant.h"
 #include "backend/partition/session.h"
 #include "backend/partition/waits.h"
 #include "backend/peer/peer_set.h"
@@ -289,4 +291,21 @@ void cmd_scree_drop(struct call *call)
 void cmd_scree_help(struct call *call)
 {
     command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
+}
+
+static void print_transaction(void *owner, const char *line)
+{
+    reply_bulk(owner, bytes_of(line));
+}
+
+/* SCREE TRANSACTIONS: a line for each transaction in which this partition is the coordinator or a participant. */
+void cmd_scree_transactions(struct call *call)
+{
+    const struct partition_shards *shards = &call->partition->shards;
+    uint32_t part;
+    uint32_t count = coordinator_count(shards->coordinator, &part) +
+                     participant_count(shards->participant, &part);
+    reply_array(&call->reply, count);
+    coordinator_list(shards->coordinator, print_transaction, &call->reply);
+    participant_list(shards->participant, print_transaction, &call->reply);
 }

@@ -15,6 +15,7 @@
 #include "shared/namespace.h"
 #include "shared/table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct bytes NOTHING = {"", 0};
@@ -162,7 +163,31 @@ static bool is_locked(const struct call *call, struct bytes row_key)
            lock_stops(locks, row_key, true, call->borrow ? call->borrow->owner : NULL);
 }
 
-/* The command waits for a lock, or replies an error when it cannot wait, or has waited for too long. */
+/* Replies that the key is locked. If the command can be rolled back, it is, with all commands of its EXEC or script. */
+static void refuse_locked(struct call *call, struct reader_wait *wait, struct bytes row_key,
+                          bool is_in_doubt)
+{
+    struct bytes space;
+    struct bytes key = {"", 0};
+    uint16_t slot;
+    char *text;
+    (void)decode_metadata_key(row_key, &space, &slot, &key);
+    int len =
+        asprintf(&text, "TRYAGAIN the key '%.*s' is locked by a transaction over several shards%s",
+                 (int)(key.len < 128 ? key.len : 128), key.data,
+                 is_in_doubt ? ", whose deciding shard does not answer" : "");
+    CHECK(len >= 0);
+    if (!wait) {
+        call_error_text(call, text);
+        free(text);
+        return;
+    }
+    free(wait->refusal);
+    wait->refusal = text;
+    call_error(call, ERR_UNCACHED);
+}
+
+/* The command waits for a lock, or is refused when it cannot wait, or has waited for too long. */
 static void wait_for_lock(struct call *call, const struct lock_owner *owner, struct bytes row_key)
 {
     struct partition *partition = call->partition;
@@ -171,13 +196,7 @@ static void wait_for_lock(struct call *call, const struct lock_owner *owner, str
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
     bool is_over = wait && wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms;
     if (!wait || is_over || owner->is_in_doubt) {
-        struct bytes space, key = {"", 0};
-        uint16_t slot;
-        (void)decode_metadata_key(row_key, &space, &slot, &key);
-        call_errorf(call,
-                    "TRYAGAIN the key '%.*s' is locked by a transaction over several shards%s",
-                    (int)(key.len < 128 ? key.len : 128), key.data,
-                    owner->is_in_doubt ? ", whose deciding shard does not answer" : "");
+        refuse_locked(call, wait, row_key, owner->is_in_doubt);
         return;
     }
     if (!wait->lock_since_ms)
@@ -377,7 +396,7 @@ static void row_write(struct call *call, struct entry *entry)
     index_expiry(call, entry, entry->meta.expire_ms);
     int keys = entry->exists ? 0 : 1;
     int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
-    if (keys || expires)
+    if ((keys || expires) && !entry->is_borrowed)
         space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
     entry->exists = true;
     entry->stored_expire_ms = entry->meta.expire_ms;
@@ -435,8 +454,9 @@ void entry_delete(struct call *call, struct entry *entry)
     bool is_over = keyspace_expired(call, entry->stored_expire_ms);
     index_expiry(call, entry, 0);
     overlay_delete(call->partition->overlay, CF_METADATA, entry->row_key);
-    space_count(call->partition->spaces, entry->space, entry->slot, -1,
-                entry->stored_expire_ms ? -1 : 0);
+    if (!entry->is_borrowed)
+        space_count(call->partition->spaces, entry->space, entry->slot, -1,
+                    entry->stored_expire_ms ? -1 : 0);
     entry->exists = false;
     entry->row = NOTHING;
     entry->stored_expire_ms = 0;

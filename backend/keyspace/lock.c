@@ -320,7 +320,7 @@ static void call_owner(struct lock_owner *owner)
     owner->is_wounded = owner->was_granted = false;
     if (is_wounded && !owner->is_prepared)
         owner->on_wounded(owner);
-    else if (was_granted)
+    if (was_granted)
         owner->on_granted(owner);
 }
 

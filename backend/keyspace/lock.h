@@ -39,6 +39,7 @@ struct lock_owner {
     bool is_in_doubt;     /* prepared, and its coordinator has not answered for some time */
     bool is_wounded;
     bool was_granted;
+    /* An older transaction waits for one of its keys. May not free the owner. */
     void (*on_wounded)(struct lock_owner *owner);
     /* No request is left. */
     void (*on_granted)(struct lock_owner *owner);

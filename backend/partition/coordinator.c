@@ -901,11 +901,10 @@ static char outcome_of(struct coordinated *transaction)
 bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
                         const struct peer_frame *frame)
 {
-    struct message_reader reader = message_read(frame->payload);
     struct transaction_id id;
     if (frame->kind != PEER_OUTCOME && frame->kind != PEER_WOUND)
         return false;
-    if (!transaction_id_read(message_bytes(&reader), &id)) {
+    if (!transaction_id_read(frame->payload, &id)) {
         peer_incoming_reply(incoming, PEER_FAILED, frame->id, BYTES("the request is not valid"));
         return true;
     }

@@ -825,6 +825,15 @@ uint32_t participant_count(const struct participant *participant, uint32_t *prep
     return (uint32_t)table_count(participant->parts);
 }
 
+static const char *what_it_waits_for(const struct part *part)
+{
+    if (!list_empty(&part->owner.requests))
+        return "locks";
+    if (part->rows.pending)
+        return "rows";
+    return list_empty(&part->ticket.link) ? "coordinator" : "log";
+}
+
 void participant_list(const struct participant *participant,
                       void (*on_line)(void *owner, const char *line), void *owner)
 {
@@ -836,9 +845,9 @@ void participant_list(const struct participant *participant,
     while (table_next(participant->parts, &cursor, &key, &value)) {
         const struct part *part = value;
         (void)snprintf(line, sizeof line,
-                       "id=%s/%s/%" PRIu64 " role=participant state=%s in_doubt=%s", part->id.shard,
-                       part->id.run_id, part->id.number, words[part->state],
-                       part->owner.is_in_doubt ? "yes" : "no");
+                       "id=%s/%s/%" PRIu64 " role=participant state=%s waits_for=%s in_doubt=%s",
+                       part->id.shard, part->id.run_id, part->id.number, words[part->state],
+                       what_it_waits_for(part), part->owner.is_in_doubt ? "yes" : "no");
         on_line(owner, line);
     }
 }

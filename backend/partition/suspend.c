@@ -260,6 +260,19 @@ static void roll_back_attempt(struct call *call, const struct suspend_mark *mark
     out_truncate(call->reply.out, call->begun);
 }
 
+/* A key is locked for too long: nothing was done. */
+static void reply_refusal(struct call *call)
+{
+    struct session *session = call->session;
+    call_error_text(call, session->pending.row_wait.refusal);
+    reader_wait_cancel(&session->pending.row_wait);
+    coordinator_abandon(session);
+    if (call->command->traits & TRAIT_RUNS_QUEUE) {
+        transaction_end(&session->transaction);
+        watch_clear(call->partition->watchers.watches, &session->watcher);
+    }
+}
+
 bool suspend_end(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
@@ -267,10 +280,16 @@ bool suspend_end(struct call *call, const struct suspend_mark *mark)
     if (!mark->is_set)
         return false;
     overlay_nonblocking_begin(partition->overlay, NULL);
+    if (session->pending.row_wait.refusal) {
+        roll_back_attempt(call, mark);
+        reply_refusal(call);
+        return false;
+    }
     if (!session->pending.row_wait.pending && mark->is_attempt && borrow_is_used(call->borrow))
         return commit_across(call, mark);
     if (!session->pending.row_wait.pending) {
         suspend_forbid(call);
+        coordinator_abandon(session); /* no key of another shard was needed */
         return false;
     }
     roll_back_attempt(call, mark);

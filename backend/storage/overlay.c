@@ -167,7 +167,7 @@ bool overlay_has_read_aheads(const struct overlay *overlay)
 
 bool overlay_has_uncached(const struct overlay *overlay)
 {
-    return overlay->wait && overlay->wait->pending > 0;
+    return overlay->wait && (overlay->wait->pending > 0 || overlay->wait->refusal);
 }
 
 /* True when the buffer has the row. Rows whose effects were all rolled back do not count. */

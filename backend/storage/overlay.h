@@ -123,7 +123,7 @@ void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait
 void overlay_nonblocking_end(struct overlay *overlay);
 /* The wait of overlay_nonblocking_begin; NULL: the command cannot be suspended. */
 struct reader_wait *overlay_wait(const struct overlay *overlay);
-/* True when a read since overlay_nonblocking_begin returned ERR_UNCACHED. */
+/* True when a read since overlay_nonblocking_begin returned ERR_UNCACHED, or a locked key was refused. */
 bool overlay_has_uncached(const struct overlay *overlay);
 /* Fetches a row if it is uncached; `wait` (NULL is allowed) waits for the row. True: the row is in memory. */
 bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,

@@ -209,6 +209,8 @@ void reader_wait_cancel(struct reader_wait *wait)
         free(want);
     }
     wait->pending = 0;
+    free(wait->refusal);
+    wait->refusal = NULL;
 }
 
 void reader_wait_add(struct reader_wait *wait, struct list *wants)

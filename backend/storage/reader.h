@@ -31,6 +31,8 @@ struct reader_wait {
     bool has_range;   /* a range was requested since the owner set it to false */
     /* since when the command waits for locked keys (lock.h); monotonic, 0: it does not */
     uint64_t lock_since_ms;
+    char *
+        refusal; /* heap; error because of a locked key, for which the whole command is rolled back; NULL: none */
     void (*on_ready)(struct reader_wait *wait); /* called when the last fetch has ended */
 };
 

@@ -1,8 +1,14 @@
 #!/usr/bin/python3
 """Commands, scripts and transactions with keys of several shards, at the shard that coordinates them (SCREE ACROSS)."""
 
+import random
+import re
+import threading
+import time
+
 from support.cluster import Cluster, even_slots
-from support.harness import Suite, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.resp import Closed, ReplyError
 
 SHARDS = 3
 
@@ -53,6 +59,195 @@ def _(run):
         check_equal(across(shards[0], 'RENAME', a, b), b'OK')
         check_equal([connection.get('GET', key) for connection, key in zip(shards, (a, b, c))], [None, b'1', b'3'])
         check_equal([connection.get('DBSIZE') for connection in shards], [0, 1, 1])
+
+
+@suite.case('EXEC with keys of three shards: all of it, in order, or nothing')
+def _(run):
+    with Linked() as cluster:
+        shards = [cluster.proxy_connection(i) for i in range(SHARDS)]
+        a, b, c = [cluster.key_on(i) for i in range(SHARDS)]
+        for proto in (2, 3):
+            shard = cluster.proxy_connection(1, proto)
+            shard.get('MULTI')
+            for words in (['SET', a, 'x'], ['APPEND', a, 'y'], ['RPUSH', b, '1', '2'], ['LMOVE', b, c, 'LEFT', 'RIGHT'],
+                          ['HSET', a, 'f', 'v'], ['MGET', a], ['EXPIRE', c, '1000'], ['LRANGE', c, '0', '-1']):
+                check_equal(shard.get(*words), b'QUEUED')
+            replies = across(shard, 'EXEC')
+            check('WRONGTYPE' in str(replies[4]), replies[4])
+            check_equal(replies[:4] + replies[5:], [b'OK', 2, 2, b'1', [b'xy'], 1, [b'1']])
+            check_equal([shards[0].get('GET', a), shards[1].get('LRANGE', b, '0', '-1'), shards[2].get('TTL', c) > 990],
+                        [b'xy', [b'2'], True])
+            for connection, key in zip(shards, (a, b, c)):
+                check_equal(connection.get('DEL', key), 1)
+        check_equal([connection.get('DBSIZE') for connection in shards], [0, 0, 0])
+
+
+@suite.case('scripts use keys of any shard, declared or not')
+def _(run):
+    script = """local sum = 0
+for i = 1, #ARGV do sum = sum + redis.call('INCRBY', ARGV[i], i); redis.call('ZADD', 'z' .. ARGV[i], i, 'm') end
+return {sum, redis.call('ZSCORE', 'z' .. ARGV[1], 'm'), redis.call('GET', ARGV[#ARGV])}"""
+    with Linked() as cluster:
+        shards = [cluster.proxy_connection(i) for i in range(SHARDS)]
+        keys = ['key:%d' % i for i in range(12)]
+        for turn in range(1, 4):
+            check_equal(across(shards[turn % SHARDS], 'EVAL', script, '0', *keys), [78 * turn, b'1', b'%d' % (12 * turn)])
+        for i, key in enumerate(keys):
+            check_equal(shards[cluster.shard_of(key)].get('GET', key), b'%d' % (3 * (i + 1)))
+        check_equal(sum(connection.get('DBSIZE') for connection in shards), 24)
+
+
+@suite.case('collections of any size are borrowed: whole, by rows, or up to borrow-limit')
+def _(run):
+    with Linked({'borrow-limit': '1mb'}) as cluster:
+        shards = [cluster.proxy_connection(i) for i in range(SHARDS)]
+        a, b, c = [cluster.key_on(i) for i in range(SHARDS)]
+        for size in (10, 3000):
+            members = ['member:%06d' % i for i in range(size)]
+            for connection, key in zip(shards, (a, b)):
+                connection.get('DEL', key)
+                connection.get('SADD', key, *members)
+            shards[0].get('SADD', a, 'more')
+            check_equal(across(shards[2], 'SDIFF', a, b), [b'more'])
+            check_equal(across(shards[2], 'SINTERSTORE', c, a, b), size)
+            check_equal(shards[2].get('SCARD', c), size)
+            check_equal(across(shards[2], 'SMOVE', a, c, 'more'), 1)
+            check_equal(across(shards[2], 'SMISMEMBER', a, 'more', members[-1]), [0, 1])
+            check_equal(across(shards[1], 'RENAME', c, b), b'OK')
+            check_equal([shards[2].get('EXISTS', c), shards[1].get('SCARD', b)], [0, size + 1])
+        big = cluster.key_on(0, 'big')
+        for i in range(3):
+            shards[0].get('RPUSH', big, *['x' * 1000] * 500)
+        check('borrow-limit' in str(across(shards[1], 'RENAME', big, b)), 'a list of 1.5 MB')
+        shards[1].get('DEL', b)
+        check_equal(across(shards[1], 'LMOVE', big, b, 'RIGHT', 'LEFT'), b'x' * 1000)
+        check_equal([shards[0].get('LLEN', big), shards[1].get('LLEN', b)], [1499, 1])
+
+
+class Teller(threading.Thread):
+    """Moves money between accounts of several shards, and adds up all of them, through coordinators chosen at random."""
+
+    def __init__(self, cluster, accounts, seed):
+        super().__init__(daemon=True)
+        self.cluster, self.accounts, self.rng = cluster, accounts, random.Random(seed)
+        self.stopping = threading.Event()
+        self.moved = self.read = self.refused = 0
+        self.wrong, self.reasons = [], {}
+
+    def run(self):
+        while not self.stopping.is_set():
+            try:
+                self.serve(self.cluster.proxy_connection(self.rng.randrange(SHARDS)))
+            except (OSError, Closed):
+                time.sleep(0.01)  # the shard is down
+
+    def serve(self, connection):
+        for _ in range(20):
+            if self.rng.random() < 0.3:
+                self.add_up(connection)
+            else:
+                self.move(connection)
+
+    def refuse(self, reply):
+        self.refused += 1
+        reason = re.sub(r"account:[0-9]+|b[0-9]p0", 'X', str(reply))
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def add_up(self, connection):
+        reply = across(connection, 'MGET', *self.accounts)
+        if isinstance(reply, ReplyError):
+            self.refuse(reply)
+        elif sum(map(int, reply)) != 1000 * len(self.accounts):
+            self.wrong.append('the sum is %d' % sum(map(int, reply)))
+        else:
+            self.read += 1
+
+    def move(self, connection):
+        source, target = self.rng.sample(self.accounts, 2)
+        amount = self.rng.randrange(1, 10)
+        connection.get('MULTI')
+        connection.get('DECRBY', source, amount)
+        connection.get('INCRBY', target, amount)
+        reply = across(connection, 'EXEC')
+        if isinstance(reply, ReplyError):
+            self.refuse(reply)
+        elif any(isinstance(amount, ReplyError) for amount in reply):
+            self.wrong.append('half of a transaction: %r' % reply)
+        else:
+            self.moved += 1
+
+
+def run_tellers(run, cluster, accounts, tellers, work):
+    threads = [Teller(cluster, accounts, run.rng.random()) for _ in range(tellers)]
+    for thread in threads:
+        thread.start()
+    work(threads)
+    for thread in threads:
+        thread.stopping.set()
+    for thread in threads:
+        thread.join(patience())
+        check(not thread.is_alive(), 'a teller still waits')
+    check_equal([text for thread in threads for text in thread.wrong][:3], [])
+    reasons = {}
+    for thread in threads:
+        for reason, count in thread.reasons.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    for reason, count in reasons.items():
+        run.note('%d times: %s' % (count, reason))
+    run.note('%d transfers, %d sums, %d refused' % tuple(sum(getattr(thread, name) for thread in threads)
+                                                         for name in ('moved', 'read', 'refused')))
+
+
+def open_bank(cluster, count):
+    accounts = ['account:%d' % i for i in range(count)]
+    for account in accounts:
+        with cluster.partition(cluster.shard_of(account)) as connection:
+            connection.get('SET', account, '1000')
+    return accounts
+
+
+def close_bank(cluster, accounts):
+    """All transactions end by themselves; nothing was lost or made."""
+    def total():
+        amount = 0
+        for account in accounts:
+            with cluster.partition(cluster.shard_of(account)) as connection:
+                reply = connection.get('GETRANGE', account, '0', '-1')
+            if isinstance(reply, ReplyError):
+                return None
+            amount += int(reply)
+        return amount
+    wait_for(lambda: total() is not None, 'all keys to be free')
+    check_equal(total(), 1000 * len(accounts))
+
+
+@suite.case('transfers between many accounts, and on two accounts: every sum is right, and all transfers end')
+def _(run):
+    for count in (20, 2):
+        with Linked() as cluster:
+            accounts = open_bank(cluster, count)
+            run_tellers(run, cluster, accounts, 8, lambda threads: wait_for(
+                lambda: sum(thread.moved for thread in threads) > 1000 or any(thread.wrong for thread in threads), 'transfers'))
+            close_bank(cluster, accounts)
+
+
+@suite.case('kill -9 of coordinators and participants during transfers: every sum is right, and no lock stays')
+def _(run):
+    with Linked() as cluster:
+        accounts = open_bank(cluster, 12)
+
+        def kill(threads):
+            for _ in range(sized(4, long=200)):
+                done = sum(thread.moved for thread in threads)
+                wait_for(lambda: sum(thread.moved for thread in threads) > done + 100 or
+                         any(thread.wrong for thread in threads), 'transfers')
+                victims = run.rng.sample(cluster.backends, run.rng.choice([1, 1, 2, 3]))
+                for victim in victims:
+                    victim.kill9()
+                for victim in victims:
+                    victim.start()
+        run_tellers(run, cluster, accounts, 8, kill)
+        close_bank(cluster, accounts)
 
 
 if __name__ == '__main__':

@@ -315,14 +315,16 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*9\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*11\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
         "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
         "+    List the subcommands.\r\n"
         "+SCRIPT\r\n+    KILL: end the running script or function, even if it has written, and "
         "roll "
-        "back its effects.\r\n"));
+        "back its effects.\r\n"
+        "+TRANSACTIONS\r\n"
+        "+    List the transactions over several shards that are not complete.\r\n"));
     command_reply_help(&reply, find("slowlog"), HANDLER_BACKEND);
     CHECK(strncmp(replied(), "*9\r\n", 4) == 0);
 }
