@@ -42,21 +42,34 @@ static void send_prefixed(struct client *client, struct upstream *upstream,
                       command->flags & CMD_READONLY);
 }
 
-bool across_send(struct client *client, const struct frame *frame, const struct command *command,
-                 uint32_t shard)
+bool across_may_send(struct client *client, const struct command *command)
 {
-    struct proxy_worker *worker = client->worker;
     if (client->pipeline.count > 0) {
         client_hold(client, HOLD_ORDER);
         return false;
     }
+    return client_may_send(client, client_label(client, command) | LABEL_ALONE);
+}
+
+struct upstream *across_upstream(struct client *client, const struct command *command,
+                                 uint32_t shard, bool has_script)
+{
+    struct proxy_worker *worker = client->worker;
+    if (!across_may_send(client, command))
+        return NULL;
     struct upstream *upstream = pool_across(worker->pool, shard, client);
+    if (upstream && has_script) /* as on LANE_SCRIPT: a slow script gets the time to be noticed */
+        upstream->use.patience_ms = worker_config(worker)->upstream_timeout_ms;
+    return upstream;
+}
+
+bool across_send(struct client *client, const struct frame *frame, const struct command *command,
+                 uint32_t shard)
+{
+    struct upstream *upstream =
+        across_upstream(client, command, shard, command->flags & CMD_SCRIPT);
     if (!upstream)
         return false;
-    if (command->flags &
-        CMD_SCRIPT) /* as on LANE_SCRIPT: a slow script gets the time to be noticed */
-        upstream->use.patience_ms = worker_config(worker)->upstream_timeout_ms;
-    client->label = client_label(client, command) | LABEL_ALONE;
     send_prefixed(client, upstream, frame, command);
     return true;
 }

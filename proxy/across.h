@@ -18,6 +18,11 @@
 
 /* The rules by which the client's commands are routed. */
 struct route_rules across_rules(const struct client *client);
+/* A connection of its own for a request of the client to the shard. NULL: the client is held. */
+struct upstream *across_upstream(struct client *client, const struct command *command,
+                                 uint32_t shard, bool has_script);
+/* True when a request may be sent that must be the client's only one in flight; else the client is held. */
+bool across_may_send(struct client *client, const struct command *command);
 /* Sends the frame to the shard on a connection of its own. False: the client is held and nothing was sent. */
 bool across_send(struct client *client, const struct frame *frame, const struct command *command,
                  uint32_t shard);

@@ -76,7 +76,7 @@ static bool lacks_value(const struct command *command, const struct key_list *ke
 static uint16_t shard_across(const struct route_keys *keys)
 {
     for (uint32_t i = 0; i < keys->list.count; i++)
-        if (keys->list.refs[i].flags & (KEY_RW | KEY_OW | KEY_RM))
+        if (key_is_written(&keys->list.refs[i]))
             return keys->shards[i];
     return keys->shards[0];
 }

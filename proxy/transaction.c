@@ -42,6 +42,21 @@ static void add_slot(struct client_transaction *transaction, uint16_t slot)
     transaction->slots[transaction->slot_count++] = slot;
 }
 
+/* Notes the keys of a command that is queued, worker->scratch.keys. */
+static void note_keys(struct client *client)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    const struct route_keys *keys = &client->worker->scratch.keys;
+    for (uint32_t i = 0; i < keys->list.count; i++) {
+        add_slot(transaction, keys->slots[i]);
+        proxy_worker_count_slot(client->worker, keys->slots[i]);
+        if (!transaction->has_written && key_is_written(&keys->list.refs[i])) {
+            transaction->has_written = true;
+            transaction->written = keys->slots[i];
+        }
+    }
+}
+
 static void refuse_in_transaction(struct client *client, const struct command *command,
                                   const char *text)
 {
@@ -126,8 +141,13 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
         command->flags & CMD_BLOCKING
             ? route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys)
             : route_plan(&rules, command, argv, frame->argc, &worker->scratch.keys);
-    if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
+    struct route needs_script = route;
+    if (rules.is_any && route.has_keys) /* any shard may run the transaction */
+        needs_script.kind = ROUTE_KIND_ANY;
+    if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &needs_script))
         return false;
+    if (rules.is_any && (route.kind == ROUTE_KIND_PARTS || route.kind == ROUTE_KIND_ACROSS))
+        route.kind = ROUTE_KIND_ONE; /* one shard will run the whole transaction */
     if (!check_queueable(client, frame, command, &route))
         return true;
     if (client_transaction_bytes(transaction) + frame->len >
@@ -135,13 +155,12 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
         client_kill(client, "its transaction exceeds client-query-limit");
         return true;
     }
-    for (uint32_t i = 0; route.has_keys && i < worker->scratch.keys.list.count; i++) {
-        add_slot(transaction, worker->scratch.keys.slots[i]);
-        proxy_worker_count_slot(worker, worker->scratch.keys.slots[i]);
-    }
+    if (route.has_keys)
+        note_keys(client);
     if (command->id == COMMAND_select) /* only SELECT changes the keyspace at EXEC */
         note_select(transaction, frame);
     transaction->has_script |= (command->flags & CMD_SCRIPT) != 0;
+    transaction->has_unnamed |= route.kind != ROUTE_KIND_ACROSS && route.is_across;
     if (frame->block && frame->len >= REFERENCE_MIN)
         out_write_block(&transaction->queue, frame->block, frame->data, frame->len);
     else
@@ -160,6 +179,7 @@ static struct upstream *detach_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
     client->session.transaction.dedicated = NULL;
+    client->session.transaction.watches_across = false;
     if (dedicated && !dedicated->use.is_kept)
         dedicated->use.client = NULL;
     return dedicated;
@@ -195,6 +215,23 @@ static void lose_removed_dedicated(struct client *client)
     upstream_release(dedicated, false);
 }
 
+/* Makes the connection that watches keys. False: there are too many, and an error was replied. */
+static bool reserve_dedicated(struct client *client, const struct command *command, uint32_t shard)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    transaction->dedicated = client_tracks(client) ? tracking_upstream(client, shard)
+                                                   : pool_dedicated(client->worker->pool, shard,
+                                                                    client->session.resp, false);
+    if (!transaction->dedicated) {
+        client_reply_text(client, command, dedicated_limit_error);
+        return false;
+    }
+    transaction->dedicated->use.client = client;
+    if (!transaction->dedicated->use.is_kept)
+        transaction->dedicated->use.events = &dedicated_events;
+    return true;
+}
+
 static bool watch(struct client *client, const struct frame *frame, const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
@@ -207,9 +244,9 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         return true;
     }
     struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys);
-    bool crosses =
-        transaction->dedicated && transaction->dedicated->node != worker->pool->nodes[route.shard];
-    if (route.kind != ROUTE_KIND_ONE || crosses) {
+    uint32_t shard = transaction->dedicated ? transaction->dedicated->node->index : route.shard;
+    bool is_across = route.kind != ROUTE_KIND_ONE || route.shard != shard;
+    if (is_across && !rules.is_any) {
         client_reply_code(client, command, ERR_CROSSSLOT);
         return true;
     }
@@ -219,25 +256,16 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         client_hold(client, HOLD_ORDER);
         return false;
     }
-    if (!client_may_send(client, label))
+    if (is_across ? !across_may_send(client, command) : !client_may_send(client, label))
         return false;
-    if (!transaction->dedicated) {
-        transaction->dedicated =
-            client_tracks(client)
-                ? tracking_upstream(client, route.shard)
-                : pool_dedicated(worker->pool, route.shard, client->session.resp, false);
-        if (!transaction->dedicated) {
-            client_reply_text(client, command, dedicated_limit_error);
-            return true;
-        }
-        transaction->dedicated->use.client = client;
-        if (!transaction->dedicated->use.is_kept)
-            transaction->dedicated->use.events = &dedicated_events;
-    }
+    if (!transaction->dedicated && !reserve_dedicated(client, command, shard))
+        return true;
+    transaction->watches_across |= is_across;
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
-    upstream_send(client_upstream(client, route.shard, command), &request->part,
-                  client->session.keyspace, frame, false);
+    request->part.prefixes = is_across ? PREFIX_ACROSS : 0;
+    upstream_send(client_upstream(client, shard, command), &request->part, client->session.keyspace,
+                  frame, false);
     return true;
 }
 
@@ -252,47 +280,68 @@ static bool discard(struct client *client, const struct command *command, const 
     return true;
 }
 
-/* Finds the shard of all keys of the transaction. False: the keys belong to several shards. */
-static bool find_shard(struct client *client, uint32_t *shard)
+/* Where a transaction runs. */
+struct exec_target {
+    uint32_t shard;
+    bool is_across; /* it may use keys of other shards: EXEC is sent with SCREE ACROSS */
+};
+
+/* True when all queued keys are on the shard (with cross-slot = strict: in one slot). */
+static bool are_keys_on(const struct client_transaction *transaction,
+                        const struct route_rules *rules, uint32_t shard)
 {
-    struct proxy_worker *worker = client->worker;
-    const struct client_transaction *transaction = &client->session.transaction;
-    struct route_rules rules = across_rules(client);
     for (uint32_t i = 0; i < transaction->slot_count; i++) {
         uint16_t slot = transaction->slots[i];
-        uint16_t found = shard_map_find(rules.map, slot);
-        if (i > 0 && (found != *shard || (rules.is_strict && slot != transaction->slots[0])))
+        if (shard_map_find(rules->map, slot) != shard ||
+            (rules->is_strict && slot != transaction->slots[0]))
             return false;
-        *shard = found;
     }
-    for (uint32_t i = 0; transaction->dedicated && i < worker->pool->count; i++) {
-        if (worker->pool->nodes[i] != transaction->dedicated->node)
-            continue;
-        if (transaction->slot_count > 0 && *shard != i)
-            return false;
-        *shard = i;
-        return true;
-    }
-    if (transaction->slot_count == 0)
-        *shard = pool_any(worker->pool);
-    CHECK(!transaction->dedicated); /* exec() has checked that its node is still in the map */
     return true;
+}
+
+/* The shard that runs the transaction: the one that watches keys, else that of the first written key, else that of the
+ * first key. */
+static uint32_t shard_of_transaction(const struct client *client, const struct route_rules *rules)
+{
+    const struct client_transaction *transaction = &client->session.transaction;
+    if (transaction->dedicated) /* exec() has checked that the node is still in the map */
+        return transaction->dedicated->node->index;
+    if (transaction->slot_count == 0)
+        return pool_any(client->worker->pool);
+    return shard_map_find(rules->map,
+                          transaction->has_written ? transaction->written : transaction->slots[0]);
+}
+
+/* False: the keys belong to several shards, and this is not allowed. */
+static bool find_exec_target(const struct client *client, struct exec_target *target)
+{
+    const struct client_transaction *transaction = &client->session.transaction;
+    struct route_rules rules = across_rules(client);
+    target->shard = shard_of_transaction(client, &rules);
+    bool is_over_shards =
+        transaction->watches_across || !are_keys_on(transaction, &rules, target->shard);
+    target->is_across = rules.is_any && (is_over_shards || transaction->has_unnamed);
+    return rules.is_any || !is_over_shards;
 }
 
 /* The frames that are sent to a shard between MULTI and EXEC. */
 struct block_text {
     struct out frames; /* send_block() takes them */
     uint32_t count;
-    bool has_script;
-    bool has_select; /* a SELECT is among them, the last one of `db` */
+    uint8_t prefixes; /* enum part_prefix: those of EXEC */
+    bool has_select;  /* a SELECT is among them, the last one of `db` */
     uint8_t db;
 };
 
 /* Counts and properties of the client's queue; the frames are to be added. */
-static struct block_text block_text_of(const struct client_transaction *transaction)
+static struct block_text block_text_of(const struct client *client,
+                                       const struct exec_target *target)
 {
+    const struct client_transaction *transaction = &client->session.transaction;
+    bool is_shown = transaction->has_script && monitor_is_on(client->worker->proxy);
+    unsigned prefixes = (is_shown ? PREFIX_SHOW : 0) | (target->is_across ? PREFIX_ACROSS : 0);
     struct block_text text = {.count = transaction->count,
-                              .has_script = transaction->has_script,
+                              .prefixes = (uint8_t)prefixes,
                               .has_select = transaction->has_select,
                               .db = transaction->db};
     out_init(&text.frames);
@@ -309,8 +358,7 @@ static void send_block(struct client *client, struct upstream *upstream, struct 
         out_clear(&text->frames);
         return;
     }
-    if (text->has_script && monitor_is_on(client->worker->proxy))
-        part->prefixes |= PREFIX_SHOW;
+    part->prefixes |= text->prefixes;
     out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
     out_move(out, &text->frames);
     if (client->session.is_limited && *client->worker->snapshot->config.upstream_secret) {
@@ -331,10 +379,11 @@ static void send_block(struct client *client, struct upstream *upstream, struct 
     }
 }
 
-static void exec_at_shard(struct client *client, struct request *request, struct upstream *upstream)
+static void exec_at_shard(struct client *client, struct request *request, struct upstream *upstream,
+                          const struct exec_target *target)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    struct block_text text = block_text_of(transaction);
+    struct block_text text = block_text_of(client, target);
     out_move(&text.frames, &transaction->queue);
     request->waiting = 1;
     send_block(client, upstream, &request->part, &text);
@@ -358,9 +407,10 @@ static bool exec_own(struct client *client, const struct command *command)
 }
 
 /* Sends the shard its part of a transaction; transaction_run_answered() does the rest. */
-static void exec_both(struct client *client, struct request *request, struct upstream *upstream)
+static void exec_both(struct client *client, struct request *request, struct upstream *upstream,
+                      const struct exec_target *target)
 {
-    struct block_text text = block_text_of(&client->session.transaction);
+    struct block_text text = block_text_of(client, target);
     transaction_run_begin(client);
     text.count = transaction_run_shard_part(client, &text.frames);
     client_hold(client, HOLD_ORDER); /* until the proxy's own commands have run */
@@ -370,10 +420,24 @@ static void exec_both(struct client *client, struct request *request, struct ups
     request_go(request);
 }
 
+/* The connection for EXEC. NULL: the client is held. */
+static struct upstream *upstream_for_exec(struct client *client, const struct command *command,
+                                          const struct exec_target *target)
+{
+    const struct client_transaction *transaction = &client->session.transaction;
+    if (target->is_across && !transaction->dedicated)
+        return across_upstream(client, command, target->shard, transaction->has_script);
+    if (target->is_across ? !across_may_send(client, command)
+                          : !client_may_send(client, client_label(client, command)))
+        return NULL;
+    struct upstream *upstream = client_upstream(client, target->shard, command);
+    return upstream_is_full(upstream, client) ? NULL : upstream;
+}
+
 static bool exec(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    uint32_t shard = 0;
+    struct exec_target target;
     lose_removed_dedicated(client);
     if (transaction->is_aborted)
         return discard(client, command, error_text(ERR_EXECABORT));
@@ -384,7 +448,7 @@ static bool exec(struct client *client, const struct command *command)
     }
     if (transaction->needs_proxy && !transaction->needs_shard)
         return exec_own(client, command);
-    if (!find_shard(client, &shard))
+    if (!find_exec_target(client, &target))
         return discard(client, command, error_text(ERR_CROSSSLOT));
     if (transaction->count == 0 && !transaction->dedicated) {
         struct reply reply;
@@ -394,22 +458,22 @@ static bool exec(struct client *client, const struct command *command)
         client_ready(client, request);
         return true;
     }
-    if (!client_may_send(client, client_label(client, command)))
-        return false;
-    struct upstream *upstream = client_upstream(client, shard, command);
-    if (upstream_is_full(upstream, client))
-        return false;
     if (transaction->needs_proxy && client->pipeline.count > 0) {
         client_hold(client, HOLD_ORDER);
         return false;
     }
+    struct upstream *upstream = upstream_for_exec(client, command, &target);
+    if (!upstream)
+        return false;
     struct request *request = client_new_request(client, command);
     request->is_exec = true;
     (void)detach_dedicated(client); /* transaction_executed() releases it */
     if (transaction->needs_proxy)
-        exec_both(client, request, upstream);
+        exec_both(client, request, upstream, &target);
     else
-        exec_at_shard(client, request, upstream);
+        exec_at_shard(client, request, upstream, &target);
+    if (target.is_across)
+        metric_add(client->worker->metrics.process, METRIC_PROXY_ACROSS, 1);
     return true;
 }
 
@@ -419,7 +483,7 @@ void transaction_executed(struct client *client, struct request *request, const 
     struct upstream *upstream = part->upstream;
     bool succeeded = reply[0] == '*' && reply[1] != '-';
     request->is_exec = false;
-    if (upstream && upstream->use.is_private)
+    if (upstream && upstream->use.is_private && !upstream->use.is_single_use)
         upstream_release(upstream, true);
     if (succeeded && request->exec.has_db)
         client_move(client, client->session.keyspace->name, request->exec.db);

@@ -8,8 +8,12 @@
  * Commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …) run at EXEC, after those of the shard
  * (transaction_run.h).
  *
+ * With cross-slot = any the keys may be on several shards: EXEC is sent as SCREE ACROSS EXEC, with the queue, to the
+ * shard of the first written key, on a connection of its own (across.h).
+ *
  * WATCH reserves a dedicated connection to the keys' shard. Until EXEC, DISCARD or UNWATCH all commands of the client for
- * that shard are sent on this connection. If the connection is lost, EXEC replies an error.
+ * that shard are sent on this connection. Keys of
+ * other shards are watched by SCREE ACROSS WATCH on it. If the connection is lost, EXEC replies an error.
  */
 #pragma once
 

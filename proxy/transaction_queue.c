@@ -26,7 +26,7 @@ void client_transaction_clear(struct client_transaction *transaction)
     transaction->slot_count = transaction->slot_cap = 0;
     transaction->count = 0;
     transaction->is_open = transaction->is_aborted = transaction->has_select = false;
-    transaction->has_script = false;
+    transaction->has_script = transaction->has_unnamed = transaction->has_written = false;
     transaction->needs_shard = transaction->needs_proxy = false;
 }
 

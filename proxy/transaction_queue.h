@@ -29,18 +29,22 @@ struct transaction_run {
 };
 
 struct client_transaction {
-    bool is_open;     /* MULTI was accepted */
-    bool is_aborted;  /* a command was refused: EXEC discards the queue */
-    bool has_select;  /* a SELECT is queued: after EXEC the session is in `db` */
-    bool has_script;  /* a command that runs a script is queued */
-    bool needs_shard; /* a command is queued that only a shard can answer */
-    bool needs_proxy; /* a command is queued that only the proxy can answer */
+    bool is_open;        /* MULTI was accepted */
+    bool is_aborted;     /* a command was refused: EXEC discards the queue */
+    bool has_select;     /* a SELECT is queued: after EXEC the session is in `db` */
+    bool has_script;     /* a command that runs a script is queued */
+    bool needs_shard;    /* a command is queued that only a shard can answer */
+    bool needs_proxy;    /* a command is queued that only the proxy can answer */
+    bool has_unnamed;    /* a command is queued that may use keys which only the shard finds */
+    bool has_written;    /* a command is queued that writes `written` */
+    bool watches_across; /* `dedicated` watches keys of other shards too */
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* frames of the queued commands */
     uint16_t *slots;  /* slots of the queued keys, equal neighbours only once; heap */
     uint32_t slot_count;
     uint32_t slot_cap;
+    uint16_t written;           /* slot of the first key that a queued command writes */
     struct upstream *dedicated; /* the connection that watches keys; NULL: none */
     /* the error of EXEC after the connection that watches keys was lost; heap; NULL: it was not lost */
     char *dedicated_lost;

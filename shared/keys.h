@@ -25,6 +25,12 @@ struct key_ref {
     uint16_t spec;  /* index of the spec that found the key; 0 for a special rule */
 };
 
+/* True when the command changes or removes the key. */
+static inline bool key_is_written(const struct key_ref *ref)
+{
+    return ref->flags & (KEY_RW | KEY_OW | KEY_RM);
+}
+
 /* A reusable list: keys_find() empties it first; it allocates only for more than KEYS_INLINE keys. */
 struct key_list {
     uint32_t count;

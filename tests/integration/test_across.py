@@ -82,6 +82,100 @@ def _(run):
         check_equal(len(shards.seen), count, 'SORT without patterns')
 
 
+@suite.case('a transaction runs on the shard of its first written key, on a connection of its own')
+def _(run):
+    shards = AcrossShards(answer=lambda words: b'*2\r\n+x\r\n+x\r\n')
+    with any_cluster(shards) as (cluster, (a, b, c)), cluster.connect() as other:
+        queues = [([['GET', a], ['SET', b, 1]], 1), ([['GET', c], ['GET', a]], 2), ([['MSET', c, 1, b, 2], ['GET', a]], 2),
+                  ([['MGET', a, b], ['RENAME', c, a]], 2), ([['EVAL', 'x', 1, b], ['PING']], 1), ([['SORT', c, 'BY', 'w*'], ['GET', c]], 2),
+                  ([['BLPOP', b, a, 0], ['XREAD', 'STREAMS', c, a, 0, 0]], 1)]
+        for proto in (2, 3):
+            with cluster.connect(proto=proto) as client:
+                for queue, shard in queues:
+                    count = len(shards.seen)
+                    with shards.holding():
+                        client.send_many([['MULTI']] + queue + [['EXEC'], ['GET', a]])
+                        seen = shards.wait_seen(count + 1)
+                        check_equal((seen.shard, seen.words), (shard, [b'SCREE', b'ACROSS', b'EXEC']), repr(queue))
+                        check_equal(seen.before[-3:], [[b'MULTI']] + [encoded(words) for words in queue])
+                        for key in (a, b, c):
+                            check_equal(other.get('GET', key), None)
+                    replies = [client.read() for _ in range(5)]
+                    check_equal(replies[:3], [('+', b'OK'), ('+', b'QUEUED'), ('+', b'QUEUED')], repr(queue))
+                    check_equal(replies[3], ('*', [('+', b'x')] * 2), repr(queue))
+
+
+@suite.case('transactions with keys of one shard are sent as before')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards) as (cluster, (a, b, _)), cluster.connect() as client:
+        near = cluster.key_on(0, 'near')
+        for words in (['MULTI'], ['MSET', a, 1, near, 2], ['SORT', a + 'x', 'STORE', a + 'x']):
+            client.call(*words)
+        client.get('DISCARD')
+        replies = client.pipeline([['MULTI'], ['MSET', a, 1, near, 2], ['RENAME', a, near], ['EXEC']])
+        check_equal(replies[3], ('*', [('+', b'OK'), ('+', b'OK')]))
+        check_equal(client.get('WATCH', a), b'OK')
+        check_equal(client.pipeline([['MULTI'], ['GET', near], ['EXEC']])[2], ('*', [('$', b'1')]))
+        check_equal(shards.seen, [])
+
+
+@suite.case('commands of the proxy work in a transaction over shards, and SELECT holds after it')
+def _(run):
+    shards = AcrossShards(answer=lambda words: b'*3\r\n+one\r\n+two\r\n+three\r\n')
+    with any_cluster(shards) as (cluster, (a, b, _)), cluster.connect() as client:
+        ident = client.get('CLIENT', 'ID')
+        replies = client.pipeline([['MULTI'], ['SET', a, 1], ['SELECT', 5], ['CLIENT', 'ID'], ['SET', b, 2], ['EXEC'], ['SET', a, 'five']])
+        check_equal(replies[5], ('*', [('+', b'one'), ('+', b'two'), (':', b'%d' % ident), ('+', b'three')]))
+        check_equal(shards.seen[0].before[-4:], [[b'MULTI']] + [encoded(words) for words in (['SET', a, 1], ['SELECT', 5], ['SET', b, 2])])
+        check_equal(client.get('GET', a), b'five')
+        client.call('SELECT', 0)
+        check_equal(client.get('GET', a), None)
+
+
+@suite.case('WATCH of keys of several shards and its EXEC use one connection')
+def _(run):
+    shards = AcrossShards(answer=lambda words: b'*0\r\n' if words[0] == b'EXEC' else b'+OK\r\n')
+    with any_cluster(shards) as (cluster, (a, b, c)), cluster.connect() as client:
+        check_equal(client.get('WATCH', b), b'OK')
+        check_equal(shards.seen, [])
+        check_equal(client.get('WATCH', a, b), b'OK')
+        check_equal(client.get('GET', c), None)
+        check_equal(client.pipeline([['MULTI'], ['SET', c, 1], ['EXEC']])[2], ('*', []))
+        check_equal([seen.words for seen in shards.seen], [[b'SCREE', b'ACROSS'] + encoded(words) for words in (['WATCH', a, b], ['EXEC'])])
+        check_equal({(seen.shard, seen.connection) for seen in shards.seen}, {(1, shards.seen[0].connection)})
+        check_equal(client.get('WATCH', a, c), b'OK')  # the first of several
+        check_equal((shards.seen[-1].shard, shards.seen[-1].words), (0, [b'SCREE', b'ACROSS'] + encoded(['WATCH', a, c])))
+        check_equal(client.pipeline([['MULTI'], ['SET', a, 1], ['EXEC']])[2], ('*', []))
+        check_equal(shards.seen[-1].words[-1], b'EXEC', 'the watched key is on another shard')
+        count = len(shards.seen)
+        check_equal(client.get('WATCH', a, c), b'OK')
+        check_equal(client.get('UNWATCH'), b'OK')
+        check_equal(client.pipeline([['MULTI'], ['SET', a, 1], ['EXEC']])[2], ('*', [('+', b'OK')]))
+        check_equal(len(shards.seen), count + 1)
+
+
+@suite.case('a WATCH of several shards whose connection is lost makes EXEC fail')
+def _(run):
+    shards = AcrossShards(answer=lambda words: b'+OK\r\n' if words[0] == b'WATCH' else CLOSE)
+    with any_cluster(shards) as (cluster, (a, b, _)), cluster.connect() as client:
+        for queue in ([['SET', a, 1]], [['SET', b, 1]]):
+            check_equal(client.get('WATCH', a, b), b'OK')
+            reply = client.pipeline([['MULTI']] + queue + [['EXEC']])[-1]
+            check(reply[0] == '-' and b'connection lost before the reply' in reply[1], reply)
+        check_equal(client.get('CONFIG', 'SET', 'cross-slot', 'shard'), b'OK')
+        check_equal(client.pipeline([['MULTI'], ['SET', a, 1], ['SET', b, 1], ['EXEC']])[3], ('-', CROSSSLOT.encode()))
+
+
+@suite.case('a transaction that was queued with any is refused when the rule is shard by then')
+def _(run):
+    with any_cluster(AcrossShards()) as (cluster, (a, b, _)), cluster.connect() as client, cluster.connect() as admin:
+        client.pipeline([['MULTI'], ['SET', a, 1], ['SET', b, 1]])
+        check_equal(admin.get('CONFIG', 'SET', 'cross-slot', 'shard'), b'OK')
+        check(is_crossslot(client.get('EXEC')), 'EXEC')
+        check_equal(client.get('GET', a), None)
+
+
 @suite.case('a request that a shard suspends holds up no other client')
 def _(run):
     shards = AcrossShards()

@@ -114,6 +114,9 @@ class AcrossShard:
                     continue
                 self.shards.note(Seen(self.index, connection, words, before))
                 before = []
+                if across[0] == b'EXEC':  # the queue is the shard's
+                    shard.sendall(encode(['DISCARD']))
+                    next(replies)
                 answer = self.shards.answer(across)
                 if answer is CLOSE:
                     return
