@@ -17,12 +17,14 @@ from support.cluster import Cluster, Oracle, evict_all
 from support.harness import Failure, Skip, Suite, check, check_equal, sized
 from support.stream import Grammar, stream
 
+# With cross-slot = any these are not left to one shard when they may wait.
+NOT_ACROSS = ['BLMOVE', 'BRPOPLPUSH', 'XREAD', 'XREADGROUP']
 VARIANTS = [(mode, proto, blocks) for mode in ('single', 'pipelined') for proto in (2, 3) for blocks in (0.06, 0.5)]
 
 
 def options(parser):
     parser.add_argument('--seconds', type=float, default=sized(15, long=1800), help='for each target; a third of it for tiny ones')
-    parser.add_argument('--target', default='direct,proxy,proxies,tiny-direct,tiny-proxies')
+    parser.add_argument('--target', default='direct,proxy,proxies,any,tiny-direct,tiny-proxies')
     parser.add_argument('--reader-threads', type=int, default=0, help='of tiny targets')
     parser.add_argument('--groups', default=','.join(groups.NAMES))
     parser.add_argument('--without', default='', help='commands to leave out, e.g. LCS,OBJECT REFCOUNT')
@@ -31,10 +33,11 @@ def options(parser):
     parser.add_argument('--max-failures', type=int, default=8)
 
 
-def explore(run, oracle_address, target_addresses, through_proxy, seconds, chill=None, max_failures=None):
+def explore(run, oracle_address, target_addresses, through_proxy, seconds, chill=None, max_failures=None, has_tags=True):
     """Plays streams until the time is over; returns a report for each kind of difference."""
     opts = run.options
-    grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
+    without = [name for name in opts.without.split(',') if name] + ([] if has_tags else NOT_ACROSS)
+    grammar = Grammar(opts.groups.split(','), without)
     max_failures = max_failures or opts.max_failures
     end = time.monotonic() + seconds
     reports, streams, replies = {}, 0, 0
@@ -42,7 +45,7 @@ def explore(run, oracle_address, target_addresses, through_proxy, seconds, chill
     while time.monotonic() < end and len(reports) < max_failures:
         mode, proto, blocks = VARIANTS[index % len(VARIANTS)]
         seed = run.seed * 1000003 + index
-        steps = stream(seed, grammar, opts.length, through_proxy, blocks)
+        steps = stream(seed, grammar, opts.length, through_proxy, blocks if has_tags else 0, has_tags)  # blocks: integration/test_across
         player = Player(oracle_address, target_addresses, mode, proto, seed, chill)
         difference = player.play(steps)
         streams, replies = streams + 1, replies + player.replies
@@ -100,7 +103,7 @@ class Chill:
         check(figures[0] > 0 and figures[1] > 0, 'nothing was read from the disk')
 
 
-def compare(run, target, store=None, **shape):
+def compare(run, target, store=None, has_tags=True, **shape):
     if target not in run.options.target.split(','):
         raise Skip('--target %s' % run.options.target)
     with Oracle() as oracle:
@@ -108,7 +111,7 @@ def compare(run, target, store=None, **shape):
             addresses = [proxy.address for proxy in cluster.proxies] or [cluster.backends[0].addresses[1]]
             chill = Chill(cluster) if store else None
             seconds = run.options.seconds / (3 if chill else 1)
-            reports = explore(run, oracle.address, addresses, bool(cluster.proxies), seconds, chill)
+            reports = explore(run, oracle.address, addresses, bool(cluster.proxies), seconds, chill, has_tags=has_tags)
             if chill:
                 chill.finish(run)
     if reports:
@@ -128,6 +131,11 @@ def _(run):
 @suite.case('random streams: two proxies over three backends reply as one redis-server does')
 def _(run):
     compare(run, 'proxies', backends=3, proxies=2)
+
+
+@suite.case('random streams: with cross-slot = any, six shards reply to commands with keys of any shards as one redis-server does')
+def _(run):
+    compare(run, 'any', backends=3, proxies=1, has_tags=False, linked=True)
 
 
 @suite.case('random streams: rows on the disk, no caches, one reader thread: a partition replies as redis-server does')

@@ -7,9 +7,9 @@ The shards' replies to SCREE ACROSS come from the test (support/across.py), so i
 import contextlib
 
 from support.across import CLOSE, AcrossShards
-from support.cluster import Cluster, metric
+from support.cluster import Cluster, Oracle, metric
 from support.harness import Suite, check, check_equal, wait_for
-from support.resp import ReplyError
+from support.resp import Connection, ReplyError, show
 
 suite = Suite(__doc__)
 
@@ -328,6 +328,41 @@ def _(run):
         with cluster.connect(proto=3) as client:
             check_equal(client.get('CLIENT', 'TRACKING', 'ON'), b'OK')
             check(is_crossslot(client.get('RENAME', cluster.key_on(0), cluster.key_on(1))), 'with tracking')
+
+
+# ---- with real shards --------------------------------------------------------------------------------------------
+
+FILL = [['DEL', 'a', 'b', 'c', 'd'], ['SADD', 'set:a', 1, 2, 3], ['SADD', 'set:b', 2, 3, 4], ['ZADD', 'z:a', 1, 'x', 2, 'y'], ['ZADD', 'z:b', 5, 'y'],
+        ['RPUSH', 'list:a', 3, 1, 2], ['SET', 'text:a', 'ohmytext'], ['SET', 'text:b', 'mynewtext'], ['MSET', 'w_1', 3, 'w_2', 2, 'w_3', 1],
+        ['PFADD', 'hll:a', 1, 2, 3], ['PFADD', 'hll:b', 3, 4], ['GEOADD', 'geo', 13.36, 38.11, 'p', 15.08, 37.5, 'q'],
+        ['XADD', 's:a', '1-1', 'f', 'v'], ['XADD', 's:b', '2-1', 'f', 'w']]
+SINGLE = [['SINTERSTORE', 'd', 'set:a', 'set:b'], ['SMISMEMBER', 'd', 1, 2, 3, 4], ['RENAME', 'd', 'a'], ['EXISTS', 'd', 'a'], ['COPY', 'a', 'b'], ['SCARD', 'b'],
+          ['SMOVE', 'set:a', 'set:b', 1], ['LMOVE', 'list:a', 'c', 'LEFT', 'RIGHT'], ['RPOPLPUSH', 'list:a', 'c'], ['LRANGE', 'c', 0, -1],
+          ['BITOP', 'XOR', 'd', 'text:a', 'text:b'], ['GET', 'd'], ['PFMERGE', 'hll', 'hll:a', 'hll:b'], ['PFCOUNT', 'hll:a', 'hll:b'],
+          ['MSETNX', 'new:1', 1, 'new:2', 2, 'new:3', 3], ['MSETNX', 'new:3', 1, 'new:4', 2], ['MGET', 'new:1', 'new:2', 'new:3', 'new:4'],
+          ['ZUNIONSTORE', 'z', 2, 'z:a', 'z:b'], ['ZRANGE', 'z', 0, -1, 'WITHSCORES'], ['ZDIFF', 2, 'z:a', 'z:b'],
+          ['GEOSEARCHSTORE', 'near', 'geo', 'FROMLONLAT', 15, 37, 'BYRADIUS', 200, 'km', 'ASC'], ['ZCARD', 'near'],
+          ['SORT', 'set:b', 'BY', 'w_*', 'GET', 'w_*', 'GET', '#', 'STORE', 'sorted'], ['LRANGE', 'sorted', 0, -1], ['LCS', 'text:a', 'text:b', 'IDX'],
+          ['XREAD', 'COUNT', 1, 'STREAMS', 's:a', 's:b', 0, 0], ['SMOVE', 'text:a', 'set:b', 1], ['RENAME', 'missing', 'a'],
+          ['EVAL', "redis.call('set', KEYS[1], redis.call('get', KEYS[2])..ARGV[1]) return redis.call('mget', unpack(KEYS))", 3, 'e:1', 'text:a', 'w_1', '!'],
+          ['EVAL', "return {redis.call('incr', 'n:'..ARGV[1]), redis.call('incr', 'n:'..ARGV[2])}", 0, 7, 8], ['MGET', 'n:7', 'n:8', 'e:1']]
+BLOCKS = [[['WATCH', 'watched:1'], ['MULTI'], ['SET', 'a', 1], ['INCR', 'a'], ['LPUSH', 'l', 1, 2], ['MSET', 'b', 2, 'c', 3], ['RENAME', 'b', 'd'],
+           ['MGET', 'a', 'b', 'c', 'd'], ['SADD', 'a', 1], ['EVAL', "return redis.call('incr', KEYS[1])", 1, 'c'], ['DEL', 'a', 'c', 'nothing'], ['EXEC']],
+          [['WATCH', 'watched:1'], ['SET', 'watched:1', 'changed'], ['MULTI'], ['SET', 'a', 2], ['SET', 'b', 3], ['EXEC']],
+          [['MULTI'], ['SET', 'a', 2], ['SET', 'b', 3], ['DISCARD'], ['MGET', 'a', 'b']],
+          [['MULTI'], ['SET', 'a', 2], ['SET'], ['SET', 'b', 3], ['EXEC'], ['MGET', 'a', 'b']]]
+
+
+@suite.case('over three shards every command with several keys, script and transaction replies as redis-server does')
+def _(run):
+    for proto in (2, 3):
+        with Oracle() as oracle, Cluster(backends=3, partitions=1, linked=True) as cluster:
+            with Connection(oracle.address, proto=proto) as redis, cluster.connect(proto=proto) as client:
+                for commands in [FILL, SINGLE] + BLOCKS:
+                    for words in commands:
+                        want, got = redis.call(*words), client.call(*words)
+                        check(got == want, '%r: got %s, want %s' % (words, show(got), show(want)))
+                    check_equal(client.pipeline(FILL), redis.pipeline(FILL))
 
 
 suite.main()

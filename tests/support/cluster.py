@@ -455,15 +455,23 @@ def metric(text, name):
     return sum(float(number) for number in found) if found else None
 
 
+def with_option(options, section, name, value):
+    """A copy of {section: {option: value}} with one more option."""
+    options = dict(options or {})
+    options[section] = {name: value, **options.get(section, {})}
+    return options
+
+
 # ---- the cluster -------------------------------------------------------------------------------------------------
 
 class Cluster:
     def __init__(self, backends=2, partitions=2, proxies=1, backend_options=None, proxy_options=None,
-                 namespaces=None, listeners=None, relay=None, disk=None, unix=False, tls=False):
+                 namespaces=None, listeners=None, relay=None, disk=None, unix=False, tls=False, linked=False):
         """Options: {section: {option: value}}; `namespaces`: {name: {option: value}}; `listeners`: {name: namespace};
         `relay(address) -> object with .address and .stop()` makes a relay in front of every partition; `disk`: a
         FaultyDisk for the first backend; `unix`: the proxies listen on a Unix socket too; `tls`: proxies and
-        backends accept only TLS with client certificates (certs.Kit)."""
+        backends accept only TLS with client certificates (certs.Kit); `linked`: backends have connections to each
+        other, and the proxies' rule is cross-slot = any."""
         self.partitions = partitions
         self.folder = tempfile.mkdtemp(prefix='scree-test-')
         self.has_unix = unix
@@ -473,6 +481,10 @@ class Cluster:
         self.epoch = 0
         self.relay_maker, self.relays = relay, {}
         self.failed = False
+        self.is_linked = linked
+        if linked:
+            backend_options = with_option(backend_options, 'backend', 'shards', self.shards_path)
+            proxy_options = with_option(proxy_options, 'proxy', 'cross-slot', 'any')
         self.backends = [Backend(self, i, backend_options or {}) for i in range(backends)]
         if disk:
             disk.use(self.backends[0])
@@ -485,10 +497,14 @@ class Cluster:
 
     def __enter__(self):
         try:
+            self.slots = even_slots(len(self.shard_addresses()))
+            if self.is_linked:  # a backend reads the map when it starts
+                self.write_shards()
             for backend in self.backends:
                 self.start_retrying(backend)
-            self.slots = even_slots(len(self.shard_addresses()))
             self.write_shards()
+            if self.is_linked:
+                self.wait_linked()
             for proxy in self.proxies:
                 self.start_retrying(proxy)
         except BaseException:
@@ -540,6 +556,13 @@ class Cluster:
                 process.check_log()
             except Failure as failure:
                 print('     %s' % failure, flush=True)
+
+    def wait_linked(self):
+        def has_links(partition):
+            return b'peers_links_up:%d\r' % (len(self.slots) - 1) in partition.get('INFO', 'peers')
+        for shard in range(len(self.slots)):
+            with self.partition(shard) as partition:
+                wait_for(lambda: has_links(partition), 'shard %d to have connections to the others' % shard)
 
     def stop_relays(self):
         for relay in self.relays.values():

@@ -55,7 +55,8 @@ class Member(Step):
 
 
 class Context:
-    """The source of random arguments. `through_proxy`: keys have {tags}, and the keys of a block have one tag."""
+    """The source of random arguments. `through_proxy`: keys have {tags}, and the keys of a block have one tag, unless
+    has_tags is False (cross-slot = any)."""
 
     PLAIN_KEYS = [b'a', b'b', b'c', b'd', b'e', b'f', b'', b'1', b'\x00\r\n\xff', b'two words', b'{x', b'{}y',
                   b'k' * 300]
@@ -74,9 +75,10 @@ class Context:
     LENGTHS = [0, 1, 2, 5, 19, 20, 21, 43, 44, 45, 63, 64, 65, 127, 511, 512, 513, 1023, 1024, 1025, 2048, 3000, 4096,
                16383, 16384, 16385, 40000]
 
-    def __init__(self, seed, through_proxy):
+    def __init__(self, seed, through_proxy, has_tags=True):
         self.rng = random.Random(seed)
         self.through_proxy = through_proxy
+        self.has_tags = through_proxy and has_tags
         self.group = None   # in a block: the only tag for keys
         self.in_block = False
         self.fields_many = self.rng.random() < 0.05  # hashes too big for Redis' compact form
@@ -111,7 +113,7 @@ class Context:
         """Any key (inside a block: of the block's tag)."""
         if self.group is not None:
             return self._names(self.group)
-        if self.through_proxy and self.chance(0.7):
+        if self.has_tags and self.chance(0.7):
             return self._names(self.pick(self.GROUPS))
         return self._names(None)
 
@@ -123,7 +125,7 @@ class Context:
         """Keys of one shard. `small`: all of them with short values, or none, for commands that copy values between
         keys."""
         group = self.group
-        if group is None and self.through_proxy:
+        if group is None and self.has_tags:
             group = self.pick(self.GROUPS)
         if small is None:
             return [self._names(group) for _ in range(count)]
@@ -186,7 +188,7 @@ def mangle(context, args):
     """Sometimes a wrong number of arguments, an invalid one, or another spelling of the name."""
     dice = context.rng.random()
     name = str(args[0]).upper()
-    if 0.02 <= dice < 0.04 and context.through_proxy and name in groups.MANY_KEYS:
+    if 0.02 <= dice < 0.04 and context.has_tags and name in groups.MANY_KEYS:
         return args  # another key might be on another shard
     if dice < 0.04 and context.through_proxy and context.in_block and len(args) == 1:
         return args
@@ -250,10 +252,10 @@ class Grammar:
                 return made[0]
 
 
-def stream(seed, grammar, length, through_proxy, blocks=0.06):
+def stream(seed, grammar, length, through_proxy, blocks=0.06, has_tags=True):
     """A list of steps. `blocks`: the probability that a MULTI block begins."""
     from support.groups import transactions  # imported here, because that module imports this one
-    context = Context(seed, through_proxy)
+    context = Context(seed, through_proxy, has_tags)
     steps = []
     while len(steps) < length:
         if context.chance(blocks):

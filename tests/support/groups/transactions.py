@@ -3,10 +3,15 @@
 from support.transcript import Step
 
 
+def is_over_one_shard(context):
+    """False with cross-slot = any: there WATCH takes keys of one shard, and UNWATCH is refused in a block."""
+    return context.has_tags or not context.through_proxy
+
+
 def body(context, grammar):
     """The commands between MULTI and EXEC; sometimes one that fails when it is queued."""
     steps = [grammar.draw_single(context) for _ in range(context.number(0, 6))]
-    if context.chance(0.1):
+    if context.chance(0.1) and is_over_one_shard(context):
         steps.insert(context.number(0, len(steps)),
                      Step(context.pick([['NOSUCH', 'x'], ['GET'], ['MULTI'], ['WATCH', context.key()], ['HSET', 'a', 'b'],
                                         ['UNWATCH']])))
@@ -16,12 +21,12 @@ def body(context, grammar):
 def block(context, grammar):
     """[WATCH, …] MULTI … EXEC
     DISCARD. Through a proxy, all keys have one tag."""
-    context.group = context.pick(context.GROUPS) if context.through_proxy else None
+    context.group = context.pick(context.GROUPS) if context.has_tags else None
     context.in_block = True
     steps = []
     watched = context.chance(0.35)
     if watched:
-        keys = context.keys_together(context.number(1, 3))
+        keys = context.keys_together(context.number(1, 3 if is_over_one_shard(context) else 1))
         steps.append(Step(['WATCH'] + keys))
         if context.chance(0.5):
             intruder = grammar.draw_single(context)
