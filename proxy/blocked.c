@@ -1,5 +1,6 @@
 #include "proxy/blocked.h"
 
+#include "proxy/across.h"
 #include "proxy/fan_out.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
@@ -120,7 +121,8 @@ static void begin(struct client *client, const struct command *command, const st
     client->blocked.request = client_new_request(client, command);
     client->blocked.request->is_blocking = true;
     client->blocked.slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
-    client->blocked.has_parts = route->kind == ROUTE_KIND_BLOCKING_PARTS;
+    client->blocked.has_parts =
+        route->kind == ROUTE_KIND_BLOCKING_PARTS || route->kind == ROUTE_KIND_BLOCKING_ACROSS;
     client->blocked.unblock = UNBLOCK_NOT;
     client_hold(client, HOLD_BLOCKED);
 }
@@ -206,6 +208,26 @@ bool blocked_send_parts(struct client *client, const struct command *command, ui
         1; /* not 0: a client whose command only tries the shards does not count as blocked */
     worker->scratch.argc = argc;
     blocked_begin_search(client, patience_ms);
+    return true;
+}
+
+bool blocked_send_across(struct client *client, const struct command *command, uint32_t argc,
+                         const struct route *route)
+{
+    struct proxy_worker *worker = client->worker;
+    const struct route_keys *keys = &worker->scratch.keys;
+    uint16_t slot = keys->slots[0];
+    for (uint32_t i = 0; i < keys->list.count; i++)
+        if (keys->shards[i] == route->shard)
+            slot = keys->slots[i];
+    struct upstream *upstream = across_upstream(client, command, route->shard, false);
+    if (!upstream)
+        return false;
+    uint64_t patience_ms = blocking_wait_ms(command, worker->scratch.argv, argc);
+    begin(client, command, route);
+    client->blocked.unsent = 1; /* as in blocked_send_parts() */
+    worker->scratch.argc = argc;
+    blocked_begin_across(client, upstream, slot, patience_ms);
     return true;
 }
 

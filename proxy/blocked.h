@@ -5,7 +5,7 @@
  *      ├── leaves ──► the shard cancels the wait
  *      └── CLIENT UNBLOCK, its keys' shard changes, the proxy stops ──► the shard ends the wait
  *
- * Commands with keys on several shards (BLPOP a b) are in blocked_parts.c.
+ * Commands with keys on several shards (BLPOP a b, BLMOVE a b, XREAD BLOCK) are in blocked_parts.c.
  *
  * All clients of a worker share one connection to each shard (upstream/upstream_waits.c). The reply comes from the
  * shard in every case, so that an element which it has taken out of a list reaches its client.
@@ -27,6 +27,9 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
 /* Runs a command whose keys are on several shards, worker->scratch.keys; worker->scratch.argv has its arguments. False:
  * the client is held and nothing was sent. */
 bool blocked_send_parts(struct client *client, const struct command *command, uint32_t argc);
+/* Runs a command whose keys are on several shards, with cross-slot = any; arguments as for blocked_send_parts(). */
+bool blocked_send_across(struct client *client, const struct command *command, uint32_t argc,
+                         const struct route *route);
 /* One shard has answered; the waits of the command at other shards end, unless it is a command for all shards (WAIT). */
 void blocked_part_answered(struct client *client, struct request *request);
 /* True when the command waits at every shard that it was sent to. Only then INFO and CLIENT LIST count the client as
@@ -47,6 +50,10 @@ void blocked_reloaded(struct proxy_worker *worker);
 
 /* Begins the search in the keys for client->blocked.request. `patience_ms`: how long it may wait, or WAIT_FOREVER. */
 void blocked_begin_search(struct client *client, uint64_t patience_ms);
+/* Begins a search in which one shard tries the whole command, first over `upstream`; waits for what is in
+ * client->blocked.request. `slot`: of a key of that shard. */
+void blocked_begin_across(struct client *client, struct upstream *upstream, uint16_t slot,
+                          uint64_t patience_ms);
 /* True when a shard waits for a key that the map now assigns to another shard. */
 bool blocked_search_is_misplaced(const struct client *client);
 /* All shards have answered: until the next round the client's command waits at no shard. */

@@ -11,9 +11,19 @@
  * (2) AWAIT takes nothing. It replies at once if a key got something since the last TRY, so no wakeup is missed.
  * (3) When one shard has answered AWAIT, the waits at the others are ended. The next round begins when all have answered.
  * (4) Clients that wait on one shard only are served first, because the shard gives them the element itself.
+ *
+ * With cross-slot = any other commands may have keys on several shards, too. One shard tries the whole command (SCREE
+ * ACROSS SCREE TRY). When its reply is null:
+ *
+ *   BLMOVE a b            SCREE AWAIT at the shard of a, then the next try
+ *   XREAD BLOCK, STREAMS  the command itself waits at each shard, with the streams of that shard. When one has replied,
+ *                         the other waits end. All entries that came are in the client's reply: XREADGROUP has
+ *                         delivered them. `$` is the last id when the shard has the command; the client counts as
+ *                         blocked after that.
  */
 #include "proxy/blocked.h"
 
+#include "proxy/across.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
@@ -25,12 +35,22 @@
 
 enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4 };
 
+/* How the command is tried, and what waits. */
+enum search_kind {
+    SEARCH_KEYS,    /* the shards try their keys one after the other, SCREE AWAIT waits */
+    SEARCH_SOURCE,  /* BLMOVE: one shard tries the command, SCREE AWAIT waits for the first key */
+    SEARCH_STREAMS, /* XREAD: one shard tries the command, then it waits at each shard */
+};
+
 /* State of the request. */
 struct search {
+    enum search_kind kind;
+    uint16_t slot;        /* the shard of this slot tries the command; not for SEARCH_KEYS */
     uint64_t deadline_ms; /* monotonic; WAIT_FOREVER */
     uint32_t first;       /* argument of the first key */
     uint32_t count;       /* number of keys, which are consecutive arguments */
     uint32_t next;        /* the key with which the next try begins */
+    uint32_t timeout_at;  /* SEARCH_STREAMS: the argument of BLOCK */
     struct {
         uint16_t slot;
         uint16_t part; /* while it waits: the part of the request with its shard */
@@ -100,6 +120,33 @@ static void try_keys(struct client *client, struct request *request, uint32_t i,
     upstream_commit(upstream, part);
 }
 
+/* Makes the shard try the whole command, on a connection of its own. */
+static void try_across(struct client *client, struct request *request, struct upstream *upstream)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    request_wait_parts(request, 1, on_tried);
+    struct part *part = request_part(request, 0, upstream->node);
+    part->prefixes |= PREFIX_ACROSS;
+    metric_add(client->worker->metrics.process, METRIC_PROXY_ACROSS, 1);
+    struct out *out = upstream_begin(upstream, part, client->session.keyspace);
+    if (!out)
+        return;
+    upstream_write_header(upstream, part, out, PREFIX_WORDS + argc);
+    resp_write_word(out, BYTES("SCREE"));
+    resp_write_word(out, BYTES("TRY"));
+    for (uint32_t i = 0; i < argc; i++)
+        resp_write_word(out, argv[i]);
+    upstream_commit(upstream, part);
+}
+
+static void try_across_again(struct client *client, struct request *request)
+{
+    const struct search *search = request_state(request, 0);
+    uint32_t shard = shard_map_find(client->worker->snapshot->map, search->slot);
+    try_across(client, request, pool_across_at_once(client->worker->pool, shard, request->resp));
+}
+
 /* Tries the next keys in a row that are on one shard. */
 static void try_next(struct client *client, struct request *request)
 {
@@ -117,6 +164,10 @@ static void try_ready(struct client *client, struct request *request, struct byt
     struct search *search = request_state(request, 0);
     const struct bytes *keys = request_argv(request) + search->first;
     uint32_t i = 0;
+    if (search->kind != SEARCH_KEYS) {
+        try_across_again(client, request);
+        return;
+    }
     while (i < search->count - 1 && !bytes_equal(keys[i], key))
         i++;
     search->next = 0;
@@ -126,6 +177,22 @@ static void try_ready(struct client *client, struct request *request, struct byt
 /* ---- waiting at all shards ---- */
 
 static void on_awaited(struct client *client, struct request *request, struct reply *reply);
+static void on_streams(struct client *client, struct request *request, struct reply *reply);
+
+/* Sends the shard a command of `argc` arguments that waits, as part i. Clears `out`. */
+static void send_wait(struct client *client, struct request *request, uint32_t i, uint32_t shard,
+                      struct out *out, uint32_t argc)
+{
+    char *text = malloc(out->bytes);
+    CHECK(text);
+    const struct frame frame = {.data = text, .len = out->bytes, .argc = argc};
+    out_copy(out, text);
+    out_clear(out);
+    wait_table_send(pool_waits(client->worker->pool, shard),
+                    request_part(request, i, client->worker->pool->nodes[shard]),
+                    client->session.keyspace, &frame);
+    free(text);
+}
 
 /* Sends SCREE AWAIT with the keys of one shard. */
 static void send_await(struct client *client, struct request *request, uint32_t i, uint32_t shard,
@@ -142,21 +209,38 @@ static void send_await(struct client *client, struct request *request, uint32_t 
     out_printf(&out, "*%u\r\n", argc);
     resp_write_word(&out, BYTES("SCREE"));
     resp_write_word(&out, BYTES("AWAIT"));
-    resp_write_word(&out, argv[0]);
+    resp_write_word(&out, search->kind == SEARCH_SOURCE ? BYTES("BLPOP") : argv[0]);
     resp_write_word(&out,
                     (struct bytes){timeout, number_format_int64(timeout, (int64_t)timeout_ms)});
     for (uint32_t key = 0; key < search->count; key++)
         if (shard_of_key(client, search, key) == shard)
             resp_write_word(&out, argv[search->first + key]);
-    char *text = malloc(out.bytes);
-    CHECK(text);
-    const struct frame frame = {.data = text, .len = out.bytes, .argc = argc};
-    out_copy(&out, text);
-    out_clear(&out);
-    wait_table_send(pool_waits(client->worker->pool, shard),
-                    request_part(request, i, client->worker->pool->nodes[shard]),
-                    client->session.keyspace, &frame);
-    free(text);
+    send_wait(client, request, i, shard, &out, argc);
+}
+
+/* Sends XREAD or XREADGROUP with the streams of one shard. */
+static void send_stream_wait(struct client *client, struct request *request, uint32_t i,
+                             uint32_t shard, uint64_t timeout_ms)
+{
+    const struct search *search = request_state(request, 0);
+    const struct bytes *argv = request_argv(request);
+    char timeout[INT64_TEXT_MAX];
+    size_t timeout_len = number_format_int64(timeout, (int64_t)timeout_ms);
+    struct out out;
+    uint32_t argc = search->first;
+    for (uint32_t key = 0; key < search->count; key++)
+        argc += shard_of_key(client, search, key) == shard ? 2 : 0;
+    out_init(&out);
+    out_printf(&out, "*%u\r\n", argc);
+    for (uint32_t arg = 0; arg < search->first; arg++) {
+        bool is_timeout = arg == search->timeout_at;
+        resp_write_word(&out, is_timeout ? (struct bytes){timeout, timeout_len} : argv[arg]);
+    }
+    for (uint32_t list = 0; list < 2; list++) /* the streams, then their ids */
+        for (uint32_t key = 0; key < search->count; key++)
+            if (shard_of_key(client, search, key) == shard)
+                resp_write_word(&out, argv[search->first + list * search->count + key]);
+    send_wait(client, request, i, shard, &out, argc);
 }
 
 /* Makes a part of each shard that has keys: lists the shards, and returns their number. */
@@ -187,9 +271,10 @@ static void await(struct client *client, struct request *request, struct reply *
     uint64_t timeout_ms = search->deadline_ms == WAIT_FOREVER ? 0 : search->deadline_ms - now_ms;
     uint32_t count = list_shards(client, search, shards);
     client->blocked.unsent = count;
-    request_wait_parts(request, count, on_awaited);
+    bool has_streams = search->kind == SEARCH_STREAMS;
+    request_wait_parts(request, count, has_streams ? on_streams : on_awaited);
     for (uint32_t i = 0; i < count; i++)
-        send_await(client, request, i, shards[i], timeout_ms);
+        (has_streams ? send_stream_wait : send_await)(client, request, i, shards[i], timeout_ms);
 }
 
 /* request_done_fn: all shards have answered SCREE AWAIT. */
@@ -212,6 +297,51 @@ static void on_awaited(struct client *client, struct request *request, struct re
     finish_search(client, reply, error);
 }
 
+/* Reads the head of a shard's reply to XREAD. False: it has no streams; `is_error` says whether it is an error. */
+static bool streams_head(const struct shard_reply *answer, struct resp_value *head, size_t *pos,
+                         bool *is_error)
+{
+    *pos = 0;
+    *is_error = true;
+    if (!resp_value_next(answer->frame, pos, head))
+        return false;
+    *is_error = head->type == '-' || head->type == '!';
+    return !head->is_null && (head->type == '*' || head->type == '%');
+}
+
+/* request_done_fn: all shards have answered XREAD or XREADGROUP. Replies the streams of all of them. */
+static void on_streams(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct shard_reply *error = NULL;
+    struct resp_value head;
+    size_t pos;
+    bool is_error;
+    uint32_t count = 0;
+    blocked_round_over(client);
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        if (streams_head(answer, &head, &pos, &is_error))
+            count += (uint32_t)head.count;
+        else if (is_error && !error)
+            error = answer;
+    }
+    if (!count) {
+        finish_search(client, reply, error);
+        return;
+    }
+    if (reply->resp == 3)
+        reply_map(reply, count);
+    else
+        reply_array(reply, count);
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        if (streams_head(answer, &head, &pos, &is_error))
+            out_write_block(reply->out, answer->block, answer->frame.data + pos,
+                            answer->frame.len - pos);
+    }
+    blocked_answered(client);
+}
+
 /* request_done_fn: a shard has answered SCREE TRY. */
 static void on_tried(struct client *client, struct request *request, struct reply *reply)
 {
@@ -221,7 +351,7 @@ static void on_tried(struct client *client, struct request *request, struct repl
     size_t pos = 0;
     if (!resp_value_next(answer->frame, &pos, &value) || !value.is_null)
         finish_search(client, reply, answer);
-    else if (search->next < search->count)
+    else if (search->kind == SEARCH_KEYS && search->next < search->count)
         try_next(client, request);
     else
         await(client, request, reply);
@@ -229,11 +359,11 @@ static void on_tried(struct client *client, struct request *request, struct repl
 
 /* ---- beginning the search ---- */
 
-void blocked_begin_search(struct client *client, uint64_t patience_ms)
+/* Makes the state of the client's request, with the first `count` of its keys. */
+static struct search *make_search(struct client *client, uint32_t count, uint64_t patience_ms)
 {
     struct request *request = client->blocked.request;
     const struct route_keys *keys = &client->worker->scratch.keys;
-    uint32_t count = keys->list.count;
     request_keep(request);
     struct search *search =
         request_state(request, sizeof(*search) + count * sizeof(search->keys[0]));
@@ -243,8 +373,32 @@ void blocked_begin_search(struct client *client, uint64_t patience_ms)
     search->count = count;
     for (uint32_t i = 0; i < count; i++)
         search->keys[i].slot = keys->slots[i];
+    return search;
+}
+
+void blocked_begin_search(struct client *client, uint64_t patience_ms)
+{
+    struct request *request = client->blocked.request;
+    (void)make_search(client, client->worker->scratch.keys.list.count, patience_ms);
     request_hold(request);
     try_next(client, request);
+    request_go(request);
+}
+
+void blocked_begin_across(struct client *client, struct upstream *upstream, uint16_t slot,
+                          uint64_t patience_ms)
+{
+    struct request *request = client->blocked.request;
+    bool has_streams = request->command->timeout == TIMEOUT_MS_BLOCK;
+    uint32_t count = has_streams ? client->worker->scratch.keys.list.count : 1;
+    struct search *search = make_search(client, count, patience_ms);
+    search->kind = has_streams ? SEARCH_STREAMS : SEARCH_SOURCE;
+    search->slot = slot;
+    for (uint32_t i = 1; has_streams && i < search->first; i++)
+        if (bytes_is(request_argv(request)[i], "BLOCK"))
+            search->timeout_at = i + 1;
+    request_hold(request);
+    try_across(client, request, upstream);
     request_go(request);
 }
 

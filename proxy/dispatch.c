@@ -160,6 +160,8 @@ static bool follow_plan(struct client *client, const struct frame *frame,
         return blocked_send(client, frame, command, route);
     case ROUTE_KIND_BLOCKING_PARTS:
         return blocked_send_parts(client, command, frame->argc);
+    case ROUTE_KIND_BLOCKING_ACROSS:
+        return blocked_send_across(client, command, frame->argc, route);
     case ROUTE_KIND_UNKNOWN:
         client_reply_unknown(client, frame);
         return true;

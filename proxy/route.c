@@ -156,10 +156,11 @@ struct route route_plan(const struct route_rules *rules, const struct command *c
     bool may_wait = kind == ROUTE_KIND_BLOCKING && !never_waits(command, argv, argc);
     if (may_wait && (route.kind == ROUTE_KIND_ONE || route.kind == ROUTE_KIND_ANY))
         route.kind = ROUTE_KIND_BLOCKING;
-    bool is_crossslot = route.kind == ROUTE_KIND_CROSSSLOT && !rules->is_strict;
-    if (may_wait && (is_crossslot || route.kind == ROUTE_KIND_ACROSS))
-        route.kind = command->traits & TRAIT_FIRST_OF_KEYS ? ROUTE_KIND_BLOCKING_PARTS
-                                                           : ROUTE_KIND_CROSSSLOT;
+    bool is_first_of_keys = command->traits & TRAIT_FIRST_OF_KEYS;
+    if (may_wait && route.kind == ROUTE_KIND_ACROSS)
+        route.kind = is_first_of_keys ? ROUTE_KIND_BLOCKING_PARTS : ROUTE_KIND_BLOCKING_ACROSS;
+    if (may_wait && route.kind == ROUTE_KIND_CROSSSLOT && is_first_of_keys && !rules->is_strict)
+        route.kind = ROUTE_KIND_BLOCKING_PARTS;
     route.is_across |= rules->is_any && has_unnamed_keys(command, argv, argc);
     return route;
 }

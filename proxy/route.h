@@ -21,6 +21,8 @@ enum route_kind {
     ROUTE_KIND_BLOCKING, /* a command that may wait: to `shard`; without keys to any shard, or to all */
     /* a blocking command that takes from the first non-empty key, with keys on several shards */
     ROUTE_KIND_BLOCKING_PARTS,
+    /* another blocking command with keys on several shards: `shard` tries it with SCREE ACROSS */
+    ROUTE_KIND_BLOCKING_ACROSS,
     ROUTE_KIND_UNKNOWN, /* clients get "unknown command" */
     ROUTE_KIND_DENIED,
     ROUTE_KIND_ACROSS, /* keys of several shards: to `shard`, which gets the other keys' data from theirs */

@@ -92,6 +92,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         return false;
     case ROUTE_KIND_PARTS:
     case ROUTE_KIND_BLOCKING_PARTS:
+    case ROUTE_KIND_BLOCKING_ACROSS:
     case ROUTE_KIND_ACROSS:
     case ROUTE_KIND_CROSSSLOT:
         refuse_in_transaction(client, command, error_text(ERR_CROSSSLOT));

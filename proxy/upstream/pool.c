@@ -205,8 +205,14 @@ struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *c
         return NULL;
     }
     client->is_next = false;
+    return pool_across_at_once(pool, shard, client->session.resp);
+}
+
+struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, uint8_t resp)
+{
+    struct node *node = pool->nodes[shard];
     node->across.in_use++;
-    struct upstream *upstream = private_connection(pool, node, client->session.resp);
+    struct upstream *upstream = private_connection(pool, node, resp);
     upstream->use.is_across = upstream->use.is_single_use = true;
     upstream->use.patience_ms = 0;
     return upstream;

@@ -67,6 +67,8 @@ struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp,
 /* A connection for one request with keys on several shards: the shard may suspend it, so other requests must not be
  * behind it. The reply releases it. NULL: across-limit are in use, and the client is held until one is free. */
 struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *client);
+/* Such a connection beyond across-limit. */
+struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, uint8_t resp);
 /* Resumes as many clients that wait for such a connection as may have one now. */
 void pool_wake_across(const struct pool *pool, struct node *node);
 /* A shard that is not known to be down; each call returns the next such shard. */

@@ -17,8 +17,6 @@ from support.cluster import Cluster, Oracle, evict_all
 from support.harness import Failure, Skip, Suite, check, check_equal, sized
 from support.stream import Grammar, stream
 
-# With cross-slot = any these are not left to one shard when they may wait.
-NOT_ACROSS = ['BLMOVE', 'BRPOPLPUSH', 'XREAD', 'XREADGROUP']
 VARIANTS = [(mode, proto, blocks) for mode in ('single', 'pipelined') for proto in (2, 3) for blocks in (0.06, 0.5)]
 
 
@@ -36,8 +34,7 @@ def options(parser):
 def explore(run, oracle_address, target_addresses, through_proxy, seconds, chill=None, max_failures=None, has_tags=True):
     """Plays streams until the time is over; returns a report for each kind of difference."""
     opts = run.options
-    without = [name for name in opts.without.split(',') if name] + ([] if has_tags else NOT_ACROSS)
-    grammar = Grammar(opts.groups.split(','), without)
+    grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
     max_failures = max_failures or opts.max_failures
     end = time.monotonic() + seconds
     reports, streams, replies = {}, 0, 0

@@ -365,4 +365,85 @@ def _(run):
                     check_equal(client.pipeline(FILL), redis.pipeline(FILL))
 
 
+def blocked(cluster):
+    with cluster.connect() as client:
+        info = client.get('INFO', 'clients')
+    return int(info.split(b'blocked_clients:')[1].split()[0])
+
+
+@contextlib.contextmanager
+def waiting(cluster, *words, proto=2):
+    """A connection whose command waits."""
+    before = blocked(cluster)
+    with cluster.connect(proto=proto) as client:
+        client.send(*words)
+        wait_for(lambda: blocked(cluster) == before + 1, 'the command to wait')
+        yield client
+    wait_for(lambda: blocked(cluster) == before, 'the wait to end')
+
+
+@suite.case('commands that wait take keys of several shards, and an element that comes later ends the wait')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as other:
+        a, b, c = [cluster.key_on(shard) for shard in range(3)]
+        for proto in (2, 3):
+            other.call('DEL', a, b, c)
+            for words in (['BLMOVE', a, b, 'LEFT', 'RIGHT', 0], ['BRPOPLPUSH', a, b, 0]):
+                with waiting(cluster, *words, proto=proto) as client:
+                    other.call('RPUSH', b, 'not the source')
+                    other.call('RPUSH', a, 'x')
+                    check_equal(client.read(), ('$', b'x'))
+                check_equal(other.get('EXISTS', a), 0)
+                check_equal(other.get('DEL', b), 1)
+            with waiting(cluster, 'BLMOVE', a, b, 'LEFT', 'RIGHT', 0, proto=proto) as client:
+                other.call('SET', b, 'no list')
+                other.call('RPUSH', a, 'x')
+                check(client.read()[1].startswith(b'WRONGTYPE'), 'the destination')
+            other.call('DEL', a, b)
+            other.call('XADD', a, '5-5', 'f', 'old')
+            with waiting(cluster, 'XREAD', 'BLOCK', 0, 'COUNT', 1, 'STREAMS', a, b, c, '$', '$', '0', proto=proto) as client:
+                other.call('XADD', b, '7-1', 'f', 'new')
+                stream = [('$', b.encode()), ('*', [('*', [('$', b'7-1'), ('*', [('$', b'f'), ('$', b'new')])])])]
+                check_equal(client.read(), ('%', stream) if proto == 3 else ('*', [('*', stream)]))
+            for key in (a, b, c):
+                other.call('XGROUP', 'CREATE', key, 'g', '$', 'MKSTREAM')
+            with waiting(cluster, 'XREADGROUP', 'GROUP', 'g', 'me', 'BLOCK', 0, 'STREAMS', a, b, c, '>', '>', '>', proto=proto) as client:
+                other.send_many([['XADD', key, '9-1', 'f', 'group'] for key in (c, b, a)])
+                reply = client.read()
+                got = {name[1].decode() for name in (reply[1][::2] if proto == 3 else [pair[1][0] for pair in reply[1]])}
+                check(got and got <= {a, b, c}, got)
+                check_equal([other.read()[0] for _ in range(3)], ['$'] * 3)
+            pending = {key: other.get('XPENDING', key, 'g')[0] for key in (a, b, c)}
+            check_equal(pending, {key: int(key in got) for key in (a, b, c)}, 'what was delivered was replied')
+
+
+@suite.case('waits over shards end with their timeout, by CLIENT UNBLOCK and when the client leaves')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, Oracle() as oracle, cluster.connect() as other:
+        a, b, c = [cluster.key_on(shard) for shard in range(3)]
+        waits = [['BLMOVE', a, b, 'LEFT', 'RIGHT'], ['BRPOPLPUSH', a, b], ['XREAD', 'BLOCK', 'STREAMS', a, c, '$', '0']]
+
+        def with_timeout(words, seconds):
+            if words[0] == 'XREAD':
+                return words[:2] + [int(seconds * 1000)] + words[2:]
+            return words + [seconds]
+        for proto in (2, 3):
+            with Connection(oracle.address, proto=proto) as redis, cluster.connect(proto=proto) as client:
+                for words in waits:
+                    check_equal(client.call(*with_timeout(words, 0.01)), redis.call(*with_timeout(words, 0.01)), repr(words))
+            for words in waits:
+                for how in (['ERROR'], ['TIMEOUT']):
+                    with Connection(oracle.address, proto=proto) as redis, cluster.connect(proto=proto) as client:
+                        idents = redis.get('CLIENT', 'ID'), client.get('CLIENT', 'ID')
+                        for connection in (redis, client):
+                            connection.send(*with_timeout(words, 0))
+                        with Connection(oracle.address) as admin:
+                            wait_for(lambda: admin.get('CLIENT', 'UNBLOCK', idents[0], *how) == 1, 'redis to unblock')
+                        wait_for(lambda: blocked(cluster) == 1, 'the command to wait')
+                        check_equal(other.get('CLIENT', 'UNBLOCK', idents[1], *how), 1)
+                        check_equal(client.read(), redis.read(), '%r %r' % (words, how))
+                with waiting(cluster, *with_timeout(words, 0)):
+                    pass
+
+
 suite.main()

@@ -138,6 +138,9 @@ START_TEST(with_any_the_first_written_key_decides)
     ck_assert(!route_any("RENAME a {a}b").is_across);
     ck_assert_int_eq(route_any("MGET a b").kind, ROUTE_KIND_PARTS);
     ck_assert_int_eq(route_any("BLPOP a b 0").kind, ROUTE_KIND_BLOCKING_PARTS);
+    ck_assert_int_eq(route_any("BLMOVE a b LEFT LEFT 0").kind, ROUTE_KIND_BLOCKING_ACROSS);
+    ck_assert_uint_eq(route_any("BLMOVE a b LEFT LEFT 0").shard, 2);
+    ck_assert_int_eq(route_any("XREAD BLOCK 0 STREAMS a b 0 0").kind, ROUTE_KIND_BLOCKING_ACROSS);
 }
 END_TEST
 
