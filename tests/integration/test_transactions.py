@@ -6,7 +6,7 @@ import re
 import threading
 import time
 
-from support.cluster import Cluster, even_slots
+from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.resp import Closed, ReplyError
 
@@ -19,20 +19,7 @@ class Linked(Cluster):
     """Three backends that know the shard map, without a proxy."""
 
     def __init__(self, options=None):
-        super().__init__(backends=SHARDS, partitions=1, proxies=0)
-        for backend in self.backends:
-            backend.options = {'backend': dict(options or {}, shards=self.shards_path)}
-
-    def __enter__(self):
-        self.slots = even_slots(SHARDS)
-        self.write_shards()
-        super().__enter__()
-        wait_for(lambda: all(self.has_links(index) for index in range(SHARDS)), 'the backends to be linked')
-        return self
-
-    def has_links(self, index):
-        with self.partition(index) as connection:
-            return b'peers_links_up:%d' % (SHARDS - 1) in connection.get('INFO', 'peers')
+        super().__init__(backends=SHARDS, partitions=1, proxies=0, linked=True, backend_options={'backend': options or {}})
 
     def proxy_connection(self, index, proto=2):
         """A connection as a proxy makes it: it knows the slots of the shard, and may use SCREE ACROSS."""
