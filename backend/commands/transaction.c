@@ -7,6 +7,8 @@
  */
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/slot_set.h"
+#include "backend/partition/coordinator.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
@@ -17,7 +19,7 @@
 static void leave_transaction(struct call *call)
 {
     transaction_end(&call->session->transaction);
-    watch_clear(call->partition->watchers.watches, &call->session->watcher);
+    session_unwatch(call->session);
 }
 
 void cmd_multi(struct call *call)
@@ -58,7 +60,7 @@ static void run_queue(struct call *call)
     }
     suspend_forbid(call);
     transaction_end(&queue);
-    watch_clear(call->partition->watchers.watches, &session->watcher);
+    session_unwatch(session);
 }
 
 void cmd_exec(struct call *call)
@@ -69,7 +71,8 @@ void cmd_exec(struct call *call)
         return;
     }
     bool is_dirty =
-        !session->transaction.is_aborted && keyspace_watch_dirty(call, &session->watcher);
+        !session->transaction.is_aborted &&
+        (keyspace_watch_dirty(call, &session->watcher) || coordinator_watch_dirty(call));
     if (overlay_has_uncached(call->partition->overlay))
         return; /* a watched key is uncached: EXEC is suspended */
     if (session->transaction.is_aborted) {
@@ -83,6 +86,12 @@ void cmd_exec(struct call *call)
     } else {
         run_queue(call);
     }
+}
+
+/* Is the key of this shard? */
+static bool has_key(const struct call *call, struct bytes key)
+{
+    return !call->slots || slot_set_has(call->slots, slot_rule_slot(call->slot_rule, key));
 }
 
 void cmd_watch(struct call *call)
@@ -102,17 +111,20 @@ void cmd_watch(struct call *call)
     bool is_busy = scripts_running(call->partition->scripts) !=
                    NULL; /* the effects of the script may still be rolled back */
     for (uint32_t i = 1; !is_busy && i < call->argc; i++) {
-        if (!keyspace_open(call, call->argv[i], OPEN_QUIET, &entry))
+        bool is_here = !call->borrow || has_key(call, call->argv[i]);
+        if (is_here ? !keyspace_open(call, call->argv[i], OPEN_QUIET, &entry)
+                    : !coordinator_watch(call, call->argv[i]))
             return;
     }
     for (uint32_t i = 1; i < call->argc; i++)
-        watch_add(call->partition->watchers.watches, &call->session->watcher, call->space,
-                  call->argv[i]);
+        if (has_key(call, call->argv[i]))
+            watch_add(call->partition->watchers.watches, &call->session->watcher, call->space,
+                      call->argv[i]);
     reply_ok(&call->reply);
 }
 
 void cmd_unwatch(struct call *call)
 {
-    watch_clear(call->partition->watchers.watches, &call->session->watcher);
+    session_unwatch(call->session);
     reply_ok(&call->reply);
 }

@@ -11,6 +11,7 @@
 struct borrowed {
     enum lock_mode mode; /* 0: it is not here yet */
     unsigned whole;      /* bit 1 << cf: all rows of the column family are here */
+    unsigned watch;      /* bit 1 << NEED_WATCH or NEED_CHECK: it was met */
 };
 
 struct arrival {
@@ -56,6 +57,7 @@ void borrow_clear(struct borrow *borrow)
     }
     borrow->arrivals_end = &borrow->arrivals;
     borrow->bytes = 0;
+    borrow->is_dirty = false;
 }
 
 void borrow_free(struct borrow *borrow)
@@ -183,6 +185,18 @@ bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, st
     return false;
 }
 
+int borrow_watch(struct call *call, enum need_kind kind, uint16_t slot, struct bytes row_key,
+                 struct bytes watcher)
+{
+    if (borrowed_of(call->borrow, row_key)->watch & 1u << kind)
+        return OK;
+    add_need(
+        call,
+        &(struct need){
+            .kind = kind, .space = call->space, .slot = slot, .row_key = row_key, .row = watcher});
+    return ERR_UNCACHED;
+}
+
 /* ---- arrivals ---- */
 
 void borrow_add_rows(struct borrow *borrow, struct bytes effects)
@@ -204,6 +218,11 @@ void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode 
     if (mode > borrowed->mode)
         borrowed->mode = mode;
     borrowed->whole |= whole;
+}
+
+void borrow_add_watch(struct borrow *borrow, struct bytes row_key, enum need_kind kind)
+{
+    borrowed_of(borrow, row_key)->watch |= 1u << kind;
 }
 
 void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf)

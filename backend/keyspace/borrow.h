@@ -20,6 +20,9 @@ enum need_kind {
     NEED_KEY = 1,   /* a metadata row, locked; and all rows if they are few */
     NEED_ROW = 2,   /* a row of a collection */
     NEED_RANGE = 3, /* the rows of a collection in one column family, from a row on */
+    NEED_WATCH = 4, /* the key is watched at its owner */
+    NEED_CHECK =
+        5, /* watched keys of the owner are locked for reading, and it says whether one has changed */
 };
 
 /* Something that a command read, or wants to write, and that is not here. */
@@ -31,7 +34,8 @@ struct need {
     struct space *space;
     uint16_t slot;
     struct bytes row_key; /* metadata row of the key; follows the struct */
-    struct bytes row;     /* of ROW and RANGE: the row, or the first one; follows the struct */
+    /* of ROW and RANGE: the row, or the first one; of WATCH and CHECK: the watcher's name. Follows the struct */
+    struct bytes row;
 };
 
 struct borrow {
@@ -42,6 +46,7 @@ struct borrow {
     struct arrival *arrivals; /* rows that were fetched, oldest first */
     struct arrival **arrivals_end;
     size_t bytes;   /* of arrivals */
+    bool is_dirty;  /* a watched key has changed */
     bool is_closed; /* the command can no longer be rolled back */
     /* takes part in the locking of this partition's own keys, as soon as keys are borrowed */
     struct lock_owner *owner;
@@ -68,6 +73,10 @@ int borrow_key(struct call *call, const struct entry *entry, bool writes);
 /* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_UNCACHED: it must be fetched. */
 int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
                struct slice *value);
+/* Watches the key at its owner, or (CHECK) locks all keys that this watcher watches there, and sets is_dirty. OK, or
+ * ERR_UNCACHED: not yet. */
+int borrow_watch(struct call *call, enum need_kind kind, uint16_t slot, struct bytes row_key,
+                 struct bytes watcher);
 /* The command waits until the coordinator ends the wait. */
 void borrow_wait(struct call *call);
 /* Are all rows of the key in this column family here? Else they must be fetched. */
@@ -81,6 +90,8 @@ void borrow_add_rows(struct borrow *borrow, struct bytes effects);
  * family. */
 void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode mode,
                     unsigned whole);
+/* A NEED_WATCH or NEED_CHECK of this key was met. */
+void borrow_add_watch(struct borrow *borrow, struct bytes row_key, enum need_kind kind);
 /* All rows of the column family have arrived. */
 void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf);
 /* Forgets the needs. */

@@ -288,13 +288,11 @@ static bool borrow_pass(struct call *call, const struct entry *entry)
     return err == OK;
 }
 
-bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
-                      enum open_flag flags, struct entry *entry)
+/* Opens the entry, whose key, space and slot are set. */
+static bool open_entry(struct call *call, enum open_flag flags, struct entry *entry)
 {
-    memset(entry, 0, sizeof *entry);
-    entry->key = key;
-    entry->space = space;
-    entry->slot = slot_rule_slot(call->slot_rule, key);
+    struct space *space = entry->space;
+    struct bytes key = entry->key;
     entry->is_borrowed = call->slots && !slot_set_has(call->slots, entry->slot);
     if (entry->is_borrowed && !call->borrow) {
         refuse_slot(call, key);
@@ -326,6 +324,21 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
     }
     count_lookup(call, flags, entry);
     return true;
+}
+
+bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
+                      enum open_flag flags, struct entry *entry)
+{
+    *entry =
+        (struct entry){.key = key, .space = space, .slot = slot_rule_slot(call->slot_rule, key)};
+    return open_entry(call, flags, entry);
+}
+
+bool keyspace_open_row(struct call *call, struct space *space, uint16_t slot, struct bytes key,
+                       struct entry *entry)
+{
+    *entry = (struct entry){.key = key, .space = space, .slot = slot};
+    return open_entry(call, OPEN_QUIET, entry);
 }
 
 bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry)

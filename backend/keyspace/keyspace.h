@@ -46,6 +46,9 @@ enum open_flag {
 bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry);
 bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
                       enum open_flag flags, struct entry *entry);
+/* Opens a key by its slot instead of the call's slot rule; not counted as hit or miss. */
+bool keyspace_open_row(struct call *call, struct space *space, uint16_t slot, struct bytes key,
+                       struct entry *entry);
 /* As keyspace_open; also false, with WRONGTYPE replied, when the key has another type. TYPE_STRING includes bitmaps. */
 bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
                         struct entry *entry);

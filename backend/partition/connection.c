@@ -189,7 +189,7 @@ void connection_reset(struct session *session)
     session_set_text(&session->login.name, (struct bytes){"", 0});
     session->login.user = NULL;
     transaction_end(&session->transaction);
-    watch_clear(session->partition->watchers.watches, &session->watcher);
+    session_unwatch(session);
     subscriber_clear(&session->subscriber);
     tracking_off(session);
     monitor_remove(session);

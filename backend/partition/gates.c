@@ -4,6 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
 #include "backend/partition/acl_gate.h"
+#include "backend/partition/coordinator.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/session_reply.h"
@@ -15,7 +16,7 @@ void reject_command(struct call *call, const char *text)
         call->partition->metrics.stats->commands[call->command->id].rejected++;
     if (call->command && call->command->traits & TRAIT_RUNS_QUEUE) {
         transaction_end(transaction);
-        watch_clear(call->partition->watchers.watches, &call->session->watcher);
+        session_unwatch(call->session);
         text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
         call_errorf(call, "EXECABORT Transaction discarded because of: %s", text);
         return;

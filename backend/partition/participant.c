@@ -12,6 +12,7 @@
 #include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
 #include "backend/storage/reader.h"
+#include "shared/byte_order.h"
 #include "shared/log.h"
 #include "shared/table.h"
 
@@ -56,9 +57,20 @@ struct part {
     uint64_t heard_ms; /* monotonic: last request of the coordinator */
 };
 
+/* The watched keys of a session at another partition. */
+struct remote_watcher {
+    struct list link;
+    struct peer_incoming *incoming;
+    uint64_t name; /* chosen by the other partition */
+    struct watcher watcher;
+    struct bytes *row_keys; /* heap, and so is each */
+    uint32_t count;
+};
+
 struct participant {
     struct partition *partition;
-    struct table *parts; /* by id */
+    struct table *parts;  /* by id */
+    struct list watchers; /* struct remote_watcher */
 };
 
 /* The data must not change during a slow script, which lets the loop handle events. */
@@ -184,6 +196,7 @@ struct participant *participant_new(struct partition *partition)
     CHECK(participant);
     participant->partition = partition;
     participant->parts = table_new();
+    list_init(&participant->watchers);
     return participant;
 }
 
@@ -192,8 +205,101 @@ void participant_free(struct participant *participant)
     if (!participant)
         return;
     end_all(participant, "the partition stops");
+    CHECK(list_empty(&participant->watchers)); /* they end with their connections */
     table_free(participant->parts);
     free(participant);
+}
+
+/* ---- watchers ---- */
+
+static struct remote_watcher *find_watcher(const struct participant *participant,
+                                           const struct peer_incoming *incoming, uint64_t name)
+{
+    const struct list *all = &participant->watchers;
+    for (struct list *at = all->next; at != all; at = at->next) {
+        struct remote_watcher *remote = container_of(at, struct remote_watcher, link);
+        if (remote->incoming == incoming && remote->name == name)
+            return remote;
+    }
+    return NULL;
+}
+
+static void free_watcher(struct participant *participant, struct remote_watcher *remote)
+{
+    watch_clear(participant->partition->watchers.watches, &remote->watcher);
+    for (uint32_t i = 0; i < remote->count; i++)
+        free((char *)remote->row_keys[i].data);
+    free(remote->row_keys);
+    list_remove(&remote->link);
+    free(remote);
+}
+
+static struct remote_watcher *watcher_of(struct participant *participant,
+                                         struct peer_incoming *incoming, uint64_t name)
+{
+    struct remote_watcher *remote = find_watcher(participant, incoming, name);
+    if (remote)
+        return remote;
+    remote = calloc(1, sizeof *remote);
+    CHECK(remote);
+    remote->incoming = incoming;
+    remote->name = name;
+    watcher_init(&remote->watcher);
+    list_push(&participant->watchers, &remote->link);
+    return remote;
+}
+
+/* Watches a key; nothing happens if the watcher has it. */
+static void watch_key_of(struct participant *participant, struct remote_watcher *remote,
+                         struct bytes row_key)
+{
+    struct partition *partition = participant->partition;
+    struct bytes space;
+    struct bytes key;
+    uint16_t slot;
+    for (uint32_t i = 0; i < remote->count; i++)
+        if (bytes_equal(remote->row_keys[i], row_key))
+            return;
+    CHECK(decode_metadata_key(row_key, &space, &slot, &key));
+    watch_add(partition->watchers.watches, &remote->watcher, space_find(partition->spaces, space),
+              key);
+    remote->row_keys = realloc(remote->row_keys, (remote->count + 1) * sizeof *remote->row_keys);
+    CHECK(remote->row_keys);
+    remote->row_keys[remote->count++] = heap_copy(row_key);
+}
+
+static void drop_watchers(struct participant *participant, const struct peer_incoming *incoming)
+{
+    struct list *next;
+    for (struct list *at = participant->watchers.next; at != &participant->watchers; at = next) {
+        struct remote_watcher *remote = container_of(at, struct remote_watcher, link);
+        next = at->next;
+        if (remote->incoming == incoming)
+            free_watcher(participant, remote);
+    }
+}
+
+/* Has the key expired, without being deleted so far? An unreadable row counts as expired. */
+static bool has_expired(struct partition *partition, struct bytes row_key)
+{
+    struct slice slice;
+    struct metadata meta;
+    int err = overlay_get(partition->overlay, CF_METADATA, row_key, &slice);
+    if (err != OK)
+        return err == ERR_STORE;
+    bool is_over = !decode_metadata(slice_bytes(&slice), &meta) ||
+                   (meta.expire_ms && meta.expire_ms < loop_wall_ms(partition->loop));
+    slice_release(&slice);
+    return is_over;
+}
+
+/* Has a key of the watcher changed since it is watched? An unknown watcher has lost its watches with a connection. */
+static bool is_watcher_dirty(struct partition *partition, const struct remote_watcher *remote)
+{
+    bool is_dirty = !remote || remote->watcher.dirty;
+    for (uint32_t i = 0; remote && i < remote->count; i++)
+        is_dirty |= has_expired(partition, remote->row_keys[i]);
+    return is_dirty;
 }
 
 /* ---- LOCK: reading ---- */
@@ -223,6 +329,8 @@ static struct item next_item(struct message_reader *reader)
 
 /* What is sent in reply to a LOCK request. */
 struct sent {
+    struct part *part;
+    struct call *call;
     struct partition *partition;
     struct effects *rows;
     struct out items;
@@ -298,6 +406,30 @@ static unsigned send_key(struct sent *sent, struct bytes row_key)
     return whole;
 }
 
+/* Registers a watched key, after it was opened, so that a key that has expired before does not count as changed. */
+static void send_watch(struct sent *sent, const struct item *item)
+{
+    struct bytes space;
+    struct bytes key;
+    struct entry entry;
+    uint16_t slot;
+    struct partition *partition = sent->partition;
+    CHECK(decode_metadata_key(item->row_key, &space, &slot, &key));
+    struct space *in = space_find(partition->spaces, space);
+    if (keyspace_open_row(sent->call, in, slot, key, &entry))
+        watch_key_of(
+            sent->part->participant,
+            watcher_of(sent->part->participant, sent->part->incoming, get_le64(item->row.data)),
+            item->row_key);
+}
+
+static unsigned send_check(struct sent *sent, const struct item *item)
+{
+    const struct part *part = sent->part;
+    return is_watcher_dirty(
+        sent->partition, find_watcher(part->participant, part->incoming, get_le64(item->row.data)));
+}
+
 static void send_item(struct sent *sent, const struct item *item)
 {
     struct bytes next = {"", 0};
@@ -305,6 +437,10 @@ static void send_item(struct sent *sent, const struct item *item)
     unsigned whole = 0;
     if (item->kind == NEED_KEY)
         whole = send_key(sent, item->row_key);
+    else if (item->kind == NEED_WATCH)
+        send_watch(sent, item);
+    else if (item->kind == NEED_CHECK)
+        whole = send_check(sent, item);
     else if (item->kind == NEED_ROW)
         send_row(sent, item->cf, item->row, NULL);
     else if (decode_collection_prefix(item->row, &prefix))
@@ -327,8 +463,8 @@ static void read_rows(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct message_reader reader = message_read(part->request);
-    struct sent sent = {.partition = partition, .rows = effects_new()};
     struct call call;
+    struct sent sent = {.part = part, .call = &call, .partition = partition, .rows = effects_new()};
     out_init(&sent.items);
     internal_call_begin(partition, &call);
     overlay_observe_begin(partition->overlay);
@@ -342,11 +478,14 @@ static void read_rows(struct part *part)
     overlay_nonblocking_begin(partition->overlay, NULL);
     part->rows.ranges += part->rows.has_range;
     part->rows.has_range = false;
-    if (!part->rows.pending)
+    if (!part->rows.pending && !part->rows.refusal)
         finish_rows(part, &sent);
+    call.failed = false;
     internal_call_end(partition, &call);
     out_clear(&sent.items);
     effects_free(sent.rows);
+    if (part->rows.refusal)
+        part_end(part, part->rows.refusal);
 }
 
 static void on_part_rows(struct reader_wait *wait)
@@ -377,7 +516,7 @@ static const char *refuse_item(const struct partition *partition, const struct i
     uint16_t slot, other_slot;
     uint64_t version;
     struct bytes sub;
-    if (item->kind < NEED_KEY || item->kind > NEED_RANGE || item->mode > LOCK_WRITE ||
+    if (item->kind < NEED_KEY || item->kind > NEED_CHECK || item->mode > LOCK_WRITE ||
         item->cf >= CF_COUNT || item->db >= DATABASES_MAX ||
         item->namespace_name.len > NAMESPACE_BYTES_MAX ||
         !decode_metadata_key(item->row_key, &space, &slot, &key))
@@ -386,7 +525,7 @@ static const char *refuse_item(const struct partition *partition, const struct i
         return "its shard map gives the key's slot to another shard";
     if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
         return "SWAPDB has not reached all shards: run it again";
-    if (item->kind == NEED_KEY)
+    if (item->kind == NEED_KEY || (item->kind >= NEED_WATCH && item->row.len == 8))
         return NULL;
     bool is_row =
         item->kind == NEED_RANGE && decode_collection_prefix(item->row, &prefix)
@@ -396,6 +535,13 @@ static const char *refuse_item(const struct partition *partition, const struct i
     return is_row && other_slot == slot && bytes_equal(other, space) && bytes_equal(other_key, key)
                ? NULL
                : "the request is not valid";
+}
+
+static void lock_watched(struct part *part, const struct remote_watcher *remote)
+{
+    for (uint32_t i = 0; remote && i < remote->count; i++)
+        (void)lock_take(part->participant->partition->shards.locks, &part->owner,
+                        remote->row_keys[i], LOCK_READ);
 }
 
 /* Checks the items of the request and takes their locks. */
@@ -411,6 +557,9 @@ static const char *lock_items(struct part *part)
             return refused;
         if (reader.is_good && item.kind == NEED_KEY)
             (void)lock_take(partition->shards.locks, &part->owner, item.row_key, item.mode);
+        if (reader.is_good && item.kind == NEED_CHECK)
+            lock_watched(part,
+                         find_watcher(part->participant, part->incoming, get_le64(item.row.data)));
     }
     return message_is_read(&reader) ? NULL : "the request is not valid";
 }
@@ -764,6 +913,7 @@ void participant_closed(struct participant *participant, struct peer_incoming *i
             part_end(part, "");
     }
     free(parts);
+    drop_watchers(participant, incoming);
 }
 
 void participant_tick(struct participant *participant)
@@ -786,6 +936,17 @@ void participant_tick(struct participant *participant)
 
 /* ---- requests ---- */
 
+static void handle_unwatch(struct participant *participant, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct remote_watcher *remote =
+        frame->payload.len == 8 ? find_watcher(participant, incoming, get_le64(frame->payload.data))
+                                : NULL;
+    if (remote)
+        free_watcher(participant, remote);
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+}
+
 bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
                         const struct peer_frame *frame)
 {
@@ -795,6 +956,9 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
         return true;
     }
     switch (frame->kind) {
+    case PEER_UNWATCH:
+        handle_unwatch(participant, incoming, frame);
+        return true;
     case PEER_LOCK:
         handle_lock(participant, incoming, frame);
         return true;

@@ -10,7 +10,9 @@
  * (3) A prepared transaction survives a crash (transaction_record.h). Without news from its coordinator for two
  *     seconds, the coordinator is asked for the outcome; if it does not answer, the transaction is in doubt, and
  *     commands on its keys are refused at once.
- * (4) APPLY for an unknown transaction was applied before, and succeeds.
+ * (4) Keys that a session of another partition watches are watched here until UNWATCH, or the end of the connection; after
+ *     that EXEC finds them changed.
+ * (5) APPLY for an unknown transaction was applied before, and succeeds.
  */
 #pragma once
 
@@ -26,7 +28,7 @@ void participant_free(struct participant *participant);
 /* Reads prepared transactions from the store and locks their keys; also after a failed batch. False: they cannot be
  * read. */
 bool participant_load(struct participant *participant);
-/* Handles LOCK, PREPARE, APPLY and RELEASE. False: the request is none of these. */
+/* Handles LOCK, PREPARE, APPLY, RELEASE and UNWATCH. False: the request is none of these. */
 bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
                         const struct peer_frame *frame);
 void participant_closed(struct participant *participant, struct peer_incoming *incoming);

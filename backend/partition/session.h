@@ -39,6 +39,7 @@ struct slot_set;
 struct space;
 struct waiter;
 struct waits;
+struct watches_elsewhere;
 struct reply_stream;
 struct peer_identity;
 
@@ -113,6 +114,7 @@ struct session_pending {
     struct waits *waits;           /* waits of a proxy's clients; NULL: there was no wait so far */
     struct reply_stream *streamed; /* the reply that is being produced; NULL: none */
     struct reader_wait row_wait;   /* of rows from the disk (suspend.h) */
+    struct watches_elsewhere *watches; /* of keys of other shards (coordinator.h); NULL: none */
     struct coordinated *across;    /* the request's transaction over shards; NULL: none */
     uint8_t suspend_tries;         /* how often the request was suspended */
 };

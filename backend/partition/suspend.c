@@ -110,6 +110,13 @@ static bool is_undone_as_one(const struct call *call)
                                                     : call->command->flags & CMD_SCRIPT;
 }
 
+/* Does the command only read and write keys? WATCH has neither flag, but reads rows. */
+static bool changes_only_keys(const struct command *command)
+{
+    return command->id == COMMAND_watch ||
+           (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
+}
+
 /* True when the handler reads rows, and has no other side effects than those that suspend_end rolls back. */
 static bool may_suspend(const struct call *call)
 {
@@ -120,8 +127,7 @@ static bool may_suspend(const struct call *call)
         return false;
     if (runs_others(command))
         return is_undone_as_one(call);
-    return command->id == COMMAND_watch || /* has neither flag, but reads rows */
-           (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
+    return changes_only_keys(command);
 }
 
 /* Suspends the session until the requested rows are fetched. */
@@ -162,13 +168,13 @@ static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES
 
 enum { COUNTED = sizeof counted / sizeof counted[0] };
 
-/* Can the command be rolled back after it used keys of other shards? WATCH would not notice their changes. */
+/* Can the command be rolled back after it used keys of other shards? */
 static bool may_borrow(const struct call *call)
 {
     const struct command *command = call->command;
     if (runs_others(command))
         return is_undone_as_one(call);
-    return command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN);
+    return changes_only_keys(command);
 }
 
 static void attempt_begin(const struct call *call, struct suspend_mark *mark)
@@ -269,7 +275,7 @@ static void reply_refusal(struct call *call)
     coordinator_abandon(session);
     if (call->command->traits & TRAIT_RUNS_QUEUE) {
         transaction_end(&session->transaction);
-        watch_clear(call->partition->watchers.watches, &session->watcher);
+        session_unwatch(session);
     }
 }
 

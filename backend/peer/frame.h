@@ -18,7 +18,7 @@
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
- *   LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND: of transactions over shards (transaction_message.h)
+ *   LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH: of transactions over shards (participant.h)
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the version are skipped.
@@ -54,6 +54,7 @@ enum peer_kind {
     PEER_RELEASE = 6,
     PEER_OUTCOME = 7,
     PEER_WOUND = 8,
+    PEER_UNWATCH = 9,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };

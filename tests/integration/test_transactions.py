@@ -111,6 +111,44 @@ def _(run):
         check_equal([shards[0].get('LLEN', big), shards[1].get('LLEN', b)], [1499, 1])
 
 
+@suite.case('WATCH of keys of other shards: EXEC does nothing when one has changed, expired, or its shard was restarted')
+def _(run):
+    with Linked() as cluster:
+        shards = [cluster.proxy_connection(i) for i in range(SHARDS)]
+        a, b, c = [cluster.key_on(i) for i in range(SHARDS)]
+
+        def watch_and_set(interfere):
+            check_equal(across(shards[0], 'WATCH', a, b, c), b'OK')
+            interfere()
+            shards[0].get('MULTI')
+            shards[0].get('INCR', a)
+            shards[0].get('INCR', b)
+            return across(shards[0], 'EXEC')
+        check_equal(watch_and_set(lambda: None), [1, 1])
+        check_equal(watch_and_set(lambda: shards[2].get('SET', c, 'x')), None)
+        check_equal(watch_and_set(lambda: shards[1].get('INCR', b)), None)
+        check_equal(watch_and_set(lambda: shards[0].get('INCR', a)), None)
+        check_equal(watch_and_set(lambda: across(shards[1], 'MSET', a, '5', c, '6')), None)
+        check_equal(watch_and_set(lambda: shards[2].get('GET', c)), [6, 3])
+        check_equal(watch_and_set(lambda: across(shards[0], 'UNWATCH') and shards[2].get('SET', c, 'y')), [7, 4])
+        shards[2].get('PEXPIRE', c, '1')
+        wait_for(lambda: shards[2].get('EXISTS', c) == 0, 'the key to expire')
+        check_equal(watch_and_set(lambda: None), [8, 5], 'it had expired before')
+        shards[2].get('SET', c, 'x', 'PX', '300')
+        check_equal(watch_and_set(lambda: wait_for(lambda: shards[2].get('EXISTS', c) == 0, 'the key to expire')), None)
+
+        def restart():
+            cluster.backends[2].kill9()
+            cluster.backends[2].start()
+            cluster.wait_links()
+        check_equal(watch_and_set(restart), None)
+        shards[2] = cluster.proxy_connection(2)
+        check_equal(watch_and_set(lambda: None), [9, 6])
+        for shard in range(SHARDS):
+            with cluster.partition(shard) as connection:
+                check_equal(connection.get('SCREE', 'TRANSACTIONS'), [])
+
+
 class Teller(threading.Thread):
     """Moves money between accounts of several shards, and adds up all of them, through coordinators chosen at random."""
 
