@@ -426,7 +426,7 @@ static void keys_in_steps(struct call *call, struct bytes pattern)
 void cmd_keys(struct call *call)
 {
     int64_t count = 0;
-    if (!call_pattern(call, 1))
+    if (!call_pattern(call, 1) || !keyspace_is_free(call, call->space))
         return;
     if (call->space->keys > REPLY_STREAM_STEP_ROWS && reply_stream_is_allowed(call)) {
         keys_in_steps(call, call->argv[1]);
@@ -468,6 +468,8 @@ void cmd_randomkey(struct call *call)
 {
     struct bytes key;
     bool found = false;
+    if (!keyspace_is_free(call, call->space))
+        return;
     if (call->space->keys > 0) {
         uint64_t place = call_random(call) % call->space->keys;
         uint16_t slot = space_slot_at(call->space, &place);

@@ -136,7 +136,8 @@ void cmd_scan(struct call *call)
 {
     struct scan_options options;
     struct found found = {.arena = call->arena};
-    if (!cursor_argument(call, 1, &options) || !scan_options_parse(call, 2, true, &options))
+    if (!cursor_argument(call, 1, &options) || !scan_options_parse(call, 2, true, &options) ||
+        !keyspace_is_free(call, call->space))
         return;
     struct bytes last;
     resume_key(call, options.cursor, &last);

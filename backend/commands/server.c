@@ -24,7 +24,8 @@
 
 void cmd_dbsize(struct call *call)
 {
-    reply_int(&call->reply, (int64_t)call->space->keys);
+    if (keyspace_is_free(call, call->space))
+        reply_int(&call->reply, (int64_t)call->space->keys);
 }
 
 /* Parses [ASYNC|SYNC]; both are done asynchronously. */
@@ -52,7 +53,7 @@ static void forget_copies(struct call *call)
 
 void cmd_flushdb(struct call *call)
 {
-    if (!parse_flush(call))
+    if (!parse_flush(call) || !keyspace_is_free(call, call->space))
         return;
     flush_space(call, call->space);
     forget_copies(call);
@@ -65,6 +66,9 @@ void cmd_flushall(struct call *call)
     if (!parse_flush(call))
         return;
     struct bytes name = session_namespace(call->session);
+    for (int db = 0; db < DATABASES_MAX; db++)
+        if (!keyspace_is_free(call, space_open(call->partition->spaces, name, (uint8_t)db)))
+            return;
     for (int db = 0; db < DATABASES_MAX; db++)
         flush_space(call, space_open(call->partition->spaces, name, (uint8_t)db));
     forget_copies(call);
@@ -91,7 +95,12 @@ void cmd_swapdb(struct call *call)
         call_error(call, ERR_DB_INDEX);
         return;
     }
-    keyspace_swap(call, session_namespace(call->session), (uint8_t)a, (uint8_t)b);
+    struct space_set *spaces = call->partition->spaces;
+    struct bytes name = session_namespace(call->session);
+    if (!keyspace_is_free(call, space_open(spaces, name, (uint8_t)a)) ||
+        !keyspace_is_free(call, space_open(spaces, name, (uint8_t)b)))
+        return;
+    keyspace_swap(call, name, (uint8_t)a, (uint8_t)b);
     reply_ok(&call->reply);
 }
 

@@ -125,6 +125,7 @@ void cmd_watch(struct call *call)
 
 void cmd_unwatch(struct call *call)
 {
-    session_unwatch(call->session);
+    if (!call->in_exec) /* EXEC removes the watches itself, and may be rolled back */
+        session_unwatch(call->session);
     reply_ok(&call->reply);
 }

@@ -109,12 +109,24 @@ static void run_handler(struct call *call)
         command_stats_add(call);
 }
 
+/* Refuses an EXEC that may need keys of other shards, and has a command that cannot be rolled back. */
+static bool refuse_across(struct call *call)
+{
+    struct session *session = call->session;
+    if (!session->request.is_across || !session->scope.slots || !session->transaction.is_open ||
+        session->transaction.is_plain || !(call->command->traits & TRAIT_RUNS_QUEUE))
+        return false;
+    reject_command(call, "ERR a command of the transaction cannot be rolled back, so all keys of "
+                         "the transaction must be on one shard");
+    return true;
+}
+
 /* Runs the handler when its rows are in memory. False: the session waits for rows from the disk, and the request will
  * be dispatched again. */
 static bool run_warm(struct call *call)
 {
     struct suspend_mark mark;
-    if (coordinator_finish(call))
+    if (coordinator_finish(call) || refuse_across(call))
         return true;
     if (!suspend_ready(call))
         return false;

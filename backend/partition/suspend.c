@@ -194,7 +194,8 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     call->borrow =
         call->session->request.is_across && may_borrow(call) ? coordinator_borrow(call) : NULL;
     *mark = (struct suspend_mark){.is_set = is_nonblocking || call->borrow,
-                                  .messages = partition->watchers.messages->count};
+                                  .messages = partition->watchers.messages->count,
+                                  .db = call->session->scope.db};
     if (!mark->is_set)
         return;
     _Static_assert(COUNTED == sizeof mark->counts / sizeof mark->counts[0], "one for each");
@@ -216,6 +217,8 @@ void suspend_before_nested(struct call *script, const struct command *command)
 {
     bool is_undone = !command || (command->flags & (CMD_WRITE | CMD_READONLY | CMD_FAST) &&
                                   !(command->flags & CMD_ADMIN));
+    if (script->borrow)
+        return; /* what it calls besides has no effect that stays, and may run again */
     if (!is_undone || command_stats_are_full(script->partition))
         suspend_forbid(script);
 }
@@ -253,6 +256,8 @@ static bool commit_across(struct call *call, const struct suspend_mark *mark)
 static void roll_back_attempt(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
+    if (call->session->scope.db != mark->db)
+        session_select(call->session, mark->db);
     if (mark->is_attempt) {
         partition->running.script_random->restore(call->session);
         overlay_attempt_end(partition->overlay, false);

@@ -39,6 +39,7 @@ struct suspend_mark {
     uint64_t random_state[4];
     bool is_attempt; /* an EXEC or a script: several commands are rolled back as one */
     uint32_t messages;
+    uint8_t db;      /* the session's */
     size_t position; /* in the attempt's effects, after the borrowed rows (borrow.h) */
     uint64_t counts[4];
 };

@@ -18,7 +18,8 @@ struct queued {
 struct transaction {
     bool is_open;    /* MULTI was given */
     bool is_aborted; /* a command was refused: EXEC discards */
-    bool is_plain; /* all queued commands only read and write their keys, publish, or run scripts */
+    bool
+        is_plain; /* all queued commands can be rolled back: they use keys, publish, run scripts, or only reply */
     uint32_t flags; /* enum command_flags of all queued commands */
     uint32_t count;
     size_t bytes; /* of all allocations */
