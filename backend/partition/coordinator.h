@@ -65,7 +65,7 @@ void coordinator_abandon(struct session *session);
 
 /* WATCH of a key of another shard: it is watched there. False: the command waits, or an error was replied. */
 bool coordinator_watch(struct call *call, struct bytes key);
-/* For EXEC: has a watched key of another shard changed? Meanwhile unknown, if overlay_has_uncached. */
+/* For EXEC: has a watched key of another shard changed? Not known yet if overlay_has_uncached. */
 bool coordinator_watch_dirty(struct call *call);
 /* Removes all watches of the session, on all shards. */
 void session_unwatch(struct session *session);

@@ -286,7 +286,7 @@ static bool has_expired(struct partition *partition, struct bytes row_key)
     struct metadata meta;
     int err = overlay_get(partition->overlay, CF_METADATA, row_key, &slice);
     if (err != OK)
-        return err == ERR_STORE;
+        return is_read_failure(err);
     bool is_over = !decode_metadata(slice_bytes(&slice), &meta) ||
                    (meta.expire_ms && meta.expire_ms < loop_wall_ms(partition->loop));
     slice_release(&slice);

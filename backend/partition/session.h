@@ -115,8 +115,8 @@ struct session_pending {
     struct reply_stream *streamed; /* the reply that is being produced; NULL: none */
     struct reader_wait row_wait;   /* of rows from the disk (suspend.h) */
     struct watches_elsewhere *watches; /* of keys of other shards (coordinator.h); NULL: none */
-    struct coordinated *across;    /* the request's transaction over shards; NULL: none */
-    uint8_t suspend_tries;         /* how often the request was suspended */
+    struct coordinated *across;        /* the request's transaction over shards; NULL: none */
+    uint8_t suspend_tries;             /* how often the request was suspended */
 };
 
 /* The request that runs, or ran last. */

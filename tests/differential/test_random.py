@@ -42,7 +42,7 @@ def explore(run, oracle_address, target_addresses, through_proxy, seconds, chill
     while time.monotonic() < end and len(reports) < max_failures:
         mode, proto, blocks = VARIANTS[index % len(VARIANTS)]
         seed = run.seed * 1000003 + index
-        steps = stream(seed, grammar, opts.length, through_proxy, blocks if has_tags else 0, has_tags)  # blocks: integration/test_across
+        steps = stream(seed, grammar, opts.length, through_proxy, blocks, has_tags)
         player = Player(oracle_address, target_addresses, mode, proto, seed, chill)
         difference = player.play(steps)
         streams, replies = streams + 1, replies + player.replies

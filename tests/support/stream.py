@@ -190,7 +190,7 @@ def mangle(context, args):
     name = str(args[0]).upper()
     if 0.02 <= dice < 0.04 and context.has_tags and name in groups.MANY_KEYS:
         return args  # another key might be on another shard
-    if dice < 0.04 and context.through_proxy and context.in_block and len(args) == 1:
+    if dice < 0.04 and context.has_tags and context.in_block and len(args) == 1:
         return args
     if dice < 0.02 and name == 'SPOP':
         return args[:1]  # without a count, the members popped would be random

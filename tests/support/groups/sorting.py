@@ -16,7 +16,7 @@ def pattern(c):
 
 
 def options(c, alpha, limit=True):
-    if c.through_proxy:
+    if c.has_tags:
         words = []
     else:
         words = c.pick([[], ['BY', pattern(c)]]) + [word for _ in range(c.number(0, 2))
@@ -40,7 +40,7 @@ def sort(c):
     source, target = c.keys_together(2)
     store = c.chance(0.3)
     words = options(c, store)
-    if c.through_proxy and words[-1:] == ['STORE']:
+    if c.has_tags and words[-1:] == ['STORE']:
         store = False  # not STORE STORE target: the key named STORE may be on another shard
     return behind_a_number(['SORT', source] + words + (['STORE', target] if store else []))
 
@@ -61,8 +61,8 @@ COMMANDS = [
     (3, sort_ro),
     (2, lambda c: ['RPUSH', c.key()] + numbers(c)),
     (2, lambda c: ['SADD', c.key()] + numbers(c)),
-    (1, lambda c: None if c.through_proxy else ['SET', 'w_%d' % c.number(-20, 20), c.number(0, 9)]),
-    (1, lambda c: None if c.through_proxy else ['HSET', 'h_%d' % c.number(-20, 20), 'f1', c.number(0, 9), 'f2', 'x']),
+    (1, lambda c: None if c.has_tags else ['SET', 'w_%d' % c.number(-20, 20), c.number(0, 9)]),
+    (1, lambda c: None if c.has_tags else ['HSET', 'h_%d' % c.number(-20, 20), 'f1', c.number(0, 9), 'f2', 'x']),
 ]
 
 CHECKS = {'SORT_RO': 'unordered'}

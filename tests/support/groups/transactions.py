@@ -3,15 +3,10 @@
 from support.transcript import Step
 
 
-def is_over_one_shard(context):
-    """False with cross-slot = any: there WATCH takes keys of one shard, and UNWATCH is refused in a block."""
-    return context.has_tags or not context.through_proxy
-
-
 def body(context, grammar):
     """The commands between MULTI and EXEC; sometimes one that fails when it is queued."""
     steps = [grammar.draw_single(context) for _ in range(context.number(0, 6))]
-    if context.chance(0.1) and is_over_one_shard(context):
+    if context.chance(0.1):
         steps.insert(context.number(0, len(steps)),
                      Step(context.pick([['NOSUCH', 'x'], ['GET'], ['MULTI'], ['WATCH', context.key()], ['HSET', 'a', 'b'],
                                         ['UNWATCH']])))
@@ -26,7 +21,7 @@ def block(context, grammar):
     steps = []
     watched = context.chance(0.35)
     if watched:
-        keys = context.keys_together(context.number(1, 3 if is_over_one_shard(context) else 1))
+        keys = context.keys_together(context.number(1, 3))
         steps.append(Step(['WATCH'] + keys))
         if context.chance(0.5):
             intruder = grammar.draw_single(context)
