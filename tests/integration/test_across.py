@@ -5,9 +5,10 @@ The shards' replies to SCREE ACROSS come from the test (support/across.py), so i
 """
 
 import contextlib
+import signal
 
 from support.across import CLOSE, AcrossShards
-from support.cluster import Cluster, Oracle, metric
+from support.cluster import Cluster, Oracle, even_slots, metric
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection, ReplyError, show
 
@@ -300,6 +301,65 @@ def _(run):
             shards.release()
             shards.wait_seen(2)
         check_equal(other.read(), ('+', b'across'))
+
+
+def write_map(cluster, shards):
+    """Gives all slots to the shards with these numbers."""
+    cluster.epoch += 1
+    lines = ['[map]', 'epoch = %d' % cluster.epoch]
+    for (name, (host, port), _), slots in zip([cluster.shard_addresses()[i] for i in shards], even_slots(len(shards))):
+        lines += ['[shard %s]' % name, 'slots = %s' % slots, 'address = %s:%d' % (host, port)]
+    with open(cluster.shards_path, 'w') as file:
+        file.write('\n'.join(lines) + '\n')
+    cluster.proxies[0].reload()
+    with cluster.connect() as client:
+        wait_for(lambda: client.get('SCREE', 'MAP')[1] == cluster.epoch, 'the new map')
+
+
+@suite.case('requests that wait for a connection follow a new map, also one without their shard')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards, upstream={'across-limit': 1, 'timeout': '1h'}) as (cluster, (a, _, c)):
+        with cluster.connect() as client, cluster.connect() as second, cluster.connect() as third:
+            with shards.holding():
+                client.send('RENAME', a, c)
+                check_equal(shards.wait_seen(1).shard, 0)
+                for waiter in (second, third):
+                    waiter.send('RENAME', a, c)
+                write_map(cluster, [2, 1, 0])
+                for waiter in (second, third):
+                    waiter.send('PING')
+                write_map(cluster, [1, 2])
+                check_equal(shards.wait_seen(2).shard, 1, 'the shard of the key in the new map')
+                shards.release(3)
+                shards.wait_seen(3)
+            check_equal([client.read(), second.read(), third.read()], [('+', b'across')] * 3)
+            check_equal([second.read(), third.read()], [('+', b'PONG')] * 2)
+            check_equal([seen.shard for seen in shards.seen], [0, 1, 1])
+
+
+def accepts(cluster):
+    try:
+        cluster.connect().close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@suite.case('the proxy stops while requests wait for a connection: all of them are answered')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards, upstream={'across-limit': 1, 'timeout': '1h'}) as (cluster, (a, b, _)), contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(cluster.connect()) for _ in range(3)]
+        with shards.holding():
+            for client in clients:
+                client.send('RENAME', a, b)
+            shards.wait_seen(1)
+            with cluster.connect() as probe:
+                check_equal(probe.get('PING'), b'PONG')
+            cluster.proxies[0].signal(signal.SIGTERM)
+            wait_for(lambda: not accepts(cluster), 'the proxy to stop')
+        check_equal([client.read() for client in clients], [('+', b'across')] * 3)
 
 
 @suite.case('SLOWLOG shows the command of the client')
