@@ -334,8 +334,7 @@ struct borrow *coordinator_borrow(struct call *call)
     struct session *session = call->session;
     struct partition *partition = call->partition;
     struct coordinated *transaction = session->pending.across;
-    if (!session->request.is_across || !partition->snapshot->map ||
-        !*peer_set_shard(partition->shards.peers))
+    if (!session->request.is_across || !*peer_set_shard(partition->shards.peers))
         return NULL;
     if (!transaction) {
         struct coordinator *coordinator = partition->shards.coordinator;

@@ -5,6 +5,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/acl_gate.h"
+#include "backend/partition/across_gate.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/changes.h"
 #include "backend/partition/command_stats.h"
@@ -109,24 +110,12 @@ static void run_handler(struct call *call)
         command_stats_add(call);
 }
 
-/* Refuses an EXEC that may need keys of other shards, and has a command that cannot be rolled back. */
-static bool refuse_across(struct call *call)
-{
-    struct session *session = call->session;
-    if (!session->request.is_across || !session->scope.slots || !session->transaction.is_open ||
-        session->transaction.is_plain || !(call->command->traits & TRAIT_RUNS_QUEUE))
-        return false;
-    reject_command(call, "ERR a command of the transaction cannot be rolled back, so all keys of "
-                         "the transaction must be on one shard");
-    return true;
-}
-
 /* Runs the handler when its rows are in memory. False: the session waits for rows from the disk, and the request will
  * be dispatched again. */
 static bool run_warm(struct call *call)
 {
     struct suspend_mark mark;
-    if (coordinator_finish(call) || refuse_across(call))
+    if (coordinator_finish(call) || !across_gate(call))
         return true;
     if (!suspend_ready(call))
         return false;

@@ -37,7 +37,7 @@ static void test_defaults(void)
     CHECK(strcmp(proxy.listen, "127.0.0.1:7379") == 0);
     CHECK(proxy.upstream_timeout_ms == 5000);
     CHECK(proxy.client_output_limit_bytes == 256u << 20);
-    CHECK(proxy.cross_slot == CROSS_SLOT_SHARD);
+    CHECK(proxy.cross_slot == CROSS_SLOT_ANY);
     CHECK(proxy.log_level == LOG_INFO);
     CHECK(backend.port == 7401);
     CHECK(backend.durability == DURABILITY_ALWAYS);
