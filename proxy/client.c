@@ -139,6 +139,9 @@ void client_unhold(struct client *client, uint16_t why)
     if (client->held_by & why & HOLD_PAUSED && !client->is_closed)
         client->worker->clients.paused--;
     client->held_by &= (uint16_t)~why;
+    bool is_in_order = client->held_by == HOLD_ORDER && client->pipeline.count == 0;
+    if (!client->is_closed && is_in_order && client->worker->client_events->drained(client))
+        client->held_by &= (uint16_t)~HOLD_ORDER;
     if (client->is_closed || client->held_by || !was_held)
         return;
     client->is_resuming = stream_held(client->stream) > 0;
@@ -350,9 +353,8 @@ void client_push(struct client *client, struct block *block, const char *data, s
     else
         out_write(out, data, len);
     count_output(client, len);
-    if (waits)
-        return;
-    stream_send(client->stream);
+    if (!waits)
+        stream_send(client->stream);
     if (is_over_limit(client, out->bytes))
         client_kill(client, "unread messages exceed client-output-limit");
 }

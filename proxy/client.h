@@ -124,7 +124,7 @@ struct client {
     const struct command *last_command; /* NULL: no command yet */
     struct client_tracking *tracking;   /* NULL: it has never tracked. tracking.c */
     struct client_channels *channels;   /* NULL: it has never subscribed. subscriptions.c */
-    /* where push messages wait for the confirmations of SUBSCRIBE; NULL: they do not wait */
+    /* where push messages wait for the end of EXEC's reply or for the confirmations of SUBSCRIBE; NULL: they do not wait */
     struct out *held_pushes;
     struct client_session session;
 };
@@ -140,8 +140,11 @@ struct client_events {
     void (*script_shown)(struct client *client, struct bytes line);
     /* Replies have left the pipeline. Only called when `tracking` is set. */
     void (*advanced)(struct client *client);
-    /* The pipeline is empty under HOLD_ORDER. False: HOLD_ORDER stays. */
+    /* The pipeline is empty under HOLD_ORDER, and nothing else holds the client. False: HOLD_ORDER stays. */
     bool (*drained)(struct client *client);
+    /* EXEC runs a queued command that concerns all shards. False: the client is held, and it must be run again. */
+    bool (*run_queued)(struct client *client, const struct frame *frame,
+                       const struct command *command);
     /* The client was closed, and its requests were abandoned. */
     void (*left)(struct client *client);
 };

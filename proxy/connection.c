@@ -84,6 +84,7 @@ const struct client_events connection_events = {.answered = on_answered,
                                                 .script_shown = monitor_show_script,
                                                 .advanced = tracking_advance,
                                                 .drained = transaction_go_on,
+                                                .run_queued = dispatch_in_exec,
                                                 .left = on_left};
 
 /* CLIENT REPLY SKIP affects one command. */

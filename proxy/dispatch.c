@@ -193,6 +193,17 @@ static bool dispatch_planned(struct client *client, const struct frame *frame,
     return true;
 }
 
+bool dispatch_in_exec(struct client *client, const struct frame *frame,
+                      const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    const struct frame *outer = worker->scratch.frame;
+    worker->scratch.frame = frame; /* for the slow log */
+    bool is_done = dispatch_planned(client, frame, command);
+    worker->scratch.frame = outer;
+    return is_done;
+}
+
 /* ---- gates ----------------------------------------------------------------------------------- */
 
 /* Refuses EXEC with an error, and ends the transaction. */

@@ -13,3 +13,6 @@
 
 /* Runs the frame. False: nothing was done, because the client is held; the frame is dispatched again afterwards. */
 bool dispatch_frame(struct client *client, const struct frame *frame);
+/* Runs a command of EXEC that passed the gates when it was queued. False: as for dispatch_frame. */
+bool dispatch_in_exec(struct client *client, const struct frame *frame,
+                      const struct command *command);

@@ -34,6 +34,8 @@ struct client_channels {
     struct out confirmations; /* replies of the SUBSCRIBE or UNSUBSCRIBE that runs */
     /* messages that arrived while that command runs; they are sent after the confirmations */
     struct out waiting;
+    struct out *
+        held_before; /* where the client's messages had to wait before that command; NULL: they did not */
 };
 
 /* Number of the client's subscriptions of all kinds. */

@@ -401,7 +401,8 @@ void tracking_advance(struct client *client)
 {
     struct held_pushes *held = client->tracking->held;
     while (held[0].frames.bytes && client->pipeline.popped >= held[0].until) {
-        out_move(stream_out(client->stream), &held[0].frames);
+        out_move(client->held_pushes ? client->held_pushes : stream_out(client->stream),
+                 &held[0].frames);
         out_move(&held[0].frames, &held[1].frames);
         held[0].until = held[1].until;
     }

@@ -10,6 +10,7 @@
 #include "proxy/scripts.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction_run.h"
+#include "proxy/transaction_send.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/users.h"
@@ -64,10 +65,17 @@ static void refuse_in_transaction(struct client *client, const struct command *c
     client_reply_text(client, command, text);
 }
 
-/* Notes whether a shard or the proxy will run a command that is queued. */
-static void note_side(struct client_transaction *transaction, const struct command *command)
+/* Notes whether a shard, all shards or the proxy will run a command that is queued. */
+static void note_side(struct client *client, const struct command *command)
 {
+    struct client_transaction *transaction = &client->session.transaction;
     bool is_own = transaction_is_own(command);
+    if (transaction_is_step(client, command)) {
+        transaction->has_steps = true;
+        transaction->needs_shard |= transaction->dedicated != NULL;
+        transaction->begins_with_step |= !transaction->needs_shard;
+        return;
+    }
     transaction->needs_shard |= !is_own || transaction->dedicated;
     transaction->needs_proxy |= is_own && !(command->traits & TRAIT_SHARD_ANSWERS);
 }
@@ -76,7 +84,6 @@ static void note_side(struct client_transaction *transaction, const struct comma
 static bool check_queueable(struct client *client, const struct frame *frame,
                             const struct command *command, const struct route *route)
 {
-    bool one_shard = client->worker->pool->count == 1;
     if (command->flags & CMD_NO_MULTI && route->kind != ROUTE_KIND_UNKNOWN) {
         refuse_in_transaction(client, command, "ERR Command not allowed inside a transaction");
         return false;
@@ -98,36 +105,21 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         refuse_in_transaction(client, command, error_text(ERR_CROSSSLOT));
         return false;
     case ROUTE_KIND_LOCAL:
-        if (command->route == ROUTE_LOCAL
-                ? command->traits & TRAIT_SHARD_ANSWERS || transaction_is_own(command)
-                : one_shard && command->route != ROUTE_PINNED)
+        if (transaction_is_step(client, command) || transaction_is_own(command) ||
+            (command->route == ROUTE_LOCAL ? command->traits & TRAIT_SHARD_ANSWERS
+                                           : command->route != ROUTE_PINNED))
             break;
         refuse_in_transaction(client, command, "ERR Command not allowed inside a transaction");
         return false;
     case ROUTE_KIND_ALL:
-        if (one_shard)
-            break;
-        refuse_in_transaction(
-            client, command,
-            "ERR Command not allowed inside a transaction: it concerns all shards");
-        return false;
     case ROUTE_KIND_ONE:
     case ROUTE_KIND_ANY:
     case ROUTE_KIND_TRANSACTION: /* UNWATCH */
     case ROUTE_KIND_BLOCKING:    /* WAIT, which does not block in a transaction */
         break;
     }
-    note_side(&client->session.transaction, command);
+    note_side(client, command);
     return true;
-}
-
-static void note_select(struct client_transaction *transaction, const struct frame *frame)
-{
-    int64_t db;
-    if (!number_parse_int64(frame_arg(frame, 1), &db) || db < 0 || db >= DATABASES)
-        return; /* the shard replies the error */
-    transaction->has_select = true;
-    transaction->db = (uint8_t)db;
 }
 
 bool transaction_queue_command(struct client *client, const struct frame *frame,
@@ -145,7 +137,8 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     struct route needs_script = route;
     if (rules.is_any && route.has_keys) /* any shard may run the transaction */
         needs_script.kind = ROUTE_KIND_ANY;
-    if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &needs_script))
+    if (command->flags & CMD_SCRIPT && command->flags & CMD_SCRIPT_CACHE &&
+        !scripts_ready(client, frame, command, &needs_script))
         return false;
     if (rules.is_any && (route.kind == ROUTE_KIND_PARTS || route.kind == ROUTE_KIND_ACROSS))
         route.kind = ROUTE_KIND_ONE; /* one shard will run the whole transaction */
@@ -158,8 +151,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     }
     if (route.has_keys)
         note_keys(client);
-    if (command->id == COMMAND_select) /* only SELECT changes the keyspace at EXEC */
-        note_select(transaction, frame);
+    transaction->has_select |= transaction_selects(command, argv, frame->argc, &transaction->db);
     transaction->has_script |= (command->flags & CMD_SCRIPT) != 0;
     transaction->has_unnamed |= route.kind != ROUTE_KIND_ACROSS && route.is_across;
     if (frame->block && frame->len >= REFERENCE_MIN)
@@ -281,12 +273,6 @@ static bool discard(struct client *client, const struct command *command, const 
     return true;
 }
 
-/* Where a transaction runs. */
-struct exec_target {
-    uint32_t shard;
-    bool is_across; /* it may use keys of other shards: EXEC is sent with SCREE ACROSS */
-};
-
 /* True when all queued keys are on the shard (with cross-slot = strict: in one slot). */
 static bool are_keys_on(const struct client_transaction *transaction,
                         const struct route_rules *rules, uint32_t shard)
@@ -314,7 +300,7 @@ static uint32_t shard_of_transaction(const struct client *client, const struct r
 }
 
 /* False: the keys belong to several shards, and this is not allowed. */
-static bool find_exec_target(const struct client *client, struct exec_target *target)
+static bool find_exec_target(const struct client *client, struct transaction_target *target)
 {
     const struct client_transaction *transaction = &client->session.transaction;
     struct route_rules rules = across_rules(client);
@@ -322,123 +308,49 @@ static bool find_exec_target(const struct client *client, struct exec_target *ta
     bool is_over_shards =
         transaction->watches_across || !are_keys_on(transaction, &rules, target->shard);
     target->is_across = rules.is_any && (is_over_shards || transaction->has_unnamed);
+    target->has_script = transaction->has_script;
     return rules.is_any || !is_over_shards;
 }
 
-/* The frames that are sent to a shard between MULTI and EXEC. */
-struct block_text {
-    struct out frames; /* send_block() takes them */
-    uint32_t count;
-    uint8_t prefixes; /* enum part_prefix: those of EXEC */
-    bool has_select;  /* a SELECT is among them, the last one of `db` */
-    uint8_t db;
-};
-
-/* Counts and properties of the client's queue; the frames are to be added. */
-static struct block_text block_text_of(const struct client *client,
-                                       const struct exec_target *target)
-{
-    const struct client_transaction *transaction = &client->session.transaction;
-    bool is_shown = transaction->has_script && monitor_is_on(client->worker->proxy);
-    unsigned prefixes = (is_shown ? PREFIX_SHOW : 0) | (target->is_across ? PREFIX_ACROSS : 0);
-    struct block_text text = {.count = transaction->count,
-                              .prefixes = (uint8_t)prefixes,
-                              .has_select = transaction->has_select,
-                              .db = transaction->db};
-    out_init(&text.frames);
-    return text;
-}
-
-/* Sends MULTI, the queued frames and EXEC at once. */
-static void send_block(struct client *client, struct upstream *upstream, struct part *part,
-                       struct block_text *text)
-{
-    struct request *request = part->request;
-    struct out *out = upstream_begin(upstream, part, client->session.keyspace);
-    if (!out) {
-        out_clear(&text->frames);
-        return;
-    }
-    part->prefixes |= text->prefixes;
-    out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
-    out_move(out, &text->frames);
-    if (client->session.is_limited && *client->worker->snapshot->config.upstream_secret) {
-        /* the user's rules may have changed since the commands were queued */
-        users_write_head(client, upstream, part, out, 1);
-    } else {
-        upstream_write_header(upstream, part, out, 1);
-    }
-    resp_write_word(out, BYTES("EXEC"));
-    part->swallow = text->count + 1;
-    request->exec.has_db = text->has_select;
-    request->exec.db = text->db;
-    upstream_commit(upstream, part);
-    if (text->has_select) {
-        upstream_forget_keyspace(upstream);
-        /* whether the session is in the new database depends on the reply */
-        client_hold(client, HOLD_ORDER);
-    }
-}
-
+/* Sends the whole queue to the shard. */
 static void exec_at_shard(struct client *client, struct request *request, struct upstream *upstream,
-                          const struct exec_target *target)
+                          const struct transaction_target *target)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    struct block_text text = block_text_of(client, target);
-    out_move(&text.frames, &transaction->queue);
+    struct transaction_frames frames = {
+        .count = transaction->count, .has_select = transaction->has_select, .db = transaction->db};
+    out_init(&frames.out);
+    out_move(&frames.out, &transaction->queue);
     request->waiting = 1;
-    send_block(client, upstream, &request->part, &text);
+    transaction_send(client, upstream, &request->part, target, &frames);
     client_transaction_clear(transaction);
 }
 
-/* EXEC of commands that the proxy answers itself. */
-static bool exec_own(struct client *client, const struct command *command)
+/* The transaction begins with commands that no shard must run as a transaction. */
+static void exec_in_steps(struct client *client, const struct command *command,
+                          const struct transaction_target *target)
 {
-    if (client->pipeline.count > 0) {
-        client_hold(client, HOLD_ORDER);
-        return false;
-    }
-    transaction_run_begin(client);
+    transaction_run_begin(client, target);
     client_transaction_release(client);
-    transaction_run_own(client, command);
+    transaction_run_header(client, command);
     if (!client->is_closed && !transaction_go_on(client))
         client_hold(client,
                     HOLD_ORDER); /* the remaining commands run before the client's next request */
-    return true;
 }
 
-/* Sends the shard its part of a transaction; transaction_run_answered() does the rest. */
-static void exec_both(struct client *client, struct request *request, struct upstream *upstream,
-                      const struct exec_target *target)
+static void reply_empty(struct client *client, const struct command *command)
 {
-    struct block_text text = block_text_of(client, target);
-    transaction_run_begin(client);
-    text.count = transaction_run_shard_part(client, &text.frames);
-    client_hold(client, HOLD_ORDER); /* until the proxy's own commands have run */
-    request_wait_parts(request, 1, transaction_run_answered);
-    request_hold(request);
-    send_block(client, upstream, request_part(request, 0, upstream->node), &text);
-    request_go(request);
-}
-
-/* The connection for EXEC. NULL: the client is held. */
-static struct upstream *upstream_for_exec(struct client *client, const struct command *command,
-                                          const struct exec_target *target)
-{
-    const struct client_transaction *transaction = &client->session.transaction;
-    if (target->is_across && !transaction->dedicated)
-        return across_upstream(client, command, target->shard, transaction->has_script);
-    if (target->is_across ? !across_may_send(client, command)
-                          : !client_may_send(client, client_label(client, command)))
-        return NULL;
-    struct upstream *upstream = client_upstream(client, target->shard, command);
-    return upstream_is_full(upstream, client) ? NULL : upstream;
+    struct reply reply;
+    client_transaction_clear(&client->session.transaction);
+    struct request *request = client_begin_reply(client, command, &reply);
+    reply_array(&reply, 0);
+    client_ready(client, request);
 }
 
 static bool exec(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    struct exec_target target;
+    struct transaction_target target;
     lose_removed_dedicated(client);
     if (transaction->is_aborted)
         return discard(client, command, error_text(ERR_EXECABORT));
@@ -447,34 +359,33 @@ static bool exec(struct client *client, const struct command *command)
         (void)snprintf(text, sizeof(text), "%s", transaction->dedicated_lost);
         return discard(client, command, text);
     }
-    if (transaction->needs_proxy && !transaction->needs_shard)
-        return exec_own(client, command);
     if (!find_exec_target(client, &target))
         return discard(client, command, error_text(ERR_CROSSSLOT));
     if (transaction->count == 0 && !transaction->dedicated) {
-        struct reply reply;
-        client_transaction_clear(transaction);
-        struct request *request = client_begin_reply(client, command, &reply);
-        reply_array(&reply, 0);
-        client_ready(client, request);
+        reply_empty(client, command);
         return true;
     }
-    if (transaction->needs_proxy && client->pipeline.count > 0) {
+    bool is_run = transaction->needs_proxy || transaction->has_steps;
+    if (is_run && client->pipeline.count > 0) {
         client_hold(client, HOLD_ORDER);
         return false;
     }
-    struct upstream *upstream = upstream_for_exec(client, command, &target);
+    if (is_run && (!transaction->needs_shard || transaction->begins_with_step)) {
+        exec_in_steps(client, command, &target);
+        return true;
+    }
+    struct upstream *upstream = transaction_upstream(client, command, &target);
     if (!upstream)
         return false;
+    if (is_run)
+        transaction_run_begin(client, &target);
     struct request *request = client_new_request(client, command);
     request->is_exec = true;
     (void)detach_dedicated(client); /* transaction_executed() releases it */
-    if (transaction->needs_proxy)
-        exec_both(client, request, upstream, &target);
+    if (is_run)
+        transaction_run_first_part(client, request, upstream);
     else
         exec_at_shard(client, request, upstream, &target);
-    if (target.is_across)
-        metric_add(client->worker->metrics.process, METRIC_PROXY_ACROSS, 1);
     return true;
 }
 

@@ -28,6 +28,7 @@ void client_transaction_clear(struct client_transaction *transaction)
     transaction->is_open = transaction->is_aborted = transaction->has_select = false;
     transaction->has_script = transaction->has_unnamed = transaction->has_written = false;
     transaction->needs_shard = transaction->needs_proxy = false;
+    transaction->has_steps = transaction->begins_with_step = false;
 }
 
 void transaction_run_free(struct client_transaction *transaction)
@@ -37,6 +38,8 @@ void transaction_run_free(struct client_transaction *transaction)
         return;
     resp_scan_fini(&run->scan);
     block_unref(run->replies);
+    out_clear(&run->pushes);
+    free(run->failure);
     free(run);
     transaction->run = NULL;
 }

@@ -13,31 +13,44 @@
 struct block;
 struct upstream;
 
+/* Where a transaction runs. */
+struct transaction_target {
+    uint32_t shard;
+    bool is_across; /* it may use keys of other shards: EXEC is sent with SCREE ACROSS */
+    bool has_script;
+};
+
 /* An EXEC whose commands the proxy runs one by one (transaction_run.h). */
 struct transaction_run {
+    struct transaction_target target;
     struct resp_scan scan;
     bool is_stepping;      /* transaction_go_on() is running: it does not recurse */
     bool is_silent;        /* CLIENT REPLY OFF or SKIP */
     bool has_shard;        /* some of the commands are the shard's */
     uint32_t count;        /* commands */
-    uint32_t shard_count;  /* of them the shard's */
+    uint32_t part_count;   /* commands of the last part that was sent to the shard */
+    size_t sent;           /* offset up to which the shard's commands were sent */
     struct block *replies; /* holds `rest`; NULL: there is none */
     struct bytes rest;     /* elements of the shard's reply that are still to be passed on */
+    struct out pushes;     /* messages that arrived since EXEC, sent after its reply */
+    char *failure;         /* error reply of a part: no further command runs; heap; NULL: none */
     size_t at;             /* offset of the next frame */
     size_t len;
     char frames[];
 };
 
 struct client_transaction {
-    bool is_open;        /* MULTI was accepted */
-    bool is_aborted;     /* a command was refused: EXEC discards the queue */
-    bool has_select;     /* a SELECT is queued: after EXEC the session is in `db` */
-    bool has_script;     /* a command that runs a script is queued */
-    bool needs_shard;    /* a command is queued that only a shard can answer */
-    bool needs_proxy;    /* a command is queued that only the proxy can answer */
-    bool has_unnamed;    /* a command is queued that may use keys which only the shard finds */
-    bool has_written;    /* a command is queued that writes `written` */
-    bool watches_across; /* `dedicated` watches keys of other shards too */
+    bool is_open;          /* MULTI was accepted */
+    bool is_aborted;       /* a command was refused: EXEC discards the queue */
+    bool has_select;       /* a SELECT is queued: after EXEC the session is in `db` */
+    bool has_script;       /* a command that runs a script is queued */
+    bool needs_shard;      /* a command is queued that only a shard can answer */
+    bool needs_proxy;      /* a command is queued that only the proxy can answer */
+    bool has_steps;        /* a step is queued (transaction_run.h) */
+    bool begins_with_step; /* a step is queued before the first command that a shard must run */
+    bool has_unnamed;      /* a command is queued that may use keys which only the shard finds */
+    bool has_written;      /* a command is queued that writes `written` */
+    bool watches_across;   /* `dedicated` watches keys of other shards too */
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* frames of the queued commands */

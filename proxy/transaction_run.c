@@ -4,10 +4,16 @@
 #include "proxy/local/local.h"
 #include "proxy/request.h"
 #include "proxy/transaction.h"
+#include "proxy/transaction_send.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define UNEXPECTED_REPLY "ERR the shard's reply to EXEC does not have one element for each command"
 
 bool transaction_is_own(const struct command *command)
 {
@@ -15,98 +21,173 @@ bool transaction_is_own(const struct command *command)
            !(command->traits & TRAIT_CHANGES_SESSION) && local_handlers[command->id];
 }
 
-void transaction_run_begin(struct client *client)
+bool transaction_is_step(const struct client *client, const struct command *command)
+{
+    bool is_for_all = command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR;
+    bool subscribes = command->flags & CMD_PUBSUB && command->route == ROUTE_PINNED;
+    return subscribes || command->traits & TRAIT_NOT_IN_EXEC ||
+           (is_for_all && client->worker->pool->count > 1);
+}
+
+void transaction_run_begin(struct client *client, const struct transaction_target *target)
 {
     struct client_transaction *transaction = &client->session.transaction;
     size_t len = transaction->queue.bytes;
     struct transaction_run *run = malloc(sizeof *run + len);
     CHECK(run && !transaction->run);
     *run = (struct transaction_run){
+        .target = *target,
         .is_silent = client->session.reply_mode != REPLY_MODE_ON,
         .has_shard = transaction->needs_shard,
         .count = transaction->count,
         .len = len,
     };
     resp_scan_init(&run->scan);
+    out_init(&run->pushes);
     out_copy(&transaction->queue, run->frames);
     client_transaction_clear(transaction);
     transaction->run = run;
+    client->held_pushes = &run->pushes;
+}
+
+static void end_run(struct client *client)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    client->held_pushes = NULL;
+    out_move(stream_out(client->stream), &transaction->run->pushes);
+    transaction_run_free(transaction);
 }
 
 /* Reads the next queued command; its arguments are then in worker->scratch.argv. */
 static const struct command *next_command(struct client *client, struct transaction_run *run,
-                                          struct bytes *frame_bytes, uint32_t *argc)
+                                          struct frame *frame)
 {
     static const struct resp_limits no_limits = {
         .bulk_bytes_max = UINT32_MAX, .args_max = INT32_MAX, .inline_bytes_max = UINT32_MAX};
     const char *text = run->frames + run->at;
     CHECK(resp_scan(&run->scan, &no_limits, text, run->len - run->at) == RESP_FRAME);
-    const struct frame frame = {.data = text,
-                                .len = run->scan.size,
-                                .base = text,
-                                .args = run->scan.args,
-                                .argc = run->scan.argc};
-    const struct bytes *argv = argv_of(client->worker, &frame);
-    run->at += frame.len;
-    *frame_bytes = (struct bytes){text, frame.len};
-    *argc = frame.argc;
-    const struct command *command = command_find_argv(argv, frame.argc);
+    *frame = (struct frame){.data = text,
+                            .len = run->scan.size,
+                            .base = text,
+                            .args = run->scan.args,
+                            .argc = run->scan.argc};
+    const struct bytes *argv = argv_of(client->worker, frame);
+    run->at += frame->len;
+    const struct command *command = command_find_argv(argv, frame->argc);
     CHECK(command);
     return command;
 }
 
-static bool is_for_shard(const struct transaction_run *run, const struct command *command)
+/* ---- commands of a shard ---- */
+
+static bool is_for_shard(const struct client *client, const struct transaction_run *run,
+                         const struct command *command)
 {
-    return run->has_shard &&
+    return run->has_shard && !transaction_is_step(client, command) &&
            (!transaction_is_own(command) || command->traits & TRAIT_SHARD_ANSWERS);
 }
 
-uint32_t transaction_run_shard_part(struct client *client, struct out *out)
+/* The shard's commands from run->sent up to the next step. */
+static struct transaction_frames collect_part(struct client *client, struct transaction_run *run)
 {
-    struct transaction_run *run = client->session.transaction.run;
-    struct bytes frame;
-    uint32_t argc;
-    while (run->at < run->len) {
-        if (!is_for_shard(run, next_command(client, run, &frame, &argc)))
+    struct transaction_frames frames = {.count = 0};
+    size_t at = run->at;
+    struct frame frame;
+    out_init(&frames.out);
+    for (run->at = run->sent; run->at < run->len; run->sent = run->at) {
+        const struct command *command = next_command(client, run, &frame);
+        if (transaction_is_step(client, command))
+            break;
+        if (!is_for_shard(client, run, command))
             continue;
-        out_write(out, frame.data, frame.len);
-        run->shard_count++;
+        out_write(&frames.out, frame.data, frame.len);
+        frames.count++;
+        frames.has_select |=
+            transaction_selects(command, client->worker->scratch.argv, frame.argc, &frames.db);
     }
-    run->at = 0;
-    return run->shard_count;
+    run->part_count = frames.count;
+    run->at = at;
+    return frames;
 }
 
-void transaction_run_own(struct client *client, const struct command *exec)
+/* Keeps the elements of the shard's reply. False: the shard ran nothing. */
+static bool keep_elements(struct transaction_run *run, const struct shard_reply *answer)
 {
-    struct reply reply;
-    struct request *request = client_begin_reply(client, exec, &reply);
-    reply_array(&reply, client->session.transaction.run->count);
-    client_ready(client, request);
-}
-
-void transaction_run_answered(struct client *client, struct request *request, struct reply *reply)
-{
-    struct client_transaction *transaction = &client->session.transaction;
-    struct transaction_run *run = transaction->run;
-    const struct shard_reply *answer = request_reply(request, 0);
     struct bytes frame = answer->frame;
     struct resp_value array;
     size_t pos = 0;
-    transaction_executed(client, request, frame.data);
-    bool has_run = !answer->is_failure && resp_value_next(frame, &pos, &array) &&
-                   array.type == '*' && !array.is_null;
-    if (has_run && array.count == run->shard_count) {
+    if (answer->is_failure || !resp_value_next(frame, &pos, &array) || array.type != '*' ||
+        array.is_null || array.count != run->part_count)
+        return false;
+    block_unref(run->replies);
+    run->replies = block_ref(answer->block);
+    run->rest = (struct bytes){frame.data + pos, frame.len - pos};
+    return true;
+}
+
+/* request_done_fn: the reply to the first part is that of EXEC, unless the shard has run it. */
+static void first_part_answered(struct client *client, struct request *request, struct reply *reply)
+{
+    struct transaction_run *run = client->session.transaction.run;
+    const struct shard_reply *answer = request_reply(request, 0);
+    transaction_executed(client, request, answer->frame.data);
+    if (keep_elements(run, answer)) {
         reply_array(reply, run->count);
-        run->replies = block_ref(answer->block);
-        run->rest = (struct bytes){frame.data + pos, frame.len - pos};
         return;
     }
-    if (has_run)
-        reply_error(reply,
-                    "ERR the shard's reply to EXEC does not have one element for each command");
+    if (answer->frame.data[0] == '*' && answer->frame.data[1] != '-')
+        reply_error(reply, UNEXPECTED_REPLY);
     else
-        out_write_block(reply->out, answer->block, frame.data, frame.len);
-    transaction_run_free(transaction);
+        out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+    end_run(client);
+}
+
+/* request_done_fn: the reply to a later part, whose elements the next steps pass on. It replies nothing. */
+static void later_part_answered(struct client *client, struct request *request, struct reply *reply)
+{
+    struct transaction_run *run = client->session.transaction.run;
+    const struct shard_reply *answer = request_reply(request, 0);
+    struct bytes frame = answer->frame;
+    (void)reply;
+    transaction_executed(client, request, frame.data);
+    if (keep_elements(run, answer))
+        return;
+    run->failure =
+        frame.data[0] == '-' ? strndup(frame.data, frame.len) : strdup("-" UNEXPECTED_REPLY "\r\n");
+    CHECK(run->failure);
+}
+
+static void send_part(struct client *client, struct request *request, struct upstream *upstream,
+                      request_done_fn *done)
+{
+    struct transaction_run *run = client->session.transaction.run;
+    struct transaction_frames frames = collect_part(client, run);
+    client_hold(client, HOLD_ORDER); /* until all commands have run */
+    request_wait_parts(request, 1, done);
+    request_hold(request);
+    transaction_send(client, upstream, request_part(request, 0, upstream->node), &run->target,
+                     &frames);
+    request_go(request);
+}
+
+void transaction_run_first_part(struct client *client, struct request *request,
+                                struct upstream *upstream)
+{
+    send_part(client, request, upstream, first_part_answered);
+}
+
+/* Sends the part that begins at run->at. False: the client is held. */
+static bool send_later_part(struct client *client, struct transaction_run *run)
+{
+    const struct command *exec = command_find(BYTES("exec"));
+    struct upstream *upstream = transaction_upstream(client, exec, &run->target);
+    if (!upstream)
+        return false;
+    struct request *request = client_new_request(client, exec);
+    request->is_exec = true;
+    run->sent = run->at;
+    send_part(client, request, upstream, later_part_answered);
+    return true;
 }
 
 /* Replies the next element of the shard's reply. */
@@ -122,19 +203,60 @@ static void pass_element(struct client *client, struct transaction_run *run,
     client_ready(client, request);
 }
 
-static void run_one(struct client *client, struct transaction_run *run)
+/* ---- steps ---- */
+
+void transaction_run_header(struct client *client, const struct command *exec)
 {
-    uint8_t mode = client->session.reply_mode;
-    struct bytes frame;
-    uint32_t argc;
-    const struct command *command = next_command(client, run, &frame, &argc);
-    if (run->is_silent)
-        client->session.reply_mode = REPLY_MODE_OFF;
-    if (is_for_shard(run, command))
+    struct reply reply;
+    struct request *request = client_begin_reply(client, exec, &reply);
+    reply_array(&reply, client->session.transaction.run->count);
+    client_ready(client, request);
+}
+
+static void reply_failure(struct client *client, const struct transaction_run *run,
+                          const struct command *command)
+{
+    struct reply reply;
+    struct request *request = client_begin_reply(client, command, &reply);
+    out_write(reply.out, run->failure, strlen(run->failure));
+    client_ready(client, request);
+}
+
+/* Runs a command that is no part of a shard's transaction. False: the client is held. */
+static bool run_step(struct client *client, const struct frame *frame,
+                     const struct command *command)
+{
+    const char *refusal = command_exec_error(command);
+    if (!refusal)
+        return client->worker->client_events->run_queued(client, frame, command);
+    client_reply_text(client, command, refusal);
+    return true;
+}
+
+/* Runs the command at run->at. False: the client is held, and the command must be run again. */
+static bool run_one(struct client *client, struct transaction_run *run)
+{
+    struct frame frame;
+    size_t at = run->at;
+    const struct command *command = next_command(client, run, &frame);
+    bool is_shards = is_for_shard(client, run, command);
+    bool is_done = true;
+    if (run->failure) {
+        reply_failure(client, run, command);
+    } else if (is_shards && at < run->sent) {
         pass_element(client, run, command);
-    else
-        request_run_local(client_new_request(client, command), local_handlers[command->id], argc);
-    client->session.reply_mode = mode;
+    } else if (is_shards) {
+        run->at = at; /* its element is passed when the shard has replied */
+        return send_later_part(client, run);
+    } else if (transaction_is_step(client, command)) {
+        is_done = run_step(client, &frame, command);
+    } else {
+        request_run_local(client_new_request(client, command), local_handlers[command->id],
+                          frame.argc);
+    }
+    if (!is_done)
+        run->at = at;
+    return is_done;
 }
 
 bool transaction_go_on(struct client *client)
@@ -142,13 +264,21 @@ bool transaction_go_on(struct client *client)
     struct transaction_run *run = client->session.transaction.run;
     if (!run || run->is_stepping)
         return !run;
+    uint8_t mode = client->session.reply_mode;
+    bool goes_on = true;
     run->is_stepping = true;
-    while (run->at < run->len && client->pipeline.count == 0 && !client->is_closed &&
-           !client->is_ending)
-        run_one(client, run);
+    while (goes_on && run->at < run->len && client->pipeline.count == 0 && !client->is_closed &&
+           !client->is_ending) {
+        if (run->is_silent)
+            client->session.reply_mode = REPLY_MODE_OFF;
+        goes_on = run_one(client, run);
+        client->session.reply_mode = mode;
+    }
     run->is_stepping = false;
     bool is_over = run->at == run->len && client->pipeline.count == 0;
-    if (is_over)
-        transaction_run_free(&client->session.transaction);
+    if (is_over && !client->is_closed) {
+        end_run(client);
+        stream_send(client->stream);
+    }
     return is_over;
 }

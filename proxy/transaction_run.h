@@ -1,14 +1,19 @@
 /*
- * transaction_run.h - EXEC of a transaction with commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …).
+ * transaction_run.h - EXEC of a transaction with commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …), or that
+ * are steps: they concern all shards (DBSIZE, FLUSHALL, SCRIPT LOAD …), or subscribe.
  *
- *   queued                       SET k v      CLIENT ID    GET k         INFO
- *   to the shard      MULTI      SET k v                   GET k                     EXEC
- *   its reply            *2      +OK                       $1 v
- *   to the client        *4      +OK          :7           $1 v          $… # Server
+ *   queued                       SET k v    CLIENT ID    GET k          DBSIZE         INCR n
+ *   to a shard        MULTI      SET k v                 GET k   EXEC           MULTI  INCR n  EXEC
+ *   to all shards                                                       DBSIZE
+ *   to the client        *5      +OK        :7           $1 v           :12            :1
  *
- * The shard runs its commands first, as one transaction. Then the proxy writes the array: elements of the shard's reply and
- * the replies of its own commands, which it runs one after the other, in the order in which they were queued. If the
- * shard runs nothing (an error, or a watched key has changed), the proxy runs nothing either, and its reply is EXEC's.
+ * The commands of a shard up to the next step are one part, and run as one transaction. The proxy
+ * writes the array: elements of the shard's replies, and the replies of the other commands, which run one after the
+ * other in the order in which they were queued. If the shard runs nothing of the first part (an error, or a watched key
+ * has changed), nothing else runs, and its reply is EXEC's. If it runs nothing of a later part, that error is the reply
+ * of this part's commands and of all that follow, which do not run.
+ *
+ * So a transaction with steps is in order, but not one moment: each part is.
  */
 #pragma once
 
@@ -18,18 +23,21 @@
 
 struct client;
 struct command;
-struct reply;
 struct request;
+struct transaction_target;
+struct upstream;
 
 /* True when the proxy runs the command itself at EXEC. */
 bool transaction_is_own(const struct command *command);
+/* True when the command runs on its own at EXEC, between two parts: it concerns all shards, if there are several, or
+ * subscribes. */
+bool transaction_is_step(const struct client *client, const struct command *command);
 /* Moves the client's queue to a new run, and closes the transaction. */
-void transaction_run_begin(struct client *client);
-/* Writes the frames of the commands that a shard must run; returns their number. The proxy runs the other commands. */
-uint32_t transaction_run_shard_part(struct client *client, struct out *out);
-/* For a transaction without commands for a shard: replies the header of the array. */
-void transaction_run_own(struct client *client, const struct command *exec);
-/* request_done_fn: the shard has replied to its commands. */
-void transaction_run_answered(struct client *client, struct request *request, struct reply *reply);
+void transaction_run_begin(struct client *client, const struct transaction_target *target);
+/* Sends the first part, whose reply decides whether anything runs. `request` is that of EXEC. */
+void transaction_run_first_part(struct client *client, struct request *request,
+                                struct upstream *upstream);
+/* For a transaction that does not begin with such a part: replies the header of the array. */
+void transaction_run_header(struct client *client, const struct command *exec);
 /* Runs the next commands until one has to wait. False: commands are left. */
 bool transaction_go_on(struct client *client);

@@ -226,6 +226,15 @@ void command_upper(const char *name, char *to, size_t size)
     to[len] = '\0';
 }
 
+const char *command_exec_error(const struct command *command)
+{
+    if (!(command->traits & TRAIT_NOT_IN_EXEC))
+        return NULL;
+    return command->group == GROUP_PUBSUB
+               ? "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"
+               : "ERR MONITOR isn't allowed for DENY BLOCKING client"; /* Redis' texts differ */
+}
+
 const char *command_group_name(enum command_group group)
 {
     CHECK((unsigned)group < GROUP_COUNT);

@@ -94,6 +94,7 @@ enum command_traits {
     /* BLPOP and similar commands: takes from the first of its keys that has something, so the keys may be on different
      * shards, which the proxy tries one after the other. */
     TRAIT_FIRST_OF_KEYS = 1 << 9,
+    TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
 };
 
 /* Which arguments are channels: ACL rules are checked against them. */
@@ -386,6 +387,9 @@ static inline const char *command_full_name(const struct command *command)
 
 /* Writes `name` in capitals ("NO-EVICT") with a zero byte; truncates a name that does not fit. */
 void command_upper(const char *name, char *to, size_t size);
+
+/* The error in the reply of EXEC for a command with TRAIT_NOT_IN_EXEC; NULL: the command runs there. */
+const char *command_exec_error(const struct command *command);
 
 const char *command_group_name(enum command_group group); /* "sorted-set" */
 const char *command_route_name(enum command_route route); /* "by-key" */

@@ -9,7 +9,7 @@
 void cmd_monitor(struct call *call)
 {
     if (call->in_exec) {
-        call_error_text(call, "ERR MONITOR isn't allowed for DENY BLOCKING client");
+        call_error_text(call, command_exec_error(call->command));
     } else if (!monitor_is(call->session)) {
         monitor_add(call->session);
         reply_ok(&call->reply);

@@ -98,7 +98,7 @@ void cmd_psubscribe(struct call *call)
 void cmd_ssubscribe(struct call *call)
 {
     if (call->in_exec)
-        call_error_text(call, "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+        call_error_text(call, command_exec_error(call->command));
     else
         subscribe_session(call, CHANNEL_SHARD);
 }

@@ -19,17 +19,12 @@ void transaction_begin(struct transaction *transaction)
     transaction->is_open = transaction->is_plain = true;
 }
 
-/* PUBSUB CHANNELS and the like. */
-static bool is_introspection(const struct command *command)
-{
-    return command->group == GROUP_PUBSUB && command->parent != COMMAND_NONE;
-}
-
-/* Can the command be rolled back in EXEC? SELECT is, by suspend.c; UNWATCH does nothing there. */
+/* Can the command be rolled back in EXEC? SELECT is, by suspend.c; UNWATCH does nothing there, and commands that any
+ * shard may run, such as FUNCTION LIST, only reply. */
 static bool is_plain_command(const struct command *command)
 {
     if (command->channels == CHANNELS_FIRST || command->traits & TRAIT_SHARD_ANSWERS ||
-        command->route == ROUTE_TRANSACTION || is_introspection(command))
+        command->route == ROUTE_TRANSACTION || command->route == ROUTE_ANY)
         return true;
     return (command->flags & (CMD_WRITE | CMD_READONLY) || command->group == GROUP_SCRIPTING) &&
            !(command->flags & CMD_ADMIN) && keys_possible(command);

@@ -32,9 +32,9 @@ static void confirmed(struct client *client, struct request *request, struct rep
     struct out *out = stream_out(client->stream);
     (void)request;
     (void)reply;
-    client->held_pushes = NULL;
+    client->held_pushes = channels->held_before;
     out_move(out, &channels->confirmations);
-    out_move(out, &channels->waiting);
+    out_move(channels->held_before ? channels->held_before : out, &channels->waiting);
     stream_send(client->stream);
 }
 
@@ -49,6 +49,7 @@ static void change_end(struct client *client, struct request *request, struct ch
 {
     struct client_channels *channels = client_channels(client);
     struct subscriptions *subscriptions = channels->subscriptions;
+    channels->held_before = client->held_pushes;
     client->held_pushes = &channels->waiting;
     if (!subscriptions ||
         !subscriptions_tell(subscriptions, request, change->channels, change->count, confirmed))

@@ -145,7 +145,7 @@ def _(run):
 @suite.case('commands that are not allowed in transactions are refused')
 def _(run):
     with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
-        for words in (['SHUTDOWN'], ['SAVE'], ['MONITOR'], ['CLIENT', 'REPLY', 'OFF'], ['AUTH', 'x'], ['HELLO', '3'],
+        for words in (['SHUTDOWN'], ['SAVE'], ['CLIENT', 'REPLY', 'OFF'], ['AUTH', 'x'], ['HELLO', '3'],
                       ['PSYNC', 'x', '1']):
             check_equal(client.get('MULTI'), b'OK')
             reply = client.get(*words)

@@ -1,0 +1,164 @@
+#!/usr/bin/python3
+"""MULTI with commands that concern all shards (DBSIZE, FLUSHALL, SCRIPT LOAD …): replies are those of redis-server."""
+
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check_equal, wait_for
+from support.resp import Connection
+
+suite = Suite(__doc__)
+
+SCRIPT = "return redis.call('GET', KEYS[1])"
+LIBRARY = '''#!lua name=lib
+redis.register_function('twice', function(keys) return redis.call('APPEND', keys[1], redis.call('GET', keys[1])) end)'''
+
+# Each row is a transaction, one command a line; the keys a, b, c … are on different shards.
+TRANSACTIONS = [
+    [['FLUSHALL'], ['SET', 'a', 1], ['DBSIZE'], ['SET', 'b', 2], ['DBSIZE'], ['KEYS', '*'], ['MGET', 'a', 'b']],
+    [['SET', 'a', 1], ['FLUSHDB'], ['GET', 'a'], ['SET', 'c', 3], ['RANDOMKEY'], ['SCAN', 0, 'COUNT', 1000]],
+    [['DBSIZE']],
+    [['KEYS', '*'], ['CLIENT', 'GETNAME'], ['DBSIZE'], ['CONFIG', 'GET', 'databases'], ['GET', 'c'], ['CLIENT', 'SETNAME', 'me']],
+    [['MSET', 'a', 1, 'b', 2, 'd', 4], ['RENAME', 'a', 'e'], ['KEYS', '[de]'], ['INCR', 'e'], ['LPUSH', 'b', 'x'],
+     ['SCAN', 0, 'MATCH', 'e*', 'COUNT', 1000]],
+    [['SWAPDB', 0, 1], ['DBSIZE'], ['SET', 'f', 6], ['KEYS', '*'], ['SWAPDB', 0, 1], ['EXISTS', 'f', 'e'], ['SWAPDB', 0, 99]],
+    [['SELECT', 1], ['DBSIZE'], ['KEYS', '*'], ['FLUSHDB'], ['SET', 'g', 7], ['DBSIZE'], ['SELECT', 0], ['DBSIZE'], ['EXISTS', 'e', 'g']],
+    [['DBSIZE'], ['SELECT', 1], ['SELECT', 99], ['DBSIZE']],
+    [['DBSIZE'], ['SELECT', 0], ['SET', 'h', 1]],
+    [['SCRIPT', 'FLUSH'], ['EVAL', SCRIPT, 1, 'e'], ['SCRIPT', 'LOAD', SCRIPT], ['SCRIPT', 'EXISTS', 'SHA', 'none'], ['EVALSHA', 'SHA', 1, 'e'],
+     ['EVALSHA', 'SHA', 1, 'd']],
+    [['FUNCTION', 'FLUSH'], ['FUNCTION', 'LOAD', LIBRARY], ['FCALL', 'twice', 1, 'e'], ['FCALL', 'twice', 1, 'd'], ['FUNCTION', 'LIST'],
+     ['FUNCTION', 'LOAD', LIBRARY], ['FUNCTION', 'DELETE', 'lib'], ['FCALL', 'twice', 1, 'e'], ['FUNCTION', 'DELETE', 'lib']],
+    [['PUBLISH', 'channel', 'x'], ['DBSIZE'], ['PUBLISH', 'channel', 'y']],
+    [['FLUSHALL', 'SYNC'], ['DBSIZE'], ['SAVE']],  # refused: EXEC discards
+    [['FLUSHALL', 'SYNC'], ['FLUSHDB', 'never'], ['SWAPDB', 'x', 1], ['SCAN', 'x'], ['KEYS', '*'], ['DBSIZE'], ['CONFIG', 'RESETSTAT']],
+    [['GET', 'none']] + [['SET', 'n%d' % i, i] if i % 3 else ['DBSIZE'] for i in range(300)],
+    [['KEYS', 'n1?'], ['DEL'] + ['n%d' % i for i in range(300)], ['DBSIZE'], ['MULTI'], ['DBSIZE']],
+]
+
+
+def in_order(words, reply):
+    """The reply with names that come in any order sorted."""
+    if words[0] == 'KEYS':
+        return reply[0], sorted(reply[1])
+    return ('*', [reply[1][0], sorted(reply[1][1][1])]) if words[0] == 'SCAN' and reply[0] == '*' else reply
+
+
+def replies_of(client):
+    """The replies to all transactions, each with those of EXEC in a list."""
+    sha = client.get('SCRIPT', 'LOAD', SCRIPT)
+    seen = []
+    for number, transaction in enumerate(TRANSACTIONS):
+        commands = [[sha if word == 'SHA' else word for word in words] for words in transaction]
+        *queued, executed, after = client.pipeline([['MULTI']] + commands + [['EXEC'], ['PING']])
+        if executed[0] == '*':
+            executed = [in_order(words, reply) for words, reply in zip(commands, executed[1])]
+        seen.append((number, queued, executed, after, client.call('DBSIZE')))
+    return seen
+
+
+@suite.case('every reply is that of redis-server, with 1, 3 and 5 shards')
+def _(run):
+    for backends in (1, 3, 5):
+        with Cluster(backends=backends, partitions=1, linked=True) as cluster, Oracle() as oracle:
+            for proto in (2, 3):
+                with cluster.connect(proto=proto) as client, Connection(oracle.address, proto=proto) as redis:
+                    for ours, theirs in zip(replies_of(client), replies_of(redis)):
+                        check_equal(ours, theirs, '%d shards, RESP%d, transaction %d' % (backends, proto, theirs[0]))
+                    client.get('FLUSHALL'), redis.get('FLUSHALL')
+
+
+@suite.case('nothing runs when a watched key has changed, also if the first command concerns all shards')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client, cluster.connect() as other:
+        near, far = cluster.key_on(0), cluster.key_on(1)
+        for first in (['FLUSHALL'], ['SET', far, 'mine']):
+            for is_changed in (True, False):
+                client.get('MSET', near, 1, far, 1)
+                check_equal(client.get('WATCH', near, far), b'OK')
+                if is_changed:
+                    other.get('SET', far, 2)
+                replies = client.pipeline([['MULTI'], first, ['DBSIZE'], ['GET', near], ['EXEC']])
+                if is_changed:
+                    check_equal(replies[-1], ('*', None), first)
+                    check_equal(client.get('MGET', near, far), [b'1', b'2'])
+                else:
+                    check_equal(replies[-1][0], '*', replies)
+                    check_equal([reply[1] for reply in replies[-1][1]], [b'OK', b'0', None] if first[0] == 'FLUSHALL' else [b'OK', b'2', b'1'])
+
+
+@suite.case('when a shard is lost, each command of the part that needs it and all later ones reply the error')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        near, far = cluster.key_on(0), cluster.key_on(1)
+        cluster.backends[1].kill9()
+        replies = client.pipeline([['MULTI'], ['SET', near, 1], ['SCRIPT', 'EXISTS', 'x'], ['SET', far, 2], ['GET', near], ['CLIENT', 'ID'], ['EXEC'], ['PING']])
+        check_equal(replies[-1], ('+', b'PONG'))
+        executed = replies[-2]
+        check_equal((executed[0], len(executed[1])), ('*', 5), executed)
+        check_equal([reply[0] for reply in executed[1]], ['+', '-', '-', '-', '-'])
+        cluster.backends[1].start()
+        wait_for(lambda: client.call('EXISTS', far) == (':', b'0'), 'the shard to be back')
+        check_equal(client.get('GET', near), b'1')
+
+
+@suite.case('clients that leave, and requests behind EXEC')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, proxy_options={'upstream': {'across-limit': 1}}) as cluster, cluster.connect() as client:
+        near, far = cluster.key_on(0), cluster.key_on(1)
+        block = [['MULTI'], ['INCR', near], ['DBSIZE'], ['INCR', far], ['INCR', near], ['DBSIZE'], ['RENAME', near, far], ['EXEC']]
+        for _ in range(30):
+            with cluster.connect() as leaving:
+                leaving.send_many(block)
+        clients = [cluster.connect() for _ in range(8)]
+        for one in clients:  # they wait for the one connection to each shard
+            one.send_many((block + [['PING']]) * 5)
+        for one in clients:
+            for _ in range(5):
+                replies = [one.read() for _ in range(len(block) + 1)]
+                check_equal([replies[-2][0], len(replies[-2][1]), replies[-1]], ['*', 6, ('+', b'PONG')])
+            one.close()
+        client.send_many([['CLIENT', 'REPLY', 'OFF']] + block + [['SET', near, 7], ['CLIENT', 'REPLY', 'ON'], ['GET', near]])
+        check_equal([client.read(), client.read()], [('+', b'OK'), ('$', b'7')], 'with CLIENT REPLY OFF')
+
+
+SUBSCRIBING = [
+    [['SET', 'k', 1], ['SUBSCRIBE', 'a', 'b'], ['GET', 'k'], ['PSUBSCRIBE', 'x*'], ['CLIENT', 'GETNAME'], ['DBSIZE']],
+    [['UNSUBSCRIBE'], ['PUNSUBSCRIBE', 'y'], ['SSUBSCRIBE', 's'], ['SUNSUBSCRIBE'], ['GET', 'k'], ['MONITOR']],
+    [['SUBSCRIBE', 'c'], ['PUBLISH', 'other', 'x'], ['UNSUBSCRIBE', 'c'], ['GET', 'k']],
+]
+
+
+@suite.case('SUBSCRIBE and the like run in order, with the confirmations that redis-server writes into the reply of EXEC')
+def _(run):
+    for backends in (1, 3):
+        with Cluster(backends=backends, partitions=1, linked=True) as cluster, Oracle() as oracle:
+            for transaction in SUBSCRIBING:
+                for proto in (2, 3):
+                    with cluster.connect(proto=proto) as client, Connection(oracle.address, proto=proto) as redis:
+                        for connection in (client, redis):
+                            connection.send_many([['MULTI']] + transaction + [['EXEC'], ['QUIT']])
+                        check_equal(client.read_until_closed(20), redis.read_until_closed(20), (transaction, proto))
+
+
+@suite.case('messages that arrive during EXEC are sent after its reply, not inside')
+def _(run):
+    block = [['MULTI'], ['INCR', 'k'], ['DBSIZE'], ['GET', 'k'], ['SUBSCRIBE', 'more'], ['DBSIZE'], ['INCR', 'k'], ['EXEC']]
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect(proto=3) as client, cluster.connect() as loud:
+        client.call('SUBSCRIBE', 'channel')
+        published = 0
+        for _ in range(100):
+            loud.send_many([['PUBLISH', 'channel', 'x' * 50]] * 20)
+            client.send_many(block)
+            published += sum(loud.read()[0] == ':' for _ in range(20))
+        seen, executed = 0, []
+        while seen < published or len(executed) < 100:
+            kind, payload = client.read()
+            if kind == '>':
+                check_equal(payload[0], ('$', b'message'))
+                seen += 1
+            elif kind == '*':
+                executed.append([item[0] for item in payload])
+        check_equal(executed, [[':', ':', '$', '>', ':', ':']] * 100)
+
+
+if __name__ == '__main__':
+    suite.main()
