@@ -17,6 +17,7 @@
 #include "shared/net/loop.h"
 #include "shared/number.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_relay.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,124 +46,7 @@ static struct labels *links;           /* metrics of the nodes' links, by shard 
 static uint64_t sent, ended, answered; /* in this world */
 static uint64_t duplicates;            /* frames dropped as duplicates, in all worlds */
 static uint64_t totals[2];             /* sent and answered in all worlds */
-
-/* ---- the relays ---- */
-
-struct relay;
-
-struct side {
-    struct relay *relay;
-    struct side *other;
-    struct stream *stream; /* NULL: closed */
-    struct out held;       /* a frame that is sent after the next one */
-    bool is_mute;          /* its bytes are dropped */
-};
-
-struct relay {
-    struct list link;
-    struct side client, server;
-    bool has_frames; /* the greeting is over */
-};
-
-static struct list relays;
-static struct loop *relay_loop;
-static struct listener *relay_listeners[NODES];
-static bool is_faulty;
-
-static void end_relay(struct relay *relay)
-{
-    struct side *sides[] = {&relay->client, &relay->server};
-    for (int i = 0; i < 2; i++) {
-        if (sides[i]->stream)
-            stream_abort(sides[i]->stream);
-        out_clear(&sides[i]->held);
-    }
-    list_remove(&relay->link);
-    free(relay);
-}
-
-static void side_ended(void *owner, int err)
-{
-    (void)err;
-    end_relay(((struct side *)owner)->relay);
-}
-
-/* Passes one frame: as it is, twice, or after the next one. */
-static void pass_frame(struct side *from, const char *data, size_t len)
-{
-    struct out *to = stream_out(from->other->stream);
-    bool holds = is_faulty && from->held.bytes == 0 && sim_chance(150000);
-    out_write(holds ? &from->held : to, data, len);
-    if (holds)
-        return;
-    if (is_faulty && sim_chance(100000))
-        out_write(to, data, len);
-    out_move(to, &from->held);
-}
-
-/* Reads "+OK\r\n$N\r\n", N bytes and "\r\n": the server's part of the greeting. */
-static void note_greeting(struct side *from, const char *data, size_t len)
-{
-    from->relay->has_frames |=
-        from == &from->relay->server && memmem(data, len, "$", 1) && data[len - 1] == '\n';
-}
-
-static size_t side_received(void *owner, struct block *block, const char *data, size_t len,
-                            size_t *need)
-{
-    struct side *from = owner;
-    struct peer_frame frame;
-    size_t used = 0;
-    size_t size;
-    (void)block;
-    if (from->is_mute)
-        return len;
-    if (!from->relay->has_frames) {
-        out_write(stream_out(from->other->stream), data, len);
-        note_greeting(from, data, len);
-        used = len;
-    }
-    while (used < len &&
-           peer_frame_read(data + used, len - used, &frame, &size) == PEER_FRAME_WHOLE) {
-        pass_frame(from, data + used, size);
-        used += size;
-    }
-    (void)need;
-    stream_send(from->other->stream);
-    return used;
-}
-
-static const struct stream_events side_events = {.on_data = side_received, .on_end = side_ended};
-
-static void relay_opened(void *owner, int err)
-{
-    if (err)
-        side_ended(owner, err);
-}
-
-static void relay_accepted(void *owner, struct stream *stream)
-{
-    struct node *node = owner;
-    struct relay *relay = calloc(1, sizeof *relay);
-    CHECK(relay);
-    relay->client = (struct side){.relay = relay, .other = &relay->server, .stream = stream};
-    relay->server = (struct side){.relay = relay, .other = &relay->client};
-    out_init(&relay->client.held);
-    out_init(&relay->server.held);
-    list_push(&relays, &relay->link);
-    stream_set_owner(stream, &side_events, &relay->client);
-    relay->server.stream =
-        stream_connect(relay_loop, node->address, 5000, &side_events, relay_opened, &relay->server);
-}
-
-static void mute_one(void)
-{
-    if (list_empty(&relays))
-        return;
-    struct relay *relay = container_of(relays.next, struct relay, link);
-    if (relay->has_frames)
-        (sim_random(2) ? &relay->client : &relay->server)->is_mute = true;
-}
+static struct sim_relays relays;
 
 /* ---- a node ---- */
 
@@ -266,8 +150,7 @@ static void start_node(struct node *node, int index)
                                                    .requests_max = 16}};
     node->set = peer_set_new(&host);
     peer_set_configure(node->set, &config);
-    sim_set_host("relays");
-    relay_listeners[index] = listen_at(relay_loop, advertised, relay_accepted, node);
+    sim_relays_add(&relays, advertised, node->address);
 }
 
 /* ---- requests ---- */
@@ -333,7 +216,7 @@ static void make_fault(void)
         sim_host_up(name);
         break;
     default:
-        mute_one();
+        sim_relays_mute(&relays);
         break;
     }
 }
@@ -360,16 +243,14 @@ static void end_world(void)
 {
     for (int i = 0; i < NODES; i++) {
         listener_free(nodes[i].listener);
-        listener_free(relay_listeners[i]);
         peer_set_free(nodes[i].set);
     }
     CHECK(ended == sent);
-    while (!list_empty(&relays))
-        end_relay(container_of(relays.next, struct relay, link));
+    sim_relays_stop(&relays);
     sim_run_for(1000000); /* greetings end whose peers were lost */
     for (int i = 0; i < NODES; i++)
         loop_free(nodes[i].loop);
-    loop_free(relay_loop);
+    sim_relays_fini(&relays);
     shard_map_unref(map);
     labels_free(links);
     sim_fini();
@@ -382,15 +263,13 @@ static uint64_t run_world(uint64_t seed)
     sim_init(seed);
     sim_knobs_shuffle();
     sim_knobs()->delay_us_max = 20000;
-    list_init(&relays);
+    sim_relays_init(&relays);
     map = shard_map_even(addresses, NODES);
     links = labels_new(LINK_WORDS, NODES);
-    sim_set_host("relays");
-    relay_loop = loop_new();
     for (int i = 0; i < NODES; i++)
         start_node(&nodes[i], i);
     CHECK(sim_run_until(all_are_up, NULL, STEPS_MAX));
-    is_faulty = true;
+    relays.is_faulty = true;
     for (int round = 0; round < ROUNDS; round++) {
         int from = (int)sim_random(NODES);
         for (int i = 0; i < 6; i++)
@@ -399,7 +278,7 @@ static uint64_t run_world(uint64_t seed)
         if (sim_chance(300000))
             make_fault();
     }
-    is_faulty = false;
+    relays.is_faulty = false;
     sim_knobs()->slow_ppm = 0; /* a delay of a second would exceed the limit for silence */
     for (int i = 0; i < NODES; i++)
         sim_host_up(NAMES[i]);

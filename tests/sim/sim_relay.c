@@ -1,0 +1,175 @@
+#include "tests/sim/sim_relay.h"
+
+#include "backend/peer/frame.h"
+#include "shared/check.h"
+#include "shared/net/loop.h"
+#include "shared/net/stream.h"
+#include "shared/resp.h"
+#include "tests/sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Replies of a greeting: to SCREE AUTH and SCREE PEER. Chances are in a million. */
+enum { GREETING_REPLIES = 2, HOLD_PPM = 150000, DOUBLE_PPM = 100000, CONNECT_MS = 5000 };
+
+struct side {
+    struct relayed *relayed;
+    struct side *other;
+    struct stream *stream; /* NULL: closed */
+    struct out held;       /* a frame that is sent after the next one */
+    bool is_mute;          /* its bytes are dropped */
+};
+
+/* A connection and its continuation. */
+struct relayed {
+    struct list link;
+    struct sim_relays *relays;
+    struct side client, server;
+    struct resp_skip reply; /* of the greeting */
+    unsigned replies;
+};
+
+static bool has_greeted(const struct relayed *relayed)
+{
+    return relayed->replies == GREETING_REPLIES;
+}
+
+static void relayed_end(struct relayed *relayed)
+{
+    struct side *sides[] = {&relayed->client, &relayed->server};
+    for (int i = 0; i < 2; i++) {
+        if (sides[i]->stream)
+            stream_abort(sides[i]->stream);
+        out_clear(&sides[i]->held);
+    }
+    list_remove(&relayed->link);
+    free(relayed);
+}
+
+static void on_end(void *owner, int err)
+{
+    (void)err;
+    relayed_end(((struct side *)owner)->relayed);
+}
+
+/* Passes one frame: as it is, twice, or after the next one. */
+static void pass_frame(struct side *from, const char *data, size_t len)
+{
+    struct out *to = stream_out(from->other->stream);
+    bool is_faulty = from->relayed->relays->is_faulty;
+    bool holds = is_faulty && from->held.bytes == 0 && sim_chance(HOLD_PPM);
+    out_write(holds ? &from->held : to, data, len);
+    if (holds)
+        return;
+    if (is_faulty && sim_chance(DOUBLE_PPM))
+        out_write(to, data, len);
+    out_move(to, &from->held);
+}
+
+/* Passes bytes of the greeting, which ends with the server's last reply. Returns their number. */
+static size_t pass_greeting(struct side *from, const char *data, size_t len)
+{
+    struct relayed *relayed = from->relayed;
+    size_t used = 0;
+    while (from == &relayed->server && !has_greeted(relayed) && used < len &&
+           resp_skip(&relayed->reply, data + used, len - used) != RESP_MORE) {
+        used += relayed->reply.size;
+        relayed->replies++;
+    }
+    if (from == &relayed->client)
+        used = len;
+    out_write(stream_out(from->other->stream), data, used);
+    return used;
+}
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    struct side *from = owner;
+    struct peer_frame frame;
+    size_t used = 0;
+    size_t size;
+    (void)block;
+    (void)need;
+    if (from->is_mute)
+        return len;
+    if (!has_greeted(from->relayed))
+        used = pass_greeting(from, data, len);
+    while (has_greeted(from->relayed) && used < len &&
+           peer_frame_read(data + used, len - used, &frame, &size) == PEER_FRAME_WHOLE) {
+        pass_frame(from, data + used, size);
+        used += size;
+    }
+    stream_send(from->other->stream);
+    return used;
+}
+
+static void on_open(void *owner, int err)
+{
+    if (err)
+        on_end(owner, err);
+}
+
+static const struct stream_events events = {.on_data = on_data, .on_end = on_end};
+
+static void on_accept(void *owner, struct stream *stream)
+{
+    struct sim_relay *relay = owner;
+    struct relayed *relayed = calloc(1, sizeof *relayed);
+    CHECK(relayed);
+    relayed->relays = relay->relays;
+    relayed->client =
+        (struct side){.relayed = relayed, .other = &relayed->server, .stream = stream};
+    relayed->server = (struct side){.relayed = relayed, .other = &relayed->client};
+    out_init(&relayed->client.held);
+    out_init(&relayed->server.held);
+    list_push(&relay->relays->connections, &relayed->link);
+    stream_set_owner(stream, &events, &relayed->client);
+    relayed->server.stream = stream_connect(relay->relays->loop, relay->to, CONNECT_MS, &events,
+                                            on_open, &relayed->server);
+}
+
+void sim_relays_init(struct sim_relays *relays)
+{
+    *relays = (struct sim_relays){0};
+    list_init(&relays->connections);
+    sim_set_host("relays");
+    relays->loop = loop_new();
+}
+
+void sim_relays_add(struct sim_relays *relays, const char *address, const char *to)
+{
+    char error[64];
+    const struct listen_options options = {.address = address, .backlog = 16};
+    CHECK(relays->count < SIM_RELAYS_MAX);
+    struct sim_relay *relay = &relays->all[relays->count++];
+    relay->relays = relays;
+    (void)snprintf(relay->to, sizeof relay->to, "%s", to);
+    sim_set_host("relays");
+    int fd = listen_bind(&options, error, sizeof error);
+    CHECK(fd >= 0);
+    relay->listener = listener_new(relays->loop, fd, &options, on_accept, relay);
+}
+
+void sim_relays_mute(struct sim_relays *relays)
+{
+    if (list_empty(&relays->connections))
+        return;
+    struct relayed *relayed = container_of(relays->connections.next, struct relayed, link);
+    if (has_greeted(relayed))
+        (sim_random(2) ? &relayed->client : &relayed->server)->is_mute = true;
+}
+
+void sim_relays_stop(struct sim_relays *relays)
+{
+    for (unsigned i = 0; i < relays->count; i++)
+        listener_free(relays->all[i].listener);
+    relays->count = 0;
+    while (!list_empty(&relays->connections))
+        relayed_end(container_of(relays->connections.next, struct relayed, link));
+}
+
+void sim_relays_fini(struct sim_relays *relays)
+{
+    loop_free(relays->loop);
+}
