@@ -23,7 +23,8 @@ struct route_rules across_rules(const struct client *client)
     return (struct route_rules){.map = worker->snapshot->map,
                                 .entry = client->session.keyspace->entry,
                                 .is_strict = config->cross_slot == CROSS_SLOT_STRICT,
-                                .is_any = is_any};
+                                .is_any = is_any,
+                                .is_atomic = config->atomic_split};
 }
 
 static void send_prefixed(struct client *client, struct upstream *upstream,

@@ -109,8 +109,9 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
     route.has_keys = true;
     if (one_slot || (one_shard && (!rules->is_strict || command->route == ROUTE_SPLIT)))
         return route;
-    route.kind = command->route == ROUTE_SPLIT ? ROUTE_KIND_PARTS : ROUTE_KIND_CROSSSLOT;
-    if (rules->is_any && route.kind == ROUTE_KIND_CROSSSLOT) {
+    bool is_split = command->route == ROUTE_SPLIT && !rules->is_atomic;
+    route.kind = is_split ? ROUTE_KIND_PARTS : ROUTE_KIND_CROSSSLOT;
+    if (rules->is_any && !is_split) {
         route.kind = ROUTE_KIND_ACROSS;
         route.shard = shard_across(keys);
         route.is_across = true;

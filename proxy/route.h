@@ -34,6 +34,7 @@ struct route_rules {
     const struct namespace *entry; /* row of the namespace; NULL: the slot rule is {tag} */
     bool is_strict;                /* several keys must have one slot, not only one shard */
     bool is_any;                   /* commands may have keys of several shards */
+    bool is_atomic;                /* no command is split */
 };
 
 struct route {

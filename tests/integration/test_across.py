@@ -66,6 +66,25 @@ def _(run):
         check_equal(shards.seen, [])
 
 
+@suite.case('with atomic-split no command is split')
+def _(run):
+    shards = AcrossShards()
+    with any_cluster(shards, proxy={'atomic-split': 'yes'}) as (cluster, (a, b, c)), cluster.connect() as client:
+        near = cluster.key_on(0, 'near')
+        for words, shard in ((['MSET', b, 1, a, 2], 1), (['MGET', c, a], 2), (['DEL', a, b, c], 0), (['EXISTS', b, c], 1),
+                             (['TOUCH', c, b], 2), (['UNLINK', b, a], 1), (['JSON.MGET', c, a, '$'], 2)):
+            count = len(shards.seen)
+            check_equal(client.get(*words), b'across')
+            check_equal((len(shards.seen), shards.seen[-1].shard), (count + 1, shard), words)
+        count = len(shards.seen)
+        check_equal(client.get('MSET', a, 1, near, 2), b'OK')
+        check_equal(len(shards.seen), count, 'keys of one shard')
+        check_equal(client.get('CONFIG', 'SET', 'cross-slot', 'shard'), b'OK')
+        check(is_crossslot(client.get('MGET', a, b)), 'cannot be atomic')
+        check_equal(client.get('CONFIG', 'SET', 'atomic-split', 'no'), b'OK')
+        check_equal(client.get('MGET', a, b), [b'1', None])
+
+
 @suite.case('scripts, functions and SORT with patterns are always sent with SCREE ACROSS')
 def _(run):
     shards = AcrossShards()
