@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/peering.h"
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
 #include "backend/store/store.h"
@@ -20,6 +21,8 @@
 #include <stdlib.h>
 
 enum { TEXT_MAX = 2000, ERROR_MAX = 300, SIM_PORT = 7401 };
+
+#define RELAY "relay-b%u" /* host of the relays in front of a backend */
 
 static void note_wrong(struct sim_cluster *cluster, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -57,14 +60,21 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
     const char *row_cache = row_caches[sim_random(3)];
     const char *cache = caches[sim_random(3)];
     char text[TEXT_MAX];
+    char links[TEXT_MAX / 2] = "";
+    if (plan->is_linked)
+        (void)snprintf(links, sizeof links,
+                       "advertise-host = " RELAY "\nadvertise-port = %d\npeer-timeout = 1s\n"
+                       "lock-timeout = %llums\n",
+                       (unsigned)(backend - backend->cluster->backends), SIM_PORT,
+                       (unsigned long long)plan->lock_timeout_ms);
     (void)snprintf(
         text, sizeof(text),
         "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
-        "active-expire = %s\nidle-timeout = %s\nlog-level = error\n[store]\nrow-cache = %s\n"
+        "active-expire = %s\nidle-timeout = %s\nlog-level = error\n%s[store]\nrow-cache = %s\n"
         "rank-cache = %s\nrange-cache = %s\nwrite-buffer = %s\nwal-limit = %d\n",
         backend->name, plan->partitions, plan->has_secret ? "secret" : "",
         durabilities[plan->durability], plan->active_expire ? "yes" : "no",
-        plan->has_idle_timeout ? "2s" : "0", row_cache, cache, cache, buffers[sim_random(3)],
+        plan->has_idle_timeout ? "2s" : "0", links, row_cache, cache, cache, buffers[sim_random(3)],
         WAL_MEM_LIMIT);
     parse(&config->head, &backend_schema, text);
 }
@@ -101,6 +111,31 @@ unsigned sim_cluster_shard(const struct sim_cluster *cluster, uint16_t slot)
     return cluster->owners[slot / (SLOT_COUNT / SIM_RANGES)];
 }
 
+static void add_shard(const struct sim_cluster *cluster, struct shard_map *map, unsigned shard,
+                      const char *name, const char *address)
+{
+    const unsigned slots = SLOT_COUNT / SIM_RANGES;
+    unsigned taken;
+    int index = shard_map_add(map, bytes_of(name));
+    CHECK(index >= 0);
+    shard_map_add_address(map, index, bytes_of(address));
+    for (unsigned range = 0; range < SIM_RANGES; range++)
+        if (cluster->owners[range] == shard)
+            CHECK(shard_map_claim(map, index, range * slots, range * slots + slots - 1, &taken));
+}
+
+/* The map of the backends, whose links lead through relays. */
+static struct shard_map *make_map_of_links(const struct sim_cluster *cluster)
+{
+    struct shard_map *map = shard_map_new(1);
+    for (unsigned shard = 0; shard < cluster->shard_count; shard++) {
+        char name[SIM_NAMES_MAX];
+        (void)snprintf(name, sizeof(name), "s%u", shard);
+        add_shard(cluster, map, shard, name, cluster->shards[shard].relay);
+    }
+    return map;
+}
+
 /* The shards in random order, with random names and addresses. */
 static struct shard_map *make_map(struct sim_cluster *cluster)
 {
@@ -110,18 +145,8 @@ static struct shard_map *make_map(struct sim_cluster *cluster)
     for (unsigned i = 0; i < cluster->shard_count; i++) {
         unsigned shard = (first + i) % cluster->shard_count;
         char name[SIM_NAMES_MAX];
-        unsigned taken;
         (void)snprintf(name, sizeof(name), "s%u-%u", shard, is_renamed ? (unsigned)map->epoch : 0);
-        int index = shard_map_add(map, bytes_of(name));
-        CHECK(index >= 0);
-        shard_map_add_address(map, index,
-                              bytes_of(cluster->shards[shard].addresses[sim_random(2)]));
-        for (unsigned range = 0; range < SIM_RANGES; range++) {
-            unsigned slots = SLOT_COUNT / SIM_RANGES;
-            if (cluster->owners[range] == shard)
-                CHECK(
-                    shard_map_claim(map, index, range * slots, range * slots + slots - 1, &taken));
-        }
+        add_shard(cluster, map, shard, name, cluster->shards[shard].addresses[sim_random(2)]);
     }
     return map;
 }
@@ -168,6 +193,8 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition->listeners.tcp = listen_on(seat, shard->addresses[0]);
     seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
     seat->partition->listeners.port = SIM_PORT + (int)index;
+    if (cluster->map)
+        peering_configure(seat->partition);
 }
 
 void sim_backend_start(struct sim_backend *backend)
@@ -179,6 +206,8 @@ void sim_backend_start(struct sim_backend *backend)
     configure_backend(backend, &config);
     const struct store_env_options options = {.block_cache_bytes = 1 << 20};
     backend->process = process_new(&config, NULL, NULL);
+    if (backend->cluster->map)
+        backend->process->snapshot->map = shard_map_ref(backend->cluster->map);
     backend->process->env = store_env_new(&options);
     if (sim_random(4))
         backend->process->readers =
@@ -329,10 +358,20 @@ static void name_shards(struct sim_cluster *cluster)
         for (unsigned j = 0; j < 2; j++)
             (void)snprintf(shard->addresses[j], sizeof(shard->addresses[j]), "b%u%s:%u",
                            shard->backend, j ? "-alias" : "", SIM_PORT + shard->partition);
+        (void)snprintf(shard->relay, sizeof(shard->relay), RELAY ":%u", shard->backend,
+                       SIM_PORT + shard->partition);
     }
     for (unsigned i = 0; i < SIM_RANGES; i++)
         cluster->owners[i] =
             (uint8_t)(i < cluster->shard_count ? i : sim_random(cluster->shard_count));
+}
+
+static void make_links(struct sim_cluster *cluster)
+{
+    cluster->map = make_map_of_links(cluster);
+    sim_relays_init(&cluster->relays);
+    for (unsigned i = 0; i < cluster->shard_count; i++)
+        sim_relays_add(&cluster->relays, cluster->shards[i].relay, cluster->shards[i].addresses[0]);
 }
 
 void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
@@ -340,6 +379,8 @@ void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
     *cluster = (struct sim_cluster){.plan = *plan};
     name_places(cluster);
     name_shards(cluster);
+    if (plan->is_linked)
+        make_links(cluster);
     for (unsigned i = 0; i < plan->backends; i++) {
         struct sim_backend *backend = &cluster->backends[i];
         backend->cluster = cluster;
@@ -358,6 +399,11 @@ void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
 void sim_cluster_fini(struct sim_cluster *cluster)
 {
     CHECK(sim_cluster_is_down(cluster));
+    if (!cluster->map)
+        return;
+    sim_relays_stop(&cluster->relays);
+    sim_relays_fini(&cluster->relays);
+    shard_map_unref(cluster->map);
 }
 
 void sim_cluster_tend(struct sim_cluster *cluster)

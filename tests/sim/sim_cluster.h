@@ -4,6 +4,8 @@
  *   client ──► proxy host ──► backend host: partition, partition      (sim.h's world, real program code)
  *      └──────────────────────────►┘ some clients connect directly
  *
+ *   backend host ──► relay ──► backend host                            links, if the plan has them (sim_relay.h)
+ *
  *   DOWN ──start──► UP ──stop──► STOPPING ──stopped──► DOWN       a crash leads from any state to DOWN
  *
  * Every partition listens on two addresses, so that a new map may give it another address while it owns the same slots.
@@ -14,6 +16,7 @@
 #include "config/config.h"
 #include "shared/slot.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_relay.h"
 
 enum {
     SIM_BACKENDS_MAX = 3,
@@ -42,11 +45,13 @@ struct sim_plan {
     unsigned workers;    /* in each proxy */
     unsigned places;     /* namespaces or databases that clients use */
     bool has_secret;     /* with a secret there are namespaces too */
+    bool is_linked;      /* backends have a shard map and links to each other; needs a secret */
     bool active_expire;
     bool has_idle_timeout; /* backends close idle connections */
     enum durability durability;
     uint64_t upstream_timeout_ms;
     unsigned output_limit_mb; /* of each client of a proxy; 0: the default */
+    uint64_t lock_timeout_ms; /* if it is linked */
 };
 
 /* The namespace and database of a client's keys. */
@@ -59,6 +64,7 @@ struct sim_shard {
     unsigned backend;
     unsigned partition;
     char addresses[2][SIM_NAMES_MAX];
+    char relay[SIM_NAMES_MAX]; /* address of its relay, if the plan has links */
 };
 
 struct sim_seat {
@@ -96,7 +102,9 @@ struct sim_cluster {
     unsigned shard_count;
     uint8_t owners[SIM_RANGES]; /* the shard that owns each range of slots */
     uint64_t epoch;             /* the newest map's epoch */
-    char why[512];              /* the first failure; empty: none */
+    struct shard_map *map;      /* of the backends; NULL: they have no links */
+    struct sim_relays relays;
+    char why[512]; /* the first failure; empty: none */
 };
 
 /* Starts all programs, and returns when all are up. */

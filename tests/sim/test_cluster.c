@@ -1,45 +1,29 @@
 /*
  * test_cluster.c - whole clusters in one thread: real proxies and partitions, simulated network, disks, time.
  *
- *   test_cluster [--seed N] [--seeds COUNT] [--steps N] [--break NAME] [-v]
- *
- *     --seed N      one world, which is always the same; -v prints its events
- *     --seeds N     so many worlds, beginning with that of --seed (default 2000 from 1)
- *     --steps N     events before the faults end (default 4000)
- *     --break NAME  an interface breaks a promise (sim_break.h); success when the checks detect it
+ *   test_cluster [--seed N] …     see sim_seeds.h
  *
  * A seed is a plan (number of programs, network, commands, faults) and a history:
  *
  *   load and faults ─► faults end, all programs start ─► every client is answered ─► audits read all keys
  *                 ─► clean stop ─► checks: do the replies fit together, do the rows on disk?
- *
- * Without arguments it runs the seeds of seeds.txt, which failed in the past, the first 2000 seeds, and every control
- * of sim_break.h until it is detected. Worlds run in child processes, so that an abort ends only one of them.
  */
 #include "backend/context/partition.h"
 #include "backend/partition/blocking.h"
 #include "shared/check.h"
-#include "shared/command.h"
 #include "shared/error.h"
-#include "shared/log.h"
-#include "shared/table.h"
-#include "tests/sim/sim_break.h"
 #include "tests/sim/sim_client.h"
+#include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_taker.h"
 #include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     SEEDS = 2000,
     STEPS = 4000,
-    SEEDS_OF_CHILD = 100,  /* seeds in one child process */
-    BREAK_SEEDS_MAX = 400, /* seeds within which a control must be detected */
     CLIENTS_MAX = 8,
     QUOTA_MAX = 160,
     FAULT_EVERY = 20, /* steps between two possible faults */
@@ -47,8 +31,6 @@ enum {
     HEAL_US = 60 * 1000 * 1000,
     REST_US = 3 * 1000 * 1000, /* longer than the longest TTL and than any delay of the network */
     AUDITS_MAX = 3,
-    SEED_SECONDS_MAX = 60,
-    PROGRESS_SEEDS = 500,
 };
 
 enum fault {
@@ -65,15 +47,6 @@ enum fault {
     FAULT_KNOBS,
     FAULT_CLOCK,
     FAULT_KINDS,
-};
-
-struct options {
-    uint64_t seed;
-    uint64_t seeds;
-    uint64_t steps;
-    bool is_verbose;
-    bool is_default; /* no argument was given */
-    bool is_breaking;
 };
 
 /* The world of a seed. */
@@ -93,7 +66,6 @@ struct world {
 };
 
 static struct world world;
-static struct options options = {.seed = 1, .steps = STEPS};
 
 static void fail(const char *what)
 {
@@ -115,7 +87,7 @@ static bool has_failed(void)
 static void say(const char *what, unsigned number)
 {
     sim_note(what, number);
-    if (options.is_verbose)
+    if (sim_options.is_verbose)
         printf("%10" PRIu64 " ** %s %u\n", sim_now_us() - 1000000000, what, number);
 }
 
@@ -169,7 +141,7 @@ static void world_start(uint64_t seed)
     sim_cluster_start(&world.cluster, &plan);
     bool has_expiry = sim_random(2);
     sim_workload_init(&world.work, &world.cluster, has_expiry);
-    world.work.trace = options.is_verbose ? stdout : NULL;
+    world.work.trace = sim_options.is_verbose ? stdout : NULL;
     /* A short timeout, or a network that cuts connections, is a fault from the beginning. */
     world.work.may_fail = plan.upstream_timeout_ms < 5000 || sim_knobs()->cut_ppm ||
                           sim_knobs()->refuse_ppm || sim_knobs()->slow_ppm;
@@ -374,7 +346,7 @@ static bool all_idle(void)
 
 static void run_load(void)
 {
-    for (uint64_t step = 0; step < options.steps && !has_failed(); step++) {
+    for (uint64_t step = 0; step < sim_options.steps && !has_failed(); step++) {
         if (step % FAULT_EVERY == 0)
             chance_of_fault();
         if (!sim_step() || (step % FAULT_EVERY == 0 && all_idle()))
@@ -594,14 +566,14 @@ static void check_history(void)
         return;
     fail(why);
     const char *number = strstr(why, "(key ");
-    if (!options.is_breaking && number)
+    if (!sim_options.is_breaking && number)
         history_print(&world.work.history, (uint32_t)strtoul(number + 5, NULL, 10), stdout);
 }
 
-/* Runs the seed's world. False: world.why has the reason. A failed world is not freed: the process must end. */
-static bool run_world(uint64_t seed, uint64_t *hash)
+/* sim_simulation.run */
+static void run_world(struct sim_result *result)
 {
-    world_start(seed);
+    world_start(result->seed);
     run_load();
     heal();
     if (!has_failed())
@@ -614,10 +586,13 @@ static bool run_world(uint64_t seed, uint64_t *hash)
         stop_all();
     if (!has_failed())
         check_history();
-    *hash = sim_hash();
+    result->hash = sim_hash();
+    result->has_passed = !has_failed();
+    result->undecided = world.work.history.undecided;
+    memcpy(result->why, world.why, sizeof(result->why));
     if (has_failed())
-        return false;
-    if (options.is_verbose)
+        return;
+    if (sim_options.is_verbose)
         printf("%zu operations, %" PRIu64 " replies, %" PRIu64 " errors, %zu undecided keys\n",
                world.work.history.count, world.work.answered, world.work.errors,
                world.work.history.undecided);
@@ -625,247 +600,15 @@ static bool run_world(uint64_t seed, uint64_t *hash)
     sim_cluster_fini(&world.cluster);
     sim_fini();
     storage_mem_reset();
-    return true;
-}
-
-/* ---- child processes -------------------------------------------------------------------------- */
-
-/* The result of a seed, sent by the child process. */
-struct result {
-    uint64_t seed;
-    uint64_t hash;
-    uint64_t undecided;
-    bool has_passed;
-    char why[600];
-};
-
-struct tally {
-    uint64_t passed;
-    uint64_t failed;
-    uint64_t undecided;
-};
-
-/* Runs the seed; every tenth one twice, and both histories must be equal. */
-static void run_seed(uint64_t seed, struct result *result)
-{
-    *result = (struct result){.seed = seed};
-    alarm(SEED_SECONDS_MAX);
-    result->has_passed = run_world(seed, &result->hash);
-    result->undecided = world.work.history.undecided;
-    if (result->has_passed && seed % 10 == 0) {
-        uint64_t hash;
-        result->has_passed = run_world(seed, &hash) && hash == result->hash;
-        if (hash != result->hash)
-            fail("the same seed took another course");
-    }
-    memcpy(result->why, world.why, sizeof(result->why));
-}
-
-_Noreturn static void be_child(int to, uint64_t first, uint64_t count)
-{
-    struct result result;
-    if (options.is_breaking)
-        CHECK(freopen("/dev/null", "w", stderr));
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        run_seed(seed, &result);
-        (void)fflush(stdout);
-        if (write(to, &result, sizeof(result)) != sizeof(result) || !result.has_passed)
-            _exit(EXIT_FAILURE);
-    }
-    exit(EXIT_SUCCESS); /* normal end, so that a leak sanitizer can check */
-}
-
-static bool read_result(int from, struct result *result)
-{
-    size_t got = 0;
-    while (got < sizeof(*result)) {
-        ssize_t more = read(from, (char *)result + got, sizeof(*result) - got);
-        if (more <= 0)
-            return false;
-        got += (size_t)more;
-    }
-    return true;
-}
-
-static void count_result(const struct result *result, struct tally *tally)
-{
-    tally->undecided += result->undecided;
-    if (result->has_passed) {
-        tally->passed++;
-        return;
-    }
-    tally->failed++;
-    printf("seed %" PRIu64 ": %s\n", result->seed, result->why);
-}
-
-/* Runs seeds in one child process until one fails; returns the first seed that was not run. */
-static uint64_t run_child(uint64_t first, uint64_t count, struct tally *tally)
-{
-    int ends[2];
-    struct result result;
-    uint64_t seed = first;
-    int status = 0;
-    CHECK(pipe(ends) == 0);
-    (void)fflush(stdout);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        close(ends[0]);
-        be_child(ends[1], first, count);
-    }
-    close(ends[1]);
-    bool is_good = true;
-    while (seed < first + count && is_good && read_result(ends[0], &result)) {
-        CHECK(result.seed == seed++);
-        count_result(&result, tally);
-        is_good = result.has_passed;
-    }
-    close(ends[0]);
-    CHECK(waitpid(child, &status, 0) == child);
-    if (!is_good || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
-        return seed;
-    result = (struct result){.seed = seed};
-    (void)snprintf(result.why, sizeof(result.why), "the process ended with %s %d%s",
-                   WIFSIGNALED(status) ? "signal" : "code",
-                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-                   seed == first + count ? ", after the last of its seeds: leaks" : "");
-    count_result(&result, tally);
-    return seed == first + count ? seed : seed + 1;
-}
-
-static void run_seeds(uint64_t first, uint64_t count, struct tally *tally)
-{
-    for (uint64_t seed = first; seed < first + count;) {
-        uint64_t left = first + count - seed;
-        seed = run_child(seed, left < SEEDS_OF_CHILD ? left : SEEDS_OF_CHILD, tally);
-        if ((seed - first) % PROGRESS_SEEDS == 0)
-            printf("%" PRIu64 " seeds, %" PRIu64 " failed\n", seed - first, tally->failed);
-    }
-}
-
-/* ---- which worlds to run ---------------------------------------------------------------------- */
-
-/* Runs the seeds of seeds.txt. */
-static void run_known(struct tally *tally)
-{
-    char path[1000];
-    char line[200];
-    (void)snprintf(path, sizeof(path), "%s", __FILE__);
-    CHECK(strrchr(path, '/'));
-    (void)snprintf(strrchr(path, '/'), 20, "/seeds.txt");
-    FILE *file = fopen(path, "r");
-    if (!file)
-        return;
-    while (fgets(line, sizeof(line), file)) {
-        if (line[0] >= '0' && line[0] <= '9')
-            run_seeds(strtoull(line, NULL, 10), 1, tally);
-    }
-    (void)fclose(file);
-}
-
-/* Runs worlds with a control of sim_break.h until the checks detect it. */
-static void run_control(enum sim_break broken, struct tally *tally)
-{
-    struct tally found = {0};
-    sim_broken = broken;
-    options.is_breaking = true;
-    printf("%s, noticed: ", sim_break_name(broken));
-    for (uint64_t seed = 1; seed <= BREAK_SEEDS_MAX && found.failed == 0;)
-        seed = run_child(seed, BREAK_SEEDS_MAX + 1 - seed, &found);
-    tally->passed += found.failed > 0;
-    tally->failed += found.failed == 0;
-    if (found.failed == 0)
-        printf("never, in %d seeds\n", BREAK_SEEDS_MAX);
-    sim_broken = BREAK_NONE;
-    options.is_breaking = false;
-}
-
-/* Runs the seeds in this process, to watch or debug them. */
-static void run_here(struct tally *tally)
-{
-    struct result result = {.has_passed = true};
-    (void)log_set_file(options.is_verbose ? NULL : "/dev/null");
-    for (uint64_t i = 0; i < options.seeds && result.has_passed; i++) {
-        run_seed(options.seed + i, &result);
-        printf("seed %" PRIu64 ": hash %016" PRIx64 "\n", result.seed, result.hash);
-        count_result(&result, tally);
-    }
-}
-
-_Noreturn static void usage(void)
-{
-    (void)fprintf(stderr,
-                  "test_cluster [--seed N] [--seeds COUNT] [--steps N] [--break NAME] [-v]\n");
-    exit(2);
-}
-
-static uint64_t number_of(const char *text)
-{
-    char *end = NULL;
-    uint64_t number = text ? strtoull(text, &end, 10) : 0;
-    if (!text || !*text || *end)
-        usage();
-    return number;
-}
-
-static void parse(int argc, char **argv)
-{
-    bool has_seeds = false;
-    bool has_seed = false;
-    for (int i = 1; i < argc; i++) {
-        const char *next = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "-v") == 0) {
-            options.is_verbose = true;
-            continue;
-        }
-        i++;
-        if (strcmp(argv[i - 1], "--seed") == 0) {
-            options.seed = number_of(next);
-            has_seed = true;
-        } else if (strcmp(argv[i - 1], "--seeds") == 0) {
-            options.seeds = number_of(next);
-            has_seeds = true;
-        } else if (strcmp(argv[i - 1], "--steps") == 0) {
-            options.steps = number_of(next);
-        } else if (strcmp(argv[i - 1], "--break") != 0 || !next ||
-                   !sim_break_find(next, &sim_broken)) {
-            usage();
-        }
-    }
-    if (has_seed && !has_seeds)
-        options.seeds = 1;
-    options.is_default = argc == 1;
-}
-
-/* Makes the process draw the hash seed of its tables before the first world, so that it is not taken from a world's
- * random numbers. */
-static void draw_seed_of_tables(void)
-{
-    sim_init(0);
-    struct table *table = table_new();
-    (void)table_get(table, BYTES("key"));
-    table_free(table);
-    sim_fini();
 }
 
 int main(int argc, char **argv)
 {
-    struct tally tally = {0};
-    options.seeds = sized(SEEDS);
-    parse(argc, argv);
-    command_init();
-    draw_seed_of_tables();
-    (void)log_set_file("/dev/null");
-    if (options.is_default)
-        run_known(&tally);
-    if (options.seeds == 1 || options.is_verbose)
-        run_here(&tally);
-    else
-        run_seeds(options.seed, options.seeds, &tally);
-    if (tally.undecided > 0)
-        printf("%" PRIu64 " keys undecided\n", tally.undecided);
-    for (int i = 1; options.is_default && i < BREAK_COUNT; i++)
-        run_control((enum sim_break)i, &tally);
-    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", tally.passed, tally.failed);
-    return tally.failed > 0;
+    const struct sim_simulation simulation = {.run = run_world,
+                                              .seeds = sized(SEEDS),
+                                              .steps = STEPS,
+                                              .has_known = true,
+                                              .first_break = BREAK_LOST_SYNC,
+                                              .end_break = BREAK_COUNT};
+    return sim_seeds_main(argc, argv, &simulation);
 }
