@@ -221,6 +221,8 @@ class Pod:
         if self.is_alive():
             self.child.kill()
             self.child.wait()
+        # the last packets must arrive before their link is gone: a client that misses them waits for its replies for ever
+        wait_for(lambda: not has_connections(self.address), 'the connections to %s to end' % self.name)
         # otherwise it is removed some time after its peer
         subprocess.run(['ip', 'link', 'del', self.space], capture_output=True)
         subprocess.run(['ip', 'netns', 'del', self.space], capture_output=True)
@@ -318,6 +320,14 @@ class Node:
         """kubectl apply of a ConfigMap or Secret, after the kubelet has noticed the change."""
         found = self.objects.get('ConfigMap', name) or self.objects.get('Secret', name)
         self.volumes[name].publish(dict(data_of(found), **changes))
+
+
+def has_connections(address):
+    """Is a connection from here to this address established, or being established?"""
+    octets = b''.join(b'%02X' % int(octet) for octet in reversed(address.split('.')))
+    with open('/proc/net/tcp', 'rb') as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    return any(row[2].startswith(octets + b':') and row[3] in (b'01', b'02') for row in rows)
 
 
 def reachable(address, port):
