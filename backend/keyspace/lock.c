@@ -43,15 +43,6 @@ struct lock_set *lock_set_new(void)
     return set;
 }
 
-void lock_set_free(struct lock_set *set)
-{
-    if (!set)
-        return;
-    CHECK(table_count(set->locks) == 0);
-    table_free(set->locks);
-    free(set);
-}
-
 uint32_t lock_set_count(const struct lock_set *set)
 {
     return (uint32_t)table_count(set->locks);
@@ -93,6 +84,24 @@ static void free_if_unused(struct lock_set *set, struct lock *lock)
         return;
     (void)table_remove(set->locks, lock->key);
     free(lock);
+}
+
+static void free_released(struct lock_set *set, struct list *released)
+{
+    struct list *link;
+    while ((link = list_pop(released)))
+        free_if_unused(set, container_of(link, struct lock, released));
+}
+
+void lock_set_free(struct lock_set *set)
+{
+    if (!set)
+        return;
+    free_released(set, &set->released); /* since the last turn */
+    free_released(set, &set->resumed);
+    CHECK(table_count(set->locks) == 0);
+    table_free(set->locks);
+    free(set);
 }
 
 static struct claim *claim_at(struct list *link)

@@ -334,6 +334,7 @@ struct sent {
     struct partition *partition;
     struct effects *rows;
     struct out items;
+    bool has_failed; /* a row could not be read, or is uncached and will be fetched */
 };
 
 static size_t sent_bytes(const struct sent *sent)
@@ -359,6 +360,7 @@ static bool send_rows(struct sent *sent, enum cf cf, struct bytes prefix, struct
         }
         effects_put(sent->rows, cf, overlay_iter_key(iter), overlay_iter_value(iter));
     }
+    sent->has_failed |= overlay_iter_error(iter) != OK;
     overlay_iter_free(iter);
     return next->len == 0;
 }
@@ -371,6 +373,7 @@ static void send_row(struct sent *sent, enum cf cf, struct bytes row, struct byt
         effects_delete(sent->rows, cf, row);
     if (value)
         *value = (struct bytes){0};
+    sent->has_failed |= is_read_failure(err);
     if (err != OK)
         return;
     effects_put(sent->rows, cf, row, slice_bytes(&slice));
@@ -421,6 +424,8 @@ static void send_watch(struct sent *sent, const struct item *item)
             sent->part->participant,
             watcher_of(sent->part->participant, sent->part->incoming, get_le64(item->row.data)),
             item->row_key);
+    else
+        sent->has_failed = true;
 }
 
 static unsigned send_check(struct sent *sent, const struct item *item)
@@ -478,14 +483,17 @@ static void read_rows(struct part *part)
     overlay_nonblocking_begin(partition->overlay, NULL);
     part->rows.ranges += part->rows.has_range;
     part->rows.has_range = false;
-    if (!part->rows.pending && !part->rows.refusal)
+    const char *refused = part->rows.refusal;
+    if (!refused && !part->rows.pending && sent.has_failed)
+        refused = error_text(ERR_STORE);
+    if (!refused && !part->rows.pending)
         finish_rows(part, &sent);
     call.failed = false;
     internal_call_end(partition, &call);
     out_clear(&sent.items);
     effects_free(sent.rows);
-    if (part->rows.refusal)
-        part_end(part, part->rows.refusal);
+    if (refused)
+        part_end(part, refused);
 }
 
 static void on_part_rows(struct reader_wait *wait)

@@ -26,13 +26,16 @@ enum {
 
 /* ---- prefetch ---- */
 
-/* Prefetches the metadata rows of a request's keys; the session waits for them. */
+/* Prefetches the metadata rows of a request's keys; the session waits for them. Without reader threads nothing is
+ * fetched: the command reads the rows itself. */
 static void prefetch_keys(struct session *session, const struct command *command,
                           const struct bytes *argv, uint32_t argc)
 {
     struct partition *partition = session->partition;
     const struct space *space = session_space(session);
     struct key_list keys;
+    if (!partition->reader)
+        return;
     keys_list_init(&keys);
     if (keys_find(command, argv, argc, &keys) == 0)
         for (uint32_t i = 0; i < keys.count && i < PREFETCH_KEYS_MAX; i++) {
@@ -79,6 +82,8 @@ void suspend_prefetch(struct session *session, const char *data, size_t len)
         .bulk_bytes_max = UINT32_MAX, .args_max = PREFETCH_KEYS_MAX, .inline_bytes_max = 1024};
     struct resp_scan scan;
     struct bytes argv[PREFETCH_KEYS_MAX];
+    if (!partition->reader)
+        return;
     resp_scan_init(&scan);
     for (int i = 0; i < PREFETCH_FRAMES_MAX && !reader_is_full(partition->reader); i++) {
         if (len == 0 || resp_scan(&scan, &limits, data, len) != RESP_FRAME)
