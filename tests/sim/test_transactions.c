@@ -1,0 +1,515 @@
+/*
+ * test_transactions.c - commands, scripts and transactions over several shards in one thread: real proxies and partitions,
+ * with simulated network, links, disks and time.
+ *
+ *   test_transactions [--seed N] …     see sim_seeds.h
+ *
+ *   accounts are filled ─► deals and faults ─► faults end, all programs start ─► no transaction is left ─► everything is
+ *   read at every shard and through every proxy ─► clean stop ─► checks (sim_bank.h), and of rows and counters
+ *
+ * Seeds up to POINTS are the crash points of short runs: each of the runs is repeated with a crash after the k-th persist
+ * of each shard, and of all shards at once, for every k. Further seeds are random schedules of deals and faults.
+ */
+#include "backend/context/partition.h"
+#include "backend/format/transaction_record.h"
+#include "backend/keyspace/lock.h"
+#include "backend/partition/coordinator.h"
+#include "backend/partition/participant.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "tests/sim/sim_seeds.h"
+#include "tests/sim/sim_teller.h"
+#include "tests/sim/storage_mem.h"
+#include "tests/sized.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    SHARDS = 3,
+    RUNS = 6,             /* short runs */
+    PERSISTS_MAX = 40,    /* of one shard in a short run */
+    VICTIMS = SHARDS + 1, /* each shard, and all of them */
+    POINTS = RUNS * VICTIMS * PERSISTS_MAX,
+    SEEDS = 0, /* random schedules; so far run by hand only */
+    STEPS = 6000,
+    FAULT_EVERY = 20, /* steps between two possible faults */
+    PHASE_STEPS = 600000,
+    PHASE_US = 60 * 1000 * 1000,
+    DOWN_US_MAX = 3 * 1000 * 1000,
+};
+
+enum fault {
+    FAULT_CUT,
+    FAULT_MUTE,   /* a link loses one direction */
+    FAULT_DOWN,   /* a host is unreachable for a while */
+    FAULT_FREEZE, /* a host does nothing for a while */
+    FAULT_CRASH,
+    FAULT_RESTART_BACKEND,
+    FAULT_DISK, /* writes fail until the store has recovered */
+    FAULT_RESTART_PROXY,
+    FAULT_CLOCK,
+    FAULT_KINDS,
+};
+
+/* The world of a seed. */
+struct world {
+    struct sim_cluster cluster;
+    struct sim_bank bank;
+    struct sim_teller tellers[SIM_TELLERS_MAX];
+    unsigned teller_count;
+    uint32_t faults;        /* bit set of enum fault: those that may happen */
+    unsigned fault_ppm;     /* chance of a fault each time, in a million */
+    uint64_t up_us[SHARDS]; /* when an unreachable host becomes reachable; 0: it is reachable */
+    unsigned victim;        /* of a short run; VICTIMS: there is none */
+    uint64_t persists;      /* the crash comes after so many of the victim's */
+    bool has_crashed;
+    char why[600];
+};
+
+static struct world world;
+
+static void fail(const char *what)
+{
+    if (!world.why[0])
+        (void)snprintf(world.why, sizeof world.why, "%s", what);
+}
+
+static bool has_failed(void)
+{
+    if (world.cluster.why[0])
+        fail(world.cluster.why);
+    if (world.bank.why[0])
+        fail(world.bank.why);
+    return world.why[0] != 0;
+}
+
+static void say(const char *what, unsigned number)
+{
+    sim_note(what, number);
+    if (sim_options.is_verbose)
+        printf("%10" PRIu64 " ** %s %u\n", sim_now_us() - 1000000000, what, number);
+}
+
+static struct partition *partition_of(unsigned shard)
+{
+    return world.cluster.backends[shard].seats[0].partition;
+}
+
+/* ---- phases ----------------------------------------------------------------------------------- */
+
+/* Runs steps until the condition holds; fails after too many steps or too much virtual time. */
+static void run_until(bool (*is_true)(void), const char *what)
+{
+    uint64_t end_us = sim_now_us() + PHASE_US;
+    for (uint64_t step = 0; step < PHASE_STEPS && sim_now_us() < end_us; step++) {
+        sim_cluster_tend(&world.cluster);
+        if (has_failed() || is_true())
+            return;
+        if (!sim_step())
+            break;
+    }
+    fail(what);
+}
+
+static bool all_idle(void)
+{
+    for (unsigned i = 0; i < world.teller_count; i++)
+        if (!sim_teller_is_idle(&world.tellers[i]))
+            return false;
+    return true;
+}
+
+static void end_tellers(void)
+{
+    for (unsigned i = 0; i < world.teller_count; i++)
+        sim_teller_fini(&world.tellers[i]);
+    world.teller_count = 0;
+}
+
+/* No transaction is open at any shard, and no key is locked. */
+static bool is_calm(void)
+{
+    for (unsigned i = 0; i < SHARDS; i++) {
+        uint32_t count;
+        if (world.cluster.backends[i].state != SIM_UP)
+            return false;
+        const struct partition_shards *shards = &partition_of(i)->shards;
+        if (lock_set_count(shards->locks) || participant_count(shards->participant, &count) ||
+            coordinator_count(shards->coordinator, &count))
+            return false;
+    }
+    return true;
+}
+
+static void start_one(enum deal_kind kind, int proxy, unsigned shard)
+{
+    CHECK(world.teller_count < SIM_TELLERS_MAX);
+    unsigned number = world.teller_count++;
+    sim_teller_start_one(&world.tellers[number], &world.bank, number, kind, proxy, shard);
+}
+
+static void set_up(void)
+{
+    start_one(DEAL_SETUP, -1, 0);
+    run_until(all_idle, "the accounts are not filled");
+    run_until(is_calm, "the first transaction does not end");
+    end_tellers();
+}
+
+/* ---- faults ----------------------------------------------------------------------------------- */
+
+static const char *any_host(void)
+{
+    unsigned which = (unsigned)sim_random(SHARDS + world.cluster.plan.proxies + 2);
+    if (which < SHARDS)
+        return world.cluster.backends[which].name;
+    which -= SHARDS;
+    if (which < world.cluster.plan.proxies)
+        return world.cluster.proxies[which].name;
+    return which == world.cluster.plan.proxies ? "relays"
+                                               : world.tellers[sim_random(world.teller_count)].name;
+}
+
+static void crash(unsigned which, uint64_t down_us)
+{
+    struct sim_backend *backend = &world.cluster.backends[which];
+    if (backend->state != SIM_UP)
+        return;
+    say("crash", which);
+    sim_backend_crash(backend);
+    backend->back_us = sim_now_us() + down_us;
+}
+
+static void restart_backend(unsigned which)
+{
+    struct sim_backend *backend = &world.cluster.backends[which];
+    if (backend->state != SIM_UP)
+        return;
+    say("restart backend", which);
+    sim_backend_stop(backend);
+    backend->back_us = sim_now_us() + sim_random(100000);
+}
+
+static void restart_proxy(void)
+{
+    if (world.cluster.plan.proxies == 0)
+        return;
+    unsigned which = (unsigned)sim_random(world.cluster.plan.proxies);
+    struct sim_proxy *proxy = &world.cluster.proxies[which];
+    if (proxy->state != SIM_UP)
+        return;
+    say("restart proxy", which);
+    sim_proxy_stop(proxy);
+    proxy->back_us = sim_now_us() + sim_random(100000);
+}
+
+static void break_disk(unsigned which)
+{
+    if (world.cluster.backends[which].state != SIM_UP)
+        return;
+    struct storage *storage = partition_of(which)->storage;
+    say("disk fails", which);
+    storage_mem_fail_next(storage, 1 + sim_random(4), sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
+    storage_mem_fail_recover(storage, sim_random(3));
+}
+
+static void take_down(unsigned which)
+{
+    if (world.up_us[which])
+        return;
+    say("unreachable", which);
+    sim_host_down(world.cluster.backends[which].name);
+    world.up_us[which] = sim_now_us() + sim_random(DOWN_US_MAX);
+}
+
+static void make_fault(enum fault fault)
+{
+    unsigned which = (unsigned)sim_random(SHARDS);
+    world.bank.may_fail = true;
+    switch (fault) {
+    case FAULT_CUT:
+        say("cut", 0);
+        sim_cut(any_host());
+        break;
+    case FAULT_MUTE:
+        say("mute", 0);
+        sim_relays_mute(&world.cluster.relays);
+        break;
+    case FAULT_DOWN:
+        take_down(which);
+        break;
+    case FAULT_FREEZE:
+        say("freeze", 0);
+        sim_freeze(any_host(), sim_random(DOWN_US_MAX));
+        break;
+    case FAULT_CRASH:
+        crash(which, sim_random(sim_random(2) ? 1000 : DOWN_US_MAX));
+        break;
+    case FAULT_RESTART_BACKEND:
+        restart_backend(which);
+        break;
+    case FAULT_DISK:
+        break_disk(which);
+        break;
+    case FAULT_RESTART_PROXY:
+        restart_proxy();
+        break;
+    case FAULT_CLOCK:
+        sim_wall_step((int64_t)sim_random(120000000) - 60000000);
+        break;
+    case FAULT_KINDS:
+        break;
+    }
+}
+
+static void come_back(bool at_once)
+{
+    for (unsigned i = 0; i < SHARDS; i++) {
+        if (!world.up_us[i] || (!at_once && world.up_us[i] > sim_now_us()))
+            continue;
+        say("reachable", i);
+        sim_host_up(world.cluster.backends[i].name);
+        world.up_us[i] = 0;
+    }
+    sim_cluster_tend(&world.cluster);
+    sim_cluster_revive(&world.cluster, at_once);
+}
+
+static void chance_of_fault(void)
+{
+    come_back(false);
+    if (!sim_chance(world.fault_ppm))
+        return;
+    unsigned fault = (unsigned)sim_random(FAULT_KINDS);
+    while (!(world.faults & 1u << fault))
+        fault = (fault + 1) % FAULT_KINDS;
+    make_fault((enum fault)fault);
+}
+
+/* Ends the faults. */
+static void heal(void)
+{
+    say("faults end", 0);
+    sim_knobs()->cut_ppm = sim_knobs()->refuse_ppm = sim_knobs()->slow_ppm = 0;
+    sim_knobs()->delay_us_min = 20;
+    sim_knobs()->delay_us_max = 300;
+    sim_knobs()->job_us_max = sim_knobs()->job_us_min + 100;
+    world.cluster.relays.is_faulty = false;
+    for (unsigned i = 0; i < SHARDS; i++) {
+        if (world.cluster.backends[i].state == SIM_DOWN)
+            continue;
+        storage_mem_fail_next(partition_of(i)->storage, 0, ERR_STORE);
+        storage_mem_fail_recover(partition_of(i)->storage, 0);
+    }
+    come_back(true);
+}
+
+/* ---- random schedules ------------------------------------------------------------------------- */
+
+static void draw_faults(void)
+{
+    static const unsigned rates[] = {0, 5000, 20000, 60000};
+    world.fault_ppm = rates[sim_random(4)];
+    world.faults = 1u << sim_random(FAULT_KINDS);
+    for (unsigned fault = 0; fault < FAULT_KINDS; fault++)
+        if (sim_random(2))
+            world.faults |= 1u << fault;
+    sim_knobs_shuffle();
+    if (sim_random(2))
+        sim_knobs()->slow_ppm = 0;
+    if (world.fault_ppm && sim_random(3) == 0)
+        sim_knobs()->cut_ppm = (unsigned)sim_random(1000);
+    world.cluster.relays.is_faulty = sim_random(2);
+    world.bank.may_fail = world.fault_ppm || sim_knobs()->cut_ppm || sim_knobs()->slow_ppm;
+}
+
+static void start_cluster(unsigned proxies, enum durability durability)
+{
+    const struct sim_plan plan = {.backends = SHARDS,
+                                  .partitions = 1,
+                                  .proxies = proxies,
+                                  .workers = 1,
+                                  .places = 1,
+                                  .has_secret = true,
+                                  .is_linked = true,
+                                  .active_expire = true,
+                                  .durability = durability,
+                                  .upstream_timeout_ms = 5000,
+                                  .lock_timeout_ms = sim_random(2) ? 200 : 1 + sim_random(2000)};
+    sim_cluster_start(&world.cluster, &plan);
+    sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS);
+    set_up();
+}
+
+/* The deals that clients make: without single ones, if crashes may lose these. */
+static uint32_t draw_kinds(void)
+{
+    const uint32_t all = (1u << DEAL_KINDS) - 1;
+    const uint32_t looks = 1u << LOOK_EXEC | 1u << LOOK_SCRIPT;
+    const uint32_t single = 1u << DEAL_ENTRY | 1u << DEAL_DEPOSIT | 1u << LOOK_LEDGER;
+    uint32_t kinds = sim_random(2) ? all : (uint32_t)sim_random(all) | looks | 1u << DEAL_EXEC;
+    return world.bank.is_across_only ? kinds & ~single : kinds;
+}
+
+static void run_schedule(void)
+{
+    start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
+                  sim_random(4) ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
+    draw_faults();
+    uint32_t kinds = draw_kinds();
+    world.teller_count = 2 + (unsigned)sim_random(SIM_TELLERS_MAX - 2);
+    for (unsigned i = 0; i < world.teller_count; i++)
+        sim_teller_start(&world.tellers[i], &world.bank, i, kinds, 1 + (unsigned)sim_random(40));
+    for (uint64_t step = 0; step < sim_options.steps && !has_failed(); step++) {
+        if (step % FAULT_EVERY == 0)
+            chance_of_fault();
+        if (!sim_step() || (step % FAULT_EVERY == 0 && all_idle()))
+            break;
+    }
+}
+
+/* ---- crash points ----------------------------------------------------------------------------- */
+
+static uint64_t persists_of(unsigned victim)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (victim == SHARDS || victim == i)
+            count += wal_mem_writes(storage_wal(partition_of(i)->storage));
+    return count;
+}
+
+/* The run is the same for all its points until the crash. */
+static void run_to_point(unsigned run)
+{
+    static const uint32_t kinds[RUNS] = {1u << DEAL_EXEC,
+                                         1u << DEAL_SCRIPT,
+                                         1u << DEAL_WATCHED | 1u << DEAL_EXEC,
+                                         1u << DEAL_RENAME | 1u << DEAL_LMOVE | 1u << DEAL_SMOVE,
+                                         1u << DEAL_MSETNX | 1u << DEAL_CLEAR,
+                                         (1u << DEAL_KINDS) - 1};
+    start_cluster(run % 2, DURABILITY_ALWAYS);
+    world.bank.may_fail = true;
+    world.teller_count = 2;
+    for (unsigned i = 0; i < world.teller_count; i++)
+        sim_teller_start(&world.tellers[i], &world.bank, i, kinds[run], 3);
+    uint64_t last = persists_of(world.victim) + world.persists;
+    while (!(all_idle() && is_calm()) && !has_failed() && persists_of(world.victim) < last)
+        CHECK(sim_step());
+    if (persists_of(world.victim) < last)
+        return;
+    world.has_crashed = true;
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (world.victim == SHARDS || world.victim == i)
+            crash(i, sim_random(DOWN_US_MAX));
+    uint64_t end_us = sim_now_us() + sim_random(2 * DOWN_US_MAX);
+    while (sim_now_us() < end_us && !has_failed()) {
+        come_back(false);
+        CHECK(sim_step());
+    }
+}
+
+/* ---- the end of a world ----------------------------------------------------------------------- */
+
+static bool is_up(void)
+{
+    come_back(true);
+    return sim_cluster_is_up(&world.cluster);
+}
+
+static bool is_down(void)
+{
+    return sim_cluster_is_down(&world.cluster);
+}
+
+/* No decision and no prepared transaction is in the store. */
+static void check_records(unsigned shard)
+{
+    struct overlay_iter *iter = overlay_iter_new(partition_of(shard)->overlay, CF_SYSTEM,
+                                                 transaction_rows_from(), transaction_rows_to());
+    overlay_iter_seek_first(iter);
+    if (overlay_iter_valid(iter))
+        fail("a record of a transaction stays in a store");
+    overlay_iter_free(iter);
+}
+
+static void look_at_all(void)
+{
+    for (unsigned i = 0; i < SHARDS; i++)
+        start_one(LOOK_EXEC, -1, i);
+    for (unsigned i = 0; i < world.cluster.plan.proxies; i++)
+        start_one(LOOK_EXEC, (int)i, 0);
+    run_until(all_idle, "the last reads do not end");
+    end_tellers();
+}
+
+static void end_world(void)
+{
+    heal();
+    for (unsigned i = 0; i < world.teller_count; i++)
+        sim_teller_end(&world.tellers[i]);
+    run_until(is_up, "the cluster does not come back");
+    run_until(all_idle, "a client waits for ever");
+    end_tellers();
+    run_until(is_calm, "a transaction or a lock stays");
+    for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
+        check_records(i);
+    if (!has_failed())
+        look_at_all();
+    if (!has_failed())
+        sim_bank_check_end(&world.bank);
+    for (unsigned i = 0; i < world.cluster.plan.proxies && !has_failed(); i++)
+        sim_proxy_stop(&world.cluster.proxies[i]);
+    for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
+        sim_backend_stop(&world.cluster.backends[i]);
+    run_until(is_down, "the cluster does not stop");
+}
+
+static void print_counts(void)
+{
+    static const char *const words[] = {
+        [DEAL_EXEC] = "exec",          [DEAL_SCRIPT] = "script", [DEAL_WATCHED] = "watched",
+        [DEAL_LMOVE] = "lmove",        [DEAL_SMOVE] = "smove",   [DEAL_RENAME] = "rename",
+        [DEAL_MSETNX] = "msetnx",      [DEAL_CLEAR] = "clear",   [LOOK_EXEC] = "look-exec",
+        [LOOK_SCRIPT] = "look-script", [DEAL_ENTRY] = "entry",   [DEAL_DEPOSIT] = "deposit",
+        [LOOK_LEDGER] = "look-ledger"};
+    for (unsigned i = 0; i < DEAL_KINDS; i++)
+        printf("%s %u, ", words[i], world.bank.done[i]);
+    printf("refused %u, unknown %u\n", world.bank.refused, world.bank.unknown);
+}
+
+/* sim_simulation.run */
+static void run_world(struct sim_result *result)
+{
+    bool is_point = result->seed <= POINTS;
+    unsigned point = is_point ? (unsigned)(result->seed - 1) : 0;
+    unsigned run = point / (VICTIMS * PERSISTS_MAX);
+    memset(&world, 0, sizeof world);
+    sim_init(is_point ? run : result->seed);
+    storage_mem_seed(sim_random(UINT64_MAX));
+    world.victim = point / PERSISTS_MAX % VICTIMS;
+    world.persists = 1 + point % PERSISTS_MAX;
+    if (is_point)
+        run_to_point(run);
+    else
+        run_schedule();
+    end_world();
+    result->hash = sim_hash();
+    result->has_passed = !has_failed();
+    memcpy(result->why, world.why, sizeof result->why);
+    if (sim_options.is_verbose)
+        print_counts();
+    if (has_failed())
+        return;
+    sim_cluster_fini(&world.cluster);
+    sim_fini();
+    storage_mem_reset();
+}
+
+int main(int argc, char **argv)
+{
+    const struct sim_simulation simulation = {
+        .run = run_world, .seeds = POINTS + sized(SEEDS), .steps = STEPS};
+    return sim_seeds_main(argc, argv, &simulation);
+}
