@@ -34,7 +34,7 @@ struct lock_owner {
     struct list requests;
     struct list link;     /* in the set's list of owners for which a function must be called */
     uint64_t begun_us;    /* wall clock of the first attempt: smaller is older */
-    uint64_t tie_breaker; /* between transactions that began in one microsecond */
+    uint64_t tie_breaker; /* between those of one microsecond; the same on all shards */
     bool is_prepared;     /* its keys may not be read either, and it cannot be wounded */
     bool is_in_doubt;     /* prepared, and its coordinator has not answered for some time */
     bool is_wounded;

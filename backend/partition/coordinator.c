@@ -45,7 +45,7 @@ struct coordinated {
     struct borrow *borrow;
     struct list participants;
     uint32_t outstanding; /* requests */
-    uint64_t progress_ms; /* monotonic: when a request was sent or answered last */
+    uint64_t started_ms;  /* monotonic */
     struct effects *own;  /* effects on this partition; NULL: not collected */
     struct out reply;     /* of the command */
     struct push_messages messages;
@@ -223,7 +223,6 @@ static bool send_request(struct participation *part, enum peer_kind kind, struct
         return false;
     part->sent = (uint8_t)kind;
     part->transaction->outstanding++;
-    part->transaction->progress_ms = loop_mono_ms(part->transaction->coordinator->partition->loop);
     return true;
 }
 
@@ -323,7 +322,6 @@ static void check_fetched(struct coordinated *transaction)
 static void on_own_granted(struct lock_owner *owner)
 {
     struct coordinated *transaction = container_of(owner, struct coordinated, owner);
-    transaction->progress_ms = loop_mono_ms(transaction->coordinator->partition->loop);
     check_fetched(transaction);
 }
 
@@ -345,6 +343,7 @@ struct borrow *coordinator_borrow(struct call *call)
                        peer_set_shard(partition->shards.peers));
         (void)snprintf(transaction->id.run_id, sizeof transaction->id.run_id, "%s",
                        partition->process->run_id);
+        transaction->started_ms = loop_mono_ms(partition->loop);
         transaction->owner.begun_us = call->now_us;
         transaction->owner.tie_breaker =
             hash_bytes(bytes_of(transaction->id.shard)) ^ transaction->id.number;
@@ -379,6 +378,7 @@ static bool send_lock(struct participation *part)
     out_init(&out);
     put_id(&out, &transaction->id);
     message_put_u64(&out, transaction->owner.begun_us);
+    message_put_u64(&out, transaction->owner.tie_breaker);
     message_put_u32(&out, count);
     for (const struct need *need = part->needs; need; need = need->next)
         write_need(transaction->coordinator->partition, &out, need);
@@ -408,7 +408,6 @@ void coordinator_fetch(struct call *call)
     struct coordinated *transaction = call->session->pending.across;
     if (!transaction || transaction->state != COORDINATED_COLLECTING)
         return;
-    transaction->progress_ms = loop_mono_ms(call->partition->loop);
     assign_needs(transaction);
     for (struct list *at = transaction->participants.next; at != &transaction->participants;
          at = at->next) {
@@ -964,7 +963,6 @@ static void on_reply(struct peer_request *request, enum peer_result result, stru
     uint8_t sent = part->sent;
     part->sent = 0;
     transaction->outstanding--;
-    transaction->progress_ms = loop_mono_ms(transaction->coordinator->partition->loop);
     if (result != PEER_OK) {
         on_refused(part, sent, result, payload);
     } else if (sent == PEER_LOCK) {
@@ -1038,15 +1036,15 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
 static void tick_one(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
-    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
     bool waits = transaction->outstanding || !list_empty(&transaction->owner.requests);
-    bool is_over = loop_mono_ms(partition->loop) > transaction->progress_ms + timeout_ms;
+    bool is_over = loop_mono_ms(partition->loop) > transaction->started_ms + timeout_ms;
     switch (transaction->state) {
     case COORDINATED_COLLECTING:
         if (waits && is_over)
             fail(transaction,
                  "TRYAGAIN a key of the command is locked by another transaction over several "
-                 "shards (lock-timeout)");
+                 "shards (transaction-timeout)");
         break;
     case COORDINATED_DECIDED:
         apply_all(transaction);

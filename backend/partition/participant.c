@@ -607,6 +607,7 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     struct transaction_id id;
     bool is_good = read_id(&reader, incoming, &id);
     uint64_t begun_us = message_u64(&reader);
+    uint64_t tie_breaker = message_u64(&reader);
     if (!is_good || !reader.is_good) {
         refuse(incoming, frame, "the request is not valid");
         return;
@@ -615,7 +616,7 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     if (!part) {
         part = part_new(participant, &id, incoming);
         part->owner.begun_us = begun_us;
-        part->owner.tie_breaker = hash_bytes(bytes_of(id.shard)) ^ id.number;
+        part->owner.tie_breaker = tie_breaker;
         part->state = PART_LOCKED;
     }
     if (part->state != PART_LOCKED || part->incoming != incoming) {

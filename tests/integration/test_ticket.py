@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """Selling tickets: every reservation changes seats, an event document, a booking and two indexes in one MULTI/EXEC.
 
-    seats:{ev}      2 bits for each seat: 00 free, 01 reserved, 10 sold        SETBIT, GETRANGE
-    event:{ev}      JSON: sections with their figures                          JSON.SET, JSON.GET, JSON.NUMINCRBY
-    booking:{ev}ID  hash with an expiry time                                   HSET, EXPIRE
-    timers:{ev}     hash: when each booking began                              HSETNX
-    index:{ev}      sorted set of bookings by that time                        ZADD
+    seats:EVENT        2 bits for each seat: 00 free, 01 reserved, 10 sold     SETBIT, GETRANGE
+    event:EVENT        JSON: sections with their figures                       JSON.SET, JSON.GET, JSON.NUMINCRBY
+    booking:EVENT:ID   hash with an expiry time                                HSET, EXPIRE
+    timers:EVENT       hash: when each booking began                           HSETNX
+    index:EVENT        sorted set of bookings by that time                     ZADD
 
-Sellers (redis-py in threads, redis-py with asyncio) compete for the same seats, with WATCH. Readers read all of these
+The keys are on different shards, if there are several. Sellers (redis-py in threads, redis-py with asyncio) compete for the same seats, with WATCH. Readers read all of these
 keys in one MULTI/EXEC and must never see half of a reservation.
 """
 
@@ -38,11 +38,11 @@ class Event:
     def __init__(self, name):
         self.name = name
         self.seats, self.document, self.timers, self.index = (
-            '%s:{%s}' % (kind, name) for kind in ('seats', 'event', 'timers', 'index'))
+            '%s:%s' % (kind, name) for kind in ('seats', 'event', 'timers', 'index'))
         self.sections = ['%s-%d' % (chr(65 + i // 2), i) for i in range(SECTIONS)]
 
     def booking(self, ident):
-        return 'booking:{%s}%s' % (self.name, ident)
+        return 'booking:%s:%s' % (self.name, ident)
 
     def create(self, client):
         document = {'name': self.name, 'sections': {
@@ -266,7 +266,10 @@ def play_async(run, **shape):
 
 
 DIRECT = {'backends': 1, 'partitions': 1, 'proxies': 0}
-PROXY = {'backends': 2, 'partitions': 2, 'proxies': 1}
+
+
+def behind_proxies(shards):
+    return {'backends': shards, 'partitions': 1, 'proxies': 1, 'linked': True}
 
 
 @suite.case('redis-py in threads, one partition: seats, document and indexes always agree')
@@ -274,9 +277,10 @@ def _(run):
     play_threads(run, **DIRECT)
 
 
-@suite.case('redis-py in threads through the proxy: seats, document and indexes always agree')
+@suite.case('redis-py in threads through the proxy, 1, 3 and 5 shards: seats, document and indexes always agree')
 def _(run):
-    play_threads(run, **PROXY)
+    for shards in (1, 3, 5):
+        play_threads(run, **behind_proxies(shards))
 
 
 @suite.case('redis-py with asyncio, one partition: seats, document and indexes always agree')
@@ -284,9 +288,10 @@ def _(run):
     play_async(run, **DIRECT)
 
 
-@suite.case('redis-py with asyncio through the proxy: seats, document and indexes always agree')
+@suite.case('redis-py with asyncio through the proxy, 1, 3 and 5 shards: seats, document and indexes always agree')
 def _(run):
-    play_async(run, **PROXY)
+    for shards in (1, 3, 5):
+        play_async(run, **behind_proxies(shards))
 
 
 if __name__ == '__main__':
