@@ -6,7 +6,7 @@ import re
 import threading
 import time
 
-from support.cluster import Cluster
+from support.cluster import Cluster, evict_all
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.resp import Closed, ReplyError
 
@@ -109,6 +109,27 @@ def _(run):
         shards[1].get('DEL', b)
         check_equal(across(shards[1], 'LMOVE', big, b, 'RIGHT', 'LEFT'), b'x' * 1000)
         check_equal([shards[0].get('LLEN', big), shards[1].get('LLEN', b)], [1499, 1])
+
+
+@suite.case('rows of other shards that are on the disk only are borrowed, too')
+def _(run):
+    with Linked() as cluster:
+        shards = [cluster.proxy_connection(i) for i in range(SHARDS)]
+        members = [b'member:%04d' % i for i in range(300)]
+        a, b, c = [cluster.key_on(i) for i in range(SHARDS)]
+        for turn in range(3):
+            across(shards[turn], 'DEL', a, b, c)
+            shards[0].get('RPUSH', a, *members)
+            shards[1].get('SADD', b, *members)
+            for i, member in enumerate(members):
+                shards[2].send('ZADD', c, i, member)
+            check_equal([shards[2].read() for _ in members], [(':', b'1')] * len(members))
+            for shard in shards:
+                evict_all(shard)
+            script = "return {redis.call('LRANGE', KEYS[1], 0, -1), redis.call('SREM', KEYS[2], ARGV[1]), " \
+                     "redis.call('ZREM', KEYS[3], ARGV[1])}"
+            check_equal(across(shards[turn], 'EVAL', script, '3', a, b, c, members[turn]), [members, 1, 1])
+            check_equal([shards[1].get('SCARD', b), shards[2].get('ZCARD', c)], [299, 299])
 
 
 @suite.case('WATCH of keys of other shards: EXEC does nothing when one has changed, expired, or its shard was restarted')
