@@ -134,7 +134,9 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
     if (overlay_has_uncached(partition->overlay))
         return; /* the command will be rolled back */
     space_change(partition->spaces);
-    if (entry->is_borrowed || partition->watchers.changes->concerns(call, entry->space, entry->key))
+    /* while other shards prepare the transaction, a client may begin to watch the key */
+    if (borrow_is_used(call->borrow) ||
+        partition->watchers.changes->concerns(call, entry->space, entry->key))
         add_change(call, entry, kind, by_client);
 }
 

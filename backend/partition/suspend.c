@@ -4,6 +4,7 @@
 #include "backend/context/stats.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/borrow.h"
+#include "backend/keyspace/lock.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/command_stats.h"
@@ -173,8 +174,8 @@ static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES
 
 enum { COUNTED = sizeof counted / sizeof counted[0] };
 
-/* Can the command be rolled back after it used keys of other shards? */
-static bool may_borrow(const struct call *call)
+/* Can the command be rolled back after it used keys of other shards, or met a locked key? It can however often it ran. */
+static bool may_roll_back(const struct call *call)
 {
     const struct command *command = call->command;
     if (runs_others(command))
@@ -196,9 +197,11 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     bool is_nonblocking = may_suspend(call);
-    call->borrow =
-        call->session->request.is_across && may_borrow(call) ? coordinator_borrow(call) : NULL;
-    *mark = (struct suspend_mark){.is_set = is_nonblocking || call->borrow,
+    bool is_across = call->session->request.is_across;
+    bool may_retry =
+        (is_across || lock_set_count(partition->shards.locks)) && may_roll_back(call);
+    call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
+    *mark = (struct suspend_mark){.is_set = is_nonblocking || may_retry,
                                   .messages = partition->watchers.messages->count,
                                   .db = call->session->scope.db};
     if (!mark->is_set)

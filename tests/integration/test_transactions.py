@@ -170,6 +170,93 @@ def _(run):
         wait_for(lambda: not has_open(), 'all transactions to end')
 
 
+def run_beside(work, *threads):
+    """Calls work() while each of the functions runs in a thread of its own, which it leaves when its argument is set."""
+    stopping = threading.Event()
+    failures = []
+
+    def guarded(function):
+        try:
+            function(stopping)
+        except Exception as error:  # the test reports it
+            failures.append(error)
+    threads = [threading.Thread(target=guarded, args=(function,), daemon=True) for function in threads]
+    for thread in threads:
+        thread.start()
+    try:
+        work()
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join(patience())
+    check_equal(failures, [])
+
+
+@suite.case('WATCH notices a transaction over shards that began before, and ended after it')
+def _(run):
+    with Linked() as cluster:
+        a, b, _ = [cluster.key_on(i) for i in range(SHARDS)]
+        done = {'across': [], 'watch': []}  # a list may be added to by two threads at the same time
+
+        def count_across(stopping):
+            shard = cluster.proxy_connection(0)
+            while not stopping.is_set():
+                shard.get('MULTI')
+                shard.get('INCR', a)
+                shard.get('INCR', b)
+                if not isinstance(across(shard, 'EXEC'), ReplyError):
+                    done['across'].append(1)
+
+        def count_watching():
+            shard = cluster.proxy_connection(0)
+            while len(done['watch']) < 100 or len(done['across']) < 300:
+                shard.get('WATCH', a)
+                number = shard.get('GET', a)
+                if isinstance(number, ReplyError):
+                    shard.get('UNWATCH')
+                    continue
+                shard.get('MULTI')
+                shard.get('SET', a, int(number or 0) + 1)
+                if isinstance(shard.get('EXEC'), list):
+                    done['watch'].append(1)
+        run_beside(count_watching, count_across, count_across)
+        check_equal(int(cluster.proxy_connection(0).get('GET', a)), len(done['across']) + len(done['watch']))
+
+
+@suite.case('EXEC on one shard, whose keys transactions over shards lock in turn, is done or refused as a whole')
+def _(run):
+    with Linked({'lock-timeout': '500ms'}) as cluster:
+        keys = [cluster.key_on(0, 'key:%d' % i) for i in range(12)]
+        other = [cluster.key_on(1, 'key:%d' % i) for i in range(12)]
+        counts = {'done': 0, 'refused': 0}
+
+        def lock_keys(stopping):
+            shard, rng = cluster.proxy_connection(1), random.Random(run.seed)
+            while not stopping.is_set():
+                shard.get('MULTI')
+                for place in rng.sample(range(12), 3):
+                    shard.get('INCR', keys[place])
+                    shard.get('INCR', other[place])
+                across(shard, 'EXEC')
+
+        def exec_all():
+            shard = cluster.proxy_connection(0)
+            for _ in range(sized(15, long=1000)):
+                shard.get('MULTI')
+                for key in keys:
+                    shard.get('INCR', key)
+                reply = shard.get('EXEC')
+                if isinstance(reply, ReplyError):
+                    check('TRYAGAIN' in str(reply), reply)
+                    counts['refused'] += 1
+                else:
+                    check(not any(isinstance(part, ReplyError) for part in reply), 'half of it was done: %r' % reply)
+                    counts['done'] += 1
+        run_beside(exec_all, *[lock_keys] * 6)
+        run.note('%(done)d done, %(refused)d refused' % counts)
+        check(counts['done'], 'none was done')
+
+
 class Teller(threading.Thread):
     """Moves money between accounts of several shards, and adds up all of them, through coordinators chosen at random."""
 
