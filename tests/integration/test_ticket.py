@@ -1,18 +1,12 @@
 #!/usr/bin/python3
 """Selling tickets: every reservation changes seats, an event document, a booking and two indexes in one MULTI/EXEC.
 
-    seats:EVENT        2 bits for each seat: 00 free, 01 reserved, 10 sold     SETBIT, GETRANGE
-    event:EVENT        JSON: sections with their figures                       JSON.SET, JSON.GET, JSON.NUMINCRBY
-    booking:EVENT:ID   hash with an expiry time                                HSET, EXPIRE
-    timers:EVENT       hash: when each booking began                           HSETNX
-    index:EVENT        sorted set of bookings by that time                     ZADD
-
-The keys are on different shards, if there are several. Sellers (redis-py in threads, redis-py with asyncio) compete for the same seats, with WATCH. Readers read all of these
-keys in one MULTI/EXEC and must never see half of a reservation.
+The keys (support/tickets.py) are on different shards, if there are several. Sellers (redis-py in threads, redis-py with
+asyncio) compete for the same seats, with WATCH. Readers read all of these keys in one MULTI/EXEC and must never see half of
+a reservation.
 """
 
 import asyncio
-import json
 import random
 import threading
 
@@ -21,10 +15,7 @@ import redis.asyncio
 
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, patience
-
-SECTIONS, SEATS = 4, 120  # in each section
-FREE, RESERVED, SOLD = 0, 1, 2
-BOOKING_SECONDS = 600
+from support.tickets import BOOKING_SECONDS, SECTIONS, Event, choose
 
 
 def options(parser):
@@ -32,78 +23,6 @@ def options(parser):
 
 
 suite = Suite(__doc__, options)
-
-
-class Event:
-    def __init__(self, name):
-        self.name = name
-        self.seats, self.document, self.timers, self.index = (
-            '%s:%s' % (kind, name) for kind in ('seats', 'event', 'timers', 'index'))
-        self.sections = ['%s-%d' % (chr(65 + i // 2), i) for i in range(SECTIONS)]
-
-    def booking(self, ident):
-        return 'booking:%s:%s' % (self.name, ident)
-
-    def create(self, client):
-        document = {'name': self.name, 'sections': {
-            section: {'price': 10.5 + i, 'stats': {'available': SEATS, 'reserved': 0, 'sold': 0}}
-            for i, section in enumerate(self.sections)}}
-        pipe = client.pipeline(transaction=True)
-        pipe.execute_command('JSON.SET', self.document, '$', json.dumps(document))
-        pipe.setbit(self.seats, SECTIONS * SEATS * 2 - 1, 0)
-        check_equal(pipe.execute(), [b'OK', 0], 'a new event')
-
-    def free_seats(self, bits, section):
-        """Numbers of the free seats, from the bytes of the section's seats."""
-        start = section * SEATS
-        return [seat for seat in range(start, start + SEATS) if seat_state(bits, seat - start) == FREE]
-
-    def range_of(self, section):
-        """The section's bytes in the seat map: four seats to a byte."""
-        return section * SEATS // 4, (section + 1) * SEATS // 4 - 1
-
-    def reserve(self, pipe, section, seats, ident, seller, now):
-        path = "$.sections['%s'].stats" % self.sections[section]
-        for seat in seats:
-            pipe.setbit(self.seats, seat * 2 + 1, 1)
-        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.available', -len(seats))
-        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.reserved', len(seats))
-        pipe.hset(self.booking(ident), mapping={'seller': seller, 'section': section, 'seats': ','.join(map(str, seats))})
-        pipe.expire(self.booking(ident), BOOKING_SECONDS)
-        pipe.hsetnx(self.timers, ident, now)
-        pipe.zadd(self.index, {ident: now})
-
-    def sell(self, pipe, section, seats):
-        path = "$.sections['%s'].stats" % self.sections[section]
-        for seat in seats:
-            pipe.setbit(self.seats, seat * 2, 1)
-            pipe.setbit(self.seats, seat * 2 + 1, 0)
-        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.reserved', -len(seats))
-        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.sold', len(seats))
-
-    def look(self, pipe):
-        pipe.get(self.seats)
-        pipe.execute_command('JSON.GET', self.document, '$')
-        pipe.hlen(self.timers)
-        pipe.zcard(self.index)
-
-    def judge(self, answers):
-        """The error in the replies to look(); None: they fit together."""
-        bits, text, timers, bookings = answers
-        document = json.loads(text)[0]
-        if timers != bookings:
-            return '%d timers, %d bookings' % (timers, bookings)
-        for number, section in enumerate(self.sections):
-            states = [seat_state(bits, seat) for seat in range(number * SEATS, (number + 1) * SEATS)]
-            stats = document['sections'][section]['stats']
-            have = {'available': states.count(FREE), 'reserved': states.count(RESERVED), 'sold': states.count(SOLD)}
-            if have != stats:
-                return '%s: seats %r, document %r' % (section, have, stats)
-        return None
-
-
-def seat_state(bits, seat):
-    return bits[seat // 4] >> (6 - seat % 4 * 2) & 3
 
 
 class Ledger:
@@ -119,10 +38,6 @@ class Ledger:
             if taken:
                 self.wrong.append('seats %r were reserved twice' % sorted(taken))
             self.bookings[ident] = seats
-
-
-def choose(rng, free):
-    return sorted(rng.sample(free, min(len(free), rng.randint(1, 4))))
 
 
 def sell_out(event, client, seller, seed, ledger):
@@ -206,7 +121,7 @@ def finish(event, client, ledger, failures):
     check_equal(failures, [], 'failures')
     check_equal(ledger.wrong, [], 'what must not be')
     seats = sorted(seat for booked in ledger.bookings.values() for seat in booked)
-    check_equal(seats, list(range(SECTIONS * SEATS)), 'each seat was reserved once')
+    check_equal(seats, list(range(SECTIONS * event.seats_of_section)), 'each seat was reserved once')
     with client.pipeline(transaction=True) as pipe:
         event.look(pipe)
         check_equal(event.judge(pipe.execute()), None, 'the end')
