@@ -195,7 +195,8 @@ static void wait_for_lock(struct call *call, const struct lock_owner *owner, str
     struct partition *partition = call->partition;
     struct reader_wait *wait = overlay_wait(partition->overlay);
     uint64_t now_ms = loop_mono_ms(partition->loop);
-    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    const struct backend_config *config = &partition->snapshot->config;
+    uint64_t timeout_ms = call->borrow ? config->transaction_timeout_ms : config->lock_timeout_ms;
     bool is_over = wait && wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms;
     if (!wait || is_over || owner->is_in_doubt) {
         refuse_locked(call, wait, row_key, owner->is_in_doubt);

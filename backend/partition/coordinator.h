@@ -22,8 +22,8 @@
  *     and strictly, because a prepared key can be read only after its transaction ended.
  * (2) A transaction that this partition has no decision of is aborted. While a decision is not durable the outcome is open.
  * (3) A transaction that is wounded (lock.h) releases everything and begins again with its age, so it ends at last.
- * (4) When the locks are not granted within transaction-timeout, or a shard cannot be reached, nothing is done, and the client gets
- *     TRYAGAIN with the reason.
+ * (4) When the locks are not granted within transaction-timeout, or a shard cannot be reached, nothing is done, and the
+ *     client gets TRYAGAIN with the reason.
  * (5) After a failed batch the decision may or may not be in the log. The outcome stays open until the store is
  *     recovered and the decision was looked up.
  */

@@ -198,8 +198,7 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     struct partition *partition = call->partition;
     bool is_nonblocking = may_suspend(call);
     bool is_across = call->session->request.is_across;
-    bool may_retry =
-        (is_across || lock_set_count(partition->shards.locks)) && may_roll_back(call);
+    bool may_retry = (is_across || lock_set_count(partition->shards.locks)) && may_roll_back(call);
     call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
     *mark = (struct suspend_mark){.is_set = is_nonblocking || may_retry,
                                   .messages = partition->watchers.messages->count,

@@ -132,6 +132,22 @@ def _(run):
             check_equal([shards[1].get('SCARD', b), shards[2].get('ZCARD', c)], [299, 299])
 
 
+@suite.case('transactions that begin in the same moment never wait for each other')
+def _(run):
+    script = "redis.call('INCR', KEYS[1]) return redis.call('INCR', KEYS[2])"
+    with Linked({'lock-timeout': '10m', 'transaction-timeout': '10m'}) as cluster:
+        b, c = cluster.key_on(1), cluster.key_on(2)
+        clients = [cluster.proxy_connection(0) for _ in range(8)]
+        for turn in range(1, sized(5, long=200)):
+            cluster.backends[0].pause()
+            for i, client in enumerate(clients):
+                client.send('SCREE', 'ACROSS', 'EVAL', script, '2', *((b, c) if i % 2 else (c, b)))
+            cluster.backends[0].resume()
+            check(all(client.read()[0] == ':' for client in clients), 'errors')
+            check_equal([cluster.proxy_connection(1).get('GET', b), cluster.proxy_connection(2).get('GET', c)],
+                        [b'%d' % (turn * len(clients))] * 2)
+
+
 @suite.case('WATCH of keys of other shards: EXEC does nothing when one has changed, expired, or its shard was restarted')
 def _(run):
     with Linked() as cluster:
