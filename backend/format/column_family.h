@@ -5,7 +5,7 @@
 #pragma once
 
 enum cf {
-    CF_SYSTEM,     /* counters, database map, batch header; later slot records, functions */
+    CF_SYSTEM,     /* counters, database map, batch header, slot records, functions */
     CF_METADATA,   /* one row per key */
     CF_DATA,       /* rows of collections */
     CF_ZSET_SCORE, /* score | member */

@@ -15,7 +15,7 @@
  *                  'h'                                                                    → batch header
  *                  'v'                                                                    → u64 data format version
  *                  '2'                                                                    → transactions over shards (transaction_record.h)
- *   ('s' slot records are reserved)
+ *                  's' | u8 page                                                          → states of 256 slots (slot_record.h)
  *
  *   ns is a storage namespace: the namespace's bytes for database 0, then 0x00 | u8 db for others.
  *

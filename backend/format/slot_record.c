@@ -1,0 +1,146 @@
+#include "backend/format/slot_record.h"
+
+#include "shared/byte_order.h"
+#include "shared/check.h"
+
+#include <string.h>
+
+enum {
+    PAGE_FORMAT = 1,
+    PAGE_KEY_BYTES = 2,
+    RUN_HEAD_BYTES = 2,
+    RUN_FIELDS_BYTES = 8 + 8 + 1, /* epoch, migration, length of the peer's name */
+    RUN_BYTES_MAX = RUN_HEAD_BYTES + RUN_FIELDS_BYTES + SHARD_NAME_MAX,
+};
+
+bool slot_record_equal(const struct slot_record *a, const struct slot_record *b)
+{
+    return a->state == b->state && a->epoch == b->epoch && a->migration == b->migration &&
+           strcmp(a->peer, b->peer) == 0;
+}
+
+const char *slot_state_name(enum slot_state state)
+{
+    static const char *const names[SLOT_STATES] = {
+        [SLOT_NONE] = "none",           [SLOT_OWNED] = "owned",   [SLOT_RELEASED] = "released",
+        [SLOT_EXPORTING] = "exporting", [SLOT_FROZEN] = "frozen", [SLOT_IMPORTING] = "importing",
+        [SLOT_STAGED] = "staged"};
+    CHECK(state < SLOT_STATES);
+    return names[state];
+}
+
+/* ---- keys ---- */
+
+struct bytes encode_slot_page_key(struct arena *arena, unsigned page)
+{
+    char *key = arena_alloc(arena, PAGE_KEY_BYTES);
+    CHECK(page < SLOT_PAGES);
+    key[0] = 's';
+    key[1] = (char)page;
+    return (struct bytes){key, PAGE_KEY_BYTES};
+}
+
+bool decode_slot_page_key(struct bytes row, unsigned *page)
+{
+    if (row.len != PAGE_KEY_BYTES || row.data[0] != 's' || (uint8_t)row.data[1] >= SLOT_PAGES)
+        return false;
+    *page = (uint8_t)row.data[1];
+    return true;
+}
+
+struct bytes slot_pages_from(void)
+{
+    return BYTES("s");
+}
+
+struct bytes slot_pages_to(void)
+{
+    return BYTES("t");
+}
+
+/* ---- values ---- */
+
+/* Number of slots from `first` on whose records equal that of `first`. */
+static unsigned run_length(const struct slot_record records[SLOT_PAGE_SLOTS], unsigned first)
+{
+    unsigned end = first + 1;
+    while (end < SLOT_PAGE_SLOTS && slot_record_equal(&records[first], &records[end]))
+        end++;
+    return end - first;
+}
+
+static char *put_run(char *to, unsigned slots, const struct slot_record *record)
+{
+    size_t len = strlen(record->peer);
+    CHECK(record->state < SLOT_STATES);
+    *to++ = (char)(slots - 1);
+    *to++ = (char)record->state;
+    if (record->state == SLOT_NONE)
+        return to;
+    put_be64(to, record->epoch);
+    put_be64(to + 8, record->migration);
+    to[16] = (char)len;
+    memcpy(to + RUN_FIELDS_BYTES, record->peer, len);
+    return to + RUN_FIELDS_BYTES + len;
+}
+
+struct bytes encode_slot_page(struct arena *arena,
+                              const struct slot_record records[SLOT_PAGE_SLOTS])
+{
+    unsigned runs = 0;
+    for (unsigned slot = 0; slot < SLOT_PAGE_SLOTS; slot += run_length(records, slot))
+        runs++;
+    if (runs == 1 && records[0].state == SLOT_NONE)
+        return BYTES("");
+    char *value = arena_alloc(arena, 1 + (size_t)runs * RUN_BYTES_MAX);
+    char *end = value;
+    *end++ = PAGE_FORMAT;
+    for (unsigned slot = 0; slot < SLOT_PAGE_SLOTS; slot += run_length(records, slot))
+        end = put_run(end, run_length(records, slot), &records[slot]);
+    return (struct bytes){value, (size_t)(end - value)};
+}
+
+/* Reads the record of a run after its state from the front of *rest. */
+static bool take_fields(struct bytes *rest, struct slot_record *record)
+{
+    if (rest->len < RUN_FIELDS_BYTES)
+        return false;
+    size_t len = (uint8_t)rest->data[16];
+    if (len > SHARD_NAME_MAX || rest->len < RUN_FIELDS_BYTES + len)
+        return false;
+    record->epoch = get_be64(rest->data);
+    record->migration = get_be64(rest->data + 8);
+    memcpy(record->peer, rest->data + RUN_FIELDS_BYTES, len);
+    if (record->epoch == 0 || memchr(record->peer, 0, len))
+        return false;
+    *rest = (struct bytes){rest->data + RUN_FIELDS_BYTES + len, rest->len - RUN_FIELDS_BYTES - len};
+    return true;
+}
+
+/* Reads a run from the front of *rest. */
+static bool take_run(struct bytes *rest, unsigned *slots, struct slot_record *record)
+{
+    if (rest->len < RUN_HEAD_BYTES)
+        return false;
+    *slots = (unsigned)(uint8_t)rest->data[0] + 1;
+    *record = (struct slot_record){.state = (uint8_t)rest->data[1]};
+    *rest = (struct bytes){rest->data + RUN_HEAD_BYTES, rest->len - RUN_HEAD_BYTES};
+    return record->state == SLOT_NONE || (record->state < SLOT_STATES && take_fields(rest, record));
+}
+
+bool decode_slot_page(struct bytes value, struct slot_record records[SLOT_PAGE_SLOTS])
+{
+    unsigned slot = 0;
+    if (!value.len || value.data[0] != PAGE_FORMAT)
+        return false;
+    struct bytes rest = {value.data + 1, value.len - 1};
+    while (slot < SLOT_PAGE_SLOTS) {
+        struct slot_record record;
+        unsigned slots;
+        if (!take_run(&rest, &slots, &record) || slots > SLOT_PAGE_SLOTS - slot)
+            return false;
+        while (slots--)
+            records[slot++] = record;
+    }
+    return rest.len == 0;
+}

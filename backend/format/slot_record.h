@@ -1,0 +1,62 @@
+/*
+ * slot_record.h - durable rows that say in which state a partition has each slot (CF_SYSTEM).
+ *
+ *   's' | u8 page  →  u8 1 | runs of slots with equal records, until the page's 256 slots are complete
+ *
+ *   run: u8 slots - 1 | u8 state                                               state NONE
+ *        u8 slots - 1 | u8 state | u64 epoch | u64 migration | u8 len | peer   all other states
+ *
+ * All integers are big-endian. A page without records has no row. A run is as long as possible, so equal pages have
+ * equal bytes: a page that one shard owns completely has 22 bytes.
+ *
+ *   OWNED(e) ─► EXPORTING ─► FROZEN ─► RELEASED(e + 1, target)         at the partition that gives the slot away
+ *   NONE     ─► IMPORTING ─► STAGED ─► OWNED(e + 1)                    at the partition that gets it
+ *
+ * A RELEASED record stays as a forwarding address, so that every partition that once owned a slot can name its next
+ * owner.
+ */
+#pragma once
+
+#include "shared/arena.h"
+#include "shared/shard_map.h"
+
+#include <stdbool.h>
+
+enum { SLOT_PAGE_SLOTS = 256, SLOT_PAGES = SLOT_COUNT / SLOT_PAGE_SLOTS };
+
+/* The numbers are on disk. */
+enum slot_state {
+    SLOT_NONE,      /* the partition has never had the slot */
+    SLOT_OWNED,     /* its commands run here */
+    SLOT_RELEASED,  /* `peer` has owned it since `epoch` */
+    SLOT_EXPORTING, /* owned, and its rows are being copied to `peer` */
+    SLOT_FROZEN,    /* as EXPORTING, but writes wait */
+    SLOT_IMPORTING, /* its rows are being received from `peer`, which owns it */
+    SLOT_STAGED,    /* all its rows were received; owned as soon as `peer` has released it */
+    SLOT_STATES,
+};
+
+struct slot_record {
+    uint64_t epoch;                /* grows with each change of the owner; 0 only in state NONE */
+    uint64_t migration;            /* id of the move; 0: the slot never moved */
+    char peer[SHARD_NAME_MAX + 1]; /* name of the other shard of the move; empty: none */
+    uint8_t state;                 /* enum slot_state */
+};
+
+bool slot_record_equal(const struct slot_record *a, const struct slot_record *b);
+/* Name of a state in lower case. */
+const char *slot_state_name(enum slot_state state);
+
+/* The key of a page's row. */
+struct bytes encode_slot_page_key(struct arena *arena, unsigned page);
+/* False: the row is no page of slot records. */
+bool decode_slot_page_key(struct bytes row, unsigned *page);
+/* All these rows have from <= row < to. */
+struct bytes slot_pages_from(void);
+struct bytes slot_pages_to(void);
+
+/* The value of a page's row. Empty: no slot has a record, so the page has no row. */
+struct bytes encode_slot_page(struct arena *arena,
+                              const struct slot_record records[SLOT_PAGE_SLOTS]);
+/* False: the value is damaged, or has states that this version does not support. */
+bool decode_slot_page(struct bytes value, struct slot_record records[SLOT_PAGE_SLOTS]);
