@@ -365,11 +365,14 @@ size_t overlay_attempt_position(const struct overlay *overlay)
     return overlay->undo.count;
 }
 
-static int compare_row_pointers(const void *a, const void *b)
+/* By column family and key: the order may not depend on addresses, because it decides the bytes of a PREPARE. */
+static int compare_changed(const void *a, const void *b)
 {
-    const struct row *const *row_a = a;
-    const struct row *const *row_b = b;
-    return (*row_a > *row_b) - (*row_a < *row_b);
+    const struct row *row_a = *(const struct row *const *)a;
+    const struct row *row_b = *(const struct row *const *)b;
+    if (row_a == row_b || row_a->cf != row_b->cf)
+        return (int)row_a->cf - (int)row_b->cf;
+    return bytes_compare(row_a->key, row_b->key);
 }
 
 void overlay_each_change(const struct overlay *overlay, size_t position,
@@ -385,7 +388,7 @@ void overlay_each_change(const struct overlay *overlay, size_t position,
     CHECK(rows);
     for (size_t i = 0; i < count; i++)
         rows[i] = overlay->undo.items[position + i].row;
-    qsort(rows, count, sizeof *rows, compare_row_pointers);
+    qsort(rows, count, sizeof *rows, compare_changed);
     for (size_t i = 0; i < count; i++) {
         const struct row *row = rows[i];
         bool is_repeated = i && row == rows[i - 1];
