@@ -237,7 +237,7 @@ void suspend_forbid(struct call *call)
         return;
     if (call->borrow)
         borrow_close(call->borrow);
-    overlay_nonblocking_end(partition->overlay);
+    overlay_nonblocking_begin(partition->overlay, NULL); /* nor can it wait for a lock */
     overlay_attempt_end(partition->overlay, true);
     space_attempt_end(partition->spaces, true);
     command_stats_release(partition);
