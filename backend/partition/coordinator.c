@@ -48,6 +48,7 @@ struct coordinated {
     uint64_t started_ms;  /* monotonic */
     struct effects *own;  /* effects on this partition; NULL: not collected */
     struct out reply;     /* of the command */
+    uint64_t observed;    /* ticket that must be durable before the reply leaves */
     struct push_messages messages;
     struct ticket_wait ticket;
     char error[ERROR_MAX]; /* of FAILED */
@@ -735,26 +736,35 @@ static bool send_effects(struct participation *part)
     return send_request(part, PEER_PREPARE, &out);
 }
 
-/* Releases the shards without effects, and sends PREPARE to the others. Returns the number of these. */
-static uint32_t prepare_all(struct coordinated *transaction)
+static bool send_release(struct participation *part)
 {
-    uint32_t count = 0;
+    struct out out;
+    out_init(&out);
+    put_id(&out, &part->transaction->id);
+    bool is_sent = send_request(part, PEER_RELEASE, &out);
+    out_clear(&out);
+    part->is_locked &= !is_sent;
+    return is_sent;
+}
+
+/* Sends PREPARE to the shards with effects, and RELEASE to the others, which confirm that they had the locks until now.
+ * False: there are none. */
+static bool prepare_all(struct coordinated *transaction)
+{
     struct list *next;
     for (struct list *at = transaction->participants.next; at != &transaction->participants;
          at = next) {
         struct participation *part = participation_at(at);
         next = at->next;
-        if (!part->effects) {
-            release_participant(part);
+        if (!part->effects && !part->is_locked) {
             participation_free(part);
-            continue;
-        }
-        count++;
-        if (transaction->state != COORDINATED_FAILED && !send_effects(part))
+        } else if (!(part->effects ? send_effects(part) : send_release(part))) {
             fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
                  part->shard);
+            return true;
+        }
     }
-    return count;
+    return !list_empty(&transaction->participants);
 }
 
 static void count_committed(struct partition *partition, uint32_t participants)
@@ -770,8 +780,7 @@ bool coordinator_commit(struct call *call)
 {
     struct coordinated *transaction = call->session->pending.across;
     transaction->state = COORDINATED_PREPARING;
-    uint32_t count = prepare_all(transaction);
-    if (count == 0) {
+    if (!prepare_all(transaction)) {
         count_committed(call->partition, 0);
         if (!apply_own(transaction))
             call_error(call, ERR_STORE);
@@ -779,6 +788,7 @@ bool coordinator_commit(struct call *call)
         return true;
     }
     out_cut(call->reply.out, call->begun, &transaction->reply);
+    transaction->observed = overlay_observed(call->partition->overlay);
     if (transaction->state == COORDINATED_FAILED)
         return coordinator_finish(call);
     reader_wait_add(&call->session->pending.row_wait, &transaction->borrow->wants);
@@ -813,12 +823,16 @@ static void put_decision(struct coordinated *transaction)
     count_committed(partition, (uint32_t)count);
 }
 
+/* All shards with effects are prepared, and the others had their locks until the last attempt. */
 static void decide(struct call *call, struct coordinated *transaction)
 {
     struct partition *partition = call->partition;
+    bool has_effects = !list_empty(&transaction->participants);
+    bool is_write = has_effects || effects_count(transaction->own);
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
-    bool is_good = !commit_is_failed(partition->commit, NULL) && apply_own(transaction);
+    bool is_good =
+        !(is_write && commit_is_failed(partition->commit, NULL)) && apply_own(transaction);
     if (!is_good) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
@@ -826,9 +840,15 @@ static void decide(struct call *call, struct coordinated *transaction)
         (void)coordinator_finish(call);
         return;
     }
+    out_move(call->reply.out, &transaction->reply);
+    overlay_observe(partition->overlay, transaction->observed);
+    if (!has_effects) {
+        count_committed(partition, 0);
+        coordinated_free(transaction);
+        return;
+    }
     put_decision(transaction);
     commit_sync_next(partition->commit);
-    out_move(call->reply.out, &transaction->reply);
     transaction->state = COORDINATED_DECIDING;
     transaction->session->pending.across = NULL;
     transaction->session = NULL;
@@ -969,6 +989,9 @@ static void on_reply(struct peer_request *request, enum peer_result result, stru
         on_locked(part, payload);
     } else if (sent == PEER_PREPARE) {
         on_prepared(transaction);
+    } else if (sent == PEER_RELEASE) {
+        participation_free(part);
+        on_prepared(transaction);
     } else {
         part->is_applied = true;
         apply_all(transaction);
@@ -1015,17 +1038,17 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
                         const struct peer_frame *frame)
 {
     struct transaction_id id;
-    if (frame->kind != PEER_OUTCOME && frame->kind != PEER_WOUND)
+    if (frame->kind != PEER_OUTCOME && frame->kind != PEER_WOUND && frame->kind != PEER_OPEN)
         return false;
     if (!transaction_id_read(frame->payload, &id)) {
         peer_incoming_reply(incoming, PEER_FAILED, frame->id, BYTES("the request is not valid"));
         return true;
     }
     struct coordinated *transaction = find_transaction(coordinator, &id);
-    char answer = 'o';
+    char answer = transaction ? 'o' : 'a';
     if (frame->kind == PEER_OUTCOME)
         answer = outcome_of(transaction);
-    else if (transaction)
+    else if (frame->kind == PEER_WOUND && transaction)
         begin_again(transaction);
     peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){&answer, 1});
     return true;
@@ -1067,7 +1090,7 @@ void coordinator_tick(struct coordinator *coordinator)
     }
 }
 
-/* ---- after a start ---- */
+/* ---- after a start, or a failed batch ---- */
 
 static bool load_decision(struct coordinator *coordinator, struct bytes row, struct bytes value)
 {
@@ -1077,7 +1100,7 @@ static bool load_decision(struct coordinator *coordinator, struct bytes row, str
     struct bytes name;
     if (!decode_transaction_key(row, &record, &id))
         return false;
-    if (record != TRANSACTION_DECIDED)
+    if (record != TRANSACTION_DECIDED || find_transaction(coordinator, &id))
         return true;
     if (!decode_decision(value, &names))
         return false;
@@ -1104,6 +1127,19 @@ bool coordinator_load(struct coordinator *coordinator)
     is_good = is_good && overlay_iter_error(iter) == OK;
     overlay_iter_free(iter);
     return is_good;
+}
+
+bool coordinator_reload(struct coordinator *coordinator)
+{
+    struct list *next;
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = next) {
+        struct coordinated *transaction = coordinated_at(at);
+        next = at->next;
+        if (transaction->state <= COORDINATED_PREPARED)
+            fail(transaction, "TRYAGAIN a batch of shard '%s' could not be written",
+                 transaction->id.shard);
+    }
+    return coordinator_load(coordinator);
 }
 
 /* ---- figures ---- */

@@ -8,7 +8,7 @@
  *
  *   nothing is needed ─► effects, changes and the reply are collected, and everything is rolled back
  *        │
- *        ├─ no effects on other shards: own effects into the batch; the locks are released
+ *        ├─ no effects on other shards: RELEASE to each ─► all had the locks ─► own effects into the batch
  *        └─ PREPARE to each shard with effects ─► all durable ─► own effects and the decision in one batch
  *                                                                     │ durable: committed, the reply leaves
  *                                                                     ▼
@@ -18,14 +18,15 @@
  * other shards (participant.h) lock keys, send rows and apply effects.
  *
  * (1) Strict two-phase locking: own keys and borrowed keys are locked from their first use until the transaction is
- *     decided; keys of shards without effects until the last attempt, which has all locks. So transactions are serializable,
- *     and strictly, because a prepared key can be read only after its transaction ended.
+ *     decided; keys of shards without effects until these confirm, after the last attempt, that they had the locks so
+ *     far: a restart or a lost connection ends locks. So transactions are serializable, and strictly, because a prepared
+ *     key can be read only after its transaction ended.
  * (2) A transaction that this partition has no decision of is aborted. While a decision is not durable the outcome is open.
  * (3) A transaction that is wounded (lock.h) releases everything and begins again with its age, so it ends at last.
  * (4) When the locks are not granted within transaction-timeout, or a shard cannot be reached, nothing is done, and the
  *     client gets TRYAGAIN with the reason.
  * (5) After a failed batch the decision may or may not be in the log. The outcome stays open until the store is
- *     recovered and the decision was looked up.
+ *     recovered and the decision was looked up. Transactions that are not decided fail: what they read may be rolled back.
  */
 #pragma once
 
@@ -40,9 +41,12 @@ struct coordinator *coordinator_new(struct partition *partition);
 void coordinator_free(struct coordinator *coordinator);
 /* Reads decisions from the store, whose participants are told to apply. False: they cannot be read. */
 bool coordinator_load(struct coordinator *coordinator);
+/* After a failed batch: ends the transactions that are not decided, and reads decisions whose deletion was rolled back.
+ * False: they cannot be read. */
+bool coordinator_reload(struct coordinator *coordinator);
 /* To be called several times a second. */
 void coordinator_tick(struct coordinator *coordinator);
-/* Handles OUTCOME and WOUND. False: the request is none of these. */
+/* Handles OUTCOME, OPEN and WOUND. False: the request is none of these. */
 bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
                         const struct peer_frame *frame);
 

@@ -52,7 +52,7 @@ struct part {
     struct bytes effects; /* prepared; heap */
     struct bytes changes; /* to be told when the effects are applied; heap */
     uint32_t changes_count;
-    struct peer_request question; /* OUTCOME or WOUND */
+    struct peer_request question; /* OUTCOME, OPEN or WOUND */
     bool has_question;
     uint64_t heard_ms; /* monotonic: last request of the coordinator */
 };
@@ -816,9 +816,13 @@ static void handle_release(struct participant *participant, struct peer_incoming
     struct message_reader reader = message_read(frame->payload);
     struct transaction_id id;
     struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    bool had_locks = part && part->state == PART_LOCKED && part->incoming == incoming;
     if (part && part->state != PART_APPLYING)
         abort_part(part);
-    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+    if (had_locks)
+        peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+    else
+        refuse(incoming, frame, "the transaction has lost its locks");
 }
 
 /* ---- durable ---- */
@@ -898,15 +902,15 @@ static void on_coordinator_answered(struct peer_request *request, enum peer_resu
     struct part *part = container_of(request, struct part, question);
     uint8_t outcome = result == PEER_OK && payload.len == 1 ? (uint8_t)payload.data[0] : 'o';
     part->has_question = false;
-    if (part->state != PART_PREPARED || result != PEER_OK ||
-        part->participant->partition->running.busy_error)
+    bool is_asked = part->state == PART_PREPARED || part->state == PART_LOCKED;
+    if (!is_asked || result != PEER_OK || part->participant->partition->running.busy_error)
         return;
     part->heard_ms = loop_mono_ms(part->participant->partition->loop);
     part->owner.is_in_doubt = false;
-    if (outcome == 'c')
-        (void)apply(part);
-    else if (outcome == 'a')
+    if (outcome == 'a')
         abort_part(part);
+    else if (outcome == 'c' && part->state == PART_PREPARED)
+        (void)apply(part);
 }
 
 void participant_closed(struct participant *participant, struct peer_incoming *incoming)
@@ -934,10 +938,12 @@ void participant_tick(struct participant *participant)
     struct part **parts = all_parts(participant, &count);
     for (size_t i = 0; i < count; i++) {
         struct part *part = parts[i];
-        if (part->state != PART_PREPARED ||
-            (part->incoming && now_ms < part->heard_ms + ASK_AFTER_MS))
+        bool is_late = now_ms >= part->heard_ms + ASK_AFTER_MS;
+        if (part->state == PART_LOCKED && is_late)
+            ask(part, PEER_OPEN);
+        if (part->state != PART_PREPARED || (part->incoming && !is_late))
             continue;
-        part->owner.is_in_doubt = now_ms >= part->heard_ms + ASK_AFTER_MS;
+        part->owner.is_in_doubt = is_late;
         ask(part, PEER_OUTCOME);
     }
     free(parts);

@@ -6,7 +6,9 @@
  *                 └──────────── LOCK ─────────────────┘ └─RELEASE, closed  └─RELEASE: aborted
  *
  * (1) Rows are sent, PREPARE and APPLY are answered, when everything that they show or change is durable, and synced.
- * (2) Until it is prepared, a transaction ends with its coordinator's connection.
+ * (2) Until it is prepared, a transaction ends with its coordinator's connection, or when the coordinator, asked after two
+ *     seconds without news, has ended it: its RELEASE may have been refused by a limit. RELEASE replies whether the
+ *     transaction had its locks.
  * (3) A prepared transaction survives a crash (transaction_record.h). Without news from its coordinator for two
  *     seconds, the coordinator is asked for the outcome; if it does not answer, the transaction is in doubt, and
  *     commands on its keys are refused at once.

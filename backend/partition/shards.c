@@ -44,5 +44,7 @@ void shards_free(struct partition *partition)
 
 bool shards_reload(struct partition *partition)
 {
-    return participant_load(partition->shards.participant);
+    /* keys of prepared transactions can be locked again when own transactions have released them */
+    return coordinator_reload(partition->shards.coordinator) &&
+           participant_load(partition->shards.participant);
 }

@@ -55,6 +55,7 @@ enum peer_kind {
     PEER_OUTCOME = 7,
     PEER_WOUND = 8,
     PEER_UNWATCH = 9,
+    PEER_OPEN = 10,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };
