@@ -21,6 +21,17 @@ void sim_bank_fail(struct sim_bank *bank, const char *format, ...)
     va_end(args);
 }
 
+const char *sim_deal_name(enum deal_kind kind)
+{
+    static const char *const names[] = {
+        [DEAL_EXEC] = "exec",          [DEAL_SCRIPT] = "script", [DEAL_WATCHED] = "watched",
+        [DEAL_LMOVE] = "lmove",        [DEAL_SMOVE] = "smove",   [DEAL_RENAME] = "rename",
+        [DEAL_MSETNX] = "msetnx",      [DEAL_CLEAR] = "clear",   [LOOK_EXEC] = "look-exec",
+        [LOOK_SCRIPT] = "look-script", [DEAL_ENTRY] = "entry",   [DEAL_DEPOSIT] = "deposit",
+        [LOOK_LEDGER] = "look-ledger", [DEAL_SETUP] = "setup"};
+    return names[kind];
+}
+
 /* ---- keys ---- */
 
 /* Finds a name on the shard. */
@@ -105,10 +116,23 @@ struct sim_deal *sim_bank_begin(struct sim_bank *bank, enum deal_kind kind, int 
     return deal;
 }
 
-void sim_bank_end(struct sim_bank *bank, struct sim_deal *deal, enum deal_fate fate)
+static void trace(const struct sim_bank *bank, const struct sim_deal *deal, struct bytes reply)
+{
+    static const char *const fates[] = {"open", "done", "refused", "unknown"};
+    if (bank->trace)
+        (void)fprintf(bank->trace,
+                      "%10" PRIu64 " deal %u %s %u-%u thing %u since %" PRIu64 ": %s %.*s\n",
+                      sim_now_us() % 1000000000, deal->number, sim_deal_name(deal->kind),
+                      deal->from, deal->to, deal->thing, deal->sent_us % 1000000000,
+                      fates[deal->fate], (int)(reply.len < 100 ? reply.len : 100), reply.data);
+}
+
+void sim_bank_end(struct sim_bank *bank, struct sim_deal *deal, enum deal_fate fate,
+                  struct bytes reply)
 {
     CHECK(deal->fate == DEAL_OPEN);
     deal->fate = fate;
+    trace(bank, deal, reply);
     if (fate != DEAL_UNKNOWN)
         deal->ended_us = sim_now_us();
     if (deal->kind == DEAL_DEPOSIT) {

@@ -19,6 +19,8 @@
 #include "shared/bytes.h"
 #include "tests/sim/sim_cluster.h"
 
+#include <stdio.h>
+
 enum {
     BANK_ACCOUNTS = 4,
     BANK_PLACES =
@@ -87,17 +89,21 @@ struct sim_bank {
     struct sim_deal deals[BANK_DEALS_MAX];
     unsigned count;
     unsigned done[DEAL_KINDS + 1], refused, unknown;
+    FILE *trace;   /* NULL: none */
     char why[400]; /* the first failure; empty: none */
 };
 
 void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_across_only);
+const char *sim_deal_name(enum deal_kind kind);
 void sim_bank_fail(struct sim_bank *bank, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Begins a deal with random accounts, places and amount. A command with one key gets a key of the `shard`; -1: of any.
  * NULL: there is no such key, or there are BANK_DEALS_MAX already. */
 struct sim_deal *sim_bank_begin(struct sim_bank *bank, enum deal_kind kind, int shard);
-void sim_bank_end(struct sim_bank *bank, struct sim_deal *deal, enum deal_fate fate);
+/* `reply`: the one that decided; for the trace. */
+void sim_bank_end(struct sim_bank *bank, struct sim_deal *deal, enum deal_fate fate,
+                  struct bytes reply);
 
 /* Checks the reply of a LOOK, without its error or null. */
 void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes frame);

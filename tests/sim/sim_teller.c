@@ -227,10 +227,10 @@ static void send_deal(struct sim_teller *teller)
 
 /* ---- replies ---- */
 
-static void end_deal(struct sim_teller *teller, enum deal_fate fate)
+static void end_deal(struct sim_teller *teller, enum deal_fate fate, struct bytes reply)
 {
     bool is_again = teller->is_stubborn && fate != DEAL_DONE;
-    sim_bank_end(teller->bank, teller->deal, fate);
+    sim_bank_end(teller->bank, teller->deal, fate, reply);
     teller->deal = NULL;
     teller->quota += is_again;
 }
@@ -242,8 +242,10 @@ static void disconnect(struct sim_teller *teller)
     teller->stream = NULL;
     teller->replies = 0;
     if (teller->deal)
-        end_deal(teller, teller->deal->kind == DEAL_WATCHED && !teller->has_read ? DEAL_REFUSED
-                                                                                 : DEAL_UNKNOWN);
+        end_deal(teller,
+                 teller->deal->kind == DEAL_WATCHED && !teller->has_read ? DEAL_REFUSED
+                                                                         : DEAL_UNKNOWN,
+                 BYTES("disconnected"));
 }
 
 static bool begins(struct bytes text, const char *with)
@@ -281,7 +283,7 @@ static void take_last(struct sim_teller *teller, struct bytes frame)
     size_t pos = 0;
     CHECK(resp_value_next(frame, &pos, &value));
     if (value.type == '-') {
-        end_deal(teller, fate_of_error(teller, value.text));
+        end_deal(teller, fate_of_error(teller, value.text), value.text);
         return;
     }
     check_parts(teller, frame);
@@ -291,7 +293,7 @@ static void take_last(struct sim_teller *teller, struct bytes frame)
         sim_bank_fail(teller->bank, "a read was answered with null");
     if (is_look && !teller->bank->why[0])
         sim_bank_look(teller->bank, deal, frame);
-    end_deal(teller, value.is_null ? DEAL_REFUSED : DEAL_DONE);
+    end_deal(teller, value.is_null ? DEAL_REFUSED : DEAL_DONE, value.text);
 }
 
 /* The balances of the watched accounts. */

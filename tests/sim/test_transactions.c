@@ -31,7 +31,7 @@ enum {
     PERSISTS_MAX = 40,    /* of one shard in a short run */
     VICTIMS = SHARDS + 1, /* each shard, and all of them */
     POINTS = RUNS * VICTIMS * PERSISTS_MAX,
-    SEEDS = 0, /* random schedules; so far run by hand only */
+    SEEDS = 600, /* random schedules */
     STEPS = 6000,
     FAULT_EVERY = 20, /* steps between two possible faults */
     PHASE_STEPS = 600000,
@@ -142,6 +142,31 @@ static bool is_calm(void)
     return true;
 }
 
+/* on_line of participant_list and coordinator_list */
+static void name_transaction(void *owner, const char *line)
+{
+    (void)owner;
+    if (sim_options.is_verbose)
+        printf("open: %s\n", line);
+    fail(line);
+}
+
+/* Waits until no transaction is open, else names one. */
+static void run_until_calm(void)
+{
+    uint64_t end_us = sim_now_us() + PHASE_US;
+    for (uint64_t step = 0; step < PHASE_STEPS && sim_now_us() < end_us && !has_failed(); step++) {
+        if (is_calm() || !sim_step())
+            return;
+        sim_cluster_tend(&world.cluster);
+    }
+    for (unsigned i = 0; i < SHARDS && !has_failed(); i++) {
+        coordinator_list(partition_of(i)->shards.coordinator, name_transaction, NULL);
+        participant_list(partition_of(i)->shards.participant, name_transaction, NULL);
+    }
+    fail("a lock stays");
+}
+
 static void start_one(enum deal_kind kind, int proxy, unsigned shard)
 {
     CHECK(world.teller_count < SIM_TELLERS_MAX);
@@ -153,7 +178,7 @@ static void set_up(void)
 {
     start_one(DEAL_SETUP, -1, 0);
     run_until(all_idle, "the accounts are not filled");
-    run_until(is_calm, "the first transaction does not end");
+    run_until_calm();
     end_tellers();
 }
 
@@ -339,6 +364,7 @@ static void start_cluster(unsigned proxies, enum durability durability)
                                   .lock_timeout_ms = sim_random(2) ? 200 : 1 + sim_random(2000)};
     sim_cluster_start(&world.cluster, &plan);
     sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS);
+    world.bank.trace = sim_options.is_verbose ? stdout : NULL;
     set_up();
 }
 
@@ -429,8 +455,14 @@ static void check_records(unsigned shard)
     struct overlay_iter *iter = overlay_iter_new(partition_of(shard)->overlay, CF_SYSTEM,
                                                  transaction_rows_from(), transaction_rows_to());
     overlay_iter_seek_first(iter);
-    if (overlay_iter_valid(iter))
-        fail("a record of a transaction stays in a store");
+    if (overlay_iter_valid(iter)) {
+        enum transaction_record record;
+        struct transaction_id id;
+        CHECK(decode_transaction_key(overlay_iter_key(iter), &record, &id));
+        (void)snprintf(world.why, sizeof world.why,
+                       "shard %u keeps a record '%c' of %s/%s/%" PRIu64, shard, record, id.shard,
+                       id.run_id, id.number);
+    }
     overlay_iter_free(iter);
 }
 
@@ -452,7 +484,7 @@ static void end_world(void)
     run_until(is_up, "the cluster does not come back");
     run_until(all_idle, "a client waits for ever");
     end_tellers();
-    run_until(is_calm, "a transaction or a lock stays");
+    run_until_calm();
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
         check_records(i);
     if (!has_failed())
@@ -468,14 +500,8 @@ static void end_world(void)
 
 static void print_counts(void)
 {
-    static const char *const words[] = {
-        [DEAL_EXEC] = "exec",          [DEAL_SCRIPT] = "script", [DEAL_WATCHED] = "watched",
-        [DEAL_LMOVE] = "lmove",        [DEAL_SMOVE] = "smove",   [DEAL_RENAME] = "rename",
-        [DEAL_MSETNX] = "msetnx",      [DEAL_CLEAR] = "clear",   [LOOK_EXEC] = "look-exec",
-        [LOOK_SCRIPT] = "look-script", [DEAL_ENTRY] = "entry",   [DEAL_DEPOSIT] = "deposit",
-        [LOOK_LEDGER] = "look-ledger"};
     for (unsigned i = 0; i < DEAL_KINDS; i++)
-        printf("%s %u, ", words[i], world.bank.done[i]);
+        printf("%s %u, ", sim_deal_name((enum deal_kind)i), world.bank.done[i]);
     printf("refused %u, unknown %u\n", world.bank.refused, world.bank.unknown);
 }
 
