@@ -28,6 +28,7 @@ enum { ERROR_MAX = 512 };
 enum coordinated_state {
     COORDINATED_COLLECTING, /* attempts run, keys are locked and fetched */
     COORDINATED_PREPARING,
+    COORDINATED_RELEASING, /* shards without effects confirm that they had the locks */
     COORDINATED_PREPARED,  /* by all participants; the request runs again to decide */
     COORDINATED_FAILED,    /* the request runs again to reply the error */
     COORDINATED_DECIDING,  /* the decision is in a batch that is not durable yet */
@@ -747,24 +748,38 @@ static bool send_release(struct participation *part)
     return is_sent;
 }
 
-/* Sends PREPARE to the shards with effects, and RELEASE to the others, which confirm that they had the locks until now.
- * False: there are none. */
-static bool prepare_all(struct coordinated *transaction)
+/* Sends PREPARE to the shards with effects, or RELEASE to the others, which confirm that they had the locks until now. */
+static void send_to_all(struct coordinated *transaction, bool prepares)
 {
     struct list *next;
     for (struct list *at = transaction->participants.next; at != &transaction->participants;
          at = next) {
         struct participation *part = participation_at(at);
         next = at->next;
-        if (!part->effects && !part->is_locked) {
+        if (prepares != (part->effects != NULL))
+            continue;
+        if (!prepares && !part->is_locked) {
             participation_free(part);
-        } else if (!(part->effects ? send_effects(part) : send_release(part))) {
+        } else if (!(prepares ? send_effects(part) : send_release(part))) {
             fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
                  part->shard);
-            return true;
+            return;
         }
     }
-    return !list_empty(&transaction->participants);
+}
+
+/* Begins the next state when no reply is outstanding. When all shards with effects are prepared, changed keys can be
+ * neither read nor written until the decision, and only then the first lock is released. So other clients see the
+ * transaction at this moment. */
+static void advance(struct coordinated *transaction)
+{
+    if (transaction->state == COORDINATED_PREPARING && !transaction->outstanding) {
+        transaction->state = COORDINATED_RELEASING;
+        transaction->owner.is_prepared = true;
+        send_to_all(transaction, false);
+    }
+    if (transaction->state == COORDINATED_RELEASING && !transaction->outstanding)
+        transaction->state = COORDINATED_PREPARED;
 }
 
 static void count_committed(struct partition *partition, uint32_t participants)
@@ -780,16 +795,11 @@ bool coordinator_commit(struct call *call)
 {
     struct coordinated *transaction = call->session->pending.across;
     transaction->state = COORDINATED_PREPARING;
-    if (!prepare_all(transaction)) {
-        count_committed(call->partition, 0);
-        if (!apply_own(transaction))
-            call_error(call, ERR_STORE);
-        coordinated_free(transaction);
-        return true;
-    }
     out_cut(call->reply.out, call->begun, &transaction->reply);
     transaction->observed = overlay_observed(call->partition->overlay);
-    if (transaction->state == COORDINATED_FAILED)
+    send_to_all(transaction, true);
+    advance(transaction);
+    if (transaction->state == COORDINATED_FAILED || transaction->state == COORDINATED_PREPARED)
         return coordinator_finish(call);
     reader_wait_add(&call->session->pending.row_wait, &transaction->borrow->wants);
     return false;
@@ -797,10 +807,9 @@ bool coordinator_commit(struct call *call)
 
 static void on_prepared(struct coordinated *transaction)
 {
-    if (transaction->outstanding)
-        return;
-    transaction->state = COORDINATED_PREPARED;
-    resume(transaction);
+    advance(transaction);
+    if (transaction->state == COORDINATED_PREPARED)
+        resume(transaction);
 }
 
 /* Writes the decision into the open batch. */
@@ -1159,8 +1168,8 @@ uint32_t coordinator_count(const struct coordinator *coordinator, uint32_t *deci
 void coordinator_list(const struct coordinator *coordinator,
                       void (*on_line)(void *owner, const char *line), void *owner)
 {
-    static const char *const words[] = {"collecting", "preparing", "prepared", "failed",
-                                        "deciding",   "decided",   "uncertain"};
+    static const char *const words[] = {"collecting", "preparing", "releasing", "prepared",
+                                        "failed",     "deciding",  "decided",   "uncertain"};
     char line[ERROR_MAX];
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
         const struct coordinated *transaction = coordinated_at(at);

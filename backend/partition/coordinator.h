@@ -8,19 +8,23 @@
  *
  *   nothing is needed ─► effects, changes and the reply are collected, and everything is rolled back
  *        │
- *        ├─ no effects on other shards: RELEASE to each ─► all had the locks ─► own effects into the batch
- *        └─ PREPARE to each shard with effects ─► all durable ─► own effects and the decision in one batch
- *                                                                     │ durable: committed, the reply leaves
- *                                                                     ▼
- *                                                  APPLY to each ─► all applied ─► the decision is deleted
+ *        ▼
+ *   PREPARE to each shard with effects ─► all durable ─► RELEASE to each shard without ─► all had the locks
+ *                                                                                             │
+ *        own effects and the decision in one batch ◄──────────────────────────────────────────┘
+ *        │ durable: committed, the reply leaves
+ *        ▼
+ *   APPLY to each shard with effects ─► all applied ─► the decision is deleted
+ *
+ * Without effects on other shards there is no decision: the own effects, if any, are in the batch as those of any command.
  *
  * The commands run here only, one after another, on rows of all shards, so their results are those of one Redis. The
  * other shards (participant.h) lock keys, send rows and apply effects.
  *
- * (1) Strict two-phase locking: own keys and borrowed keys are locked from their first use until the transaction is
- *     decided; keys of shards without effects until these confirm, after the last attempt, that they had the locks so
- *     far: a restart or a lost connection ends locks. So transactions are serializable, and strictly, because a prepared
- *     key can be read only after its transaction ended.
+ * (1) Strict two-phase locking: own keys and borrowed keys are locked from their first use. The first locks are released
+ *     when every changed key is prepared, so that it can be neither read nor written until the decision. At that moment
+ *     the transaction has all locks: a shard that has lost them by a restart or with its connection refuses RELEASE. So
+ *     transactions are serializable, and strictly.
  * (2) A transaction that this partition has no decision of is aborted. While a decision is not durable the outcome is open.
  * (3) A transaction that is wounded (lock.h) releases everything and begins again with its age, so it ends at last.
  * (4) When the locks are not granted within transaction-timeout, or a shard cannot be reached, nothing is done, and the

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Commands, scripts and transactions with keys of several shards, at the shard that coordinates them (SCREE ACROSS)."""
 
+import itertools
 import random
 import re
 import threading
@@ -8,7 +9,8 @@ import time
 
 from support.cluster import Cluster, evict_all
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
-from support.resp import Closed, ReplyError
+from support.list_append import DONE, REFUSED, Append, Read, Transaction, anomalies
+from support.resp import Closed, ReplyError, value
 
 SHARDS = 3
 
@@ -237,6 +239,45 @@ def _(run):
                     done['watch'].append(1)
         run_beside(count_watching, count_across, count_across)
         check_equal(int(cluster.proxy_connection(0).get('GET', a)), len(done['across']) + len(done['watch']))
+
+
+@suite.case('what a transaction has read does not change before its effects can be seen')
+def _(run):
+    with Linked() as cluster:
+        a, b, c = [cluster.key_on(i) for i in range(SHARDS)]
+        history, numbers = [], itertools.count(1)
+
+        def note(name, begin, operations, replies):
+            outcome = REFUSED if isinstance(replies, ReplyError) else DONE
+            for step, reply in zip(operations, replies if outcome == DONE else ()):
+                if isinstance(step, Append):
+                    step.length = reply
+                else:
+                    step.items = list(map(int, reply))
+            history.append(Transaction(name, begin, time.monotonic(), outcome, operations))
+
+        def read_and_append(stopping):
+            shard = cluster.proxy_connection(0)
+            while not stopping.is_set():
+                number, begin = next(numbers), time.monotonic()
+                shard.send_many([['MULTI'], ['LRANGE', c, 0, -1], ['RPUSH', a, number], ['RPUSH', b, number],
+                                 ['SCREE', 'ACROSS', 'EXEC']])
+                *_, replies = [value(shard.read()) for _ in range(5)]
+                note('transaction', begin, [Read(c), Append(a, number), Append(b, number)], replies)
+
+        def append_then_read(stopping):
+            first, second = cluster.proxy_connection(2), cluster.proxy_connection(0)
+            while not stopping.is_set():
+                number, begin = next(numbers), time.monotonic()
+                reply = first.get('RPUSH', c, number)
+                note('append', begin, [Append(c, number)], reply if isinstance(reply, ReplyError) else [reply])
+                begin = time.monotonic()
+                reply = second.get('LRANGE', a, 0, -1)
+                note('read', begin, [Read(a)], reply if isinstance(reply, ReplyError) else [reply])
+        run_beside(lambda: wait_for(lambda: len(history) > sized(600, long=3000), 'a history'),
+                   read_and_append, append_then_read, append_then_read)
+        final = {key: list(map(int, cluster.proxy_connection(i).get('LRANGE', key, 0, -1))) for i, key in enumerate((a, b, c))}
+        check_equal(anomalies(history, final), [])
 
 
 @suite.case('EXEC on one shard, whose keys transactions over shards lock in turn, is done or refused as a whole')
