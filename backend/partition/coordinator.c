@@ -381,6 +381,7 @@ static bool send_lock(struct participation *part)
     put_id(&out, &transaction->id);
     message_put_u64(&out, transaction->owner.begun_us);
     message_put_u64(&out, transaction->owner.tie_breaker);
+    message_put_u8(&out, part->is_locked);
     message_put_u32(&out, count);
     for (const struct need *need = part->needs; need; need = need->next)
         write_need(transaction->coordinator->partition, &out, need);

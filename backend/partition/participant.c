@@ -608,11 +608,16 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     bool is_good = read_id(&reader, incoming, &id);
     uint64_t begun_us = message_u64(&reader);
     uint64_t tie_breaker = message_u64(&reader);
+    bool has_locks = message_u8(&reader);
     if (!is_good || !reader.is_good) {
         refuse(incoming, frame, "the request is not valid");
         return;
     }
     struct part *part = part_find(participant, &id);
+    if (!part && has_locks) {
+        refuse(incoming, frame, "the transaction has lost its locks");
+        return;
+    }
     if (!part) {
         part = part_new(participant, &id, incoming);
         part->owner.begun_us = begun_us;
