@@ -19,6 +19,7 @@
 #include "shared/error.h"
 #include "tests/sim/sim_seeds.h"
 #include "tests/sim/sim_teller.h"
+#include "tests/sim/sim_tracker.h"
 #include "tests/sim/storage_mem.h"
 #include "tests/sized.h"
 
@@ -58,6 +59,7 @@ struct world {
     struct sim_bank bank;
     struct sim_teller tellers[SIM_TELLERS_MAX];
     unsigned teller_count;
+    struct sim_tracker trackers[SHARDS];
     uint32_t faults;        /* bit set of enum fault: those that may happen */
     unsigned fault_ppm;     /* chance of a fault each time, in a million */
     uint64_t up_us[SHARDS]; /* when an unreachable host becomes reachable; 0: it is reachable */
@@ -174,8 +176,19 @@ static void start_one(enum deal_kind kind, int proxy, unsigned shard)
     sim_teller_start_one(&world.tellers[number], &world.bank, number, kind, proxy, shard);
 }
 
+static bool all_track(void)
+{
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (!world.trackers[i].is_ready)
+            return false;
+    return true;
+}
+
 static void set_up(void)
 {
+    for (unsigned i = 0; i < SHARDS; i++)
+        sim_tracker_start(&world.trackers[i], &world.bank, i);
+    run_until(all_track, "the trackers do not connect");
     start_one(DEAL_SETUP, -1, 0);
     run_until(all_idle, "the accounts are not filled");
     run_until_calm();
@@ -491,6 +504,10 @@ static void end_world(void)
         look_at_all();
     if (!has_failed())
         sim_bank_check_end(&world.bank);
+    for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
+        sim_tracker_check(&world.trackers[i], !world.bank.may_fail);
+    for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
+        sim_tracker_fini(&world.trackers[i]);
     for (unsigned i = 0; i < world.cluster.plan.proxies && !has_failed(); i++)
         sim_proxy_stop(&world.cluster.proxies[i]);
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
