@@ -43,6 +43,7 @@ struct maintenance;
 struct peer_set;
 struct process; /* the process: partitions, configuration, start time */
 struct config_snapshot;
+struct slot_table;
 struct space_set;
 struct watch_set;
 struct session;
@@ -165,8 +166,9 @@ struct partition_expiry {
 
 /* What connects the partition with the other shards. */
 struct partition_shards {
-    struct peer_set *peers; /* NULL after the partition has stopped */
-    struct lock_set *locks; /* of transactions over shards */
+    struct peer_set *peers;   /* NULL after the partition has stopped */
+    struct slot_table *slots; /* which slots the partition owns */
+    struct lock_set *locks;   /* of transactions over shards */
     struct coordinator *coordinator;
     struct participant *participant;
     struct list ticket_waits; /* ticket_wait.h */

@@ -7,7 +7,7 @@
  *        u8 slots - 1 | u8 state | u64 epoch | u64 migration | u8 len | peer   all other states
  *
  * All integers are big-endian. A page without records has no row. A run is as long as possible, so equal pages have
- * equal bytes: a page that one shard owns completely has 22 bytes.
+ * equal bytes: a page that one shard owns completely has 20 bytes.
  *
  *   OWNED(e) ─► EXPORTING ─► FROZEN ─► RELEASED(e + 1, target)         at the partition that gives the slot away
  *   NONE     ─► IMPORTING ─► STAGED ─► OWNED(e + 1)                    at the partition that gets it

@@ -6,6 +6,7 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
+#include "backend/partition/slot_table.h"
 
 enum { TICK_MS = 50 };
 
@@ -26,12 +27,14 @@ bool shards_new(struct partition *partition)
 {
     struct partition_shards *shards = &partition->shards;
     shards->peers = peering_new(partition);
+    shards->slots = slot_table_new(partition);
     shards->locks = lock_set_new();
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);
     shards->tick = timer_new(partition->loop, tick_shards, partition);
     timer_start(shards->tick, TICK_MS, TICK_MS);
-    return participant_load(shards->participant) && coordinator_load(shards->coordinator);
+    return slot_table_load(shards->slots) && participant_load(shards->participant) &&
+           coordinator_load(shards->coordinator);
 }
 
 void shards_free(struct partition *partition)
@@ -40,11 +43,13 @@ void shards_free(struct partition *partition)
     participant_free(partition->shards.participant);
     coordinator_free(partition->shards.coordinator);
     lock_set_free(partition->shards.locks);
+    slot_table_free(partition->shards.slots);
 }
 
 bool shards_reload(struct partition *partition)
 {
     /* keys of prepared transactions can be locked again when own transactions have released them */
-    return coordinator_reload(partition->shards.coordinator) &&
+    return slot_table_load(partition->shards.slots) &&
+           coordinator_reload(partition->shards.coordinator) &&
            participant_load(partition->shards.participant);
 }

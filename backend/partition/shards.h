@@ -1,5 +1,6 @@
 /*
- * shards.h - makes and frees what connects a partition with the other shards: links, locks and transactions.
+ * shards.h - makes and frees what connects a partition with the other shards: links, slots' owners, locks and
+ * transactions.
  */
 #pragma once
 
@@ -7,9 +8,10 @@
 
 struct partition;
 
-/* Makes all parts, and reads transactions that were open at the last stop. False: they cannot be read. */
+/* Makes all parts, and reads the records of slots, and transactions that were open at the last stop. False: they cannot
+ * be read. */
 bool shards_new(struct partition *partition);
 /* Frees all but the links. Parts that were not made are skipped. */
 void shards_free(struct partition *partition);
-/* Reads transactions again after a failed batch. False: they cannot be read. */
+/* Reads records and transactions again after a failed batch. False: they cannot be read. */
 bool shards_reload(struct partition *partition);
