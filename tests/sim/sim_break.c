@@ -17,6 +17,13 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_LOST_REPLY] = "lost-reply",
         [BREAK_DOUBLE_SEND] = "double-send",
         [BREAK_WRONG_BACKEND] = "wrong-backend",
+        [BREAK_LOCKS_NOT_REBUILT] = "locks-not-rebuilt",
+        [BREAK_EARLY_REPLY] = "early-reply",
+        [BREAK_UNSYNCED_DECISION] = "unsynced-decision",
+        [BREAK_TOLD_AT_PREPARE] = "told-at-prepare",
+        [BREAK_EARLY_PREPARED] = "early-prepared",
+        [BREAK_UNKNOWN_APPLIED] = "unknown-applied",
+        [BREAK_NO_READ_LOCKS] = "no-read-locks",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

@@ -1,7 +1,7 @@
 /*
- * sim_break.h - interfaces that break a promise on purpose, to prove that the simulations detect it.
+ * sim_break.h - parts that break a promise on purpose, to prove that the simulations detect it.
  *
- * Each control breaks one promise of an interface; a simulation that still passes does not test that promise.
+ * Each control breaks one promise; a simulation that still passes does not test that promise.
  */
 #pragma once
 
@@ -17,6 +17,16 @@ enum sim_break {
     BREAK_LOST_REPLY,    /* network: a reply is lost, the connection stays */
     BREAK_DOUBLE_SEND,   /* network: a request arrives twice, and its second reply is dropped */
     BREAK_WRONG_BACKEND, /* network: a connection reaches another listener */
+    BREAK_INTERFACES_END,
+    /* of transactions over shards (tests/controls/transactions.c): */
+    BREAK_LOCKS_NOT_REBUILT =
+        BREAK_INTERFACES_END, /* a start does not lock the keys of prepared transactions */
+    BREAK_EARLY_REPLY,        /* the reply leaves before the decision is durable */
+    BREAK_UNSYNCED_DECISION,  /* with durability everysec, records and decisions are not synced */
+    BREAK_TOLD_AT_PREPARE,    /* changes are reported at PREPARE already */
+    BREAK_EARLY_PREPARED,     /* PREPARE is answered before its record is durable */
+    BREAK_UNKNOWN_APPLIED,    /* a transaction without a decision counts as committed */
+    BREAK_NO_READ_LOCKS,      /* keys that are only read are not locked until the last attempt */
     BREAK_COUNT,
 };
 

@@ -609,6 +609,6 @@ int main(int argc, char **argv)
                                               .steps = STEPS,
                                               .has_known = true,
                                               .first_break = BREAK_LOST_SYNC,
-                                              .end_break = BREAK_COUNT};
+                                              .end_break = BREAK_INTERFACES_END};
     return sim_seeds_main(argc, argv, &simulation);
 }

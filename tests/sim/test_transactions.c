@@ -552,7 +552,10 @@ static void run_world(struct sim_result *result)
 
 int main(int argc, char **argv)
 {
-    const struct sim_simulation simulation = {
-        .run = run_world, .seeds = POINTS + sized(SEEDS), .steps = STEPS};
+    const struct sim_simulation simulation = {.run = run_world,
+                                              .seeds = POINTS + sized(SEEDS),
+                                              .steps = STEPS,
+                                              .first_break = BREAK_LOCKS_NOT_REBUILT,
+                                              .end_break = BREAK_COUNT};
     return sim_seeds_main(argc, argv, &simulation);
 }

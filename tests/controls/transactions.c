@@ -1,0 +1,134 @@
+/*
+ * transactions.c - breaks a promise of transactions over shards, chosen by sim_broken (tests/sim/sim_break.h): these
+ * functions are linked into test_transactions in place of the program's.
+ */
+#include "backend/context/change.h"
+#include "backend/context/partition.h"
+#include "backend/keyspace/lock.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/coordinator.h"
+#include "backend/partition/internal_call.h"
+#include "backend/partition/participant.h"
+#include "backend/partition/ticket_wait.h"
+#include "backend/peer/message.h"
+#include "backend/storage/commit.h"
+#include "tests/sim/sim_break.h"
+
+bool __real_participant_load(struct participant *participant);
+bool __wrap_participant_load(struct participant *participant);
+bool __real_participant_handle(struct participant *participant, struct peer_incoming *incoming,
+                               const struct peer_frame *frame);
+bool __wrap_participant_handle(struct participant *participant, struct peer_incoming *incoming,
+                               const struct peer_frame *frame);
+bool __real_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
+                               const struct peer_frame *frame);
+bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
+                               const struct peer_frame *frame);
+bool __real_coordinator_finish(struct call *call);
+bool __wrap_coordinator_finish(struct call *call);
+void __real_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
+                                struct bytes payload);
+void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
+                                struct bytes payload);
+bool __real_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
+                      enum lock_mode mode);
+bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
+                      enum lock_mode mode);
+void __real_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
+void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
+void __real_commit_sync_next(struct commit *commit);
+void __wrap_commit_sync_next(struct commit *commit);
+
+static bool is_loading;         /* participant_load is running */
+static enum peer_kind handling; /* the request that is being handled; 0: none */
+
+bool __wrap_participant_load(struct participant *participant)
+{
+    is_loading = true;
+    bool is_good = __real_participant_load(participant);
+    is_loading = false;
+    return is_good;
+}
+
+bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
+                      enum lock_mode mode)
+{
+    if ((sim_broken == BREAK_LOCKS_NOT_REBUILT && is_loading) ||
+        (sim_broken == BREAK_NO_READ_LOCKS && mode == LOCK_READ))
+        return true;
+    return __real_lock_take(set, owner, row_key, mode);
+}
+
+/* Reports the changes of a PREPARE. */
+static void tell_changes(struct partition *partition, struct bytes payload)
+{
+    struct message_reader reader = message_read(payload);
+    struct call call;
+    (void)message_bytes(&reader); /* id */
+    (void)message_bytes(&reader); /* effects */
+    uint32_t count = message_u32(&reader);
+    struct message_reader changes = message_read(message_bytes(&reader));
+    internal_call_begin(partition, &call);
+    for (uint32_t i = 0; i < count; i++) {
+        struct change change = {.kind = (enum change_kind)message_u8(&changes)};
+        struct bytes space;
+        uint16_t slot;
+        change.type = (enum type)message_u8(&changes);
+        change.by_client = message_u8(&changes);
+        CHECK(decode_metadata_key(message_bytes(&changes), &space, &slot, &change.key));
+        change.space = space_find(partition->spaces, space);
+        partition->watchers.changes->add(&call, &change);
+    }
+    internal_call_end(partition, &call);
+}
+
+bool __wrap_participant_handle(struct participant *participant, struct peer_incoming *incoming,
+                               const struct peer_frame *frame)
+{
+    handling = (enum peer_kind)frame->kind;
+    bool is_known = __real_participant_handle(participant, incoming, frame);
+    handling = 0;
+    if (sim_broken == BREAK_TOLD_AT_PREPARE && frame->kind == PEER_PREPARE)
+        tell_changes(incoming->self->owner, frame->payload);
+    return is_known;
+}
+
+void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait)
+{
+    if (sim_broken == BREAK_EARLY_PREPARED && handling == PEER_PREPARE)
+        wait->on_end(wait, 0);
+    else
+        __real_ticket_wait_begin(partition, wait);
+}
+
+bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
+                               const struct peer_frame *frame)
+{
+    handling = (enum peer_kind)frame->kind;
+    bool is_known = __real_coordinator_handle(coordinator, incoming, frame);
+    handling = 0;
+    return is_known;
+}
+
+void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
+                                struct bytes payload)
+{
+    bool is_aborted = handling == PEER_OUTCOME && bytes_equal(payload, BYTES("a"));
+    if (sim_broken == BREAK_UNKNOWN_APPLIED && is_aborted)
+        payload = BYTES("c");
+    __real_peer_incoming_reply(incoming, kind, id, payload);
+}
+
+bool __wrap_coordinator_finish(struct call *call)
+{
+    bool is_done = __real_coordinator_finish(call);
+    if (sim_broken == BREAK_EARLY_REPLY && is_done)
+        overlay_observe_begin(call->partition->overlay); /* as if nothing had been written */
+    return is_done;
+}
+
+void __wrap_commit_sync_next(struct commit *commit)
+{
+    if (sim_broken != BREAK_UNSYNCED_DECISION)
+        __real_commit_sync_next(commit);
+}
