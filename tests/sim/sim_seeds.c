@@ -15,7 +15,7 @@
 
 enum {
     SEEDS_OF_CHILD = 100,  /* seeds in one child process */
-    BREAK_SEEDS_MAX = 400, /* seeds within which a control must be detected */
+    BREAK_SEEDS_MAX = 600, /* seeds within which a control must be detected */
     SEED_SECONDS_MAX = 60,
     PROGRESS_SEEDS = 500,
 };
@@ -156,8 +156,9 @@ static void run_control(enum sim_break broken, struct tally *tally)
     sim_broken = broken;
     sim_options.is_breaking = true;
     printf("%s, noticed: ", sim_break_name(broken));
-    for (uint64_t seed = 1; seed <= BREAK_SEEDS_MAX && found.failed == 0;)
-        seed = run_child(seed, BREAK_SEEDS_MAX + 1 - seed, &found);
+    uint64_t end = simulation->break_seed + BREAK_SEEDS_MAX;
+    for (uint64_t seed = simulation->break_seed; seed < end && found.failed == 0;)
+        seed = run_child(seed, end - seed, &found);
     tally->passed += found.failed > 0;
     tally->failed += found.failed == 0;
     if (found.failed == 0)

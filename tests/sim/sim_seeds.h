@@ -33,6 +33,7 @@ struct sim_simulation {
     uint64_t steps;
     bool has_known; /* it runs the seeds of seeds.txt */
     enum sim_break first_break, end_break;
+    uint64_t break_seed; /* the first seed that runs with a control */
 };
 
 struct sim_options {

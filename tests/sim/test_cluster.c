@@ -609,6 +609,7 @@ int main(int argc, char **argv)
                                               .steps = STEPS,
                                               .has_known = true,
                                               .first_break = BREAK_LOST_SYNC,
-                                              .end_break = BREAK_INTERFACES_END};
+                                              .end_break = BREAK_INTERFACES_END,
+                                              .break_seed = 1};
     return sim_seeds_main(argc, argv, &simulation);
 }

@@ -32,12 +32,13 @@ enum {
     PERSISTS_MAX = 40,    /* of one shard in a short run */
     VICTIMS = SHARDS + 1, /* each shard, and all of them */
     POINTS = RUNS * VICTIMS * PERSISTS_MAX,
-    SEEDS = 600, /* random schedules */
+    SEEDS = 1000, /* random schedules */
     STEPS = 6000,
     FAULT_EVERY = 20, /* steps between two possible faults */
     PHASE_STEPS = 600000,
     PHASE_US = 60 * 1000 * 1000,
     DOWN_US_MAX = 3 * 1000 * 1000,
+    REST_US = 1000 * 1000,
 };
 
 enum fault {
@@ -489,6 +490,21 @@ static void look_at_all(void)
     end_tellers();
 }
 
+static bool is_quiet(void)
+{
+    return sim_cluster_is_quiet(&world.cluster);
+}
+
+/* Requests of clients that have left may still run. */
+static void rest(void)
+{
+    uint64_t end_us = sim_now_us() + REST_US;
+    run_until(is_quiet, "a proxy does not notice that its clients have left");
+    while (sim_now_us() < end_us && !has_failed())
+        CHECK(sim_step());
+    run_until_calm();
+}
+
 static void end_world(void)
 {
     heal();
@@ -497,7 +513,7 @@ static void end_world(void)
     run_until(is_up, "the cluster does not come back");
     run_until(all_idle, "a client waits for ever");
     end_tellers();
-    run_until_calm();
+    rest();
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
         check_records(i);
     if (!has_failed())
@@ -556,6 +572,7 @@ int main(int argc, char **argv)
                                               .seeds = POINTS + sized(SEEDS),
                                               .steps = STEPS,
                                               .first_break = BREAK_LOCKS_NOT_REBUILT,
-                                              .end_break = BREAK_COUNT};
+                                              .end_break = BREAK_COUNT,
+                                              .break_seed = POINTS + 1};
     return sim_seeds_main(argc, argv, &simulation);
 }
