@@ -449,6 +449,14 @@ uint64_t space_slot_keys(const struct space_set *set, const struct space *space,
     return counter ? counter->keys : 0;
 }
 
+void space_each_slot(const struct space *space, space_slot_fn *on_slot, void *owner)
+{
+    const struct counter *counter = container_of(space, struct holder, space)->counters;
+    for (; counter; counter = counter->next)
+        if (counter->keys)
+            on_slot(owner, counter->slot, counter->keys);
+}
+
 uint16_t space_slot_at(const struct space *space, uint64_t *index)
 {
     CHECK(*index < space->keys);

@@ -46,6 +46,9 @@ uint64_t space_generation(const struct space_set *set);
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires);
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot);
+/* Calls the function for each slot of the namespace that has keys, in no order. */
+typedef void space_slot_fn(void *owner, uint16_t slot, uint64_t keys);
+void space_each_slot(const struct space *space, space_slot_fn *on_slot, void *owner);
 /* The slot of key number *index (0 <= *index < space->keys), counted slot by slot; *index becomes the key's number in
  * the slot. For a uniform random choice. */
 uint16_t space_slot_at(const struct space *space, uint64_t *index);

@@ -1,0 +1,114 @@
+/*
+ * strays.c - SCREE STRAYS: keys that the partition stores although the shard map gives their slots to other shards.
+ *
+ *   old map   slots 0-8191 ─► a             new map   slots 0-4095 ─► a
+ *                                                     slots 4096-8191 ─► b: the keys of before are strays of a
+ *
+ * Proxies look for these keys at the new shard, so their clients do not see them. Through a proxy, the map is that of the
+ * proxy (SCREE SLOTS); on another connection, it is that of the backend.
+ */
+#include "backend/context/partition.h"
+#include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/peering.h"
+#include "backend/partition/session.h"
+#include "backend/peer/peer_set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct strays {
+    const struct call *call;
+    uint64_t
+        keys[SLOT_COUNT]; /* of all namespaces and databases; 0 in slots that are not foreign */
+};
+
+/* Consecutive slots of one other shard, from the first to the last that has keys. */
+struct stray_run {
+    unsigned first, last;
+    uint64_t keys;
+    const char *owner; /* NULL: the backend's map does not name another shard */
+};
+
+static bool is_foreign_slot(const struct call *call, uint16_t slot)
+{
+    const struct slot_set *slots = call->session->scope.slots;
+    const struct peer_set *peers = call->partition->shards.peers;
+    if (slots)
+        return !slot_set_has(slots, slot);
+    return *peer_set_shard(peers) && !peer_set_owns(peers, slot);
+}
+
+static const char *other_owner(const struct call *call, uint16_t slot)
+{
+    const struct peer_set *peers = call->partition->shards.peers;
+    return *peer_set_shard(peers) && !peer_set_owns(peers, slot) ? peer_set_owner(peers, slot)
+                                                                 : NULL;
+}
+
+/* space_slot_fn */
+static void add_stray_slot(void *owner, uint16_t slot, uint64_t keys)
+{
+    struct strays *strays = owner;
+    if (is_foreign_slot(strays->call, slot))
+        strays->keys[slot] += keys;
+}
+
+static struct strays *find_strays(const struct call *call)
+{
+    struct strays *strays = calloc(1, sizeof *strays);
+    CHECK(strays);
+    strays->call = call;
+    size_t cursor = 0;
+    struct space *space;
+    while ((space = space_next(call->partition->spaces, &cursor)))
+        space_each_slot(space, add_stray_slot, strays);
+    return strays;
+}
+
+/* Finds the first run from slot *from on, and moves *from behind it. False: there is none. */
+static bool next_run(const struct strays *strays, unsigned *from, struct stray_run *run)
+{
+    unsigned slot = *from;
+    while (slot < SLOT_COUNT && !strays->keys[slot])
+        slot++;
+    if (slot == SLOT_COUNT)
+        return false;
+    *run = (struct stray_run){.first = slot, .owner = other_owner(strays->call, (uint16_t)slot)};
+    for (; slot < SLOT_COUNT && is_foreign_slot(strays->call, (uint16_t)slot) &&
+           other_owner(strays->call, (uint16_t)slot) == run->owner;
+         slot++) {
+        run->keys += strays->keys[slot];
+        run->last = strays->keys[slot] ? slot : run->last;
+    }
+    *from = slot;
+    return true;
+}
+
+static void reply_run(struct call *call, const char *address, const struct stray_run *run)
+{
+    char line[PEER_ADDRESS_MAX + 2 * SHARD_NAME_MAX + 128];
+    const char *shard = peer_set_shard(call->partition->shards.peers);
+    (void)snprintf(line, sizeof line, "address=%s%s%s slots=%u-%u keys=%" PRIu64 "%s%s", address,
+                   *shard ? " shard=" : "", shard, run->first, run->last, run->keys,
+                   run->owner ? " owner=" : "", run->owner ? run->owner : "");
+    reply_bulk_text(&call->reply, line);
+}
+
+/* SCREE STRAYS: a line for each run of slots. */
+void cmd_scree_strays(struct call *call)
+{
+    struct strays *strays = find_strays(call);
+    char address[PEER_ADDRESS_MAX + 1];
+    struct stray_run run;
+    uint32_t count = 0;
+    peering_address(call->partition, address, sizeof address);
+    for (unsigned slot = 0; next_run(strays, &slot, &run);)
+        count++;
+    reply_array(&call->reply, count);
+    for (unsigned slot = 0; next_run(strays, &slot, &run);)
+        reply_run(call, address, &run);
+    free(strays);
+}
