@@ -1,7 +1,9 @@
 #include "backend/keyspace/borrow.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
+#include "backend/keyspace/space.h"
 #include "backend/storage/reader.h"
 #include "shared/table.h"
 
@@ -12,6 +14,14 @@ struct borrowed {
     enum lock_mode mode; /* 0: it is not here yet */
     unsigned whole;      /* bit 1 << cf: all rows of the column family are here */
     unsigned watch;      /* bit 1 << NEED_WATCH or NEED_CHECK: it was met */
+    unsigned rows;       /* single rows that were needed */
+};
+
+enum {
+    ROWS_MAX =
+        16, /* single rows of a collection, each for an attempt of its own; then it is borrowed whole … */
+    ROW_BYTES =
+        128, /* … if its elements, estimated to have so many bytes, are within borrow-limit */
 };
 
 struct arrival {
@@ -159,6 +169,14 @@ static bool is_whole(const struct call *call, const struct entry *entry, enum cf
     return entry->fresh || (borrowed && borrowed->whole & 1u << cf);
 }
 
+/* Is it better to borrow the rest of the collection? SINTER, for example, reads a row for each member of another set. */
+static bool wants_all(const struct call *call, const struct entry *entry)
+{
+    struct borrowed *borrowed = find_borrowed(call->borrow, entry->row_key);
+    uint64_t limit = call->partition->snapshot->config.borrow_limit_bytes;
+    return borrowed && ++borrowed->rows > ROWS_MAX && entry->meta.size < limit / ROW_BYTES;
+}
+
 int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
                struct slice *value)
 {
@@ -170,6 +188,11 @@ int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct 
         return ERR_NOT_FOUND;
     need.cf = cf;
     need.row = row;
+    if (wants_all(call, entry)) {
+        need.kind = NEED_RANGE;
+        need.row = encode_collection_prefix(call->arena, entry->space->name, entry->slot,
+                                            entry->key, entry->meta.version);
+    }
     add_need(call, &need);
     return ERR_UNCACHED;
 }
