@@ -1,0 +1,223 @@
+#!/usr/bin/python3
+"""Limits and failures in transactions over shards: one clear error, nothing is done, and nothing is left behind.
+
+    coordinator: shard 1, without a proxy ──► participants: shards 0 and 2
+
+Nothing is left behind: SCREE TRANSACTIONS is empty on all shards, no key is locked, and memory does not grow.
+"""
+
+import errno
+
+from support.cluster import Cluster, evict_all
+from support.disk import SYNC_LOG, WRITE_LOG, FaultyDisk
+from support.harness import BIG, Suite, check, check_equal, sized, wait_for
+from support.resp import ReplyError, value
+
+SHARDS = 3
+
+suite = Suite(__doc__)
+
+
+class Linked(Cluster):
+    """Three linked backends, a connection to each as a proxy makes it, and a key on each. Leaving the block checks that
+    nothing was left behind."""
+
+    def __init__(self, options=None, disk=None):
+        super().__init__(backends=SHARDS, partitions=1, proxies=0, linked=True, disk=disk,
+                         backend_options={'backend': options or {}})
+
+    def __enter__(self):
+        super().__enter__()
+        self.shards = [self.shard_connection(i) for i in range(SHARDS)]
+        self.keys = [self.key_on(i) for i in range(SHARDS)]
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            try:
+                self.check_clean()
+            except BaseException:
+                self.abandon()
+                raise
+        return super().__exit__(kind, error, trace)
+
+    def shard_connection(self, index):
+        connection = self.partition(index)
+        check_equal(connection.get('SCREE', 'AUTH', self.secret), b'OK')
+        check_equal(connection.get('SCREE', 'SLOTS', self.slots[index]), b'OK')
+        return connection
+
+    def transactions(self):
+        return [line for shard in self.shards for line in shard.get('SCREE', 'TRANSACTIONS')]
+
+    def check_clean(self):
+        wait_for(lambda: not self.transactions(), 'all transactions to end')
+        for shard, key in zip(self.shards, self.keys):
+            check_equal(shard.get('SET', key, 'x'), b'OK')
+
+    def values(self):
+        return [shard.get('GET', key) for shard, key in zip(self.shards, self.keys)]
+
+    def send_exec(self, *commands, shard=1):
+        self.shards[shard].send_many([['MULTI'], *commands, ['SCREE', 'ACROSS', 'EXEC']])
+
+    def read_exec(self, count, shard=1):
+        """The reply of an EXEC of `count` commands, or the error of the first that was not queued."""
+        replies = [value(self.shards[shard].read()) for _ in range(count + 2)]
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                return reply
+        check_equal(replies[:-1], [b'OK'] + [b'QUEUED'] * count)
+        return replies[-1]
+
+    def exec(self, *commands, shard=1):
+        self.send_exec(*commands, shard=shard)
+        return self.read_exec(len(commands), shard)
+
+    def set_all(self, text):
+        """SET of all keys in one transaction, at shard 1."""
+        return self.exec(*(['SET', key, text] for key in self.keys))
+
+
+def check_error(reply, *words):
+    check(isinstance(reply, ReplyError) and all(word in str(reply) for word in words), 'an error with %s: %r' % (words, reply))
+
+
+@suite.case('10 000 commands in one MULTI over three shards are done, in order, or none of them')
+def _(run):
+    with Linked({'borrow-limit': '8mb'}) as cluster:
+        count = 9999
+        keys = [cluster.key_on(i, 'list') for i in range(SHARDS)]
+        commands = [['RPUSH', keys[i % SHARDS], i] for i in range(count)]
+        check_equal(cluster.exec(*commands), [i // SHARDS + 1 for i in range(count)])
+        for i, key in enumerate(keys):
+            check_equal(cluster.shards[i].get('LRANGE', key, 0, -1), [b'%d' % n for n in range(i, count, SHARDS)], key)
+        big = cluster.key_on(0, 'big')
+        for _ in range(10):
+            cluster.shards[0].get('RPUSH', big, *['x' * 1000] * 1000)
+        check_error(cluster.exec(*commands, ['RENAME', big, keys[1]]), 'borrow-limit')
+        check_equal([shard.get('LLEN', key) for shard, key in zip(cluster.shards, keys)], [count // SHARDS] * SHARDS)
+        check_equal(cluster.shards[0].get('LLEN', big), 10000)
+
+
+@suite.case('borrow-limit: one error for the whole EXEC or script, nothing is done, and memory does not grow')
+def _(run):
+    with Linked({'borrow-limit': '1mb'}) as cluster:
+        a, b, c = cluster.keys
+        big = cluster.key_on(0, 'big')
+        for _ in range(3):
+            cluster.shards[0].get('RPUSH', big, *['x' * 1000] * 1000)
+        sizes = []
+        for _ in range(sized(4, long=20)):
+            for _ in range(10):
+                check_error(cluster.exec(['SET', c, 'done'], ['SET', b, 'done'], ['COPY', big, b, 'REPLACE']), 'borrow-limit')
+                script = "redis.call('SET', KEYS[1], 'done') return redis.call('LRANGE', KEYS[2], 0, -1)"
+                check_error(cluster.shards[1].get('SCREE', 'ACROSS', 'EVAL', script, '2', a, big), 'borrow-limit')
+            sizes.append([backend.rss_bytes() for backend in cluster.backends])
+        check_equal(cluster.values(), [None] * SHARDS)
+        growth = [last - first for first, last in zip(sizes[0], sizes[-1])]
+        run.note('memory grew by %s bytes' % growth)
+        check(max(growth) < 32e6 * BIG, 'memory grew by %s bytes' % growth)
+
+
+@suite.case('collections of 100 000 elements are borrowed page by page, from memory and from the disk')
+def _(run):
+    count = 100000
+    with Linked() as cluster:
+        a, b, c = [cluster.key_on(i, 'set') for i in range(SHARDS)]
+        for shard, key, first in ((0, a, 0), (2, c, count // 2)):
+            for start in range(first, first + count, 1000):
+                cluster.shards[shard].get('SADD', key, *('member:%06d' % i for i in range(start, start + 1000)))
+        for turn in range(2):
+            check_equal(cluster.shards[1].get('SCREE', 'ACROSS', 'SUNIONSTORE', b, a, c), count * 3 // 2)
+            check_equal(cluster.shards[1].get('SCREE', 'ACROSS', 'SINTERCARD', '2', a, c), count // 2)
+            check_equal(cluster.shards[1].get('SCARD', b), count * 3 // 2)
+            check_equal(cluster.exec(['SMOVE', a, b, 'member:000000'], ['SCARD', a], ['SMOVE', b, a, 'member:000000'],
+                                     ['SREM', b, 'member:149999']), [1, count - 1, 1, 1])
+            for shard in cluster.shards:
+                evict_all(shard)
+
+
+@suite.case('lock-timeout: a command that meets a locked key, and transaction-timeout: the transaction, reply TRYAGAIN')
+def _(run):
+    with Linked({'lock-timeout': '100ms', 'transaction-timeout': '1500ms'}) as cluster:
+        a, _, _ = cluster.keys
+        check_equal(cluster.set_all('old'), [b'OK'] * SHARDS)
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        cluster.backends[2].pause()
+        cluster.send_exec(*(['SET', key, 'new'] for key in cluster.keys))
+        wait_for(lambda: cluster.shards[0].get('SCREE', 'TRANSACTIONS'), 'the lock')
+        check_equal(cluster.shards[0].get('GET', a), b'old')
+        check_error(cluster.shards[0].get('SET', a, 'other'), 'TRYAGAIN', "the key '%s' is locked" % a)
+        check_equal(cluster.shards[0].pipeline([['MULTI'], ['SET', 'x{%s}' % a, 'other'], ['SET', a, 'other']])[-1][1], b'QUEUED')
+        check_error(cluster.shards[0].get('EXEC'), 'TRYAGAIN', "the key '%s' is locked" % a)
+        check_equal(cluster.shards[0].get('EXISTS', 'x{%s}' % a), 0)
+        check_error(cluster.read_exec(SHARDS), 'TRYAGAIN', 'transaction-timeout')
+        cluster.backends[2].resume()
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        check_equal(cluster.values(), [b'old'] * SHARDS)
+        check_equal(cluster.set_all('new'), [b'OK'] * SHARDS)
+
+
+def fail_disk(run, kinds, error, coordinator):
+    """Transactions, coordinated by this shard, while the disk of shard 0 fails, and after it."""
+    with FaultyDisk() as disk, Linked({'transaction-timeout': '1s'}, disk) as cluster:
+        other = cluster.key_on(0, 'other')
+
+        def write(text):
+            return cluster.exec(*(['SET', key, text] for key in cluster.keys), shard=coordinator)
+
+        def are_whole():
+            """All keys have one value, which they keep."""
+            values = cluster.values()
+            return not any(isinstance(got, ReplyError) for got in values) and len(set(values)) == 1
+        for turn in range(sized(3, long=30)):
+            wait_for(lambda: write('before %d' % turn) == [b'OK'] * SHARDS, 'a transaction')
+            cluster.shards[0].get('SET', other, turn)
+            wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+            disk.fail(kinds, turn + 1, -1, error)
+            replies = [write('during %d' % turn) for _ in range(4)]
+            refused = [reply for reply in replies if isinstance(reply, ReplyError)]
+            check(refused, 'no transaction was refused: %r' % replies)
+            for reply in replies:
+                check(reply == [b'OK'] * SHARDS or isinstance(reply, ReplyError), 'half of a transaction: %r' % reply)
+            check_equal(cluster.shards[0].get('GET', other), b'%d' % turn, 'a key that is not locked')
+            check(disk.heal() > 0, 'no call failed')
+            wait_for(lambda: cluster.shards[0].get('SET', other, 'healed') == b'OK', 'writes to be taken again')
+            wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+            wait_for(are_whole, 'all keys to have one value')
+            if turn == 0:  # later, a transaction may be decided that cannot be applied, whose keys stay locked
+                check_error(refused[-1], 'MISCONF')
+            run.debug(str(refused[-1]))
+
+
+for kinds, error, what in ((SYNC_LOG, errno.EIO, 'fsync fails'), (WRITE_LOG, errno.ENOSPC, 'is full')):
+    @suite.case('the disk of a participant %s: transactions are refused, nothing is done, and they work when it is mended' % what)
+    def _(run, kinds=kinds, error=error):
+        fail_disk(run, kinds, error, 1)
+
+    @suite.case('the disk of a coordinator %s: transactions are refused, all or nothing is done, and they work later' % what)
+    def _(run, kinds=kinds, error=error):
+        fail_disk(run, kinds, error, 0)
+
+
+@suite.case('a script runs long at a participant: transactions are refused, and work when it has ended')
+def _(run):
+    with Linked({'transaction-timeout': '10m', 'lock-timeout': '10m'}) as cluster:
+        check_equal(cluster.shards[0].get('CONFIG', 'SET', 'busy-reply-threshold', '20'), b'OK')
+        check_equal(cluster.set_all('old'), [b'OK'] * SHARDS)
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        with cluster.shard_connection(0) as slow:
+            slow.send('EVAL', 'while true do end', '0')
+            wait_for(lambda: 'BUSY' in str(cluster.shards[0].get('GET', cluster.keys[0])), 'the script to be slow')
+            check_error(cluster.set_all('new'), 'TRYAGAIN', "shard 'b0p0'", 'a slow script is running there')
+            check_equal([cluster.shards[i].get('GET', cluster.keys[i]) for i in (1, 2)], [b'old'] * 2)
+            check_equal(cluster.exec(['SET', cluster.keys[1], 'other'], ['SET', cluster.keys[2], 'other']), [b'OK'] * 2)
+            check_equal(cluster.shards[0].get('SCRIPT', 'KILL'), b'OK')
+            check_error(value(slow.read()), 'killed')
+        check_equal(cluster.values(), [b'old', b'other', b'other'])
+        check_equal(cluster.set_all('new'), [b'OK'] * SHARDS)
+
+
+if __name__ == '__main__':
+    suite.main()
