@@ -52,8 +52,9 @@ struct part {
     struct bytes effects; /* prepared; heap */
     struct bytes changes; /* to be told when the effects are applied; heap */
     uint32_t changes_count;
-    struct peer_request question; /* OUTCOME, OPEN or WOUND */
-    bool has_question;
+    struct peer_request question;
+    uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
+    bool is_wounded;   /* the coordinator must be told, and has not answered yet */
     uint64_t heard_ms; /* monotonic: last request of the coordinator */
 };
 
@@ -140,13 +141,12 @@ static void reply(struct part *part, uint8_t kind, struct bytes payload)
 
 static void cancel_question(struct part *part)
 {
-    struct peer_link *link =
-        part->has_question
-            ? peer_set_find(part->participant->partition->shards.peers, bytes_of(part->id.shard))
-            : NULL;
+    struct peer_link *link = part->asked ? peer_set_find(part->participant->partition->shards.peers,
+                                                         bytes_of(part->id.shard))
+                                         : NULL;
     if (link)
         peer_link_cancel(link, &part->question);
-    part->has_question = false;
+    part->asked = 0;
 }
 
 /* Releases the locks and frees the transaction. An open request is refused with the reason. */
@@ -649,17 +649,21 @@ static void ask(struct part *part, enum peer_kind kind)
     struct partition *partition = part->participant->partition;
     struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(part->id.shard));
     char text[TRANSACTION_ID_BYTES_MAX];
-    if (part->has_question || !link)
+    if (part->asked || !link)
         return;
     part->question = (struct peer_request){.on_reply = on_coordinator_answered};
-    part->has_question = peer_link_send(link, &part->question, (uint8_t)kind,
-                                        id_bytes(&part->id, text)) == PEER_SENT;
+    if (peer_link_send(link, &part->question, (uint8_t)kind, id_bytes(&part->id, text)) ==
+        PEER_SENT)
+        part->asked = (uint8_t)kind;
 }
 
-/* An older transaction waits for a lock of this one: the coordinator is asked to begin again. */
+/* An older transaction waits for a lock of this one: the coordinator is asked to begin again. If another question is
+ * open, or the link is down, participant_tick asks. */
 static void on_part_wounded(struct lock_owner *owner)
 {
-    ask(container_of(owner, struct part, owner), PEER_WOUND);
+    struct part *part = container_of(owner, struct part, owner);
+    part->is_wounded = true;
+    ask(part, PEER_WOUND);
 }
 
 /* ---- PREPARE ---- */
@@ -906,7 +910,8 @@ static void on_coordinator_answered(struct peer_request *request, enum peer_resu
 {
     struct part *part = container_of(request, struct part, question);
     uint8_t outcome = result == PEER_OK && payload.len == 1 ? (uint8_t)payload.data[0] : 'o';
-    part->has_question = false;
+    part->is_wounded = part->is_wounded && (part->asked != PEER_WOUND || result != PEER_OK);
+    part->asked = 0;
     bool is_asked = part->state == PART_PREPARED || part->state == PART_LOCKED;
     if (!is_asked || result != PEER_OK || part->participant->partition->running.busy_error)
         return;
@@ -944,7 +949,10 @@ void participant_tick(struct participant *participant)
     for (size_t i = 0; i < count; i++) {
         struct part *part = parts[i];
         bool is_late = now_ms >= part->heard_ms + ASK_AFTER_MS;
-        if (part->state == PART_LOCKED && is_late)
+        bool may_be_wounded = part->state == PART_LOCKING || part->state == PART_LOCKED;
+        if (may_be_wounded && part->is_wounded)
+            ask(part, PEER_WOUND);
+        else if (part->state == PART_LOCKED && is_late)
             ask(part, PEER_OPEN);
         if (part->state != PART_PREPARED || (part->incoming && !is_late))
             continue;
