@@ -48,7 +48,7 @@ struct borrow {
     size_t bytes;   /* of arrivals */
     bool is_dirty;  /* a watched key has changed */
     bool is_closed; /* the command can no longer be rolled back */
-    /* takes part in the locking of this partition's own keys, as soon as keys are borrowed */
+    /* takes part in the locking of this partition's own keys */
     struct lock_owner *owner;
 };
 

@@ -195,8 +195,7 @@ static void wait_for_lock(struct call *call, const struct lock_owner *owner, str
     struct partition *partition = call->partition;
     struct reader_wait *wait = overlay_wait(partition->overlay);
     uint64_t now_ms = loop_mono_ms(partition->loop);
-    const struct backend_config *config = &partition->snapshot->config;
-    uint64_t timeout_ms = call->borrow ? config->transaction_timeout_ms : config->lock_timeout_ms;
+    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
     bool is_over = wait && wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms;
     if (!wait || is_over || owner->is_in_doubt) {
         refuse_locked(call, wait, row_key, owner->is_in_doubt);
@@ -208,12 +207,14 @@ static void wait_for_lock(struct call *call, const struct lock_owner *owner, str
     call_error(call, ERR_UNCACHED);
 }
 
-/* May the command use this key of the partition? False: it waits for a lock, or an error was replied. */
+/* May the command use this key of the partition? False: it waits for a lock, or an error was replied. A command that may
+ * borrow keys takes its own ones by age from the first attempt on: that attempt requests locks of other shards already, and
+ * a command that held these while it waited for a key as ordinary commands do could wait for ever. */
 static bool lock_pass(struct call *call, struct bytes row_key)
 {
     struct lock_set *locks = call->partition->shards.locks;
     bool writes = call_writes(call);
-    if (borrow_is_used(call->borrow)) {
+    if (call->borrow) {
         if (lock_take(locks, call->borrow->owner, row_key, writes ? LOCK_WRITE : LOCK_READ))
             return true;
         borrow_wait(call);

@@ -39,6 +39,7 @@ enum {
     PHASE_US = 60 * 1000 * 1000,
     DOWN_US_MAX = 3 * 1000 * 1000,
     REST_US = 1000 * 1000,
+    NEVER_MS = 10 * PHASE_US / 1000, /* a deadlock that only a timeout ends is found */
 };
 
 enum fault {
@@ -375,7 +376,8 @@ static void start_cluster(unsigned proxies, enum durability durability)
                                   .active_expire = true,
                                   .durability = durability,
                                   .upstream_timeout_ms = 5000,
-                                  .lock_timeout_ms = sim_random(2) ? 200 : 1 + sim_random(2000)};
+                                  .lock_timeout_ms = sim_random(2) ? 200 : 1 + sim_random(2000),
+                                  .transaction_timeout_ms = sim_random(2) ? 4000 : NEVER_MS};
     sim_cluster_start(&world.cluster, &plan);
     sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS);
     world.bank.trace = sim_options.is_verbose ? stdout : NULL;
