@@ -88,7 +88,7 @@ struct sim_bank {
     char trio[BANK_PLACES][SIM_NAMES_MAX];
     struct sim_deal deals[BANK_DEALS_MAX];
     unsigned count;
-    unsigned done[DEAL_KINDS + 1], refused, unknown;
+    unsigned done[DEAL_SETUP + 1], refused, unknown;
     FILE *trace;   /* NULL: none */
     char why[400]; /* the first failure; empty: none */
 };
