@@ -912,8 +912,9 @@ static void on_coordinator_answered(struct peer_request *request, enum peer_resu
     uint8_t outcome = result == PEER_OK && payload.len == 1 ? (uint8_t)payload.data[0] : 'o';
     part->is_wounded = part->is_wounded && (part->asked != PEER_WOUND || result != PEER_OK);
     part->asked = 0;
-    bool is_asked = part->state == PART_PREPARED || part->state == PART_LOCKED;
-    if (!is_asked || result != PEER_OK || part->participant->partition->running.busy_error)
+    bool may_end =
+        part->state == PART_PREPARED || part->state == PART_LOCKED || part->state == PART_LOCKING;
+    if (!may_end || result != PEER_OK || part->participant->partition->running.busy_error)
         return;
     part->heard_ms = loop_mono_ms(part->participant->partition->loop);
     part->owner.is_in_doubt = false;
@@ -949,10 +950,10 @@ void participant_tick(struct participant *participant)
     for (size_t i = 0; i < count; i++) {
         struct part *part = parts[i];
         bool is_late = now_ms >= part->heard_ms + ASK_AFTER_MS;
-        bool may_be_wounded = part->state == PART_LOCKING || part->state == PART_LOCKED;
-        if (may_be_wounded && part->is_wounded)
+        bool is_collecting = part->state == PART_LOCKING || part->state == PART_LOCKED;
+        if (is_collecting && part->is_wounded)
             ask(part, PEER_WOUND);
-        else if (part->state == PART_LOCKED && is_late)
+        else if (is_collecting && is_late)
             ask(part, PEER_OPEN);
         if (part->state != PART_PREPARED || (part->incoming && !is_late))
             continue;
