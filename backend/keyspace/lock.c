@@ -243,6 +243,15 @@ void lock_release(struct lock_set *set, struct lock_owner *owner)
     owner->is_wounded = owner->was_granted = false;
 }
 
+uint32_t lock_requested(const struct lock_owner *owner, struct bytes *row_key)
+{
+    uint32_t count = 0;
+    for (struct list *at = owner->requests.next; at != &owner->requests; at = at->next)
+        if (count++ == 0)
+            *row_key = container_of(at, struct claim, owner_link)->lock->key;
+    return count;
+}
+
 /* ---- commands ---- */
 
 static const struct lock_owner *stops(const struct lock *lock, bool writes,

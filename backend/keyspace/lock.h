@@ -60,6 +60,9 @@ bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_
 /* Releases all keys of the owner and withdraws its requests. */
 void lock_release(struct lock_set *set, struct lock_owner *owner);
 
+/* Number of keys that the owner has requested and does not hold; *row_key: the first of them. */
+uint32_t lock_requested(const struct lock_owner *owner, struct bytes *row_key);
+
 /* The owner for which a command that reads or writes the key must wait; NULL: the command may run. `self` is not
  * considered; NULL: the command belongs to no transaction. */
 const struct lock_owner *lock_stops(const struct lock_set *set, struct bytes row_key, bool writes,

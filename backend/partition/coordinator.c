@@ -23,7 +23,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ERROR_MAX = 512 };
+enum {
+    ERROR_MAX = 512,
+    KEY_SHOWN = 128, /* bytes of a key in an error */
+};
 
 enum coordinated_state {
     COORDINATED_COLLECTING, /* attempts run, keys are locked and fetched */
@@ -1066,6 +1069,78 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
 
 /* ---- time ---- */
 
+/* Writes the keys for an error: "key 'a'", or "keys 'a' and 2 others". Returns `to`. */
+static const char *name_keys(struct bytes row_key, uint32_t count, char to[ERROR_MAX])
+{
+    struct bytes space;
+    struct bytes key = {"", 0};
+    uint16_t slot;
+    (void)decode_metadata_key(row_key, &space, &slot, &key);
+    int len = (int)(key.len < KEY_SHOWN ? key.len : KEY_SHOWN);
+    if (count > 1)
+        (void)snprintf(to, ERROR_MAX, "keys '%.*s' and %u other%s", len, key.data, count - 1,
+                       count > 2 ? "s" : "");
+    else
+        (void)snprintf(to, ERROR_MAX, "key '%.*s'", len, key.data);
+    return to;
+}
+
+/* Number of keys that the shard has not locked yet, or else of those whose rows it has not sent; *first: the first. */
+static uint32_t count_awaited(const struct participation *part, bool *are_locked,
+                              struct bytes *first)
+{
+    uint32_t keys = 0;
+    *are_locked = true;
+    for (const struct need *need = part->needs; need; need = need->next)
+        *are_locked &= need->kind == NEED_ROW || need->kind == NEED_RANGE;
+    for (const struct need *need = part->needs; need; need = need->next) {
+        bool is_row = need->kind == NEED_ROW || need->kind == NEED_RANGE;
+        if (is_row != *are_locked || (keys && bytes_equal(need->row_key, *first)))
+            continue;
+        if (keys++ == 0)
+            *first = need->row_key;
+    }
+    return keys;
+}
+
+static void fail_at_shard(const struct participation *part)
+{
+    struct coordinated *transaction = part->transaction;
+    struct bytes first = {"", 0};
+    char text[ERROR_MAX];
+    bool are_locked;
+    uint32_t count = count_awaited(part, &are_locked, &first);
+    const char *keys = name_keys(first, count, text);
+    if (are_locked)
+        fail(transaction, "TRYAGAIN shard '%s' has not sent the %s in time (transaction-timeout)",
+             part->shard, keys);
+    else
+        fail(transaction,
+             "TRYAGAIN shard '%s' has not locked the %s in time (transaction-timeout): another "
+             "transaction over several shards has locked %s, or the shard does not answer",
+             part->shard, keys, count > 1 ? "one of them" : "it");
+}
+
+/* The transaction has waited too long for its keys. The error names those of one shard. */
+static void fail_late(struct coordinated *transaction)
+{
+    struct bytes first;
+    char text[ERROR_MAX];
+    uint32_t count = lock_requested(&transaction->owner, &first);
+    if (count) {
+        const char *keys = name_keys(first, count, text);
+        fail(transaction,
+             "TRYAGAIN the %s at shard '%s' %s locked by other transactions over several shards "
+             "(transaction-timeout)",
+             keys, transaction->id.shard, count > 1 ? "are" : "is");
+        return;
+    }
+    struct list *at = transaction->participants.next;
+    while (!participation_at(at)->sent)
+        at = at->next; /* one is outstanding */
+    fail_at_shard(participation_at(at));
+}
+
 static void tick_one(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
@@ -1075,9 +1150,7 @@ static void tick_one(struct coordinated *transaction)
     switch (transaction->state) {
     case COORDINATED_COLLECTING:
         if (waits && is_over)
-            fail(transaction,
-                 "TRYAGAIN a key of the command is locked by another transaction over several "
-                 "shards (transaction-timeout)");
+            fail_late(transaction);
         break;
     case COORDINATED_DECIDED:
         apply_all(transaction);

@@ -159,6 +159,31 @@ def _(run):
         check_equal(cluster.set_all('new'), [b'OK'] * SHARDS)
 
 
+@suite.case('transaction-timeout: the error says which keys the transaction waited for, and at which shard')
+def _(run):
+    linked = Linked({'transaction-timeout': '10m', 'lock-timeout': '100ms', 'peer-timeout': '10m'})
+    linked.backends[0].options = {'backend': {**linked.backends[0].options['backend'], 'transaction-timeout': '300ms'}}
+    with linked as cluster:
+        a, b, c = cluster.keys
+        names = ['b%dp0' % i for i in range(SHARDS)]
+        more = [cluster.key_on(0, 'more%d' % i) for i in range(2)]
+        free = [cluster.key_on(i, 'free') for i in range(2)]
+        cluster.backends[2].pause()
+        cluster.send_exec(*(['SET', key, 'new'] for key in [a, *more, b, c]))
+        with cluster.shard_connection(1) as other:
+            wait_for(lambda: 'is locked' in str(other.get('SET', b, 'other')), 'the locks')
+
+        def check_late(keys, *words):
+            check_error(cluster.exec(*(['SET', key, 'other'] for key in keys), shard=0), 'transaction-timeout', *words)
+        check_late([more[0], free[1]], "TRYAGAIN the key '%s' at shard '%s' is locked by other" % (more[0], names[0]))
+        check_late([a, *more, free[0], free[1]], "TRYAGAIN the keys '", "' and 2 others at shard '%s' are locked by" % names[0])
+        check_late([free[0], b], "TRYAGAIN shard '%s' has not locked the key '%s' in time" % (names[1], b), 'has locked it,')
+        check_late([free[0], c, cluster.key_on(2, 'x')],
+                   "TRYAGAIN shard '%s' has not locked the keys '%s' and 1 other in time" % (names[2], c), 'the shard does not answer')
+        cluster.backends[2].resume()
+        check_equal(cluster.read_exec(SHARDS + len(more)), [b'OK'] * (SHARDS + len(more)))
+
+
 def fail_disk(run, kinds, error, coordinator):
     """Transactions, coordinated by this shard, while the disk of shard 0 fails, and after it."""
     with FaultyDisk() as disk, Linked({'transaction-timeout': '1s'}, disk) as cluster:
