@@ -277,7 +277,11 @@ class Chaos:
         getattr(self, self.fault, self.spoil)(victim)
         self.recover()
 
+    def has_damage(self):
+        return any(relay.count_damaged() for relay in self.cluster.relays.values())
+
     def recover(self):
+        self.wait(lambda: not self.has_damage(), 'damaged connections to be closed', 60)
         for client in self.clients:
             client.streak = min(client.streak, 0)
         self.wait(lambda: all(client.streak >= 3 for client in self.clients), 'all to be served again', 60)

@@ -9,7 +9,10 @@ spoil(what) affects the open connections; later ones work normally:
   slow      every chunk is late and in small pieces  reset     both sides get a RST
   cut       half of the next reply, then closed      end       the client sees an end of the stream between replies
   garbage   invalid bytes after the next reply       shut      the server sees the end of the stream
-  mute      no further bytes are passed on           heal      ends slow
+  mute      no further bytes are passed on           heal      ends slow, and what has met no bytes so far
+
+After heal a connection that was idle works normally too: else a client could meet the damage long after the fault. A
+connection that has lost bytes stays mute until one side closes it; count_damaged() tells how many are left.
 
 It is a process of its own, so that its work does not compete with the test's clients for the interpreter: python3 -m
 support.relay SETTINGS (JSON). It reads one word per line on stdin, and replies to each with a line.
@@ -53,6 +56,9 @@ class Relay:
         self.child.stdin.flush()
         return int(self.child.stdout.readline())
 
+    def count_damaged(self):
+        return self.spoil('count')
+
     def stop(self):
         self.child.kill()
         self.child.wait()
@@ -70,7 +76,7 @@ class Link:
         self.delay_ms = settings['delay_ms']
         self.old, self.new = (part.encode('latin-1') for part in settings['change'])
         self.trap = None  # the damage that the next reply gets
-        self.is_slow = self.is_mute = False
+        self.is_slow = self.is_mute = self.has_lost = False
         self.replies = None if settings['is_encrypted'] else Reader()  # parses the stream to find the ends of replies
 
     def close(self, has_reset=False):
@@ -84,8 +90,11 @@ class Link:
             self.close(has_reset=True)
         elif what == 'shut':
             self.server[1].write_eof()
-        elif what in ('slow', 'heal'):
-            self.is_slow = what == 'slow'
+        elif what == 'slow':
+            self.is_slow = True
+        elif what == 'heal':
+            self.is_slow, self.trap = False, None
+            self.is_mute = self.is_mute and self.has_lost
         elif what == 'mute':
             self.is_mute = True
         else:
@@ -118,6 +127,7 @@ class Link:
 
     async def give(self, writer, data):
         if self.is_mute:
+            self.has_lost = True
             return
         while self.is_slow and data:
             await asyncio.sleep(self.rng.random() * LONGEST_CRUMB_DELAY_S)
@@ -151,10 +161,10 @@ class Link:
             await self.give(self.client[1], data)
             if self.trap == 'garbage' and is_edge:
                 await self.give(self.client[1], self.rng.choice(NO_RESP))
-                self.is_mute = True
+                self.is_mute = self.has_lost = True
             if self.trap == 'end' and is_edge:
                 self.client[1].write_eof()
-                self.is_mute = True
+                self.is_mute = self.has_lost = True
 
     async def run(self):
         halves = [asyncio.ensure_future(self.requests()), asyncio.ensure_future(self.answers())]
@@ -173,7 +183,9 @@ def obey(links):
     if not what:
         os._exit(0)
     count = len(links)
-    for link in list(links):
+    if what == 'count':
+        count = sum(link.has_lost for link in links)
+    for link in list(links) if what != 'count' else ():
         try:
             link.spoil(what)
         except OSError:
