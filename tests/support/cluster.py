@@ -471,7 +471,7 @@ class Cluster:
         `relay(address) -> object with .address and .stop()` makes a relay in front of every partition; `disk`: a
         FaultyDisk for the first backend; `unix`: the proxies listen on a Unix socket too; `tls`: proxies and
         backends accept only TLS with client certificates (certs.Kit); `linked`: backends have connections to each
-        other, and the proxies' rule is cross-slot = any."""
+        other, the proxies' rule is cross-slot = any, and nothing is refused because a slow machine takes long."""
         self.partitions = partitions
         self.folder = tempfile.mkdtemp(prefix='scree-test-')
         self.has_unix = unix
@@ -484,7 +484,10 @@ class Cluster:
         self.is_linked = linked
         if linked:
             backend_options = with_option(backend_options, 'backend', 'shards', self.shards_path)
+            for name in ('lock-timeout', 'transaction-timeout'):
+                backend_options = with_option(backend_options, 'backend', name, '1m')
             proxy_options = with_option(proxy_options, 'proxy', 'cross-slot', 'any')
+            proxy_options = with_option(proxy_options, 'upstream', 'timeout', '2m')
         self.backends = [Backend(self, i, backend_options or {}) for i in range(backends)]
         if disk:
             disk.use(self.backends[0])
