@@ -41,6 +41,22 @@ static const struct label_family partition_families[] = {
      0},
     {LABEL_GAUGE, PARTITION_CLIENTS, "scree_backend_partition_clients",
      "Connections of the partition.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_LOCKED_KEYS, "scree_backend_locked_keys",
+     "Keys that transactions over several shards have locked, or wait for.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_TRANSACTIONS_OPEN, "scree_backend_transactions_open",
+     "Commands and transactions over several shards that are coordinated here and not decided.", 0,
+     0, 0},
+    {LABEL_GAUGE, PARTITION_TRANSACTIONS_DECIDED, "scree_backend_transactions_decided",
+     "Committed transactions that some shard has not applied yet.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_TRANSACTIONS_JOINED, "scree_backend_transactions_joined",
+     "Transactions coordinated by other shards that have locked keys here, or wait for them.", 0, 0,
+     0},
+    {LABEL_GAUGE, PARTITION_TRANSACTIONS_IN_DOUBT, "scree_backend_transactions_in_doubt",
+     "Transactions prepared here whose coordinator does not answer, or whose decision could not be "
+     "written; their keys stay locked.",
+     0, 0, 0},
+    {LABEL_HISTOGRAM, PARTITION_LOCK_SECONDS, "scree_backend_lock_hold_seconds",
+     "Time that a command or transaction over several shards has held locks here.", 1e6, 4, 24},
     {LABEL_GAUGE, PARTITION_READONLY, "scree_backend_partition_readonly",
      "1: writes are refused because the store failed.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_ROW_HITS, "scree_backend_row_cache_hits_total",
@@ -224,6 +240,18 @@ static void print_memory_metrics(struct server *server, const struct backend_con
                  (double)config->store_block_cache_bytes);
 }
 
+static void print_failures(struct out *out)
+{
+    static const char name[] = "scree_backend_transactions_failed_total";
+    metric_head(out, name, "counter",
+                "Commands and transactions with keys of several shards that were not executed.");
+    for (size_t i = 0; i < TRANSACTION_FAILURES; i++) {
+        char labels[METRIC_LABELS_MAX] = "";
+        metric_label(labels, "reason", bytes_of(transaction_failures[i].reason));
+        metric_number(out, name, labels, metrics_sum(transaction_failures[i].metric));
+    }
+}
+
 /* Prints size and free space of the data's file system. */
 static void print_disk(const struct backend_config *config, struct out *out)
 {
@@ -257,6 +285,7 @@ void metrics_page(void *visit, struct http_reply *reply)
     struct config_snapshot *snapshot = process_settings(server->process);
     metrics_print(out, "scree_backend");
     print_build_info(server, out);
+    print_failures(out);
     print_disk(&snapshot->config, out);
     print_figures(server, out);
     print_levels(server, out);

@@ -454,6 +454,7 @@ static const struct section {
     {"Scree", "scree", BY_DEFAULT, print_scree, "scree_version durability"},
     {"Rocksdb", "rocksdb", IN_ALL, info_rocksdb, NULL},
     {"Peers", "peers", IN_ALL, print_peers, NULL},
+    {"Transactions", "transactions", IN_ALL, info_transactions, NULL},
     {"Keyspace", "keyspace", BY_DEFAULT, print_keyspace, EVERY_FIELD},
 };
 

@@ -8,3 +8,4 @@
 
 void info_persistence(const struct call *call, struct out *out);
 void info_rocksdb(const struct call *call, struct out *out);
+void info_transactions(const struct call *call, struct out *out);

@@ -302,10 +302,8 @@ static void print_transaction(void *owner, const char *line)
 void cmd_scree_transactions(struct call *call)
 {
     const struct partition_shards *shards = &call->partition->shards;
-    uint32_t part;
-    uint32_t count = coordinator_count(shards->coordinator, &part) +
-                     participant_count(shards->participant, &part);
-    reply_array(&call->reply, count);
+    reply_array(&call->reply, coordinator_figures(shards->coordinator).count +
+                                  participant_figures(shards->participant).count);
     coordinator_list(shards->coordinator, print_transaction, &call->reply);
     participant_list(shards->participant, print_transaction, &call->reply);
 }

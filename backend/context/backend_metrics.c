@@ -9,6 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
+const struct transaction_failure transaction_failures[TRANSACTION_FAILURES] = {
+    {METRIC_BACKEND_FAILED_TIMEOUT, "transaction_timeout"},
+    {METRIC_BACKEND_FAILED_UNREACHABLE, "shard_unreachable"},
+    {METRIC_BACKEND_FAILED_REFUSED, "shard_refused"},
+    {METRIC_BACKEND_FAILED_BORROW_LIMIT, "borrow_limit"},
+    {METRIC_BACKEND_FAILED_LOG, "log_failure"},
+};
+
 void backend_metrics_init(struct backend_metrics *labelled)
 {
     labelled->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);

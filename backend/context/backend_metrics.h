@@ -8,6 +8,7 @@
 #pragma once
 
 #include "shared/metric_labels.h"
+#include "shared/metrics.h"
 
 struct partition;
 
@@ -19,8 +20,9 @@ enum partition_word {
     PARTITION_BATCH_COMMANDS = 2 * HISTOGRAM_WORDS, /* commands that wrote */
     PARTITION_BATCH_BYTES = 3 * HISTOGRAM_WORDS,    /* bytes written */
     PARTITION_TURN_SECONDS = 4 * HISTOGRAM_WORDS,   /* duration of a turn of the event loop */
+    PARTITION_LOCK_SECONDS = 5 * HISTOGRAM_WORDS,   /* that a transaction has held locks */
     /* time during which nothing was read from clients because the open batch was full */
-    PARTITION_STALL_US = 5 * HISTOGRAM_WORDS,
+    PARTITION_STALL_US = 6 * HISTOGRAM_WORDS,
     PARTITION_KEYS,
     PARTITION_CLIENTS,
     PARTITION_READONLY,
@@ -30,6 +32,11 @@ enum partition_word {
     PARTITION_ROW_MISSES,
     PARTITION_BLOCK_HITS,
     PARTITION_BLOCK_READS,
+    PARTITION_LOCKED_KEYS,
+    PARTITION_TRANSACTIONS_OPEN,
+    PARTITION_TRANSACTIONS_DECIDED,
+    PARTITION_TRANSACTIONS_JOINED,
+    PARTITION_TRANSACTIONS_IN_DOUBT,
     PARTITION_MEMORY_CLIENTS,
     PARTITION_MEMORY_BATCHES,
     PARTITION_MEMORY_RANKS,
@@ -54,6 +61,16 @@ struct backend_metrics {
     struct labels *spaces;
     struct labels *links;
 };
+
+/* Why transactions over several shards were not executed: METRIC_BACKEND_FAILED_… in metrics.def. */
+struct transaction_failure {
+    enum metric metric;
+    const char *reason; /* label of the metric */
+};
+
+enum { TRANSACTION_FAILURES = 5 };
+
+extern const struct transaction_failure transaction_failures[TRANSACTION_FAILURES];
 
 void backend_metrics_init(struct backend_metrics *labelled);
 void backend_metrics_fini(struct backend_metrics *labelled);

@@ -180,6 +180,7 @@ static void refuse_locked(struct call *call, struct reader_wait *wait, struct by
                  is_in_doubt ? ", whose deciding shard does not answer" : "");
     CHECK(len >= 0);
     if (!wait) {
+        metric_add(call->partition->metrics.process, METRIC_BACKEND_LOCKED_REFUSED, 1);
         call_error_text(call, text);
         free(text);
         return;

@@ -1,6 +1,8 @@
 #include "backend/keyspace/lock.h"
 
+#include "backend/context/backend_metrics.h"
 #include "backend/storage/reader.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/table.h"
 
@@ -30,13 +32,15 @@ struct lock_set {
     struct list
         resumed; /* released locks whose commands were resumed; their requests are granted a turn later */
     struct list called; /* owners with is_wounded or was_granted */
+    struct metric_cell *cell;
 };
 
-struct lock_set *lock_set_new(void)
+struct lock_set *lock_set_new(struct metric_cell *cell)
 {
     struct lock_set *set = calloc(1, sizeof *set);
     CHECK(set);
     set->locks = table_new();
+    set->cell = cell;
     list_init(&set->released);
     list_init(&set->resumed);
     list_init(&set->called);
@@ -191,6 +195,8 @@ static void hold(struct lock *lock, struct lock_owner *owner, enum lock_mode mod
     if (!claim) {
         claim = claim_new(lock, owner, mode);
         list_push(&lock->holds, &claim->lock_link);
+        if (list_empty(&owner->holds))
+            owner->held_us = clock_mono_us();
         list_push(&owner->holds, &claim->owner_link);
     }
     if (mode > claim->mode)
@@ -237,6 +243,8 @@ static void drop_claims(struct lock_set *set, struct list *claims)
 
 void lock_release(struct lock_set *set, struct lock_owner *owner)
 {
+    if (!list_empty(&owner->holds))
+        cell_observe(set->cell, PARTITION_LOCK_SECONDS, clock_mono_us() - owner->held_us);
     drop_claims(set, &owner->holds);
     drop_claims(set, &owner->requests);
     list_remove(&owner->link);

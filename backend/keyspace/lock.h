@@ -23,6 +23,7 @@
 
 #include <stdint.h>
 
+struct metric_cell;
 struct reader_wait;
 struct lock_set; /* all of a partition */
 
@@ -35,6 +36,7 @@ struct lock_owner {
     struct list link;     /* in the set's list of owners for which a function must be called */
     uint64_t begun_us;    /* wall clock of the first attempt: smaller is older */
     uint64_t tie_breaker; /* between those of one microsecond; the same on all shards */
+    uint64_t held_us;     /* monotonic: when it got the first of `holds` */
     bool is_prepared;     /* its keys may not be read either, and it cannot be wounded */
     bool is_in_doubt;     /* prepared, and its coordinator has not answered for some time */
     bool is_wounded;
@@ -45,7 +47,8 @@ struct lock_owner {
     void (*on_granted)(struct lock_owner *owner);
 };
 
-struct lock_set *lock_set_new(void);
+/* `cell`: the partition's metrics, for PARTITION_LOCK_SECONDS. */
+struct lock_set *lock_set_new(struct metric_cell *cell);
 /* No key may be locked. NULL is allowed. */
 void lock_set_free(struct lock_set *set);
 /* Number of keys that are locked or requested. */

@@ -279,11 +279,17 @@ static void resume(struct coordinated *transaction)
         reader_wait_done(&transaction->borrow->wants);
 }
 
-static void fail(struct coordinated *transaction, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static void count_one(const struct coordinated *transaction, enum metric metric)
+{
+    metric_add(transaction->coordinator->partition->metrics.process, metric, 1);
+}
 
-/* Nothing was done: releases all locks; the request will reply the error. */
-static void fail(struct coordinated *transaction, const char *format, ...)
+static void fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Nothing was done: releases all locks; the request will reply the error. The reason is one of
+ * transaction_failures (backend_metrics.h). */
+static void fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -291,8 +297,7 @@ static void fail(struct coordinated *transaction, const char *format, ...)
     va_end(args);
     release_shards(transaction);
     transaction->state = COORDINATED_FAILED;
-    metric_add(transaction->coordinator->partition->metrics.process, METRIC_BACKEND_ACROSS_FAILED,
-               1);
+    count_one(transaction, reason);
     resume(transaction);
 }
 
@@ -306,8 +311,7 @@ static void begin_again(struct coordinated *transaction)
     borrow_clear(transaction->borrow);
     /* participants must not take a late message for this attempt */
     transaction->id.number = ++transaction->coordinator->last_number;
-    metric_add(transaction->coordinator->partition->metrics.process, METRIC_BACKEND_ACROSS_RETRIES,
-               1);
+    count_one(transaction, METRIC_BACKEND_ACROSS_RETRIES);
     resume(transaction);
 }
 
@@ -420,8 +424,8 @@ void coordinator_fetch(struct call *call)
         struct participation *part = participation_at(at);
         if (!part->needs || send_lock(part))
             continue;
-        fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
-             part->shard);
+        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+             "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", part->shard);
         return;
     }
 }
@@ -485,20 +489,21 @@ static void on_locked(struct participation *part, struct bytes payload)
     uint64_t version = message_u64(&reader);
     uint64_t limit = partition->snapshot->config.borrow_limit_bytes;
     if (!take_rows(part, &reader)) {
-        fail(transaction, "ERR shard '%s' sent rows that are not valid", part->shard);
+        fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
+             "ERR shard '%s' sent rows that are not valid", part->shard);
         return;
     }
     if (version > partition->batch.version)
         partition->batch.version = version;
     metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
     if (transaction->borrow->bytes > limit)
-        fail(transaction,
+        fail(transaction, METRIC_BACKEND_FAILED_BORROW_LIMIT,
              "ERR the command needs more than %" PRIu64
              " bytes of keys of other shards (borrow-limit)",
              limit);
     else if (part->needs && !send_lock(part))
-        fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
-             part->shard);
+        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+             "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", part->shard);
     else
         check_fetched(transaction);
 }
@@ -765,8 +770,8 @@ static void send_to_all(struct coordinated *transaction, bool prepares)
         if (!prepares && !part->is_locked) {
             participation_free(part);
         } else if (!(prepares ? send_effects(part) : send_release(part))) {
-            fail(transaction, "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
-                 part->shard);
+            fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                 "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", part->shard);
             return;
         }
     }
@@ -786,13 +791,15 @@ static void advance(struct coordinated *transaction)
         transaction->state = COORDINATED_PREPARED;
 }
 
-static void count_committed(struct partition *partition, uint32_t participants)
+/* By the number of other shards that it has changed; the participants are these. */
+static void count_committed(const struct coordinated *transaction)
 {
-    metric_add(partition->metrics.process,
-               participants == 0   ? METRIC_BACKEND_ACROSS_ONE
-               : participants == 1 ? METRIC_BACKEND_ACROSS_TWO
-                                   : METRIC_BACKEND_ACROSS_MANY,
-               1);
+    const struct list *first = transaction->participants.next;
+    bool is_one = first == &transaction->participants;
+    bool is_two = !is_one && first->next == &transaction->participants;
+    count_one(transaction, is_one   ? METRIC_BACKEND_ACROSS_ONE
+                           : is_two ? METRIC_BACKEND_ACROSS_TWO
+                                    : METRIC_BACKEND_ACROSS_MANY);
 }
 
 bool coordinator_commit(struct call *call)
@@ -833,7 +840,6 @@ static void put_decision(struct coordinated *transaction)
     overlay_put(partition->overlay, CF_SYSTEM,
                 encode_transaction_key(arena, TRANSACTION_DECIDED, &transaction->id),
                 encode_decision(arena, shards, count));
-    count_committed(partition, (uint32_t)count);
 }
 
 /* All shards with effects are prepared, and the others had their locks until the last attempt. */
@@ -849,14 +855,15 @@ static void decide(struct call *call, struct coordinated *transaction)
     if (!is_good) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
-        fail(transaction, "%s", error_text((enum error)commit_error(partition->commit)));
+        fail(transaction, METRIC_BACKEND_FAILED_LOG, "%s",
+             error_text((enum error)commit_error(partition->commit)));
         (void)coordinator_finish(call);
         return;
     }
     out_move(call->reply.out, &transaction->reply);
     overlay_observe(partition->overlay, transaction->observed);
     if (!has_effects) {
-        count_committed(partition, 0);
+        count_committed(transaction);
         coordinated_free(transaction);
         return;
     }
@@ -948,8 +955,10 @@ static void on_decision_durable(struct ticket_wait *wait, int err)
 {
     struct coordinated *transaction = container_of(wait, struct coordinated, ticket);
     transaction->state = err ? COORDINATED_UNCERTAIN : COORDINATED_DECIDED;
-    if (!err)
-        apply_all(transaction);
+    if (err)
+        return;
+    count_committed(transaction);
+    apply_all(transaction);
 }
 
 /* The store was recovered: is the decision in it? */
@@ -963,8 +972,10 @@ static void look_up(struct coordinated *transaction)
     if (err == OK) {
         slice_release(&value);
         transaction->state = COORDINATED_DECIDED;
+        count_committed(transaction);
         apply_all(transaction);
     } else if (err == ERR_NOT_FOUND) {
+        count_one(transaction, METRIC_BACKEND_FAILED_LOG);
         for (struct list *at = transaction->participants.next; at != &transaction->participants;
              at = at->next)
             release_participant(participation_at(at));
@@ -982,10 +993,11 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
         return; /* coordinator_tick sends it again */
     if (result == PEER_LOST) {
         part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
-        fail(transaction, "TRYAGAIN the connection to shard '%s' was lost", part->shard);
+        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+             "TRYAGAIN the connection to shard '%s' was lost", part->shard);
     } else {
-        fail(transaction, "TRYAGAIN shard '%s' refused: %.*s", part->shard,
-             (int)(payload.len < 256 ? payload.len : 256), payload.data);
+        fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "TRYAGAIN shard '%s' refused: %.*s",
+             part->shard, (int)(payload.len < 256 ? payload.len : 256), payload.data);
     }
 }
 
@@ -1041,7 +1053,8 @@ static char outcome_of(struct coordinated *transaction)
     case COORDINATED_FAILED:
         return 'a';
     default:
-        fail(transaction, "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
+        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+             "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
              transaction->id.shard);
         return 'a';
     }
@@ -1112,10 +1125,11 @@ static void fail_at_shard(const struct participation *part)
     uint32_t count = count_awaited(part, &are_locked, &first);
     const char *keys = name_keys(first, count, text);
     if (are_locked)
-        fail(transaction, "TRYAGAIN shard '%s' has not sent the %s in time (transaction-timeout)",
-             part->shard, keys);
+        fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
+             "TRYAGAIN shard '%s' has not sent the %s in time (transaction-timeout)", part->shard,
+             keys);
     else
-        fail(transaction,
+        fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
              "TRYAGAIN shard '%s' has not locked the %s in time (transaction-timeout): another "
              "transaction over several shards has locked %s, or the shard does not answer",
              part->shard, keys, count > 1 ? "one of them" : "it");
@@ -1129,7 +1143,7 @@ static void fail_late(struct coordinated *transaction)
     uint32_t count = lock_requested(&transaction->owner, &first);
     if (count) {
         const char *keys = name_keys(first, count, text);
-        fail(transaction,
+        fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
              "TRYAGAIN the %s at shard '%s' %s locked by other transactions over several shards "
              "(transaction-timeout)",
              keys, transaction->id.shard, count > 1 ? "are" : "is");
@@ -1219,24 +1233,24 @@ bool coordinator_reload(struct coordinator *coordinator)
         struct coordinated *transaction = coordinated_at(at);
         next = at->next;
         if (transaction->state <= COORDINATED_PREPARED)
-            fail(transaction, "TRYAGAIN a batch of shard '%s' could not be written",
-                 transaction->id.shard);
+            fail(transaction, METRIC_BACKEND_FAILED_LOG,
+                 "TRYAGAIN a batch of shard '%s' could not be written", transaction->id.shard);
     }
     return coordinator_load(coordinator);
 }
 
 /* ---- figures ---- */
 
-uint32_t coordinator_count(const struct coordinator *coordinator, uint32_t *decided)
+struct coordinator_figures coordinator_figures(const struct coordinator *coordinator)
 {
-    uint32_t count = 0;
-    *decided = 0;
+    struct coordinator_figures figures = {0};
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
         const struct coordinated *transaction = coordinated_at(at);
-        count++;
-        *decided += transaction->state == COORDINATED_DECIDED;
+        figures.count++;
+        figures.decided += transaction->state == COORDINATED_DECIDED;
+        figures.uncertain += transaction->state == COORDINATED_UNCERTAIN;
     }
-    return count;
+    return figures;
 }
 
 void coordinator_list(const struct coordinator *coordinator,

@@ -82,8 +82,13 @@ void coordinator_forget(struct coordinator *coordinator, const struct session *s
 
 /* ---- figures ---- */
 
-/* Transactions that are not complete, and those of them that are decided. */
-uint32_t coordinator_count(const struct coordinator *coordinator, uint32_t *decided);
+struct coordinator_figures {
+    uint32_t count;     /* transactions that are not complete */
+    uint32_t decided;   /* of them: committed, but not applied by all shards */
+    uint32_t uncertain; /* of them: the batch with the decision has failed */
+};
+
+struct coordinator_figures coordinator_figures(const struct coordinator *coordinator);
 /* As participant_list. */
 void coordinator_list(const struct coordinator *coordinator,
                       void (*on_line)(void *owner, const char *line), void *owner);

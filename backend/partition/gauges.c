@@ -2,9 +2,12 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/keyspace/lock.h"
 #include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/coordinator.h"
 #include "backend/partition/memory.h"
+#include "backend/partition/participant.h"
 #include "backend/partition/session.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
@@ -32,6 +35,19 @@ static void tell_space(struct partition *partition, struct space *space)
     space->expires_told = space->expires;
 }
 
+static void set_transactions(const struct partition *partition)
+{
+    const struct partition_shards *shards = &partition->shards;
+    struct metric_cell *cell = partition->metrics.cell;
+    struct coordinator_figures own = coordinator_figures(shards->coordinator);
+    struct participant_figures others = participant_figures(shards->participant);
+    cell_set(cell, PARTITION_LOCKED_KEYS, lock_set_count(shards->locks));
+    cell_set(cell, PARTITION_TRANSACTIONS_OPEN, own.count - own.decided);
+    cell_set(cell, PARTITION_TRANSACTIONS_DECIDED, own.decided);
+    cell_set(cell, PARTITION_TRANSACTIONS_JOINED, others.count);
+    cell_set(cell, PARTITION_TRANSACTIONS_IN_DOUBT, own.uncertain + others.in_doubt);
+}
+
 void gauges_set(struct partition *partition)
 {
     struct metric_cell *cell = partition->metrics.cell;
@@ -55,6 +71,7 @@ void gauges_set(struct partition *partition)
     store_thread_blocks(&hits, &misses);
     cell_set(cell, PARTITION_BLOCK_HITS, hits);
     cell_set(cell, PARTITION_BLOCK_READS, misses);
+    set_transactions(partition);
     cell_set(cell, PARTITION_MEMORY_CLIENTS, memory_of_clients(partition));
     cell_set(cell, PARTITION_MEMORY_BATCHES, overlay_memory(partition->overlay));
     cell_set(cell, PARTITION_MEMORY_RANKS, rank_cache_bytes(partition->caches.ranks));

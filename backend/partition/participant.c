@@ -1007,15 +1007,18 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
 
 /* ---- figures ---- */
 
-uint32_t participant_count(const struct participant *participant, uint32_t *prepared)
+struct participant_figures participant_figures(const struct participant *participant)
 {
+    struct participant_figures figures = {.count = (uint32_t)table_count(participant->parts)};
     size_t cursor = 0;
     struct bytes key;
     void *value;
-    *prepared = 0;
-    while (table_next(participant->parts, &cursor, &key, &value))
-        *prepared += ((const struct part *)value)->owner.is_prepared;
-    return (uint32_t)table_count(participant->parts);
+    while (table_next(participant->parts, &cursor, &key, &value)) {
+        const struct part *part = value;
+        figures.prepared += part->owner.is_prepared;
+        figures.in_doubt += part->owner.is_in_doubt;
+    }
+    return figures;
 }
 
 static const char *what_it_waits_for(const struct part *part)

@@ -36,8 +36,14 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
 void participant_closed(struct participant *participant, struct peer_incoming *incoming);
 /* To be called several times a second. */
 void participant_tick(struct participant *participant);
-/* Number of transactions that hold locks here, and of those that are prepared. */
-uint32_t participant_count(const struct participant *participant, uint32_t *prepared);
+
+struct participant_figures {
+    uint32_t count;    /* transactions of other shards that hold or request locks here */
+    uint32_t prepared; /* of them: they have changes here that wait for the decision */
+    uint32_t in_doubt; /* of them: prepared, and the coordinator does not answer */
+};
+
+struct participant_figures participant_figures(const struct participant *participant);
 /* One line for each transaction, for SCREE TRANSACTIONS: calls on_line. */
 void participant_list(const struct participant *participant,
                       void (*on_line)(void *owner, const char *line), void *owner);

@@ -28,7 +28,7 @@ bool shards_new(struct partition *partition)
     struct partition_shards *shards = &partition->shards;
     shards->peers = peering_new(partition);
     shards->slots = slot_table_new(partition);
-    shards->locks = lock_set_new();
+    shards->locks = lock_set_new(partition->metrics.cell);
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);
     shards->tick = timer_new(partition->loop, tick_shards, partition);

@@ -282,6 +282,7 @@ static void roll_back_attempt(struct call *call, const struct suspend_mark *mark
 static void reply_refusal(struct call *call)
 {
     struct session *session = call->session;
+    metric_add(call->partition->metrics.process, METRIC_BACKEND_LOCKED_REFUSED, 1);
     call_error_text(call, session->pending.row_wait.refusal);
     reader_wait_cancel(&session->pending.row_wait);
     coordinator_abandon(session);

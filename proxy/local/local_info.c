@@ -92,7 +92,7 @@ static struct section *section_open(struct info *info, struct bytes name)
     } RULES[] = {
         {"Memory", RULE_SUM_PROCESS}, {"CPU", RULE_SUM_PROCESS},  {"Clients", RULE_SUM},
         {"Stats", RULE_SUM},          {"Commandstats", RULE_SUM}, {"Errorstats", RULE_SUM},
-        {"Keyspace", RULE_SUM},       {"Rocksdb", RULE_SUM},
+        {"Keyspace", RULE_SUM},       {"Rocksdb", RULE_SUM},      {"Transactions", RULE_SUM},
     };
     for (struct section *section = info->first; section; section = section->next)
         if (bytes_equal(section->name, name))

@@ -74,6 +74,23 @@ class Linked(Cluster):
         self.send_exec(*commands, shard=shard)
         return self.read_exec(len(commands), shard)
 
+    def figures(self, shard):
+        """INFO transactions of a shard."""
+        lines = self.shards[shard].get('INFO', 'transactions').decode().split('\r\n')
+        return {name: int(number) for name, number in (line.split(':') for line in lines if ':' in line)}
+
+    def measured(self, shard, name, labels=''):
+        """A sample of /metrics."""
+        text = self.backends[shard].http('/metrics')[1]
+        return next((float(line.split()[-1]) for line in text.splitlines() if line.startswith('scree_backend_%s%s ' % (name, labels))), None)
+
+    def check_failed(self, shard, reason, at_least=1):
+        """Transactions coordinated by this shard have failed, for this reason only."""
+        figures = self.figures(shard)
+        check(figures['transactions_failed'] >= at_least, figures)
+        check_equal(figures['transactions_failed_' + reason], figures['transactions_failed'], reason)
+        check_equal(self.measured(shard, 'transactions_failed_total', '{reason="%s"}' % reason), figures['transactions_failed'], reason)
+
     def set_all(self, text):
         """SET of all keys in one transaction, at shard 1."""
         return self.exec(*(['SET', key, text] for key in self.keys))
@@ -116,6 +133,7 @@ def _(run):
             sizes.append([backend.rss_bytes() for backend in cluster.backends])
         check_equal(cluster.values(), [None] * SHARDS)
         growth = [last - first for first, last in zip(sizes[0], sizes[-1])]
+        cluster.check_failed(1, 'borrow_limit', 20 * len(sizes))
         run.note('memory grew by %s bytes' % growth)
         check(max(growth) < 32e6 * BIG, 'memory grew by %s bytes' % growth)
 
@@ -153,6 +171,8 @@ def _(run):
         check_error(cluster.shards[0].get('EXEC'), 'TRYAGAIN', "the key '%s' is locked" % a)
         check_equal(cluster.shards[0].get('EXISTS', 'x{%s}' % a), 0)
         check_error(cluster.read_exec(SHARDS), 'TRYAGAIN', 'transaction-timeout')
+        cluster.check_failed(1, 'transaction_timeout')
+        check_equal(cluster.figures(0)['locked_key_errors'], 2, 'SET and EXEC')
         cluster.backends[2].resume()
         wait_for(lambda: not cluster.transactions(), 'all transactions to end')
         check_equal(cluster.values(), [b'old'] * SHARDS)
@@ -182,6 +202,76 @@ def _(run):
                    "TRYAGAIN shard '%s' has not locked the keys '%s' and 1 other in time" % (names[2], c), 'the shard does not answer')
         cluster.backends[2].resume()
         check_equal(cluster.read_exec(SHARDS + len(more)), [b'OK'] * (SHARDS + len(more)))
+        cluster.check_failed(0, 'transaction_timeout', 4)
+        check(cluster.figures(1)['locked_key_errors'] >= 1, 'SET of the locked key')
+
+
+@suite.case('figures: committed by number of shards, locks, time that they were held, borrowed bytes; in INFO and /metrics')
+def _(run):
+    with Linked({'transaction-timeout': '10m', 'peer-timeout': '10m'}) as cluster:
+        a, b, c = cluster.keys
+        check(not any(cluster.figures(0).values()), 'nothing was done')
+        for _ in range(3):
+            check_equal(cluster.set_all('x' * 1000), [b'OK'] * SHARDS)
+        check_equal(cluster.exec(['SET', a, 'x'], ['SET', b, 'x']), [b'OK'] * 2)
+        check_equal(cluster.exec(['GET', a], ['SET', b, 'x']), [b'x', b'OK'])
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        names = ('transactions_read_only_elsewhere', 'transactions_two_shards', 'transactions_many_shards')
+        figures = cluster.figures(1)
+        check_equal([figures[name] for name in names], [1, 1, 3])
+        check_equal([cluster.measured(1, name + '_total') for name in names], [1, 1, 3])
+        check(figures['borrowed_bytes'] > 3000 and figures['locks_held_usec'] > 0, figures)
+        for shard, count in enumerate((5, 5, 3)):
+            check_equal(cluster.measured(shard, 'lock_hold_seconds_count', '{partition="0"}'), count, 'transactions with locks')
+        cluster.backends[2].pause()
+        cluster.send_exec(*(['SET', key, 'new'] for key in [a, b, c]))
+        wait_for(lambda: cluster.figures(0)['locked_keys'], 'the lock')
+        gauges = ('transactions_open', 'transactions_decided', 'transactions_joined', 'transactions_in_doubt', 'locked_keys')
+        with cluster.shard_connection(1) as other:
+            cluster.shards[1], waiting = other, cluster.shards[1]
+            for shard, wanted in ((0, [0, 0, 1, 0, 1]), (1, [1, 0, 0, 0, 1])):
+                wait_for(lambda: [cluster.figures(shard)[name] for name in gauges] == wanted, 'figures of shard %d' % shard)
+                wait_for(lambda: [cluster.measured(shard, name, '{partition="0"}') for name in gauges] == wanted, 'the gauges')
+            cluster.shards[1] = waiting
+        cluster.backends[2].resume()
+        check_equal(cluster.read_exec(SHARDS), [b'OK'] * SHARDS)
+        wait_for(lambda: cluster.measured(0, 'locked_keys', '{partition="0"}') == 0, 'the gauge to fall')
+        cluster.backends[2].kill9()
+        check_error(cluster.set_all('newer'), 'TRYAGAIN', "shard 'b2p0'")
+        cluster.check_failed(1, 'shard_unreachable')
+        cluster.backends[2].start()
+        cluster.shards[2] = cluster.shard_connection(2)
+
+
+@suite.case('a transaction is in doubt while its deciding shard is down: the figures say so, and its keys reply TRYAGAIN')
+def _(run):
+    with Linked({'peer-timeout': '10m', 'transaction-timeout': '10m'}) as cluster:
+        def pause_when_prepared():
+            """Stops shard 2 in a moment when a transaction of shard 1 is prepared at shard 0."""
+            commands = [words for i in range(20) for words in
+                        [['MULTI'], *(['SET', key, i] for key in cluster.keys), ['SCREE', 'ACROSS', 'EXEC']]]
+            cluster.shards[1].send_many(commands)
+            cluster.backends[2].pause()
+            for _ in range(20):
+                if any(b'state=prepared waits_for=coordinator' in line for line in cluster.shards[0].get('SCREE', 'TRANSACTIONS')):
+                    return True
+            cluster.backends[2].resume()
+            for _ in commands:
+                cluster.shards[1].read()
+            return False
+        wait_for(pause_when_prepared, 'a prepared transaction')
+        check_equal(cluster.figures(0)['transactions_in_doubt'], 0)
+        cluster.backends[1].kill9()
+        wait_for(lambda: cluster.figures(0)['transactions_in_doubt'] == 1, 'the figure')
+        wait_for(lambda: cluster.measured(0, 'transactions_in_doubt', '{partition="0"}') == 1, 'the gauge')
+        check(b' in_doubt=yes' in cluster.shards[0].get('SCREE', 'TRANSACTIONS')[0], 'the list')
+        check_error(cluster.shards[0].get('GET', cluster.keys[0]), 'TRYAGAIN', 'whose deciding shard does not answer')
+        check_equal(cluster.shards[0].get('SET', cluster.key_on(0, 'other'), 'x'), b'OK', 'another key')
+        cluster.backends[2].resume()
+        cluster.backends[1].start()
+        cluster.shards[1] = cluster.shard_connection(1)
+        wait_for(lambda: cluster.figures(0)['transactions_in_doubt'] == 0, 'the decision')
+        check(len(set(cluster.values())) == 1, 'half of a transaction: %r' % cluster.values())
 
 
 def fail_disk(run, kinds, error, coordinator):
@@ -207,12 +297,20 @@ def fail_disk(run, kinds, error, coordinator):
             for reply in replies:
                 check(reply == [b'OK'] * SHARDS or isinstance(reply, ReplyError), 'half of a transaction: %r' % reply)
             check_equal(cluster.shards[0].get('GET', other), b'%d' % turn, 'a key that is not locked')
+            if turn == 0 and coordinator == 0:
+                check_equal(cluster.figures(0)['transactions_in_doubt'], 1, 'the decision was not written')
             check(disk.heal() > 0, 'no call failed')
             wait_for(lambda: cluster.shards[0].get('SET', other, 'healed') == b'OK', 'writes to be taken again')
             wait_for(lambda: not cluster.transactions(), 'all transactions to end')
             wait_for(are_whole, 'all keys to have one value')
             if turn == 0:  # later, a transaction may be decided that cannot be applied, whose keys stay locked
                 check_error(refused[-1], 'MISCONF')
+                figures = cluster.figures(coordinator)
+                check_equal(figures['transactions_in_doubt'], 0)
+                if coordinator:
+                    cluster.check_failed(coordinator, 'shard_refused', len(refused))
+                else:
+                    check_equal(figures['transactions_failed_log_failure'] + figures['transactions_many_shards'], 2, figures)
             run.debug(str(refused[-1]))
 
 
@@ -236,6 +334,7 @@ def _(run):
             slow.send('EVAL', 'while true do end', '0')
             wait_for(lambda: 'BUSY' in str(cluster.shards[0].get('GET', cluster.keys[0])), 'the script to be slow')
             check_error(cluster.set_all('new'), 'TRYAGAIN', "shard 'b0p0'", 'a slow script is running there')
+            cluster.check_failed(1, 'shard_refused')
             check_equal([cluster.shards[i].get('GET', cluster.keys[i]) for i in (1, 2)], [b'old'] * 2)
             check_equal(cluster.exec(['SET', cluster.keys[1], 'other'], ['SET', cluster.keys[2], 'other']), [b'OK'] * 2)
             check_equal(cluster.shards[0].get('SCRIPT', 'KILL'), b'OK')

@@ -135,12 +135,11 @@ static void end_tellers(void)
 static bool is_calm(void)
 {
     for (unsigned i = 0; i < SHARDS; i++) {
-        uint32_t count;
         if (world.cluster.backends[i].state != SIM_UP)
             return false;
         const struct partition_shards *shards = &partition_of(i)->shards;
-        if (lock_set_count(shards->locks) || participant_count(shards->participant, &count) ||
-            coordinator_count(shards->coordinator, &count))
+        if (lock_set_count(shards->locks) || participant_figures(shards->participant).count ||
+            coordinator_figures(shards->coordinator).count)
             return false;
     }
     return true;
