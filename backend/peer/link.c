@@ -107,8 +107,10 @@ static void link_down(struct peer_link *link, const char *reason)
 {
     const struct peer_options *options = &link->self->options;
     bool is_first = link->failures == 0;
-    if (link->state == PEER_LINK_UP)
+    if (link->state == PEER_LINK_UP) {
+        link->since_ms = loop_mono_ms(link->self->loop);
         metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    }
     cell_set(link->cell, LINK_IS_UP, 0);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_FAILURES, 1);
     link->state = PEER_LINK_DOWN;
@@ -155,6 +157,7 @@ static void link_up(struct peer_link *link)
     link->state = PEER_LINK_UP;
     link->failures = 0;
     link->was_over_limit = false;
+    link->since_ms = loop_mono_ms(link->self->loop);
     link->connects++;
     cell_set(link->cell, LINK_IS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
@@ -326,6 +329,7 @@ struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
     CHECK(link->shard && link->address);
     link->cell = labels_cell(self->links, bytes_of(shard), self->thread);
     cell_set(link->cell, LINK_COUNT, 1);
+    link->since_ms = loop_mono_ms(self->loop);
     link->by_id = table_new();
     list_init(&link->requests);
     list_init(&link->link);

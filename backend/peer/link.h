@@ -113,6 +113,7 @@ struct peer_link {
     uint64_t round_trip_us;       /* of the last STATUS that was replied to; 0: none */
     struct metric_cell *cell;     /* enum link_word */
     uint64_t retry_ms;            /* monotonic: in DOWN, when to connect */
+    uint64_t since_ms;            /* monotonic: when the link came up, or since when it is not up */
     uint32_t failures;            /* consecutive failures */
     uint64_t connects;            /* number of connections that came up */
     char reason[PEER_REASON_MAX]; /* why the link is down; empty: it was never down */

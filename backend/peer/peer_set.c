@@ -343,9 +343,10 @@ static void print_link(const struct peer_set *peers, const struct peer_link *lin
     bool is_up = link->state == PEER_LINK_UP;
     out_printf(out,
                "peer_%s:address=%s,state=%s,outstanding=%u,output_bytes=%zu,connects=%" PRIu64
-               ",failures=%u",
+               ",failures=%u,since_s=%" PRIu64,
                link->shard, link->address, peer_link_state_name(link), peer_link_outstanding(link),
-               link->stream ? stream_pending(link->stream) : 0, link->connects, link->failures);
+               link->stream ? stream_pending(link->stream) : 0, link->connects, link->failures,
+               (loop_mono_ms(peers->host.loop) - link->since_ms) / 1000);
     if (is_up)
         out_printf(out,
                    ",run_id=%s,version=%s,map_epoch=%" PRIu64 ",same_map=%s,log_index=%" PRIu64

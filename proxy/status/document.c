@@ -5,6 +5,7 @@
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
+#include "proxy/status/backends.h"
 #include "proxy/status/gather.h"
 #include "proxy/status/peers.h"
 #include "proxy/status/share.h"
@@ -184,7 +185,8 @@ static void write_ranges(struct json_writer *json, const struct shard_map *map, 
 }
 
 static void write_shard(struct json_writer *json, const struct status *status,
-                        const struct shard_map *map, size_t i, const struct health *health)
+                        const struct shard_map *map, size_t i, const struct health *health,
+                        const char *info)
 {
     const struct shard *shard = &map->shards[i];
     struct share_shard sum = sum_shard(status, map, i);
@@ -204,6 +206,7 @@ static void write_shard(struct json_writer *json, const struct status *status,
     json_put_uint(json, "in_flight", sum.in_flight);
     json_put_uint(json, "queued_bytes", sum.queued_bytes);
     json_put_uint(json, "ping_us", health->round_trip_us);
+    backends_write_transactions(json, info);
     uint64_t counts[LABEL_WORDS_MAX] = {0};
     (void)labels_find(status->proxy->labelled.shards, bytes_of(shard->name), counts);
     write_traffic(json, counts + SHARD_SECONDS, counts[SHARD_ERRORS]);
@@ -213,20 +216,26 @@ static void write_shard(struct json_writer *json, const struct status *status,
 static void write_map(struct json_writer *json, struct status *status, const struct shard_map *map)
 {
     struct health *health = calloc(map->shard_count + 1, sizeof *health);
-    CHECK(health);
+    char **infos = calloc(map->shard_count + 1, sizeof *infos);
+    CHECK(health && infos);
     survey_copy_health(status->survey, map, clock_mono_us(), health);
+    survey_copy_infos(status->survey, map, infos);
     json_put_object(json, "map");
     json_put_uint(json, "epoch", map->epoch);
     json_put_list(json, "shards");
     for (size_t i = 0; i < map->shard_count; i++)
-        write_shard(json, status, map, i, &health[i]);
+        write_shard(json, status, map, i, &health[i], infos[i]);
     json_put_end(json);
+    backends_write_links(json, map, infos);
     json_put_uint(json, "interval_ms", status->interval_us / 1000);
     json_put_list(json, "slot_rates");
     for (uint32_t slot = 0; slot < SLOT_COUNT; slot++)
         json_put_uint(json, NULL, status->slot_rates[slot]);
     json_put_end(json);
     json_put_end(json);
+    for (size_t i = 0; i < map->shard_count; i++)
+        free(infos[i]);
+    free(infos);
     free(health);
 }
 

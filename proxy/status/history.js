@@ -43,13 +43,14 @@ export class History {
     return quantile(this.bounds, this.samples[from][kind].get(name)?.latency, to[kind].get(name)?.latency, part);
   }
 
-  // The current {rate, p50, p99, errors, calls} by name.
+  // The current {rate, p50, p99, failures, errors, calls} by name.
   latest(kind) {
     const last = this.samples.length - 1;
     return new Map([...this.samples[last][kind]].map(([name, own]) => [name, {
       rate: last ? growth(this.samples[last - 1], this.samples[last], sample => sample[kind].get(name)?.requests) : null,
       p50: last ? this.quantileAt(last, kind, name, 0.5) : null,
       p99: last ? this.quantileAt(last, kind, name, 0.99) : null,
+      failures: last ? growth(this.samples[last - 1], this.samples[last], sample => sample[kind].get(name)?.transactions?.failed) : null,
       errors: own.errors, calls: own.requests}]));
   }
 }

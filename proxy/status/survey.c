@@ -34,6 +34,7 @@ struct survey {
     uint64_t wanted_ms;    /* when the page was last read; monotonic */
     struct shard_map *map; /* a reference; NULL: no shard was polled yet */
     struct health *health; /* [map->shard_count] */
+    char **infos;          /* [map->shard_count]; see survey_copy_infos */
     struct table *spaces;  /* struct space_keys, by name */
 };
 
@@ -46,6 +47,15 @@ struct survey *survey_new(void)
     return survey;
 }
 
+static void forget_map(struct survey *survey)
+{
+    for (size_t i = 0; survey->map && i < survey->map->shard_count; i++)
+        free(survey->infos[i]);
+    free(survey->infos);
+    free(survey->health);
+    shard_map_unref(survey->map);
+}
+
 void survey_free(struct survey *survey)
 {
     size_t cursor = 0;
@@ -54,8 +64,7 @@ void survey_free(struct survey *survey)
     while (table_next(survey->spaces, &cursor, &name, &space))
         free(space);
     table_free(survey->spaces);
-    shard_map_unref(survey->map);
-    free(survey->health);
+    forget_map(survey);
     (void)pthread_mutex_destroy(&survey->mutex);
     free(survey);
 }
@@ -90,6 +99,17 @@ void survey_copy_health(struct survey *survey, const struct shard_map *map, uint
         to[i] = *health;
         if (is_owed && now_us > health->asked_us + (uint64_t)SURVEY_SILENT_MS * 1000)
             to[i].state = HEALTH_SILENT;
+    }
+    unlock(survey);
+}
+
+void survey_copy_infos(struct survey *survey, const struct shard_map *map, char **to)
+{
+    lock(survey);
+    for (size_t i = 0; i < map->shard_count; i++) {
+        const char *info = survey->map == map ? survey->infos[i] : NULL;
+        to[i] = info ? strdup(info) : NULL;
+        CHECK(to[i] || !info);
     }
     unlock(survey);
 }
@@ -147,7 +167,7 @@ bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, boo
 /* A poll in flight; kept in its request. */
 struct question {
     struct survey *survey;
-    struct shard_map *map; /* only for a PING: the map to which `shard` refers; a reference */
+    struct shard_map *map; /* only for a shard: the map to which `shard` refers; a reference */
     int shard;
     size_t name_len;
     char name[NAMESPACE_NAME_MAX];
@@ -161,6 +181,30 @@ static void copy_reason(char to[SURVEY_REASON_MAX], struct bytes frame)
     (void)snprintf(text, sizeof text, "%.*s", len, frame.data + 1);
     const char *reason = strstr(text, "): ");
     (void)snprintf(to, SURVEY_REASON_MAX, "%.150s", reason ? reason + 3 : text);
+}
+
+/* Keeps the reply to INFO; an error or an empty one removes the one before. */
+static void keep_info(struct survey *survey, int shard, struct bytes frame)
+{
+    bool is_good = frame.len && frame.data[0] != '-' && frame.len <= SURVEY_INFO_MAX;
+    free(survey->infos[shard]);
+    survey->infos[shard] = is_good ? strndup(frame.data, frame.len) : NULL;
+    CHECK(survey->infos[shard] || !is_good);
+}
+
+/* request_done_fn */
+static void informed(struct client *client, struct request *request, struct reply *reply)
+{
+    struct question *question = request_state(request, sizeof *question);
+    struct survey *survey = question->survey;
+    const struct shard_reply *answer = request_reply(request, 0);
+    (void)client;
+    (void)reply;
+    lock(survey);
+    if (survey->map == question->map)
+        keep_info(survey, question->shard, answer->is_failure ? BYTES("") : answer->frame);
+    unlock(survey);
+    shard_map_unref(question->map);
 }
 
 /* request_done_fn */
@@ -177,6 +221,8 @@ static void pinged(struct client *client, struct request *request, struct reply 
         health->answered_us = loop_mono_us(request->worker->loop);
         health->state = answer->is_failure ? HEALTH_DOWN : HEALTH_UP;
         if (answer->is_failure)
+            keep_info(survey, question->shard, BYTES(""));
+        if (answer->is_failure)
             copy_reason(health->reason, answer->frame);
         else
             health->round_trip_us = health->answered_us - health->asked_us;
@@ -185,15 +231,15 @@ static void pinged(struct client *client, struct request *request, struct reply 
     shard_map_unref(question->map);
 }
 
-static void ping(struct survey *survey, struct proxy_worker *worker, int shard)
+static void poll_shard(struct survey *survey, struct proxy_worker *worker, int shard,
+                       const struct bytes *argv, uint32_t argc, request_done_fn *done)
 {
-    const struct bytes argv[] = {BYTES("PING")};
     struct request *request = request_internal(worker);
     struct question *question = request_state(request, sizeof *question);
     question->survey = survey;
     question->map = shard_map_ref(worker->snapshot->map);
     question->shard = shard;
-    request_fan_out(request, NULL, shard, argv, 1, pinged);
+    request_fan_out(request, NULL, shard, argv, argc, done);
 }
 
 /* Is the shard due for a PING? Marks it as polled. */
@@ -208,24 +254,28 @@ static bool is_due(struct survey *survey, const struct shard_map *map, size_t sh
     return true;
 }
 
-static void ping_all(struct survey *survey, struct proxy_worker *worker)
+static void poll_all(struct survey *survey, struct proxy_worker *worker)
 {
+    const struct bytes ping[] = {BYTES("PING")};
+    const struct bytes info[] = {BYTES("INFO"), BYTES("peers"), BYTES("transactions")};
     struct shard_map *map = worker->snapshot->map;
     lock(survey);
     if (survey->map != map) {
-        shard_map_unref(survey->map);
-        free(survey->health);
+        forget_map(survey);
         survey->map = shard_map_ref(map);
         survey->health = calloc(map->shard_count, sizeof *survey->health);
-        CHECK(survey->health);
+        survey->infos = calloc(map->shard_count, sizeof *survey->infos);
+        CHECK(survey->health && survey->infos);
     }
     unlock(survey);
     for (size_t i = 0; i < map->shard_count; i++) {
         lock(survey);
         bool due = is_due(survey, map, i, loop_mono_us(worker->loop));
         unlock(survey);
-        if (due)
-            ping(survey, worker, (int)i);
+        if (!due)
+            continue;
+        poll_shard(survey, worker, (int)i, ping, 1, pinged);
+        poll_shard(survey, worker, (int)i, info, 3, informed);
     }
 }
 
@@ -317,7 +367,7 @@ void survey_tick(struct survey *survey, struct proxy_worker *worker)
     unlock(survey);
     if (!is_wanted || worker->thread.is_stopping || !worker->pool->nodes)
         return;
-    ping_all(survey, worker);
+    poll_all(survey, worker);
     uint32_t wanted = pop_wanted(survey, now_ms, names, ASKED_EACH_TICK);
     for (uint32_t i = 0; i < wanted; i++)
         request_keyspace(survey, worker, names[i]);

@@ -1,8 +1,9 @@
 /*
- * survey.h - polls the shards for the status page: whether they answer, and their numbers of keys.
+ * survey.h - polls the shards for the status page: whether they answer, their figures, and their numbers of keys.
  *
  *   HTTP thread: survey_wanted, survey_keys ───────► what to poll (mutex) ──► worker 0, once a second: survey_tick
- *   HTTP thread: survey_copy_health, survey_keys ◄── replies (mutex) ◄────────┘ PING and some INFO keyspace
+ *   HTTP thread: survey_copy_…, survey_keys ◄─────── replies (mutex) ◄────────┘ PING, INFO peers transactions
+ *                                                                                and some INFO keyspace
  *
  * Polling stops SURVEY_PATIENCE_MS after the page was last read. Numbers of keys are refreshed every SURVEY_KEYS_MS.
  */
@@ -16,6 +17,7 @@ enum {
     SURVEY_KEYS_MS = 10000,
     SURVEY_SILENT_MS = 2000, /* a shard that has not answered for this time is shown as silent */
     SURVEY_REASON_MAX = 160,
+    SURVEY_INFO_MAX = 512 * 1024, /* longer replies to INFO are ignored */
 };
 
 struct proxy_worker;
@@ -39,6 +41,9 @@ void survey_wanted(struct survey *survey, uint64_t now_ms);
 /* Copies the shards' health if the survey has the same map; else all are unknown. `to` has map->shard_count entries. */
 void survey_copy_health(struct survey *survey, const struct shard_map *map, uint64_t now_us,
                         struct health *to);
+/* The last reply of each shard to INFO peers transactions, which ends with a null byte; NULL: the shard is down or has
+ * not replied yet. `to` has map->shard_count entries, which the caller frees. */
+void survey_copy_infos(struct survey *survey, const struct shard_map *map, char **to);
 /* Number of keys of a namespace in all its databases, as of *age_ms ago. False: not known. If `may_ask`, old numbers
  * are refreshed. */
 bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, bool may_ask,

@@ -82,6 +82,11 @@ export class Tables {
       ['Idle', 'number'], ['Last command', 'code name'], ['User', 'code name'],
       ['Namespace', 'code name']], 'No client is connected.');
     this.events = new Table('events', [['Time', 'time'], ['What'], ['Details', 'code long']], 'There are no events.');
+    this.links = new Table('links', [['From', 'name'], ['To', 'name'], ['State'], ['For', 'number'], ['Round trip', 'number'],
+      ['Waiting', 'number'], ['Unsent', 'number']], 'The backends have no links.');
+    this.transactions = new Table('transactions', [['Shard', 'name'], ['In doubt', 'number'], ['Open', 'number'],
+      ['Locked keys', 'number'], ['Committed', 'number'], ['Began again', 'number'], ['Failed', 'number']],
+      'No backend has reported transactions.');
     this.peers = new Table('peers', [['Proxy', 'code long'], ['Map epoch', 'number'], ['State'], ['Up for', 'number'], ['Version']],
       'No other proxies are configured (option peers).');
   }
@@ -96,6 +101,8 @@ export class Tables {
     this.showClients(document);
     this.showEvents(document.events);
     this.showPeers(document);
+    this.showLinks(document.map);
+    this.showTransactions(document.map, seen.shards);
   }
 
   // Shards that do not answer come first, because the page may show only the beginning of the list.
@@ -110,6 +117,40 @@ export class Tables {
         whole(shard.slot_count), rate(own.rate), micros(own.p50), micros(own.p99), short(shard.in_flight),
         shard.state === 'up' ? micros(shard.ping_us) : '–', shard.address];
     }));
+  }
+
+  // What each backend reports of its connections to the others; the proxy has put those first that are not up.
+  showLinks({links, link_count: count, links_down: down}) {
+    byId('links-section').hidden = byId('transactions-section').hidden = count === 0;
+    say(byId('links-note'), (down ? `${down} of ${count} are not up` : `${count}, all of them up`) +
+      (links.length < count ? `; ${links.length} are shown` : ''));
+    this.links.show(links.map(link => {
+      const isUp = link.state === 'up';
+      const state = link.has_other_map ? {text: 'up, other map', state: 'silent', title: 'The two backends have different shard maps'}
+        : isUp ? {text: 'up', state: 'up'}
+        : {text: link.reason ? 'down' : link.state, state: link.reason ? 'down' : 'unknown', note: link.reason, title: link.reason};
+      return [{text: link.from, swatch: colour(link.from)}, {text: link.to, swatch: colour(link.to)}, state, seconds(link.since_s),
+        isUp && link.round_trip_us ? micros(link.round_trip_us) : '–', short(link.outstanding), bytes(link.output_bytes)];
+    }));
+  }
+
+  // Shards with transactions in doubt come first.
+  showTransactions({shards}, seen) {
+    const all = shards.filter(shard => shard.transactions).map(shard => ({shard, own: shard.transactions}));
+    const doubts = all.reduce((sum, {own}) => sum + own.in_doubt, 0);
+    say(byId('transactions-note'), doubts ? `${doubts} in doubt: bring the shards back that decide them` : 'since the start of each backend');
+    this.transactions.show(all.sort((a, b) => b.own.in_doubt - a.own.in_doubt).map(({shard, own}) => [
+      {text: shard.name, swatch: colour(shard.name)},
+      own.in_doubt ? {text: short(own.in_doubt), state: 'down', title: 'Their keys are locked until the deciding shard answers'} : '0',
+      {text: short(own.open + own.joined), title: `${own.open} coordinated here, ${own.joined} of other shards; ` +
+        `${own.decided} more are committed and not applied everywhere`},
+      short(own.locked_keys),
+      {text: short(own.one_shard + own.two_shards + own.many_shards), title: `Coordinated here; changed one shard: ${own.one_shard}, ` +
+        `two: ${own.two_shards}, more: ${own.many_shards}`},
+      short(own.retries),
+      {text: own.failed ? `${short(own.failed)} · ${rate(seen.get(shard.name)?.failures)}` : '0',
+        note: own.failures.map(({reason, count}) => `${short(count)} ${reason.replaceAll('_', ' ')}`).join(', ')},
+    ]));
   }
 
   showCommands(seen) {

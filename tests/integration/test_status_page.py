@@ -16,6 +16,7 @@ import urllib.request
 
 from support.cluster import Cluster, slot_of
 from support.harness import Suite, check, check_equal, wait_for
+from support.in_doubt import leave_in_doubt
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
@@ -113,10 +114,10 @@ def pairs(flat):
 
 # ---- the cluster, with load --------------------------------------------------------------------------------------
 
-def cluster_of(**proxy_options):
+def cluster_of(linked=False, **proxy_options):
     options = dict({'slowlog-log-slower-than': '0', 'slowlog-max-len': '50', 'hotkeys-sample': '4', 'requirepass': 'outside'},
                    **proxy_options)
-    cluster = Cluster(backends=3, partitions=1, proxies=2, namespaces=NAMESPACES, proxy_options={'proxy': options})
+    cluster = Cluster(backends=3, partitions=1, proxies=2, namespaces=NAMESPACES, proxy_options={'proxy': options}, linked=linked)
     options['peers'] = ' '.join('127.0.0.1:%d' % proxy.admin for proxy in cluster.proxies)
     return cluster
 
@@ -292,6 +293,7 @@ def _(run):
             check_looks(browser)
         check_shards(browser, admin)
         check_lists(browser, admin)
+        check(not browser.shown('links-section') and not browser.shown('transactions-section'), 'lists about a map of the backends')
         peers = browser.rows('peers')
         check_equal([(row['Proxy'], row['Map epoch'], row['State']) for row in peers],
                     [('127.0.0.1:%d' % proxy.admin, str(cluster.epoch), 'up') for proxy in cluster.proxies], 'peers')
@@ -299,6 +301,62 @@ def _(run):
         check_refused_files(browser, cluster, admin)
         check_equal(browser.complaints(), [], 'the console')
         check_equal(browser.driver.title, 'Scree ' + cluster.proxies[0].address[0] + ':%d' % cluster.proxies[0].port)
+
+
+def check_links(browser, names):
+    rows = browser.rows('links')
+    check_equal(sorted((row['From'], row['To']) for row in rows), [(a, b) for a in names for b in names if a != b], 'links')
+    wait_for(lambda: {row['State'] for row in browser.rows('links')} == {'up'}, 'them to be up, with one map')
+    check_equal({(row['Waiting'], row['Unsent']) for row in rows}, {('0', '0 B')}, 'what waits')
+    wait_for(lambda: all(row['Round trip'].endswith(('µs', 'ms', 's')) for row in browser.rows('links')), 'round trips')
+    check_equal(browser.text('links-note'), '6, all of them up')
+
+
+def check_lost_link(browser, cluster, names):
+    """Rows of a backend that is down go away, and the links of the others to it come first, as down with the reason."""
+    cluster.backends[2].kill9()
+    wait_for(lambda: browser.text('links-note') == '2 of 4 are not up', 'the links to be shown as down')
+    rows = browser.rows('links')
+    check_equal([(row['From'], row['To'], row['State']) for row in rows[:2]], [(names[i], names[2], 'down') for i in (0, 1)], 'the first rows')
+    check('refused' in browser.text('links') or 'closed' in browser.text('links'), 'the reason')
+    browser.run("document.getElementById('links').scrollIntoView()")
+    browser.shoot('link-down')
+
+
+@suite.case('links between backends and transactions over shards are shown where backends have a map; faults are marked')
+def _(run):
+    with Browser() as browser, cluster_of(linked=True) as cluster, enter(cluster, 'outside', 'admin') as client:
+        names = ['b%dp0' % i for i in range(3)]
+        a, b, c = [cluster.key_on(i) for i in range(3)]
+        browser.open(cluster.proxies[0])
+        wait_for(lambda: browser.shown('links-section') and len(browser.rows('links')) == 6, 'the links')
+        check_links(browser, names)
+        for words in (['MULTI'], ['SET', a, 'x'], ['SET', b, 'x'], ['SET', c, 'x'], ['EXEC']):
+            check(not isinstance(client.get(*words), Exception), words)
+        check_equal(client.get('RENAME', a, b), b'OK')
+
+        def transactions():
+            return {row['Shard']: row for row in browser.rows('transactions')}
+        wait_for(lambda: sum(int(row['Committed']) for row in transactions().values()) == 2, 'the transactions to be counted')
+        check_equal({(row['In doubt'], row['Locked keys'], row['Failed']) for row in transactions().values()}, {('0', '0', '0')})
+        browser.look(PHONE)
+        wait_for(lambda: browser.run('return innerWidth') == PHONE[0], 'the viewport of a phone')
+        check_equal(browser.run('return document.documentElement.scrollWidth'), PHONE[0], 'width of the page on a phone')
+        browser.look(DESKTOP)
+        check_lost_link(browser, cluster, names)
+        cluster.backends[2].start()
+        wait_for(lambda: browser.text('links-note') == '6, all of them up', 'the links to be up again')
+
+        leave_in_doubt(cluster)
+        wait_for(lambda: browser.text('transactions-note').startswith('2 in doubt'), 'the transaction in doubt')
+        check_equal({(row['Shard'], row['In doubt']) for row in browser.rows('transactions')}, {(names[0], '1'), (names[2], '1')})
+        check(browser.run("return document.querySelector('#transactions .state.down') !== null"), 'the mark')
+        browser.run("document.getElementById('links').scrollIntoView()")
+        browser.shoot('in-doubt')
+        cluster.backends[1].start()
+        wait_for(lambda: browser.text('transactions-note') == 'since the start of each backend', 'nothing to be in doubt')
+        wait_for(lambda: all(row['Locked keys'] == '0' for row in transactions().values()), 'no key to be locked')
+        check_equal(browser.complaints(), [], 'the console')
 
 
 @suite.case('with admin-token the page asks for it, keeps it for the tab, and has no data before')

@@ -11,6 +11,7 @@ import errno
 from support.cluster import Cluster, evict_all
 from support.disk import SYNC_LOG, WRITE_LOG, FaultyDisk
 from support.harness import BIG, Suite, check, check_equal, sized, wait_for
+from support.in_doubt import leave_in_doubt
 from support.resp import ReplyError, value
 
 SHARDS = 3
@@ -246,28 +247,12 @@ def _(run):
 @suite.case('a transaction is in doubt while its deciding shard is down: the figures say so, and its keys reply TRYAGAIN')
 def _(run):
     with Linked({'peer-timeout': '10m', 'transaction-timeout': '10m'}) as cluster:
-        def pause_when_prepared():
-            """Stops shard 2 in a moment when a transaction of shard 1 is prepared at shard 0."""
-            commands = [words for i in range(20) for words in
-                        [['MULTI'], *(['SET', key, i] for key in cluster.keys), ['SCREE', 'ACROSS', 'EXEC']]]
-            cluster.shards[1].send_many(commands)
-            cluster.backends[2].pause()
-            for _ in range(20):
-                if any(b'state=prepared waits_for=coordinator' in line for line in cluster.shards[0].get('SCREE', 'TRANSACTIONS')):
-                    return True
-            cluster.backends[2].resume()
-            for _ in commands:
-                cluster.shards[1].read()
-            return False
-        wait_for(pause_when_prepared, 'a prepared transaction')
-        check_equal(cluster.figures(0)['transactions_in_doubt'], 0)
-        cluster.backends[1].kill9()
+        leave_in_doubt(cluster)
         wait_for(lambda: cluster.figures(0)['transactions_in_doubt'] == 1, 'the figure')
         wait_for(lambda: cluster.measured(0, 'transactions_in_doubt', '{partition="0"}') == 1, 'the gauge')
         check(b' in_doubt=yes' in cluster.shards[0].get('SCREE', 'TRANSACTIONS')[0], 'the list')
         check_error(cluster.shards[0].get('GET', cluster.keys[0]), 'TRYAGAIN', 'whose deciding shard does not answer')
         check_equal(cluster.shards[0].get('SET', cluster.key_on(0, 'other'), 'x'), b'OK', 'another key')
-        cluster.backends[2].resume()
         cluster.backends[1].start()
         cluster.shards[1] = cluster.shard_connection(1)
         wait_for(lambda: cluster.figures(0)['transactions_in_doubt'] == 0, 'the decision')

@@ -1,0 +1,15 @@
+/*
+ * backends.h - what backends report about their links to each other, and about transactions over shards, as JSON.
+ *
+ *   INFO peers transactions of each shard (survey.h) ─► "links": [{"from":"a","to":"b",…}], "transactions": {…}
+ */
+#pragma once
+
+#include "shared/json_writer.h"
+#include "shared/shard_map.h"
+
+/* Adds "transactions" of a shard; null: they are not known. `info` may be NULL. */
+void backends_write_transactions(struct json_writer *json, const char *info);
+/* Adds "links", those that are not up first, and "link_count" and "links_down". `infos`: by shard. */
+void backends_write_links(struct json_writer *json, const struct shard_map *map,
+                          char *const *infos);
