@@ -109,10 +109,10 @@ void partition_free(struct partition *partition)
     if (!partition)
         return;
     partition_close(partition);
+    backup_free(partition->saves.backup);
     shards_free(partition);
     timer_free(partition->thread.tick);
     commit_free(partition->commit);
-    backup_free(partition->saves.backup);
     partition_storage_stop(partition);
     script_set_free(partition->scripts);
     blocking_free(partition->watchers.blocking);

@@ -19,13 +19,21 @@ enum {
     ATTEMPTS = 4,
     LEFT_MS =
         10000, /* the backup fails if PREPARE has no reply by then: the client may have left */
-    STATUS_FIELDS = 22,
 };
 
-enum step { STEP_IDLE, STEP_PREPARE, STEP_CUT, STEP_RELEASE, STEP_CONFIRM, STEP_COPY, STEP_KEEP };
+enum step {
+    STEP_IDLE,
+    STEP_PREPARE,
+    STEP_QUIESCE,
+    STEP_CUT,
+    STEP_RELEASE,
+    STEP_CONFIRM,
+    STEP_COPY,
+    STEP_KEEP,
+};
 
-static const char *const step_names[] = {"idle",       "preparing", "cutting",     "releasing",
-                                         "confirming", "copying",   "deleting-old"};
+static const char *const step_names[] = {"idle",      "preparing",  "quiescing", "cutting",
+                                         "releasing", "confirming", "copying",   "deleting-old"};
 
 struct cluster_backup {
     struct proxy_worker *worker;
@@ -36,8 +44,9 @@ struct cluster_backup {
     bool is_first;
     bool is_retry; /* when the timer fires, PREPARE is sent again instead of a poll */
     uint32_t attempt;
-    uint64_t epoch;  /* of the shard map when the backup began */
-    uint64_t cut_ms; /* when CUT was sent; monotonic */
+    uint64_t epoch;      /* of the shard map when the backup began */
+    uint64_t quiesce_ms; /* when QUIESCE was sent; monotonic */
+    uint64_t cut_ms;     /* when CUT was sent; monotonic */
     uint64_t poll_ms;
     struct backup_wish wish;
     struct backup_view view;
@@ -55,11 +64,13 @@ struct shard_status {
     struct bytes last_backup;
     struct bytes last_status;
     struct bytes last_error;
+    struct bytes waits_for; /* why the shard is not quiet; empty: it is */
     uint64_t done;
     uint64_t total;
 };
 
 static request_done_fn on_status;
+static request_done_fn on_quiesce;
 static request_done_fn on_cut;
 static request_done_fn on_release;
 static request_done_fn on_confirm;
@@ -174,6 +185,19 @@ static bool map_is_same(struct cluster_backup *backup)
 
 /* ---- steps ---- */
 
+/* Names the shard, unless the text does: that of a shard which the proxy cannot reach. */
+static void write_refusal(const struct shard_reply *answer, struct bytes text,
+                          char reason[BACKUP_REASON_MAX])
+{
+    int len = (int)(text.len < 400 ? text.len : 400);
+    static const char named[] = "ERR shard '";
+    if (text.len >= sizeof named && memcmp(text.data, named, sizeof named - 1) == 0)
+        (void)snprintf(reason, BACKUP_REASON_MAX, "%.*s", len - 4, text.data + 4);
+    else
+        (void)snprintf(reason, BACKUP_REASON_MAX, "shard '%s': %.*s", answer->shard, len,
+                       len ? text.data : "");
+}
+
 /* Writes the first reply that is not +OK as the reason. False: all replies are +OK. */
 static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
 {
@@ -183,9 +207,7 @@ static bool find_refusal(const struct request *request, char reason[BACKUP_REASO
         size_t pos = 0;
         if (resp_value_next(answer->frame, &pos, &value) && value.type == '+')
             continue;
-        (void)snprintf(reason, BACKUP_REASON_MAX, "shard '%s': %.*s", answer->shard,
-                       (int)(value.text.len < 400 ? value.text.len : 400),
-                       value.text.len ? value.text.data : "");
+        write_refusal(answer, value.text, reason);
         return true;
     }
     return false;
@@ -198,27 +220,57 @@ static void poll_again(struct cluster_backup *backup)
     timer_start(backup->timer, backup->poll_ms, 0);
 }
 
-static void send_cut(struct cluster_backup *backup)
+/* What is left of the lease, which QUIESCE and CUT share; 0: it has ended. */
+static uint32_t lease_left(const struct cluster_backup *backup)
 {
-    char lease[16];
-    (void)snprintf(lease, sizeof lease, "%u", backup->wish.lease_ms);
-    backup->step = STEP_CUT;
-    backup->cut_ms = loop_mono_ms(backup->worker->loop);
-    send_to_shards(backup, "CUT", lease, on_cut);
+    uint64_t since_ms = loop_mono_ms(backup->worker->loop) - backup->quiesce_ms;
+    return since_ms < backup->wish.lease_ms ? backup->wish.lease_ms - (uint32_t)since_ms : 0;
 }
 
-/* Handles the replies of a step during which shards hold writes. NULL: the backup has ended, or begins again. */
+static void send_leased(struct cluster_backup *backup, enum step step, const char *what,
+                        request_done_fn *done)
+{
+    char lease[16];
+    (void)snprintf(lease, sizeof lease, "%u", lease_left(backup));
+    backup->step = step;
+    send_to_shards(backup, what, lease, done);
+}
+
+static void send_quiesce(struct cluster_backup *backup)
+{
+    backup->quiesce_ms = loop_mono_ms(backup->worker->loop);
+    send_leased(backup, STEP_QUIESCE, "QUIESCE", on_quiesce);
+}
+
+static void send_cut(struct cluster_backup *backup)
+{
+    backup->cut_ms = loop_mono_ms(backup->worker->loop);
+    send_leased(backup, STEP_CUT, "CUT", on_cut);
+}
+
+/* Handles the replies of a step during which shards hold transactions or writes. NULL: the backup has ended, or begins
+ * again. */
 static struct cluster_backup *step_done(struct request *request)
 {
     struct cluster_backup *backup = answered(request);
     char reason[BACKUP_REASON_MAX];
     if (!backup || !map_is_same(backup))
         return NULL;
-    backup->view.held_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
+    if (backup->step != STEP_QUIESCE)
+        backup->view.held_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
     if (!find_refusal(request, reason))
         return backup;
     try_again(backup, reason);
     return NULL;
+}
+
+static void on_quiesce(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = step_done(request);
+    (void)client;
+    (void)reply;
+    if (backup)
+        ask_status(backup);
 }
 
 static void on_cut(struct client *client, struct request *request, struct reply *reply)
@@ -291,6 +343,8 @@ static void cut_field(const struct cluster_backup *backup, struct bytes name,
         status->last_status = value->text;
     else if (bytes_is(name, "last-error"))
         status->last_error = value->text;
+    else if (bytes_is(name, "waits-for"))
+        status->waits_for = value->text;
 }
 
 static struct shard_status read_status(const struct cluster_backup *backup, struct bytes frame)
@@ -311,12 +365,26 @@ static struct shard_status read_status(const struct cluster_backup *backup, stru
 /* Sum over all shards. */
 struct sum {
     uint32_t ready;    /* shards that are prepared */
+    uint32_t quiet;    /* shards without open transactions */
     uint32_t have_cut; /* shards that have cut and hold writes */
     uint32_t done;     /* shards that have written their manifest */
     uint32_t silent;
     bool has_failed;
     char reason[BACKUP_REASON_MAX];
+    char unquiet[BACKUP_REASON_MAX]; /* a shard that is not quiet, and why */
 };
+
+/* Writes why a shard is not quiet. A shard that does not answer explains why others are not, so it is named first. */
+static void note_unquiet(const struct shard_reply *answer, const struct shard_status *status,
+                         struct sum *sum)
+{
+    if (status->is_silent && sum->silent == 0)
+        (void)snprintf(sum->unquiet, sizeof sum->unquiet,
+                       "shard '%s' does not answer: check that it runs", answer->shard);
+    else if (status->waits_for.len && !*sum->unquiet)
+        (void)snprintf(sum->unquiet, sizeof sum->unquiet, "shard '%s': %.*s", answer->shard,
+                       (int)status->waits_for.len, status->waits_for.data);
+}
 
 static void add_shard_status(const struct cluster_backup *backup, const struct shard_reply *answer,
                              const struct shard_status *status, struct sum *sum)
@@ -324,7 +392,9 @@ static void add_shard_status(const struct cluster_backup *backup, const struct s
     bool is_last = !status->is_ours &&
                    bytes_equal(status->last_backup, bytes_of(backup->view.name)) &&
                    bytes_is(status->last_status, "ok");
+    note_unquiet(answer, status, sum);
     sum->silent += status->is_silent;
+    sum->quiet += status->is_ours && bytes_is(status->state, "quiet");
     sum->ready += status->is_ours && bytes_is(status->state, "ready");
     sum->have_cut += status->is_ours && status->is_held &&
                      (bytes_is(status->state, "copying") || bytes_is(status->state, "copied"));
@@ -340,21 +410,39 @@ static void add_shard_status(const struct cluster_backup *backup, const struct s
                    (int)reason.len, reason.len ? reason.data : "");
 }
 
+/* Transactions over shards have not ended within the lease. Another attempt would hold them for as long again. */
+static void give_up_quiescing(struct cluster_backup *backup, const struct sum *sum)
+{
+    char reason[BACKUP_REASON_MAX];
+    (void)snprintf(reason, sizeof reason,
+                   "transactions over shards did not end within the lease of %u ms: %.380s. Then "
+                   "start the backup again",
+                   backup->wish.lease_ms,
+                   *sum->unquiet ? sum->unquiet : "the shards were slow: choose a longer LEASE");
+    abort_cluster_backup(backup, reason);
+}
+
 static void advance_step(struct cluster_backup *backup, const struct sum *sum)
 {
     uint32_t shards = backup->view.shards;
-    uint64_t since_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
-    if (sum->has_failed && backup->step == STEP_CUT) {
+    if (sum->silent && backup->step == STEP_PREPARE) {
+        try_again(backup, sum->unquiet);
+    } else if (sum->has_failed && backup->step == STEP_CUT) {
         try_again(backup, sum->reason);
     } else if (sum->has_failed) {
         abort_cluster_backup(backup, sum->reason);
     } else if (backup->step == STEP_PREPARE && sum->ready == shards) {
+        send_quiesce(backup);
+    } else if (backup->step == STEP_QUIESCE && lease_left(backup) == 0) {
+        give_up_quiescing(backup, sum);
+    } else if (backup->step == STEP_QUIESCE && sum->quiet == shards) {
         send_cut(backup);
     } else if (backup->step == STEP_CUT && sum->have_cut == shards) {
         backup->step = STEP_RELEASE;
         send_to_shards(backup, "RELEASE", NULL, on_release);
-    } else if (backup->step == STEP_CUT && since_ms > backup->wish.lease_ms) {
-        try_again(backup, "a shard did not make its cut within the lease");
+    } else if (backup->step == STEP_CUT && lease_left(backup) == 0) {
+        try_again(backup,
+                  *sum->unquiet ? sum->unquiet : "a shard did not make its cut within the lease");
     } else if (backup->step == STEP_COPY && sum->done == shards && backup->wish.keep) {
         backup->step = STEP_KEEP;
         backup_keep(backup->worker, backup->wish.keep, on_kept);

@@ -2,15 +2,19 @@
  * backup.h - one backup of the whole cluster, led by one worker of one proxy.
  *
  *   PREPARE  every shard makes room and writes its memory to files                (seconds; no client waits)
- *   CUT      every shard holds new writes, finishes those in flight, makes its cut (milliseconds; writes wait)
- *   RELEASE  when ALL shards have cut: writes continue; every shard replies whether it has held writes until now
+ *   QUIESCE  every shard begins no transaction over shards, and ends those that run (milliseconds; new ones wait)
+ *   CUT      when ALL shards are quiet: each holds new writes, finishes those in flight, makes its cut
+ *                                                                                  (milliseconds; writes wait)
+ *   RELEASE  when ALL shards have cut: everything continues; every shard replies whether it has held writes until now
  *   CONFIRM  when all shards have: each adds the manifest to its copy. Else CANCEL and another attempt.
  *   COPY     shards copy in the background; the leader polls their progress
  *
  * The backup contains the writes up to the moment at which the last reply to CUT arrived, and no later write, because no
  * shard executes a write between its cut and its release. The shards enforce this, so it is true for writes through any
- * proxy and for direct clients. Shards hold writes for the time of the lease at most: if the leader dies, writes continue
- * after that time, and its backup is never confirmed. While one backup runs, shards refuse the PREPARE of another leader.
+ * proxy and for direct clients. At that moment no shard has a record of a transaction over shards (backend/backup/backup.h),
+ * so the backup has all writes of each one or none. Shards hold transactions and writes for the time of the lease at most:
+ * if the leader dies, both continue after that time, and its backup is never confirmed. If transactions do not end within
+ * the lease, the backup fails. While one backup runs, shards refuse the PREPARE of another leader.
  *
  * All commands are sent on control connections (LANE_CONTROL), where no held write is queued before them.
  */
@@ -32,8 +36,9 @@ enum { BACKUP_LEASE_MS = 3000, BACKUP_LEASE_MAX_MS = 60000, BACKUP_REASON_MAX = 
 struct backup_wish {
     char name[BACKUP_NAME_MAX + 1];
     bool is_full;
-    uint32_t keep;     /* complete backups that are kept; 0: all */
-    uint32_t lease_ms; /* the longest time for which shards may hold writes */
+    uint32_t keep; /* complete backups that are kept; 0: all */
+    uint32_t
+        lease_ms; /* the longest time for which shards may hold transactions over shards, and writes */
 };
 
 /* State of the backup that a worker leads, and that workers exchange by value. */

@@ -6,6 +6,8 @@
 #include "backend/context/partition.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/coordinator.h"
+#include "backend/partition/participant.h"
 #include "backend/partition/pause.h"
 #include "backend/storage/commit.h"
 #include "backend/store/store.h"
@@ -24,12 +26,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REASON_MAX = 512, PATIENCE_MS = 60 * 1000, LEASE_MAX_MS = 60 * 1000 };
+enum { REASON_MAX = 512, OPEN_MAX = 512, PATIENCE_MS = 60 * 1000, LEASE_MAX_MS = 60 * 1000 };
 
 enum state {
     STATE_IDLE,
     STATE_PREPARING,
     STATE_READY,
+    STATE_QUIESCING,
     STATE_DRAINING,
     STATE_CUTTING,
     STATE_COPYING,
@@ -38,8 +41,9 @@ enum state {
     STATE_DELETING,
 };
 
-static const char *const state_names[] = {"idle",    "preparing", "ready",   "draining", "cutting",
-                                          "copying", "copied",    "sealing", "deleting"};
+static const char *const state_names[] = {"idle",     "preparing", "ready",   "quiescing",
+                                          "draining", "cutting",   "copying", "copied",
+                                          "sealing",  "deleting"};
 
 struct backup {
     struct job job; /* one at a time */
@@ -241,10 +245,21 @@ static void work(struct backup *backup, enum state state)
 
 static void resume_partition(struct backup *backup)
 {
-    if (!backup->is_held)
+    struct partition *partition = backup->partition;
+    if (!partition->pause.is_quiescing)
         return;
-    backup->is_held = backup->partition->pause.is_held = false;
-    partition_resume(backup->partition);
+    backup->is_held = partition->pause.is_held = partition->pause.is_quiescing = false;
+    coordinator_go_on(partition->shards.coordinator);
+    partition_resume(partition);
+}
+
+/* Has no shard a record of a transaction of this partition, nor this partition of others? Else writes the reason. */
+static bool is_quiet(const struct backup *backup, char why[OPEN_MAX])
+{
+    const struct partition_shards *shards = &backup->partition->shards;
+    *why = 0;
+    return coordinator_is_quiet(shards->coordinator, why, OPEN_MAX) &&
+           participant_is_quiet(shards->participant, why, OPEN_MAX);
 }
 
 static void become_idle(struct backup *backup)
@@ -314,6 +329,7 @@ static void next(struct backup *backup)
     case STATE_DELETING:
     case STATE_IDLE:
     case STATE_READY:
+    case STATE_QUIESCING:
     case STATE_DRAINING:
         break;
     }
@@ -347,8 +363,10 @@ static void backup_job_ended(struct job *job)
 
 void backup_turn_end(struct backup *backup)
 {
-    if (backup->state != STATE_DRAINING ||
-        (backup->is_held && !commit_is_idle(backup->partition->commit)))
+    char why[OPEN_MAX];
+    if (backup->state != STATE_DRAINING)
+        return;
+    if (backup->is_held && (!commit_is_idle(backup->partition->commit) || !is_quiet(backup, why)))
         return;
     backup->manifest->batch_index = backup->partition->batch.index;
     backup->manifest->taken_ms = loop_wall_ms(backup->partition->loop);
@@ -359,9 +377,11 @@ void backup_tick(struct backup *backup)
 {
     if (!backup->manifest)
         return;
-    if (backup->is_held && now_ms(backup) >= backup->held_until_ms) {
+    if (backup->partition->pause.is_quiescing && now_ms(backup) >= backup->held_until_ms) {
         log_event(LOG_WARN, "backup_hold_expired", "partition=%u", backup->partition->index);
         resume_partition(backup);
+        if (backup->state == STATE_QUIESCING)
+            backup->state = STATE_READY;
     }
     if (backup->is_led && !backup->is_confirmed && !is_working(backup) &&
         now_ms(backup) >= backup->lost_at_ms)
@@ -485,14 +505,38 @@ static bool is_that(const struct backup *backup, struct bytes id)
     return backup->manifest && backup->is_led && bytes_equal(id, bytes_of(backup->manifest->id));
 }
 
-const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms)
+static const char *set_lease(struct backup *backup, uint64_t lease_ms)
+{
+    if (lease_ms == 0 || lease_ms > LEASE_MAX_MS)
+        return "ERR the lease must be from 1 to 60000 milliseconds";
+    backup->held_until_ms = now_ms(backup) + lease_ms;
+    return NULL;
+}
+
+const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t lease_ms)
 {
     if (!is_that(backup, id) || backup->state != STATE_READY)
         return not_that_one;
-    if (lease_ms == 0 || lease_ms > LEASE_MAX_MS)
-        return "ERR the lease must be from 1 to 60000 milliseconds";
+    const char *refused = set_lease(backup, lease_ms);
+    if (refused)
+        return refused;
+    backup->partition->pause.is_quiescing = true;
+    backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
+    backup->state = STATE_QUIESCING;
+    return NULL;
+}
+
+const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms)
+{
+    if (!is_that(backup, id) || (backup->state != STATE_READY && backup->state != STATE_QUIESCING))
+        return not_that_one;
+    if (backup->state == STATE_READY)
+        return "ERR SCREE BACKUP QUIESCE must come before CUT, and its lease must not have ended: "
+               "start the backup again, through a proxy that is not older than this backend";
+    const char *refused = set_lease(backup, lease_ms);
+    if (refused)
+        return refused;
     backup->is_held = backup->partition->pause.is_held = true;
-    backup->held_until_ms = now_ms(backup) + lease_ms;
     backup->state = STATE_DRAINING;
     return NULL;
 }
@@ -537,11 +581,15 @@ void backup_reply_status(const struct backup *backup, struct reply *reply)
     uint64_t done = atomic_load(&backup->progress.bytes_done);
     uint64_t total = atomic_load(&backup->progress.bytes_total);
     bool is_busy = backup->manifest != NULL;
-    reply_map(reply, 11);
-    reply_pair_text(reply, "state", state_names[backup->state]);
+    char why[OPEN_MAX] = "";
+    bool has_no_open = backup->partition->pause.is_quiescing && is_quiet(backup, why);
+    bool is_now_quiet = has_no_open && backup->state == STATE_QUIESCING;
+    reply_map(reply, 12);
+    reply_pair_text(reply, "state", is_now_quiet ? "quiet" : state_names[backup->state]);
     reply_pair_text(reply, "backup", is_busy ? backup->manifest->backup : "");
     reply_pair_text(reply, "id", is_busy ? backup->manifest->id : "");
     reply_pair_text(reply, "held", backup->is_held ? "yes" : "no");
+    reply_pair_text(reply, "waits-for", why);
     reply_progress(reply, done, total);
     reply_pair_text(reply, "last-backup", backup->last_name);
     reply_pair_text(reply, "last-status",

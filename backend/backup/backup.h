@@ -1,18 +1,27 @@
 /*
  * backup.h - one backup at a time of a partition that continues to serve clients.
  *
- *   IDLE ─ prepare ─► PREPARING ──► READY ─ cut ─► DRAINING ──► CUTTING ──► COPYING ──► COPIED ─ confirm ─► SEALING
- *     ▲               memtables                    batch in     hard links  to the      (waits for           manifest
- *     │               to files                     flight ends              directory   confirm)               │
- *     └────── failed, cancelled, proxy lost, done ◄────────────────────────────────────────────────────────────┘
+ *   IDLE ─ prepare ─► PREPARING ──► READY ─ quiesce ─► QUIESCING ─ cut ─► DRAINING ──► CUTTING
+ *     ▲               memtables                    transactions       batch in     hard links
+ *     │               to files                     over shards end    flight ends     │
+ *     │                                                                               ▼
+ *     │                            SEALING ◄─ confirm ─ COPIED ◄────────────────── COPYING
+ *     │                            manifest          (waits for                    to the
+ *     │                               │               confirm)                     directory
+ *     └─ failed, cancelled, proxy lost, done
  *
  * backup_start: a single partition runs all steps without holding writes, because its own cut is always consistent.
  *
- * For a cluster a proxy sends the steps to all shards (proxy/backup.h). `cut` with a lease holds all writes of this
- * partition from before the cut until `release` or until the lease ends; in the second case the reply to `release`
- * reports this, and the backup is not confirmed. If all shards have made their cuts and all holds lasted until their
- * release, there was a moment at which every shard held its writes and had made its cut: the backup has all writes
+ * For a cluster a proxy sends the steps to all shards (proxy/backup.h). From `quiesce` on no transaction over shards
+ * begins here; those that have begun end, and then STATUS says "quiet". `cut` also holds all writes of this partition,
+ * from before the cut. Both last until `release`, or until their lease ends; in the second case the reply to `cut` or
+ * `release` reports this, and the backup is not confirmed. If all shards have made their cuts and all holds lasted until
+ * their release, there was a moment at which every shard held its writes and had made its cut: the backup has all writes
  * before that moment and none after it, through any proxy.
+ *
+ * No record of a transaction over shards is in the backup, so it has all writes of each one or none. `cut` comes when the
+ * coordinators of all shards are quiet, so no PREPARE is sent any more. One that is still on its way belongs to a
+ * transaction that has locks at its receiver, and the receiver makes its cut after that transaction has ended.
  *
  * The files of the cut (links in `<data>/cut-partition-N`) are copied; unchanged ones become links to the newest
  * backup.
@@ -40,9 +49,10 @@ struct backup_plan {
 struct backup *backup_new(struct partition *partition);
 /* Cancels the backup, waits for its end and frees it. NULL is allowed. */
 void backup_free(struct backup *backup);
-/* Backs up only this partition. This and the next four functions return NULL, or the reason for a refusal. */
+/* Backs up only this partition. This and the next five functions return NULL, or the reason for a refusal. */
 const char *backup_start(struct backup *backup, const struct backup_plan *plan);
 const char *backup_prepare(struct backup *backup, const struct backup_plan *plan);
+const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t lease_ms);
 const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms);
 const char *backup_release(struct backup *backup, struct bytes id);
 const char *backup_confirm(struct backup *backup, struct bytes id);

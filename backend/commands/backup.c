@@ -1,6 +1,6 @@
 /*
  * backup.c - SCREE BACKUP: backs up this partition alone, or runs one step of a cluster's backup, which a proxy directs
- * (PREPARE, CUT, RELEASE, CONFIRM).
+ * (PREPARE, QUIESCE, CUT, RELEASE, CONFIRM).
  */
 #include "backend/backup/backup.h"
 #include "backend/context/partition.h"
@@ -62,14 +62,16 @@ static void handle_begin(struct call *call, bool is_led)
     reply_outcome(call, is_led ? backup_prepare(backup, &plan) : backup_start(backup, &plan));
 }
 
-static void handle_cut(struct call *call)
+/* QUIESCE and CUT: id, lease. */
+static void handle_lease(struct call *call, const char *(*step)(struct backup *backup,
+                                                                struct bytes id, uint64_t lease_ms))
 {
     int64_t lease_ms;
     if (call->argc != 5)
         call_error(call, ERR_SYNTAX);
     else if (call_int64(call, 4, &lease_ms))
-        reply_outcome(call, backup_cut(call->partition->saves.backup, call->argv[3],
-                                       lease_ms > 0 ? (uint64_t)lease_ms : 0));
+        reply_outcome(call, step(call->partition->saves.backup, call->argv[3],
+                                 lease_ms > 0 ? (uint64_t)lease_ms : 0));
 }
 
 /* An optional argument; empty when absent. */
@@ -93,8 +95,10 @@ void cmd_scree_backup(struct call *call)
         backup_reply_list(backup, last_argument(call, 3), &call->reply);
     else if (bytes_is(what, "DELETE") && (argc == 4 || argc == 5))
         reply_outcome(call, backup_delete(backup, call->argv[3], last_argument(call, 4)));
+    else if (bytes_is(what, "QUIESCE"))
+        handle_lease(call, backup_quiesce);
     else if (bytes_is(what, "CUT"))
-        handle_cut(call);
+        handle_lease(call, backup_cut);
     else if (bytes_is(what, "RELEASE") && argc == 4)
         reply_outcome(call, backup_release(backup, call->argv[3]));
     else if (bytes_is(what, "CONFIRM") && argc == 4)

@@ -107,14 +107,15 @@ struct partition_batch {
     struct pace_latency latency;
 };
 
-/* CLIENT PAUSE, and the hold of a backup: writes wait until all shards have made their snapshots. */
+/* CLIENT PAUSE, and what a backup of the cluster holds until all shards have made their cuts. */
 struct partition_pause {
     uint64_t until_ms; /* 0: none */
     bool writes_only;
-    bool is_new;      /* CLIENT PAUSE ran inside the current EXEC: the pause begins after it */
-    bool is_held;     /* a backup's hold: writes wait */
-    bool has_waiting; /* sessions may wait for the end of a pause or of a full batch */
-    uint32_t clients; /* sessions whose request waits for the end of the pause */
+    bool is_new;       /* CLIENT PAUSE ran inside the current EXEC: the pause begins after it */
+    bool is_quiescing; /* for a backup: no transaction over shards begins here (coordinator.h) */
+    bool is_held;      /* for a backup, later: writes wait, too */
+    bool has_waiting;  /* sessions may wait for the end of a pause or of a full batch */
+    uint32_t clients;  /* sessions whose request waits for the end of the pause */
 };
 
 /* Backups, LASTSAVE and the persistence section of INFO. `changes` are space_changes(). */

@@ -2,6 +2,7 @@
 
 #include "shared/byte_order.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 enum { KEY_HEAD = 2, RECORD_FORMAT = 1 };
@@ -40,6 +41,12 @@ bool transaction_id_read(struct bytes bytes, struct transaction_id *id)
         return false;
     id->number = get_be64(bytes.data);
     return true;
+}
+
+void transaction_id_print(const struct transaction_id *id, char to[TRANSACTION_ID_TEXT_MAX])
+{
+    (void)snprintf(to, TRANSACTION_ID_TEXT_MAX, "%s/%s/%" PRIu64, id->shard, id->run_id,
+                   id->number);
 }
 
 struct bytes encode_transaction_key(struct arena *arena, enum transaction_record record,

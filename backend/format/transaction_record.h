@@ -15,7 +15,11 @@
 
 #include <stdbool.h>
 
-enum { RUN_ID_MAX = 40, TRANSACTION_ID_BYTES_MAX = 2 + SHARD_NAME_MAX + RUN_ID_MAX + 8 };
+enum {
+    RUN_ID_MAX = 40,
+    TRANSACTION_ID_BYTES_MAX = 2 + SHARD_NAME_MAX + RUN_ID_MAX + 8,
+    TRANSACTION_ID_TEXT_MAX = SHARD_NAME_MAX + 1 + RUN_ID_MAX + 1 + 20 + 1,
+};
 
 struct transaction_id {
     char shard[SHARD_NAME_MAX + 1];
@@ -29,6 +33,9 @@ enum transaction_record { TRANSACTION_DECIDED = 'd', TRANSACTION_PREPARED = 'p' 
 size_t transaction_id_write(const struct transaction_id *id, char to[TRANSACTION_ID_BYTES_MAX]);
 /* False: the bytes are no id. */
 bool transaction_id_read(struct bytes bytes, struct transaction_id *id);
+
+/* Writes the id as operators see it: shard/run id/number. */
+void transaction_id_print(const struct transaction_id *id, char to[TRANSACTION_ID_TEXT_MAX]);
 
 /* The key of a row. */
 struct bytes encode_transaction_key(struct arena *arena, enum transaction_record record,

@@ -37,6 +37,7 @@ enum coordinated_state {
     COORDINATED_DECIDING,  /* the decision is in a batch that is not durable yet */
     COORDINATED_DECIDED,   /* participants apply */
     COORDINATED_UNCERTAIN, /* the batch with the decision has failed */
+    COORDINATED_HELD,      /* without locks, until a backup goes on: then it begins again */
 };
 
 struct coordinated {
@@ -301,16 +302,22 @@ static void fail(struct coordinated *transaction, enum metric reason, const char
     resume(transaction);
 }
 
-/* An older transaction needs one of the locks. */
-static void begin_again(struct coordinated *transaction)
+/* Releases all locks and forgets what was fetched. */
+static void forget_attempts(struct coordinated *transaction)
 {
-    if (transaction->state != COORDINATED_COLLECTING)
-        return;
     release_shards(transaction);
     drop_participants(transaction);
     borrow_clear(transaction->borrow);
     /* participants must not take a late message for this attempt */
     transaction->id.number = ++transaction->coordinator->last_number;
+}
+
+/* An older transaction needs one of the locks. */
+static void begin_again(struct coordinated *transaction)
+{
+    if (transaction->state != COORDINATED_COLLECTING)
+        return;
+    forget_attempts(transaction);
     count_one(transaction, METRIC_BACKEND_ACROSS_RETRIES);
     resume(transaction);
 }
@@ -413,11 +420,23 @@ static void assign_needs(struct coordinated *transaction)
     borrow->needs_count = 0;
 }
 
+/* Must the transaction wait for a backup before it uses another shard? One that uses others goes on to its end. */
+static bool must_hold(const struct coordinated *transaction)
+{
+    return transaction->coordinator->partition->pause.is_quiescing && transaction->borrow->needs &&
+           list_empty(&transaction->participants);
+}
+
 void coordinator_fetch(struct call *call)
 {
     struct coordinated *transaction = call->session->pending.across;
     if (!transaction || transaction->state != COORDINATED_COLLECTING)
         return;
+    if (must_hold(transaction)) {
+        forget_attempts(transaction);
+        transaction->state = COORDINATED_HELD;
+        return;
+    }
     assign_needs(transaction);
     for (struct list *at = transaction->participants.next; at != &transaction->participants;
          at = at->next) {
@@ -926,8 +945,7 @@ static void forget_decision(struct coordinated *transaction)
     coordinated_free(transaction);
 }
 
-/* Sends APPLY to the shards that have not applied the effects; deletes the decision when there are none. While a backup
- * holds writes the decision stays, because a shard whose part is still prepared there will ask for it. */
+/* Sends APPLY to the shards that have not applied the effects; deletes the decision when there are none. */
 static void apply_all(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
@@ -944,8 +962,7 @@ static void apply_all(struct coordinated *transaction)
         (void)send_request(part, PEER_APPLY, &out);
         out_clear(&out);
     }
-    bool may_write = !partition->pause.is_held && !partition->running.busy_error &&
-                     !commit_is_failed(partition->commit, NULL);
+    bool may_write = !partition->running.busy_error && !commit_is_failed(partition->commit, NULL);
     if (is_done && may_write)
         forget_decision(transaction);
 }
@@ -1161,9 +1178,11 @@ static void tick_one(struct coordinated *transaction)
     uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
     bool waits = transaction->outstanding || !list_empty(&transaction->owner.requests);
     bool is_over = loop_mono_ms(partition->loop) > transaction->started_ms + timeout_ms;
+    /* it has no locks elsewhere, and a backup may hold the command that it waits for */
+    bool is_paused = partition->pause.is_quiescing && list_empty(&transaction->participants);
     switch (transaction->state) {
     case COORDINATED_COLLECTING:
-        if (waits && is_over)
+        if (waits && is_over && !is_paused)
             fail_late(transaction);
         break;
     case COORDINATED_DECIDED:
@@ -1239,6 +1258,73 @@ bool coordinator_reload(struct coordinator *coordinator)
     return coordinator_load(coordinator);
 }
 
+/* ---- for a backup ---- */
+
+/* May a record of the transaction be in the log of a shard, or get there? A failed one has told its shards to abort. */
+static bool is_open(const struct coordinated *transaction)
+{
+    switch (transaction->state) {
+    case COORDINATED_COLLECTING:
+        return !list_empty(&transaction->participants);
+    case COORDINATED_FAILED:
+    case COORDINATED_HELD:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* A shard that has not applied a decided transaction. */
+static const char *late_shard(struct coordinated *transaction)
+{
+    struct list *at = transaction->participants.next;
+    while (at->next != &transaction->participants && participation_at(at)->is_applied)
+        at = at->next;
+    return participation_at(at)->shard;
+}
+
+static void describe_open(struct coordinated *transaction, char *why, size_t size)
+{
+    char id[TRANSACTION_ID_TEXT_MAX];
+    transaction_id_print(&transaction->id, id);
+    if (transaction->state == COORDINATED_DECIDED)
+        (void)snprintf(why, size,
+                       "transaction %s is decided, and shard '%s' has not applied it: check that "
+                       "shard '%s' runs and accepts writes",
+                       id, late_shard(transaction), late_shard(transaction));
+    else if (transaction->state == COORDINATED_UNCERTAIN)
+        (void)snprintf(why, size,
+                       "the decision of transaction %s could not be written: check the disk of "
+                       "shard '%s'",
+                       id, transaction->id.shard);
+    else
+        (void)snprintf(why, size, "transaction %s has not ended (SCREE TRANSACTIONS)", id);
+}
+
+bool coordinator_is_quiet(const struct coordinator *coordinator, char *why, size_t size)
+{
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
+        if (!is_open(coordinated_at(at)))
+            continue;
+        describe_open(coordinated_at(at), why, size);
+        return false;
+    }
+    return true;
+}
+
+void coordinator_go_on(struct coordinator *coordinator)
+{
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
+        struct coordinated *transaction = coordinated_at(at);
+        transaction->started_ms = loop_mono_ms(coordinator->partition->loop);
+        if (transaction->state != COORDINATED_HELD)
+            continue;
+        transaction->state = COORDINATED_COLLECTING;
+        transaction->session->pending.row_wait.lock_since_ms = 0;
+        resume(transaction);
+    }
+}
+
 /* ---- figures ---- */
 
 struct coordinator_figures coordinator_figures(const struct coordinator *coordinator)
@@ -1256,14 +1342,15 @@ struct coordinator_figures coordinator_figures(const struct coordinator *coordin
 void coordinator_list(const struct coordinator *coordinator,
                       void (*on_line)(void *owner, const char *line), void *owner)
 {
-    static const char *const words[] = {"collecting", "preparing", "releasing", "prepared",
-                                        "failed",     "deciding",  "decided",   "uncertain"};
+    static const char *const words[] = {"collecting", "preparing", "releasing",
+                                        "prepared",   "failed",    "deciding",
+                                        "decided",    "uncertain", "held"};
+    char id[TRANSACTION_ID_TEXT_MAX];
     char line[ERROR_MAX];
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
         const struct coordinated *transaction = coordinated_at(at);
-        (void)snprintf(line, sizeof line,
-                       "id=%s/%s/%" PRIu64 " role=coordinator state=%s outstanding=%u",
-                       transaction->id.shard, transaction->id.run_id, transaction->id.number,
+        transaction_id_print(&transaction->id, id);
+        (void)snprintf(line, sizeof line, "id=%s role=coordinator state=%s outstanding=%u", id,
                        words[transaction->state], transaction->outstanding);
         on_line(owner, line);
     }

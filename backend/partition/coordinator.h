@@ -31,6 +31,8 @@
  *     client gets TRYAGAIN with the reason.
  * (5) After a failed batch the decision may or may not be in the log. The outcome stays open until the store is
  *     recovered and the decision was looked up. Transactions that are not decided fail: what they read may be rolled back.
+ * (6) While a backup quiesces transactions (backup.h), none sends its first LOCK: it is held, without locks, and begins
+ *     again afterwards, with a new time limit. One that has sent LOCK runs to its end, unless it is wounded.
  */
 #pragma once
 
@@ -79,6 +81,13 @@ bool coordinator_watch_dirty(struct call *call);
 void session_unwatch(struct session *session);
 /* The session is freed: no message will be sent to it. NULL is allowed. */
 void coordinator_forget(struct coordinator *coordinator, const struct session *session);
+
+/* ---- for a backup ---- */
+
+/* Has every transaction ended that was not held (6)? If not, writes the reason, and what to do. */
+bool coordinator_is_quiet(const struct coordinator *coordinator, char *why, size_t size);
+/* partition->pause.is_quiescing has become false: held transactions begin again. */
+void coordinator_go_on(struct coordinator *coordinator);
 
 /* ---- figures ---- */
 

@@ -295,8 +295,11 @@ static void run_busy(struct call *call)
 static bool act(struct call *call)
 {
     session_pause(call->session, is_paused(call) && call->partition->pause.until_ms);
-    if (is_paused(call))
+    if (is_paused(call)) {
+        call->session->pending.row_wait.lock_since_ms =
+            0; /* lock-timeout does not count the pause */
         return false;
+    }
     if (is_queued(call)) {
         queue(call);
         return true;

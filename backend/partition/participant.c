@@ -16,7 +16,6 @@
 #include "shared/log.h"
 #include "shared/table.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -1007,6 +1006,29 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
 
 /* ---- figures ---- */
 
+static const char *const part_words[] = {"locking", "locked", "preparing", "prepared", "applying"};
+
+bool participant_is_quiet(const struct participant *participant, char *why, size_t size)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    char id[TRANSACTION_ID_TEXT_MAX];
+    if (!table_next(participant->parts, &cursor, &key, &value))
+        return true;
+    const struct part *part = value;
+    transaction_id_print(&part->id, id);
+    if (part->owner.is_in_doubt)
+        (void)snprintf(why, size,
+                       "transaction %s is %s, and shard '%s', which decides it, does not answer: "
+                       "check that shard '%s' runs",
+                       id, part_words[part->state], part->id.shard, part->id.shard);
+    else
+        (void)snprintf(why, size, "transaction %s is %s (SCREE TRANSACTIONS)", id,
+                       part_words[part->state]);
+    return false;
+}
+
 struct participant_figures participant_figures(const struct participant *participant)
 {
     struct participant_figures figures = {.count = (uint32_t)table_count(participant->parts)};
@@ -1033,17 +1055,18 @@ static const char *what_it_waits_for(const struct part *part)
 void participant_list(const struct participant *participant,
                       void (*on_line)(void *owner, const char *line), void *owner)
 {
-    static const char *const words[] = {"locking", "locked", "preparing", "prepared", "applying"};
     size_t cursor = 0;
     struct bytes key;
     void *value;
     char line[512];
+    char id[TRANSACTION_ID_TEXT_MAX];
     while (table_next(participant->parts, &cursor, &key, &value)) {
         const struct part *part = value;
+        transaction_id_print(&part->id, id);
         (void)snprintf(line, sizeof line,
-                       "id=%s/%s/%" PRIu64 " role=participant state=%s waits_for=%s in_doubt=%s",
-                       part->id.shard, part->id.run_id, part->id.number, words[part->state],
-                       what_it_waits_for(part), part->owner.is_in_doubt ? "yes" : "no");
+                       "id=%s role=participant state=%s waits_for=%s in_doubt=%s", id,
+                       part_words[part->state], what_it_waits_for(part),
+                       part->owner.is_in_doubt ? "yes" : "no");
         on_line(owner, line);
     }
 }

@@ -36,6 +36,9 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
 void participant_closed(struct participant *participant, struct peer_incoming *incoming);
 /* To be called several times a second. */
 void participant_tick(struct participant *participant);
+/* Has every transaction here ended? If not, writes the reason, and what to do. No transaction that is still to come can
+ * be prepared if, before this call, the coordinators of all shards were quiet (coordinator_is_quiet). */
+bool participant_is_quiet(const struct participant *participant, char *why, size_t size);
 
 struct participant_figures {
     uint32_t count;    /* transactions of other shards that hold or request locks here */

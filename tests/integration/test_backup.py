@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import tempfile
@@ -11,8 +12,8 @@ import threading
 import time
 
 from support.cluster import Cluster, binary, even_slots, scan_all, write_ini
-from support.harness import Suite, check, check_equal, patience, wait_for
-from support.resp import Connection
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.resp import Connection, ReplyError, value
 
 suite = Suite(__doc__)
 KEYS = 3000
@@ -329,6 +330,219 @@ def check_moment(client, first, last):
         newest = client.get('GET', 'w:%d:%d' % (me, count[me]))
         for other, known in enumerate(newest.split()):
             check(int(known) <= count[other], 'writer %d knew of %s of %d, which has %d' % (me, known, other, count[other]))
+
+
+# ---- during transactions over shards ----
+
+ACCOUNTS = ['account:%d' % i for i in range(12)]
+
+
+class Teller(threading.Thread):
+    """Moves money between accounts of different shards through the proxy without pause, and counts transfers in a key."""
+
+    def __init__(self, cluster, me, seed):
+        super().__init__(daemon=True)
+        self.cluster, self.me, self.rng = cluster, me, random.Random(seed)
+        self.stopping = threading.Event()
+        self.tried = self.moved = 0
+        self.refused, self.error = [], None
+
+    def run(self):
+        try:
+            client = self.cluster.connect(0, 60)
+            while not self.stopping.is_set():
+                self.move(client)
+        except Exception as error:  # the case reports it
+            self.error = error
+
+    def move(self, client):
+        source, target = self.rng.sample(ACCOUNTS, 2)
+        amount = self.rng.randrange(1, 10)
+        self.tried += 1
+        client.send_many([['MULTI'], ['DECRBY', source, amount], ['INCRBY', target, amount], ['INCR', 'moved:%d' % self.me],
+                          ['EXEC']])
+        *_, replies = [value(client.read()) for _ in range(5)]
+        if isinstance(replies, list) and not any(isinstance(reply, ReplyError) for reply in replies):
+            self.moved += 1
+        else:
+            self.refused.append(str(replies))
+
+
+class Tellers:
+    def __init__(self, run, cluster, count=6):
+        client = cluster.connect()
+        for account in ACCOUNTS:
+            check_equal(client.get('SET', account, '1000'), b'OK')
+        check_equal({cluster.shard_of(account) for account in ACCOUNTS}, {0, 1, 2}, 'shards with accounts')
+        self.all = [Teller(cluster, me, run.rng.random()) for me in range(count)]
+
+    def __enter__(self):
+        for teller in self.all:
+            teller.start()
+        return self
+
+    def __exit__(self, kind, *error):
+        for teller in self.all:
+            teller.stopping.set()
+        for teller in self.all:
+            teller.join(patience())
+            if kind is None:
+                check(teller.error is None and not teller.is_alive(), 'teller %d: %r' % (teller.me, teller.error))
+
+    def wait_moved(self, count):
+        """Every teller has done so many transfers more."""
+        before = [teller.moved for teller in self.all]
+        wait_for(lambda: all(teller.moved >= moved + count or teller.error for teller, moved in zip(self.all, before)), 'transfers')
+
+
+def check_bank(cluster, bounds):
+    """Each transaction is in the restored cluster as a whole or not at all, and no record of one is left. The shards have
+    no connections to each other, so nothing could resolve a record."""
+    for shard in range(len(cluster.slots)):
+        with cluster.partition(shard) as partition:
+            check_equal(partition.get('SCREE', 'TRANSACTIONS'), [], 'open transactions of shard %d' % shard)
+    client = cluster.connect()
+    check_equal(sum(client.get('INCRBY', account, 0) for account in ACCOUNTS), 1000 * len(ACCOUNTS), 'the sum')
+    for me, (acknowledged, tried) in enumerate(bounds):
+        check(acknowledged <= client.get('INCRBY', 'moved:%d' % me, 0) <= tried, 'teller %d' % me)
+
+
+@suite.case('a backup during transactions over shards has all of each or nothing, none of their records, and every acknowledged one')
+def _(run):
+    with Shelf() as catalog:
+        bounds = {}
+        with Cluster(3, 1, 1, backend_options=catalog.options, linked=True) as cluster:
+            admin = cluster.connect(0, 60)
+            with Tellers(run, cluster) as tellers:
+                for number in range(sized(6, long=40)):
+                    tellers.wait_moved(10)
+                    acknowledged = [teller.moved for teller in tellers.all]
+                    held = backup(admin, 'b%d' % number)['held-ms']
+                    bounds['b%d' % number] = list(zip(acknowledged, [teller.tried for teller in tellers.all]))
+                    run.debug('held %d ms' % held)
+                tellers.wait_moved(1)
+            refused = [text for teller in tellers.all for text in teller.refused]
+            run.note('%d transfers, %d refused %r' % (sum(teller.moved for teller in tellers.all), len(refused), refused[:2]))
+        for name, limits in bounds.items():
+            for shards in (3, 2):
+                with restored(catalog.of(name), shards, 1) as cluster:
+                    check_bank(cluster, limits)
+
+
+@suite.case('while a backup quiesces transactions over shards, new ones wait without a time limit, others run; with the lease all goes on')
+def _(run):
+    limits = {'transaction-timeout': '100ms', 'lock-timeout': '50ms'}
+    with Cluster(3, 1, 1, backend_options={'backend': limits}, linked=True) as cluster:
+        a, b, c = [cluster.key_on(shard) for shard in range(3)]
+        client, waiting = cluster.connect(), cluster.connect()
+        shards = [cluster.partition(shard) for shard in range(3)]
+        for shard in shards:
+            check_equal(shard.call('SCREE', 'BACKUP', 'CUT', 'x', '1000')[0], '-', 'CUT without PREPARE')
+            check_equal(shard.get('SCREE', 'BACKUP', 'PREPARE', 'NAME', 'x', 'ID', 'x'), b'OK')
+            wait_for(lambda: status(shard)['state'] == 'ready', 'PREPARE')
+            check('QUIESCE must come before CUT' in str(shard.get('SCREE', 'BACKUP', 'CUT', 'x', '1000')), 'CUT without QUIESCE')
+            check_equal(shard.get('SCREE', 'BACKUP', 'QUIESCE', 'x', '60000'), b'OK')
+            check_equal(status(shard)['state'], 'quiet')
+        waiting.send('RENAME', 'nothing', a)
+        waiting.send_many([['MULTI'], ['SET', a, '1'], ['SET', b, '1'], ['SET', c, '1'], ['EXEC']])
+        wait_for(lambda: any('state=held' in str(shard.get('SCREE', 'TRANSACTIONS')) for shard in shards), 'a held transaction')
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            check_equal([client.get('INCR', key) for key in (a + '.', b + '.', c + '.', a)][3] > 0, True, 'INCR')
+            check_equal(status(shards[0])['state'], 'quiet')
+        check_equal([shard.get('SCREE', 'BACKUP', 'CANCEL', 'x') for shard in shards], [1, 1, 1])
+        check('no such key' in str(value(waiting.read())), 'RENAME')
+        check_equal([value(waiting.read()) for _ in range(5)], [b'OK'] + [b'QUEUED'] * 3 + [[b'OK'] * 3])
+
+        def is_ready(shard):
+            return shard.get('SCREE', 'BACKUP', 'PREPARE', 'NAME', 'y', 'ID', 'y') == b'OK'
+        for shard in shards:
+            wait_for(lambda: is_ready(shard), 'the first backup to end')
+            wait_for(lambda: status(shard)['state'] == 'ready', 'PREPARE')
+            check_equal(shard.get('SCREE', 'BACKUP', 'QUIESCE', 'y', '300'), b'OK')
+        check_equal(client.get('RENAME', a, b), b'OK', 'after the lease')
+        wait_for(lambda: all(status(shard)['state'] == 'ready' for shard in shards), 'the leases to end')
+        check_equal(shards[0].call('SCREE', 'BACKUP', 'CUT', 'y', '1000')[0], '-', 'CUT after the lease')
+
+
+@suite.case('a backup fails with the reason when a transaction over shards does not end; nothing stays held')
+def _(run):
+    with Cluster(3, 1, 1, linked=True) as cluster:
+        admin = cluster.connect(0, 60)
+        shards = [cluster.partition(shard) for shard in range(3)]
+
+        def is_stuck():
+            """A pause has met a transaction between its LOCK and its end."""
+            lines = [str(line) for shard in shards for line in shard.get('SCREE', 'TRANSACTIONS')]
+            if any('role=participant' in line for line in lines):
+                return True
+            for shard in shards:
+                shard.get('CLIENT', 'UNPAUSE')
+            time.sleep(0.01)
+            pause()
+            return False
+
+        def pause():
+            for shard in shards:
+                check_equal(shard.get('CLIENT', 'PAUSE', '600000', 'WRITE'), b'OK')
+            time.sleep(0.3)  # transactions that the pause does not stop end
+        with Tellers(run, cluster) as tellers:
+            tellers.wait_moved(3)
+            pause()
+            wait_for(is_stuck, 'a transaction in the pause')
+            check_equal(admin.get('SCREE', 'BACKUP', 'START', 'NAME', 'x', 'LEASE', '500'), b'x')
+            wait_for(lambda: is_idle(admin), 'the backup to end')
+            last = status(admin)
+            check_equal(last['last-status'], 'err')
+            check('within the lease of 500 ms: shard \'b' in last['last-error'] and 'start the backup again' in last['last-error'],
+                  last['last-error'])
+            run.note(last['last-error'])
+            for shard in shards:
+                shard.get('CLIENT', 'UNPAUSE')
+                check_equal(status(shard)['held'], 'no')
+            tellers.wait_moved(3)
+            backup(admin, 'y')
+
+
+@suite.case('a backup while a shard is down or frozen fails and names it; commands and transactions go on when it is back')
+def _(run):
+    with Cluster(3, 1, 1, linked=True, proxy_options={'upstream': {'timeout': '1s'}}) as cluster:
+        admin = cluster.connect(0, 60)
+
+        def failure(name):
+            reply = admin.call('SCREE', 'BACKUP', 'START', 'NAME', name)
+            wait_for(lambda: is_idle(admin), 'the backup to end')
+            check_equal(status(admin)['last-status'], 'err')
+            run.note('%s; %r' % (status(admin)['last-error'], reply))
+            return status(admin)['last-error']
+        with Tellers(run, cluster) as tellers:
+            for number in range(2):
+                tellers.wait_moved(3)
+                cluster.backends[1].pause()
+                check("shard 'b1p0'" in failure('frozen%d' % number), 'it is named')
+                cluster.backends[1].resume()
+            tellers.wait_moved(3)
+            check_equal(admin.get('SCREE', 'BACKUP', 'START', 'NAME', 'late'), b'late')
+            cluster.backends[2].pause()  # in the middle
+            wait_for(lambda: is_idle(admin), 'the backup to end')
+            run.note(repr(status(admin)))
+            cluster.backends[2].resume()
+            tellers.wait_moved(3)
+            cluster.backends[1].kill9()
+            check("shard 'b1p0'" in failure('down'), 'it is named')
+            cluster.backends[1].start()
+            tellers.wait_moved(3)
+            for shard in range(3):  # requests to a frozen shard arrive late, and it would wait for the proxy
+                with cluster.partition(shard) as partition:
+                    partition.get('SCREE', 'BACKUP', 'CANCEL')
+
+            def is_done():
+                admin.call('SCREE', 'BACKUP', 'START', 'NAME', 'good')
+                wait_for(lambda: is_idle(admin), 'the backup to end')
+                return status(admin)['last-status'] == 'ok'
+            wait_for(is_done, 'a backup')
+        sums = [admin.get('GET', account) for account in ACCOUNTS]
+        check_equal(sum(map(int, sums)), 1000 * len(ACCOUNTS), 'the sum')
 
 
 # ---- interrupted and damaged ----
