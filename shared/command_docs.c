@@ -13,13 +13,21 @@ static const char intro[] =
     "  answers its clients, a backend its direct clients; `proxy`: only the proxy; `-`: not\n"
     "  implemented: arity and keys are known, and the reply is an error.\n"
     "- **Route**: what a proxy does with it. `local`: answers it; `by-key`: sends it to the shard\n"
-    "  of its keys (keys of several shards: by `cross-slot`, to the shard of the first key that\n"
-    "  it writes, or `-CROSSSLOT`); `split`: splits it by key;\n"
+    "  of its keys; `split`: splits it by key;\n"
     "  `all-shards`: sends it to every shard; `any`: sends it to one shard; `cursor`: sends it to\n"
     "  one shard after the other; `channel`: sends it to the channel's shard; `pinned`: uses a\n"
     "  dedicated connection to the shard; `transaction`: handles it as part of a transaction;\n"
     "  `denied`: refuses it. After a slash: how the replies of several shards become one. `long`\n"
     "  commands use a second connection, so that short ones do not wait for them.\n"
+    "- **Several shards**: how it runs when its keys are on several shards, for commands that can\n"
+    "  have several keys (with `cross-slot = any`). `borrow`: the shard of the first key that it\n"
+    "  writes, else of its first key, locks and fetches the other keys, runs it, and all shards\n"
+    "  commit together; `any keys`: the same, also for keys that are not arguments; `parts`: each\n"
+    "  shard runs a part by itself, or `borrow` with `atomic-split = yes` and inside MULTI; "
+    "`wait`:\n"
+    "  the proxy waits at all shards, and the one with an element runs it; `wait, borrow`: when a\n"
+    "  key is ready, as `borrow`; `watch`: each shard watches its keys for the shard that runs "
+    "EXEC.\n"
     "- **Since**: the version that introduced it: of Redis, of RedisJSON for `JSON.*`, of Scree\n"
     "  for `SI*` and `SCREE`.\n";
 
@@ -43,6 +51,22 @@ static bool is_word_only(const struct command *command)
     return command_has_subs(command) && command->id != COMMAND_command;
 }
 
+/* How the command runs with keys on several shards; empty: it has one key at most, or is not by keys. */
+static const char *over_shards(const struct command *command)
+{
+    if (command->key_argc_max == UINT32_MAX || !(command->handlers & HANDLER_BACKEND))
+        return "";
+    if (command->id == COMMAND_watch)
+        return "watch";
+    if (command->traits & TRAIT_UNNAMED_KEYS)
+        return "any keys";
+    if (command->route == ROUTE_SPLIT)
+        return "parts";
+    if (command->route != ROUTE_PINNED)
+        return "borrow";
+    return command->traits & TRAIT_FIRST_OF_KEYS ? "wait" : "wait, borrow";
+}
+
 static void print_command_row(FILE *file, const struct command *command)
 {
     char name[sizeof(command->full_name)];
@@ -58,7 +82,7 @@ static void print_command_row(FILE *file, const struct command *command)
         if (command->flags & CMD_LONG)
             (void)fputs(", long", file);
     }
-    (void)fprintf(file, " | %s | %s | %s", command->since,
+    (void)fprintf(file, " | %s | %s | %s | %s", over_shards(command), command->since,
                   command->complexity ? command->complexity : "", command->summary);
     if (command->deprecated.replaced_by)
         (void)fprintf(file, " Better: %s.", command->deprecated.replaced_by);
@@ -68,9 +92,10 @@ static void print_command_row(FILE *file, const struct command *command)
 static void print_command_group(FILE *file, enum command_group group)
 {
     (void)fprintf(file, "\n## %s\n\n", command_group_name(group));
-    (void)fputs("| Command | Arity | Answered by | Route | Since | Complexity | What it does |\n",
+    (void)fputs("| Command | Arity | Answered by | Route | Several shards | Since | Complexity | "
+                "What it does |\n"
+                "|---|---|---|---|---|---|---|---|\n",
                 file);
-    (void)fputs("|---|---|---|---|---|---|---|\n", file);
     for (int id = 1; id < COMMAND_COUNT; id++) {
         const struct command *command = command_of((enum command_id)id);
         if (command->group == group)
