@@ -16,10 +16,8 @@ struct route_rules across_rules(const struct client *client)
 {
     const struct proxy_worker *worker = client->worker;
     const struct proxy_config *config = worker_config(worker);
-    /* Invalidations come from the shards that own keys, over the client's connections to them. A shard that reads the key
-     * for another shard sends none, so a client that tracks may not use keys of several shards. */
-    bool is_any = config->cross_slot == CROSS_SLOT_ANY && *config->upstream_secret &&
-                  worker->pool->count > 1 && !client_tracks(client);
+    bool is_any =
+        config->cross_slot == CROSS_SLOT_ANY && *config->upstream_secret && worker->pool->count > 1;
     return (struct route_rules){.map = worker->snapshot->map,
                                 .entry = client->session.keyspace->entry,
                                 .is_strict = config->cross_slot == CROSS_SLOT_STRICT,
@@ -58,7 +56,8 @@ struct upstream *across_upstream(struct client *client, const struct command *co
     struct proxy_worker *worker = client->worker;
     if (!across_may_send(client, command))
         return NULL;
-    struct upstream *upstream = pool_across(worker->pool, shard, client);
+    struct upstream *upstream = client_tracks(client) ? tracking_upstream(client, shard)
+                                                      : pool_across(worker->pool, shard, client);
     if (upstream && has_script) /* as on LANE_SCRIPT: a slow script gets the time to be noticed */
         upstream->use.patience_ms = worker_config(worker)->upstream_timeout_ms;
     return upstream;

@@ -4,11 +4,13 @@
 #include "backend/context/change.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
 #include "shared/keys.h"
+#include "shared/slot.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
@@ -288,12 +290,31 @@ void tracking_remember_script(struct call *script, const struct command *called)
         add_read_keys(script);
 }
 
+static bool is_on_another_shard(const struct session *session, struct bytes key)
+{
+    const struct session_scope *scope = &session->scope;
+    return scope->slots && !slot_set_has(scope->slots, slot_rule_slot(scope->slot_rule, key));
+}
+
+/* Sends an invalidation of the key to the call's client. */
+static void invalidate_at_once(struct call *call, struct bytes key)
+{
+    struct news news = {
+        .partition = call->partition, .current = call->session, .keys = &key, .count = 1};
+    send_invalidation(&news, call->session);
+    news_fini(&news);
+}
+
 void tracking_keep(struct call *call, struct bytes key)
 {
     struct partition *partition = call->partition;
     size_t limit = (size_t)partition->snapshot->tracking_keys_max;
     if (!call->session->tracker.is_on)
         return;
+    if (is_on_another_shard(call->session, key)) {
+        invalidate_at_once(call, key);
+        return;
+    }
     struct subscription_table *set =
         tracked_of(partition->watchers.tracking, session_namespace(call->session))->keys;
     (void)subscription_add(set, &call->session->tracker.keys, key);

@@ -40,7 +40,8 @@ void tracking_remember(struct call *call);
 /* Called after every reading command of a script: also tracks the keys that the script declared, because they affect
  * its result. */
 void tracking_remember_script(struct call *script, const struct command *called);
-/* Handles CHANGE_READ: from now on the call's client has a copy of the key. */
+/* Handles CHANGE_READ: from now on the call's client has a copy of the key. Changes of a key of another shard are not known
+ * here, so the client is told after the reply that its copy is no longer valid. */
 void tracking_keep(struct call *call, struct bytes key);
 /* Sends or collects the invalidation of a changed key. `by_client`: by the call's client, not by expiry. Cheap when no
  * client tracks. */

@@ -365,6 +365,9 @@ for title, text in SCRIPTS.items():
     add_script(suite, title, text, shards=1)
 
 
+READ_BOTH = 'return {redis.call("get", KEYS[1]), redis.call("get", ARGV[1])}'
+
+
 class Cache:
     """A client that caches values it has read, and drops them at invalidations."""
 
@@ -390,8 +393,34 @@ class Cache:
                 self.copies = {} if keys is None else {key: text for key, text in self.copies.items() if key not in keys}
                 continue
             command = self.expected.pop(0)
-            if command[0] == 'GET':
+            if command[0] == 'GET' and frame != ('+', b'QUEUED'):
                 self.copies[command[1].encode()] = value(frame)
+            elif command[0] in ('EVAL', 'EXEC', 'MGET') and frame[0] != '-':
+                texts = dict(zip(command.keys, value(frame)))
+                if command[0] == 'MGET':  # null for a key of another type
+                    texts = {key: text for key, text in texts.items() if text is not None}
+                self.copies.update(texts)
+
+
+class Command(list):
+    """The words of a command that reads these keys, and replies their values."""
+
+    def __init__(self, keys, *words):
+        super().__init__(words)
+        self.keys = [key.encode() for key in keys]
+
+
+def random_read(rng, has_several):
+    """Commands that read a key, or several."""
+    keys = rng.sample(['k%d' % i for i in range(10, 30)], 2)
+    dice = rng.random() if has_several else 0
+    if dice < 0.4:
+        return [['GET', keys[0]]]
+    if dice < 0.6:
+        return [Command(keys, 'EVAL', READ_BOTH, 1, *keys)]
+    if dice < 0.8:
+        return [['MULTI'], ['GET', keys[0]], ['GET', keys[1]], Command(keys, 'EXEC')]
+    return [Command(keys, 'MGET', *keys)]
 
 
 def random_write(rng):
@@ -403,7 +432,7 @@ def random_write(rng):
                       + [['FLUSHDB']] * (rng.random() < 0.05))
 
 
-def play_randomly(run, address, fence=()):
+def play_randomly(run, address, fence=(), has_several=False):
     with Connection(address) as writer:
         writer.call('CONFIG', 'SET', 'tracking-table-max-keys', 20)
         caches = [Cache(address, options, fence)
@@ -411,10 +440,10 @@ def play_randomly(run, address, fence=()):
         copies = 0
         for turn in range(150):
             for cache in caches:
-                own = [['GET', 'k%d' % run.rng.choice([*range(10, 30)])] for _ in range(run.rng.randrange(6))]
-                own += [random_write(run.rng) for _ in range(run.rng.randrange(3))]
+                own = [random_read(run.rng, has_several) for _ in range(run.rng.randrange(6))]
+                own += [[random_write(run.rng)] for _ in range(run.rng.randrange(3))]
                 run.rng.shuffle(own)
-                cache.send(own)
+                cache.send([command for commands in own for command in commands])
             commands = [random_write(run.rng) for _ in range(run.rng.randrange(1, 8))]
             if run.rng.random() < 0.3:
                 commands = [['MULTI']] + commands + [['EXEC']]
@@ -422,6 +451,8 @@ def play_randomly(run, address, fence=()):
             for _ in range(2):
                 for cache in caches:
                     cache.read_all()
+                # a transaction is acknowledged before all shards have applied it; reads wait until they have
+                writer.call('EXISTS', *('k%d' % i for i in range(30)))
             copies += check_copies(writer, caches, turn)
         run.note('%d copies compared, %d messages' % (copies, sum(cache.told for cache in caches)))
         for cache in caches:
@@ -439,6 +470,36 @@ def _(run):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         play_randomly(run, cluster.proxies[0].address,
                       [['DEL', 'fence{%s}' % cluster.key_on(shard)] for shard in range(3)])
+
+
+@suite.case("random reads and writes of several keys on three shards: each cached copy equals the server's value")
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster:
+        play_randomly(run, cluster.proxies[0].address,
+                      [['DEL', 'fence{%s}' % cluster.key_on(shard)] for shard in range(3)], has_several=True)
+
+
+@suite.case('transactions over shards: clients are told of changed keys as their options of CLIENT TRACKING say')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        for options in ([], ['OPTIN'], ['OPTOUT'], ['BCAST'], ['BCAST', 'NOLOOP']):
+            with cluster.connect(proto=3) as client, cluster.connect() as other:
+                told = set()
+
+                def is_told(wanted):
+                    client.send('PING')
+                    while (frame := client.read()) != ('+', b'PONG'):
+                        if frame[0] == '>':
+                            told.update(value(frame)[1])
+                    return told >= wanted
+                client.call('CLIENT', 'TRACKING', 'ON', *options)
+                client.send_many([['MULTI'], *(['GET', key] for key in keys), ['EXEC'], ['SUNION', *keys]])
+                is_told(set())
+                wanted = {key.encode() for key in keys} if options != ['OPTIN'] else set()
+                other.call('EVAL', 'for i = 1, 3 do redis.call("sadd", KEYS[i], ARGV[1]) end', 3, *keys, str(options))
+                wait_for(lambda: is_told(wanted), 'invalidations with %s' % options)
+                check(wanted or not told, 'with %s the client was told %s' % (options, told))
 
 
 @suite.case('through a proxy: tracking clients are invalidated completely when a shard is lost or the map changes')
