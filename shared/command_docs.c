@@ -56,7 +56,7 @@ static const char *over_shards(const struct command *command)
 {
     if (command->key_argc_max == UINT32_MAX || !(command->handlers & HANDLER_BACKEND))
         return "";
-    if (command->id == COMMAND_watch)
+    if (command->group == GROUP_TRANSACTIONS)
         return "watch";
     if (command->traits & TRAIT_UNNAMED_KEYS)
         return "any keys";
