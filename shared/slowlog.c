@@ -72,9 +72,13 @@ static void trim(struct slowlog *log, uint64_t len_max)
 void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t len_max)
 {
     char note[ARG_BYTES_MAX + NOTE_MAX];
-    uint32_t argc = shown_args(slow);
+    char on_shards[NOTE_MAX];
+    uint32_t shown = shown_args(slow);
+    uint32_t argc = shown + (slow->shards > 1);
     size_t bytes = slow->peer.len + slow->name.len + slow->space.len + slow->shard.len;
-    for (uint32_t i = 0; i < argc; i++)
+    if (argc > shown)
+        bytes += (size_t)snprintf(on_shards, sizeof on_shards, "(on %u shards)", slow->shards);
+    for (uint32_t i = 0; i < shown; i++)
         bytes += shown_text(slow, i, note).len;
     struct slow_entry *entry = malloc(sizeof *entry + argc * sizeof *entry->argv + bytes);
     CHECK(entry);
@@ -88,8 +92,10 @@ void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t
     entry->name = put_text(&at, slow->name);
     entry->space = put_text(&at, slow->space);
     entry->shard = put_text(&at, slow->shard);
-    for (uint32_t i = 0; i < argc; i++)
+    for (uint32_t i = 0; i < shown; i++)
         entry->argv[i] = put_text(&at, shown_text(slow, i, note));
+    if (argc > shown)
+        entry->argv[shown] = put_text(&at, bytes_of(on_shards));
     entry->next = log->newest;
     log->newest = entry;
     log->count++;

@@ -3,8 +3,8 @@
  *
  *   newest ─► {id 7, µs, arguments cut, client} ─► {id 6 …} ─► … at most len_max
  *
- * Arguments are cut as in Redis: the first 32, the first 128 bytes of each, then a note. Used by both programs; not
- * thread-safe.
+ * Arguments are cut as in Redis: the first 32, the first 128 bytes of each, then a note. If the command ran on several
+ * shards, a further argument says so: "(on 3 shards)". Used by both programs; not thread-safe.
  */
 #pragma once
 
@@ -45,6 +45,7 @@ struct slow_command {
     const struct command *command; /* defines which arguments are secret; NULL: none are */
     const struct bytes *argv;
     uint32_t argc;
+    uint32_t shards;  /* on which the command ran; 0: not known */
     uint32_t missing; /* number of arguments after argv[argc - 1] that are no longer in memory */
     /* number of bytes at the end of argv[argc - 1] that are no longer in memory */
     size_t last_cut;

@@ -23,7 +23,8 @@ struct ran {
     bool is_refused; /* the command did not run */
 };
 
-static void log_slow_call(const struct call *call, uint64_t usec)
+/* `shards`: those on which the command ran; 0: not known. */
+static void log_slow_call(const struct call *call, uint64_t usec, uint32_t shards)
 {
     const struct slow_command slow = {
         .at_s = call->now_ms / 1000,
@@ -34,16 +35,27 @@ static void log_slow_call(const struct call *call, uint64_t usec)
         .command = call->command,
         .argv = call->argv,
         .argc = call->argc,
+        .shards = shards,
     };
     slowlog_push(&call->partition->metrics.stats->slowlog, &slow,
                  (uint64_t)call->partition->snapshot->slowlog_len_max);
 }
 
-static bool is_slow_call(const struct call *call, uint64_t usec)
+static bool is_slow(const struct call *call, uint64_t usec)
 {
     int64_t limit_us = call->partition->snapshot->slowlog_slower_than_us;
-    return limit_us >= 0 && usec >= (uint64_t)limit_us &&
-           !(call->command->flags & CMD_SKIP_SLOWLOG);
+    return limit_us >= 0 && usec >= (uint64_t)limit_us;
+}
+
+static bool is_slow_call(const struct call *call, uint64_t usec)
+{
+    return is_slow(call, usec) && !(call->command->flags & CMD_SKIP_SLOWLOG);
+}
+
+static void log_if_slow(const struct call *call, uint64_t usec)
+{
+    if (!call->is_waiting && is_slow_call(call, usec))
+        log_slow_call(call, usec, 0);
 }
 
 /* Adds a call that has ended to the statistics of INFO and LATENCY. */
@@ -79,8 +91,6 @@ static void count_call(const struct call *call, uint64_t usec)
         latency_add_event(partition->metrics.latency,
                           call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
                           call->now_ms / 1000, usec / 1000);
-    if (is_slow_call(call, usec))
-        log_slow_call(call, usec);
 }
 
 /* Copies the arguments that the slow log would show: those of a script's command belong to Lua. */
@@ -128,10 +138,12 @@ void command_stats_add(const struct call *call)
     uint64_t now_us = clock_mono_us();
     uint64_t usec = now_us - partition->running.started_us;
     partition->running.started_us = now_us;
-    if (partition->metrics.held_stats->is_held)
+    if (partition->metrics.held_stats->is_held) {
         (void)record_ran(partition->metrics.held_stats, call, usec);
-    else
-        count_call(call, usec);
+        return;
+    }
+    count_call(call, usec);
+    log_if_slow(call, usec);
 }
 
 static void count_refused(const struct call *call)
@@ -164,16 +176,19 @@ bool command_stats_are_full(const struct partition *partition)
 
 /* Counts a held command. `call` is the EXEC or script that contains the command; its command and arguments are
  * replaced. */
-static void count_ran(struct call *call, const struct ran *ran)
+static void count_ran(struct call *call, const struct ran *ran, bool is_logged)
 {
     call->command = ran->command;
     call->argv = ran->argv;
     call->argc = ran->argc;
     call->failed = ran->failed;
-    if (ran->is_refused)
+    if (ran->is_refused) {
         count_refused(call);
-    else
-        count_call(call, ran->usec);
+        return;
+    }
+    count_call(call, ran->usec);
+    if (is_logged)
+        log_if_slow(call, ran->usec);
 }
 
 static void finish_counting(struct partition *partition, bool is_good)
@@ -181,13 +196,14 @@ static void finish_counting(struct partition *partition, bool is_good)
     struct held_stats *held = partition->metrics.held_stats;
     struct call call = *held->call;
     for (uint32_t i = 0; i < held->count; i++) {
+        const struct ran *ran = &held->items[i];
         if (is_good)
-            count_ran(&call, &held->items[i]);
-        free(held->items[i].copy);
+            count_ran(&call, ran, !(held->is_across && ran->argv == held->call->argv));
+        free(ran->copy);
     }
     held->count = 0;
     held->copied = 0;
-    held->is_held = false;
+    held->is_held = held->is_across = false;
     held->call = NULL;
     stats_release_errors(partition->metrics.stats, is_good);
 }
@@ -195,6 +211,18 @@ static void finish_counting(struct partition *partition, bool is_good)
 void command_stats_release(struct partition *partition)
 {
     finish_counting(partition, true);
+}
+
+void command_stats_release_across(struct partition *partition)
+{
+    partition->metrics.held_stats->is_across = true;
+    finish_counting(partition, true);
+}
+
+void command_stats_across(const struct call *call, uint64_t usec, uint32_t shards)
+{
+    if (is_slow(call, usec))
+        log_slow_call(call, usec, shards);
 }
 
 void command_stats_drop(struct partition *partition)

@@ -21,6 +21,8 @@ struct held_stats {
     uint32_t count;
     uint32_t cap;
     size_t copied; /* bytes of arguments */
+    bool
+        is_across; /* `call` is added to the slow log by command_stats_across, and not when it is released */
 };
 
 /* Counts the command that has just ended. Its end is also the beginning of the next command, so the clock is read once
@@ -34,6 +36,11 @@ void command_stats_hold(const struct call *call);
 /* True when the held statistics have reached their limit and should be released. */
 bool command_stats_are_full(const struct partition *partition);
 void command_stats_release(struct partition *partition);
+/* As command_stats_release, for a command over several shards, which has not ended. */
+void command_stats_release_across(struct partition *partition);
+/* The command over several shards has ended: adds it to the slow log if this time, in which it waited for other shards,
+ * is long. Its EXEC, too, whose commands are in the log with their own times. */
+void command_stats_across(const struct call *call, uint64_t usec, uint32_t shards);
 void command_stats_drop(struct partition *partition);
 struct held_stats *command_stats_new(void);
 void command_stats_free(struct held_stats *held);

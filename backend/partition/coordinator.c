@@ -10,12 +10,14 @@
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/command_stats.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
 #include "shared/byte_order.h"
+#include "shared/clock.h"
 #include "shared/table.h"
 
 #include <inttypes.h>
@@ -51,6 +53,8 @@ struct coordinated {
     struct list participants;
     uint32_t outstanding; /* requests */
     uint64_t started_ms;  /* monotonic */
+    uint64_t started_us;  /* monotonic, for the slow log */
+    uint32_t shards;      /* that take part; 0: it still collects */
     struct effects *own;  /* effects on this partition; NULL: not collected */
     struct out reply;     /* of the command */
     uint64_t observed;    /* ticket that must be durable before the reply leaves */
@@ -360,6 +364,7 @@ struct borrow *coordinator_borrow(struct call *call)
         (void)snprintf(transaction->id.run_id, sizeof transaction->id.run_id, "%s",
                        partition->process->run_id);
         transaction->started_ms = loop_mono_ms(partition->loop);
+        transaction->started_us = partition->running.started_us;
         transaction->owner.begun_us = call->now_us;
         transaction->owner.tie_breaker =
             hash_bytes(bytes_of(transaction->id.shard)) ^ transaction->id.number;
@@ -821,9 +826,26 @@ static void count_committed(const struct coordinated *transaction)
                                     : METRIC_BACKEND_ACROSS_MANY);
 }
 
+static uint32_t count_shards(const struct coordinated *transaction)
+{
+    uint32_t count = 1;
+    for (const struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        count++;
+    return count;
+}
+
+/* The command has its reply. */
+static void log_ended(const struct call *call, const struct coordinated *transaction)
+{
+    command_stats_across(call, clock_mono_us() - transaction->started_us,
+                         transaction->shards ? transaction->shards : count_shards(transaction));
+}
+
 bool coordinator_commit(struct call *call)
 {
     struct coordinated *transaction = call->session->pending.across;
+    transaction->shards = count_shards(transaction);
     transaction->state = COORDINATED_PREPARING;
     out_cut(call->reply.out, call->begun, &transaction->reply);
     transaction->observed = overlay_observed(call->partition->overlay);
@@ -879,6 +901,7 @@ static void decide(struct call *call, struct coordinated *transaction)
         (void)coordinator_finish(call);
         return;
     }
+    log_ended(call, transaction);
     out_move(call->reply.out, &transaction->reply);
     overlay_observe(partition->overlay, transaction->observed);
     if (!has_effects) {
@@ -911,6 +934,7 @@ bool coordinator_finish(struct call *call)
         transaction_end(&call->session->transaction);
         session_unwatch(call->session);
     }
+    log_ended(call, transaction);
     call_error_text(call, transaction->error);
     coordinated_free(transaction);
     return true;

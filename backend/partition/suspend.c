@@ -251,7 +251,7 @@ static bool commit_across(struct call *call, const struct suspend_mark *mark)
     coordinator_collect(call, mark->position, mark->messages);
     overlay_attempt_end(partition->overlay, false);
     space_attempt_end(partition->spaces, false);
-    command_stats_release(partition);
+    command_stats_release_across(partition);
     bool is_done = coordinator_commit(call);
     arena_reset(&partition->running.arena);
     if (!is_done)

@@ -7,6 +7,7 @@ Nothing is left behind: SCREE TRANSACTIONS is empty on all shards, no key is loc
 """
 
 import errno
+import time
 
 from support.cluster import Cluster, evict_all
 from support.disk import SYNC_LOG, WRITE_LOG, FaultyDisk
@@ -257,6 +258,43 @@ def _(run):
         cluster.shards[1] = cluster.shard_connection(1)
         wait_for(lambda: cluster.figures(0)['transactions_in_doubt'] == 0, 'the decision')
         check(len(set(cluster.values())) == 1, 'half of a transaction: %r' % cluster.values())
+
+
+@suite.case('SLOWLOG: a command or EXEC over shards has the whole time in which it waited for shards, and how many these are')
+def _(run):
+    with Cluster(backends=SHARDS, partitions=1, proxies=1, linked=True, backend_options={'backend': {'peer-timeout': '10m'}}) as cluster, \
+            cluster.connect() as client, cluster.connect() as admin:
+        a, b, c = [cluster.key_on(i) for i in range(SHARDS)]
+        check_equal(client.get('SET', a, 'x'), b'OK')
+
+        def logged(commands, shard, shown):
+            """Sends commands, of which the last waits for shard 2, and returns the entry of the shard that coordinates it."""
+            for words in commands[:-1]:
+                client.get(*words)
+            check_equal(admin.get('CONFIG', 'SET', 'slowlog-log-slower-than', '50000'), b'OK')
+            cluster.backends[2].pause()
+            sent = time.monotonic()
+            client.send(*commands[-1])
+            with cluster.partition(shard) as looking:
+                wait_for(lambda: looking.get('SCREE', 'TRANSACTIONS'), 'the transaction')
+                begun = time.monotonic()
+                time.sleep(0.2)
+                least = time.monotonic() - begun
+                cluster.backends[2].resume()
+                reply = value(client.read())
+                most = time.monotonic() - sent
+                check(not isinstance(reply, ReplyError), reply)
+                slow = [entry for entry in looking.get('SLOWLOG', 'GET') if entry[3][0] == shown[0].encode()]
+            own = [entry for entry in admin.get('SLOWLOG', 'GET') if entry[3][0] == shown[0].encode()]
+            check_equal((len(slow), len(own)), (1, 1), 'entries: %r, %r' % (slow, own))
+            check_equal(slow[0][3], [word.encode() for word in shown])
+            check_equal(own[0][3], [word.encode() for word in commands[-1]], 'at the proxy')
+            for entry in (slow[0], own[0]):
+                check(least * 1e6 <= entry[2] <= most * 1e6, '%s s to %s s: %r' % (least, most, entry))
+        logged([['MULTI'], *(['SET', key, 'y'] for key in (b, a, c)), ['EXEC']], 1, ['EXEC', '(on 3 shards)'])
+        logged([['RENAME', a, c]], 0, ['RENAME', a, c, '(on 2 shards)'])
+        logged([['EVAL', "return redis.call('APPEND', KEYS[1], redis.call('GET', KEYS[2]))", '2', b, c]], 1,
+               ['EVAL', "return redis.call('APPEND', KEYS[1], redis.call('GET', KEYS[2]))", '2', b, c, '(on 2 shards)'])
 
 
 def fail_disk(run, kinds, error, coordinator):
