@@ -23,6 +23,7 @@
 #define FIELD_ADDRESSES(type, field) offsetof(type, field)
 #define FIELD_SLOT_RULE(type, field) offsetof(type, field)
 #define FIELD_HOURS(type, field) offsetof(type, field)
+#define FIELD_HOST(type, field) offsetof(type, field)
 /* The key is "section-name"; in the program's own section ([proxy] or [backend]) the key is the name alone, so the
  * pointer skips the section and the '-'. The own section is recognized by its length, which no other section has. */
 #define ROW(type, own, kind, field, section, name, initial, min, max, unit, reload, sentence) \

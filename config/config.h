@@ -36,6 +36,7 @@ enum compression { COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD };
 #define CONFIG_MEMBER_ADDRESSES(field) char *field;
 #define CONFIG_MEMBER_SLOT_RULE(field) char *field;
 #define CONFIG_MEMBER_HOURS(field)     char *field;
+#define CONFIG_MEMBER_HOST(field)      char *field;
 
 struct config_schema;
 

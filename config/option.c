@@ -4,6 +4,7 @@
 #include "config/option.h"
 
 #include "shared/check.h"
+#include "shared/host_name.h"
 #include "shared/hours.h"
 #include "shared/namespace.h"
 
@@ -204,7 +205,7 @@ static struct bytes word_at(const char *words, int index)
 static bool is_text(enum option_kind kind)
 {
     return kind == OPTION_STRING || kind == OPTION_ADDRESS || kind == OPTION_ADDRESSES ||
-           kind == OPTION_SLOT_RULE || kind == OPTION_HOURS;
+           kind == OPTION_SLOT_RULE || kind == OPTION_HOURS || kind == OPTION_HOST;
 }
 
 static bool is_tcp_only(const struct option *option)
@@ -216,6 +217,7 @@ static bool text_accepted(const struct option *option, struct bytes text)
 {
     struct slot_rule rule;
     struct hours hours;
+    char host[HOST_NAME_BYTES_MAX + 1];
     if (option->kind == OPTION_SLOT_RULE)
         return slot_rule_parse(text, &rule);
     if (option->kind == OPTION_HOURS)
@@ -224,6 +226,8 @@ static bool text_accepted(const struct option *option, struct bytes text)
         return addresses_valid(option, text);
     if (!text_valid(option, text))
         return false;
+    if (option->kind == OPTION_HOST)
+        return host_name_expand(text, host);
     if (option->kind != OPTION_ADDRESS || text.len == 0)
         return true;
     return address_valid(text) && !(is_unix(text) && is_tcp_only(option));
@@ -262,6 +266,7 @@ static void number_store(const struct option *option, void *member, uint64_t num
     case OPTION_ADDRESSES:
     case OPTION_SLOT_RULE:
     case OPTION_HOURS:
+    case OPTION_HOST:
         CHECK(!is_text(option->kind));
     }
 }
@@ -284,6 +289,7 @@ static uint64_t number_load(const struct option *option, const void *member)
     case OPTION_ADDRESSES:
     case OPTION_SLOT_RULE:
     case OPTION_HOURS:
+    case OPTION_HOST:
         break;
     }
     CHECK(!is_text(option->kind));
@@ -429,6 +435,12 @@ void option_expected(const struct option *option, char *text, size_t size)
         break;
     case OPTION_HOURS:
         (void)snprintf(text, size, "HH:MM-HH:MM in UTC, such as 22:30-05:00, or nothing");
+        break;
+    case OPTION_HOST:
+        (void)snprintf(text, size,
+                       "a host of up to %d characters, counted with the machine's name in place of "
+                       "%%h, or nothing",
+                       HOST_NAME_BYTES_MAX);
         break;
     }
 }

@@ -18,6 +18,7 @@
  *   ADDRESSES   char *field               several addresses separated by spaces
  *   SLOT_RULE   char *field               see shared/namespace.h
  *   HOURS       char *field               see shared/hours.h
+ *   HOST        char *field               a host; %h stands for the machine's name, see shared/host_name.h
  *
  * min and max are the bounds of a number, written as in the file, or of the length of a text.
  */
@@ -37,6 +38,7 @@ enum option_kind {
     OPTION_ADDRESSES,
     OPTION_SLOT_RULE,
     OPTION_HOURS,
+    OPTION_HOST,
 };
 
 enum option_reload { OPTION_RELOAD, OPTION_RESTART };

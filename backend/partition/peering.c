@@ -6,11 +6,10 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/peer/peer_set.h"
+#include "shared/host_name.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     PINGS_PER_TIMEOUT = 4,
@@ -71,15 +70,10 @@ int peering_port(const struct partition *partition)
 void peering_host(const struct partition *partition, char *host, size_t size)
 {
     const struct backend_config *config = &partition->snapshot->config;
-    const char *advertised = config->advertise_host;
-    const char *mark = strstr(advertised, "%h");
-    char machine[HOST_NAME_MAX + 1] = "";
-    if (!mark) {
-        (void)snprintf(host, size, "%s", *advertised ? advertised : config->bind);
-        return;
-    }
-    CHECK(gethostname(machine, sizeof machine) == 0);
-    (void)snprintf(host, size, "%.*s%s%s", (int)(mark - advertised), advertised, machine, mark + 2);
+    char advertised[HOST_NAME_BYTES_MAX + 1];
+    /* option.c refuses a host that does not fit; the machine may get a longer name later */
+    bool fits = host_name_expand(bytes_of(config->advertise_host), advertised);
+    (void)snprintf(host, size, "%s", fits && *advertised ? advertised : config->bind);
 }
 
 void peering_address(const struct partition *partition, char *address, size_t size)

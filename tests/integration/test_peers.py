@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import struct
+import subprocess
 
 from support.cluster import Cluster, even_slots
 from support.harness import Suite, check, check_equal, patience, wait_for
@@ -312,6 +313,27 @@ def _(run):
         host = socket.gethostname() + '.backends'
         check_equal(cluster.call(0, 'CLUSTER', 'SLOTS')[0][2][:2], [host.encode(), cluster.backends[0].port])
         check(b'peer_not_in_map address=%s:' % host.encode() in cluster.backends[0].log(), 'the address it looks for in the map')
+
+
+@suite.case('advertise-host that is too long with the name of the machine is refused, by a start and by a reload')
+def _(run):
+    marks = '%h' * (247 // len(socket.gethostname()) + 1)
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        good = backend.options
+        backend.options = {'backend': {'advertise-host': marks}}
+        backend.write_config()
+        done = subprocess.run([*backend.argv, '--check'], capture_output=True, text=True, timeout=60)
+        check(done.returncode and 'advertise-host: expected a host of up to 247 characters' in done.stderr, done)
+        done = subprocess.run(backend.argv, capture_output=True, text=True, timeout=60)
+        check(done.returncode and 'advertise-host: expected a host of up to 247 characters' in done.stderr, done)
+        backend.signal(signal.SIGHUP)
+        wait_for(lambda: b'reload_refused' in backend.log() and b'advertise-host: expected a host of up to' in backend.log(),
+                 'the reload to be refused')
+        backend.options = good
+        backend.write_config()
+        with cluster.partition(0) as connection:
+            check_equal(connection.get('PING'), b'PONG', 'the configuration in force stays')
 
 
 @suite.case('a backend without a map works alone')

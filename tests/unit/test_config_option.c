@@ -4,9 +4,12 @@
 #include "config/option.h"
 
 #include "shared/check.h"
+#include "shared/host_name.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct sample {
     int number;
@@ -21,6 +24,7 @@ struct sample {
     char *addresses;
     char *rule;
     char *hours;
+    char *host;
 };
 
 #define ROW(kind, member, initial, min, max, unit)                                                 \
@@ -29,7 +33,22 @@ struct sample {
             offsetof(struct sample, member)                                                        \
     }
 
-enum { NUMBER, SIZE, TIME, FLAG, WORD, MODE, BELOW, TEXT, ADDRESS, ADDRESSES, RULE, HOURS, ROWS };
+enum {
+    NUMBER,
+    SIZE,
+    TIME,
+    FLAG,
+    WORD,
+    MODE,
+    BELOW,
+    TEXT,
+    ADDRESS,
+    ADDRESSES,
+    RULE,
+    HOURS,
+    HOST,
+    ROWS
+};
 
 // clang-format off
 static const struct option rows[ROWS] = {
@@ -45,6 +64,7 @@ static const struct option rows[ROWS] = {
     ROW(ADDRESSES, addresses, "h:1", "1", "1000", ""),
     ROW(SLOT_RULE, rule, "tag", "1", "64", ""),
     ROW(HOURS, hours, "", "", "", ""),
+    ROW(HOST, host, "", "0", "1000", ""),
 };
 // clang-format on
 
@@ -162,6 +182,22 @@ static void test_hours(void)
     CHECK(set(HOURS, ""));
 }
 
+static void test_hosts_must_fit_with_the_name_of_the_machine(void)
+{
+    char machine[HOST_NAME_MAX + 1] = "";
+    char text[2 * HOST_NAME_BYTES_MAX + 3] = "";
+    CHECK(gethostname(machine, sizeof machine) == 0 && *machine);
+    CHECK(set(HOST, "%h.backends"));
+    CHECK(shows(HOST, "%h.backends"));
+    CHECK(set(HOST, ""));
+    for (size_t i = 0; i < HOST_NAME_BYTES_MAX / strlen(machine); i++)
+        strcat(text, "%h");
+    CHECK(set(HOST, text));
+    strcat(text, "%h");
+    CHECK(!set(HOST, text));
+    CHECK(strstr(reason, "expected a host of up to 247 characters"));
+}
+
 int main(void)
 {
     test_defaults_are_set_from_the_rows();
@@ -172,6 +208,7 @@ int main(void)
     test_addresses();
     test_slot_rules();
     test_hours();
+    test_hosts_must_fit_with_the_name_of_the_machine();
     for (int i = 0; i < ROWS; i++)
         option_clear(&rows[i], &sample);
     return 0;
