@@ -545,6 +545,33 @@ def _(run):
         check_equal(sum(map(int, sums)), 1000 * len(ACCOUNTS), 'the sum')
 
 
+@suite.case('kill -9 of the proxy that leads a backup during transactions over shards: they go on, nothing stays held')
+def _(run):
+    with Cluster(3, 1, 2, linked=True) as cluster:
+        for number in range(sized(5, long=50)):
+            with Tellers(run, cluster) as tellers:
+                tellers.wait_moved(1)
+                with cluster.connect(1) as leader:
+                    check_equal(leader.get('SCREE', 'BACKUP', 'START', 'NAME', 'x%d' % number), b'x%d' % number)
+                    time.sleep(run.rng.random() * 0.03)  # so that the kill comes in any step
+                    states = set()
+                    for shard in range(3):
+                        with cluster.partition(shard) as partition:
+                            states.add(status(partition)['state'])
+                    cluster.proxies[1].kill9()
+                run.debug('killed while %s' % sorted(states))
+                tellers.wait_moved(3)
+                cluster.proxies[1].start()
+            for shard in range(3):  # it would wait for the proxy for a minute
+                with cluster.partition(shard) as partition:
+                    wait_for(lambda: status(partition)['held'] == 'no', 'the lease to end')
+                    partition.get('SCREE', 'BACKUP', 'CANCEL')
+                    wait_for(lambda: is_idle(partition), 'the backup to end')
+        admin = cluster.connect()
+        backup(admin, 'good')
+        check_equal(sum(int(admin.get('GET', account)) for account in ACCOUNTS), 1000 * len(ACCOUNTS), 'the sum')
+
+
 # ---- interrupted and damaged ----
 
 @suite.case('kill -9 during a backup: older backups stay valid, a partial one does not count, and the next backup removes it')
