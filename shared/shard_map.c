@@ -166,6 +166,20 @@ uint64_t shard_map_hash(const struct shard_map *map)
     return hash;
 }
 
+uint64_t shard_map_slots_hash(const struct shard_map *map)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        bool is_first = slot == 0 || map->slot_shard[slot] != map->slot_shard[slot - 1];
+        const char *name = map->shards[map->slot_shard[slot]].name;
+        if (is_first) {
+            hash = hash_on(hash, &slot, sizeof slot);
+            hash = hash_on(hash, name, strlen(name) + 1);
+        }
+    }
+    return hash;
+}
+
 bool shard_map_next_range(const struct shard_map *map, int shard, unsigned *slot, unsigned *first,
                           unsigned *last)
 {

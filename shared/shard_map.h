@@ -60,6 +60,8 @@ int shard_map_named(const struct shard_map *map, struct bytes name);
 bool shard_map_equal(const struct shard_map *a, const struct shard_map *b);
 /* Equal maps have equal hashes, in any process. */
 uint64_t shard_map_hash(const struct shard_map *map);
+/* Hash of the shards' names and slots alone: equal for maps that differ in epoch, addresses or the order of shards. */
+uint64_t shard_map_slots_hash(const struct shard_map *map);
 /* Iterates over the ranges of a shard's slots in order: start with *slot = 0; false at the end. */
 bool shard_map_next_range(const struct shard_map *map, int shard, unsigned *slot, unsigned *first,
                           unsigned *last);

@@ -4,8 +4,9 @@
  *   old map   slots 0-8191 ─► a             new map   slots 0-4095 ─► a
  *                                                     slots 4096-8191 ─► b: the keys of before are strays of a
  *
- * Proxies look for these keys at the new shard, so their clients do not see them. Through a proxy, the map is that of the
- * proxy (SCREE SLOTS); on another connection, it is that of the backend.
+ * Clients look for these keys at the new shard, so they do not see them. A backend with a shard map knows which slots it
+ * owns (slot_owners.h): its strays are keys of other slots. Without one, they are keys of slots that the proxy's map gives
+ * to others (SCREE SLOTS).
  */
 #include "backend/context/partition.h"
 #include "backend/keyspace/slot_set.h"
@@ -29,23 +30,19 @@ struct strays {
 struct stray_run {
     unsigned first, last;
     uint64_t keys;
-    const char *owner; /* NULL: the backend's map does not name another shard */
+    const char *owner; /* NULL: the backend does not know it */
 };
 
 static bool is_foreign_slot(const struct call *call, uint16_t slot)
 {
-    const struct slot_set *slots = call->session->scope.slots;
-    const struct peer_set *peers = call->partition->shards.peers;
-    if (slots)
-        return !slot_set_has(slots, slot);
-    return *peer_set_shard(peers) && !peer_set_owns(peers, slot);
+    return !slot_set_has(session_slots(call->session), slot);
 }
 
 static const char *other_owner(const struct call *call, uint16_t slot)
 {
-    const struct peer_set *peers = call->partition->shards.peers;
-    return *peer_set_shard(peers) && !peer_set_owns(peers, slot) ? peer_set_owner(peers, slot)
-                                                                 : NULL;
+    return call->partition->shards.is_gated
+               ? call->partition->shards.slot_owner(call->partition, slot)
+               : NULL;
 }
 
 /* space_slot_fn */

@@ -43,6 +43,8 @@ struct maintenance;
 struct peer_set;
 struct process; /* the process: partitions, configuration, start time */
 struct config_snapshot;
+struct slot_owners;
+struct slot_set;
 struct slot_table;
 struct space_set;
 struct watch_set;
@@ -165,11 +167,21 @@ struct partition_expiry {
     uint64_t kept_until_ms; /* wall clock; SCREE KEEP-EXPIRED hides expired keys until then */
 };
 
+struct partition;
+
 /* What connects the partition with the other shards. */
 struct partition_shards {
     struct peer_set *peers;   /* NULL after the partition has stopped */
-    struct slot_table *slots; /* which slots the partition owns */
-    struct lock_set *locks;   /* of transactions over shards */
+    struct slot_table *slots; /* which slots the partition owns, durably */
+    struct slot_owners *owners;
+    bool is_gated;               /* only keys of slots that the partition owns are served */
+    bool is_held;                /* commands for data wait until the first slots are claimed */
+    const struct slot_set *here; /* if it is gated: the owned slots; NULL: all */
+    /* Why a key of this slot is not served here, an error text in call->arena; and the shard that owns the slot, NULL:
+     * not known. Both are functions of slot_owners.h. */
+    const char *(*slot_refusal)(struct call *call, uint16_t slot, struct bytes key);
+    const char *(*slot_owner)(const struct partition *partition, uint16_t slot);
+    struct lock_set *locks; /* of transactions over shards */
     struct coordinator *coordinator;
     struct participant *participant;
     struct list ticket_waits; /* ticket_wait.h */

@@ -37,8 +37,9 @@ enum slot_state {
 };
 
 struct slot_record {
-    uint64_t epoch;                /* grows with each change of the owner; 0 only in state NONE */
-    uint64_t migration;            /* id of the move; 0: the slot never moved */
+    uint64_t epoch; /* grows with each change of the owner; 0 only in state NONE */
+    uint64_t
+        migration; /* id of the move; epoch 1: hash of the map's slots by which it was claimed */
     char peer[SHARD_NAME_MAX + 1]; /* name of the other shard of the move; empty: none */
     uint8_t state;                 /* enum slot_state */
 };

@@ -272,18 +272,6 @@ void entry_set_idle_s(struct call *call, const struct entry *entry, uint64_t idl
                        idle_s < now_s ? now_s - idle_s : 1);
 }
 
-/* The key is on another shard, and the command may not borrow keys. */
-static void refuse_slot(struct call *call, struct bytes key)
-{
-    if (call->in_script)
-        call_error_text(call, "ERR Script attempted to access a non local key in a cluster node");
-    else
-        call_errorf(call,
-                    "ERR the key '%.*s' is on another shard: all keys of a command must be on one "
-                    "shard. Give their names a common {tag}",
-                    (int)(key.len < 128 ? key.len : 128), key.data);
-}
-
 /* Is the key of another shard here? False: it will be fetched, and the command runs again. */
 static bool borrow_pass(struct call *call, const struct entry *entry)
 {
@@ -300,7 +288,7 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
     struct bytes key = entry->key;
     entry->is_borrowed = call->slots && !slot_set_has(call->slots, entry->slot);
     if (entry->is_borrowed && !call->borrow) {
-        refuse_slot(call, key);
+        call_error_text(call, call->partition->shards.slot_refusal(call, entry->slot, key));
         return false;
     }
     entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);

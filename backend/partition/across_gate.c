@@ -7,52 +7,99 @@
 #include "backend/peer/peer_set.h"
 #include "shared/keys.h"
 
-/* Is one of the command's keys on another shard? */
-static bool names_foreign_key(const struct session *session, const struct command *command,
-                              const struct bytes *argv, uint32_t argc)
+/* Calls the function with each key of the command, until it returns true. */
+typedef bool key_fn(struct call *call, uint16_t slot, struct bytes key, const char **refusal);
+
+static bool find_named_key(struct call *call, const struct command *command,
+                           const struct bytes *argv, uint32_t argc, const char **refusal,
+                           key_fn *is_wanted)
 {
     struct key_list keys;
-    bool is_foreign = false;
+    bool is_found = false;
     keys_list_init(&keys);
     (void)keys_find(command, argv, argc, &keys);
-    for (uint32_t i = 0; i < keys.count; i++)
-        is_foreign |= !slot_set_has(session->scope.slots, slot_rule_slot(session->scope.slot_rule,
-                                                                         argv[keys.refs[i].index]));
+    for (uint32_t i = 0; i < keys.count && !is_found; i++) {
+        struct bytes key = argv[keys.refs[i].index];
+        is_found =
+            is_wanted(call, slot_rule_slot(call->session->scope.slot_rule, key), key, refusal);
+    }
     keys_list_fini(&keys);
-    return is_foreign;
+    return is_found;
 }
 
-/* Does the command, or a command that EXEC runs, name a key of another shard? */
-static bool needs_others(const struct call *call)
+/* As find_named_key, also for the commands that EXEC runs. */
+static bool find_any_key(struct call *call, const char **refusal, key_fn *is_wanted)
+{
+    const struct queued *queued =
+        call->command->traits & TRAIT_RUNS_QUEUE ? call->session->transaction.first : NULL;
+    if (find_named_key(call, call->command, call->argv, call->argc, refusal, is_wanted))
+        return true;
+    for (; queued; queued = queued->next)
+        if (find_named_key(call, queued->command, queued->argv, queued->argc, refusal, is_wanted))
+            return true;
+    return false;
+}
+
+/* key_fn: a key of another shard */
+static bool is_foreign_key(struct call *call, uint16_t slot, struct bytes key, const char **refusal)
+{
+    (void)key;
+    (void)refusal;
+    return !slot_set_has(session_slots(call->session), slot);
+}
+
+/* key_fn: a key of another shard, although the sender expects it here */
+static bool is_misled_key(struct call *call, uint16_t slot, struct bytes key, const char **refusal)
 {
     const struct session *session = call->session;
-    bool is_needed = names_foreign_key(session, call->command, call->argv, call->argc);
-    bool is_exec = call->command->traits & TRAIT_RUNS_QUEUE;
-    for (const struct queued *queued = is_exec ? session->transaction.first : NULL; queued;
-         queued = queued->next)
-        is_needed |= names_foreign_key(session, queued->command, queued->argv, queued->argc);
-    return is_needed;
+    if (slot_set_has(session_slots(session), slot) || !slot_set_has(session->scope.slots, slot))
+        return false;
+    *refusal = call->partition->shards.slot_refusal(call, slot, key);
+    return true;
 }
 
 /* The reason why a command may not run that a proxy sent with SCREE ACROSS; NULL: it may. */
-static const char *across_refusal(const struct call *call)
+static const char *across_refusal(struct call *call)
 {
     const struct session *session = call->session;
-    if (!session->request.is_across || !session->scope.slots)
+    if (!session->request.is_across || !session_slots(session))
         return NULL;
     if (session->transaction.is_open && !session->transaction.is_plain &&
         call->command->traits & TRAIT_RUNS_QUEUE)
         return "ERR a command of the transaction cannot be rolled back, so all keys of the "
                "transaction must be on one shard";
-    if (!*peer_set_shard(call->partition->shards.peers) && needs_others(call))
+    if (!*peer_set_shard(call->partition->shards.peers) && find_any_key(call, NULL, is_foreign_key))
         return "CROSSSLOT Keys in request don't hash to the same slot: the backend has no shard "
                "map that names it ([backend] shards), so it cannot use keys of other shards";
     return NULL;
 }
 
+/* Why a script or EXEC may not begin: one of its keys is not here. Other commands are refused when they open the key. */
+static const char *misled_refusal(struct call *call)
+{
+    const char *refusal = NULL;
+    bool runs_others =
+        call->command->traits & TRAIT_RUNS_QUEUE || call->command->flags & CMD_SCRIPT;
+    if (call->partition->shards.is_gated && !call->session->request.is_across && runs_others)
+        (void)find_any_key(call, &refusal, is_misled_key);
+    return refusal;
+}
+
+bool queue_gate(struct call *call)
+{
+    const char *refusal = NULL;
+    if (!call->partition->shards.is_gated || call->session->login.is_internal ||
+        !find_any_key(call, &refusal, is_misled_key))
+        return true;
+    reject_command(call, refusal);
+    return false;
+}
+
 bool across_gate(struct call *call)
 {
     const char *refusal = across_refusal(call);
+    if (!refusal)
+        refusal = misled_refusal(call);
     if (refusal)
         reject_command(call, refusal);
     return !refusal;

@@ -1,10 +1,13 @@
 /*
- * across_gate.h - refuses commands with keys of several shards that this partition cannot run.
+ * across_gate.h - refuses commands that need keys of other shards before they run.
  */
 #pragma once
 
 #include "backend/context/call.h"
 
-/* False: the proxy sent the command with SCREE ACROSS, but it cannot be rolled back, or it names keys of other shards and
+/* False: an error was replied, because a client that is no proxy queues a command in MULTI whose key is not here. */
+bool queue_gate(struct call *call);
+/* False: the command is EXEC or a script, and one of its keys is not here although the sender expects it here. Or the proxy sent
+ * it with SCREE ACROSS, but it cannot be rolled back, or it names keys of other shards and
  * there are no links to these. An error was replied, and EXEC has discarded its queue. */
 bool across_gate(struct call *call);

@@ -105,6 +105,13 @@ static struct coordinated *coordinated_new(struct coordinator *coordinator)
     return transaction;
 }
 
+/* The shard that has the slot; empty: none is known, so it cannot be reached. */
+static const char *owner_of(const struct partition *partition, uint16_t slot)
+{
+    const char *shard = partition->shards.slot_owner(partition, slot);
+    return shard ? shard : "";
+}
+
 static struct participation *participation_at(struct list *link)
 {
     return container_of(link, struct participation, link);
@@ -416,7 +423,7 @@ static void assign_needs(struct coordinated *transaction)
     struct borrow *borrow = transaction->borrow;
     while (borrow->needs) {
         struct need *need = borrow->needs;
-        const char *shard = peer_set_owner(partition->shards.peers, need->slot);
+        const char *shard = owner_of(partition, need->slot);
         struct participation *part = participation_of(transaction, shard);
         borrow->needs = need->next;
         need->next = part->needs;
@@ -564,7 +571,7 @@ static struct watches_elsewhere *watches_of(struct call *call)
 static void add_watch(struct call *call, uint16_t slot, struct bytes row_key)
 {
     struct watches_elsewhere *watches = call->session->pending.watches;
-    const char *shard = peer_set_owner(call->partition->shards.peers, slot);
+    const char *shard = owner_of(call->partition, slot);
     bool is_first = true;
     for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next) {
         if (bytes_equal(watch->row_key, row_key))
@@ -676,7 +683,7 @@ static struct effects *effects_for(const struct collecting *collecting,
     if (is_own)
         return transaction->own;
     struct participation *part =
-        participation_of(transaction, peer_set_owner(partition->shards.peers, place->first_slot));
+        participation_of(transaction, owner_of(partition, place->first_slot));
     if (!part->effects)
         part->effects = begin_effects(partition);
     return part->effects;
@@ -706,8 +713,8 @@ static bool collect_change(struct call *call, const struct change *change)
     uint16_t slot = slot_rule_slot(call->slot_rule, change->key);
     if (!is_foreign(call, slot))
         return false;
-    struct participation *part = participation_of(
-        call->session->pending.across, peer_set_owner(call->partition->shards.peers, slot));
+    struct participation *part =
+        participation_of(call->session->pending.across, owner_of(call->partition, slot));
     message_put_u8(&part->changes, (uint8_t)change->kind);
     message_put_u8(&part->changes, (uint8_t)change->type);
     message_put_u8(&part->changes, change->by_client);

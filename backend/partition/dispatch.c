@@ -18,6 +18,7 @@
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
+#include "shared/keys.h"
 
 enum {
     /* Bytes that each command of EXEC may reply even if earlier replies have used up reply-limit: so writes do not
@@ -39,6 +40,15 @@ static bool is_paused(const struct call *call)
     if (partition->pause.until_ms == 0 && !partition->pause.is_held)
         return false;
     return (partition->pause.until_ms && !partition->pause.writes_only) || may_write(call);
+}
+
+/* Must the request wait until the partition knows which slots it owns? */
+static bool waits_for_slots(const struct call *call)
+{
+    const struct command *command = call->command;
+    return call->partition->shards.is_held &&
+           (command->flags & (CMD_WRITE | CMD_READONLY | CMD_SCRIPT) ||
+            command->traits & TRAIT_RUNS_QUEUE || keys_possible(command));
 }
 
 static void queue(struct call *call)
@@ -76,7 +86,7 @@ static void run_handler(struct call *call)
     if (!(call->command->flags & CMD_INTERNAL))
         call->space->used_ms = call->now_ms;
     call->slot_rule = call->session->scope.slot_rule;
-    call->slots = call->session->scope.slots;
+    call->slots = session_slots(call->session);
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
     bool is_shown = monitor_wants(call) && !call->ready_key;
@@ -286,7 +296,7 @@ static void run_busy(struct call *call)
 {
     call->space = session_space(call->session);
     call->slot_rule = call->session->scope.slot_rule;
-    call->slots = call->session->scope.slots;
+    call->slots = session_slots(call->session);
     handlers[call->command->id](call);
     command_stats_add(call);
 }
@@ -301,9 +311,12 @@ static bool act(struct call *call)
         return false;
     }
     if (is_queued(call)) {
-        queue(call);
+        if (queue_gate(call))
+            queue(call);
         return true;
     }
+    if (waits_for_slots(call))
+        return false;
     if (!call->partition->running.busy_error)
         return run_warm(call);
     run_busy(call);

@@ -5,6 +5,7 @@
 #include "backend/format/effects.h"
 #include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/borrow.h"
+#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/internal_call.h"
@@ -528,8 +529,8 @@ static const char *refuse_item(const struct partition *partition, const struct i
         item->namespace_name.len > NAMESPACE_BYTES_MAX ||
         !decode_metadata_key(item->row_key, &space, &slot, &key))
         return "the request is not valid";
-    if (!peer_set_owns(partition->shards.peers, slot))
-        return "its shard map gives the key's slot to another shard";
+    if (partition->shards.is_gated && !slot_set_has(partition->shards.here, slot))
+        return "it does not own the key's slot";
     if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
         return "SWAPDB has not reached all shards: run it again";
     if (item->kind == NEED_KEY || (item->kind >= NEED_WATCH && item->row.len == 8))

@@ -5,6 +5,7 @@
 #include "backend/context/process.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
+#include "backend/partition/slot_owners.h"
 #include "backend/peer/peer_set.h"
 #include "shared/host_name.h"
 
@@ -29,7 +30,8 @@ static bool handle_request(void *owner, struct peer_incoming *incoming,
                            const struct peer_frame *frame)
 {
     struct partition *partition = owner;
-    return participant_handle(partition->shards.participant, incoming, frame) ||
+    return slot_owners_handle(partition->shards.owners, incoming, frame) ||
+           participant_handle(partition->shards.participant, incoming, frame) ||
            coordinator_handle(partition->shards.coordinator, incoming, frame);
 }
 
@@ -107,4 +109,5 @@ void peering_configure(struct partition *partition)
             },
     };
     peer_set_configure(partition->shards.peers, &config);
+    slot_owners_configure(partition->shards.owners);
 }

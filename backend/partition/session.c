@@ -15,6 +15,12 @@ void session_pause(struct session *session, bool is_paused)
     session->is_paused = is_paused;
 }
 
+const struct slot_set *session_slots(const struct session *session)
+{
+    const struct partition_shards *shards = &session->partition->shards;
+    return shards->is_gated ? shards->here : session->scope.slots;
+}
+
 void session_set_slots(struct session *session, struct slot_set *slots)
 {
     slot_set_unref(session->scope.slots);

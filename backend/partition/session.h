@@ -195,6 +195,9 @@ int session_databases(const struct session *session);
 /* The storage namespace of a database of the session's namespace; NULL when there is no such database. */
 struct space *session_database(struct session *session, uint8_t database);
 void session_select(struct session *session, uint8_t db);
+/* The slots whose keys are here: those that the partition owns (slot_owners.h), or, without a map of its own, those that the
+ * proxy's map gives to it. NULL: all. */
+const struct slot_set *session_slots(const struct session *session);
 /* Sets the slots that the proxy's map gives to this partition; takes the reference. NULL: all slots. */
 void session_set_slots(struct session *session, struct slot_set *slots);
 /* Switches namespace and database; the slot rule may be NULL. All are copied. */

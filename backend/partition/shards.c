@@ -6,6 +6,7 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
+#include "backend/partition/slot_owners.h"
 #include "backend/partition/slot_table.h"
 
 enum { TICK_MS = 50 };
@@ -17,6 +18,7 @@ static void tick_shards(void *owner)
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
     if (partition->running.busy_error)
         return; /* the data must not change during a slow script */
+    slot_owners_tick(partition->shards.owners);
     participant_tick(partition->shards.participant);
     coordinator_tick(partition->shards.coordinator);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
@@ -28,6 +30,7 @@ bool shards_new(struct partition *partition)
     struct partition_shards *shards = &partition->shards;
     shards->peers = peering_new(partition);
     shards->slots = slot_table_new(partition);
+    shards->owners = slot_owners_new(partition);
     shards->locks = lock_set_new(partition->metrics.cell);
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);
@@ -43,13 +46,16 @@ void shards_free(struct partition *partition)
     participant_free(partition->shards.participant);
     coordinator_free(partition->shards.coordinator);
     lock_set_free(partition->shards.locks);
+    slot_owners_free(partition->shards.owners);
     slot_table_free(partition->shards.slots);
 }
 
 bool shards_reload(struct partition *partition)
 {
+    if (!slot_table_load(partition->shards.slots))
+        return false;
+    slot_owners_reload(partition->shards.owners);
     /* keys of prepared transactions can be locked again when own transactions have released them */
-    return slot_table_load(partition->shards.slots) &&
-           coordinator_reload(partition->shards.coordinator) &&
+    return coordinator_reload(partition->shards.coordinator) &&
            participant_load(partition->shards.participant);
 }

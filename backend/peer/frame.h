@@ -19,6 +19,7 @@
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
  *   LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH: of transactions over shards (participant.h)
+ *   SLOTS     no payload                               ─► DONE   owners of slots (slot_owners.c)
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the version are skipped.
@@ -56,6 +57,7 @@ enum peer_kind {
     PEER_WOUND = 8,
     PEER_UNWATCH = 9,
     PEER_OPEN = 10,
+    PEER_SLOTS = 11,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };

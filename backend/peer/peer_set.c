@@ -218,14 +218,9 @@ const char *peer_set_shard(const struct peer_set *peers)
     return peers->self.identity.shard;
 }
 
-bool peer_set_owns(const struct peer_set *peers, uint16_t slot)
+const struct shard_map *peer_set_map(const struct peer_set *peers)
 {
-    return peers->map && peers->shard >= 0 && shard_map_find(peers->map, slot) == peers->shard;
-}
-
-const char *peer_set_owner(const struct peer_set *peers, uint16_t slot)
-{
-    return peers->map ? peers->map->shards[shard_map_find(peers->map, slot)].name : NULL;
+    return peers->map;
 }
 
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard)

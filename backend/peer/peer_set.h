@@ -62,10 +62,8 @@ void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
 
 /* Name of our shard; empty: the map does not have it, or there is no map. */
 const char *peer_set_shard(const struct peer_set *peers);
-/* Does the map give the slot to our shard? */
-bool peer_set_owns(const struct peer_set *peers, uint16_t slot);
-/* Name of the shard to which the map gives the slot; NULL: there is no map. */
-const char *peer_set_owner(const struct peer_set *peers, uint16_t slot);
+/* The map in force; NULL: none. Borrowed until peer_set_configure. */
+const struct shard_map *peer_set_map(const struct peer_set *peers);
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
 /* Sends an ECHO request: the shard returns the text after delay_ms (0 .. 60000). NULL: the request was sent; else the

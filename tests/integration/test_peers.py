@@ -135,7 +135,7 @@ def _(run):
             for shard, link in links.items():
                 check_equal(link['run_id'], run_ids[shard])
         for number in range(20):
-            cluster.call(1, 'SET', 'key', number)
+            check_equal(cluster.call(1, 'SET', cluster.key_on(1), number), b'OK')
         wait_for(lambda: int(cluster.peers(0)[1]['b1p0']['log_index']) >= 20, 'the log index of another backend to come')
         check_equal(cluster.backends[0].http('/metrics')[1].count('\nscree_backend_peer_links_up 2\n'), 1, 'metric')
 
@@ -230,7 +230,7 @@ def _(run):
         wait_for(lambda: 'WRONGPASS' in cluster.peers(0)[1]['b2p0'].get('reason', ''), 'its secret to be refused')
         wait_for(lambda: 'WRONGPASS' in cluster.peers(2)[1]['b0p0'].get('reason', ''), 'the secret to be refused there')
         check_equal(cluster.peers(0)[0]['peers_incoming'], '1')
-        check_equal(cluster.call(2, 'SET', 'key', 'value'), b'OK')
+        check_equal(cluster.call(2, 'SET', cluster.key_on(2), 'value'), b'OK')
 
 
 @suite.case('links speak TLS, with certificates both ways')
@@ -276,7 +276,7 @@ def _(run):
         cluster.wait_linked((0, 1), 1)
         wait_for(lambda: cluster.peers(2)[0]['peers_shard'] == '', 'backend 2 to have no place')
         check_equal(cluster.peers(2)[0]['peers_links'], '0')
-        check_equal(cluster.call(2, 'SET', 'key', 'value'), b'OK')
+        check_equal(cluster.call(2, 'SET', cluster.key_on(2), 'value'), b'OK')
         write_map(cluster, [0, 1, 2], 9)
         wait_for(lambda: b'map.epoch: expected at least 10' in cluster.backends[0].log(), 'the older map to be refused')
         check_equal(cluster.peers(0)[0]['peers_map_epoch'], '10')

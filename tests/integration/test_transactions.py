@@ -145,7 +145,8 @@ def _(run):
             for i, client in enumerate(clients):
                 client.send('SCREE', 'ACROSS', 'EVAL', script, '2', *((b, c) if i % 2 else (c, b)))
             cluster.backends[0].resume()
-            check(all(client.read()[0] == ':' for client in clients), 'errors')
+            replies = [client.read() for client in clients]
+            check(all(reply[0] == ':' for reply in replies), repr(replies))
             check_equal([cluster.proxy_connection(1).get('GET', b), cluster.proxy_connection(2).get('GET', c)],
                         [b'%d' % (turn * len(clients))] * 2)
 

@@ -563,9 +563,14 @@ class Cluster:
     def wait_linked(self):
         def has_links(partition):
             return b'peers_links_up:%d\r' % (len(self.slots) - 1) in partition.get('INFO', 'peers')
+
+        def knows_owners(partition):
+            runs = [line.split()[0].split(b'=')[1].split(b'-') for line in partition.get('SCREE', 'OWNERS')]
+            return sum(int(last) - int(first) + 1 for first, last in runs) == SLOTS
         for shard in range(len(self.slots)):
             with self.partition(shard) as partition:
                 wait_for(lambda: has_links(partition), 'shard %d to have connections to the others' % shard)
+                wait_for(lambda: knows_owners(partition), 'shard %d to know the owners of all slots' % shard)
 
     def stop_relays(self):
         for relay in self.relays.values():

@@ -315,17 +315,19 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*13\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*15\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
         "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
         "+    List the subcommands.\r\n"
+        "+OWNERS\r\n"
+        "+    List which slots each shard owns, and which owners of others it knows. FORCE "
+        "LOSE-KEYS: claim those of lost shards.\r\n"
         "+SCRIPT\r\n+    KILL: end the running script or function, even if it has written, and "
         "roll "
         "back its effects.\r\n"
         "+STRAYS\r\n"
-        "+    List where shards store keys although the shard map gives their slots to other "
-        "shards.\r\n"
+        "+    List where shards store keys although other shards own their slots.\r\n"
         "+TRANSACTIONS\r\n"
         "+    List the transactions over several shards that are not complete.\r\n"));
     command_reply_help(&reply, find("slowlog"), HANDLER_BACKEND);

@@ -1,0 +1,685 @@
+#include "backend/partition/slot_owners.h"
+
+#include "backend/context/partition.h"
+#include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/pause.h"
+#include "backend/partition/session.h"
+#include "backend/partition/slot_table.h"
+#include "backend/peer/message.h"
+#include "backend/peer/peer_set.h"
+#include "shared/log.h"
+#include "shared/out.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ANSWER_FORMAT = 1,
+    ASK_JOINING_MS = 100,
+    ASK_CALM_MS = 2000,
+    CLAIM_AFTER_MS = 1000,
+    HOLD_MS = 3000,
+    KEY_SHOWN_BYTES = 128,
+};
+
+/* What a shard says of itself. */
+enum answer_state {
+    ANSWER_NONE,
+    ANSWER_JOINING,  /* it has no records */
+    ANSWER_CLAIMING, /* its first records are not durable yet */
+    ANSWER_OWNER,    /* it has records */
+    ANSWER_OLD,      /* its version has no records */
+};
+
+/* Another shard of the map. */
+struct other_shard {
+    const char *name; /* of the map */
+    bool is_asked;
+    uint64_t ask_ms; /* monotonic: when to ask again */
+    enum answer_state state;
+    uint64_t hash; /* of the map's slots: of those that it claimed, or that it would claim */
+};
+
+struct slot_owners {
+    struct partition *partition;
+    struct shard_map *map; /* NULL: alone */
+    uint64_t generation;   /* of the map: answers to questions of before are dropped */
+    uint64_t hash;         /* of the map's slots */
+    struct other_shard *others;
+    size_t others_count;
+    uint64_t since_ms;    /* monotonic: when the map came */
+    bool was_written;     /* before this start: (3) */
+    uint32_t claims_open; /* changes that are not durable */
+    bool has_warned;      /* that two shards own a slot */
+    bool is_forced;       /* the next tick claims the slots of lost shards */
+    bool may_have_lost;   /* another shard has told a higher epoch of a slot that is owned here */
+    struct slot_set here;
+    char **names; /* of shards that own slots; heap */
+    uint16_t names_count;
+    uint16_t owner[SLOT_COUNT]; /* 1 + index in names; 0: not known */
+    uint64_t epoch[SLOT_COUNT]; /* of this owner */
+};
+
+/* A question to another shard. */
+struct slots_request {
+    struct peer_request request;
+    struct slot_owners *owners;
+    uint64_t generation;
+    size_t other;
+};
+
+static void drop_map(struct slot_owners *owners)
+{
+    shard_map_unref(owners->map);
+    owners->map = NULL;
+    owners->generation++;
+    free(owners->others);
+    owners->others = NULL;
+    owners->others_count = 0;
+}
+
+void slot_owners_free(struct slot_owners *owners)
+{
+    if (!owners)
+        return;
+    drop_map(owners);
+    for (uint16_t i = 0; i < owners->names_count; i++)
+        free(owners->names[i]);
+    free((void *)owners->names);
+    free(owners);
+}
+
+/* ---- what is here ---- */
+
+static const struct slot_table *table_of(const struct slot_owners *owners)
+{
+    return owners->partition->shards.slots;
+}
+
+static const char *own_name(const struct slot_owners *owners)
+{
+    return owners->partition->shards.peers ? peer_set_shard(owners->partition->shards.peers) : "";
+}
+
+/* The shard to which the map gives the slot; NULL: there is no map. */
+static const char *owner_by_map(const struct slot_owners *owners, uint16_t slot)
+{
+    const struct shard_map *map = owners->map;
+    return map ? map->shards[shard_map_find(map, slot)].name : NULL;
+}
+
+static bool is_own_by_map(const struct slot_owners *owners, uint16_t slot)
+{
+    const char *name = owner_by_map(owners, slot);
+    return name && strcmp(name, own_name(owners)) == 0;
+}
+
+static bool has_records(const struct slot_owners *owners)
+{
+    return slot_table_count(table_of(owners), SLOT_NONE) < SLOT_COUNT;
+}
+
+static bool is_owned_state(uint8_t state)
+{
+    return state == SLOT_OWNED || state == SLOT_EXPORTING || state == SLOT_FROZEN;
+}
+
+/* Commands wait for the claim, or no longer. */
+static void set_held(struct slot_owners *owners, bool is_held)
+{
+    struct partition_shards *shards = &owners->partition->shards;
+    bool was_held = shards->is_held;
+    shards->is_held = is_held;
+    if (was_held && !is_held)
+        partition_resume(owners->partition);
+}
+
+static uint16_t index_of_name(struct slot_owners *owners, struct bytes name);
+
+/* A record of a slot that was given away names its next owner. */
+static void learn_from_record(struct slot_owners *owners, uint16_t slot)
+{
+    const struct slot_record *record = slot_table_get(table_of(owners), slot);
+    if (record->state != SLOT_RELEASED || record->epoch <= owners->epoch[slot])
+        return;
+    owners->owner[slot] = (uint16_t)(index_of_name(owners, bytes_of(record->peer)) + 1);
+    owners->epoch[slot] = record->epoch;
+}
+
+void slot_owners_reload(struct slot_owners *owners)
+{
+    struct partition_shards *shards = &owners->partition->shards;
+    memset(&owners->here, 0, sizeof owners->here);
+    uint32_t count = 0;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        learn_from_record(owners, (uint16_t)slot);
+        if (!is_owned_state(slot_table_state(table_of(owners), (uint16_t)slot)))
+            continue;
+        owners->here.words[slot / 64] |= (uint64_t)1 << slot % 64;
+        count++;
+    }
+    shards->is_gated = owners->map && (*own_name(owners) || has_records(owners));
+    shards->here = shards->is_gated && count < SLOT_COUNT ? &owners->here : NULL;
+    if (!shards->is_gated)
+        set_held(owners, false);
+}
+
+/* ---- a new map ---- */
+
+static uint64_t count_keys(const struct slot_owners *owners)
+{
+    return space_keys_total(owners->partition->spaces);
+}
+
+static void list_others(struct slot_owners *owners)
+{
+    const char *own = own_name(owners);
+    owners->others = calloc(owners->map->shard_count, sizeof *owners->others);
+    CHECK(owners->others);
+    for (size_t i = 0; *own && i < owners->map->shard_count; i++)
+        if (strcmp(owners->map->shards[i].name, own) != 0)
+            owners->others[owners->others_count++].name = owners->map->shards[i].name;
+}
+
+void slot_owners_configure(struct slot_owners *owners)
+{
+    struct partition *partition = owners->partition;
+    const struct shard_map *map = peer_set_map(partition->shards.peers);
+    drop_map(owners);
+    owners->since_ms = loop_mono_ms(partition->loop);
+    if (map) {
+        owners->map = shard_map_ref((struct shard_map *)map);
+        owners->hash = shard_map_slots_hash(map);
+        list_others(owners);
+    }
+    slot_owners_reload(owners);
+    set_held(owners, partition->shards.is_gated && !has_records(owners));
+}
+
+/* ---- owners of other slots ---- */
+
+static uint16_t index_of_name(struct slot_owners *owners, struct bytes name)
+{
+    for (uint16_t i = 0; i < owners->names_count; i++)
+        if (bytes_equal(bytes_of(owners->names[i]), name))
+            return i;
+    owners->names =
+        (char **)realloc((void *)owners->names, (owners->names_count + 1u) * sizeof *owners->names);
+    CHECK(owners->names);
+    owners->names[owners->names_count] = strndup(name.data, name.len);
+    CHECK(owners->names[owners->names_count]);
+    return owners->names_count++;
+}
+
+static const char *known_owner(const struct slot_owners *owners, uint16_t slot)
+{
+    return owners->owner[slot] ? owners->names[owners->owner[slot] - 1] : NULL;
+}
+
+static const char *owner_since(const struct partition *partition, uint16_t slot, uint64_t *epoch)
+{
+    const struct slot_owners *owners = partition->shards.owners;
+    const struct slot_record *record = slot_table_get(partition->shards.slots, slot);
+    bool is_gated = partition->shards.is_gated;
+    bool is_own = is_gated && is_owned_state(record->state);
+    bool is_known = is_gated && !is_own && known_owner(owners, slot);
+    *epoch = is_own ? record->epoch : is_known ? owners->epoch[slot] : 0;
+    if (is_own)
+        return own_name(owners);
+    if (is_known)
+        return known_owner(owners, slot);
+    return is_gated && is_own_by_map(owners, slot) ? NULL : owner_by_map(owners, slot);
+}
+
+/* partition_shards.slot_owner */
+static const char *slot_owner(const struct partition *partition, uint16_t slot)
+{
+    uint64_t epoch;
+    return owner_since(partition, slot, &epoch);
+}
+
+/* ---- answering ---- */
+
+/* The owner of a slot that an answer tells; NULL: none. */
+static const char *told_owner(const struct slot_owners *owners, uint16_t slot, uint64_t *epoch)
+{
+    const struct slot_record *record = slot_table_get(table_of(owners), slot);
+    bool is_claimed =
+        owners->claims_open && !known_owner(owners, slot) && is_own_by_map(owners, slot);
+    *epoch = is_claimed ? 1 : record->epoch;
+    if (is_claimed || is_owned_state(record->state))
+        return own_name(owners);
+    *epoch = owners->epoch[slot];
+    return known_owner(owners, slot);
+}
+
+void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner)
+{
+    struct slot_run run = {0};
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        uint64_t epoch;
+        const char *shard = told_owner(owners, (uint16_t)slot, &epoch);
+        bool goes_on = shard && run.shard == shard && run.epoch == epoch && run.last + 1 == slot;
+        if (!goes_on && run.shard)
+            on_run(owner, &run);
+        if (!goes_on)
+            run = (struct slot_run){.first = slot, .shard = shard, .epoch = epoch};
+        run.last = slot;
+        run.is_here = is_owned_state(slot_table_state(table_of(owners), (uint16_t)slot));
+    }
+    if (run.shard)
+        on_run(owner, &run);
+}
+
+/* The hash of the map by which the slots were claimed. */
+static uint64_t founding_hash(const struct slot_owners *owners)
+{
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        const struct slot_record *record = slot_table_get(table_of(owners), (uint16_t)slot);
+        if (record->state != SLOT_NONE && record->epoch == 1)
+            return record->migration;
+    }
+    return 0;
+}
+
+/* slot_run_fn */
+static void write_owned_run(void *owner, const struct slot_run *run)
+{
+    message_put_u32(owner, run->first);
+    message_put_u32(owner, run->last);
+    message_put_u64(owner, run->epoch);
+    message_put_bytes(owner, bytes_of(run->shard));
+}
+
+static void write_answer(const struct slot_owners *owners, struct out *out)
+{
+    bool is_owner = has_records(owners);
+    message_put_u8(out, ANSWER_FORMAT);
+    message_put_u8(out, is_owner              ? ANSWER_OWNER
+                        : owners->claims_open ? ANSWER_CLAIMING
+                                              : ANSWER_JOINING);
+    message_put_u64(out, is_owner ? founding_hash(owners) : owners->hash);
+    slot_owners_each_run(owners, write_owned_run, out);
+}
+
+bool slot_owners_handle(const struct slot_owners *owners, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    struct out out;
+    if (frame->kind != PEER_SLOTS)
+        return false;
+    out_init(&out);
+    write_answer(owners, &out);
+    size_t len = out.bytes;
+    char *payload = malloc(len);
+    CHECK(payload);
+    out_copy(&out, payload);
+    out_clear(&out);
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){payload, len});
+    free(payload);
+    return true;
+}
+
+/* ---- asking ---- */
+
+static void report_double(struct slot_owners *owners, uint16_t slot, const char *other)
+{
+    if (owners->has_warned)
+        return;
+    owners->has_warned = true;
+    log_event(LOG_ERROR, "slot_owned_twice", "partition=%u slot=%u other=%s",
+              owners->partition->index, slot, other);
+}
+
+/* A shard says who owns the slot. */
+static void learn_owner(struct slot_owners *owners, uint16_t slot, uint16_t name, uint64_t epoch,
+                        bool is_its_own)
+{
+    const struct slot_record *record = slot_table_get(table_of(owners), slot);
+    if (is_owned_state(record->state) && epoch <= record->epoch) {
+        if (is_its_own && epoch == record->epoch)
+            report_double(owners, slot, owners->names[name]);
+        return;
+    }
+    if (strcmp(owners->names[name], own_name(owners)) == 0)
+        return; /* what others say of this shard is older than its records */
+    if (epoch > owners->epoch[slot] || (epoch == owners->epoch[slot] && is_its_own)) {
+        owners->owner[slot] = (uint16_t)(name + 1);
+        owners->epoch[slot] = epoch;
+        owners->may_have_lost |= is_owned_state(record->state);
+    }
+}
+
+static bool read_owned_run(struct slot_owners *owners, const struct other_shard *other,
+                           struct message_reader *reader)
+{
+    uint32_t first = message_u32(reader);
+    uint32_t last = message_u32(reader);
+    uint64_t epoch = message_u64(reader);
+    struct bytes name = message_bytes(reader);
+    if (!reader->is_good || first > last || last >= SLOT_COUNT || !epoch || !name.len ||
+        name.len > SHARD_NAME_MAX || memchr(name.data, 0, name.len))
+        return false;
+    uint16_t index = index_of_name(owners, name);
+    bool is_its_own = bytes_equal(name, bytes_of(other->name));
+    for (uint32_t slot = first; slot <= last; slot++)
+        learn_owner(owners, (uint16_t)slot, index, epoch, is_its_own);
+    return true;
+}
+
+/* Reads an answer. False: it is not valid. */
+static bool read_answer(struct slot_owners *owners, struct other_shard *other, struct bytes payload)
+{
+    struct message_reader reader = message_read(payload);
+    bool is_good = message_u8(&reader) == ANSWER_FORMAT;
+    uint8_t state = message_u8(&reader);
+    uint64_t hash = message_u64(&reader);
+    is_good = is_good && reader.is_good && state >= ANSWER_JOINING && state <= ANSWER_OWNER;
+    while (is_good && reader.rest.len)
+        is_good = read_owned_run(owners, other, &reader);
+    other->state = is_good ? (enum answer_state)state : ANSWER_NONE;
+    other->hash = hash;
+    return is_good;
+}
+
+/* peer_request.on_reply */
+static void on_answer(struct peer_request *request, enum peer_result result, struct bytes payload)
+{
+    struct slots_request *asked = container_of(request, struct slots_request, request);
+    struct slot_owners *owners = asked->owners;
+    bool is_current = asked->generation == owners->generation;
+    struct other_shard *other = is_current ? &owners->others[asked->other] : NULL;
+    free(asked);
+    if (!other)
+        return;
+    other->is_asked = false;
+    if (result == PEER_REFUSED)
+        other->state = ANSWER_OLD;
+    else if (result == PEER_LOST)
+        other->state = ANSWER_NONE;
+    else if (!read_answer(owners, other, payload))
+        log_event(LOG_ERROR, "slots_answer_invalid", "partition=%u shard=%s",
+                  owners->partition->index, other->name);
+}
+
+static void ask_other(struct slot_owners *owners, size_t index, uint64_t now_ms)
+{
+    struct other_shard *other = &owners->others[index];
+    struct peer_link *link = peer_set_find(owners->partition->shards.peers, bytes_of(other->name));
+    if (!link || other->is_asked || now_ms < other->ask_ms)
+        return;
+    struct slots_request *asked = calloc(1, sizeof *asked);
+    CHECK(asked);
+    asked->request.on_reply = on_answer;
+    asked->owners = owners;
+    asked->generation = owners->generation;
+    asked->other = index;
+    if (peer_link_send(link, &asked->request, PEER_SLOTS, BYTES("")) != PEER_SENT) {
+        free(asked);
+        return;
+    }
+    other->is_asked = true;
+    bool is_joining = owners->partition->shards.is_held || !has_records(owners);
+    other->ask_ms = now_ms + (is_joining ? ASK_JOINING_MS : ASK_CALM_MS);
+}
+
+/* ---- claiming ---- */
+
+/* Does the answer of this shard allow a claim? */
+static bool allows_claim(const struct slot_owners *owners, const struct other_shard *other)
+{
+    switch (other->state) {
+    case ANSWER_NONE:
+        return false;
+    case ANSWER_JOINING:
+    case ANSWER_CLAIMING:
+        return other->hash == owners->hash;
+    case ANSWER_OWNER:
+        return owners->was_written || other->hash == owners->hash;
+    case ANSWER_OLD:
+        return true;
+    }
+    return false;
+}
+
+static bool may_claim(const struct slot_owners *owners, uint64_t now_ms)
+{
+    if (owners->was_written && count_keys(owners) && now_ms >= owners->since_ms + CLAIM_AFTER_MS)
+        return true;
+    for (size_t i = 0; i < owners->others_count; i++)
+        if (!allows_claim(owners, &owners->others[i]))
+            return false;
+    return true;
+}
+
+/* Have all others answered, and has one of them claimed by another map? Then there is nothing to wait for. */
+static bool is_joining_late(const struct slot_owners *owners)
+{
+    bool is_founded = false;
+    for (size_t i = 0; i < owners->others_count; i++) {
+        if (owners->others[i].state == ANSWER_NONE)
+            return false;
+        is_founded |=
+            owners->others[i].state == ANSWER_OWNER && owners->others[i].hash != owners->hash;
+    }
+    return is_founded;
+}
+
+/* slot_changed_fn */
+static void claim_ended(void *owner, int err)
+{
+    struct slot_owners *owners = owner;
+    if (--owners->claims_open)
+        return;
+    slot_owners_reload(owners);
+    if (err == OK)
+        log_event(LOG_INFO, "slots_owned", "partition=%u shard=%s slots=%u",
+                  owners->partition->index, own_name(owners),
+                  slot_table_count(table_of(owners), SLOT_OWNED));
+}
+
+static bool is_claimable(const struct slot_owners *owners, uint16_t slot,
+                         struct slot_record *record)
+{
+    record->epoch = 1;
+    record->migration = owners->hash;
+    return !known_owner(owners, slot) && is_own_by_map(owners, slot);
+}
+
+/* Is the slot to be changed? Then the function completes the record. */
+typedef bool wanted_fn(const struct slot_owners *owners, uint16_t slot, struct slot_record *record);
+
+/* Gives the slots for which the function returns true their records. All changes are in one batch, so a crash leaves all of
+ * them or none. Returns the number of slots. */
+static int change_slots(struct slot_owners *owners, wanted_fn *is_wanted)
+{
+    struct slot_table *table = owners->partition->shards.slots;
+    int count = 0;
+    for (unsigned slot = 0; slot < SLOT_COUNT;) {
+        unsigned first = slot;
+        struct slot_record record = {.state = SLOT_OWNED};
+        struct slot_record other = record;
+        if (!is_wanted(owners, (uint16_t)slot++, &record))
+            continue;
+        while (slot < SLOT_COUNT && is_wanted(owners, (uint16_t)slot, &other) &&
+               slot_record_equal(&record, &other))
+            slot++;
+        owners->claims_open++;
+        if (slot_table_change(table, (uint16_t)first, (uint16_t)(slot - 1), &record, claim_ended,
+                              owners))
+            count += (int)(slot - first);
+        else
+            owners->claims_open--;
+    }
+    return count;
+}
+
+/* Is the shard that owns the slot not known, or not connected? */
+static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
+{
+    const char *owner = known_owner(owners, slot);
+    const struct peer_link *link =
+        owner ? peer_set_find(owners->partition->shards.peers, bytes_of(owner)) : NULL;
+    uint8_t state = slot_table_state(table_of(owners), slot);
+    record->epoch = (owners->epoch[slot] ? owners->epoch[slot] : 1) + 1;
+    return !is_owned_state(state) && is_own_by_map(owners, slot) &&
+           !(link && link->state == PEER_LINK_UP);
+}
+
+int slot_owners_force(struct slot_owners *owners)
+{
+    struct slot_record record;
+    int count = 0;
+    if (!owners->map || !*own_name(owners) || owners->claims_open)
+        return -1;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        count += is_forcible(owners, (uint16_t)slot, &record);
+    owners->is_forced = count > 0;
+    log_event(LOG_WARN, "slots_forced", "partition=%u shard=%s slots=%d", owners->partition->index,
+              own_name(owners), count);
+    return count;
+}
+
+/* A slot that is owned here, and that another shard owns with a higher epoch: an operator has forced that (5). */
+static bool is_lost(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
+{
+    const struct slot_record *own = slot_table_get(table_of(owners), slot);
+    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch)
+        return false;
+    *record = (struct slot_record){.state = SLOT_RELEASED, .epoch = owners->epoch[slot]};
+    (void)snprintf(record->peer, sizeof record->peer, "%s", known_owner(owners, slot));
+    return true;
+}
+
+static bool has_lost(const struct slot_owners *owners)
+{
+    struct slot_record record;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (is_lost(owners, (uint16_t)slot, &record))
+            return true;
+    return false;
+}
+
+/* Gives up the slots that an operator has given to other shards while this one was lost. */
+static void give_up_lost(struct slot_owners *owners)
+{
+    owners->may_have_lost = false;
+    if (!has_lost(owners))
+        return;
+    int count = change_slots(owners, is_lost);
+    log_event(LOG_WARN, "slots_given_up", "partition=%u shard=%s slots=%d",
+              owners->partition->index, own_name(owners), count);
+}
+
+/* Are all other shards ready to serve keys for each other? */
+static bool all_own_slots(const struct slot_owners *owners)
+{
+    for (size_t i = 0; i < owners->others_count; i++)
+        if (owners->others[i].state < ANSWER_OWNER)
+            return false;
+    return true;
+}
+
+/* Ends the wait of commands as soon as there is nothing to wait for. */
+static void check_held(struct slot_owners *owners, uint64_t now_ms)
+{
+    bool is_first = !owners->was_written || !has_records(owners);
+    uint64_t wait_ms = is_first ? HOLD_MS : CLAIM_AFTER_MS;
+    bool is_over = now_ms >= owners->since_ms + wait_ms;
+    bool is_ready = has_records(owners) ? all_own_slots(owners) : is_joining_late(owners);
+    if (!owners->claims_open && (is_over || is_ready))
+        set_held(owners, false);
+}
+
+void slot_owners_tick(struct slot_owners *owners)
+{
+    uint64_t now_ms = loop_mono_ms(owners->partition->loop);
+    if (!owners->map || !*own_name(owners) || owners->partition->thread.is_stopping)
+        return;
+    for (size_t i = 0; i < owners->others_count; i++)
+        ask_other(owners, i, now_ms);
+    if (!owners->claims_open && !has_records(owners) && may_claim(owners, now_ms))
+        (void)change_slots(owners, is_claimable);
+    if (!owners->claims_open && owners->is_forced) {
+        owners->is_forced = false;
+        (void)change_slots(owners, is_forcible);
+    }
+    if (!owners->claims_open && owners->may_have_lost)
+        give_up_lost(owners);
+    if (owners->partition->shards.is_held)
+        check_held(owners, now_ms);
+}
+
+/* ---- refusing ---- */
+
+static const char *address_of_owner(const struct slot_owners *owners, const char *shard)
+{
+    int index = owners->map ? shard_map_named(owners->map, bytes_of(shard)) : -1;
+    return index >= 0 ? owners->map->shards[index].addresses[0] : NULL;
+}
+
+static const char *arena_text(struct call *call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *arena_text(struct call *call, const char *format, ...)
+{
+    enum { TEXT_MAX = 768 };
+    char *text = arena_alloc(call->arena, TEXT_MAX);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, TEXT_MAX, format, args);
+    va_end(args);
+    return text;
+}
+
+/* For a client that is no proxy. */
+static const char *refusal_of_node(struct call *call, uint16_t slot, const char *owner)
+{
+    const char *address = owner ? address_of_owner(call->partition->shards.owners, owner) : NULL;
+    if (!address)
+        return "CLUSTERDOWN Hash slot not served";
+    return arena_text(call, "MOVED %u %s", slot, address);
+}
+
+/* partition_shards.slot_refusal */
+static const char *slot_refusal(struct call *call, uint16_t slot, struct bytes key)
+{
+    const struct session *session = call->session;
+    uint64_t epoch;
+    bool is_expected =
+        !call->partition->shards.is_gated || (session && !slot_set_has(session->scope.slots, slot));
+    if (call->in_script && (is_expected || !session || !session->login.is_internal))
+        return "ERR Script attempted to access a non local key in a cluster node";
+    if (is_expected)
+        return arena_text(call,
+                          "ERR the key '%.*s' is on another shard: all keys of a command must be "
+                          "on one shard. Give their names a common {tag}",
+                          (int)(key.len < KEY_SHOWN_BYTES ? key.len : KEY_SHOWN_BYTES), key.data);
+    const char *owner = owner_since(call->partition, slot, &epoch);
+    if (!session || !session->login.is_internal)
+        return refusal_of_node(call, slot, owner);
+    const char *own = own_name(call->partition->shards.owners);
+    if (!owner)
+        return arena_text(call,
+                          "TRYAGAIN no shard owns slot %u yet: shard '%s', to which the map gives "
+                          "it, claims it when all other shards of its map have answered",
+                          slot, own);
+    return arena_text(call,
+                      "TRYAGAIN slot %u is owned by shard '%s' (epoch %" PRIu64
+                      ") and not by shard '%s': a changed shard map moves no data",
+                      slot, owner, epoch, own);
+}
+
+struct slot_owners *slot_owners_new(struct partition *partition)
+{
+    struct slot_owners *owners = calloc(1, sizeof *owners);
+    CHECK(owners);
+    owners->partition = partition;
+    owners->was_written = partition->batch.index > 0;
+    partition->shards.slot_refusal = slot_refusal;
+    partition->shards.slot_owner = slot_owner;
+    return owners;
+}

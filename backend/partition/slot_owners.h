@@ -1,0 +1,62 @@
+/*
+ * slot_owners.h - which slots a partition of a shard map owns, how it claims its first ones, and who owns the others.
+ *
+ *   shard map ─► ALONE      no map, or neither a place in it nor records: every key is here
+ *            └─► JOINING    no records: commands wait, no key is served
+ *                   │ claim: records OWNED(1) of the slots that the map gives to this partition are durable
+ *                   ▼
+ *                OWNER      the records say which slots are here, whatever later maps say
+ *
+ * A shard map is a wish: two proxies may have different ones. What a partition owns is what its records say
+ * (slot_table.h), so no key is served at two partitions.
+ *
+ * (1) A partition claims once in its life, while it has no record, and never a slot that another shard owns.
+ * (2) An empty partition claims when every other shard of the map has answered, and each of them either has no records and
+ *     the same slots in its map, or has claimed by a map with these slots. So a shard that joins a cluster claims nothing: its
+ *     slots have owners.
+ * (3) A partition that has written before it had records (an older version, or a restored backup) served the slots of its
+ *     map. It claims them when all others have answered, or after CLAIM_AFTER_MS if it has keys.
+ * (4) The answers of the others also say which slots they own and which owners they know. The highest epoch counts.
+ *
+ * (5) An operator can make it claim slots of a shard that is lost for good, with a higher epoch. If that shard comes back,
+ *     it learns the higher epoch and gives these slots up.
+ *
+ * Commands for data wait while it is JOINING, at most HOLD_MS; then they are refused until it has claimed.
+ */
+#pragma once
+
+#include "backend/context/call.h"
+#include "backend/peer/incoming.h"
+
+struct slot_owners;
+
+/* Also sets partition->shards.slot_refusal and slot_owner. The owner is the one that is known, otherwise the shard of the map; this
+ * shard itself only if it owns the slot. */
+struct slot_owners *slot_owners_new(struct partition *partition);
+/* NULL is allowed. */
+void slot_owners_free(struct slot_owners *owners);
+/* The map or the address has changed, or it is known now. */
+void slot_owners_configure(struct slot_owners *owners);
+/* The records were read or have changed. */
+void slot_owners_reload(struct slot_owners *owners);
+/* Asks the other shards, and claims; to be called several times a second. */
+void slot_owners_tick(struct slot_owners *owners);
+/* Handles SLOTS. False: the request is another one. */
+bool slot_owners_handle(const struct slot_owners *owners, struct peer_incoming *incoming,
+                        const struct peer_frame *frame);
+
+/* Consecutive slots of one owner. */
+struct slot_run {
+    unsigned first, last;
+    const char *shard;
+    uint64_t epoch;
+    bool is_here; /* this partition owns them */
+};
+
+/* Calls the function for the runs of slots whose owners are known, in order. */
+typedef void slot_run_fn(void *owner, const struct slot_run *run);
+void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner);
+
+/* Claims all slots that the map gives to this shard, and whose owner is not known or not connected: (5). Returns their number;
+ * -1: not possible now. */
+int slot_owners_force(struct slot_owners *owners);

@@ -1,0 +1,169 @@
+#!/usr/bin/python3
+"""Backends with a shard map own slots: a changed map never makes a key live twice."""
+
+import shutil
+import time
+
+from support.cluster import Cluster, slot_of
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import ReplyError
+
+suite = Suite(__doc__)
+KEYS = ['key:%d' % i for i in range(60)]
+HALVES = ['0-8191', '8192-16383']
+SWAPPED = ['8192-16383', '0-8191']
+
+
+def owners(connection, here=True):
+    """The runs of slots that the shard owns itself, or (with here=False) whose owners it knows, as (slots, shard)."""
+    lines = [dict(word.split('=', 1) for word in line.decode().split()) for line in connection.get('SCREE', 'OWNERS')]
+    return [(line['slots'], line['shard']) for line in lines if (line['here'] == 'yes') == here]
+
+
+def wait_owners(cluster):
+    """Waits until both shards own their halves."""
+    for shard, slots in enumerate(HALVES):
+        with cluster.partition(shard) as partition:
+            wait_for(lambda: owners(partition) == [(slots, 'b%dp0' % shard)], 'shard %d to own its slots' % shard)
+
+
+def pair(**options):
+    return Cluster(backends=2, partitions=1, linked=True, **options)
+
+
+def error_of(connection, *words):
+    reply = connection.get(*words)
+    check(isinstance(reply, ReplyError), '%r: %r is no error' % (words, reply))
+    return str(reply)
+
+
+@suite.case('shards claim the slots of the first map, know the owners of the others, and keep both over restarts')
+def _(run):
+    with pair() as cluster:
+        wait_owners(cluster)
+        with cluster.partition(0) as first:
+            wait_for(lambda: owners(first, here=False) == [('8192-16383', 'b1p0')], 'the other owner')
+        for backend in cluster.backends:
+            backend.kill9()
+            backend.start()
+        wait_owners(cluster)
+
+
+@suite.case('after two owners were swapped in the map no key reads as missing, and no write lands twice')
+def _(run):
+    with pair() as cluster, cluster.connect() as client:
+        wait_owners(cluster)
+        for key in KEYS:
+            check_equal(client.get('SET', key, 'old'), b'OK')
+        cluster.write_shards(SWAPPED)
+        client.get('SCREE', 'RELOAD')
+        for key in KEYS:
+            reply = client.get('GET', key)
+            check(reply == b'old' or str(reply).startswith('TRYAGAIN'), 'GET: %r' % reply)
+            reply = client.get('SET', key, 'new')
+            check(reply == b'OK' or str(reply).startswith('TRYAGAIN'), 'SET: %r' % reply)
+        wait_owners(cluster)
+        for shard in range(2):
+            with cluster.partition(shard) as partition:
+                keys = partition.get('KEYS', '*')
+                check(all((slot_of(key) < 8192) == (shard == 0) for key in keys), 'shard %d has %r' % (shard, keys))
+
+
+@suite.case('a client of a backend is told MOVED with the owner, for commands, queues, scripts and watches')
+def _(run):
+    with pair() as cluster:
+        wait_owners(cluster)
+        far, near = cluster.key_on(1, 'far'), cluster.key_on(0, 'near')
+        host, port = cluster.shard_addresses()[1][1]
+        moved = 'MOVED %d %s:%d' % (slot_of(far), host, port)
+        with cluster.partition(0) as client:
+            wait_for(lambda: owners(client, here=False), 'the other owner')
+            for words in (['GET', far], ['SET', far, 1], ['MSET', near, 1, far, 2], ['MGET', near, far], ['WATCH', far],
+                          ['BLPOP', far, 1], ['DEL', far], ['EVAL', 'return 1', 1, far],
+                          ['EVAL', "redis.call('SET', KEYS[1], 1) return 1", 2, near, far]):
+                check_equal(error_of(client, *words), moved, repr(words))
+            check_equal(client.get('EXISTS', near), 0, 'a refused command has written')
+            check_equal(client.get('MULTI'), b'OK')
+            check_equal(client.get('SET', near, 1), b'QUEUED')
+            check_equal(error_of(client, 'SET', far, 1), moved)
+            check(error_of(client, 'EXEC').startswith('EXECABORT'), 'EXEC')
+            check_equal(client.get('EXISTS', near), 0, 'EXEC has written')
+            script = "redis.call('SET', KEYS[1], 1) return redis.call('GET', '%s')" % far
+            check('non local key' in error_of(client, 'EVAL', script, 1, near), 'an undeclared key')
+            check_equal(client.get('SET', near, 1), b'OK')
+
+
+@suite.case('a shard that joins owns nothing: its slots have owners, and it refuses their keys')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        with cluster.partition(2) as third:
+            wait_for(lambda: owners(third), 'the third shard to own its slots')
+            slots = owners(third)
+        cluster.backends[2].kill9()
+        shutil.rmtree(cluster.backends[2].data)
+        with_map = ['0-10000', '10001-14000', '14001-16383']
+        cluster.write_shards(with_map)
+        cluster.backends[2].start()
+        with cluster.partition(2) as third:
+            wait_for(lambda: owners(third, here=False), 'the owners that the third shard knows')
+            time.sleep(0.5)
+            check_equal(owners(third), [], 'the joining shard has claimed %r' % slots)
+            taken = next('k%d' % i for i in range(100000) if 14001 <= slot_of('k%d' % i))
+            check(error_of(third, 'SET', taken, 1).startswith(('MOVED', 'CLUSTERDOWN')), 'a foreign key was taken')
+
+
+@suite.case('a store of before claims what the map gives it, and its other keys are strays')
+def _(run):
+    with Cluster(backends=2, partitions=1) as cluster, cluster.connect() as client:
+        for key in KEYS:
+            check_equal(client.get('SET', key, 'old'), b'OK')
+        with cluster.partition(0) as first:
+            stray = cluster.key_on(1, 'stray')
+            check_equal(first.get('SET', stray, 'old'), b'OK')
+        cluster.write_shards(HALVES)
+        for backend in cluster.backends:
+            backend.kill9()
+            backend.options = dict(backend.options)
+            backend.options['backend'] = dict(backend.options.get('backend', {}), shards=cluster.shards_path)
+            backend.write_config()
+            backend.start()
+        wait_owners(cluster)
+        for key in KEYS:
+            wait_for(lambda: client.get('GET', key) == b'old', 'the key %s' % key)
+        with cluster.partition(0) as first:
+            wait_for(lambda: owners(first, here=False), 'the other owner')
+            lines = first.get('SCREE', 'STRAYS')
+            slot = slot_of(stray)
+            check(len(lines) == 1 and b'slots=%d-%d keys=1 owner=b1p0' % (slot, slot) in lines[0], repr(lines))
+            check(error_of(first, 'GET', stray).startswith('MOVED'), 'a stray was served')
+
+
+@suite.case('FORCE gives the slots of a lost shard to others; when it comes back, it gives them up')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        lost, near = cluster.key_on(2), cluster.key_on(0)
+        check_equal(client.get('SET', lost, 'old'), b'OK')
+        check_equal(client.get('SET', near, 'old'), b'OK')
+        with cluster.partition(0) as first:
+            wait_for(lambda: len(owners(first, here=False)) == 2, 'the other owners')
+            cluster.backends[2].kill9()
+            check_equal(first.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS'), [b'partition=0 forced=0'])
+            cluster.write_shards(['0-5460', '5461-16383', ''])
+            epoch = b'peers_map_epoch:%d\r' % cluster.epoch
+            with cluster.partition(1) as second:
+                wait_for(lambda: epoch in second.get('INFO', 'peers'), 'the backend to have read the map')
+                wait_for(lambda: b'forced=0' not in second.get('SCREE', 'OWNERS', 'FORCE', 'LOSE-KEYS')[0], 'FORCE')
+                wait_for(lambda: ('10922-16383', 'b1p0') in owners(second), 'the claimed slots')
+                check_equal(second.get('SET', lost, 'new'), b'OK')
+        cluster.backends[2].start()
+        with cluster.partition(2) as third:
+            wait_for(lambda: owners(third) == [], 'the lost shard to give its slots up')
+            check(error_of(third, 'GET', lost).startswith('MOVED'), 'an old value')
+        cluster.backends[2].kill9()
+        cluster.backends[2].start()
+        with cluster.partition(2) as third:
+            check(error_of(third, 'GET', lost).startswith('MOVED'), 'an old value after a restart')
+        check_equal(client.get('GET', near), b'old')
+
+
+suite.main()
