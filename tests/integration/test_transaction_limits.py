@@ -256,7 +256,8 @@ def _(run):
         check_equal(cluster.shards[0].get('SET', cluster.key_on(0, 'other'), 'x'), b'OK', 'another key')
         cluster.backends[1].start()
         cluster.shards[1] = cluster.shard_connection(1)
-        wait_for(lambda: cluster.figures(0)['transactions_in_doubt'] == 0, 'the decision')
+        wait_for(lambda: not any(cluster.figures(shard)['transactions_in_doubt'] for shard in range(SHARDS)), 'the decision')
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
         check(len(set(cluster.values())) == 1, 'half of a transaction: %r' % cluster.values())
 
 
