@@ -145,11 +145,6 @@ bool manifest_is_begun(const char *dir)
     return has(dir, mark_name);
 }
 
-bool manifest_is_sealed(const char *dir)
-{
-    return has(dir, digest_name);
-}
-
 static bool remove_mark(const char *dir, char *error, size_t size)
 {
     char path[PATH_MAX];
@@ -249,6 +244,19 @@ static bool digest_fits(const char *dir, struct bytes text)
     bool fits = bytes_equal(stored, (struct bytes){line, (size_t)len});
     free((char *)stored.data);
     return fits;
+}
+
+bool manifest_is_sealed(const char *dir)
+{
+    char path[PATH_MAX];
+    char reason[64];
+    struct bytes text;
+    if (!disk_path(path, dir, json_name, reason, sizeof reason) ||
+        !disk_read(path, BACKUP_MANIFEST_MAX, &text, reason, sizeof reason))
+        return false;
+    bool is_sealed = digest_fits(dir, text);
+    free((char *)text.data);
+    return is_sealed;
 }
 
 static struct manifest *parse(const char *dir, struct bytes text, char *error, size_t size)

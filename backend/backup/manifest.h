@@ -56,7 +56,7 @@ uint64_t manifest_bytes(const struct manifest *manifest);
 bool manifest_begin(const char *dir, char *error, size_t size);
 /* Does the directory have the mark UNFINISHED? */
 bool manifest_is_begun(const char *dir);
-/* Does the directory have a digest? Then the backup was complete at some time. */
+/* Does the digest fit the manifest? Then the backup is complete, or was before it began to be deleted. */
 bool manifest_is_sealed(const char *dir);
 /* Writes the manifest durably into the directory and removes the mark. False and a one-line reason in error[size]. */
 bool manifest_write(const struct manifest *manifest, const char *dir, char *error, size_t size);

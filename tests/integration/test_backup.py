@@ -593,6 +593,9 @@ def _(run):
                 code, text = tool('--verify-backup', catalog.of(name))
                 check(code == 0, '%s: %s' % (name, text))
         os.mkdir(catalog.of('cut4'))  # killed before its first file
+        shutil.copytree(catalog.of('good'), catalog.of('cut5'))  # killed while it wrote its last file
+        for name in ('UNFINISHED', 'MANIFEST.sha256'):
+            open(os.path.join(catalog.of('cut5'), 'partition-0', name), 'w').close()
         backup(client, 'last')
         check_equal(sorted(os.listdir(catalog.path)), sorted(names(client)), 'nothing half is left')
         check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
