@@ -9,7 +9,7 @@ Nothing is left behind: SCREE TRANSACTIONS is empty on all shards, no key is loc
 import errno
 import time
 
-from support.cluster import Cluster, evict_all
+from support.cluster import Cluster, binary, evict_all, is_sanitized
 from support.disk import SYNC_LOG, WRITE_LOG, FaultyDisk
 from support.harness import BIG, Suite, check, check_equal, sized, wait_for
 from support.in_doubt import leave_in_doubt
@@ -137,7 +137,8 @@ def _(run):
         growth = [last - first for first, last in zip(sizes[0], sizes[-1])]
         cluster.check_failed(1, 'borrow_limit', 20 * len(sizes))
         run.note('memory grew by %s bytes' % growth)
-        check(max(growth) < 32e6 * BIG, 'memory grew by %s bytes' % growth)
+        if not is_sanitized(binary('scree-backend')):  # ASan keeps freed memory for some time
+            check(max(growth) < 32e6 * BIG, 'memory grew by %s bytes' % growth)
 
 
 @suite.case('collections of 100 000 elements are borrowed page by page, from memory and from the disk')
