@@ -61,12 +61,11 @@ def contention(cluster, system, options):
 
 
 def reservations(cluster, system, options):
-    for events in (1, 8, 64, 1000):
+    for events in (1, 8, SELLERS):
         with cluster.connect() as client:
             for event in range(events):
                 client.call('JSON.SET', 'event:%d' % event, '$', document())
-        words = RESERVATION.replace('%(ev)s', '{n:%d}' % events)
-        # each {n:N} is drawn anew: the keys of a reservation belong to several events, which is as good for the load
+        words = RESERVATION % {'ev': '{c:%d}' % events}
         sample = median([load(system, words, depth=1, clients=SELLERS, seconds=options.seconds) for _ in range(options.repeat)])
         print('%-34s %10.1f %10.0f %10.0f %10.0f' % ('reservation, %d events' % events, sample.cpu_us, sample.rate, sample.p50,
                                                      sample.p99), flush=True)

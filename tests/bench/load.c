@@ -12,7 +12,7 @@
  *
  *   {k:N}  a random number below N, 12 digits     {s}  the unit's number from --first on, 12 digits, equal in
  *                                                      all words of the unit
- *   {n:N}  a random number below N                {c}  the connection's number
+ *   {n:N}  a random number below N                {c}  the connection's number; {c:N}: modulo N
  *   {x:N}  N bytes of filler
  *
  * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of a
@@ -155,7 +155,8 @@ static size_t expand(const struct client *client, const char *word, uint64_t uni
         }
         uint64_t number = word[2] == ':' ? strtoull(word + 3, NULL, 10) : 0;
         bool is_wide = kind == 'k' || kind == 's';
-        uint64_t value = kind == 's' ? unit : kind == 'c' ? client->index : random_below(number);
+        uint64_t own = kind == 'c' && number ? client->index % number : client->index;
+        uint64_t value = kind == 's' ? unit : kind == 'c' ? own : random_below(number);
         if (kind == 'x') {
             memset(scratch + len, 'x', number);
             len += number;
