@@ -292,8 +292,8 @@ void tracking_remember_script(struct call *script, const struct command *called)
 
 static bool is_on_another_shard(const struct session *session, struct bytes key)
 {
-    const struct session_scope *scope = &session->scope;
-    return scope->slots && !slot_set_has(scope->slots, slot_rule_slot(scope->slot_rule, key));
+    const struct slot_set *slots = session_slots(session);
+    return slots && !slot_set_has(slots, slot_rule_slot(session->scope.slot_rule, key));
 }
 
 /* Sends an invalidation of the key to the call's client. */
