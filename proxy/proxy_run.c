@@ -431,6 +431,10 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
         run_free(proxy);
         return false;
     }
+    /* before a worker answers a client, because a signal without a handler ends the process */
+    loop_on_signal(proxy->loop, SIGTERM, on_signal, proxy);
+    loop_on_signal(proxy->loop, SIGINT, on_signal, proxy);
+    loop_on_signal(proxy->loop, SIGHUP, on_signal, proxy);
     for (uint32_t i = 0; i < workers; i++) {
         run->seats[i].loop = loop_new();
         run->seats[i].worker = proxy_add_worker(proxy, run->seats[i].loop);
@@ -441,9 +445,6 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
         run->seats[i].thread = loop_thread_start(run->seats[i].loop, name, on_thread_start,
                                                  on_thread_end, &run->seats[i]);
     }
-    loop_on_signal(proxy->loop, SIGTERM, on_signal, proxy);
-    loop_on_signal(proxy->loop, SIGINT, on_signal, proxy);
-    loop_on_signal(proxy->loop, SIGHUP, on_signal, proxy);
     if (config->head.path)
         run->config_watch = watch_new(proxy->loop, config->head.path, on_file_change, proxy);
     char *included = config_included_path(&config->head);

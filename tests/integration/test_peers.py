@@ -223,6 +223,7 @@ def _(run):
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
+        wait_for(lambda: cluster.call(2, 'SET', cluster.key_on(2), 'first') == b'OK', 'its slots to be claimed')
         cluster.backends[2].stop()
         cluster.backends[2].options['backend']['secret'] = 'another'
         cluster.backends[2].write_config()
