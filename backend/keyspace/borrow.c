@@ -181,7 +181,7 @@ int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct 
                struct slice *value)
 {
     struct need need = need_of(entry, NEED_ROW);
-    int err = overlay_get_buffered(call->partition->overlay, cf, row, value);
+    int err = overlay_get_borrowed(call->partition->overlay, cf, row, value);
     if (err != ERR_UNCACHED)
         return err;
     if (is_whole(call, entry, cf))

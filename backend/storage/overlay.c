@@ -211,13 +211,19 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
     return cached_get(overlay, cf, key, hash, value);
 }
 
-int overlay_get_buffered(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
+int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
 {
-    uint64_t hash = hash_row(cf, key);
-    enum row_state state = buffer_look(overlay, overlay->active, cf, key, hash, value);
-    if (state == ROW_ABSENT && overlay->immutable)
-        state = buffer_look(overlay, overlay->immutable, cf, key, hash, value);
-    return state == ROW_VALUE ? OK : state == ROW_DELETED ? ERR_NOT_FOUND : ERR_UNCACHED;
+    const struct write_buffer *buffer = overlay->active;
+    const struct row *row = write_buffer_find(buffer, cf, key, hash_row(cf, key));
+    CHECK(overlay->is_attempt);
+    if (row && row->state == ROW_VALUE)
+        *value = (struct slice){row->value.data, row->value.len, NULL};
+    if (row && row->state != ROW_ABSENT)
+        return row->state == ROW_VALUE ? OK : ERR_NOT_FOUND;
+    for (size_t i = overlay->attempt.ranges_count; i < buffer->ranges_count; i++)
+        if (range_has(&buffer->ranges[i], cf, key))
+            return ERR_NOT_FOUND;
+    return ERR_UNCACHED;
 }
 
 static void *grow_array(void *array, size_t *cap, size_t size)

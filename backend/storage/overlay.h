@@ -67,8 +67,9 @@ static inline bool is_read_failure(int err)
 /* Reads a row: OK and the value (borrowed until the next overlay_savepoint, _applied or _discard; slice_release when
  * pinned), ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
-/* As overlay_get, but reads the write buffers only. ERR_UNCACHED: they do not have the row. */
-int overlay_get_buffered(struct overlay *overlay, enum cf cf, struct bytes key,
+/* As overlay_get, for a row of another shard in an attempt: reads only what the attempt has written and deleted. Ranges that
+ * were deleted before say nothing about it. ERR_UNCACHED: the attempt does not have the row. */
+int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
                          struct slice *value);
 /* Writes a row; key and value are copied. */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);

@@ -123,5 +123,19 @@ def _(run):
                 check_equal(reached(cluster.key_on(shard, 'near')), want, 'shard %d' % shard)
 
 
+@suite.case('single rows of a big key of another shard are found after FLUSHALL')
+def _(run):
+    call = 'return redis.pcall(unpack(ARGV))'
+    with cluster_of(linked=True) as cluster, cluster.connect() as client:
+        far = cluster.key_on(1, 'far')
+        client.get('FLUSHALL')  # deletes ranges in the write buffer of each shard
+        client.get('HSET', far, *[word for i in range(5000) for word in ('f%d' % i, 'v%d' % i)])
+        for near in (cluster.key_on(0), cluster.key_on(2)):
+            check_equal(client.get('EVAL', call, 1, near, 'HGET', far, 'f4077'), b'v4077', 'HGET')
+            check_equal(client.get('EVAL', call, 1, near, 'HMGET', far, 'f77', 'none'), [b'v77', None], 'HMGET')
+            check_equal(client.get('EVAL', call, 1, near, 'HSETNX', far, 'f4077', 'other'), 0, 'HSETNX')
+        check_equal(client.get('HLEN', far), 5000, 'HLEN')
+
+
 if __name__ == '__main__':
     suite.main()
