@@ -3,10 +3,10 @@
  *
  *   source a   ██░░░░░░░░░░░░██████░░░░      █ rows, ░ no rows: zeros
  *   source b   ░░░░░░░░░░░░░░░░██████░░
- *   windows    ├──┤          ├──┤├──┤        OR, XOR: begin where any source has a row
+ *   windows    ├──┤          ├──┤├──┤        OR, XOR, ONE: begin where any source has a row
  *                                ├──┤        AND: begin where every source has one
  *
- * NOT visits every window. A result of more than TEXT_INLINE_MAX bytes is written as fragments under a new version,
+ * DIFF and ANDOR begin where the first source has a row, DIFF1 where any other source has one. NOT visits every window. A result of more than TEXT_INLINE_MAX bytes is written as fragments under a new version,
  * because the destination may be one of the sources, which are still being read.
  */
 #include "backend/format/bits.h"
@@ -16,7 +16,18 @@
 
 enum { WINDOW_BYTES = 256 * FRAGMENT_BYTES };
 
-enum operation { OPERATION_AND, OPERATION_OR, OPERATION_XOR, OPERATION_NOT };
+/* X: the first source, Y: the union of the others. */
+enum operation {
+    OPERATION_AND,
+    OPERATION_OR,
+    OPERATION_XOR,
+    OPERATION_NOT,
+    OPERATION_DIFF,   /* X and not Y */
+    OPERATION_DIFF1,  /* Y and not X */
+    OPERATION_AND_OR, /* X and Y */
+    OPERATION_ONE,    /* in exactly one source */
+    OPERATION_COUNT,
+};
 
 struct source {
     struct entry entry;
@@ -31,16 +42,33 @@ struct bitop {
     uint64_t len;  /* length of the result */
     char *result;  /* current window of the result */
     char *operand; /* current window of a source */
+    char *twice;   /* ONE: bits that are in more than one source; otherwise NULL */
 };
 
 static bool operation_argument(struct call *call, enum operation *operation)
 {
-    static const char *const NAMES[] = {"and", "or", "xor", "not"};
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (bytes_is(call->argv[1], NAMES[i])) {
-            *operation = (enum operation)i;
-            return true;
-        }
+    static const struct {
+        const char *name;
+        uint32_t sources_min, sources_max;
+    } OPERATIONS[OPERATION_COUNT] = {
+        [OPERATION_AND] = {"AND", 1, UINT32_MAX},      [OPERATION_OR] = {"OR", 1, UINT32_MAX},
+        [OPERATION_XOR] = {"XOR", 1, UINT32_MAX},      [OPERATION_NOT] = {"NOT", 1, 1},
+        [OPERATION_DIFF] = {"DIFF", 2, UINT32_MAX},    [OPERATION_DIFF1] = {"DIFF1", 2, UINT32_MAX},
+        [OPERATION_AND_OR] = {"ANDOR", 2, UINT32_MAX}, [OPERATION_ONE] = {"ONE", 1, UINT32_MAX},
+    };
+    uint32_t sources = call->argc - 3;
+    for (size_t i = 0; i < OPERATION_COUNT; i++) {
+        if (!bytes_is(call->argv[1], OPERATIONS[i].name))
+            continue;
+        *operation = (enum operation)i;
+        if (sources > OPERATIONS[i].sources_max)
+            call_errorf(call, "ERR BITOP %s must be called with a single source key.",
+                        OPERATIONS[i].name);
+        else if (sources < OPERATIONS[i].sources_min)
+            call_errorf(call, "ERR BITOP %s must be called with at least two source keys.",
+                        OPERATIONS[i].name);
+        return !call->failed;
+    }
     call_error(call, ERR_SYNTAX);
     return false;
 }
@@ -70,34 +98,95 @@ static uint64_t window_start(const struct bitop *bitop, uint64_t from)
 {
     if (bitop->operation == OPERATION_NOT)
         return from;
-    uint64_t start = bitop->sources[0].next;
+    uint64_t first = bitop->sources[0].next; /* of X */
+    uint64_t any = UINT64_MAX;               /* of Y, the first of the others */
+    uint64_t all = first;                    /* the last of all */
     for (uint32_t i = 1; i < bitop->count; i++) {
         uint64_t next = bitop->sources[i].next;
-        if (bitop->operation == OPERATION_AND ? next > start : next < start)
-            start = next;
+        any = next < any ? next : any;
+        all = next > all ? next : all;
     }
+    uint64_t start = first < any ? first : any;
+    if (bitop->operation == OPERATION_AND)
+        start = all;
+    else if (bitop->operation == OPERATION_DIFF)
+        start = first;
+    else if (bitop->operation == OPERATION_DIFF1)
+        start = any;
+    else if (bitop->operation == OPERATION_AND_OR)
+        start = first > any ? first : any;
     if (start < from)
         start = from;
     return start == UINT64_MAX ? start : start - start % FRAGMENT_BYTES;
 }
 
+/* Copies bytes [start, start + len) of source `i`. */
+static bool window_load(struct bitop *bitop, uint32_t i, uint64_t start, size_t len, char *to)
+{
+    struct source *source = &bitop->sources[i];
+    if (source->next < start + len)
+        return source_load(bitop->call, source, start, len, to);
+    memset(to, 0, len);
+    return true;
+}
+
+/* result = result (operation) source `i`. */
+static bool window_add(struct bitop *bitop, uint32_t i, enum bits_operation operation,
+                       uint64_t start, size_t len)
+{
+    if (!window_load(bitop, i, start, len, bitop->operand))
+        return false;
+    if (bitop->twice) { /* twice |= result & operand */
+        char *both = bitop->twice + WINDOW_BYTES;
+        memcpy(both, bitop->result, len);
+        bits_combine(BITS_AND, both, bitop->operand, len);
+        bits_combine(BITS_OR, bitop->twice, both, len);
+    }
+    bits_combine(operation, bitop->result, bitop->operand, len);
+    return true;
+}
+
+/* The operations with X and Y: the result is the union of the sources Y, then it is combined with X. */
+static bool window_fill_xy(struct bitop *bitop, uint64_t start, size_t len)
+{
+    if (!window_load(bitop, 1, start, len, bitop->result))
+        return false;
+    for (uint32_t i = 2; i < bitop->count; i++)
+        if (!window_add(bitop, i, BITS_OR, start, len))
+            return false;
+    if (bitop->operation != OPERATION_DIFF)
+        return window_add(bitop, 0, bitop->operation == OPERATION_DIFF1 ? BITS_AND_NOT : BITS_AND,
+                          start, len);
+    char *y = bitop->result;
+    bitop->result = bitop->operand;
+    bitop->operand = y;
+    if (!window_load(bitop, 0, start, len, bitop->result))
+        return false;
+    bits_combine(BITS_AND_NOT, bitop->result, y, len);
+    return true;
+}
+
 /* Computes bytes [start, start + len) of the result. */
 static bool window_fill(struct bitop *bitop, uint64_t start, size_t len)
 {
-    static const enum bits_operation COMBINE[] = {BITS_AND, BITS_OR, BITS_XOR};
-    for (uint32_t i = 0; i < bitop->count; i++) {
-        struct source *source = &bitop->sources[i];
-        bool has_bytes = source->next < start + len;
-        char *to = i == 0 ? bitop->result : bitop->operand;
-        if (!has_bytes)
-            memset(to, 0, len);
-        else if (!source_load(bitop->call, source, start, len, to))
+    enum operation operation = bitop->operation;
+    if (operation == OPERATION_DIFF || operation == OPERATION_DIFF1 ||
+        operation == OPERATION_AND_OR)
+        return window_fill_xy(bitop, start, len);
+    enum bits_operation combine = operation == OPERATION_AND   ? BITS_AND
+                                  : operation == OPERATION_XOR ? BITS_XOR
+                                                               : BITS_OR;
+    if (bitop->twice)
+        memset(bitop->twice, 0, len);
+    if (!window_load(bitop, 0, start, len, bitop->result))
+        return false;
+    for (uint32_t i = 1; i < bitop->count; i++)
+        if (!window_add(bitop, i, combine, start, len))
             return false;
-        if (i > 0)
-            bits_combine(COMBINE[bitop->operation], bitop->result, to, len);
-    }
-    if (bitop->operation == OPERATION_NOT)
+    if (operation == OPERATION_NOT)
         bits_invert(bitop->result, len);
+    else if (operation == OPERATION_ONE)
+        bits_combine(BITS_AND_NOT, bitop->result, bitop->twice, len);
     return true;
 }
 
@@ -130,6 +219,8 @@ static bool store_bits(struct bitop *bitop, struct entry *entry)
     struct call *call = bitop->call;
     bitop->result = arena_alloc(call->arena, WINDOW_BYTES);
     bitop->operand = arena_alloc(call->arena, WINDOW_BYTES);
+    if (bitop->operation == OPERATION_ONE)
+        bitop->twice = arena_alloc(call->arena, (size_t)2 * WINDOW_BYTES);
     if (bitop->len > TEXT_INLINE_MAX)
         return store_fragments(bitop, entry);
     if (!window_fill(bitop, 0, (size_t)bitop->len))
@@ -161,10 +252,6 @@ void cmd_bitop(struct call *call)
     struct entry entry;
     if (!operation_argument(call, &bitop.operation))
         return;
-    if (bitop.operation == OPERATION_NOT && call->argc != 4) {
-        call_error_text(call, "ERR BITOP NOT must be called with a single source key.");
-        return;
-    }
     if (!open_operands(call, &bitop) || !keyspace_open(call, call->argv[2], OPEN_WRITE, &entry))
         return;
     if (bitop.len > 0) {

@@ -24,6 +24,7 @@ struct scan_options {
     int64_t count;
     struct glob *pattern; /* in the arena; NULL: matches all */
     struct bytes type;    /* data NULL: any type */
+    bool no_values;       /* HSCAN NOVALUES, ZSCAN NOSCORES */
 };
 
 static bool cursor_argument(struct call *call, uint32_t index, struct scan_options *options)
@@ -34,15 +35,38 @@ static bool cursor_argument(struct call *call, uint32_t index, struct scan_optio
     return false;
 }
 
-/* Parses MATCH, COUNT and TYPE from argument `from` on. */
-static bool scan_options_parse(struct call *call, uint32_t from, bool may_type,
+/* HSCAN's NOVALUES and ZSCAN's NOSCORES: replies no values. `type`: of the collection, TYPE_NONE for SCAN. Any other word is
+ * not this option. False: the word belongs to another command, and an error was replied. */
+static bool no_values_parse(struct call *call, struct bytes word, enum type type,
+                            struct scan_options *options)
+{
+    bool is_of_hash = bytes_is(word, "novalues");
+    bool is_of_zset = bytes_is(word, "noscores");
+    options->no_values |= (is_of_hash && type == TYPE_HASH) || (is_of_zset && type == TYPE_ZSET);
+    if (is_of_hash && type != TYPE_HASH)
+        call_error_text(call, "ERR NOVALUES option can only be used in HSCAN");
+    else if (is_of_zset && type != TYPE_ZSET)
+        call_error_text(call, "ERR NOSCORES option can only be used in ZSCAN");
+    return !call->failed;
+}
+
+/* Parses the options from argument `from` on. `type`: of the collection, TYPE_NONE for SCAN. */
+static bool scan_options_parse(struct call *call, uint32_t from, enum type type,
                                struct scan_options *options)
 {
+    bool may_type = type == TYPE_NONE;
+    options->no_values = false;
     options->count = DEFAULT_COUNT;
     options->pattern = NULL;
     options->type = NONE;
     for (uint32_t i = from; i < call->argc; i += 2) {
         bool has_value = i + 1 < call->argc;
+        if (bytes_is(call->argv[i], "novalues") || bytes_is(call->argv[i], "noscores")) {
+            if (!no_values_parse(call, call->argv[i], type, options))
+                return false;
+            i--; /* this option has no value */
+            continue;
+        }
         if (has_value && bytes_is(call->argv[i], "count")) {
             if (!call_int64(call, i + 1, &options->count))
                 return false;
@@ -136,7 +160,7 @@ void cmd_scan(struct call *call)
 {
     struct scan_options options;
     struct found found = {.arena = call->arena};
-    if (!cursor_argument(call, 1, &options) || !scan_options_parse(call, 2, true, &options) ||
+    if (!cursor_argument(call, 1, &options) || !scan_options_parse(call, 2, TYPE_NONE, &options) ||
         !keyspace_is_free(call, call->space))
         return;
     struct bytes last;
@@ -240,7 +264,7 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
         reply_page(call, 0, &found);
         return;
     }
-    if (!scan_options_parse(call, 3, false, &options))
+    if (!scan_options_parse(call, 3, type, &options))
         return;
     struct bytes scope = collection_scope(call, &entry);
     struct bytes last = {NULL, 0};
@@ -252,7 +276,8 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
         last = NONE;
     if (call->failed)
         return;
-    bool more = scan_rows(call, &entry, cf, &options, value_of, &last, &found);
+    bool more =
+        scan_rows(call, &entry, cf, &options, options.no_values ? NULL : value_of, &last, &found);
     if (call->failed)
         return;
     reply_page(call, more ? cursor_after(call->partition->caches.cursors, scope, 0, last) : 0,

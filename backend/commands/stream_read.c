@@ -162,6 +162,19 @@ static bool parse_start_id(struct call *call, uint32_t index, const struct read 
             source->entry.exists ? source->entry.meta.stream_last_generated : STREAM_ID_MIN;
         return true;
     }
+    if (bytes_equal(text, BYTES("+")) && read->in_group)
+        return refuse_read(
+            call, "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the "
+                  "history of this consumer by specifying a proper ID, or use the > ID to get new "
+                  "messages. The + ID would just return an empty result set.");
+    if (bytes_equal(text, BYTES("+"))) {
+        source->after = STREAM_ID_MIN;
+        if (source->entry.exists && source->entry.meta.size) {
+            source->after = source->entry.meta.stream_last;
+            (void)stream_id_before(&source->after);
+        }
+        return true;
+    }
     source->is_new = bytes_equal(text, BYTES(">"));
     if (source->is_new)
         return read->in_group ||
@@ -384,14 +397,14 @@ static bool reply_source(struct call *call, const struct read *read, struct sour
 
 /* ---- blocking ---- */
 
-/* The arguments with every $ replaced by the current last id. */
+/* The arguments with every $ replaced by the current last id, and every + by 0-0, as those streams have no entries. */
 static const struct bytes *fixed_arguments(struct call *call, const struct read *read)
 {
     struct bytes *argv = arena_alloc(call->arena, call->argc * sizeof *argv);
     memcpy(argv, call->argv, call->argc * sizeof *argv);
     for (uint32_t i = 0; i < read->streams; i++) {
         struct bytes *id = &argv[read->keys_at + read->streams + i];
-        if (!bytes_equal(*id, BYTES("$")))
+        if (!bytes_equal(*id, BYTES("$")) && !bytes_equal(*id, BYTES("+")))
             continue;
         struct stream_id after = read->sources[i].after;
         char *text = arena_alloc(call->arena, STREAM_ID_TEXT_MAX);

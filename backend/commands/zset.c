@@ -468,19 +468,36 @@ void cmd_zmscore(struct call *call)
         reply_score(call, &entry, call->argv[i]);
 }
 
+/* Checks the optional last argument of ZRANK and ZREVRANK. False: an error was replied. */
+static bool rank_option(struct call *call)
+{
+    if (call->argc > 4)
+        call_error_arity(call);
+    else if (call->argc == 4 && !bytes_is(call->argv[3], "withscore"))
+        call_error(call, ERR_SYNTAX);
+    return !call->failed;
+}
+
 static void reply_rank(struct call *call, bool is_reverse)
 {
     struct entry entry;
     double score;
     uint64_t rank;
-    if (!zset_open_read(call, call->argv[1], &entry))
+    bool with_score = call->argc == 4;
+    if (!rank_option(call) || !zset_open_read(call, call->argv[1], &entry))
         return;
     int err = zset_score(call, &entry, call->argv[2], &score);
-    if (err == ERR_NOT_FOUND)
+    if (err == ERR_NOT_FOUND && with_score)
+        reply_null_array(&call->reply);
+    else if (err == ERR_NOT_FOUND)
         reply_null(&call->reply);
     if (err != OK || !zset_rank(call, &entry, zset_place(call, score, call->argv[2]), &rank))
         return;
+    if (with_score)
+        reply_array(&call->reply, 2);
     reply_int(&call->reply, (int64_t)(is_reverse ? entry.meta.size - 1 - rank : rank));
+    if (with_score)
+        reply_double(&call->reply, score);
 }
 
 void cmd_zrank(struct call *call)

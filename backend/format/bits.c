@@ -73,6 +73,8 @@ static uint64_t combine_words(enum bits_operation operation, uint64_t a, uint64_
         return a | b;
     case BITS_XOR:
         return a ^ b;
+    case BITS_AND_NOT:
+        return a & ~b;
     }
     return 0;
 }

@@ -15,7 +15,7 @@ uint64_t bits_count(struct bytes data);
 /* Position of the first bit with this value at or after `from`; -1: there is none. */
 int64_t bits_find(struct bytes data, uint64_t from, bool bit);
 
-enum bits_operation { BITS_AND, BITS_OR, BITS_XOR };
+enum bits_operation { BITS_AND, BITS_OR, BITS_XOR, BITS_AND_NOT };
 /* to = to (operation) from, `len` bytes. */
 void bits_combine(enum bits_operation operation, char *to, const char *from, size_t len);
 void bits_invert(char *data, size_t len);

@@ -669,6 +669,5 @@ CASES = [
         XDEL s +
         XTRIM s MINID -
         XADD s - f v
-        XREAD STREAMS s -
-        XREADGROUP GROUP g c STREAMS s +'''),
+        XREAD STREAMS s -'''),
 ]

@@ -64,11 +64,11 @@ START_TEST(runs_are_combined_byte_by_byte)
     fill(a, sizeof a, 2);
     fill(b, sizeof b, 3);
     for (size_t len = 0; len <= RUN; len++)
-        for (int operation = BITS_AND; operation <= BITS_XOR; operation++) {
+        for (int operation = BITS_AND; operation <= BITS_AND_NOT; operation++) {
             memcpy(to, a, sizeof a);
             bits_combine((enum bits_operation)operation, to, b, len);
             for (size_t i = 0; i < RUN; i++) {
-                int both[] = {a[i] & b[i], a[i] | b[i], a[i] ^ b[i]};
+                int both[] = {a[i] & b[i], a[i] | b[i], a[i] ^ b[i], a[i] & ~b[i]};
                 ck_assert_int_eq(to[i], i < len ? (char)both[operation] : a[i]);
             }
         }

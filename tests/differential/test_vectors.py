@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+"""Commands and options that redis-server 7.0 does not have reply as their documentation says.
+
+The cases are in the files vectors_*.py; support/vectors.py describes their syntax. Each case is played at a partition and
+through a proxy over three shards, alone, in MULTI and in scripts, in RESP2 and RESP3.
+"""
+
+import contextlib
+
+import vectors_values
+from support import vectors
+from support.cluster import Cluster
+from support.harness import Suite
+
+suite = Suite(__doc__)
+
+
+class World:
+    """The clusters that all cases share: a partition alone, and a proxy with three shards."""
+
+    def __init__(self):
+        self.stack, self.targets = contextlib.ExitStack(), []
+
+    def start(self):
+        if not self.targets:
+            alone = self.stack.enter_context(Cluster(backends=1, partitions=1, proxies=0))
+            several = self.stack.enter_context(Cluster(backends=1, partitions=3, linked=True))
+            self.targets = [('direct', alone.backends[0].addresses[0]), ('proxy', several.proxies[0].address)]
+        return self.targets
+
+    def stop(self):
+        self.targets = []
+        self.stack.close()
+
+
+WORLD = World()
+
+
+def add(title, text, *marks):
+    @suite.case(title)
+    def _(_run):
+        for name, address in WORLD.start():
+            vectors.play(name, address, text, 'alone' in marks)
+
+
+for case in vectors_values.CASES:
+    add(*case)
+
+
+@suite.case('(the servers of these cases stop cleanly)')
+def _(_run):
+    WORLD.stop()
+
+
+if __name__ == '__main__':
+    try:
+        suite.main()
+    finally:
+        WORLD.stop()
