@@ -485,6 +485,7 @@ void proxy_stop(struct proxy *proxy)
         note(proxy, EVENT_STOPPING, "requests in flight may take %" PRIu64 " ms (drain-timeout)",
              proxy->snapshot->config.drain_timeout_ms);
         free_watches(proxy->run);
+        local_admin_end_checks(proxy);
     }
     order_all(proxy, NULL, again ? 0 : proxy->snapshot->config.drain_timeout_ms);
 }

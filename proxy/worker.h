@@ -123,8 +123,9 @@ struct worker_metrics {
 };
 
 struct worker_thread {
-    struct timer *tick; /* 20 ms: deadlines, backoff; runs only when needed */
-    struct timer *slow; /* once a second */
+    struct timer *tick;        /* 20 ms: deadlines, backoff; runs only when needed */
+    struct timer *slow;        /* once a second */
+    _Atomic uint64_t alive_ms; /* when `slow` ran last; monotonic. 0: not yet. Any thread */
     bool is_ticking;
     bool is_stopping;
     bool is_stopped;

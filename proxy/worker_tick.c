@@ -92,6 +92,8 @@ static void choose_slot_sample(struct proxy_worker *worker)
 void worker_slow(void *owner)
 {
     struct proxy_worker *worker = owner;
+    atomic_store_explicit(&worker->thread.alive_ms, loop_mono_ms(worker->loop),
+                          memory_order_relaxed);
     client_each(worker, close_if_idle);
     client_each(worker, client_look_stalled);
     client_each(worker, client_count);

@@ -12,6 +12,7 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/session.h"
+#include "backend/partition/slot_owners.h"
 #include "backend/partition/waits.h"
 #include "backend/peer/peer_set.h"
 #include "backend/script/script.h"
@@ -19,6 +20,8 @@
 #include "shared/log.h"
 #include "shared/number.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const int64_t KEEP_MS_MAX = 366LL * 24 * 3600 * 1000; /* longer than any ephemeral-after */
@@ -203,6 +206,34 @@ void cmd_scree_use(struct call *call)
                     has_rule && rule.kind != SLOT_RULE_TAG ? &rule : NULL);
         reply_ok(&call->reply);
     }
+}
+
+/* slot_run_fn */
+static void add_owned(void *owner, const struct slot_run *run)
+{
+    uint64_t *slots = owner;
+    if (run->is_here)
+        *slots += run->last - run->first + 1;
+}
+
+/* SCREE SELF: names and values. The name of the shard is empty if no shard map has this partition's address. */
+void cmd_scree_self(struct call *call)
+{
+    const struct partition *partition = call->partition;
+    char number[24];
+    uint64_t slots = 0;
+    slot_owners_each_run(partition->shards.owners, add_owned, &slots);
+    const char *const fields[] = {
+        "shard",   peer_set_shard(partition->shards.peers),
+        "run_id",  partition->process->run_id,
+        "version", SCREE_VERSION,
+        "slots",   number,
+    };
+    enum { COUNT = sizeof fields / sizeof fields[0] };
+    (void)snprintf(number, sizeof number, "%" PRIu64, slots);
+    reply_array(&call->reply, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        reply_bulk_text(&call->reply, fields[i]);
 }
 
 /* SCREE SLOTS ranges. */

@@ -73,6 +73,8 @@ struct hot_key {
 struct hot_key local_hotkeys_parse(struct bytes name);
 /* Starts or stops the admin port. Main thread. False: the reason is in error[size]. */
 bool local_admin_start(struct proxy *proxy, char *error, size_t size);
+/* The proxy is stopping: no shard is checked any longer. */
+void local_admin_end_checks(struct proxy *proxy);
 void local_admin_stop(struct proxy *proxy);
 /* After proxy->snapshot was replaced. */
 void local_admin_publish(struct proxy *proxy);

@@ -2,15 +2,16 @@
  * local_admin.c - the admin port of the proxy: /metrics, /healthz, /readyz, /readyz/any, /shards, /config.
  *
  * Requests are served on the HTTP thread. It reads atomics and a reference of the snapshot, which the main thread
- * replaces (local_admin_publish); the mutex guards the pointer. /readyz pings every shard over hiredis, at most once per
- * upstream-health-interval.
+ * replaces (local_admin_publish); the mutex guards the pointer. No page waits for a shard: the main thread checks them
+ * (health_checks.h).
  */
 #include "proxy/admin.h"
 #include "proxy/local/local.h"
 #include "proxy/metrics_page.h"
 #include "proxy/proxy.h"
 #include "proxy/status/status.h"
-#include "proxy/upstream/probe.h"
+#include "proxy/upstream/health_checks.h"
+#include "proxy/worker.h"
 #include "shared/clock.h"
 #include "shared/json_writer.h"
 #include "shared/log.h"
@@ -18,30 +19,18 @@
 #include "shared/metrics.h"
 #include "shared/net/http_route.h"
 
-#include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    PROBE_TIMEOUT_US = 300 * 1000,
-    PROBES_TIMEOUT_US =
-        3000 *
-        1000, /* for all shards together; shards not reached by then are pinged the next time */
-    HEALTH_MAX = 1024,
-};
+enum { STUCK_AFTER_MS = 30 * 1000 };
 
 struct admin {
     struct proxy *proxy;
     struct http_server *http;
     pthread_mutex_t mutex;
     struct proxy_snapshot *snapshot; /* guarded by mutex */
-
-    /* HTTP thread */
-    uint64_t probed_us;     /* when shards were pinged last; 0: never */
-    bool is_up[HEALTH_MAX]; /* by index in the map at that time */
-    uint64_t probed_epoch;
-    size_t probe_next; /* shard with which the next round begins */
+    struct health_checks *checks;
 };
 
 static struct proxy_snapshot *admin_snapshot(struct admin *admin)
@@ -63,60 +52,19 @@ void local_admin_publish(struct proxy *proxy)
     admin->snapshot = snapshot;
     CHECK(pthread_mutex_unlock(&admin->mutex) == 0);
     snapshot_unref(old);
+    health_checks_configure(admin->checks, proxy->snapshot);
 }
 
-/* ---- probing ---- */
+/* ---- health of shards ---- */
 
-static redisContext *connect_probe(const char *address)
+/* The state of each shard of the visit's map; the caller frees it. */
+static struct shard_health *health_of(const struct admin_visit *visit)
 {
-    const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
-    static const char UNIX[] = "unix:";
-    char host[256];
-    const char *colon = strrchr(address, ':');
-    if (strncmp(address, UNIX, sizeof UNIX - 1) == 0)
-        return redisConnectUnixWithTimeout(address + sizeof UNIX - 1, timeout);
-    if (!colon || (size_t)(colon - address) >= sizeof host)
-        return NULL;
-    bool is_v6 = address[0] == '[';
-    (void)snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * is_v6, address + is_v6);
-    return redisConnectWithTimeout(host, (int)strtol(colon + 1, NULL, 10), timeout);
-}
-
-/* True when a server at the address answers a PING in RESP, also with an error such as NOAUTH; with `tls` over TLS. */
-static bool probe(const char *address, struct tls_context *tls)
-{
-    const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
-    redisContext *context = connect_probe(address);
-    bool is_good = context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK;
-    bool is_up = false;
-    if (is_good && tls && context->connection_type == REDIS_CONN_TCP) {
-        is_up = probe_tls(context->fd, tls, context->tcp.host, address);
-    } else if (is_good) {
-        redisReply *reply = redisCommand(context, "PING");
-        is_up = reply != NULL;
-        freeReplyObject(reply);
-    }
-    if (context)
-        redisFree(context);
-    return is_up;
-}
-
-static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot)
-{
-    uint64_t now_us = clock_mono_us();
-    uint64_t interval_us = snapshot->config.upstream_health_interval_ms * 1000;
-    const struct shard_map *map = snapshot->map;
-    if (admin->probed_us && admin->probed_epoch == map->epoch &&
-        now_us - admin->probed_us < interval_us)
-        return;
-    size_t count = map->shard_count < HEALTH_MAX ? map->shard_count : HEALTH_MAX;
-    for (size_t i = 0; i < count && clock_mono_us() - now_us < PROBES_TIMEOUT_US; i++) {
-        size_t at = admin->probe_next++ % count;
-        admin->is_up[at] = map->shards[at].address_count &&
-                           probe(map->shards[at].addresses[0], snapshot->upstream_tls);
-    }
-    admin->probed_us = now_us;
-    admin->probed_epoch = map->epoch;
+    const struct shard_map *map = visit->snapshot->map;
+    struct shard_health *health = calloc(map->shard_count, sizeof *health);
+    CHECK(health);
+    health_checks_get(visit->admin->checks, map, health);
+    return health;
 }
 
 /* ---- pages ---- */
@@ -133,8 +81,7 @@ static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
                          struct http_reply *reply)
 {
     struct admin *admin = visit->admin;
-    const struct proxy_snapshot *snapshot = visit->snapshot;
-    const struct shard_map *map = snapshot->map;
+    const struct shard_map *map = visit->snapshot->map;
     if (atomic_load(&admin->proxy->is_stopping)) {
         reply->status = 503;
         out_printf(&reply->body, "stopping\n");
@@ -144,19 +91,21 @@ static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
         reply->status = 503;
         out_printf(&reply->body, "memory-limit is reached: the proxy reads from no client\n");
     }
-    probe_all(admin, snapshot);
+    struct shard_health *health = health_of(visit);
     size_t up = 0;
     size_t down = 0;
-    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+    for (size_t i = 0; i < map->shard_count; i++) {
         if (!map->shards[i].slot_count)
             continue;
-        if (admin->is_up[i]) {
+        if (health[i].is_up) {
             up++;
             continue;
         }
         down++;
-        out_printf(&reply->body, "shard %s does not answer\n", map->shards[i].name);
+        out_printf(&reply->body, "shard %s does not answer: %s\n", map->shards[i].name,
+                   health[i].reason);
     }
+    free(health);
     if (any_suffices ? up == 0 : down > 0)
         reply->status = 503;
     if (reply->status == 200)
@@ -168,14 +117,15 @@ void admin_print_health(const struct admin_visit *visit, struct out *out)
     static const char NAME[] = "scree_proxy_shard_up";
     const struct shard_map *map = visit->snapshot->map;
     bool is_ready = !atomic_load(&visit->proxy->is_stopping) && !are_workers_full(visit->proxy);
-    probe_all(visit->admin, visit->snapshot);
+    struct shard_health *health = health_of(visit);
     metric_head(out, NAME, "gauge", "1 if the shard answered the last health check, else 0.");
-    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+    for (size_t i = 0; i < map->shard_count; i++) {
         char labels[METRIC_LABELS_MAX] = "";
         metric_label(labels, "shard", bytes_of(map->shards[i].name));
-        metric_number(out, NAME, labels, visit->admin->is_up[i]);
-        is_ready &= visit->admin->is_up[i] || !map->shards[i].slot_count;
+        metric_number(out, NAME, labels, health[i].is_up);
+        is_ready &= health[i].is_up || !map->shards[i].slot_count;
     }
+    free(health);
     metric_gauge(out, "scree_proxy_ready", "1 if /readyz succeeds, else 0.", is_ready);
 }
 
@@ -212,6 +162,15 @@ static void write_slots_json(const struct shard_map *map, size_t shard, struct j
     json_put_text(json, "slots", text);
     out_clear(&out);
     free(text);
+}
+
+/* Writes the result of the last check, and what the partition says of itself. */
+static void write_health(const struct shard_health *health, struct json_writer *json)
+{
+    json_put_text(json, "state", health->is_up ? "up" : "down");
+    json_put_text(json, "reason", health->reason);
+    json_put_text(json, "run_id", health->self.run_id);
+    json_put_uint(json, "owned_slots", health->self.slots);
 }
 
 /* Writes what the workers have counted of the shard. */
@@ -253,10 +212,26 @@ static void print_config(const void *config, FILE *to)
 
 /* ---- routes ---- */
 
+/* Has the worker's thread not run its tick for too long? */
+static bool is_worker_stuck(const struct proxy *proxy, const struct proxy_worker *worker)
+{
+    uint64_t now_ms = clock_mono_us() / 1000;
+    uint64_t alive_ms = atomic_load_explicit(&worker->thread.alive_ms, memory_order_relaxed);
+    return alive_ms && !atomic_load(&proxy->is_stopping) && alive_ms + STUCK_AFTER_MS < now_ms;
+}
+
 static void answer_healthz(void *visit, struct http_reply *reply)
 {
-    (void)visit;
-    out_printf(&reply->body, "ok\n");
+    const struct proxy *proxy = ((const struct admin_visit *)visit)->proxy;
+    bool has_started = atomic_load(&proxy->status); /* then all workers exist */
+    for (uint32_t i = 0; has_started && i < proxy->worker_count; i++) {
+        if (!is_worker_stuck(proxy, proxy->workers[i]))
+            continue;
+        reply->status = 503;
+        out_printf(&reply->body, "worker %u does not answer\n", i);
+    }
+    if (reply->status == 200)
+        out_printf(&reply->body, "ok\n");
 }
 
 static void answer_readyz(void *visit, struct http_reply *reply)
@@ -274,23 +249,24 @@ static void answer_shards(void *visit, struct http_reply *reply)
     const struct admin_visit *own = visit;
     const struct shard_map *map = own->snapshot->map;
     struct json_writer json;
-    probe_all(own->admin, own->snapshot);
+    struct shard_health *health = health_of(own);
     json_writer_init(&json, &reply->body);
     json_put_object(&json, NULL);
     json_put_uint(&json, "epoch", map->epoch);
     json_put_list(&json, "shards");
-    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+    for (size_t i = 0; i < map->shard_count; i++) {
         json_put_object(&json, NULL);
         json_put_text(&json, "name", map->shards[i].name);
         json_put_text(&json, "address", map->shards[i].addresses[0]);
         write_slots_json(map, i, &json);
-        json_put_text(&json, "state", own->admin->is_up[i] ? "up" : "down");
+        write_health(&health[i], &json);
         write_counts(own, map->shards[i].name, &json);
         json_put_end(&json);
     }
     json_put_end(&json);
     json_put_end(&json);
     json_writer_fini(&json);
+    free(health);
     out_printf(&reply->body, "\n");
 }
 
@@ -349,6 +325,7 @@ bool local_admin_start(struct proxy *proxy, char *error, size_t size)
     admin->proxy = proxy;
     admin->snapshot = snapshot_ref(proxy->snapshot);
     CHECK(pthread_mutex_init(&admin->mutex, NULL) == 0);
+    admin->checks = health_checks_new(proxy->loop);
     proxy->admin = admin;
     admin->http = http_start(address, on_request, admin, reason, sizeof reason);
     if (!admin->http) {
@@ -356,8 +333,15 @@ bool local_admin_start(struct proxy *proxy, char *error, size_t size)
         local_admin_stop(proxy);
         return false;
     }
+    health_checks_configure(admin->checks, proxy->snapshot);
     log_event(LOG_INFO, "admin", "port=%d", http_port(admin->http));
     return true;
+}
+
+void local_admin_end_checks(struct proxy *proxy)
+{
+    if (proxy->admin)
+        health_checks_stop(proxy->admin->checks);
 }
 
 void local_admin_stop(struct proxy *proxy)
@@ -367,6 +351,7 @@ void local_admin_stop(struct proxy *proxy)
         return;
     proxy->admin = NULL;
     http_stop(admin->http);
+    health_checks_free(admin->checks);
     snapshot_unref(admin->snapshot);
     (void)pthread_mutex_destroy(&admin->mutex);
     free(admin);

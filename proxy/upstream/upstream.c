@@ -4,6 +4,7 @@
 #include "proxy/events.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_metrics.h"
+#include "proxy/upstream/greeting.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 #include "shared/backoff.h"
@@ -86,9 +87,10 @@ static void write_greeting(struct upstream *upstream)
     struct out *out = &upstream->unsent.greeting;
     upstream->life.has_authenticated = *secret;
     if (*secret) {
-        upstream_write_words(out, (const char *const[]){"SCREE", "AUTH", secret}, 3);
-        upstream->greetings++;
+        greeting_write(out, secret);
+        upstream->greetings += GREETING_COMMANDS;
         upstream_push_own(upstream, PART_GREETING);
+        upstream_push_own(upstream, PART_SELF);
         upstream_tell_slots(upstream, out);
     }
     if (upstream->resp == 3) {

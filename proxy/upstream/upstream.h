@@ -11,7 +11,7 @@
  *                             └──backoff──► RETRYING ──open──► UP
  *
  * (1) In IDLE, DOWN and RETRYING nothing is in flight; in DOWN and RETRYING sends fail at once.
- * (2) Requests sent in OPENING are written when the connection is open, after the greeting (SCREE AUTH, HELLO 3).
+ * (2) Requests sent in OPENING are written when the connection is open, after the greeting (greeting.h, HELLO 3).
  * (3) `keyspace` is the keyspace of the backend's session after all requests sent so far: a request of another one is
  *     preceded by SCREE USE (or SELECT), whose reply is discarded.
  * (4) When the connection is lost, every part in flight is answered with an error. One exception: reads that were sent

@@ -1,6 +1,7 @@
 /*
  * Frames from a backend. The oldest part in the queue owns the next reply; push frames (`>`) are no replies.
  */
+#include "proxy/upstream/greeting.h"
 #include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
@@ -43,6 +44,18 @@ static void handle_greeting(struct upstream *upstream, const char *data, size_t 
         return;
     }
     if (--upstream->greetings == 0)
+        upstream_up(upstream);
+}
+
+/* The partition must be the shard for which the map has its address. */
+static void handle_self(struct upstream *upstream, const char *data, size_t len)
+{
+    struct greeting_self self;
+    char reason[sizeof(upstream->failure.reason)];
+    greeting_read((struct bytes){data, len}, &self);
+    if (!greeting_check(&self, upstream->node->name, reason, sizeof(reason)))
+        upstream_lost(upstream, reason);
+    else if (--upstream->greetings == 0)
         upstream_up(upstream);
 }
 
@@ -181,6 +194,8 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
     part_unlinked(part);
     if (kind == PART_GREETING)
         handle_greeting(upstream, data, len);
+    else if (kind == PART_SELF)
+        handle_self(upstream, data, len);
     else if (kind == PART_SWITCH)
         handle_switch_reply(upstream, data, len);
     else if (kind == PART_ID)

@@ -3,6 +3,7 @@
  *
  *   text ─┬─ numeric or unix ──────────────┬─► tries the addresses one by one ─► TELL_OPEN ─► on_open
  *         └─ name ─► lookup (own thread) ──┘   each gets its share of the remaining time
+ *                      no answer in half of the time, or the name server fails ─► the last good addresses
  *
  * The result is always reported through TELL_OPEN, so on_open is never called from inside stream_connect.
  */
@@ -32,6 +33,9 @@ struct connecting {
     struct lookup *lookup;
     struct attempt *attempt;
     uint64_t deadline_ms;
+    bool is_lookup_late;         /* half of the time is over */
+    char host[ADDRESS_HOST_MAX]; /* the name that is looked up, if it is one */
+    uint16_t port;
     int fd; /* the connected descriptor; -1: none yet */
     int count;
     int next; /* index of the address to try when this attempt fails */
@@ -147,9 +151,35 @@ static void connect_next(struct connecting *connecting, int err)
     connect_ended(connecting, -1, err);
 }
 
+/* Takes the last good addresses of the name; false: there are none. */
+static bool use_last_good(struct connecting *connecting)
+{
+    connecting->count = lookup_last_good(connecting->host, connecting->port, connecting->list);
+    return connecting->count > 0;
+}
+
+/* The lookup has taken half of the time. */
+static void lookup_is_late(struct connecting *connecting)
+{
+    uint64_t now_ms = loop_mono_ms(connecting->stream->loop);
+    connecting->is_lookup_late = true;
+    if (use_last_good(connecting)) {
+        lookup_cancel(connecting->lookup);
+        connecting->lookup = NULL;
+        connect_next(connecting, -ETIMEDOUT);
+    } else {
+        timer_start(connecting->timer,
+                    connecting->deadline_ms > now_ms ? connecting->deadline_ms - now_ms : 0, 0);
+    }
+}
+
 static void on_timeout(void *owner)
 {
     struct connecting *connecting = owner;
+    if (connecting->lookup && !connecting->is_lookup_late) {
+        lookup_is_late(connecting);
+        return;
+    }
     if (connecting->attempt && is_finished(connecting->attempt)) {
         /* connected in time, but the loop was too busy to poll the socket */
         attempt_finish(connecting);
@@ -171,6 +201,9 @@ static void on_lookup(void *owner, const struct address *list, int count)
     if (count > 0) {
         connecting->count = count;
         memcpy(connecting->list, list, sizeof(*list) * (size_t)count);
+    } else if (count == -EAGAIN) {
+        (void)use_last_good(connecting);
+        count = -EHOSTUNREACH;
     }
     connect_next(connecting, count < 0 ? count : -EHOSTUNREACH);
 }
@@ -191,13 +224,14 @@ struct stream *stream_connect(struct loop *loop, const char *address, uint64_t t
     timer_start(connecting->timer, timeout_ms, 0); /* also updates the loop's time */
     connecting->deadline_ms = loop_mono_ms(loop) + timeout_ms;
 
-    char host[ADDRESS_HOST_MAX];
-    uint16_t port;
     if (address_parse(address, &connecting->list[0])) {
         connecting->count = 1;
         connect_next(connecting, 0);
-    } else if (!address_is_unix(address) && address_split(address, host, &port) && host[0]) {
-        connecting->lookup = lookup_start(loop, host, port, on_lookup, connecting);
+    } else if (!address_is_unix(address) &&
+               address_split(address, connecting->host, &connecting->port) && connecting->host[0]) {
+        timer_start(connecting->timer, timeout_ms / 2, 0);
+        connecting->lookup =
+            lookup_start(loop, connecting->host, connecting->port, on_lookup, connecting);
     } else {
         connect_ended(connecting, -1, -EINVAL);
     }

@@ -113,6 +113,8 @@ struct lookup *lookup_start(struct loop *loop, const char *host, uint16_t port, 
                             void *owner);
 /* on_done will not be called. The thread may outlive the loop, so a resolver that hangs delays nothing. */
 void lookup_cancel(struct lookup *lookup);
+/* The addresses of the last lookup of the host that succeeded in this process; returns their number, 0: none did. */
+int lookup_last_good(const char *host, uint16_t port, struct address list[ADDRESS_LIST_MAX]);
 
 enum stream_state { STREAM_CONNECTING, STREAM_OPEN, STREAM_CLOSING, STREAM_CLOSED };
 

@@ -4,12 +4,16 @@
  *   lookup_start ─► thread: getaddrinfo ─► task in the loop's mail ─► on_done
  *   lookup_cancel ─► the thread finds no loop and only frees the lookup
  *
+ * The last good addresses of each name are kept, because the server may be well while its name server is not: they are
+ * used when there is no answer (connect_uv.c). The answer that the name does not exist counts.
+ *
  * We do not use libuv's thread pool: lookups that hang would block its few threads, and a loop could not be closed
  * before they return. `lock` serializes posting and cancelling.
  */
 #include "shared/check.h"
 #include "shared/log.h"
 #include "shared/net/net_uv.h"
+#include "shared/table.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -21,7 +25,18 @@
 enum {
     LOOKUPS_MAX = 64, /* threads of the whole process */
     LOOKUP_STACK_BYTES = 512 * 1024,
+    NAMES_MAX = 2048, /* whose addresses are kept; names come from configurations only */
 };
+
+/* The last good addresses of a name. */
+struct known_name {
+    int count;
+    struct address list[ADDRESS_LIST_MAX];
+};
+
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct table
+    *names; /* struct known_name by host; guarded by names_lock, lives as long as the process */
 
 struct lookup {
     pthread_mutex_t lock; /* guards loop and is_posted */
@@ -37,6 +52,42 @@ struct lookup {
 };
 
 static atomic_int lookups_running;
+
+/* ---- the last good addresses ---- */
+
+static void keep_addresses(const char *host, const struct address *list, int count)
+{
+    pthread_mutex_lock(&names_lock);
+    if (!names)
+        names = table_new();
+    struct known_name *known = table_get(names, bytes_of(host));
+    if (!known && table_count(names) < NAMES_MAX) {
+        known = calloc(1, sizeof(*known));
+        CHECK(known);
+        (void)table_put(names, bytes_of(host), known);
+    }
+    if (known) {
+        known->count = count;
+        memcpy(known->list, list, sizeof(*list) * (size_t)count);
+    }
+    pthread_mutex_unlock(&names_lock);
+}
+
+int lookup_last_good(const char *host, uint16_t port, struct address list[ADDRESS_LIST_MAX])
+{
+    pthread_mutex_lock(&names_lock);
+    const struct known_name *known = names ? table_get(names, bytes_of(host)) : NULL;
+    int count = known ? known->count : 0;
+    if (known)
+        memcpy(list, known->list, sizeof(*list) * (size_t)count);
+    pthread_mutex_unlock(&names_lock);
+    for (int i = 0; i < count; i++)
+        *(list[i].any.sa_family == AF_INET6 ? &list[i].v6.sin6_port : &list[i].v4.sin_port) =
+            htons(port);
+    return count;
+}
+
+/* ---- lookups ---- */
 
 static void lookup_release(struct lookup *lookup)
 {
@@ -57,6 +108,8 @@ static int errno_of(int problem)
 {
     if (problem == EAI_SYSTEM)
         return -errno;
+    if (problem == EAI_AGAIN || problem == EAI_FAIL)
+        return -EAGAIN; /* the name server did not answer */
     return problem == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
 }
 
@@ -83,6 +136,7 @@ static void resolve_host(struct lookup *lookup)
         memcpy(&address->any, info->ai_addr, info->ai_addrlen);
     }
     freeaddrinfo(found);
+    keep_addresses(lookup->host, lookup->list, lookup->count);
 }
 
 static void *lookup_main(void *argument)

@@ -1,0 +1,53 @@
+#include "proxy/upstream/greeting.h"
+
+#include "shared/number.h"
+#include "shared/out.h"
+#include "shared/resp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void greeting_write(struct out *out, const char *secret)
+{
+    const struct bytes auth[] = {BYTES("SCREE"), BYTES("AUTH"), bytes_of(secret)};
+    const struct bytes self[] = {BYTES("SCREE"), BYTES("SELF")};
+    resp_write_words(out, auth, 3);
+    resp_write_words(out, self, 2);
+}
+
+static void copy_field(char *to, size_t size, struct bytes text)
+{
+    if (text.len < size)
+        (void)snprintf(to, size, "%.*s", (int)text.len, text.data);
+}
+
+void greeting_read(struct bytes frame, struct greeting_self *self)
+{
+    struct resp_value head;
+    struct resp_value name;
+    struct resp_value value;
+    size_t pos = 0;
+    *self = (struct greeting_self){.slots = 0};
+    if (!resp_value_next(frame, &pos, &head) || head.type != '*')
+        return;
+    for (int64_t i = 0; i + 1 < head.count; i += 2) {
+        int64_t number;
+        if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value) ||
+            name.type != '$' || value.type != '$')
+            return;
+        if (bytes_is(name.text, "shard"))
+            copy_field(self->shard, sizeof self->shard, value.text);
+        else if (bytes_is(name.text, "run_id"))
+            copy_field(self->run_id, sizeof self->run_id, value.text);
+        else if (bytes_is(name.text, "slots") && number_parse_int64(value.text, &number))
+            self->slots = (uint64_t)number;
+    }
+}
+
+bool greeting_check(const struct greeting_self *self, const char *shard, char *reason, size_t size)
+{
+    if (!*self->shard || strcmp(self->shard, shard) == 0)
+        return true;
+    (void)snprintf(reason, size, "another shard is at its address: '%s'", self->shard);
+    return false;
+}

@@ -1,0 +1,30 @@
+/*
+ * greeting.h - the first commands of a connection to a backend that has the cluster secret.
+ *
+ *   proxy ─► SCREE AUTH secret ─► +OK, or the error with which every request would fail
+ *         ─► SCREE SELF        ─► shard, run_id, version, slots: the partition at this address says which shard it is
+ *
+ * A partition knows its shard from its own shard map; without one, or in a version without SCREE SELF, the name is not
+ * known, and the map of the proxy is believed.
+ */
+#pragma once
+
+#include "shared/shard_map.h"
+
+struct out;
+
+enum { GREETING_COMMANDS = 2, RUN_ID_BYTES = 40 };
+
+/* What a partition says of itself. */
+struct greeting_self {
+    char shard[SHARD_NAME_MAX + 1]; /* empty: not known */
+    char run_id[RUN_ID_BYTES + 1];  /* empty: not known */
+    uint64_t slots;                 /* number of slots that it owns */
+};
+
+/* Writes both commands. */
+void greeting_write(struct out *out, const char *secret);
+/* Reads the reply to SCREE SELF; of an error, or fields that are missing, the result is empty. */
+void greeting_read(struct bytes frame, struct greeting_self *self);
+/* False: the partition is another shard than `shard`, and reason[size] says so. */
+bool greeting_check(const struct greeting_self *self, const char *shard, char *reason, size_t size);

@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+"""The proxy's checks of its shards: a shard is up if a connection as clients' requests use it would be served, and no
+shard that is silent makes the admin port wait.
+"""
+
+import json
+import os
+import select
+import socket
+import threading
+
+from support.cluster import Cluster, free_ports, http_get, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import ReplyError, value
+
+suite = Suite(__doc__)
+
+
+def shard_states(proxy):
+    return {one['name']: (one['state'], one['reason']) for one in json.loads(proxy.http('/shards')[1])['shards']}
+
+
+def restart(proxy):
+    """Starts the proxy with its new options, without waiting for its shards."""
+    proxy.stop()
+    proxy.write_config()
+    proxy.spawn()
+    wait_for(lambda: proxy.http('/healthz')[0] == 200, 'the proxy to start')
+
+
+@suite.case('with a wrong cluster secret no light is green: /readyz, /readyz/any, /shards and the metrics give the reason')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        proxy = cluster.proxies[0]
+        check_equal(shard_states(proxy), {'b0p0': ('up', ''), 'b0p1': ('up', '')})
+        proxy.options = {'upstream': {'secret': 'another'}}
+        restart(proxy)
+        wait_for(lambda: 'WRONGPASS' in proxy.http('/readyz')[1], 'the reason in /readyz')
+        for path in ('/readyz', '/readyz/any'):
+            status, text = proxy.http(path)
+            check_equal(status, 503, path)
+            check('shard b0p1 does not answer: refused the greeting: WRONGPASS' in text, text)
+        for name, (state, reason) in shard_states(proxy).items():
+            check(state == 'down' and 'WRONGPASS' in reason, '%s: %s %s' % (name, state, reason))
+        text = proxy.http('/metrics')[1]
+        check_equal(metric(text, 'scree_proxy_shard_up'), 0)
+        check_equal(metric(text, 'scree_proxy_ready'), 0)
+        with cluster.connect() as connection:
+            check('WRONGPASS' in str(value(connection.call('GET', 'k'))), 'a request was served')
+        proxy.options = {}
+        restart(proxy)
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the shards to be up with the right secret')
+
+
+@suite.case('backends that want a password the proxy does not have are down')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, backend_options={'backend': {'requirepass': 'word'}}) as cluster:
+        proxy = cluster.proxies[0]
+        proxy.options = {'upstream': {'secret': ''}}
+        restart(proxy)
+        wait_for(lambda: 'NOAUTH' in proxy.http('/readyz')[1], 'the reason in /readyz')
+        check_equal(proxy.http('/readyz')[0], 503)
+
+
+@suite.case('a map that gives a shard the address of another: its requests are refused by name, and the shard is down')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, linked=True) as cluster:
+        proxy = cluster.proxies[0]
+        with cluster.partition(1) as partition:
+            fields = partition.get('SCREE', 'AUTH', cluster.secret) and partition.get('SCREE', 'SELF')
+            self = dict(zip(fields[::2], fields[1::2]))
+            check_equal((self[b'shard'], self[b'slots']), (b'b1p0', b'8192'))
+            check(('run_id:' + self[b'run_id'].decode()) in partition.get('INFO', 'server').decode(), str(self))
+        with open(cluster.shards_path) as file:
+            text = file.read()
+        (first, one), (second, two) = [(name, '%s:%d' % address) for name, address, _ in cluster.shard_addresses()]
+        swapped = text.replace(one, 'X').replace(two, one).replace('X', two).replace('epoch = %d' % cluster.epoch, 'epoch = 99')
+        path = os.path.join(cluster.folder, 'swapped.ini')
+        with open(path, 'w') as file:
+            file.write(swapped)
+        proxy.options = dict(proxy.options, proxy=dict(proxy.options['proxy'], shards=path))
+        restart(proxy)
+        wait_for(lambda: 'another shard' in proxy.http('/readyz')[1], 'the reason in /readyz')
+        check_equal(proxy.http('/readyz/any')[0], 503)
+        check("%s does not answer: another shard is at its address: '%s'" % (first, second) in proxy.http('/readyz')[1],
+              proxy.http('/readyz')[1])
+        with cluster.connect() as connection:
+            for shard in (0, 1):
+                for words in (['SET', cluster.key_on(shard), 'v'], ['GET', cluster.key_on(shard)]):
+                    reply = value(connection.call(*words))
+                    check(isinstance(reply, ReplyError) and 'another shard is at its address' in str(reply), str(reply))
+
+
+class Silent:
+    """Sockets that take connections and never answer, on 127.0.0.1; `most` is how many of them had a connection at once."""
+
+    def __init__(self, count):
+        self.sockets = []
+        base = free_ports(count)
+        for i in range(count):
+            one = socket.create_server(('127.0.0.1', base + i))
+            self.sockets.append(one)
+        self.addresses = ['127.0.0.1:%d' % (base + i) for i in range(count)]
+        self.most, self.stopping = 0, False
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        open_at = {}  # connection: its listening socket
+        while not self.stopping:
+            for sock in select.select(self.sockets + list(open_at), [], [], 0.05)[0]:
+                if sock in open_at:
+                    if not self.still_open(sock):
+                        del open_at[sock]
+                        sock.close()
+                else:
+                    connection = sock.accept()[0]
+                    open_at[connection] = sock
+            self.most = max(self.most, len(set(open_at.values())))
+        for sock in list(open_at) + self.sockets:
+            sock.close()
+
+    @staticmethod
+    def still_open(sock):
+        try:
+            return bool(sock.recv(65536))
+        except OSError:
+            return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stopping = True
+        self.thread.join()
+
+
+@suite.case('64 shards of which 63 are silent: all are checked at the same time, and the admin port waits for none of them')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster, Silent(63) as silent:
+        proxy = cluster.proxies[0]
+        lines = ['[map]', 'epoch = 50']
+        for i, address in enumerate(['%s:%d' % cluster.backends[0].addresses[0]] + silent.addresses):
+            lines += ['[shard s%d]' % i, 'slots = %d-%d' % (i * 256, i * 256 + 255), 'address = ' + address]
+        with open(cluster.shards_path + '.new', 'w') as file:
+            file.write('\n'.join(lines) + '\n')
+        os.rename(cluster.shards_path + '.new', cluster.shards_path)
+        # a check that takes a minute would hold every page for a minute, if a page waited for it
+        proxy.options = {'upstream': {'connect-timeout': '1m'}}
+        restart(proxy)
+        wait_for(lambda: silent.most == 63, 'connections to all silent shards at the same time')
+        wait_for(lambda: proxy.http('/readyz/any')[0] == 200, 'the one shard to be up')
+        for path, wanted in (('/readyz', 503), ('/healthz', 200), ('/readyz/any', 200), ('/status/self', 200), ('/shards', 200)):
+            check_equal(http_get(proxy.admin, path)[0], wanted, path)
+        check_equal(metric(proxy.http('/metrics')[1], 'scree_proxy_shard_up'), 1)
+        check('shard s63 does not answer: ' in proxy.http('/readyz')[1], proxy.http('/readyz')[1])
+
+
+if __name__ == '__main__':
+    suite.main()
