@@ -82,15 +82,19 @@ static void reload(struct server *server)
     }
     const struct tls_context *tls = snapshot->tls;
     const struct tls_context *peer_tls = snapshot->peer_tls;
-    const struct shard_map *map = snapshot->map;
+    struct shard_map *map = snapshot->map ? shard_map_ref(snapshot->map) : NULL;
     if (!config_snapshot_load_tls(snapshot, error, sizeof error) ||
         !load_shards(server, snapshot, error, sizeof error)) {
+        shard_map_unref(map);
         process_config_drop(server->process, snapshot);
         log_reload_refused(server, error);
         return;
     }
     bool tls_changed = tls != snapshot->tls || peer_tls != snapshot->peer_tls;
     bool map_changed = map != snapshot->map;
+    if (map && map_changed)
+        reload_report_moves(&report, map, snapshot->map);
+    shard_map_unref(map);
     const char *log_file = snapshot->config.log_file;
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
@@ -99,8 +103,9 @@ static void reload(struct server *server)
     metric_add(server->metrics, METRIC_BACKEND_RELOADS, 1);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     log_event(LOG_INFO, "reloaded",
-              "tls_changed=%d map_changed=%d changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
-              tls_changed, map_changed, report.changed, report.needs_restart);
+              "tls_changed=%d map_changed=%d moves=" LOG_QUOTED " changed=" LOG_QUOTED
+              " needs_restart=" LOG_QUOTED,
+              tls_changed, map_changed, report.moves, report.changed, report.needs_restart);
 }
 
 /* ---- stopping ---- */

@@ -65,17 +65,24 @@ static bool takes_value(const char *name, int argc, char **argv, int *i, const c
     return true;
 }
 
+/* Does argv[*i] name the tool, which may be given without its value? */
+static bool takes_no_value(const struct program_tool *tool, int argc, char **argv, int i)
+{
+    bool is_last = i + 1 >= argc || strncmp(argv[i + 1], "--", 2) == 0;
+    return strcmp(argv[i], tool->name) == 0 && (!tool->value || (tool->is_optional && is_last));
+}
+
 /* True when argv[*i] is the argument of a tool. */
 static bool accepts_tool(const struct program *program, int argc, char **argv, int *i)
 {
     for (size_t t = 0; t < program->tool_count; t++) {
         const struct program_tool *tool = &program->tools[t];
-        if (tool->value && takes_value(tool->name, argc, argv, i, &program->given[t]))
-            return true;
-        if (!tool->value && strcmp(argv[*i], tool->name) == 0) {
+        if (takes_no_value(tool, argc, argv, *i)) {
             program->given[t] = "";
             return true;
         }
+        if (tool->value && takes_value(tool->name, argc, argv, i, &program->given[t]))
+            return true;
     }
     return false;
 }
@@ -129,31 +136,35 @@ static int print_page(const char *page)
 }
 
 /* For the proxy: reads all files that the configuration names. False: one line in error[]. */
-static bool check_proxy_files(const struct config *config, const char *path, char *error)
+static bool check_proxy_files(const struct config *config, const char *path,
+                              struct proxy_snapshot **snapshot, char *error)
 {
     if (config->schema != &proxy_schema)
         return true;
-    struct proxy_snapshot *snapshot = snapshot_load(path, error, ERROR_MAX);
-    snapshot_unref(snapshot);
-    return snapshot != NULL;
+    *snapshot = snapshot_load(path, error, ERROR_MAX);
+    return *snapshot != NULL;
 }
 
 /* Prints or checks the configuration that was read. True: run the program instead. */
-static bool answer_with_config(enum answer answer, const char *path, const struct config *config,
-                               int *exit_code)
+static bool answer_with_config(const struct program *program, enum answer answer, const char *path,
+                               const struct config *config, int *exit_code)
 {
     char error[ERROR_MAX];
+    struct proxy_snapshot *snapshot = NULL;
     *exit_code = EXIT_SUCCESS;
     if (answer == ANSWER_RUN)
         return true;
     if (answer == ANSWER_PRINT_CONFIG) {
         config_print(config, stdout);
-    } else if (check_proxy_files(config, path, error)) {
+    } else if (check_proxy_files(config, path, &snapshot, error)) {
         (void)printf("%s: good\n", path ? path : "defaults");
+        if (program->on_check && snapshot)
+            program->on_check(snapshot);
     } else {
         (void)fprintf(stderr, "%s\n", error);
         *exit_code = EXIT_FAILURE;
     }
+    snapshot_unref(snapshot);
     return false;
 }
 
@@ -185,7 +196,7 @@ bool program_parse(const struct program *program, int argc, char **argv, struct 
     char error[ERROR_MAX];
     config_init_defaults(config, program->schema);
     if (!arguments.config_path || config_load(config, arguments.config_path, error, sizeof error)) {
-        if (answer_with_config(answer, arguments.config_path, config, exit_code))
+        if (answer_with_config(program, answer, arguments.config_path, config, exit_code))
             return true;
     } else {
         (void)fprintf(stderr, "%s\n", error);

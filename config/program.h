@@ -8,11 +8,14 @@
 
 #include "config/config.h"
 
+struct proxy_snapshot;
+
 /* An argument that starts a tool instead of the server. */
 struct program_tool {
     const char *name;  /* "--restore" */
     const char *value; /* placeholder of its value in --help; NULL: it has no value */
     const char *help;
+    bool is_optional; /* the value may be missing: "" then */
 };
 
 struct program {
@@ -20,6 +23,8 @@ struct program {
     const struct config_schema *schema;
     const struct program_tool *tools;
     size_t tool_count;
+    /* After --check has found no error; NULL: nothing more. */
+    void (*on_check)(struct proxy_snapshot *snapshot);
     const char **given; /* value of each tool's argument; "": without a value; NULL: not given */
 };
 

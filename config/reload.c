@@ -8,8 +8,8 @@
 #include "config/tls_files.h"
 #include "config/users_file.h"
 #include "shared/check.h"
+#include "shared/map_change.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- namespaces ------------------------------------------------------------------------------ */
@@ -323,7 +323,7 @@ static struct proxy_snapshot *snapshot_with_files(const struct proxy_config *con
                                                   size_t size)
 {
     char *shards_path = path_beside(config->head.path, config->shards);
-    struct shard_map *map = shards_load(shards_path, error, size);
+    struct shard_map *map = shards_load(shards_path, old ? old->map : NULL, error, size);
     free(shards_path);
     struct proxy_snapshot *snapshot = map ? snapshot_make(config, map, error, size) : NULL;
     if (!snapshot ||
@@ -393,6 +393,15 @@ static void compare_options(struct config *fresh, const struct config *in_force,
     }
 }
 
+void reload_report_moves(struct reload_report *report, const struct shard_map *before,
+                         const struct shard_map *after)
+{
+    struct map_change change = map_change_find(before, after);
+    report->slots_moved = change.slots;
+    map_change_print(&change, report->moves, sizeof report->moves);
+    map_change_free(&change);
+}
+
 static bool listeners_equal(const struct proxy_config *a, const struct proxy_config *b)
 {
     if (a->listener_count != b->listener_count)
@@ -420,16 +429,8 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
     fresh = snapshot_with_files(&config, old, error, size);
     if (!fresh)
         goto out;
-    if (fresh->map->epoch < old->map->epoch) {
-        (void)snprintf(error, size,
-                       "%s: map.epoch: expected at least %" PRIu64
-                       ", the epoch in force, found %" PRIu64,
-                       fresh->shards_path, old->map->epoch, fresh->map->epoch);
-        snapshot_unref(fresh);
-        fresh = NULL;
-        goto out;
-    }
     report->map_changed = !shard_map_equal(old->map, fresh->map);
+    reload_report_moves(report, old->map, fresh->map);
     report->namespaces_changed = !namespaces_equal(old->namespaces, fresh->namespaces);
     report->tls_changed = old->tls != fresh->tls || old->upstream_tls != fresh->upstream_tls;
     report->users_changed = old->users != fresh->users;

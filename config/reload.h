@@ -22,7 +22,7 @@
 #include "shared/shard_map.h"
 #include "shared/tls.h"
 
-enum { RELOAD_TEXT_MAX = 1024 };
+enum { RELOAD_TEXT_MAX = 1024, RELOAD_MOVES_MAX = 512 };
 
 struct proxy_snapshot {
     _Atomic uint32_t refs;
@@ -40,6 +40,8 @@ struct proxy_snapshot {
 /* What a reload did; the lists are option keys separated by spaces. */
 struct reload_report {
     bool map_changed;
+    unsigned slots_moved;         /* number of slots whose shard has changed */
+    char moves[RELOAD_MOVES_MAX]; /* text of map_change_print() */
     bool namespaces_changed;
     bool users_changed;
     bool tls_changed; /* certificates, keys or authorities */
@@ -68,9 +70,13 @@ struct proxy_snapshot *snapshot_ref(struct proxy_snapshot *snapshot);
 /* NULL is allowed. */
 void snapshot_unref(struct proxy_snapshot *snapshot);
 /* Reads the files of `old` again: a new snapshot, and in *report what has changed. NULL: the old snapshot stays in force,
- * one line in error[size]. A map with a lower epoch than the old one is refused. */
+ * one line in error[size]. A map with a lower epoch than the old one is refused, and one with the same epoch and other slots. */
 struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
                                        struct reload_report *report, char *error, size_t size);
+
+/* Sets what moves when one map replaces another. */
+void reload_report_moves(struct reload_report *report, const struct shard_map *before,
+                         const struct shard_map *after);
 
 /* For the backend: reads the file again, and sets in `config` the options that may change at run time. False: unchanged,
  * the reason is in error[size]. */

@@ -6,8 +6,10 @@
 #include "config/ini_file.h"
 #include "config/option.h"
 #include "shared/check.h"
+#include "shared/map_change.h"
 #include "shared/number.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* State while the file is read. */
@@ -181,6 +183,7 @@ static bool check_coverage(const struct shards_loading *loading, const char *pat
                            size_t size)
 {
     unsigned missing;
+    int line;
     if (!loading->epoch_line) {
         (void)snprintf(error, size, "%s:%d: map.epoch: expected an integer of at least 1", path,
                        loading->map_line ? loading->map_line : 1);
@@ -199,19 +202,49 @@ static bool check_coverage(const struct shards_loading *loading, const char *pat
     unsigned last = missing;
     while (last + 1 < SLOT_COUNT && loading->map->slot_shard[last + 1] == SHARD_NONE)
         last++;
-    (void)snprintf(error, size, "%s: expected every slot once, slots %u-%u have no shard", path,
-                   missing, last);
+    line = missing ? loading->slot_line[missing - 1] : loading->map_line;
+    (void)snprintf(error, size, "%s:%d: expected every slot once, slots %u-%u have no shard", path,
+                   line, missing, last);
     return false;
 }
 
-struct shard_map *shards_parse(const char *path, struct bytes text, char *error, size_t size)
+/* Checks that the map may replace the one in force: epochs never decrease, and slots move only with a higher one. */
+static bool check_epoch(const struct shards_loading *loading, const struct shard_map *in_force,
+                        const char *path, char *error, size_t size)
+{
+    const struct shard_map *map = loading->map;
+    char moves[160];
+    if (!in_force || map->epoch > in_force->epoch)
+        return true;
+    if (map->epoch < in_force->epoch) {
+        (void)snprintf(error, size,
+                       "%s:%d: map.epoch: expected at least %" PRIu64
+                       ", the epoch in force, found %" PRIu64,
+                       path, loading->epoch_line, in_force->epoch, map->epoch);
+        return false;
+    }
+    struct map_change change = map_change_find(in_force, map);
+    bool is_same = change.slots == 0;
+    map_change_print(&change, moves, sizeof moves);
+    map_change_free(&change);
+    if (!is_same)
+        (void)snprintf(error, size,
+                       "%s:%d: map.epoch: expected more than %" PRIu64
+                       ", the epoch in force, because the new map moves %s",
+                       path, loading->epoch_line, in_force->epoch, moves);
+    return is_same;
+}
+
+static struct shard_map *parse_after(const char *path, struct bytes text,
+                                     const struct shard_map *in_force, char *error, size_t size)
 {
     static const struct ini_events events = {on_section, on_value};
     struct shards_loading *loading = calloc(1, sizeof *loading);
     CHECK(loading);
     loading->map = shard_map_new(0);
     bool ok = ini_each(path, text, &events, loading, error, size) &&
-              check_coverage(loading, path, error, size);
+              check_coverage(loading, path, error, size) &&
+              check_epoch(loading, in_force, path, error, size);
     struct shard_map *map = loading->map;
     free(loading);
     if (ok)
@@ -220,13 +253,19 @@ struct shard_map *shards_parse(const char *path, struct bytes text, char *error,
     return NULL;
 }
 
-struct shard_map *shards_load(const char *path, char *error, size_t size)
+struct shard_map *shards_parse(const char *path, struct bytes text, char *error, size_t size)
+{
+    return parse_after(path, text, NULL, error, size);
+}
+
+struct shard_map *shards_load(const char *path, const struct shard_map *in_force, char *error,
+                              size_t size)
 {
     size_t len;
     char *text = file_read(path, &len, error, size);
     if (!text)
         return NULL;
-    struct shard_map *map = shards_parse(path, (struct bytes){text, len}, error, size);
+    struct shard_map *map = parse_after(path, (struct bytes){text, len}, in_force, error, size);
     free(text);
     return map;
 }

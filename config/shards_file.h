@@ -12,7 +12,9 @@
 
 #include "shared/shard_map.h"
 
-/* NULL: error[size] says "file:line: what was expected". The map has one reference, the caller's. */
-struct shard_map *shards_load(const char *path, char *error, size_t size);
-/* Like shards_load, for a text in memory; `path` is only used in messages. */
+/* NULL: error[size] says "file:line: what was expected". The map has one reference, the caller's. `in_force` (NULL: none) is
+ * the map that it will replace: a lower epoch is refused, and also an equal one if a slot has another shard. */
+struct shard_map *shards_load(const char *path, const struct shard_map *in_force, char *error,
+                              size_t size);
+/* Like shards_load, for a text in memory that replaces no map; `path` is only used in messages. */
 struct shard_map *shards_parse(const char *path, struct bytes text, char *error, size_t size);

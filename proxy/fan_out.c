@@ -56,6 +56,26 @@ void request_fan_out_with(struct request *request, const struct fan_out *how, re
         request_go(request);
 }
 
+void request_fan_out_each(struct request *request, const struct fan_out *commands, uint32_t count,
+                          request_done_fn *done)
+{
+    struct pool *pool = request->worker->pool;
+    bool is_handler = request->progress.is_running;
+    if (!pool->nodes) { /* the worker is stopping */
+        request_release(request);
+        return;
+    }
+    uint32_t shards = (uint32_t)pool->count;
+    request_wait_parts(request, count * shards, done);
+    if (!is_handler)
+        request_hold(request);
+    for (uint32_t c = 0; c < count; c++)
+        for (uint32_t i = 0; i < shards; i++)
+            send_to(request, &commands[c], c * shards + i, i);
+    if (!is_handler)
+        request_go(request);
+}
+
 void request_fan_out(struct request *request, struct keyspace *keyspace, int shard,
                      const struct bytes *argv, uint32_t argc, request_done_fn *done)
 {

@@ -26,3 +26,6 @@ struct fan_out {
 enum { FAN_OUT_ARGS = 16 };
 void request_fan_out_with(struct request *request, const struct fan_out *how,
                           request_done_fn *done);
+/* Sends each of these commands to all shards. Reply c * shards + i is that of shard i to command c. */
+void request_fan_out_each(struct request *request, const struct fan_out *commands, uint32_t count,
+                          request_done_fn *done);

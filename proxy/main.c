@@ -1,8 +1,9 @@
 /*
- * main.c - scree-proxy: reads the configuration, then runs the proxy until it is stopped.
+ * main.c - scree-proxy: reads the configuration, then runs a tool, or the proxy until it is stopped.
  */
 #include "config/harden.h"
 #include "config/program.h"
+#include "proxy/map_tool.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_run.h"
 #include "shared/command.h"
@@ -16,11 +17,6 @@ extern const char *malloc_conf;
 const char *malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
 
 enum { REASON_MAX = 1024 };
-
-static const struct program program = {
-    .name = "scree-proxy",
-    .schema = &proxy_schema,
-};
 
 /* Allows as many descriptors as possible: each client needs one. */
 static void raise_descriptor_limit(void)
@@ -52,6 +48,15 @@ static int run_proxy(struct proxy_snapshot *snapshot)
 
 int main(int argc, char **argv)
 {
+    const char *given[MAP_TOOL_COUNT] = {NULL};
+    const struct program program = {
+        .name = "scree-proxy",
+        .schema = &proxy_schema,
+        .tools = map_tool_arguments,
+        .tool_count = MAP_TOOL_COUNT,
+        .on_check = map_tool_check,
+        .given = given,
+    };
     struct proxy_config config;
     char reason[REASON_MAX];
     int exit_code;
@@ -64,6 +69,10 @@ int main(int argc, char **argv)
     if (!snapshot) {
         (void)fprintf(stderr, "%s\n", reason);
         return EXIT_FAILURE;
+    }
+    if (map_tool_run(snapshot, given, &exit_code)) {
+        snapshot_unref(snapshot);
+        return exit_code;
     }
     log_set_level((enum log_level)snapshot->config.log_level);
     if (*snapshot->config.log_file && !log_set_file(snapshot->config.log_file)) {

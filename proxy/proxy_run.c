@@ -13,6 +13,7 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
+#include "shared/map_change.h"
 #include "shared/net/stream.h"
 
 #include <inttypes.h>
@@ -165,6 +166,18 @@ static void note_reload(struct proxy *proxy, const struct reload_report *report)
          *report->needs_restart ? "; needs a restart: " : "", report->needs_restart);
 }
 
+static void note_map(struct proxy *proxy, const struct shard_map *map)
+{
+    const struct shard_map *before = proxy->snapshot->map;
+    struct map_change change = map_change_find(before, map);
+    char moves[EVENT_TEXT_MAX / 2];
+    map_change_print(&change, moves, sizeof moves);
+    map_change_free(&change);
+    note(proxy, EVENT_MAP_CHANGED,
+         "epoch %" PRIu64 " with %zu shards replaces epoch %" PRIu64 ": moves %s", map->epoch,
+         map->shard_count, before->epoch, moves);
+}
+
 static bool same_tls_paths(const struct proxy_config *a, const struct proxy_config *b)
 {
     return strcmp(a->tls_cert_file, b->tls_cert_file) == 0 &&
@@ -178,8 +191,7 @@ static bool same_tls_paths(const struct proxy_config *a, const struct proxy_conf
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
 {
     if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
-        note(proxy, EVENT_MAP_CHANGED, "epoch %" PRIu64 " with %zu shards replaces epoch %" PRIu64,
-             snapshot->map->epoch, snapshot->map->shard_count, proxy->snapshot->map->epoch);
+        note_map(proxy, snapshot->map);
     if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
         metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
     bool tls_moved = !same_tls_paths(&proxy->snapshot->config, &snapshot->config);
@@ -214,12 +226,12 @@ bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error
     metric_add(proxy->metrics, METRIC_PROXY_RELOADS, 1);
     note_reload(proxy, report);
     metric_set(proxy->metrics, METRIC_PROXY_RELOAD_GOOD, 1);
-    log_event(LOG_INFO, "reloaded",
-              "epoch=%" PRIu64
-              " map_changed=%d namespaces_changed=%d users_changed=%d tls_changed=%d "
-              "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
-              fresh->map->epoch, report->map_changed, report->namespaces_changed,
-              report->users_changed, report->tls_changed, report->changed, report->needs_restart);
+    log_event(
+        LOG_INFO, "reloaded",
+        "epoch=%" PRIu64 " map_changed=%d namespaces_changed=%d users_changed=%d tls_changed=%d "
+        "moves=" LOG_QUOTED " changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
+        fresh->map->epoch, report->map_changed, report->namespaces_changed, report->users_changed,
+        report->tls_changed, report->moves, report->changed, report->needs_restart);
     return true;
 }
 

@@ -288,15 +288,7 @@ bool config_snapshot_load_map(struct config_snapshot *snapshot, char *error, siz
         return false;
     }
     char *path = path_beside(snapshot->config.head.path, snapshot->config.shards);
-    struct shard_map *map = shards_load(path, error, size);
-    if (map && snapshot->map && map->epoch < snapshot->map->epoch) {
-        (void)snprintf(error, size,
-                       "%s: map.epoch: expected at least %" PRIu64
-                       ", the epoch in force, found %" PRIu64,
-                       path, snapshot->map->epoch, map->epoch);
-        shard_map_unref(map);
-        map = NULL;
-    }
+    struct shard_map *map = shards_load(path, snapshot->map, error, size);
     free(path);
     if (!map)
         return false;

@@ -223,6 +223,10 @@ struct store_level {
     uint64_t bytes;
 };
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS]);
+/* bytes[i]: approximate size in files of the rows with from[i] <= k < to[i]; rows in memtables and values in blob files are
+ * not counted. Takes some microseconds for each range. */
+void store_range_bytes(struct store *store, enum cf cf, const struct bytes *from,
+                       const struct bytes *to, size_t count, uint64_t *bytes);
 /* Blocks that this thread found in the block cache, and that it read from files, since its first call. */
 void store_thread_blocks(uint64_t *hits, uint64_t *reads);
 /* Writes what is in memtables to files; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */

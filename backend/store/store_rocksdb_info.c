@@ -4,10 +4,12 @@
  */
 #include "backend/store/store_rocksdb.h"
 
+#include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/path.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 /* RocksDB's soft limit, which we do not change. */
@@ -207,6 +209,37 @@ void store_info(struct store *store, struct out *out)
     for (enum cf cf = 0; store->db && cf < CF_COUNT; cf++)
         info_cf(store, out, cf);
     pthread_rwlock_unlock(&store->lock);
+}
+
+/* RocksDB takes texts and lengths in arrays of their own: texts[0..count) and lens[0..count) of the bytes. */
+static void split_bytes(const struct bytes *bytes, size_t count, const char **texts, size_t *lens)
+{
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = bytes[i].data;
+        lens[i] = bytes[i].len;
+    }
+}
+
+void store_range_bytes(struct store *store, enum cf cf, const struct bytes *from,
+                       const struct bytes *to, size_t count, uint64_t *bytes)
+{
+    const char **texts = calloc(2 * count + 1, sizeof *texts);
+    size_t *lens = calloc(2 * count + 1, sizeof *lens);
+    char *reason = NULL;
+    CHECK(texts && lens && count <= INT_MAX);
+    split_bytes(from, count, texts, lens);
+    split_bytes(to, count, texts + count, lens + count);
+    memset(bytes, 0, count * sizeof *bytes);
+    pthread_rwlock_rdlock(&store->lock);
+    if (store->db)
+        rocksdb_approximate_sizes_cf(store->db, store->cfs[cf], (int)count, texts, lens,
+                                     texts + count, lens + count, bytes, &reason);
+    pthread_rwlock_unlock(&store->lock);
+    if (reason)
+        memset(bytes, 0, count * sizeof *bytes);
+    rocksdb_free(reason);
+    free((void *)texts);
+    free(lens);
 }
 
 void store_forget_blocks(struct store *store)

@@ -101,7 +101,7 @@ static bool choose_targets(struct restore *restore, const char *map, const char 
     int partitions = restore->config->partitions;
     bool is_same = (size_t)partitions == restore->sources.count;
     if (map) {
-        restore->map = shards_load(map, REASON(restore));
+        restore->map = shards_load(map, NULL, REASON(restore));
         return restore->map && choose_shards(restore, names);
     }
     if (names)

@@ -1,5 +1,5 @@
 /*
- * local_scree.c - SCREE: the proxy's own view of shards, map and namespaces, and reload.
+ * local_scree.c - SCREE: the proxy's own view of shards and namespaces, and reload.
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
@@ -9,58 +9,6 @@
 #include "proxy/worker.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-
-/* Writes the slots of a shard, "0-5460 7000". */
-static void write_slots(const struct shard_map *map, int shard, struct out *out)
-{
-    unsigned slot = 0;
-    unsigned first;
-    unsigned last;
-    bool is_first = true;
-    while (shard_map_next_range(map, shard, &slot, &first, &last)) {
-        out_printf(out, first == last ? "%s%u" : "%s%u-%u", is_first ? "" : " ", first, last);
-        is_first = false;
-    }
-}
-
-/* Replies the bytes of `out` as one bulk string and empties it. */
-static void reply_and_clear(struct reply *reply, struct out *out)
-{
-    struct bytes text = {malloc(out->bytes + 1), out->bytes};
-    CHECK(text.data);
-    out_copy(out, (char *)text.data);
-    reply_bulk(reply, text);
-    free((char *)text.data);
-    out_clear(out);
-}
-
-static void reply_slots(struct reply *reply, const struct shard_map *map, int shard)
-{
-    struct out out;
-    out_init(&out);
-    write_slots(map, shard, &out);
-    reply_and_clear(reply, &out);
-}
-
-void local_scree_map(struct client *client, struct request *request, struct reply *reply)
-{
-    const struct shard_map *map = client->worker->snapshot->map;
-    (void)request;
-    reply_map(reply, 2);
-    reply_bulk_text(reply, "epoch");
-    reply_int(reply, (int64_t)map->epoch);
-    reply_bulk_text(reply, "shards");
-    reply_map(reply, (int64_t)map->shard_count);
-    for (int i = 0; i < (int)map->shard_count; i++) {
-        reply_bulk_text(reply, map->shards[i].name);
-        reply_map(reply, 2);
-        reply_bulk_text(reply, "address");
-        reply_bulk_text(reply, map->shards[i].address_count ? map->shards[i].addresses[0] : "");
-        reply_bulk_text(reply, "slots");
-        reply_slots(reply, map, i);
-    }
-}
 
 /* Writes a connection of this worker for SHARDS: its state, and why it is down. */
 static void describe_upstream(const struct upstream *upstream, struct reply *reply)
@@ -144,6 +92,8 @@ static void reload_work(struct proxy *proxy, const void *data, struct out *out)
     out_printf(
         out, "+OK epoch=%llu map=%s namespaces=%s", (unsigned long long)proxy->snapshot->map->epoch,
         report.map_changed ? "changed" : "same", report.namespaces_changed ? "changed" : "same");
+    if (report.slots_moved)
+        out_printf(out, " slots-moved=%u", report.slots_moved);
     if (*report.changed)
         out_printf(out, " options=%s", report.changed);
     if (*report.needs_restart)

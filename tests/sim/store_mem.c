@@ -669,6 +669,18 @@ uint64_t store_figure(struct store *store, const char *name)
     return strcmp(name, "disk_bytes") == 0 || strcmp(name, "memtable_bytes") == 0 ? bytes : 0;
 }
 
+void store_range_bytes(struct store *store, enum cf cf, const struct bytes *from,
+                       const struct bytes *to, size_t count, uint64_t *bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        bytes[i] = 0;
+        struct store_iter *iter = store_iter_new(store, cf, from[i], to[i]);
+        for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+            bytes[i] += store_iter_key(iter).len + store_iter_value(iter).len;
+        store_iter_free(iter);
+    }
+}
+
 void store_info(struct store *store, struct out *out)
 {
     out_printf(out, "store_state:%s\r\n", store->disk && !store->is_shut ? "open" : "lost");

@@ -90,6 +90,7 @@ static void test_a_reload_takes_what_may_change_and_names_the_rest(void)
     CHECK(strcmp(report.needs_restart, "workers listeners") == 0);
     CHECK(fresh->config.workers == 2 && fresh->config.maxclients == 5);
     CHECK(strcmp(fresh->map->shards[0].name, "b") == 0);
+    CHECK(report.slots_moved == 16384 && strcmp(report.moves, "16384 slots from a to b") == 0);
     snapshot_unref(old);
     snapshot_unref(fresh);
 }
@@ -199,15 +200,34 @@ static void test_after_an_error_the_old_configuration_stays(void)
     struct reload_report report;
     put(shards_path, "[map]\nepoch = 4\n[shard a]\nslots = 0-16383\naddress = h:1\n");
     CHECK(!snapshot_reload(old, &report, error, sizeof error));
-    CHECK(error_is("/shards.ini: map.epoch: expected at least 5, the epoch in force, found 4"));
+    CHECK(error_is("/shards.ini:2: map.epoch: expected at least 5, the epoch in force, found 4"));
+    put(shards_path, "[map]\nepoch = 5\n[shard a]\nslots = 0-16380\naddress = h:1\n"
+                     "[shard b]\nslots = 16381-16383\naddress = h:2\n");
+    CHECK(!snapshot_reload(old, &report, error, sizeof error));
+    CHECK(
+        error_is("/shards.ini:2: map.epoch: expected more than 5, the epoch in force, because the "
+                 "new map moves 3 slots from a to b"));
     put(shards_path, "[map]\nepoch = 9\n[shard a]\nslots = 0-3\naddress = h:1\n");
     CHECK(!snapshot_reload(old, &report, error, sizeof error));
-    CHECK(error_is("/shards.ini: expected every slot once, slots 4-16383 have no shard"));
+    CHECK(error_is("/shards.ini:4: expected every slot once, slots 4-16383 have no shard"));
     put(shards_path, map_1);
     put(proxy_path, "[proxy]\nworkers = many\n");
     CHECK(!snapshot_reload(old, &report, error, sizeof error));
     CHECK(error_is("/proxy.ini:2: proxy.workers: expected a number from 0 to 256"));
     snapshot_unref(old);
+}
+
+static void test_addresses_may_change_within_an_epoch(void)
+{
+    struct proxy_snapshot *old = start();
+    struct reload_report report;
+    put(shards_path, "[map]\nepoch = 5\n[shard a]\nslots = 0-16383\naddress = h:7\n"
+                     "[shard spare]\naddress = h:8\n");
+    struct proxy_snapshot *fresh = snapshot_reload(old, &report, error, sizeof error);
+    CHECK(fresh && report.map_changed && report.slots_moved == 0);
+    CHECK(strcmp(report.moves, "nothing") == 0);
+    snapshot_unref(old);
+    snapshot_unref(fresh);
 }
 
 static void test_namespaces_that_contradict_are_refused(void)
@@ -264,6 +284,7 @@ int main(void)
     test_users_are_saved_and_loaded();
     test_homes_of_users();
     test_after_an_error_the_old_configuration_stays();
+    test_addresses_may_change_within_an_epoch();
     test_namespaces_that_contradict_are_refused();
     test_the_backend_takes_over_what_may_change();
     (void)unlink(proxy_path);

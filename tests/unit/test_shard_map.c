@@ -88,7 +88,7 @@ static void test_a_scattered_map_prints_and_reads_back(void)
 static void test_refusals_say_the_line(void)
 {
     CHECK(refused("[map]\nepoch = 1\n[shard a]\nslots = 0-16382\naddress = h:1\n",
-                  "s.ini: expected every slot once, slots 16383-16383 have no shard"));
+                  "s.ini:4: expected every slot once, slots 16383-16383 have no shard"));
     CHECK(refused(
         "[map]\nepoch = 1\n[shard a]\nslots = 0-16383\naddress = h:1\n[shard b]\nslots = 5\n",
         "s.ini:7: shard b.slots: expected slots without an owner, slot 5 belongs to shard a (line "

@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+"""What the operator sees of the shard map: --plan, --rebalance, --check, SCREE MAP STATUS, and keys and bytes of slots."""
+
+import json
+import os
+import re
+import subprocess
+
+from support.cluster import Cluster, binary, slot_of
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection, ReplyError
+
+suite = Suite(__doc__)
+
+
+def tool(cluster, *arguments):
+    """(exit code, standard output, standard error) of scree-proxy with these arguments."""
+    done = subprocess.run([binary('scree-proxy'), '--config', cluster.proxies[0].config_path, *arguments],
+                          capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def put_map(cluster, name, slots, epoch, addresses=None):
+    """Writes a map beside the cluster's; `slots`: {shard: ranges}."""
+    known = {shard: '%s:%d' % address for shard, address, _ in cluster.shard_addresses()}
+    path = os.path.join(cluster.folder, name)
+    with open(path, 'w') as file:
+        file.write('[map]\nepoch = %d\n' % epoch)
+        for shard, ranges in slots.items():
+            file.write('[shard %s]\nslots = %s\naddress = %s\n' % (shard, ranges, (addresses or known)[shard]))
+    return path
+
+
+def fields(text):
+    """{name: value} of lines "name:value"."""
+    return dict(line.split(':', 1) for line in text.splitlines() if ':' in line)
+
+
+def status(client):
+    return fields(client.get('SCREE', 'MAP', 'STATUS').decode())
+
+
+def internal(cluster, shard):
+    """A connection as a proxy's, which may use internal commands."""
+    _, address, _ = cluster.shard_addresses()[shard]
+    connection = Connection(address)
+    check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+    return connection
+
+
+def weights(connection):
+    """{slot: (keys, bytes)} of all pages, and the number of pages."""
+    found, first, pages = {}, 0, 0
+    while first < 16384:
+        lines = connection.get('SCREE', 'WEIGHTS', str(first))
+        pages += 1
+        low, high = map(int, re.fullmatch(rb'slots=(\d+)-(\d+)', lines[0]).groups())
+        check(low == first and high >= low, lines[0])
+        for line in lines[1:]:
+            slot, keys, size = map(int, re.fullmatch(rb'slot=(\d+) keys=(\d+) bytes=(\d+)', line).groups())
+            check(low <= slot <= high and slot not in found, line)
+            found[slot] = (keys, size)
+        first = high + 1
+    return found, pages
+
+
+@suite.case('SCREE WEIGHTS counts the keys of each slot exactly, in all databases, page by page')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        expected = {}
+        for i in range(1500):
+            key = 'key:%d' % i
+            client.get('SELECT', str(i % 3))
+            client.get('SET', key, 'v' * 100)
+            expected[slot_of(key)] = expected.get(slot_of(key), 0) + 1
+        found, pages = {}, 0
+        for shard in range(2):
+            with internal(cluster, shard) as connection:
+                part, count = weights(connection)
+                pages = max(pages, count)
+                check(not set(part) & set(found), 'a slot at both shards')
+                found.update(part)
+                check(all(size > 0 for _, size in part.values()), 'slots without bytes')
+                check(isinstance(connection.get('SCREE', 'WEIGHTS', '16384'), ReplyError), 'slot 16384')
+                check(isinstance(connection.get('SCREE', 'WEIGHTS', 'x'), ReplyError), 'slot x')
+        check_equal({slot: keys for slot, (keys, _) in found.items()}, expected)
+        check(pages > 4, 'only %d pages' % pages)
+        with cluster.partition(0) as ordinary:
+            check(isinstance(ordinary.get('SCREE', 'WEIGHTS', '0'), ReplyError), 'it is internal')
+            ordinary_error = str(client.get('SCREE', 'WEIGHTS', '0'))
+            check('ERR' in ordinary_error, ordinary_error)
+
+
+@suite.case('--plan prints slots, keys and bytes that a reload would move, as text and as JSON')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        for i in range(300):
+            client.get('SET', 'key:%d' % i, 'v' * 100)
+        moved = [i for i in range(300) if 4096 <= slot_of('key:%d' % i) < 8192]
+        path = put_map(cluster, 'next.ini', {'b0p0': '0-4095', 'b1p0': '4096-16383'}, cluster.epoch + 1)
+        code, text, error = tool(cluster, '--plan', path, '--json')
+        check_equal((code, error), (0, ''))
+        plan = json.loads(text)
+        check_equal([(row['from'], row['to'], row['slots'], row['keys']) for row in plan['moves']],
+                    [('b0p0', 'b1p0', 4096, len(moved))])
+        check(plan['moves'][0]['bytes'] > 100 * len(moved) / 2, plan)
+        check_equal((plan['epoch'], plan['total']['keys'], plan['is_complete'], plan['shards_silent'], plan['notes']),
+                    (cluster.epoch + 1, len(moved), True, 0, []))
+        code, text, error = tool(cluster, '--plan', path)
+        check_equal((code, error), (0, ''))
+        check(re.search(r'^b0p0 +b1p0 +4096 +%d +\d+$' % len(moved), text, re.M), text)
+        same = put_map(cluster, 'same.ini', {'b0p0': '0-8191', 'b1p0': '8192-16383'}, cluster.epoch + 1)
+        code, text, error = tool(cluster, '--plan', same)
+        check(code == 0 and 'nothing moves' in text, text)
+
+
+@suite.case('--plan names new shards, removed ones that own slots, and shards that do not reply')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster:
+        path = put_map(cluster, 'next.ini', {'b0p0': '0-8191', 'fresh': '8192-16383'}, cluster.epoch + 1,
+                       {'b0p0': '%s:%d' % cluster.shard_addresses()[0][1], 'fresh': '127.0.0.1:1'})
+        code, text, _ = tool(cluster, '--plan', path)
+        check_equal(code, 0)
+        check('note: shard b1p0 is not in the new map, but owns 8192 slots' in text, text)
+        check('note: shard fresh (127.0.0.1:1) is new' in text, text)
+        cluster.backends[1].stop()
+        code, text, _ = tool(cluster, '--plan', path)
+        check_equal(code, 3)
+        check('note: shard b1p0 has not replied: ' in text, text)
+        check(re.search(r'^b1p0 +fresh +8192 ', text, re.M), 'the other shard knows the owner: ' + text)
+        cluster.backends[1].start()
+
+
+@suite.case('--plan refuses an impossible map with file and line')
+def _(run):
+    with Cluster(backends=2, partitions=1) as cluster:
+        for slots, epoch, reason in (
+                ({'b0p0': '0-8191', 'b1p0': '8192-16382'}, 9, 'next.ini:7: expected every slot once'),
+                ({'b0p0': '0-8192', 'b1p0': '8192-16383'}, 9, 'next.ini:7: shard b1p0.slots: expected slots without'),
+                ({'b0p0': '0-9000', 'b1p0': '9001-16383'}, cluster.epoch, 'next.ini:2: map.epoch: expected more than'),
+                ({'b0p0': '0-8191', 'b1p0': '8192-16383'}, cluster.epoch - 1 or 0, 'next.ini:2: map.epoch: expected')):
+            code, text, error = tool(cluster, '--plan', put_map(cluster, 'next.ini', slots, epoch))
+            check_equal((code, text), (1, ''))
+            check(reason in error, error)
+        code, text, error = tool(cluster, '--plan', '/nowhere.ini')
+        check(code == 1 and '/nowhere.ini' in error, error)
+
+
+@suite.case('tools refuse arguments that do not fit together')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        for words, reason in ((['--json'], 'only together with --plan'), (['--shards', '-a'], 'only together'),
+                              (['--rebalance', 'colour'], 'expected slots, keys or bytes'),
+                              (['--rebalance', 'load'], 'neither backends nor proxies keep figures'),
+                              (['--rebalance', '--shards', '-b0p0'], 'at least one shard keeps slots'),
+                              (['--rebalance', '--shards', '-nobody'], 'expected a shard of the map'),
+                              (['--rebalance', '--shards', 'a=b'], 'expected an address'),
+                              (['--rebalance', '--shards', 'b0p0=h:1'], 'expected a new name'),
+                              (['--plan', 'a', '--rebalance'], 'not together')):
+            code, text, error = tool(cluster, *words)
+            check_equal((code, text), (2, ''), words)
+            check(reason in error, error)
+
+
+@suite.case('--rebalance prints a map that the proxy accepts: added shards get slots, removed ones give theirs')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster:
+        code, text, error = tool(cluster, '--rebalance', '--shards', 'x=127.0.0.1:1,y=127.0.0.1:2')
+        check_equal((code, error), (0, ''))
+        path = os.path.join(cluster.folder, 'grown.ini')
+        with open(path, 'w') as file:
+            file.write(text)
+        code, text, _ = tool(cluster, '--plan', path, '--json')
+        plan = json.loads(text)
+        check_equal((code, plan['epoch'], plan['total']['slots']), (0, cluster.epoch + 1, 6553))
+        check_equal({row['to'] for row in plan['moves']}, {'x', 'y'})
+        code, text, error = tool(cluster, '--rebalance', 'slots', '--shards', '-b1p0,-b2p0')
+        check_equal((code, error), (0, ''))
+        check('[shard b1p0]\nslots =\n' in text and '[shard b0p0]\nslots = 0-16383\n' in text, text)
+        check('; b1p0 has no slots: remove its section' in text, text)
+
+
+@suite.case('--rebalance keys and bytes split a hot range')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        keys = [key for key in ('key:%d' % i for i in range(20000)) if slot_of(key) < 2000]
+        for key in keys:
+            client.get('SET', key, 'v' * 200)
+        for measure in ('keys', 'bytes'):
+            code, text, error = tool(cluster, '--rebalance', measure)
+            check_equal((code, error), (0, ''))
+            path = os.path.join(cluster.folder, 'even.ini')
+            with open(path, 'w') as file:
+                file.write(text)
+            code, text, _ = tool(cluster, '--plan', path, '--json')
+            plan = json.loads(text)
+            check_equal((code, [(row['from'], row['to']) for row in plan['moves']][:1]), (0, [('b0p0', 'b1p0')]))
+            check(len(keys) / 4 < plan['total']['keys'] < len(keys) * 2 / 3, plan)
+        cluster.backends[1].stop()
+        code, text, error = tool(cluster, '--rebalance', 'keys')
+        check_equal((code, text), (3, ''))
+        check('shard b1p0 has not said its keys' in error, error)
+        cluster.backends[1].start()
+
+
+@suite.case('--check and the log of a reload say what the new map moves')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        code, text, _ = tool(cluster, '--check')
+        check(code == 0 and text.endswith('good\nthis map moves nothing\n'), text)
+        epoch = cluster.epoch + 1
+        os.replace(put_map(cluster, 'next.ini', {'b0p0': '0-8181', 'b1p0': '8182-16383'}, epoch), cluster.shards_path)
+        code, text, _ = tool(cluster, '--check')
+        check(code == 0 and text.endswith('good\nthis map moves 10 slots from b0p0 to b1p0\n'), text)
+        reply = client.get('SCREE', 'RELOAD')
+        wait_for(lambda: b'moves="10 slots from b0p0 to b1p0"' in cluster.proxies[0].log(), 'the log of the reload')
+        check(b'OK' in reply, reply)
+        cluster.backends[0].signal(1)
+        wait_for(lambda: b'moves="10 slots from b0p0 to b1p0"' in cluster.backends[0].log(), 'the log of the backend')
+        cluster.epoch = epoch
+
+
+@suite.case('SCREE MAP STATUS shows wish, owners and difference, and names shards that do not reply')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        seen = status(client)
+        check_equal([seen[name] for name in ('epoch', 'shards', 'shards_silent', 'slots_to_move', 'slots_unknown',
+                                             'slots_owned_twice')], [str(cluster.epoch), '2', '0', '0', '0', '0'])
+        check('owned=8192,wanted=8192,' in seen['shard_b0p0'], seen)
+        cluster.backends[1].stop()
+        wait_for(lambda: status(client)['shards_silent'] == '1', 'the shard that is down')
+        seen = status(client)
+        check_equal((seen['settled'], seen['slots_unknown']), ('0', '0'))
+        check(seen['shard_b1p0'].startswith('address=') and 'state=silent' in seen['shard_b1p0'], seen)
+        check(seen['reason'].startswith('shard '), seen)
+        cluster.backends[1].start()
+        wait_for(lambda: status(client)['shards_silent'] == '0', 'the shard that is back')
+        for words in (['STATE'], ['STATUS', 'x'], ['PAUSE', 'x']):
+            check(isinstance(client.get('SCREE', 'MAP', *words), ReplyError), words)
+
+
+suite.main()
