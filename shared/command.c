@@ -28,6 +28,12 @@
         .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_KEYNUM, .at = (at_),         \
         .number_at = 0, .first = 1, .step = 1,                                                     \
     }
+/* Argument `at_` is the number of keys; each key is followed by its value. */
+#define KEYS_COUNTED_PAIRS(at_, flags_)                                                            \
+    {                                                                                              \
+        .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_KEYNUM, .at = (at_),         \
+        .number_at = 0, .first = 1, .step = 2,                                                     \
+    }
 /* KEY_AFTER: one key after a word. KEYS_AFTER: keys are the first 1/limit of all arguments after a word. */
 #define KEY_AFTER(word_, from_, flags_)                                                            \
     {                                                                                              \

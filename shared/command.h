@@ -94,6 +94,9 @@ enum command_traits {
     /* BLPOP and similar commands: takes from the first of its keys that has something, so the keys may be on different
      * shards, which the proxy tries one after the other. */
     TRAIT_FIRST_OF_KEYS = 1 << 9,
+    /* Valkey or Kvrocks had it first: `.since` is that product's version. */
+    TRAIT_VALKEY = 1 << 11,
+    TRAIT_KVROCKS = 1 << 12,
     TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
 };
 

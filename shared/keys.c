@@ -146,7 +146,8 @@ static void find_set(const struct bytes *argv, uint32_t argc, struct key_list *l
 {
     uint32_t flags = KEY_OW | KEY_UPDATE;
     for (uint32_t i = 3; i < argc; i++) {
-        if (bytes_is(argv[i], "get"))
+        if (bytes_is(argv[i], "get") || bytes_is(argv[i], "ifeq") || bytes_is(argv[i], "ifne") ||
+            bytes_is(argv[i], "ifdeq") || bytes_is(argv[i], "ifdne"))
             flags = KEY_RW | KEY_ACCESS | KEY_UPDATE;
     }
     key_list_add(list, 1, flags, 0);

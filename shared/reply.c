@@ -168,6 +168,17 @@ void reply_double(struct reply *reply, double value)
     out_write(reply->out, text, 1 + len + 2);
 }
 
+void reply_double_text(struct reply *reply, struct bytes text)
+{
+    if (!is_resp3(reply)) {
+        reply_bulk(reply, text);
+        return;
+    }
+    out_write(reply->out, ",", 1);
+    out_write(reply->out, text.data, text.len);
+    out_write(reply->out, "\r\n", 2);
+}
+
 void reply_bool(struct reply *reply, bool value)
 {
     if (is_resp3(reply))

@@ -38,7 +38,8 @@ void reply_progress(struct reply *reply, uint64_t done, uint64_t total);
 void reply_set(struct reply *reply, int64_t count);   /* *n | ~n */
 void reply_push(struct reply *reply, int64_t count);  /* *n | >n */
 void reply_double(struct reply *reply, double value); /* bulk %.17g as Redis 7.0 | ,value */
-void reply_bool(struct reply *reply, bool value);     /* :1 :0 | #t #f */
+void reply_double_text(struct reply *reply, struct bytes text); /* bulk | ,text; a number as text */
+void reply_bool(struct reply *reply, bool value);               /* :1 :0 | #t #f */
 void reply_verbatim(struct reply *reply, const char *format3,
                     struct bytes text); /* bulk | =len txt:... */
 /* Moves the bytes of `text` into the reply; `text` is empty afterwards. */

@@ -4,6 +4,7 @@
  * text.h handles the two forms of a string. Commands that change a value keep its TTL, commands that replace it remove
  * the TTL.
  */
+#include "backend/commands/string_options.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
@@ -11,138 +12,31 @@
 
 static const struct bytes NOTHING = {"", 0};
 
-/* Replies the value, or null when the key does not exist. False: the store failed. */
-static bool reply_string(struct call *call, struct entry *entry)
-{
-    if (entry->exists)
-        return text_reply(call, entry);
-    reply_null(&call->reply);
-    return true;
-}
-
-/* Sets the key and notifies; expire_ms 0 = no TTL. */
-static void string_set(struct call *call, struct entry *entry, struct bytes value,
-                       uint64_t expire_ms)
-{
-    entry_set_payload(call, entry, TYPE_STRING, value, expire_ms);
-    notify(call, NOTIFY_STRING, "set", entry->key);
-}
-
-/* ---- options of SET and GETEX ---- */
-
-enum set_flag {
-    SET_NX = 1 << 0,
-    SET_XX = 1 << 1,
-    SET_GET = 1 << 2,
-    SET_KEEPTTL = 1 << 3,
-    SET_PERSIST = 1 << 4,
-    SET_EX = 1 << 5,
-    SET_PX = 1 << 6,
-    SET_EXAT = 1 << 7,
-    SET_PXAT = 1 << 8,
-    SET_EXPIRES = SET_EX | SET_PX | SET_EXAT | SET_PXAT,
-};
-
-struct set_options {
-    unsigned flags;
-    uint32_t expire_at; /* argument of EX, PX, EXAT, PXAT; 0 = none */
-};
-
-/* An option word: its flag, the flags that it excludes, and the commands that have it. */
-struct set_word {
-    const char *word;
-    unsigned flag;
-    unsigned excludes;
-    bool of_set;
-    bool of_getex;
-};
-
-static const struct set_word SET_WORDS[] = {
-    {"nx", SET_NX, SET_XX, true, false},
-    {"xx", SET_XX, SET_NX, true, false},
-    {"get", SET_GET, 0, true, false},
-    {"keepttl", SET_KEEPTTL, SET_PERSIST | SET_EXPIRES, true, false},
-    {"persist", SET_PERSIST, SET_KEEPTTL | SET_EXPIRES, false, true},
-    {"ex", SET_EX, SET_KEEPTTL | SET_PERSIST | (SET_EXPIRES & ~SET_EX), true, true},
-    {"px", SET_PX, SET_KEEPTTL | SET_PERSIST | (SET_EXPIRES & ~SET_PX), true, true},
-    {"exat", SET_EXAT, SET_KEEPTTL | SET_PERSIST | (SET_EXPIRES & ~SET_EXAT), true, true},
-    {"pxat", SET_PXAT, SET_KEEPTTL | SET_PERSIST | (SET_EXPIRES & ~SET_PXAT), true, true},
-};
-
-static const struct set_word *set_word_find(struct bytes text, bool is_set)
-{
-    for (size_t i = 0; i < sizeof SET_WORDS / sizeof SET_WORDS[0]; i++)
-        if ((is_set ? SET_WORDS[i].of_set : SET_WORDS[i].of_getex) &&
-            bytes_is(text, SET_WORDS[i].word))
-            return &SET_WORDS[i];
-    return NULL;
-}
-
-/* Parses options from argument `from` on; false: a syntax error was replied. */
-static bool set_options_parse(struct call *call, uint32_t from, bool is_set,
-                              struct set_options *options)
-{
-    *options = (struct set_options){0};
-    for (uint32_t i = from; i < call->argc; i++) {
-        const struct set_word *word = set_word_find(call->argv[i], is_set);
-        bool takes_value = word && (word->flag & SET_EXPIRES);
-        if (!word || (options->flags & word->excludes) || (takes_value && i + 1 == call->argc)) {
-            call_error(call, ERR_SYNTAX);
-            return false;
-        }
-        options->flags |= word->flag;
-        if (takes_value)
-            options->expire_at = ++i;
-    }
-    return true;
-}
-
-/* Converts the argument to an absolute time in ms. Replies Redis' error for an invalid time. */
-static bool expire_argument(struct call *call, uint32_t index, unsigned flag, uint64_t *expire_ms)
-{
-    int64_t value;
-    if (!call_int64(call, index, &value))
-        return false;
-    bool seconds = flag & (SET_EX | SET_EXAT);
-    bool relative = flag & (SET_EX | SET_PX);
-    bool fine = value > 0 && !(seconds && value > INT64_MAX / 1000);
-    if (fine && seconds)
-        value *= 1000;
-    if (fine && relative)
-        fine = !__builtin_add_overflow(value, (int64_t)call->now_ms, &value);
-    if (!fine) {
-        call_errorf(call, "ERR invalid expire time in '%s' command",
-                    command_full_name(call->command));
-        return false;
-    }
-    *expire_ms = (uint64_t)value;
-    return true;
-}
-
 /* ---- setting ---- */
 
 void cmd_set(struct call *call)
 {
     struct set_options options;
     struct entry entry;
-    uint64_t expire_ms = 0;
-    if (!set_options_parse(call, 3, true, &options))
-        return;
-    if (options.expire_at && !expire_argument(call, options.expire_at, options.flags, &expire_ms))
+    uint64_t expire_ms;
+    bool holds;
+    if (!set_options_parse(call, 3, OPTIONS_OF_SET, &options) ||
+        !set_options_expiry(call, &options, &expire_ms))
         return;
     bool get = options.flags & SET_GET;
-    if (get ? !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry)
+    if (get || options.flags & SET_COMPARES
+            ? !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry)
             : !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
-    bool skip =
-        ((options.flags & SET_NX) && entry.exists) || ((options.flags & SET_XX) && !entry.exists);
-    if (get && !reply_string(call, &entry))
+    if (!set_condition(call, &entry, &options, &holds))
         return;
-    if (!get && skip)
+    if (get && !string_reply(call, &entry))
+        return;
+    if (!get && !holds)
         reply_null(&call->reply);
     else if (!get)
         reply_ok(&call->reply);
-    if (skip)
+    if (!holds)
         return;
     if (options.flags & SET_KEEPTTL)
         expire_ms = entry.meta.expire_ms;
@@ -226,7 +120,7 @@ void cmd_getset(struct call *call)
 {
     struct entry entry;
     if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry) &&
-        reply_string(call, &entry))
+        string_reply(call, &entry))
         string_set(call, &entry, call->argv[2], 0);
 }
 
@@ -236,7 +130,7 @@ void cmd_get(struct call *call)
 {
     struct entry entry;
     if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
-        reply_string(call, &entry);
+        string_reply(call, &entry);
 }
 
 void cmd_mget(struct call *call)
@@ -258,7 +152,7 @@ void cmd_getdel(struct call *call)
     struct entry entry;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
         return;
-    if (!reply_string(call, &entry) || !entry.exists)
+    if (!string_reply(call, &entry) || !entry.exists)
         return;
     entry_delete(call, &entry);
     notify(call, NOTIFY_GENERIC, "del", entry.key);
@@ -269,7 +163,7 @@ void cmd_getex(struct call *call)
     struct set_options options;
     struct entry entry;
     uint64_t expire_ms = 0;
-    if (!set_options_parse(call, 2, false, &options) ||
+    if (!set_options_parse(call, 2, OPTIONS_OF_GETEX, &options) ||
         !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
         return;
     if (!entry.exists) {
@@ -377,20 +271,13 @@ void cmd_setrange(struct call *call)
 
 /* ---- numbers ---- */
 
-/* Reads the value if it is short enough to be a number, otherwise *text is not a number. False: the store failed. */
-static bool read_number_text(struct call *call, struct entry *entry, struct bytes *text)
-{
-    *text = BYTES("long");
-    return text_len(entry) >= LONG_DOUBLE_TEXT_MAX || text_value(call, entry, text);
-}
-
 static void increment(struct call *call, int64_t amount)
 {
     struct entry entry;
     struct bytes old;
     int64_t value = 0;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
-        !read_number_text(call, &entry, &old))
+        !string_number_text(call, &entry, &old))
         return;
     if (entry.exists && !number_parse_int64(old, &value)) {
         call_error(call, ERR_NOT_INTEGER);
@@ -441,7 +328,7 @@ void cmd_incrbyfloat(struct call *call)
     long double amount;
     struct bytes old;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
-        !read_number_text(call, &entry, &old))
+        !string_number_text(call, &entry, &old))
         return;
     if ((entry.exists && !number_parse_long_double(old, &value)) ||
         !number_parse_long_double(call->argv[2], &amount)) {

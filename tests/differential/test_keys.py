@@ -19,7 +19,8 @@ from support.transcript import Step
 GROUPS = 'strings,bitmaps,hll,hashes,lists,zsets,geo,keys,sets,sorting,streams,scripting'
 DOUBLED = ['STORE', 'STOREDIST', 'STREAMS', 'KEYS', 'COUNT', 'GET', 'BY', 'LIMIT', 'GROUP', 'BLOCK', 'NOACK', 'WEIGHTS',
            'AGGREGATE', 'REPLACE', 'DB', 'WITHSCORES', 'ASC', 'DESC', 'LEFT', 'MIN', 'NX', 'XX', 'CH', 'INCR', 'OVERFLOW',
-           'FROMMEMBER', 'FROMLONLAT', 'MAXLEN', 'NOMKSTREAM', 'IDX', 'LEN', 'WITHDIST', 'ANY', 'SET', 'PERSIST', 'EX']
+           'FROMMEMBER', 'FROMLONLAT', 'MAXLEN', 'NOMKSTREAM', 'IDX', 'LEN', 'WITHDIST', 'ANY', 'SET', 'PERSIST', 'EX',
+           'IFEQ', 'IFNE', 'UBOUND', 'SATURATE', 'ENX', 'BYINT']
 NUMBERS = ['0', '1', '2', '3', '-1', '+1', '01', ' 1', '1 ', '1.0', '4294967297', '18446744073709551617',
            '9223372036854775807', '1x']  # no value here leads to values or replies of gigabytes
 # Commands that the groups do not generate.
@@ -44,6 +45,7 @@ BITFIELD a GET u8 0 OVERFLOW SAT SET u8 0 1|BITFIELD a OVERFLOW SAT|BITFIELD_RO 
 GETEX a PERSIST|LCS a b IDX LEN|EVAL return(redis.call('GET',KEYS[1])) 1 a b|EVAL return(redis.call('SET',KEYS[1],1)) 1 a
 EVAL_RO return(redis.call('GET',KEYS[1])) 1 a|HRANDFIELD hh 1 WITHVALUES|RENAME a b|RENAMENX b a|SMOVE s t m|LMOVE l m LEFT RIGHT
 RPOPLPUSH l m|BRPOPLPUSH l m 0|BLMOVE l m LEFT RIGHT 0|BLPOP l m 0|BRPOP l m 0|BZPOPMIN z zz 0|BZPOPMAX z zz 0|PFMERGE p|PFMERGE p q
+DELEX a IFEQ v|DELEX a|DELIFEQ a v|DIGEST a|CAS a 1 2|CAD a 1|MSETEX 2 a 1 b 2 NX|MSETEX 1 a 1 EX 9|INCREX a BYINT 2|SET a v IFEQ 1|SET a v IFDNE 0000000000000000
 XAUTOCLAIM x streams c 0 0|XCLAIM x streams c 0 1-1|XPENDING x streams|OBJECT ENCODING a|OBJECT FREQ a|OBJECT IDLETIME a|OBJECT REFCOUNT a
 '''
 

@@ -1,0 +1,179 @@
+#include "backend/commands/string_options.h"
+
+#include "backend/format/xxh3.h"
+#include "backend/keyspace/text.h"
+#include "backend/partition/notify.h"
+#include "shared/number.h"
+
+/* An option word: its flag, and the flags that it excludes. */
+struct set_word {
+    const char *word;
+    unsigned flag;
+    unsigned excludes;
+};
+
+/* A word may be repeated, except those that compare. */
+static const struct set_word SET_WORDS[] = {
+    {"nx", SET_NX, SET_CONDITIONS & ~SET_NX},
+    {"xx", SET_XX, SET_CONDITIONS & ~SET_XX},
+    {"get", SET_GET, 0},
+    {"keepttl", SET_KEEPTTL, SET_TIMES & ~SET_KEEPTTL},
+    {"persist", SET_PERSIST, SET_TIMES & ~SET_PERSIST},
+    {"ex", SET_EX, SET_TIMES & ~SET_EX},
+    {"px", SET_PX, SET_TIMES & ~SET_PX},
+    {"exat", SET_EXAT, SET_TIMES & ~SET_EXAT},
+    {"pxat", SET_PXAT, SET_TIMES & ~SET_PXAT},
+    {"ifeq", SET_IFEQ, SET_CONDITIONS},
+    {"ifne", SET_IFNE, SET_CONDITIONS},
+    {"ifdeq", SET_IFDEQ, SET_CONDITIONS},
+    {"ifdne", SET_IFDNE, SET_CONDITIONS},
+};
+
+static const struct set_word *set_word_find(struct bytes text, unsigned allowed)
+{
+    for (size_t i = 0; i < sizeof SET_WORDS / sizeof SET_WORDS[0]; i++)
+        if (SET_WORDS[i].flag & allowed && bytes_is(text, SET_WORDS[i].word))
+            return &SET_WORDS[i];
+    return NULL;
+}
+
+int set_option_parse(struct call *call, uint32_t *index, unsigned allowed,
+                     struct set_options *options)
+{
+    const struct set_word *word = set_word_find(call->argv[*index], allowed);
+    if (!word)
+        return 0;
+    bool takes_value = word->flag & (SET_EXPIRES | SET_COMPARES);
+    if (options->flags & word->excludes || (takes_value && *index + 1 == call->argc)) {
+        call_error(call, ERR_SYNTAX);
+        return -1;
+    }
+    options->flags |= word->flag;
+    if (!takes_value)
+        return 1;
+    ++*index;
+    if (word->flag & SET_EXPIRES)
+        options->expire_at = *index;
+    else
+        options->compare_at = *index;
+    if (word->flag & (SET_IFDEQ | SET_IFDNE) && !xxh3_parse(call->argv[*index], &options->digest)) {
+        call_error_text(call, "ERR The digest must have exactly 16 hexadecimal digits, as DIGEST "
+                              "replies it");
+        return -1;
+    }
+    return 1;
+}
+
+bool set_options_parse(struct call *call, uint32_t from, unsigned allowed,
+                       struct set_options *options)
+{
+    *options = (struct set_options){0};
+    for (uint32_t i = from; i < call->argc; i++) {
+        int parsed = set_option_parse(call, &i, allowed, options);
+        if (parsed == 0)
+            call_error(call, ERR_SYNTAX);
+        if (parsed != 1)
+            return false;
+    }
+    return true;
+}
+
+bool expire_argument(struct call *call, uint32_t index, unsigned flag, uint64_t *expire_ms)
+{
+    int64_t value;
+    if (!call_int64(call, index, &value))
+        return false;
+    bool seconds = flag & (SET_EX | SET_EXAT);
+    bool relative = flag & (SET_EX | SET_PX);
+    bool fine = value > 0 && !(seconds && value > INT64_MAX / 1000);
+    if (fine && seconds)
+        value *= 1000;
+    if (fine && relative)
+        fine = !__builtin_add_overflow(value, (int64_t)call->now_ms, &value);
+    if (!fine) {
+        call_errorf(call, "ERR invalid expire time in '%s' command",
+                    command_full_name(call->command));
+        return false;
+    }
+    *expire_ms = (uint64_t)value;
+    return true;
+}
+
+bool set_options_expiry(struct call *call, const struct set_options *options, uint64_t *expire_ms)
+{
+    *expire_ms = 0;
+    return !options->expire_at ||
+           expire_argument(call, options->expire_at, options->flags, expire_ms);
+}
+
+bool string_equals(struct call *call, struct entry *entry, struct bytes value, bool *equal)
+{
+    struct bytes have;
+    *equal = false;
+    if (text_len(entry) != value.len)
+        return true;
+    if (!text_value(call, entry, &have))
+        return false;
+    *equal = bytes_equal(have, value);
+    return true;
+}
+
+bool string_digest(struct call *call, struct entry *entry, uint64_t *digest)
+{
+    struct text_iter iter;
+    struct xxh3 hash;
+    xxh3_init(&hash);
+    text_iter_init(call, entry, 0, UINT64_MAX, &iter);
+    while (text_iter_next(&iter)) {
+        xxh3_add_zeros(&hash, iter.at - hash.len);
+        xxh3_add(&hash, iter.piece);
+    }
+    if (!text_iter_fini(&iter))
+        return false;
+    xxh3_add_zeros(&hash, text_len(entry) - hash.len);
+    *digest = xxh3_result(&hash);
+    return true;
+}
+
+bool set_condition(struct call *call, struct entry *entry, const struct set_options *options,
+                   bool *holds)
+{
+    bool equal = false;
+    bool negates = options->flags & (SET_NX | SET_IFNE | SET_IFDNE);
+    *holds = true;
+    if (!(options->flags & SET_CONDITIONS))
+        return true;
+    if (!entry->exists || !(options->flags & SET_COMPARES)) {
+        equal = entry->exists;
+    } else if (options->flags & (SET_IFEQ | SET_IFNE)) {
+        if (!string_equals(call, entry, call->argv[options->compare_at], &equal))
+            return false;
+    } else {
+        uint64_t digest;
+        if (!string_digest(call, entry, &digest))
+            return false;
+        equal = digest == options->digest;
+    }
+    *holds = equal != negates;
+    return true;
+}
+
+bool string_number_text(struct call *call, struct entry *entry, struct bytes *text)
+{
+    *text = BYTES("long");
+    return text_len(entry) >= LONG_DOUBLE_TEXT_MAX || text_value(call, entry, text);
+}
+
+bool string_reply(struct call *call, struct entry *entry)
+{
+    if (entry->exists)
+        return text_reply(call, entry);
+    reply_null(&call->reply);
+    return true;
+}
+
+void string_set(struct call *call, struct entry *entry, struct bytes value, uint64_t expire_ms)
+{
+    entry_set_payload(call, entry, TYPE_STRING, value, expire_ms);
+    notify(call, NOTIFY_STRING, "set", entry->key);
+}
