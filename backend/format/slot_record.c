@@ -6,17 +6,19 @@
 #include <string.h>
 
 enum {
-    PAGE_FORMAT = 1,
+    PAGE_FORMAT = 2,
+    PAGE_FORMAT_OLD = 1, /* without wishes */
     PAGE_KEY_BYTES = 2,
     RUN_HEAD_BYTES = 2,
-    RUN_FIELDS_BYTES = 8 + 8 + 1, /* epoch, migration, length of the peer's name */
+    WISH_AT = 16,                     /* after epoch and migration */
+    RUN_FIELDS_BYTES = 8 + 8 + 8 + 1, /* epoch, migration, wish, length of the peer's name */
     RUN_BYTES_MAX = RUN_HEAD_BYTES + RUN_FIELDS_BYTES + SHARD_NAME_MAX,
 };
 
 bool slot_record_equal(const struct slot_record *a, const struct slot_record *b)
 {
     return a->state == b->state && a->epoch == b->epoch && a->migration == b->migration &&
-           strcmp(a->peer, b->peer) == 0;
+           a->wish == b->wish && strcmp(a->peer, b->peer) == 0;
 }
 
 const char *slot_state_name(enum slot_state state)
@@ -79,7 +81,8 @@ static char *put_run(char *to, unsigned slots, const struct slot_record *record)
         return to;
     put_be64(to, record->epoch);
     put_be64(to + 8, record->migration);
-    to[16] = (char)len;
+    put_be64(to + WISH_AT, record->wish);
+    to[RUN_FIELDS_BYTES - 1] = (char)len;
     memcpy(to + RUN_FIELDS_BYTES, record->peer, len);
     return to + RUN_FIELDS_BYTES + len;
 }
@@ -101,43 +104,47 @@ struct bytes encode_slot_page(struct arena *arena,
 }
 
 /* Reads the record of a run after its state from the front of *rest. */
-static bool take_fields(struct bytes *rest, struct slot_record *record)
+static bool take_fields(struct bytes *rest, bool has_wish, struct slot_record *record)
 {
-    if (rest->len < RUN_FIELDS_BYTES)
+    size_t fields = has_wish ? RUN_FIELDS_BYTES : RUN_FIELDS_BYTES - 8;
+    if (rest->len < fields)
         return false;
-    size_t len = (uint8_t)rest->data[16];
-    if (len > SHARD_NAME_MAX || rest->len < RUN_FIELDS_BYTES + len)
+    size_t len = (uint8_t)rest->data[fields - 1];
+    if (len > SHARD_NAME_MAX || rest->len < fields + len)
         return false;
     record->epoch = get_be64(rest->data);
     record->migration = get_be64(rest->data + 8);
-    memcpy(record->peer, rest->data + RUN_FIELDS_BYTES, len);
+    record->wish = has_wish ? get_be64(rest->data + WISH_AT) : 0;
+    memcpy(record->peer, rest->data + fields, len);
     if (record->epoch == 0 || memchr(record->peer, 0, len))
         return false;
-    *rest = (struct bytes){rest->data + RUN_FIELDS_BYTES + len, rest->len - RUN_FIELDS_BYTES - len};
+    *rest = (struct bytes){rest->data + fields + len, rest->len - fields - len};
     return true;
 }
 
 /* Reads a run from the front of *rest. */
-static bool take_run(struct bytes *rest, unsigned *slots, struct slot_record *record)
+static bool take_run(struct bytes *rest, bool has_wish, unsigned *slots, struct slot_record *record)
 {
     if (rest->len < RUN_HEAD_BYTES)
         return false;
     *slots = (unsigned)(uint8_t)rest->data[0] + 1;
     *record = (struct slot_record){.state = (uint8_t)rest->data[1]};
     *rest = (struct bytes){rest->data + RUN_HEAD_BYTES, rest->len - RUN_HEAD_BYTES};
-    return record->state == SLOT_NONE || (record->state < SLOT_STATES && take_fields(rest, record));
+    return record->state == SLOT_NONE ||
+           (record->state < SLOT_STATES && take_fields(rest, has_wish, record));
 }
 
 bool decode_slot_page(struct bytes value, struct slot_record records[SLOT_PAGE_SLOTS])
 {
     unsigned slot = 0;
-    if (!value.len || value.data[0] != PAGE_FORMAT)
+    if (!value.len || (value.data[0] != PAGE_FORMAT && value.data[0] != PAGE_FORMAT_OLD))
         return false;
+    bool has_wish = value.data[0] == PAGE_FORMAT;
     struct bytes rest = {value.data + 1, value.len - 1};
     while (slot < SLOT_PAGE_SLOTS) {
         struct slot_record record;
         unsigned slots;
-        if (!take_run(&rest, &slots, &record) || slots > SLOT_PAGE_SLOTS - slot)
+        if (!take_run(&rest, has_wish, &slots, &record) || slots > SLOT_PAGE_SLOTS - slot)
             return false;
         while (slots--)
             records[slot++] = record;

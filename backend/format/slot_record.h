@@ -1,15 +1,15 @@
 /*
  * slot_record.h - durable rows that say in which state a partition has each slot (CF_SYSTEM).
  *
- *   's' | u8 page  →  u8 1 | runs of slots with equal records, until the page's 256 slots are complete
+ *   's' | u8 page  →  u8 2 | runs of slots with equal records, until the page's 256 slots are complete
  *
- *   run: u8 slots - 1 | u8 state                                               state NONE
- *        u8 slots - 1 | u8 state | u64 epoch | u64 migration | u8 len | peer   all other states
+ *   run: u8 slots - 1 | u8 state                                                            state NONE
+ *        u8 slots - 1 | u8 state | u64 epoch | u64 migration | u64 wish | u8 len | peer     all other states
  *
- * All integers are big-endian. A page without records has no row. A run is as long as possible, so equal pages have
- * equal bytes: a page that one shard owns completely has 20 bytes.
+ * In format 1, which is read and not written, a run has no wish. All integers are big-endian. A page without records has no
+ * row. A run is as long as possible, so equal pages have equal bytes: a page that one shard owns completely has 28 bytes.
  *
- *   OWNED(e) ─► EXPORTING ─► FROZEN ─► RELEASED(e + 1, target)         at the partition that gives the slot away
+ *   OWNED(e) ─► EXPORTING ─► RELEASED(e + 1, target)                   at the partition that gives the slot away
  *   NONE     ─► IMPORTING ─► STAGED ─► OWNED(e + 1)                    at the partition that gets it
  *
  * A RELEASED record stays as a forwarding address, so that every partition that once owned a slot can name its next
@@ -30,7 +30,7 @@ enum slot_state {
     SLOT_OWNED,     /* its commands run here */
     SLOT_RELEASED,  /* `peer` has owned it since `epoch` */
     SLOT_EXPORTING, /* owned, and its rows are being copied to `peer` */
-    SLOT_FROZEN,    /* as EXPORTING, but writes wait */
+    SLOT_FROZEN,    /* reserved; a frozen slot is EXPORTING, and frozen only in memory */
     SLOT_IMPORTING, /* its rows are being received from `peer`, which owns it */
     SLOT_STAGED,    /* all its rows were received; owned as soon as `peer` has released it */
     SLOT_STATES,
@@ -38,8 +38,10 @@ enum slot_state {
 
 struct slot_record {
     uint64_t epoch; /* grows with each change of the owner; 0 only in state NONE */
-    uint64_t
-        migration; /* id of the move; epoch 1: hash of the map's slots by which it was claimed */
+    /* id of the move; epoch 1: hash of the map's slots by which it was claimed. RELEASED: 0 as soon as the target owns the
+     * slot and all rows are deleted here */
+    uint64_t migration;
+    uint64_t wish; /* epoch of the shard map by which it was claimed or moved; 0: not known */
     char peer[SHARD_NAME_MAX + 1]; /* name of the other shard of the move; empty: none */
     uint8_t state;                 /* enum slot_state */
 };

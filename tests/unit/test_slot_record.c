@@ -65,9 +65,10 @@ END_TEST
 START_TEST(an_owned_page_has_these_bytes)
 {
     set(0, 255, (struct slot_record){.state = SLOT_OWNED, .epoch = 1});
-    check_page(BYTES("\1"
+    check_page(BYTES("\2"
                      "\xff\1"
                      "\0\0\0\0\0\0\0\1"
+                     "\0\0\0\0\0\0\0\0"
                      "\0\0\0\0\0\0\0\0"
                      "\0"));
 }
@@ -75,21 +76,36 @@ END_TEST
 
 START_TEST(a_page_of_several_states_has_these_bytes)
 {
-    set(1, 100, (struct slot_record){1, 0, "", SLOT_OWNED});
-    set(101, 101, (struct slot_record){0x0102, 0x0304, "b", SLOT_RELEASED});
-    set(102, 102, (struct slot_record){3, 4, "shop", SLOT_EXPORTING});
-    set(103, 103, (struct slot_record){3, 4, "shop", SLOT_FROZEN});
-    set(104, 104, (struct slot_record){3, 4, "shop", SLOT_IMPORTING});
-    set(105, 105, (struct slot_record){3, 4, "shop", SLOT_STAGED});
-    check_page(BYTES("\1"
+    set(1, 100, (struct slot_record){1, 0, 0, "", SLOT_OWNED});
+    set(101, 101, (struct slot_record){0x0102, 0x0304, 0x0506, "b", SLOT_RELEASED});
+    set(102, 102, (struct slot_record){3, 4, 5, "shop", SLOT_EXPORTING});
+    set(103, 103, (struct slot_record){3, 4, 5, "shop", SLOT_FROZEN});
+    set(104, 104, (struct slot_record){3, 4, 5, "shop", SLOT_IMPORTING});
+    set(105, 105, (struct slot_record){3, 4, 5, "shop", SLOT_STAGED});
+    check_page(BYTES("\2"
                      "\0\0"
-                     "\x63\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0"
-                     "\0\2\0\0\0\0\0\0\1\2\0\0\0\0\0\0\3\4\1b"
-                     "\0\3\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\4shop"
-                     "\0\4\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\4shop"
-                     "\0\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\4shop"
-                     "\0\6\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\4shop"
+                     "\x63\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                     "\0\2\0\0\0\0\0\0\1\2\0\0\0\0\0\0\3\4\0\0\0\0\0\0\5\6\1b"
+                     "\0\3\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\5\4shop"
+                     "\0\4\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\5\4shop"
+                     "\0\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\5\4shop"
+                     "\0\6\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\5\4shop"
                      "\x95\0"));
+}
+END_TEST
+
+START_TEST(a_page_of_the_old_format_is_read)
+{
+    struct slot_record read[SLOT_PAGE_SLOTS];
+    ck_assert(decode_slot_page(BYTES("\1"
+                                     "\x63\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\7\0"
+                                     "\0\2\0\0\0\0\0\0\1\2\0\0\0\0\0\0\3\4\1b"
+                                     "\x9a\0"),
+                               read));
+    ck_assert(slot_record_equal(&read[99], &(struct slot_record){1, 7, 0, "", SLOT_OWNED}));
+    ck_assert(slot_record_equal(&read[100],
+                                &(struct slot_record){0x0102, 0x0304, 0, "b", SLOT_RELEASED}));
+    ck_assert(slot_record_equal(&read[101], &(struct slot_record){0}));
 }
 END_TEST
 
@@ -107,6 +123,7 @@ static struct slot_record random_record(void)
         return record;
     record.epoch = 1 + (uint64_t)rand();
     record.migration = (uint64_t)rand() << 33;
+    record.wish = (uint64_t)rand() % 3;
     for (int i = 0, len = rand() % (SHARD_NAME_MAX + 1); i < len; i++)
         record.peer[i] = (char)('a' + rand() % 26);
     return record;
@@ -140,7 +157,7 @@ END_TEST
 START_TEST(damaged_pages_are_refused)
 {
     const struct bytes values[] = {
-        BYTES("\2\xff\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0"),     /* another format */
+        BYTES("\3\xff\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0"),     /* another format */
         BYTES("\1\xff\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),     /* epoch 0 */
         BYTES("\1\xff\7\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0"),     /* an unknown state */
         BYTES("\1\xfe\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0"),     /* 255 slots */
@@ -164,6 +181,7 @@ int main(void)
     tcase_add_test(tests, keys_have_these_bytes);
     tcase_add_test(tests, an_owned_page_has_these_bytes);
     tcase_add_test(tests, a_page_of_several_states_has_these_bytes);
+    tcase_add_test(tests, a_page_of_the_old_format_is_read);
     tcase_add_test(tests, a_page_without_records_is_empty);
     tcase_add_test(tests, random_pages_are_read_as_they_were_written);
     tcase_add_test(tests, damaged_pages_are_refused);
