@@ -85,6 +85,7 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     list_init(&partition->clients.slot_sets);
     list_init(&partition->clients.overdue);
     list_init(&partition->shards.ticket_waits);
+    list_init(&partition->shards.slot_waits);
     list_init(&partition->streamed.all);
     list_init(&partition->streamed.ready);
     partition->streamed.task.run = reply_stream_run;
@@ -131,6 +132,7 @@ void partition_free(struct partition *partition)
     arena_fini(&partition->running.arena);
     free(partition->running.pins);
     free(partition->running.argv);
+    free(partition->expiry.last_row);
     config_snapshot_unref(partition->caches.snapshot);
     config_snapshot_unref(partition->snapshot);
     free(partition);

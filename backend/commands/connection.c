@@ -5,7 +5,6 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/partition/acl_gate.h"
-#include "backend/partition/cluster_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
 #include "shared/hello.h"
@@ -93,8 +92,7 @@ void cmd_hello(struct call *call)
         return;
     }
     session->resp = call->reply.resp = resp;
-    hello_reply(&call->reply, resp, session->id,
-                cluster_client(session) ? "cluster" : "standalone");
+    hello_reply(&call->reply, resp, session->id);
 }
 
 /* ---- simple commands ---- */

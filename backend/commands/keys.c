@@ -4,6 +4,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
@@ -402,6 +403,7 @@ static bool key_matches(const struct reply_stream *streamed, struct bytes row_ke
     struct metadata meta;
     uint16_t slot;
     return decode_metadata_key(row_key, &space, &slot, &key) && decode_metadata(value, &meta) &&
+           slot_set_has(streamed->slots, slot) &&
            !(meta.expire_ms && streamed->now_ms > meta.expire_ms) &&
            glob_fits(streamed->pattern, key);
 }
@@ -472,7 +474,7 @@ void cmd_randomkey(struct call *call)
         return;
     if (call->space->keys > 0) {
         uint64_t place = call_random(call) % call->space->keys;
-        uint16_t slot = space_slot_at(call->space, &place);
+        uint16_t slot = space_slot_at(call->partition->spaces, call->space, &place);
         /* Expired keys are counted but skipped; after the last key, begin at the first key of the space. */
         found = key_at(call, slot, place, &key) || (!call->failed && key_at(call, 0, 0, &key));
     }

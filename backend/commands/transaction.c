@@ -119,7 +119,7 @@ void cmd_watch(struct call *call)
     for (uint32_t i = 1; i < call->argc; i++)
         if (has_key(call, call->argv[i]))
             watch_add(call->partition->watchers.watches, &call->session->watcher, call->space,
-                      call->argv[i]);
+                      slot_rule_slot(call->slot_rule, call->argv[i]), call->argv[i]);
     reply_ok(&call->reply);
 }
 

@@ -43,6 +43,8 @@ struct maintenance;
 struct peer_set;
 struct process; /* the process: partitions, configuration, start time */
 struct config_snapshot;
+struct moving_slots;
+struct slot_moves;
 struct slot_owners;
 struct slot_set;
 struct slot_table;
@@ -162,8 +164,10 @@ struct partition_caches {
 };
 
 struct partition_expiry {
-    bool is_active;         /* DEBUG SET-ACTIVE-EXPIRE */
-    uint64_t from_ms;       /* the expiry index has no rows before this time */
+    bool is_active;   /* DEBUG SET-ACTIVE-EXPIRE */
+    uint64_t from_ms; /* the expiry index has no rows before this time that can be deleted now */
+    char *last_row;   /* heap; row of the index where the last cycle ended; NULL: none */
+    size_t last_row_len;
     uint64_t kept_until_ms; /* wall clock; SCREE KEEP-EXPIRED hides expired keys until then */
 };
 
@@ -177,6 +181,10 @@ struct partition_shards {
     bool is_gated;               /* only keys of slots that the partition owns are served */
     bool is_held;                /* commands for data wait until the first slots are claimed */
     const struct slot_set *here; /* if it is gated: the owned slots; NULL: all */
+    const struct moving_slots *moving; /* slots in transition (slot_gate.h); NULL: none */
+    struct list slot_waits;            /* what waits for these */
+    uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */
+    struct slot_moves *moves;
     /* Why a key of this slot is not served here, an error text in call->arena; and the shard that owns the slot, NULL:
      * not known. Both are functions of slot_owners.h. */
     const char *(*slot_refusal)(struct call *call, uint16_t slot, struct bytes key);

@@ -51,13 +51,24 @@ static void note_expiry(struct partition *partition, struct bytes row)
         partition->expiry.from_ms = expire_ms;
 }
 
+/* Metadata rows are deleted in ranges only by slots, so their counters become zero. */
+static bool delete_range(struct partition *partition, const struct effect *effect)
+{
+    const struct effect_place *place = &effect->place;
+    if (effect->cf == CF_METADATA && (place->is_any_space || place->first_slot == EFFECT_NO_SLOT))
+        return false;
+    overlay_delete_range(partition->overlay, effect->cf, effect->key, effect->to);
+    if (effect->cf == CF_METADATA)
+        space_clear_slots(partition->spaces, space_find(partition->spaces, place->space),
+                          place->first_slot, place->last_slot);
+    return true;
+}
+
 static bool apply_one(struct partition *partition, const struct effect *effect)
 {
     bool is_put = effect->kind == EFFECT_PUT;
-    if (effect->kind == EFFECT_DELETE_RANGE) {
-        overlay_delete_range(partition->overlay, effect->cf, effect->key, effect->to);
-        return true;
-    }
+    if (effect->kind == EFFECT_DELETE_RANGE)
+        return delete_range(partition, effect);
     if (effect->cf == CF_METADATA &&
         !count_key_change(partition, effect->key, is_put ? effect->value : (struct bytes){0}))
         return false;

@@ -8,10 +8,15 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/lock.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 
+#include <stdlib.h>
+
 enum {
-    CYCLE_ROWS_MAX = 200 /* index rows read at a time: bounds the pause for clients */
+    CYCLE_ROWS_MAX =
+        200, /* index rows of served keys handled at a time: bounds the pause for clients */
+    LOOKED_AT_MAX = 20000, /* index rows looked at in a cycle, with those of other slots */
 };
 
 /* A due row of the index, copied from the iterator. */
@@ -21,27 +26,77 @@ struct due {
     uint64_t expire_ms;
 };
 
-/* Collects at most CYCLE_ROWS_MAX due rows. False: the store failed. */
-static bool collect_due(struct call *call, struct due *due, size_t *count)
+/* Does the key belong to a slot that the partition serves? The rows of others belong to their owners. */
+static bool is_served_key(const struct partition *partition, struct bytes row_key)
 {
-    struct bytes from = encode_u64(call->arena, call->partition->expiry.from_ms);
+    struct bytes space;
+    struct bytes key;
+    uint16_t slot;
+    return !partition->shards.is_gated || !decode_metadata_key(row_key, &space, &slot, &key) ||
+           slot_is_served(partition, slot);
+}
+
+/* Where the cycle begins: at the row where the last one ended, unless a key has got an earlier expiry time since then. */
+static struct bytes begin_of_cycle(const struct partition *partition, struct arena *arena)
+{
+    const struct partition_expiry *expiry = &partition->expiry;
+    struct bytes last = {expiry->last_row, expiry->last_row_len};
+    uint64_t last_ms;
+    struct bytes row_key;
+    bool is_valid = last.len && decode_expire_key(last, &last_ms, &row_key);
+    return is_valid && last_ms == expiry->from_ms ? last : encode_u64(arena, expiry->from_ms);
+}
+
+/* The next cycle begins at this row of the index; empty: at the present time. */
+static void set_end_of_cycle(struct call *call, struct bytes row)
+{
+    struct partition_expiry *expiry = &call->partition->expiry;
+    uint64_t last_ms;
+    struct bytes row_key;
+    bool is_valid = row.len && decode_expire_key(row, &last_ms, &row_key);
+    free(expiry->last_row);
+    expiry->last_row = NULL;
+    expiry->last_row_len = 0;
+    expiry->from_ms = is_valid ? last_ms : call->now_ms;
+    if (!is_valid)
+        return;
+    expiry->last_row = malloc(row.len);
+    CHECK(expiry->last_row);
+    memcpy(expiry->last_row, row.data, row.len);
+    expiry->last_row_len = row.len;
+}
+
+/* Collects at most CYCLE_ROWS_MAX due rows of served keys. *next: the first row that was not looked at, in the arena; empty:
+ * there is none. False: the store failed. */
+static bool collect_due(struct call *call, struct due *due, size_t *count, struct bytes *next)
+{
+    struct bytes from = begin_of_cycle(call->partition, call->arena);
     struct bytes end = encode_u64(call->arena, call->now_ms); /* due: expire_ms < now */
     struct overlay_iter *iter = overlay_iter_new(call->partition->overlay, CF_EXPIRE, from, end);
+    int looked_at = 0;
     *count = 0;
-    for (overlay_iter_seek_first(iter); *count < CYCLE_ROWS_MAX && overlay_iter_valid(iter);
-         overlay_iter_next(iter)) {
-        struct due *row = &due[*count];
-        row->index_key = arena_copy(call->arena, overlay_iter_key(iter));
-        if (decode_expire_key(row->index_key, &row->expire_ms, &row->row_key))
-            ++*count;
+    for (overlay_iter_seek_first(iter);
+         *count < CYCLE_ROWS_MAX && looked_at < LOOKED_AT_MAX && overlay_iter_valid(iter);
+         overlay_iter_next(iter), looked_at++) {
+        struct due row;
+        struct bytes index_key = overlay_iter_key(iter);
+        if (!decode_expire_key(index_key, &row.expire_ms, &row.row_key) ||
+            !is_served_key(call->partition, row.row_key))
+            continue;
+        row.index_key = arena_copy(call->arena, index_key);
+        (void)decode_expire_key(row.index_key, &row.expire_ms, &row.row_key);
+        due[(*count)++] = row;
     }
+    *next = overlay_iter_valid(iter) ? arena_copy(call->arena, overlay_iter_key(iter))
+                                     : (struct bytes){"", 0};
     bool fine = overlay_iter_error(iter) == OK;
     overlay_iter_free(iter);
     return fine;
 }
 
 /* Deletes the key if its metadata row has the index row's expiry time; else deletes the stale index row. False: the
- * store failed, the metadata row is uncached and is being fetched, or the key is locked; the index row stays. */
+ * store failed, the metadata row is uncached and is being fetched, or the key is locked or its slot frozen; the index row
+ * stays. */
 static bool expire_one(struct call *call, const struct due *due)
 {
     struct partition *partition = call->partition;
@@ -65,7 +120,8 @@ static bool expire_one(struct call *call, const struct due *due)
         return true;
     }
     const struct lock_set *locks = partition->shards.locks;
-    if (lock_set_count(locks) && lock_stops(locks, due->row_key, true, NULL))
+    if ((lock_set_count(locks) && lock_stops(locks, due->row_key, true, NULL)) ||
+        slot_is_frozen(partition, slot))
         return false;
     struct entry entry = {
         .key = key,
@@ -87,11 +143,12 @@ bool expiry_cycle(struct call *call)
     struct partition *partition = call->partition;
     struct due due[CYCLE_ROWS_MAX];
     size_t count = 0;
-    bool fine = partition->expiry.from_ms < call->now_ms && collect_due(call, due, &count);
+    struct bytes next = {"", 0};
+    bool fine = partition->expiry.from_ms < call->now_ms && collect_due(call, due, &count, &next);
     for (size_t i = 0; i < count; i++)
         fine = expire_one(call, &due[i]) && fine;
-    if (fine && count < CYCLE_ROWS_MAX)
-        /* all due rows are deleted: the next cycle starts after them */
-        partition->expiry.from_ms = call->now_ms;
-    return fine && count == CYCLE_ROWS_MAX;
+    if (fine)
+        /* all due rows before `next` are deleted, or belong to other slots */
+        set_end_of_cycle(call, next);
+    return fine && next.len;
 }

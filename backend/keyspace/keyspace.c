@@ -9,7 +9,7 @@
 #include "backend/keyspace/access_times.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/lock.h"
-#include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/reader.h"
 #include "shared/namespace.h"
@@ -234,6 +234,8 @@ bool keyspace_is_free(struct call *call, const struct space *space)
 {
     const struct lock_set *locks = call->partition->shards.locks;
     struct bytes row_key;
+    if (call_writes(call) && !slots_pass(call))
+        return false;
     if (!lock_set_count(locks))
         return true;
     const struct lock_owner *owner = lock_stops_any(
@@ -245,11 +247,13 @@ bool keyspace_is_free(struct call *call, const struct space *space)
 
 /* ---- opening ---- */
 
-/* The key has expired: deletes it, or only hides it while it is locked, or writes are refused or paused. */
+/* The key has expired: deletes it, or only hides it while it is locked or its slot is frozen, or writes are refused or
+ * paused. */
 static void entry_expire(struct call *call, struct entry *entry)
 {
     if (!commit_is_failed(call->partition->commit, NULL) &&
-        !partition_keeps_expired(call->partition) && !is_locked(call, entry->row_key)) {
+        !partition_keeps_expired(call->partition) && !is_locked(call, entry->row_key) &&
+        !slot_is_frozen(call->partition, entry->slot)) {
         entry_delete(call, entry);
         entry->has_expired = true;
         metric_add(call->partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
@@ -286,12 +290,15 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
 {
     struct space *space = entry->space;
     struct bytes key = entry->key;
+    entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
+    if (call->partition->shards.moving &&
+        !slot_pass(call, entry->slot, entry->row_key, call_writes(call)))
+        return false;
     entry->is_borrowed = call->slots && !slot_set_has(call->slots, entry->slot);
     if (entry->is_borrowed && !call->borrow) {
         call_error_text(call, call->partition->shards.slot_refusal(call, entry->slot, key));
         return false;
     }
-    entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
     entry->hash = hash_bytes(entry->row_key);
     if (!(entry->is_borrowed ? borrow_pass(call, entry) : lock_pass(call, entry->row_key)))
         return false;
@@ -604,7 +611,7 @@ bool sub_iter_fini(struct sub_iter *it)
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
                    struct key_iter *it)
 {
-    *it = (struct key_iter){.call = call};
+    *it = (struct key_iter){.call = call, .space = space};
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
     it->iter = overlay_iter_new(call->partition->overlay, CF_METADATA, prefix,
                                 encode_prefix_end(call->arena, prefix));
@@ -615,17 +622,34 @@ void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, s
         overlay_iter_next(it->iter);
 }
 
+/* Moves to the first key of the next slot that the partition serves. */
+static void skip_slot(struct key_iter *it)
+{
+    unsigned from = it->slot;
+    uint16_t first;
+    uint16_t last;
+    bool is_any = slot_set_next_run(slots_served(it->call->partition), &from, &first, &last);
+    overlay_iter_seek(it->iter, encode_metadata_key(it->call->arena, it->space->name,
+                                                    is_any ? first : SLOT_COUNT, NOTHING));
+}
+
 bool key_iter_next(struct key_iter *it)
 {
+    struct bytes space;
     if (it->started)
         overlay_iter_next(it->iter);
     it->started = true;
-    for (; overlay_iter_valid(it->iter); overlay_iter_next(it->iter)) {
-        struct bytes space;
-        if (decode_metadata_key(overlay_iter_key(it->iter), &space, &it->slot, &it->key) &&
-            decode_metadata(overlay_iter_value(it->iter), &it->meta) &&
-            !keyspace_expired(it->call, it->meta.expire_ms))
+    while (overlay_iter_valid(it->iter)) {
+        bool is_good =
+            decode_metadata_key(overlay_iter_key(it->iter), &space, &it->slot, &it->key) &&
+            decode_metadata(overlay_iter_value(it->iter), &it->meta);
+        if (is_good && !slot_is_served(it->call->partition, it->slot)) {
+            skip_slot(it);
+            continue;
+        }
+        if (is_good && !keyspace_expired(it->call, it->meta.expire_ms))
             return true;
+        overlay_iter_next(it->iter);
     }
     return false;
 }
@@ -662,18 +686,30 @@ static void replace_watched(void *owner, struct bytes key)
     }
 }
 
-void keyspace_flush(struct call *call, struct space *space)
+/* Deletes all rows of these slots. */
+static void flush_slots(struct call *call, const struct space *space, uint16_t first, uint16_t last)
 {
     static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
+    struct bytes from = encode_slot_prefix(call->arena, space->name, first);
+    struct bytes end =
+        encode_prefix_end(call->arena, encode_slot_prefix(call->arena, space->name, last));
+    for (size_t i = 0; i < sizeof FLUSHED / sizeof FLUSHED[0]; i++)
+        overlay_delete_range(call->partition->overlay, FLUSHED[i], from, end);
+}
+
+void keyspace_flush(struct call *call, struct space *space)
+{
+    const struct slot_set *served = slots_served(call->partition);
+    unsigned slot = 0;
+    uint16_t first;
+    uint16_t last;
     overlay_nonblocking_end(call->partition->overlay);
     struct replaced replaced = {.call = call, .space = space};
     watch_each_of(call->partition->watchers.watches, space, replace_watched, &replaced);
     const struct change change = {.kind = CHANGE_FLUSHED, .space = space};
     call->partition->watchers.changes->add(call, &change);
-    struct bytes prefix = encode_space_prefix(call->arena, space->name);
-    struct bytes end = encode_prefix_end(call->arena, prefix);
-    for (size_t i = 0; i < sizeof FLUSHED / sizeof FLUSHED[0]; i++)
-        overlay_delete_range(call->partition->overlay, FLUSHED[i], prefix, end);
+    while (slot_set_next_run(served, &slot, &first, &last))
+        flush_slots(call, space, first, last);
     space_clear(call->partition->spaces, space);
 }
 
@@ -711,6 +747,8 @@ static void notice_expiry(void *owner, struct space *space, struct bytes key)
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher)
 {
     struct expiry_check check = {.call = call};
+    if (watcher->dirty)
+        return true;
     watch_each(watcher, notice_expiry, &check);
     return watcher->dirty || check.has_expired;
 }

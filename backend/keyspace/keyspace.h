@@ -118,9 +118,10 @@ bool sub_iter_next(struct sub_iter *it);
 bool sub_iter_fini(struct sub_iter *it);
 
 /* Iterates over the metadata rows of a storage namespace in (slot, key) order, from the row after (slot, key) or from the
- * beginning; expired keys are skipped. Borrowed until the next step; no effects may be made while it is open. */
+ * beginning; expired keys, and slots that the partition does not serve, are skipped. Borrowed until the next step; no effects may be made while it is open. */
 struct key_iter {
     struct call *call;
+    struct space *space;
     struct overlay_iter *iter;
     struct bytes key;
     uint16_t slot;
@@ -133,10 +134,10 @@ void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, s
 bool key_iter_next(struct key_iter *it);
 bool key_iter_fini(struct key_iter *it);
 
-/* For commands that concern all keys of a storage namespace: false: a transaction over shards has locked one, and the
- * command waits, or an error was replied. */
+/* For commands that concern all keys of a storage namespace: false: a transaction over shards has locked one, or the
+ * command writes and a slot is frozen; it waits, or an error was replied. */
 bool keyspace_is_free(struct call *call, const struct space *space);
-/* Removes all keys of a storage namespace in O(1). */
+/* Removes all keys of a storage namespace, in the slots that the partition serves, in O(runs of these slots). */
 void keyspace_flush(struct call *call, struct space *space);
 /* SWAPDB of two databases of a namespace. */
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b);

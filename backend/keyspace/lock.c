@@ -1,6 +1,7 @@
 #include "backend/keyspace/lock.h"
 
 #include "backend/context/backend_metrics.h"
+#include "backend/format/encoding.h"
 #include "backend/storage/reader.h"
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -379,4 +380,28 @@ bool lock_set_turn_end(struct lock_set *set)
     while ((link = list_pop(&set->called)))
         call_owner(container_of(link, struct lock_owner, link));
     return has_calls || !list_empty(&set->resumed);
+}
+
+bool lock_is_held(const struct lock_set *set, const struct lock_owner *owner, struct bytes row_key)
+{
+    struct lock *lock = table_get(set->locks, row_key);
+    return lock && claim_of(&lock->holds, owner);
+}
+
+bool lock_is_any_in(const struct lock_set *set, uint16_t first, uint16_t last)
+{
+    size_t cursor = 0;
+    struct bytes row_key;
+    void *value;
+    while (table_next(set->locks, &cursor, &row_key, &value)) {
+        const struct lock *lock = value;
+        struct bytes space;
+        struct bytes key;
+        uint16_t slot;
+        bool is_used = !list_empty(&lock->holds) || !list_empty(&lock->requests);
+        if (is_used && decode_metadata_key(row_key, &space, &slot, &key) && first <= slot &&
+            slot <= last)
+            return true;
+    }
+    return false;
 }

@@ -66,6 +66,11 @@ void lock_release(struct lock_set *set, struct lock_owner *owner);
 /* Number of keys that the owner has requested and does not hold; *row_key: the first of them. */
 uint32_t lock_requested(const struct lock_owner *owner, struct bytes *row_key);
 
+/* Does the owner hold the key, in any mode? */
+bool lock_is_held(const struct lock_set *set, const struct lock_owner *owner, struct bytes row_key);
+/* Does anyone hold or request a key of these slots? Visits every lock. */
+bool lock_is_any_in(const struct lock_set *set, uint16_t first, uint16_t last);
+
 /* The owner for which a command that reads or writes the key must wait; NULL: the command may run. `self` is not
  * considered; NULL: the command belongs to no transaction. */
 const struct lock_owner *lock_stops(const struct lock_set *set, struct bytes row_key, bool writes,

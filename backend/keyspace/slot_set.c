@@ -21,7 +21,7 @@ static bool add_range(struct slot_set *set, struct bytes text)
     if (!parse_slot(left, &first) || !parse_slot(right, &last) || first > last)
         return false;
     for (uint64_t slot = first; slot <= last; slot++)
-        set->words[slot / 64] |= (uint64_t)1 << slot % 64;
+        slot_set_add(set, (uint16_t)slot);
     return true;
 }
 
@@ -78,4 +78,19 @@ void slot_set_unref(struct slot_set *set)
         return;
     list_remove(&set->link);
     free(set);
+}
+
+bool slot_set_next_run(const struct slot_set *set, unsigned *from, uint16_t *first, uint16_t *last)
+{
+    unsigned slot = *from;
+    while (slot < SLOT_COUNT && !slot_set_has(set, (uint16_t)slot))
+        slot++;
+    if (slot == SLOT_COUNT)
+        return false;
+    *first = (uint16_t)slot;
+    while (slot < SLOT_COUNT && slot_set_has(set, (uint16_t)slot))
+        slot++;
+    *last = (uint16_t)(slot - 1);
+    *from = slot;
+    return true;
 }

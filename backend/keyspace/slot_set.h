@@ -25,6 +25,14 @@ bool slot_set_get(struct list *sets, struct bytes ranges, struct slot_set **set)
 /* NULL is allowed. */
 void slot_set_unref(struct slot_set *set);
 
+static inline void slot_set_add(struct slot_set *set, uint16_t slot)
+{
+    set->words[slot / 64] |= (uint64_t)1 << slot % 64;
+}
+
+/* Finds the first run of slots in the set from slot *from on, and moves *from behind it. False: there is none. */
+bool slot_set_next_run(const struct slot_set *set, unsigned *from, uint16_t *first, uint16_t *last);
+
 /* A set that is NULL contains every slot. */
 static inline bool slot_set_has(const struct slot_set *set, uint16_t slot)
 {

@@ -4,8 +4,10 @@
 #include "backend/keyspace/space.h"
 
 #include "backend/keyspace/count_rows.h"
+#include "backend/keyspace/slot_set.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/out.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
@@ -75,12 +77,13 @@ struct space_set {
     struct holder *dirty;
     struct group *stale; /* oldest first */
     struct group **stale_end;
-    uint64_t serial;        /* of the newest journal row */
-    uint64_t keys;          /* keys of all namespaces */
-    uint64_t changes;       /* changed keys since the start */
-    uint64_t changes_kept;  /* `changes` at the savepoint */
-    uint64_t changes_tried; /* `changes` at the beginning of the attempt */
-    struct holder **order;  /* all holders, in order of creation */
+    uint64_t serial;               /* of the newest journal row */
+    const struct slot_set *served; /* slots that the sums include; NULL: all */
+    uint64_t keys;                 /* keys of all namespaces */
+    uint64_t changes;              /* changed keys since the start */
+    uint64_t changes_kept;         /* `changes` at the savepoint */
+    uint64_t changes_tried;        /* `changes` at the beginning of the attempt */
+    struct holder **order;         /* all holders, in order of creation */
     size_t order_count;
     uint64_t generation;
     size_t savepoint; /* undo.count at the savepoint */
@@ -158,14 +161,23 @@ static struct counter *counter_open(struct space_set *set, struct holder *holder
     return counter;
 }
 
+/* Adds to the sums that include the counter. */
+static void sums_add(struct space_set *set, const struct counter *counter, uint64_t keys,
+                     uint64_t expires)
+{
+    struct space *space = &counter->holder->space;
+    if (!slot_set_has(set->served, counter->slot))
+        return;
+    set->keys += keys;
+    space->keys += keys;
+    space->expires += expires;
+}
+
 /* Sets the counter and the sums that include it. */
 static void counter_set(struct space_set *set, struct counter *counter, uint64_t keys,
                         uint64_t expires)
 {
-    struct space *space = &counter->holder->space;
-    set->keys += keys - counter->keys;
-    space->keys += keys - counter->keys;
-    space->expires += expires - counter->expires;
+    sums_add(set, counter, keys - counter->keys, expires - counter->expires);
     counter->keys = keys;
     counter->expires = expires;
     CHECK((int64_t)keys >= 0);
@@ -400,6 +412,90 @@ void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b)
     arena_reset(&set->arena);
 }
 
+/* ---- all maps, for another shard ---- */
+
+static bool is_swapped(const struct database_map *map)
+{
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        if (map->storage[i] != i)
+            return true;
+    return false;
+}
+
+static int compare_map_names(const void *a, const void *b)
+{
+    return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
+}
+
+void space_maps_write(struct space_set *set, struct out *out)
+{
+    struct bytes *names = malloc((table_count(set->maps) + 1) * sizeof *names);
+    CHECK(names);
+    size_t cursor = 0;
+    size_t count = 0;
+    void *map;
+    while (table_next(set->maps, &cursor, &names[count], &map))
+        count += is_swapped(map);
+    qsort(names, count, sizeof *names, compare_map_names);
+    for (size_t i = 0; i < count; i++) {
+        const struct database_map *swapped = table_get(set->maps, names[i]);
+        uint8_t len = (uint8_t)names[i].len;
+        out_write(out, &len, 1);
+        out_write(out, names[i].data, names[i].len);
+        out_write(out, swapped->storage, DATABASES_MAX);
+    }
+    free(names);
+}
+
+static bool is_permutation(const uint8_t storage[DATABASES_MAX])
+{
+    uint32_t seen = 0;
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        seen |= storage[i] < DATABASES_MAX ? 1u << storage[i] : 0;
+    return seen == (1u << DATABASES_MAX) - 1;
+}
+
+static void put_map(struct space_set *set, struct bytes name, const uint8_t storage[DATABASES_MAX])
+{
+    struct database_map *map = map_open(set, name);
+    memcpy(map->storage, storage, DATABASES_MAX);
+    memset(map->spaces, 0, sizeof map->spaces);
+    overlay_put(set->overlay, CF_SYSTEM, encode_database_map_key(&set->arena, name),
+                (struct bytes){(const char *)map->storage, DATABASES_MAX});
+    arena_reset(&set->arena);
+}
+
+static void put_identical_maps(struct space_set *set)
+{
+    uint8_t storage[DATABASES_MAX];
+    size_t cursor = 0;
+    struct bytes name;
+    void *map;
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        storage[i] = i;
+    while (table_next(set->maps, &cursor, &name, &map))
+        if (is_swapped(map))
+            put_map(set, name, storage);
+}
+
+bool space_maps_replace(struct space_set *set, struct bytes maps)
+{
+    put_identical_maps(set);
+    set->generation++;
+    while (maps.len) {
+        size_t len = (uint8_t)maps.data[0];
+        if (len > NAMESPACE_BYTES_MAX || maps.len < 1 + len + DATABASES_MAX)
+            return false;
+        const uint8_t *storage = (const uint8_t *)maps.data + 1 + len;
+        if (!is_permutation(storage))
+            return false;
+        put_map(set, (struct bytes){maps.data + 1, len}, storage);
+        maps = (struct bytes){maps.data + 1 + len + DATABASES_MAX,
+                              maps.len - (1 + len + DATABASES_MAX)};
+    }
+    return true;
+}
+
 struct space *space_next(struct space_set *set, size_t *cursor)
 {
     return *cursor < set->order_count ? &set->order[(*cursor)++]->space : NULL;
@@ -408,6 +504,28 @@ struct space *space_next(struct space_set *set, size_t *cursor)
 uint64_t space_keys_total(const struct space_set *set)
 {
     return set->keys;
+}
+
+uint64_t space_keys_stored(const struct space_set *set)
+{
+    uint64_t keys = 0;
+    for (size_t i = 0; i < set->order_count; i++)
+        for (const struct counter *counter = set->order[i]->counters; counter;
+             counter = counter->next)
+            keys += counter->keys;
+    return keys;
+}
+
+void space_serve(struct space_set *set, const struct slot_set *served)
+{
+    set->served = served;
+    set->keys = 0;
+    for (size_t i = 0; i < set->order_count; i++) {
+        set->order[i]->space.keys = set->order[i]->space.expires = 0;
+        for (const struct counter *counter = set->order[i]->counters; counter;
+             counter = counter->next)
+            sums_add(set, counter, counter->keys, counter->expires);
+    }
 }
 
 /* ---- counters ---- */
@@ -457,13 +575,28 @@ void space_each_slot(const struct space *space, space_slot_fn *on_slot, void *ow
             on_slot(owner, counter->slot, counter->keys);
 }
 
-uint16_t space_slot_at(const struct space *space, uint64_t *index)
+void space_count_slots(const struct space_set *set, uint16_t first, uint16_t last, uint64_t *keys,
+                       uint64_t *expires)
+{
+    for (size_t i = 0; i < set->order_count; i++)
+        for (const struct counter *counter = set->order[i]->counters; counter;
+             counter = counter->next) {
+            bool is_in = first <= counter->slot && counter->slot <= last;
+            *keys += is_in ? counter->keys : 0;
+            *expires += is_in ? counter->expires : 0;
+        }
+}
+
+uint16_t space_slot_at(const struct space_set *set, const struct space *space, uint64_t *index)
 {
     CHECK(*index < space->keys);
     const struct counter *counter = container_of(space, struct holder, space)->counters;
-    for (; *index >= counter->keys; counter = counter->next)
-        *index -= counter->keys;
-    return counter->slot;
+    for (;; counter = counter->next) {
+        uint64_t keys = slot_set_has(set->served, counter->slot) ? counter->keys : 0;
+        if (*index < keys)
+            return counter->slot;
+        *index -= keys;
+    }
 }
 
 void space_change(struct space_set *set)
@@ -480,7 +613,14 @@ void space_clear(struct space_set *set, struct space *space)
 {
     set->changes += space->keys;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
-        if (counter->keys)
+        if (counter->keys && slot_set_has(set->served, counter->slot))
+            count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
+}
+
+void space_clear_slots(struct space_set *set, struct space *space, uint16_t first, uint16_t last)
+{
+    for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
+        if (counter->keys && first <= counter->slot && counter->slot <= last)
             count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
 }
 

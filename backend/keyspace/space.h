@@ -3,6 +3,9 @@
  *
  *   (namespace "shop", db 3) ──database map──► storage namespace "shop\0\x03" ──► counters per slot, total
  *
+ * Sums are over the slots that the partition serves (space_serve): rows of slots that are moved in or out are stored and
+ * counted, but no client sees them.
+ *
  * Counters live in memory and change with the commands; rows of changed counters join the batch when it is
  * closed (space_put_counters), so counters are exact after a crash. SWAPDB swaps two entries of the database map.
  */
@@ -14,13 +17,15 @@
 #include <stdint.h>
 
 struct metric_cell;
+struct out;
+struct slot_set;
 struct space_set; /* all of a partition */
 
 /* One storage namespace. Lives as long as the set. */
 struct space {
     struct bytes name; /* storage namespace bytes */
-    uint64_t keys;     /* in all slots */
-    uint64_t expires;  /* keys with a TTL */
+    uint64_t keys;     /* in the slots that are served */
+    uint64_t expires;  /* of these: keys with a TTL */
     /* wall clock of the last command; set by dispatch, 0 = none since the start */
     uint64_t used_ms;
     /* wall clock: until then a proxy has clients in this namespace (SCREE KEEP); 0: none */
@@ -49,15 +54,26 @@ uint64_t space_slot_keys(const struct space_set *set, const struct space *space,
 /* Calls the function for each slot of the namespace that has keys, in no order. */
 typedef void space_slot_fn(void *owner, uint16_t slot, uint64_t keys);
 void space_each_slot(const struct space *space, space_slot_fn *on_slot, void *owner);
+/* Adds the counters of these slots, of all storage namespaces and whether they are served or not. */
+void space_count_slots(const struct space_set *set, uint16_t first, uint16_t last, uint64_t *keys,
+                       uint64_t *expires);
 /* The slot of key number *index (0 <= *index < space->keys), counted slot by slot; *index becomes the key's number in
  * the slot. For a uniform random choice. */
-uint16_t space_slot_at(const struct space *space, uint64_t *index);
+uint16_t space_slot_at(const struct space_set *set, const struct space *space, uint64_t *index);
 /* Counts a change or deletion of a key; rolled back by space_rollback. */
 void space_change(struct space_set *set);
 uint64_t space_changes(const struct space_set *set);
-/* Sets all counters of the namespace to zero; its counter rows are range-deleted through the overlay. */
+/* Sets the counters of the namespace's served slots to zero. */
 void space_clear(struct space_set *set, struct space *space);
+/* Sets the counters of these slots to zero, also if they are not served. */
+void space_clear_slots(struct space_set *set, struct space *space, uint16_t first, uint16_t last);
 void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b);
+/* Writes which databases of which namespaces were swapped: for each such namespace u8 length, name, and the storage database of
+ * each database; ordered by name, so equal maps have equal bytes. */
+void space_maps_write(struct space_set *set, struct out *out);
+/* Puts such maps in the place of the present ones, in the open batch. False: they are not valid, and some may have been
+ * put. */
+bool space_maps_replace(struct space_set *set, struct bytes maps);
 /* Follow overlay_savepoint / overlay_rollback. */
 void space_savepoint(struct space_set *set);
 void space_rollback(struct space_set *set);
@@ -76,5 +92,10 @@ void space_put_counters(struct space_set *set);
 bool space_reload(struct space_set *set);
 /* Sum over all storage namespaces. */
 uint64_t space_keys_total(const struct space_set *set);
+/* As space_keys_total, with the slots that are not served. Visits every counter. */
+uint64_t space_keys_stored(const struct space_set *set);
+/* From now on the sums include these slots only; NULL: all slots. The set is borrowed until the next call, which is also
+ * needed after each of its changes. To be called between commands. */
+void space_serve(struct space_set *set, const struct slot_set *served);
 /* Iterates over the spaces: *cursor starts at 0; NULL at the end. */
 struct space *space_next(struct space_set *set, size_t *cursor);

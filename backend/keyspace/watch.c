@@ -16,6 +16,7 @@
 struct watched {
     struct space *space;
     struct list watches; /* of struct watch, by key_link */
+    uint16_t slot;
     size_t key_len;
     char key[];
 };
@@ -79,11 +80,13 @@ static struct watched *watched_get(struct watch_set *set, const struct space *sp
     return watched;
 }
 
-static struct watched *watched_add(struct watch_set *set, struct space *space, struct bytes key)
+static struct watched *watched_add(struct watch_set *set, struct space *space, uint16_t slot,
+                                   struct bytes key)
 {
     struct watched *watched = malloc(sizeof *watched + key.len);
     CHECK(watched);
     watched->space = space;
+    watched->slot = slot;
     watched->key_len = key.len;
     if (key.len)
         memcpy(watched->key, key.data, key.len);
@@ -114,12 +117,12 @@ size_t watch_cost(struct bytes key)
            TABLE_BYTES;
 }
 
-void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
+void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space, uint16_t slot,
                struct bytes key)
 {
     struct watched *watched = watched_get(set, space, key);
     if (!watched)
-        watched = watched_add(set, space, key);
+        watched = watched_add(set, space, slot, key);
     for (struct list *node = watched->watches.next; node != &watched->watches; node = node->next)
         if (container_of(node, struct watch, key_link)->watcher == watcher)
             return;
@@ -172,6 +175,18 @@ void watch_touch(struct watch_set *set, const struct space *space, struct bytes 
     struct watched *watched = watched_get(set, space, key);
     if (watched)
         (void)mark_watches(watched, true);
+}
+
+void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    while (table_next(set->keys, &cursor, &name, &value)) {
+        struct watched *watched = value;
+        if (first <= watched->slot && watched->slot <= last)
+            (void)mark_watches(watched, true);
+    }
 }
 
 void watch_each_of(struct watch_set *set, const struct space *space, watch_key_fn *visit,

@@ -30,12 +30,14 @@ void watcher_init(struct watcher *watcher);
 size_t watch_cost(struct bytes key);
 /* Watches the key of the storage namespace; does nothing if the watcher already has it. The caller must open the key
  * before, so that an expired key is deleted first. */
-void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
+void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space, uint16_t slot,
                struct bytes key);
 /* Removes all watches and marks. */
 void watch_clear(struct watch_set *set, struct watcher *watcher);
 /* The key changed: marks its watchers. Cheap when no key is watched. */
 void watch_touch(struct watch_set *set, const struct space *space, struct bytes key);
+/* The keys of these slots belong to another partition now: marks their watchers. Visits every watched key. */
+void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last);
 /* True when watch_touch would mark a watcher. */
 bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key);
 /* Calls `visit` for each watched key of the storage namespace. `visit` may not add or remove watches. */

@@ -20,6 +20,7 @@
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/lock.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/internal_call.h"
@@ -681,7 +682,8 @@ void blocking_serve(struct blocking_set *set)
 {
     struct list *link;
     end_unblocked(set);
-    if (list_empty(&set->ready) || commit_is_failed(set->partition->commit, NULL))
+    if (list_empty(&set->ready) || commit_is_failed(set->partition->commit, NULL) ||
+        slots_are_frozen(set->partition))
         return; /* the waiters are served when writes are accepted again */
     while ((link = list_pop(&set->ready)))
         serve_key(set, container_of(link, struct awaited, ready));

@@ -18,7 +18,6 @@
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
-#include "shared/keys.h"
 
 enum {
     /* Bytes that each command of EXEC may reply even if earlier replies have used up reply-limit: so writes do not
@@ -26,29 +25,13 @@ enum {
     QUEUED_REPLY_MIN = 256,
 };
 
-static bool may_write(const struct call *call)
-{
-    uint32_t flags = effective_flags(call);
-    bool is_script = flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY);
-    return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
-}
-
 /* Must the request wait for the end of CLIENT PAUSE or of a backup's hold? */
 static bool is_paused(const struct call *call)
 {
     const struct partition *partition = call->partition;
     if (partition->pause.until_ms == 0 && !partition->pause.is_held)
         return false;
-    return (partition->pause.until_ms && !partition->pause.writes_only) || may_write(call);
-}
-
-/* Must the request wait until the partition knows which slots it owns? */
-static bool waits_for_slots(const struct call *call)
-{
-    const struct command *command = call->command;
-    return call->partition->shards.is_held &&
-           (command->flags & (CMD_WRITE | CMD_READONLY | CMD_SCRIPT) ||
-            command->traits & TRAIT_RUNS_QUEUE || keys_possible(command));
+    return (partition->pause.until_ms && !partition->pause.writes_only) || call_may_write(call);
 }
 
 static void queue(struct call *call)
@@ -58,9 +41,7 @@ static void queue(struct call *call)
         reject_command(call, error_text(ERR_STATE_LIMIT));
         return;
     }
-    /* as in Redis, nothing is kept for an EXEC that will not run */
-    if (!session->transaction.is_aborted && !session->watcher.dirty)
-        transaction_queue(&session->transaction, call->command, call->argv, call->argc);
+    transaction_queue(&session->transaction, call->command, call->argv, call->argc);
     reply_status(&call->reply, "QUEUED");
 }
 
@@ -248,7 +229,8 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
     }
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
         return "ERR Write commands are not allowed from read-only scripts.";
-    return gates_refuse_nested(call, nested->slot);
+    int err = commit_gate(call->partition->commit, command->flags);
+    return err == OK ? NULL : error_text((enum error)err);
 }
 
 const char *dispatch_nested(struct call *script, const struct nested *nested)
@@ -312,10 +294,11 @@ static bool act(struct call *call)
         return false;
     }
     if (is_queued(call)) {
-        queue(call);
+        if (queue_gate(call))
+            queue(call);
         return true;
     }
-    if (waits_for_slots(call))
+    if (gates_wait(call))
         return false;
     if (!call->partition->running.busy_error)
         return run_warm(call);

@@ -3,12 +3,13 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/partition/acl_gate.h"
-#include "backend/partition/cluster_gate.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/session_reply.h"
+#include "shared/keys.h"
 
 void reject_command(struct call *call, const char *text)
 {
@@ -176,12 +177,39 @@ static bool gate_monitor(struct call *call)
 bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
-           gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && cluster_gate(call) &&
-           gate_disk(call) && gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
+           gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && gate_disk(call) &&
+           gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
 }
 
-const char *gates_refuse_nested(struct call *call, int32_t *slot)
+/* ---- waiting ---- */
+
+bool call_may_write(const struct call *call)
 {
-    int err = commit_gate(call->partition->commit, call->command->flags);
-    return err == OK ? cluster_refuse_nested(call, slot) : error_text((enum error)err);
+    uint32_t flags = effective_flags(call);
+    bool is_script = flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY);
+    return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
+/* Must the request wait until the partition knows which slots it owns? */
+static bool waits_for_slots(const struct call *call)
+{
+    const struct command *command = call->command;
+    return call->partition->shards.is_held &&
+           (command->flags & (CMD_WRITE | CMD_READONLY | CMD_SCRIPT) ||
+            command->traits & TRAIT_RUNS_QUEUE || keys_possible(command));
+}
+
+/* Must the request wait until no slot is frozen? EXEC and scripts cannot always be rolled back when one of their commands has to
+ * wait for its slot; a transaction over shards can, and may hold locks for which the slots' release waits. */
+static bool waits_for_thaw(const struct call *call)
+{
+    const struct command *command = call->command;
+    bool runs_others = command->traits & TRAIT_RUNS_QUEUE || command->flags & CMD_SCRIPT;
+    return slots_are_frozen(call->partition) && runs_others && call_may_write(call) &&
+           !call->session->request.is_across;
+}
+
+bool gates_wait(const struct call *call)
+{
+    return waits_for_slots(call) || waits_for_thaw(call);
 }

@@ -5,7 +5,7 @@
 #include "backend/format/effects.h"
 #include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/borrow.h"
-#include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/internal_call.h"
@@ -262,7 +262,7 @@ static void watch_key_of(struct participant *participant, struct remote_watcher 
             return;
     CHECK(decode_metadata_key(row_key, &space, &slot, &key));
     watch_add(partition->watchers.watches, &remote->watcher, space_find(partition->spaces, space),
-              key);
+              slot, key);
     remote->row_keys = realloc(remote->row_keys, (remote->count + 1) * sizeof *remote->row_keys);
     CHECK(remote->row_keys);
     remote->row_keys[remote->count++] = heap_copy(row_key);
@@ -531,6 +531,8 @@ static const char *refuse_item(const struct partition *partition, const struct i
         return "the request is not valid";
     if (partition->shards.is_gated && !slot_set_has(partition->shards.here, slot))
         return "it does not own the key's slot";
+    if (slot_is_frozen(partition, slot))
+        return "it is handing the key's slot over to another shard";
     if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
         return "SWAPDB has not reached all shards: run it again";
     if (item->kind == NEED_KEY || (item->kind >= NEED_WATCH && item->row.len == 8))

@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/waits.h"
@@ -85,6 +86,17 @@ bool reply_stream_rows(struct call *call, struct sub_iter *it, uint64_t rows,
     return sub_iter_fini(it) && rows == 0;
 }
 
+/* The slots that the partition serves now, in the arena. */
+static const struct slot_set *copy_of_slots(const struct partition *partition, struct arena *arena)
+{
+    const struct slot_set *served = slots_served(partition);
+    if (!served)
+        return NULL;
+    struct slot_set *copy = arena_alloc(arena, sizeof *copy);
+    *copy = *served;
+    return copy;
+}
+
 void reply_stream_search(struct call *call, struct overlay_iter *iter, size_t prefix_len,
                          reply_stream_match_fn *match, struct bytes pattern,
                          reply_stream_row_fn *row)
@@ -99,6 +111,7 @@ void reply_stream_search(struct call *call, struct overlay_iter *iter, size_t pr
     }
     struct reply_stream *streamed = hand_over(call, iter, prefix_len, UINT64_MAX, row);
     streamed->match = match;
+    streamed->slots = copy_of_slots(call->partition, &streamed->arena);
     streamed->pattern = glob_new(&streamed->arena, pattern, false);
     if (overlay_iter_valid(iter))
         streamed->first = bytes_dup(overlay_iter_key(iter));

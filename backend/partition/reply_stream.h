@@ -29,6 +29,7 @@ enum {
 };
 
 struct reply_stream;
+struct slot_set;
 
 /* Replies one row; `how` comes from the handler. */
 typedef void reply_stream_row_fn(struct reply *reply, struct bytes sub, struct bytes value,
@@ -49,7 +50,9 @@ struct reply_stream {
     reply_stream_row_fn *row;
     unsigned how;
     reply_stream_match_fn *match; /* NULL: all rows match */
-    struct glob *pattern;         /* for `match`; in the arena */
+    const struct slot_set
+        *slots;           /* that were served when the command ran; in the arena. NULL: all */
+    struct glob *pattern; /* for `match`; in the arena */
     struct arena arena;
     struct bytes first; /* key of the first row, in the arena too */
     uint64_t now_ms;    /* when the command ran */

@@ -6,6 +6,7 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
+#include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/partition/slot_table.h"
 
@@ -19,6 +20,7 @@ static void tick_shards(void *owner)
     if (partition->running.busy_error)
         return; /* the data must not change during a slow script */
     slot_owners_tick(partition->shards.owners);
+    slot_moves_tick(partition->shards.moves);
     participant_tick(partition->shards.participant);
     coordinator_tick(partition->shards.coordinator);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
@@ -31,6 +33,7 @@ bool shards_new(struct partition *partition)
     shards->peers = peering_new(partition);
     shards->slots = slot_table_new(partition);
     shards->owners = slot_owners_new(partition);
+    shards->moves = slot_moves_new(partition);
     shards->locks = lock_set_new(partition->metrics.cell);
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);
@@ -46,6 +49,7 @@ void shards_free(struct partition *partition)
     participant_free(partition->shards.participant);
     coordinator_free(partition->shards.coordinator);
     lock_set_free(partition->shards.locks);
+    slot_moves_free(partition->shards.moves);
     slot_owners_free(partition->shards.owners);
     slot_table_free(partition->shards.slots);
 }
@@ -54,6 +58,7 @@ bool shards_reload(struct partition *partition)
 {
     if (!slot_table_load(partition->shards.slots))
         return false;
+    slot_moves_load(partition->shards.moves);
     slot_owners_reload(partition->shards.owners);
     /* keys of prepared transactions can be locked again when own transactions have released them */
     return coordinator_reload(partition->shards.coordinator) &&

@@ -3,7 +3,6 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/cluster_nodes.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/session.h"
 #include "backend/partition/slot_table.h"
@@ -140,11 +139,13 @@ static void set_held(struct slot_owners *owners, bool is_held)
 
 static uint16_t index_of_name(struct slot_owners *owners, struct bytes name);
 
-/* A record of a slot that was given away names its next owner. */
+/* A record of a slot that was given away names its next owner; of one that arrives, its owner so far. */
 static void learn_from_record(struct slot_owners *owners, uint16_t slot)
 {
     const struct slot_record *record = slot_table_get(table_of(owners), slot);
-    if (record->state != SLOT_RELEASED || record->epoch <= owners->epoch[slot])
+    bool names_owner = record->state == SLOT_RELEASED || record->state == SLOT_IMPORTING ||
+                       record->state == SLOT_STAGED;
+    if (!names_owner || record->epoch <= owners->epoch[slot])
         return;
     owners->owner[slot] = (uint16_t)(index_of_name(owners, bytes_of(record->peer)) + 1);
     owners->epoch[slot] = record->epoch;
@@ -164,6 +165,8 @@ void slot_owners_reload(struct slot_owners *owners)
     }
     shards->is_gated = owners->map && (*own_name(owners) || has_records(owners));
     shards->here = shards->is_gated && count < SLOT_COUNT ? &owners->here : NULL;
+    space_serve(owners->partition->spaces, shards->here);
+    owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
     if (!shards->is_gated)
         set_held(owners, false);
 }
@@ -172,7 +175,7 @@ void slot_owners_reload(struct slot_owners *owners)
 
 static uint64_t count_keys(const struct slot_owners *owners)
 {
-    return space_keys_total(owners->partition->spaces);
+    return space_keys_stored(owners->partition->spaces);
 }
 
 static void list_others(struct slot_owners *owners)
@@ -280,7 +283,7 @@ static uint64_t founding_hash(const struct slot_owners *owners)
 {
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         const struct slot_record *record = slot_table_get(table_of(owners), (uint16_t)slot);
-        if (record->state != SLOT_NONE && record->epoch == 1)
+        if (record->state == SLOT_OWNED && record->epoch == 1 && record->migration)
             return record->migration;
     }
     return 0;
@@ -487,6 +490,7 @@ static bool is_claimable(const struct slot_owners *owners, uint16_t slot,
 {
     record->epoch = 1;
     record->migration = owners->hash;
+    record->wish = owners->map->epoch;
     return !known_owner(owners, slot) && is_own_by_map(owners, slot);
 }
 
@@ -526,6 +530,7 @@ static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct 
         owner ? peer_set_find(owners->partition->shards.peers, bytes_of(owner)) : NULL;
     uint8_t state = slot_table_state(table_of(owners), slot);
     record->epoch = (owners->epoch[slot] ? owners->epoch[slot] : 1) + 1;
+    record->wish = owners->map->epoch;
     return !is_owned_state(state) && is_own_by_map(owners, slot) &&
            !(link && link->state == PEER_LINK_UP);
 }
@@ -614,7 +619,62 @@ void slot_owners_tick(struct slot_owners *owners)
         check_held(owners, now_ms);
 }
 
+/* ---- wishes ---- */
+
+const char *slot_owners_wish(const struct slot_owners *owners, uint16_t slot, uint64_t *wish)
+{
+    const struct slot_record *record = slot_table_get(table_of(owners), slot);
+    if (!owners->map || record->state != SLOT_OWNED || owners->map->epoch <= record->wish ||
+        is_own_by_map(owners, slot))
+        return NULL;
+    *wish = owners->map->epoch;
+    return owner_by_map(owners, slot);
+}
+
+bool slot_owners_wishes(const struct slot_owners *owners, uint16_t slot, const char *shard)
+{
+    const char *name = owner_by_map(owners, slot);
+    return name && strcmp(name, shard) == 0;
+}
+
+const char *slot_owners_wait(const struct slot_owners *owners)
+{
+    const struct peer_set *peers = owners->partition->shards.peers;
+    uint64_t hash = owners->map ? shard_map_hash(owners->map) : 0;
+    if (!owners->map || !owners->partition->shards.is_gated || owners->claims_open)
+        return "the slots are not claimed yet";
+    for (size_t i = 0; i < owners->others_count; i++) {
+        const struct peer_link *link = peer_set_find(peers, bytes_of(owners->others[i].name));
+        if (!link || link->state != PEER_LINK_UP)
+            continue;
+        if (link->peer.map_epoch > owners->map->epoch)
+            return "another shard has a newer shard map";
+        if (link->peer.map_epoch == owners->map->epoch && link->peer.map_hash != hash)
+            return "another shard has another shard map of the same epoch";
+    }
+    return NULL;
+}
+
+const char *slot_owners_refuse(const struct slot_owners *owners, uint16_t first, uint16_t last,
+                               uint64_t wish)
+{
+    if (!owners->map || !*own_name(owners) || owners->claims_open)
+        return "it has no place in its shard map yet: wait";
+    if (owners->map->epoch > wish)
+        return "it has a newer shard map: wait";
+    for (unsigned slot = first; owners->map->epoch == wish && slot <= last; slot++)
+        if (!is_own_by_map(owners, (uint16_t)slot))
+            return "it has another shard map of the same epoch: wait";
+    return NULL;
+}
+
 /* ---- refusing ---- */
+
+static const char *address_of_owner(const struct slot_owners *owners, const char *shard)
+{
+    int index = owners->map ? shard_map_named(owners->map, bytes_of(shard)) : -1;
+    return index >= 0 ? owners->map->shards[index].addresses[0] : NULL;
+}
 
 static const char *arena_text(struct call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -633,10 +693,10 @@ static const char *arena_text(struct call *call, const char *format, ...)
 /* For a client that is no proxy. */
 static const char *refusal_of_node(struct call *call, uint16_t slot, const char *owner)
 {
-    struct cluster_node node;
-    if (!owner || !cluster_nodes_find(call, owner, &node))
+    const char *address = owner ? address_of_owner(call->partition->shards.owners, owner) : NULL;
+    if (!address)
         return "CLUSTERDOWN Hash slot not served";
-    return arena_text(call, "MOVED %u %s:%d", slot, node.host, node.port);
+    return arena_text(call, "MOVED %u %s", slot, address);
 }
 
 /* partition_shards.slot_refusal */

@@ -41,6 +41,18 @@ void slot_owners_configure(struct slot_owners *owners);
 void slot_owners_reload(struct slot_owners *owners);
 /* Asks the other shards, and claims; to be called several times a second. */
 void slot_owners_tick(struct slot_owners *owners);
+/* ---- for slot_moves.c ---- */
+
+/* The shard to which the map wishes to move this slot, whose record is OWNED; NULL: it stays. *wish: epoch of the map. */
+const char *slot_owners_wish(const struct slot_owners *owners, uint16_t slot, uint64_t *wish);
+/* Does the map still give the slot to the shard? */
+bool slot_owners_wishes(const struct slot_owners *owners, uint16_t slot, const char *shard);
+/* Why no move may begin, whatever the slots; NULL: moves may begin. */
+const char *slot_owners_wait(const struct slot_owners *owners);
+/* Why this shard does not take slots that another shard moves to it by a map of this epoch; NULL: it takes them. */
+const char *slot_owners_refuse(const struct slot_owners *owners, uint16_t first, uint16_t last,
+                               uint64_t wish);
+
 /* Handles SLOTS. False: the request is another one. */
 bool slot_owners_handle(const struct slot_owners *owners, struct peer_incoming *incoming,
                         const struct peer_frame *frame);

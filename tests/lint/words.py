@@ -19,6 +19,7 @@ WORDS = [
     (r'batch_file|batch file', 'WAL segment', EVERYWHERE),
     (r'layers?_|_layers?\b|\b[Ll]ayers?\b', 'write buffer', 'backend/storage backend/store backend/wal docs/architecture.md'),
     (r'(?i)settl(e|es|ing)\b', 'apply', EVERYWHERE),
+    (r'(?i)settled\b', 'applied', 'backend/storage backend/store backend/wal'),  # a shard map may be settled
     (r'\b(un|re)?seal(ed|s|ing)?\b|overlay_retire|_renew\b', 'close (a batch), committed, rotate', 'backend/storage backend/wal backend/store'),
     (r'(?i)\bcold\b|_cold\b|\bcold_|ERR_COLD', 'uncached, suspend', 'backend shared proxy config tests/integration tests/unit'),
     (r'overlay_unwind|may_unwind', 'non-blocking read', EVERYWHERE),

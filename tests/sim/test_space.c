@@ -117,7 +117,7 @@ static void check_choice(struct world *world, int index)
     const struct space *space = space_at(world, index);
     for (uint64_t i = 0; i < space->keys; i++) {
         uint64_t place = i;
-        int slot = space_slot_at(space, &place) / slot_at(1);
+        int slot = space_slot_at(world->set, space, &place) / slot_at(1);
         CHECK(place < world->now.keys[index][slot]);
         seen[slot]++;
     }

@@ -31,8 +31,8 @@ static void teardown(void)
 
 START_TEST(a_change_marks_every_watcher_of_the_key)
 {
-    watch_add(set, &a, &shop, BYTES("k"));
-    watch_add(set, &b, &shop, BYTES("k"));
+    watch_add(set, &a, &shop, 7, BYTES("k"));
+    watch_add(set, &b, &shop, 7, BYTES("k"));
     watch_touch(set, &shop, BYTES("k"));
     ck_assert(a.dirty && b.dirty);
 }
@@ -40,7 +40,7 @@ END_TEST
 
 START_TEST(other_keys_and_namespaces_mark_no_watcher)
 {
-    watch_add(set, &a, &shop, BYTES("k"));
+    watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_touch(set, &shop, BYTES("kk"));
     watch_touch(set, &test, BYTES("k"));
     watch_touch(set, &shop, BYTES(""));
@@ -50,8 +50,8 @@ END_TEST
 
 START_TEST(watching_twice_and_clearing_leaves_nothing)
 {
-    watch_add(set, &a, &shop, BYTES("k"));
-    watch_add(set, &a, &shop, BYTES("k"));
+    watch_add(set, &a, &shop, 7, BYTES("k"));
+    watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_clear(set, &a);
     watch_touch(set, &shop, BYTES("k"));
     ck_assert(!a.dirty);
@@ -60,8 +60,8 @@ END_TEST
 
 START_TEST(clearing_one_watcher_keeps_the_other)
 {
-    watch_add(set, &a, &shop, BYTES("k"));
-    watch_add(set, &b, &shop, BYTES("k"));
+    watch_add(set, &a, &shop, 7, BYTES("k"));
+    watch_add(set, &b, &shop, 7, BYTES("k"));
     watch_clear(set, &a);
     watch_touch(set, &shop, BYTES("k"));
     ck_assert(!a.dirty && b.dirty);
@@ -70,8 +70,8 @@ END_TEST
 
 START_TEST(keys_may_be_empty_and_binary)
 {
-    watch_add(set, &a, &shop, BYTES(""));
-    watch_add(set, &b, &shop, BYTES("\0\xff"));
+    watch_add(set, &a, &shop, 7, BYTES(""));
+    watch_add(set, &b, &shop, 7, BYTES("\0\xff"));
     watch_touch(set, &shop, BYTES("\0\xff"));
     ck_assert(!a.dirty && b.dirty);
     watch_touch(set, &shop, BYTES(""));
@@ -91,9 +91,9 @@ static void join(void *owner, struct bytes key)
 START_TEST(each_watched_key_of_a_storage_namespace_is_visited_once)
 {
     char joined[8] = "";
-    watch_add(set, &a, &shop, BYTES("x1"));
-    watch_add(set, &b, &shop, BYTES("x1"));
-    watch_add(set, &b, &test, BYTES("y1"));
+    watch_add(set, &a, &shop, 7, BYTES("x1"));
+    watch_add(set, &b, &shop, 7, BYTES("x1"));
+    watch_add(set, &b, &test, 7, BYTES("y1"));
     watch_each_of(set, &shop, join, joined);
     ck_assert_str_eq(joined, "x");
     watch_each_of(set, &test, join, joined);
@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(a_swap_moves_watches_to_the_other_storage)
 {
-    watch_add(set, &a, &shop, BYTES("k"));
+    watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_swap(set, &shop, &test);
     watch_touch(set, &shop, BYTES("k"));
     ck_assert(!a.dirty);
@@ -122,9 +122,9 @@ static void count_visit(void *owner, struct space *space, struct bytes key)
 START_TEST(each_watched_key_is_visited_once)
 {
     int visits = 0;
-    watch_add(set, &a, &shop, BYTES("k1"));
-    watch_add(set, &a, &shop, BYTES("k2"));
-    watch_add(set, &b, &shop, BYTES("k3"));
+    watch_add(set, &a, &shop, 7, BYTES("k1"));
+    watch_add(set, &a, &shop, 7, BYTES("k2"));
+    watch_add(set, &b, &shop, 7, BYTES("k3"));
     watch_each(&a, count_visit, &visits);
     ck_assert_int_eq(visits, 2);
 }

@@ -1,0 +1,79 @@
+#include "backend/keyspace/slot_gate.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/lock.h"
+#include "backend/storage/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void slot_wait(struct partition *partition, struct reader_wait *wait)
+{
+    if (list_empty(&partition->shards.slot_waits))
+        partition->shards.slot_waits_ms = loop_mono_ms(partition->loop);
+    reader_wait_add(wait, &partition->shards.slot_waits);
+}
+
+void slots_resume(struct partition *partition)
+{
+    reader_wait_done(&partition->shards.slot_waits);
+}
+
+void slots_resume_late(struct partition *partition)
+{
+    uint64_t late_ms =
+        partition->shards.slot_waits_ms + partition->snapshot->config.lock_timeout_ms;
+    if (!list_empty(&partition->shards.slot_waits) && loop_mono_ms(partition->loop) >= late_ms)
+        slots_resume(partition);
+}
+
+/* The command waits, or is refused when it cannot wait or has waited for too long. */
+static void wait_for_slot(struct call *call, const char *refusal)
+{
+    struct partition *partition = call->partition;
+    struct reader_wait *wait = overlay_wait(partition->overlay);
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    if (!wait) {
+        call_error_text(call, refusal);
+        return;
+    }
+    if (wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms) {
+        free(wait->refusal);
+        wait->refusal = strdup(refusal);
+        CHECK(wait->refusal);
+    } else {
+        if (!wait->lock_since_ms)
+            wait->lock_since_ms = now_ms;
+        slot_wait(partition, wait);
+    }
+    call_error(call, ERR_UNCACHED);
+}
+
+bool slot_pass(struct call *call, uint16_t slot, struct bytes row_key, bool writes)
+{
+    struct partition *partition = call->partition;
+    char refusal[128];
+    bool is_arriving = slot_set_has(&partition->shards.moving->arriving, slot);
+    bool is_frozen =
+        writes && slot_is_frozen(partition, slot) &&
+        !(call->borrow && lock_is_held(partition->shards.locks, call->borrow->owner, row_key));
+    if (!is_arriving && !is_frozen)
+        return true;
+    (void)snprintf(refusal, sizeof refusal,
+                   "TRYAGAIN slot %u is %s another shard: send the command again", slot,
+                   is_arriving ? "arriving here from" : "being handed over to");
+    wait_for_slot(call, refusal);
+    return false;
+}
+
+bool slots_pass(struct call *call)
+{
+    if (!slots_are_frozen(call->partition))
+        return true;
+    wait_for_slot(call, "TRYAGAIN a slot is being handed over to another shard: send the command "
+                        "again");
+    return false;
+}

@@ -1,0 +1,68 @@
+/*
+ * move_message.h - the requests by which a shard moves slots to another shard (slot_moves.h).
+ *
+ *   source                                                                      target
+ *     MOVE_BEGIN    the slots, epoch, wish, database maps             ─►   record IMPORTING is durable    ─► DONE
+ *     MOVE_ROWS     number 1, 2, 3 …: rows, or effects of batches     ─►   they are in its open batch     ─► DONE
+ *     MOVE_END      number of the last MOVE_ROWS, counts of keys      ─►   rows and STAGED are durable    ─► DONE
+ *     MOVE_ACTIVATE the source has released the slots                 ─►   record OWNED is durable        ─► DONE
+ *     MOVE_ABORT    the source keeps the slots                        ─►   the rows will be deleted       ─► DONE
+ *
+ * All begin with the id of the move and its slots. At most one request of a move is outstanding. A request whose reply was
+ * lost may be sent again: the target recognises what it has done.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+#include <stdbool.h>
+
+struct message_reader;
+struct out;
+
+enum { MOVE_SLOTS_MAX = 1024 };
+
+struct move_slots {
+    uint64_t id; /* unique at the source */
+    uint16_t first, last;
+};
+
+struct move_begin {
+    struct move_slots slots;
+    uint64_t epoch; /* of the source's ownership: the target will own the slots with the next one */
+    uint64_t wish;  /* epoch of the shard map that gives the slots to the target */
+    uint64_t version;  /* newest version of a collection at the source */
+    struct bytes maps; /* of databases: space_maps_write; borrowed */
+};
+
+struct move_rows {
+    struct move_slots slots;
+    uint64_t number;
+    struct bytes effects; /* effects.h; borrowed */
+};
+
+struct move_end {
+    struct move_slots slots;
+    uint64_t number;  /* of the last MOVE_ROWS; 0: there was none */
+    uint64_t keys;    /* in the slots, of all namespaces */
+    uint64_t expires; /* of these: keys with a TTL */
+    struct bytes maps;
+};
+
+struct move_activate {
+    struct move_slots slots;
+    uint64_t epoch; /* of the target's ownership */
+};
+
+void move_put_slots(struct out *out, const struct move_slots *slots);
+void move_put_begin(struct out *out, const struct move_begin *begin);
+void move_put_rows(struct out *out, const struct move_rows *rows);
+void move_put_end(struct out *out, const struct move_end *end);
+void move_put_activate(struct out *out, const struct move_activate *activate);
+
+/* Read a whole payload. False: it is not valid. */
+bool move_get_slots(struct bytes payload, struct move_slots *slots);
+bool move_get_begin(struct bytes payload, struct move_begin *begin);
+bool move_get_rows(struct bytes payload, struct move_rows *rows);
+bool move_get_end(struct bytes payload, struct move_end *end);
+bool move_get_activate(struct bytes payload, struct move_activate *activate);

@@ -1,0 +1,761 @@
+#include "backend/partition/move_source.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/format/effects.h"
+#include "backend/format/encoding.h"
+#include "backend/keyspace/lock.h"
+#include "backend/keyspace/slot_rows.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/slot_purge.h"
+#include "backend/partition/slot_table.h"
+#include "backend/peer/peer_set.h"
+#include "backend/wal/wal.h"
+#include "shared/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    PAGE_BYTES = 256 * 1024,
+    PAGE_ROWS = 2000,
+    PURGE_ROWS = 256, /* at a step */
+    RETRY_MS = 200,
+    FREEZE_MAX_MS = 10000,
+};
+
+/* ---- life ---- */
+
+static uint64_t source_now_ms(const struct move_source *move)
+{
+    return loop_mono_ms(move->host->partition->loop);
+}
+
+static void note_progress(struct move_source *move)
+{
+    move->figures.moved_ms = source_now_ms(move);
+    move->reason[0] = 0;
+}
+
+static void on_frozen_durable(struct ticket_wait *wait, int err);
+static void target_replied(struct peer_request *request, enum peer_result result,
+                           struct bytes payload);
+
+static struct move_source *source_alloc(struct move_host *host, uint16_t first, uint16_t last)
+{
+    struct move_source *move = calloc(1, sizeof *move);
+    CHECK(move);
+    move->host = host;
+    move->slots = (struct move_slots){.first = first, .last = last};
+    move->before = *slot_table_get(host->partition->shards.slots, first);
+    move->freeze_ms = host->partition->snapshot->config.migration_freeze_ms;
+    move->figures.begun_ms = source_now_ms(move);
+    list_init(&move->link);
+    out_init(&move->unsent);
+    ticket_wait_init(&move->ticket, on_frozen_durable);
+    note_progress(move);
+    return move;
+}
+
+static struct peer_link *target_link(const struct move_source *move)
+{
+    struct peer_set *peers = move->host->partition->shards.peers;
+    return peers ? peer_set_find(peers, bytes_of(move->target)) : NULL;
+}
+
+static void cancel_move_request(struct move_source *move)
+{
+    struct peer_link *link = target_link(move);
+    if (move->kind && link)
+        peer_link_cancel(link, &move->request);
+    move->kind = 0;
+}
+
+/* Ends reading rows and batches. */
+static void end_copying(struct move_source *move)
+{
+    slot_rows_free(move->copy.rows);
+    wal_cursor_free(move->copy.cursor);
+    effects_free(move->copy.page);
+    move->copy = (struct move_copy){0};
+    out_clear(&move->unsent);
+    move->has_unsent = false;
+}
+
+void move_source_free(struct move_source *move)
+{
+    CHECK(!move->is_changing);
+    list_remove(&move->link);
+    cancel_move_request(move);
+    ticket_wait_cancel(&move->ticket);
+    end_copying(move);
+    slot_purge_free(move->purge);
+    free(move);
+}
+
+bool move_source_is_frozen(const struct move_source *move)
+{
+    return move->state >= SOURCE_FREEZING && move->state <= SOURCE_RELEASING;
+}
+
+bool move_source_is_handing_over(const struct move_source *move)
+{
+    return move->state >= SOURCE_FREEZING && move->state <= SOURCE_ACTIVATING;
+}
+
+static void set_source_state(struct move_source *move, enum source_state state)
+{
+    bool was_frozen = move_source_is_frozen(move);
+    move->state = state;
+    note_progress(move);
+    if (was_frozen != move_source_is_frozen(move))
+        move->host->changed(move->host);
+}
+
+static void set_reason(struct move_source *move, struct bytes reason)
+{
+    (void)snprintf(move->reason, sizeof move->reason, "%.*s", (int)reason.len, reason.data);
+}
+
+/* The same move is tried again later, because of something that may end by itself. */
+static void wait_because(struct move_source *move, struct bytes reason)
+{
+    set_reason(move, reason);
+    move->retry_ms = source_now_ms(move) + RETRY_MS;
+}
+
+/* ---- records ---- */
+
+/* slot_changed_fn */
+static void source_record_changed(void *owner, int err)
+{
+    struct move_source *move = owner;
+    move->is_changing = false;
+    if (err || move->state == SOURCE_DONE)
+        return; /* after a failed batch slot_moves_load finds the move again */
+    switch (move->state) {
+    case SOURCE_STARTING:
+        set_source_state(move, SOURCE_BEGINNING);
+        break;
+    case SOURCE_RELEASING:
+        log_event(LOG_INFO, "slots_released", "partition=%u slots=%u-%u to=%s epoch=%" PRIu64,
+                  move->host->partition->index, move->slots.first, move->slots.last, move->target,
+                  move->before.epoch + 1);
+        end_copying(move);
+        set_source_state(move, SOURCE_ACTIVATING);
+        move->host->released(move->host, &move->slots);
+        break;
+    case SOURCE_ABORTING: /* given up while the record was written */
+        break;
+    case SOURCE_RESTORING:
+    case SOURCE_FINISHING:
+        set_source_state(move, SOURCE_DONE);
+        break;
+    default:
+        CHECK(false);
+    }
+    move_source_step(move);
+}
+
+/* Begins to change the slots' record. False: not possible now. */
+static bool change_source_record(struct move_source *move, const struct slot_record *record)
+{
+    CHECK(!move->is_changing);
+    move->is_changing = slot_table_change(move->host->partition->shards.slots, move->slots.first,
+                                          move->slots.last, record, source_record_changed, move);
+    if (!move->is_changing)
+        wait_because(move, BYTES("writes are refused at present"));
+    return move->is_changing;
+}
+
+static struct slot_record record_with(const struct move_source *move, enum slot_state state)
+{
+    struct slot_record record = move->before;
+    record.state = (uint8_t)state;
+    record.migration = move->slots.id;
+    (void)snprintf(record.peer, sizeof record.peer, "%s", move->target);
+    return record;
+}
+
+struct move_source *move_source_new(struct move_host *host, uint16_t first, uint16_t last,
+                                    const char *target, uint64_t wish)
+{
+    struct move_source *move = source_alloc(host, first, last);
+    uint64_t keys = 0;
+    move->wish = wish;
+    (void)snprintf(move->target, sizeof move->target, "%s", target);
+    move->slots.id = partition_version(host->partition, loop_wall_us(host->partition->loop));
+    space_count_slots(host->partition->spaces, first, last, &move->figures.keys, &keys);
+    struct slot_record record = record_with(move, SLOT_EXPORTING);
+    if (change_source_record(move, &record))
+        return move;
+    move_source_free(move);
+    return NULL;
+}
+
+struct move_source *move_source_found(struct move_host *host, uint16_t first, uint16_t last,
+                                      const struct slot_record *record)
+{
+    struct move_source *move = source_alloc(host, first, last);
+    move->slots.id = record->migration;
+    move->wish = record->wish;
+    (void)snprintf(move->target, sizeof move->target, "%s", record->peer);
+    if (record->state == SLOT_RELEASED)
+        move->before.epoch = record->epoch - 1;
+    move->state = record->state == SLOT_RELEASED ? SOURCE_ACTIVATING : SOURCE_ABORTING;
+    return move;
+}
+
+/* ---- requests ---- */
+
+/* Sends a request with the payload in `out`, which is cleared. False: not now. */
+static bool send_move_request(struct move_source *move, enum peer_kind kind, struct out *out)
+{
+    struct peer_link *link = target_link(move);
+    size_t len = out->bytes;
+    char *payload = malloc(len + 1);
+    CHECK(payload && !move->kind);
+    out_copy(out, payload);
+    move->request = (struct peer_request){.on_reply = target_replied};
+    bool is_sent = link && peer_link_send(link, &move->request, (uint8_t)kind,
+                                          (struct bytes){payload, len}) == PEER_SENT;
+    free(payload);
+    if (is_sent)
+        move->kind = kind;
+    else
+        wait_because(move, BYTES("the target shard is not connected"));
+    return is_sent;
+}
+
+/* The database maps, as bytes in the arena of the running command. */
+static struct bytes maps_of(struct partition *partition)
+{
+    struct out out;
+    out_init(&out);
+    space_maps_write(partition->spaces, &out);
+    size_t len = out.bytes;
+    char *maps = arena_alloc(&partition->running.arena, len + 1);
+    out_copy(&out, maps);
+    out_clear(&out);
+    return (struct bytes){maps, len};
+}
+
+static void send_move_begin(struct move_source *move)
+{
+    struct partition *partition = move->host->partition;
+    struct out out;
+    const struct move_begin begin = {
+        .slots = move->slots,
+        .epoch = move->before.epoch,
+        .wish = move->wish,
+        .version = partition->batch.version,
+        .maps = maps_of(partition),
+    };
+    out_init(&out);
+    move_put_begin(&out, &begin);
+    arena_reset(&partition->running.arena);
+    (void)send_move_request(move, PEER_MOVE_BEGIN, &out);
+    out_clear(&out);
+}
+
+static void send_move_end(struct move_source *move)
+{
+    struct partition *partition = move->host->partition;
+    struct out out;
+    struct move_end end = {
+        .slots = move->slots, .number = move->copy.number, .maps = maps_of(partition)};
+    space_count_slots(partition->spaces, move->slots.first, move->slots.last, &end.keys,
+                      &end.expires);
+    out_init(&out);
+    move_put_end(&out, &end);
+    arena_reset(&partition->running.arena);
+    move->is_stale = false;
+    if (send_move_request(move, PEER_MOVE_END, &out))
+        set_source_state(move, SOURCE_ENDING);
+    out_clear(&out);
+}
+
+static void send_move_activate(struct move_source *move)
+{
+    struct out out;
+    const struct move_activate activate = {.slots = move->slots, .epoch = move->before.epoch + 1};
+    out_init(&out);
+    move_put_activate(&out, &activate);
+    (void)send_move_request(move, PEER_MOVE_ACTIVATE, &out);
+    out_clear(&out);
+}
+
+/* Restores the record of before: the slots stay here. */
+static void restore_record(struct move_source *move)
+{
+    struct slot_record record = {
+        .state = SLOT_OWNED, .epoch = move->before.epoch, .wish = move->before.wish};
+    if (change_source_record(move, &record))
+        set_source_state(move, SOURCE_RESTORING);
+}
+
+static void send_move_abort(struct move_source *move)
+{
+    struct out out;
+    if (!target_link(
+            move)) { /* the shard is in no map any more: it deletes the rows at its next start */
+        restore_record(move);
+        return;
+    }
+    out_init(&out);
+    move_put_slots(&out, &move->slots);
+    (void)send_move_request(move, PEER_MOVE_ABORT, &out);
+    out_clear(&out);
+}
+
+/* ---- copying ---- */
+
+/* Called when rows have been read. */
+static void copy_rows_are_read(void *owner)
+{
+    move_source_step(owner);
+}
+
+static void open_copying(struct move_source *move)
+{
+    struct partition *partition = move->host->partition;
+    /* Batches up to here are in the state that slot_rows reads; the one in flight may be read twice. */
+    uint64_t from = storage_logged(partition->storage) + 1;
+    end_copying(move);
+    move->copy.cursor = wal_cursor_new(storage_wal(partition->storage), from);
+    if (!move->copy.cursor) {
+        move_source_abort(move, "the log cannot be read");
+        return;
+    }
+    move->copy.rows = slot_rows_new(partition, move->slots.first, move->slots.last, METADATA_FIRST,
+                                    copy_rows_are_read, move);
+    move->copy.page = effects_new();
+    effects_begin(move->copy.page, &(struct effects_header){.type = EFFECTS_BATCH});
+    set_source_state(move, SOURCE_COPYING);
+}
+
+static size_t page_bytes(const struct move_source *move)
+{
+    return effects_bytes(move->copy.page).len;
+}
+
+static bool is_page_full(const struct move_source *move)
+{
+    return page_bytes(move) >= PAGE_BYTES || effects_count(move->copy.page) >= PAGE_ROWS;
+}
+
+/* Adds a row to the page, and the row of the expiry index that belongs to a metadata row. */
+static void page_add_row(struct move_source *move, enum cf cf, struct bytes key, struct bytes value)
+{
+    struct arena *arena = &move->host->partition->running.arena;
+    struct metadata meta;
+    effects_put(move->copy.page, cf, key, value);
+    if (cf != CF_METADATA || !decode_metadata(value, &meta) || !meta.expire_ms)
+        return;
+    char type = (char)meta.type;
+    effects_put(move->copy.page, CF_EXPIRE, encode_expire_key(arena, meta.expire_ms, key),
+                (struct bytes){&type, 1});
+    arena_reset(arena);
+}
+
+/* Fills the page with rows. False: they are still being read, or the move was given up. */
+static bool fill_with_rows(struct move_source *move)
+{
+    while (!is_page_full(move)) {
+        enum cf cf;
+        struct bytes key;
+        struct bytes value;
+        switch (slot_rows_next(move->copy.rows, &cf, &key, &value)) {
+        case SLOT_ROWS_ROW:
+            page_add_row(move, cf, key, value);
+            break;
+        case SLOT_ROWS_WAIT:
+            return false;
+        case SLOT_ROWS_END:
+            slot_rows_free(move->copy.rows);
+            move->copy.rows = NULL;
+            set_source_state(move, SOURCE_FOLLOWING);
+            return true;
+        case SLOT_ROWS_FAILED:
+            move_source_abort(move, "the store cannot be read");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The smaller of two first keys after a range; empty: to the end. */
+static struct bytes earlier_end(struct bytes a, struct bytes b)
+{
+    if (!a.len || !b.len)
+        return a.len ? a : b;
+    return bytes_compare(a, b) < 0 ? a : b;
+}
+
+/* Adds a deleted range, limited to the slots. */
+static void page_add_range(struct move_source *move, const struct effect *effect)
+{
+    struct arena *arena = &move->host->partition->running.arena;
+    struct bytes from = encode_slot_prefix(arena, effect->place.space, move->slots.first);
+    struct bytes to =
+        encode_prefix_end(arena, encode_slot_prefix(arena, effect->place.space, move->slots.last));
+    if (bytes_compare(effect->key, from) > 0)
+        from = effect->key;
+    effects_delete_range(move->copy.page, effect->cf, from, earlier_end(to, effect->to));
+    arena_reset(arena);
+}
+
+/* Adds an effect of a batch if it concerns the slots. False: it concerns them in a way that cannot be limited to them. */
+static bool page_add_effect(struct move_source *move, const struct effect *effect)
+{
+    const struct effect_place *place = &effect->place;
+    if (effect->cf == CF_SYSTEM || (effect->kind == EFFECT_DELETE_RANGE && effect->cf == CF_EXPIRE))
+        return true;
+    if (place->is_any_space)
+        return false;
+    if (place->first_slot == EFFECT_NO_SLOT || place->last_slot < move->slots.first ||
+        place->first_slot > move->slots.last)
+        return true;
+    if (effect->kind == EFFECT_PUT)
+        effects_put(move->copy.page, effect->cf, effect->key, effect->value);
+    else if (effect->kind == EFFECT_DELETE)
+        effects_delete(move->copy.page, effect->cf, effect->key);
+    else
+        page_add_range(move, effect);
+    return true;
+}
+
+static bool page_add_batch(struct move_source *move, struct bytes batch)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result = effects_open(batch, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        if (!page_add_effect(move, &effect))
+            return false;
+    return result == EFFECTS_END;
+}
+
+/* Fills the page with effects of batches. True: all batches that are logged so far were read, or the page is full. */
+static bool fill_with_effects(struct move_source *move, bool *is_all)
+{
+    char error[256] = "";
+    *is_all = false;
+    while (!is_page_full(move)) {
+        uint64_t index;
+        struct bytes batch;
+        int err = wal_cursor_next(move->copy.cursor, &index, &batch, error, sizeof error);
+        *is_all = err == ERR_NOT_FOUND;
+        if (*is_all)
+            return true;
+        if (err != OK || !page_add_batch(move, batch)) {
+            move_source_abort(move, err == OK ? "a batch of the log cannot be divided by slots"
+                                              : "the log cannot be read");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Makes a MOVE_ROWS of the page. */
+static void close_page(struct move_source *move)
+{
+    const struct move_rows rows = {
+        .slots = move->slots,
+        .number = ++move->copy.number,
+        .effects = effects_bytes(move->copy.page),
+    };
+    move->figures.bytes += rows.effects.len;
+    uint64_t *allowance = &move->host->allowance;
+    *allowance -= rows.effects.len < *allowance ? rows.effects.len : *allowance;
+    out_clear(&move->unsent);
+    move_put_rows(&move->unsent, &rows);
+    move->has_unsent = true;
+    const struct effects_header header = {.type = EFFECTS_BATCH,
+                                          .version = move->host->partition->batch.version};
+    effects_begin(move->copy.page, &header);
+}
+
+static void send_page(struct move_source *move)
+{
+    if (effects_count(move->copy.page))
+        close_page(move);
+    if (move->has_unsent)
+        (void)send_move_request(move, PEER_MOVE_ROWS, &move->unsent);
+}
+
+/* ---- handing over ---- */
+
+/* Writes go on; the slots are frozen again later, for a longer time. */
+static void thaw_slots(struct move_source *move)
+{
+    ticket_wait_cancel(&move->ticket);
+    move->is_stale = true;
+    move->freeze_ms = move->freeze_ms < FREEZE_MAX_MS / 2 ? move->freeze_ms * 2 : FREEZE_MAX_MS;
+    move->retry_ms = source_now_ms(move) + RETRY_MS;
+    set_source_state(move, SOURCE_FOLLOWING);
+    set_reason(move, BYTES("handing over took too long, it will be tried again"));
+}
+
+static void freeze_slots(struct move_source *move)
+{
+    move->frozen_ms = source_now_ms(move);
+    set_source_state(move, SOURCE_FREEZING);
+}
+
+/* ticket_wait.on_end: everything that was written before is in the log. */
+static void on_frozen_durable(struct ticket_wait *wait, int err)
+{
+    struct move_source *move = container_of(wait, struct move_source, ticket);
+    if (err || move->state != SOURCE_FREEZING)
+        return;
+    set_source_state(move, SOURCE_DRAINING);
+    move_source_step(move);
+}
+
+/* Waits until transactions on keys of the slots have ended, then until the open batch is in the log. */
+static void await_quiet(struct move_source *move)
+{
+    struct partition *partition = move->host->partition;
+    if (!list_empty(&move->ticket.link) ||
+        lock_is_any_in(partition->shards.locks, move->slots.first, move->slots.last))
+        return;
+    overlay_observe_begin(partition->overlay);
+    if (overlay_dirty(partition->overlay))
+        overlay_observe(partition->overlay, overlay_ticket(partition->overlay));
+    else if (overlay_in_flight(partition->overlay))
+        overlay_observe(partition->overlay, overlay_ticket(partition->overlay) - 1);
+    ticket_wait_begin(partition, &move->ticket);
+}
+
+static void release_slots(struct move_source *move)
+{
+    struct slot_record record = record_with(move, SLOT_RELEASED);
+    record.epoch = move->before.epoch + 1;
+    record.wish = move->wish;
+    if (change_source_record(move, &record))
+        set_source_state(move, SOURCE_RELEASING);
+    else
+        thaw_slots(move);
+}
+
+static void purge_step(struct move_source *move)
+{
+    struct partition *partition = move->host->partition;
+    if (!move->purge)
+        move->purge = slot_purge_new(partition, move->slots.first, move->slots.last);
+    enum slot_purge_step step = slot_purge_step(move->purge, PURGE_ROWS);
+    if (step == SLOT_PURGE_GOES_ON)
+        return;
+    slot_purge_free(move->purge);
+    move->purge = NULL;
+    if (step == SLOT_PURGE_FAILED) {
+        wait_because(move, BYTES("rows cannot be deleted at present"));
+        return;
+    }
+    struct slot_record record = record_with(move, SLOT_RELEASED);
+    record.epoch = move->before.epoch + 1;
+    record.wish = move->wish;
+    record.migration = 0;
+    if (change_source_record(move, &record))
+        set_source_state(move, SOURCE_FINISHING);
+}
+
+/* ---- replies ---- */
+
+/* Will the reason of a refusal end by itself? */
+static bool is_temporary(struct bytes reason)
+{
+    const struct bytes wait = BYTES("wait");
+    return reason.len >= wait.len &&
+           memcmp(reason.data + reason.len - wait.len, wait.data, wait.len) == 0;
+}
+
+/* The target refuses. Before it has rows, this ends by itself or with another map. */
+static void move_was_refused(struct move_source *move, enum peer_kind kind, struct bytes reason)
+{
+    char text[MOVE_REASON_MAX];
+    (void)snprintf(text, sizeof text, "%.*s", (int)reason.len, reason.data);
+    if (move->state == SOURCE_ABORTING && kind == PEER_MOVE_ABORT && !is_temporary(reason)) {
+        restore_record(move);
+    } else if (kind == PEER_MOVE_BEGIN || kind == PEER_MOVE_ACTIVATE || is_temporary(reason)) {
+        if (move->state == SOURCE_ENDING)
+            thaw_slots(move);
+        wait_because(move, bytes_of(text));
+    } else if (!(kind == PEER_MOVE_END && move->is_stale)) {
+        move_source_abort(move, text);
+    }
+}
+
+static void move_was_done(struct move_source *move, enum peer_kind kind)
+{
+    note_progress(move);
+    switch (kind) {
+    case PEER_MOVE_BEGIN:
+        if (move->state == SOURCE_BEGINNING)
+            open_copying(move);
+        break;
+    case PEER_MOVE_ROWS:
+        out_clear(&move->unsent);
+        move->has_unsent = false;
+        break;
+    case PEER_MOVE_END:
+        if (move->state == SOURCE_ENDING)
+            release_slots(move);
+        break;
+    case PEER_MOVE_ACTIVATE:
+        set_source_state(move, SOURCE_PURGING);
+        break;
+    case PEER_MOVE_ABORT:
+        restore_record(move);
+        break;
+    default:
+        CHECK(false);
+    }
+}
+
+/* peer_request.on_reply */
+static void target_replied(struct peer_request *request, enum peer_result result,
+                           struct bytes payload)
+{
+    struct move_source *move = container_of(request, struct move_source, request);
+    enum peer_kind kind = move->kind;
+    bool is_busy = move->host->partition->running.busy_error != NULL;
+    move->kind = 0;
+    if (is_busy || move->state == SOURCE_DONE)
+        return; /* the request is sent again after the slow script */
+    if (result == PEER_LOST) {
+        wait_because(move, BYTES("the connection to the target shard broke"));
+        return;
+    }
+    if (result == PEER_REFUSED)
+        move_was_refused(move, kind, payload);
+    else
+        move_was_done(move, kind);
+    move_source_step(move);
+}
+
+/* ---- steps ---- */
+
+static bool is_frozen_too_long(const struct move_source *move)
+{
+    return source_now_ms(move) >= move->frozen_ms + move->freeze_ms;
+}
+
+static void copy_rows_step(struct move_source *move)
+{
+    if (move->kind)
+        return;
+    if (move->has_unsent) {
+        send_page(move);
+        return;
+    }
+    if (!move->host->is_paused && move->host->allowance && fill_with_rows(move))
+        send_page(move);
+}
+
+/* Sends effects until none are left. True: all that was logged so far is at the target. */
+static bool follow_step(struct move_source *move)
+{
+    bool is_all = false;
+    if (move->kind)
+        return false;
+    if (!move->has_unsent && !fill_with_effects(move, &is_all))
+        return false;
+    if (!move->has_unsent && !effects_count(move->copy.page))
+        return is_all;
+    send_page(move);
+    return false;
+}
+
+void move_source_step(struct move_source *move)
+{
+    const struct partition *partition = move->host->partition;
+    if (partition->running.busy_error || partition->thread.is_stopping || move->is_changing)
+        return;
+    bool is_frozen = move_source_is_frozen(move);
+    if (is_frozen && is_frozen_too_long(move)) {
+        thaw_slots(move);
+        return;
+    }
+    if (!is_frozen && source_now_ms(move) < move->retry_ms)
+        return;
+    switch (move->state) {
+    case SOURCE_BEGINNING:
+        if (!move->kind && !move->host->is_paused)
+            send_move_begin(move);
+        break;
+    case SOURCE_COPYING:
+        copy_rows_step(move);
+        break;
+    case SOURCE_FOLLOWING:
+        if (follow_step(move) && !move->host->is_paused)
+            freeze_slots(move);
+        break;
+    case SOURCE_FREEZING:
+        await_quiet(move);
+        break;
+    case SOURCE_DRAINING:
+        if (follow_step(move))
+            send_move_end(move);
+        break;
+    case SOURCE_ACTIVATING:
+        if (!move->kind)
+            send_move_activate(move);
+        break;
+    case SOURCE_PURGING:
+        purge_step(move);
+        break;
+    case SOURCE_ABORTING:
+        if (!move->kind)
+            send_move_abort(move);
+        break;
+    default:
+        break;
+    }
+}
+
+void move_source_abort(struct move_source *move, const char *reason)
+{
+    if (move->state >= SOURCE_RELEASING)
+        return;
+    log_event(LOG_WARN, "slots_move_aborted", "partition=%u slots=%u-%u to=%s reason=\"%s\"",
+              move->host->partition->index, move->slots.first, move->slots.last, move->target,
+              reason);
+    ticket_wait_cancel(&move->ticket);
+    cancel_move_request(move);
+    end_copying(move);
+    set_source_state(move, SOURCE_ABORTING);
+    set_reason(move, bytes_of(reason));
+}
+
+void move_source_drop(struct move_source *move)
+{
+    ticket_wait_cancel(&move->ticket);
+    cancel_move_request(move);
+    end_copying(move);
+    slot_purge_free(move->purge);
+    move->purge = NULL;
+    set_source_state(move, SOURCE_DONE);
+}
+
+uint64_t move_source_tail(const struct move_source *move)
+{
+    return move->unsent.bytes + (move->copy.page ? page_bytes(move) : 0);
+}
+
+const char *move_source_state(const struct move_source *move)
+{
+    static const char *const words[] = {
+        [SOURCE_STARTING] = "starting",       [SOURCE_BEGINNING] = "starting",
+        [SOURCE_COPYING] = "copying",         [SOURCE_FOLLOWING] = "tail",
+        [SOURCE_FREEZING] = "frozen",         [SOURCE_DRAINING] = "frozen",
+        [SOURCE_ENDING] = "frozen",           [SOURCE_RELEASING] = "handing-over",
+        [SOURCE_ACTIVATING] = "handing-over", [SOURCE_PURGING] = "purging",
+        [SOURCE_FINISHING] = "purging",       [SOURCE_ABORTING] = "aborting",
+        [SOURCE_RESTORING] = "aborting",      [SOURCE_DONE] = "done",
+    };
+    return words[move->state];
+}

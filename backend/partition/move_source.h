@@ -1,0 +1,122 @@
+/*
+ * move_source.h - gives slots away: copies their rows to another shard while commands go on, and hands them over.
+ *
+ *   STARTING ─► BEGINNING ─► COPYING ─► FOLLOWING ─► FREEZING ─► DRAINING ─► ENDING ─► RELEASING ─► ACTIVATING ─► PURGING ─► FINISHING
+ *   record       MOVE_BEGIN   rows       effects of   writes      the last    MOVE_END  record        MOVE_ACTIVATE  rows are   record
+ *   EXPORTING                            batches      wait        effects               RELEASED      until DONE     deleted    without id
+ *      └──────── before RELEASING: ABORTING: MOVE_ABORT until DONE ─► record OWNED as before ◄── a restart, a failed batch
+ *
+ * (1) Copying needs no snapshot: the effects of all batches since its begin follow the rows, in the order of the WAL
+ *     (slot_rows.h). A cursor keeps them from being trimmed.
+ * (2) From FREEZING to RELEASING, writes to the slots wait and reads are served (slot_gate.h). Transactions over shards that
+ *     have locked keys of the slots end first. If that takes longer than freeze_ms, writes go on, and the move freezes
+ *     again later, for twice that time: so a slow disk cannot stop it for ever.
+ * (3) The slots belong to this partition until RELEASED is durable, and to the target afterwards: there is no way back.
+ * (4) ACTIVATE is sent until the target has replied, also after restarts: the record keeps the id of the move until the
+ *     target owns the slots and all rows are deleted here.
+ */
+#pragma once
+
+#include "backend/format/slot_record.h"
+#include "backend/partition/move_message.h"
+#include "backend/partition/ticket_wait.h"
+#include "backend/peer/link.h"
+
+struct effects;
+struct partition;
+struct slot_purge;
+struct slot_rows;
+struct wal_cursor;
+
+enum { MOVE_REASON_MAX = 256 };
+
+enum source_state {
+    SOURCE_STARTING,
+    SOURCE_BEGINNING,
+    SOURCE_COPYING,
+    SOURCE_FOLLOWING,
+    SOURCE_FREEZING,
+    SOURCE_DRAINING,
+    SOURCE_ENDING,
+    SOURCE_RELEASING,
+    SOURCE_ACTIVATING,
+    SOURCE_PURGING,
+    SOURCE_FINISHING,
+    SOURCE_ABORTING,
+    SOURCE_RESTORING, /* the record OWNED is not durable yet */
+    SOURCE_DONE,      /* to be freed */
+};
+
+/* What the moves of a partition have in common; slot_moves.c has it. */
+struct move_host {
+    struct partition *partition;
+    uint64_t allowance; /* bytes that may be copied now */
+    bool is_paused;
+    /* Slots were frozen or thawed, or their records have changed. */
+    void (*changed)(struct move_host *host);
+    /* After `changed`: the slots belong to another shard now. */
+    void (*released)(struct move_host *host, const struct move_slots *slots);
+};
+
+/* What is being copied. NULL: not yet, or no longer. */
+struct move_copy {
+    struct slot_rows *rows;
+    struct wal_cursor *cursor; /* of the batches since the begin */
+    struct effects *page;      /* being filled */
+    uint64_t number;           /* of the last MOVE_ROWS */
+};
+
+struct move_figures {
+    uint64_t keys;     /* when the copy began */
+    uint64_t bytes;    /* copied */
+    uint64_t begun_ms; /* monotonic */
+    uint64_t moved_ms; /* monotonic; of the last progress */
+};
+
+struct move_source {
+    struct list link;
+    struct move_host *host;
+    struct move_slots slots;
+    struct slot_record before; /* of the slots; of a move found after a restart: its own record */
+    uint64_t wish;             /* epoch of the map */
+    char target[SHARD_NAME_MAX + 1];
+    enum source_state state;
+    struct move_copy copy;
+    struct slot_purge *purge;
+    struct peer_request request;
+    enum peer_kind kind; /* of the outstanding request; 0: none */
+    struct out unsent;   /* payload of a MOVE_ROWS that must be sent, perhaps again */
+    bool has_unsent;
+    struct ticket_wait ticket;
+    bool is_changing;   /* a record is not durable yet */
+    bool is_stale;      /* frozen too late: the reply to the outstanding MOVE_END does not count */
+    uint64_t frozen_ms; /* monotonic: since when the slots are frozen */
+    uint64_t freeze_ms; /* how long they may be */
+    uint64_t retry_ms;  /* monotonic: when to try again */
+    struct move_figures figures;
+    char reason[MOVE_REASON_MAX]; /* why it does not go on; empty: it does */
+};
+
+/* Begins to move slots, whose records are equal, to another shard. NULL: records cannot be written now. */
+struct move_source *move_source_new(struct move_host *host, uint16_t first, uint16_t last,
+                                    const char *target, uint64_t wish);
+/* Goes on with a move that a restart or a failed batch has interrupted. `record`: of its slots, EXPORTING or RELEASED. */
+struct move_source *move_source_found(struct move_host *host, uint16_t first, uint16_t last,
+                                      const struct slot_record *record);
+/* The record's change must not be under way. */
+void move_source_free(struct move_source *move);
+/* Does what can be done now; to be called often. */
+void move_source_step(struct move_source *move);
+/* Gives the move up, unless the slots are being released already. */
+void move_source_abort(struct move_source *move, const char *reason);
+/* The state that this move was in is no longer that of the store: it ends, without changing anything. */
+void move_source_drop(struct move_source *move);
+/* Are the slots frozen? */
+bool move_source_is_frozen(const struct move_source *move);
+/* Is the move somewhere between freezing and the target's ownership, where a copy of both partitions' data has the slots
+ * twice or not at all? */
+bool move_source_is_handing_over(const struct move_source *move);
+/* Bytes that wait to be sent. */
+uint64_t move_source_tail(const struct move_source *move);
+/* For SCREE MOVES: copying, following, frozen, handing-over, purging, aborting … */
+const char *move_source_state(const struct move_source *move);
