@@ -71,6 +71,15 @@ static const struct label_family partition_families[] = {
      "Blocks that commands found in the block cache.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_BLOCK_READS, "scree_backend_block_cache_misses_total",
      "Blocks that commands read from files.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_BACKUP_SUCCESS_MS,
+     "scree_backend_backup_last_success_timestamp_seconds",
+     "When the last good backup of the partition ended, Unix time; 0: there was none.", 1e3, 0, 0},
+    {LABEL_GAUGE, PARTITION_BACKUP_FAILED, "scree_backend_backup_failed",
+     "1: the last backup of the partition failed.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_BACKUP_DURATION_MS, "scree_backend_backup_last_duration_seconds",
+     "Duration of the last backup of the partition.", 1e3, 0, 0},
+    {LABEL_GAUGE, PARTITION_BACKUP_BYTES, "scree_backend_backup_last_bytes",
+     "Bytes of the last good backup of the partition.", 0, 0, 0},
 };
 
 static const struct label_family space_families[] = {

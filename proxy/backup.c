@@ -1,6 +1,7 @@
 #include "proxy/backup.h"
 
 #include "proxy/backup_list.h"
+#include "proxy/backup_status.h"
 #include "proxy/fan_out.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
@@ -51,22 +52,9 @@ struct cluster_backup {
     struct backup_wish wish;
     struct backup_view view;
     char id[BACKUP_ID_LEN + 1];
-    char *map; /* text of the shard map, in the format of shards.ini */
+    struct request *waiter; /* the client's request, which waits for the end; NULL: none */
+    char *map;              /* text of the shard map, in the format of shards.ini */
     size_t map_len;
-};
-
-/* State of one shard. */
-struct shard_status {
-    bool is_silent;
-    bool is_ours; /* the shard works on this backup */
-    bool is_held;
-    struct bytes state;
-    struct bytes last_backup;
-    struct bytes last_status;
-    struct bytes last_error;
-    struct bytes waits_for; /* why the shard is not quiet; empty: it is */
-    uint64_t done;
-    uint64_t total;
 };
 
 static request_done_fn on_status;
@@ -149,12 +137,16 @@ static void finish_cluster_backup(struct cluster_backup *backup, bool good, cons
               "backup=%s shards=%u bytes=%llu held_ms=%llu reason=" LOG_QUOTED, view->name,
               view->shards, (unsigned long long)view->bytes_total,
               (unsigned long long)view->held_ms, reason);
+    struct request *waiter = backup->waiter;
+    backup->waiter = NULL;
+    if (waiter)
+        request_wake(waiter);
 }
 
 static void abort_cluster_backup(struct cluster_backup *backup, const char *reason)
 {
+    send_to_shards(backup, "CANCEL", reason, on_cancelled);
     finish_cluster_backup(backup, false, reason);
-    send_to_shards(backup, "CANCEL", NULL, on_cancelled);
     backup->is_asking = false;
 }
 
@@ -167,7 +159,7 @@ static void try_again(struct cluster_backup *backup, const char *reason)
     }
     log_event(LOG_WARN, "backup_cut_again", "backup=%s reason=" LOG_QUOTED, backup->view.name,
               reason);
-    send_to_shards(backup, "CANCEL", NULL, on_cancelled);
+    send_to_shards(backup, "CANCEL", reason, on_cancelled);
     backup->is_asking = false;
     backup->step = STEP_PREPARE;
     backup->is_retry = true;
@@ -319,47 +311,10 @@ static void on_kept(struct proxy_worker *worker)
 
 /* ---- STATUS ---- */
 
-static uint64_t number_of(const struct resp_value *value)
+/* Does the shard work on this backup? */
+static bool is_ours(const struct cluster_backup *backup, const struct shard_status *status)
 {
-    return value->type == ':' && value->count > 0 ? (uint64_t)value->count : 0;
-}
-
-static void cut_field(const struct cluster_backup *backup, struct bytes name,
-                      const struct resp_value *value, struct shard_status *status)
-{
-    if (bytes_is(name, "state"))
-        status->state = value->text;
-    else if (bytes_is(name, "id"))
-        status->is_ours = bytes_equal(value->text, bytes_of(backup->id));
-    else if (bytes_is(name, "held"))
-        status->is_held = bytes_is(value->text, "yes");
-    else if (bytes_is(name, "bytes-done"))
-        status->done = number_of(value);
-    else if (bytes_is(name, "bytes-total"))
-        status->total = number_of(value);
-    else if (bytes_is(name, "last-backup"))
-        status->last_backup = value->text;
-    else if (bytes_is(name, "last-status"))
-        status->last_status = value->text;
-    else if (bytes_is(name, "last-error"))
-        status->last_error = value->text;
-    else if (bytes_is(name, "waits-for"))
-        status->waits_for = value->text;
-}
-
-static struct shard_status read_status(const struct cluster_backup *backup, struct bytes frame)
-{
-    struct shard_status status = {0};
-    struct resp_value name;
-    struct resp_value value;
-    size_t pos = 0;
-    status.is_silent = !resp_value_next(frame, &pos, &value) || value.type != '*';
-    for (int64_t left = status.is_silent ? 0 : value.count; left >= 2; left -= 2) {
-        if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value))
-            break;
-        cut_field(backup, name.text, &value, &status);
-    }
-    return status;
+    return bytes_equal(status->id, bytes_of(backup->id));
 }
 
 /* Sum over all shards. */
@@ -389,17 +344,17 @@ static void note_unquiet(const struct shard_reply *answer, const struct shard_st
 static void add_shard_status(const struct cluster_backup *backup, const struct shard_reply *answer,
                              const struct shard_status *status, struct sum *sum)
 {
-    bool is_last = !status->is_ours &&
-                   bytes_equal(status->last_backup, bytes_of(backup->view.name)) &&
+    bool ours = is_ours(backup, status);
+    bool is_last = !ours && bytes_equal(status->last_backup, bytes_of(backup->view.name)) &&
                    bytes_is(status->last_status, "ok");
     note_unquiet(answer, status, sum);
     sum->silent += status->is_silent;
-    sum->quiet += status->is_ours && bytes_is(status->state, "quiet");
-    sum->ready += status->is_ours && bytes_is(status->state, "ready");
-    sum->have_cut += status->is_ours && status->is_held &&
+    sum->quiet += ours && bytes_is(status->state, "quiet");
+    sum->ready += ours && bytes_is(status->state, "ready");
+    sum->have_cut += ours && status->is_held &&
                      (bytes_is(status->state, "copying") || bytes_is(status->state, "copied"));
     sum->done += is_last;
-    if (status->is_silent || status->is_ours || (is_last && backup->step == STEP_COPY))
+    if (status->is_silent || ours || (is_last && backup->step == STEP_COPY))
         return;
     sum->has_failed = true;
     bool has_error = bytes_equal(status->last_backup, bytes_of(backup->view.name));
@@ -443,9 +398,10 @@ static void advance_step(struct cluster_backup *backup, const struct sum *sum)
     } else if (backup->step == STEP_CUT && lease_left(backup) == 0) {
         try_again(backup,
                   *sum->unquiet ? sum->unquiet : "a shard did not make its cut within the lease");
-    } else if (backup->step == STEP_COPY && sum->done == shards && backup->wish.keep) {
+    } else if (backup->step == STEP_COPY && sum->done == shards &&
+               (backup->wish.keep || backup->wish.keep_days)) {
         backup->step = STEP_KEEP;
-        backup_keep(backup->worker, backup->wish.keep, on_kept);
+        backup_keep(backup->worker, backup->wish.keep, backup->wish.keep_days, on_kept);
     } else if (backup->step == STEP_COPY && sum->done == shards) {
         finish_cluster_backup(backup, true, "");
     } else {
@@ -465,7 +421,7 @@ static void on_status(struct client *client, struct request *request, struct rep
     uint64_t total = 0;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
-        struct shard_status status = read_status(backup, answer->frame);
+        struct shard_status status = backup_status_read(answer->frame);
         add_shard_status(backup, answer, &status, &sum);
         done += status.done;
         total += status.total;
@@ -478,7 +434,20 @@ static void on_status(struct client *client, struct request *request, struct rep
 
 /* ---- PREPARE ---- */
 
-/* Replies to the client that requested the backup; later attempts have no client. */
+/* request_done_fn: the backup for which the client has waited has ended. */
+static void reply_outcome_of_backup(struct client *client, struct request *request,
+                                    struct reply *reply)
+{
+    const struct backup_view *view = &request->worker->backup->view;
+    if (!client)
+        return;
+    if (view->last_good)
+        reply_bulk_text(reply, view->name);
+    else
+        reply_errorf(reply, "ERR the backup %s failed: %s", view->name, view->reason);
+}
+
+/* Replies to the client that requested the backup, or lets it wait; later attempts have no client. */
 static void on_prepare(struct client *client, struct request *request, struct reply *reply)
 {
     struct cluster_backup *backup = answered(request);
@@ -491,8 +460,12 @@ static void on_prepare(struct client *client, struct request *request, struct re
     bool is_refused = find_refusal(request, reason);
     if (client && is_refused)
         reply_errorf(reply, "ERR %s", reason);
+    else if (client && backup->wish.waits)
+        backup->waiter = request;
     else if (client)
         reply_bulk_text(reply, backup->view.name);
+    if (backup->waiter == request)
+        request_wait(request, reply_outcome_of_backup);
     if (!map_is_same(backup))
         return;
     if (is_refused && backup->attempt)

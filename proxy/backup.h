@@ -36,7 +36,9 @@ enum { BACKUP_LEASE_MS = 3000, BACKUP_LEASE_MAX_MS = 60000, BACKUP_REASON_MAX = 
 struct backup_wish {
     char name[BACKUP_NAME_MAX + 1];
     bool is_full;
-    uint32_t keep; /* complete backups that are kept; 0: all */
+    bool waits;         /* the reply comes when the backup has ended, and says whether it is good */
+    uint32_t keep;      /* complete backups that are kept; 0: all */
+    uint32_t keep_days; /* younger backups are kept; 0: their age does not count */
     uint32_t
         lease_ms; /* the longest time for which shards may hold transactions over shards, and writes */
 };

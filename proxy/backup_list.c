@@ -107,7 +107,9 @@ void backup_list_free(struct backup_list *list)
 
 struct keeping {
     uint32_t keep;
-    size_t at; /* index in `list` of the next backup to delete */
+    uint64_t
+        keep_from_ms; /* backups that were taken later are kept; UINT64_MAX: their age does not count */
+    size_t at;        /* index in `list` of the next backup to delete */
     struct backup_list list;
     size_t end; /* index after the last backup to delete */
     void (*done)(struct proxy_worker *worker);
@@ -147,15 +149,20 @@ static void choose_old(struct client *client, struct request *request, struct re
     while (i > 0 && complete < keeping->keep)
         complete += list->items[--i].shards == list->shards;
     keeping->end = complete == keeping->keep && list->silent == 0 ? i : 0;
+    while (keeping->end > 0 && list->items[keeping->end - 1].taken_ms >= keeping->keep_from_ms)
+        keeping->end--;
     delete_next(client, request, reply);
 }
 
-void backup_keep(struct proxy_worker *worker, uint32_t keep,
+void backup_keep(struct proxy_worker *worker, uint32_t keep, uint32_t days,
                  void (*done)(struct proxy_worker *worker))
 {
     struct request *request = request_internal(worker);
     struct keeping *keeping = keeping_of(request);
-    keeping->keep = keep;
+    uint64_t age_ms = days * 24ULL * 3600 * 1000;
+    uint64_t now_ms = loop_wall_ms(worker->loop);
+    keeping->keep = keep ? keep : 1;
+    keeping->keep_from_ms = !days ? UINT64_MAX : age_ms < now_ms ? now_ms - age_ms : 0;
     keeping->done = done;
     backup_list_ask(request, choose_old);
 }

@@ -36,6 +36,7 @@ typedef void backup_listed_fn(struct client *client, struct request *request, st
 void backup_list_ask(struct request *request, backup_listed_fn *done);
 void backup_list_read(const struct request *request, struct backup_list *list);
 void backup_list_free(struct backup_list *list);
-/* Deletes all but the newest `keep` complete backups, then calls `done`. Deletes nothing when a shard did not answer. */
-void backup_keep(struct proxy_worker *worker, uint32_t keep,
+/* Deletes the backups that are neither among the newest `keep` complete ones nor younger than `days`, then calls `done`.
+ * 0: that does not count; one complete backup is kept in any case. Deletes nothing when a shard did not answer. */
+void backup_keep(struct proxy_worker *worker, uint32_t keep, uint32_t days,
                  void (*done)(struct proxy_worker *worker));

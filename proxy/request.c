@@ -514,7 +514,22 @@ void request_wait_parts(struct request *request, uint32_t count, request_done_fn
     request->parts->older = older;
 }
 
-/* ---- other threads --------------------------------------------------------------------------- */
+/* ---- other threads, and other waiting --------------------------------------------------------------------------- */
+
+void request_wait(struct request *request, request_done_fn *done)
+{
+    local_wait(request, done);
+    request->waiting = 1;
+    request->linked++;
+}
+
+void request_wake(struct request *request)
+{
+    request->linked--;
+    request->waiting--;
+    worker_clock(request->worker);
+    request_complete(request);
+}
 
 /* A call on one other thread. */
 struct visit {
@@ -545,10 +560,7 @@ static void gather_done(struct gather *gather)
         out_move(&local->gathered[i], &gather->visits[i].out);
     free(gather->data);
     free(gather);
-    request->linked--;
-    request->waiting--;
-    worker_clock(request->worker);
-    request_complete(request);
+    request_wake(request);
 }
 
 static void on_visited(struct task *task)
@@ -588,9 +600,7 @@ static struct gather *gather_new(struct request *request, uint32_t count, const 
         gather->visits[i].task.run = on_gather_visit;
         out_init(&gather->visits[i].out);
     }
-    local_wait(request, done);
-    request->waiting = 1;
-    request->linked++;
+    request_wait(request, done);
     return gather;
 }
 

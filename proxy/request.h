@@ -145,6 +145,10 @@ const struct shard_reply *request_reply(const struct request *request, uint32_t 
 typedef void gather_visit_fn(struct proxy_worker *worker, const void *data, struct out *out);
 void request_gather(struct request *request, gather_visit_fn *visit, const void *data, size_t size,
                     request_done_fn *done);
+/* Makes the request wait until request_wake, then calls `done`. The request stays valid until then, also if its client
+ * leaves. */
+void request_wait(struct request *request, request_done_fn *done);
+void request_wake(struct request *request);
 /* Runs `work` on the main thread (reload, configuration), then `done` on this thread. `data` is copied. */
 typedef void main_work_fn(struct proxy *proxy, const void *data, struct out *out);
 void request_on_main(struct request *request, main_work_fn *work, const void *data, size_t size,

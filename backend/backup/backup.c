@@ -1,6 +1,7 @@
 #include "backend/backup/backup.h"
 
 #include "backend/backup/backup_catalog.h"
+#include "backend/backup/backup_record.h"
 #include "backend/backup/disk_file.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -67,15 +68,13 @@ struct backup {
     uint64_t changes;      /* space_changes() when the cut began; for partition_saved */
     bool good;             /* result of the job */
     char reason[REASON_MAX];
-
-    /* name of the last backup that ended */
-    char last_name[BACKUP_NAME_MAX + 1];
-    char last_reason[REASON_MAX];
-    uint64_t last_ms; /* its wall clock time; 0: there was none */
-    bool last_good;
+    char cancel_reason[REASON_MAX]; /* why the job was cancelled */
+    uint64_t begun_ms;              /* monotonic */
+    struct backup_record *record;   /* the last backup that ended */
 };
 
 static void next(struct backup *backup);
+static char *backup_catalog_of(const struct partition *partition);
 
 static uint64_t now_ms(const struct backup *backup)
 {
@@ -286,11 +285,16 @@ static void finish_backup(struct backup *backup, bool good)
         log_event(LOG_ERROR, "backup_failed", "partition=%u backup=%s reason=" LOG_QUOTED,
                   backup->partition->index, backup->manifest->backup, backup->reason);
     }
-    (void)snprintf(backup->last_name, sizeof backup->last_name, "%s", backup->manifest->backup);
-    (void)snprintf(backup->last_reason, sizeof backup->last_reason, "%s",
-                   good ? "" : backup->reason);
-    backup->last_ms = loop_wall_ms(backup->partition->loop);
-    backup->last_good = good;
+    struct backup_result result = {
+        .is_good = good,
+        .ended_ms = loop_wall_ms(backup->partition->loop),
+        .duration_ms = now_ms(backup) - backup->begun_ms,
+        .bytes = manifest_bytes(backup->manifest),
+    };
+    result.success_ms = result.ended_ms;
+    (void)snprintf(result.name, sizeof result.name, "%s", backup->manifest->backup);
+    (void)snprintf(result.reason, sizeof result.reason, "%s", good ? "" : backup->reason);
+    backup_record_ended(backup->record, &result);
     partition_saved(backup->partition, good, backup->changes);
     become_idle(backup);
 }
@@ -298,6 +302,7 @@ static void finish_backup(struct backup *backup, bool good)
 static void abort_backup(struct backup *backup, const char *reason)
 {
     if (is_working(backup)) {
+        (void)snprintf(backup->cancel_reason, sizeof backup->cancel_reason, "%s", reason);
         atomic_store(&backup->progress.is_cancelled, true);
         resume_partition(backup);
     } else {
@@ -355,7 +360,8 @@ static void backup_job_ended(struct job *job)
         return;
     }
     if (is_cancelled) {
-        (void)snprintf(backup->reason, sizeof backup->reason, "cancelled");
+        (void)snprintf(backup->reason, sizeof backup->reason, "%s",
+                       *backup->cancel_reason ? backup->cancel_reason : "cancelled");
         remove_partial(backup);
     }
     finish_backup(backup, false);
@@ -375,6 +381,11 @@ void backup_turn_end(struct backup *backup)
 
 void backup_tick(struct backup *backup)
 {
+    if (backup_record_wants_check(backup->record)) {
+        char *directory = backup_catalog_of(backup->partition);
+        backup_record_check(backup->record, directory);
+        free(directory);
+    }
     if (!backup->manifest)
         return;
     if (backup->partition->pause.is_quiescing && now_ms(backup) >= backup->held_until_ms) {
@@ -397,6 +408,7 @@ struct backup *backup_new(struct partition *partition)
     backup->job = (struct job){.work = run_backup_job, .done = backup_job_ended};
     backup->partition = partition;
     backup->worker = worker_new(partition->loop, "backup");
+    backup->record = backup_record_new(partition, backup->worker);
     CHECK(asprintf(&backup->cut, "%s/cut-%s", partition->snapshot->config.data, partition->name) >
           0);
     return backup;
@@ -407,9 +419,11 @@ void backup_free(struct backup *backup)
     if (!backup)
         return;
     atomic_store(&backup->progress.is_cancelled, true);
+    backup_record_close(backup->record);
     worker_free(backup->worker);
     if (backup->manifest)
         abort_backup(backup, "the server stops");
+    backup_record_free(backup->record);
     free(backup->cut);
     free(backup);
 }
@@ -475,6 +489,8 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
     atomic_store(&backup->progress.bytes_done, 0);
     atomic_store(&backup->progress.bytes_total, 0);
     atomic_store(&backup->progress.is_cancelled, false);
+    backup->cancel_reason[0] = 0;
+    backup->begun_ms = now_ms(backup);
     work(backup, STATE_PREPARING);
     return NULL;
 }
@@ -563,11 +579,14 @@ const char *backup_confirm(struct backup *backup, struct bytes id)
     return NULL;
 }
 
-bool backup_cancel(struct backup *backup, struct bytes id)
+bool backup_cancel(struct backup *backup, struct bytes id, struct bytes reason)
 {
+    char text[REASON_MAX];
     if (!backup->manifest || (id.len && !is_that(backup, id)))
         return false;
-    abort_backup(backup, "cancelled");
+    (void)snprintf(text, sizeof text, "%.*s", (int)(reason.len < 480 ? reason.len : 480),
+                   reason.len ? reason.data : "");
+    abort_backup(backup, *text ? text : "cancelled");
     return true;
 }
 
@@ -581,23 +600,22 @@ void backup_reply_status(const struct backup *backup, struct reply *reply)
     uint64_t done = atomic_load(&backup->progress.bytes_done);
     uint64_t total = atomic_load(&backup->progress.bytes_total);
     bool is_busy = backup->manifest != NULL;
+    const struct backup_result *last = backup_record_result(backup->record);
     char why[OPEN_MAX] = "";
     bool has_no_open = backup->partition->pause.is_quiescing && is_quiet(backup, why);
     bool is_now_quiet = has_no_open && backup->state == STATE_QUIESCING;
-    reply_map(reply, 12);
+    reply_map(reply, 13);
     reply_pair_text(reply, "state", is_now_quiet ? "quiet" : state_names[backup->state]);
     reply_pair_text(reply, "backup", is_busy ? backup->manifest->backup : "");
     reply_pair_text(reply, "id", is_busy ? backup->manifest->id : "");
     reply_pair_text(reply, "held", backup->is_held ? "yes" : "no");
     reply_pair_text(reply, "waits-for", why);
     reply_progress(reply, done, total);
-    reply_pair_text(reply, "last-backup", backup->last_name);
-    reply_pair_text(reply, "last-status",
-                    backup->last_ms == 0 ? ""
-                    : backup->last_good  ? "ok"
-                                         : "err");
-    reply_pair_text(reply, "last-error", backup->last_reason);
-    reply_pair_int(reply, "last-time", backup->last_ms / 1000);
+    reply_pair_text(reply, "last-backup", last->name);
+    reply_pair_text(reply, "last-status", !last->ended_ms ? "" : last->is_good ? "ok" : "err");
+    reply_pair_text(reply, "last-error", last->reason);
+    reply_pair_int(reply, "last-time", last->ended_ms / 1000);
+    reply_pair_int(reply, "last-success", last->success_ms / 1000);
 }
 
 static void shard_name(const struct backup *backup, struct bytes shard,

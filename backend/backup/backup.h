@@ -56,8 +56,8 @@ const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t leas
 const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms);
 const char *backup_release(struct backup *backup, struct bytes id);
 const char *backup_confirm(struct backup *backup, struct bytes id);
-/* Cancels the backup with this id, or (empty) with any id. False: no such backup is in progress. */
-bool backup_cancel(struct backup *backup, struct bytes id);
+/* Cancels the backup with this id, or (empty) with any id; the reason (empty: "cancelled") is shown as its error. False: no such backup is in progress. */
+bool backup_cancel(struct backup *backup, struct bytes id, struct bytes reason);
 bool backup_is_running(const struct backup *backup);
 /* Replies a map with the state of the current and the last backup. */
 void backup_reply_status(const struct backup *backup, struct reply *reply);

@@ -34,6 +34,11 @@ static bool parse_plan(struct call *call, struct backup_plan *plan)
     *plan = (struct backup_plan){0};
     for (uint32_t i = 3; i < call->argc; i++) {
         bool is_full = bytes_is(call->argv[i], "FULL");
+        if (bytes_is(call->argv[i], "WAIT")) {
+            call_error_text(call, "ERR WAIT works at a proxy: here, ask SCREE BACKUP STATUS for "
+                                  "the end of the backup");
+            return false;
+        }
         if (is_full || bytes_is(call->argv[i], "INCREMENTAL")) {
             plan->is_full = is_full;
         } else if (!takes(call, &i, "NAME", &plan->name) &&
@@ -89,8 +94,9 @@ void cmd_scree_backup(struct call *call)
         handle_begin(call, bytes_is(what, "PREPARE"));
     else if (bytes_is(what, "STATUS") && argc == 3)
         backup_reply_status(backup, &call->reply);
-    else if (bytes_is(what, "CANCEL") && argc <= 4)
-        reply_int(&call->reply, backup_cancel(backup, last_argument(call, 3)));
+    else if (bytes_is(what, "CANCEL") && argc <= 5)
+        reply_int(&call->reply,
+                  backup_cancel(backup, last_argument(call, 3), last_argument(call, 4)));
     else if (bytes_is(what, "LIST") && argc <= 4)
         backup_reply_list(backup, last_argument(call, 3), &call->reply);
     else if (bytes_is(what, "DELETE") && (argc == 4 || argc == 5))

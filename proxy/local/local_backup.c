@@ -1,10 +1,12 @@
 /*
  * local_backup.c - SCREE BACKUP at a proxy: backups of the whole cluster.
  *
- *   START [NAME name] [FULL|INCREMENTAL] [KEEP n] [LEASE ms]    STATUS    CANCEL    LIST    DELETE name
+ *   START [NAME name] [FULL|INCREMENTAL] [KEEP n] [KEEP-DAYS n] [LEASE ms] [WAIT]
+ *   STATUS    CANCEL    LIST    DELETE name
  */
 #include "proxy/backup.h"
 #include "proxy/backup_list.h"
+#include "proxy/backup_status.h"
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
@@ -14,7 +16,7 @@
 
 #include <stdio.h>
 
-enum { KEEP_MAX = 100000 };
+enum { KEEP_MAX = 100000, KEEP_DAYS_MAX = 36500 };
 
 /* ---- START ---- */
 
@@ -53,10 +55,15 @@ static bool parse_wish(struct request *request, struct reply *reply, struct back
         bool has_value = i + 1 < argc;
         if (bytes_is(argv[i], "FULL") || bytes_is(argv[i], "INCREMENTAL")) {
             wish->is_full = bytes_is(argv[i], "FULL");
+        } else if (bytes_is(argv[i], "WAIT")) {
+            wish->waits = true;
         } else if (has_value && bytes_is(argv[i], "NAME")) {
             good = parse_backup_name(reply, argv[++i], wish);
         } else if (has_value && bytes_is(argv[i], "KEEP")) {
             good = parse_backup_number(reply, argv[++i], "KEEP", KEEP_MAX, &wish->keep);
+        } else if (has_value && bytes_is(argv[i], "KEEP-DAYS")) {
+            good =
+                parse_backup_number(reply, argv[++i], "KEEP-DAYS", KEEP_DAYS_MAX, &wish->keep_days);
         } else if (has_value && bytes_is(argv[i], "LEASE")) {
             good = parse_backup_number(reply, argv[++i], "LEASE", BACKUP_LEASE_MAX_MS,
                                        &wish->lease_ms);
@@ -110,20 +117,68 @@ static struct backup_view choose(const struct request *request)
     return chosen;
 }
 
+static void reply_own_view(const struct backup_view *view, struct reply *reply)
+{
+    reply_map(reply, 12);
+    reply_pair_text(reply, "state", view->step);
+    reply_pair_text(reply, "backup", view->is_running ? view->name : "");
+    reply_pair_int(reply, "shards", view->shards);
+    reply_pair_int(reply, "shards-done", view->shards_done);
+    reply_progress(reply, view->bytes_done, view->bytes_total);
+    reply_pair_int(reply, "held-ms", view->held_ms);
+    reply_pair_text(reply, "last-backup", view->is_running ? "" : view->name);
+    reply_pair_text(reply, "last-status", !view->ended_ms ? "" : view->last_good ? "ok" : "err");
+    reply_pair_text(reply, "last-error", view->reason);
+    reply_pair_int(reply, "last-time", view->ended_ms / 1000);
+}
+
+static void reply_pair_bytes(struct reply *reply, const char *name, struct bytes value)
+{
+    reply_bulk_text(reply, name);
+    reply_bulk(reply, value);
+}
+
+/* Replies what the shards say: another proxy leads the backup, or has led the last one, or this one has restarted. */
+static void reply_shards_view(const struct cluster_result *result, struct reply *reply)
+{
+    reply_map(reply, 12);
+    reply_pair_bytes(reply, "state", result->running.len ? result->state : BYTES("idle"));
+    reply_pair_bytes(reply, "backup", result->running);
+    reply_pair_int(reply, "shards", result->shards);
+    reply_pair_int(reply, "shards-done", result->good);
+    reply_progress(reply, result->done, result->total);
+    reply_pair_int(reply, "held-ms", 0);
+    reply_pair_bytes(reply, "last-backup", result->name);
+    reply_pair_text(reply, "last-status", result->status);
+    reply_pair_text(reply, "last-error", result->reason);
+    reply_pair_int(reply, "last-time", (int64_t)result->ended_s);
+}
+
+/* request_done_fn: the shards' replies to STATUS; the state has the newest backup of this proxy. */
+static void reply_newest(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct backup_view *view = request_state(request, sizeof *view);
+    struct cluster_result result;
+    (void)client;
+    backup_status_merge(request, &result);
+    bool is_own = bytes_equal(result.name, bytes_of(view->name)) && !result.running.len;
+    if (is_own || view->ended_ms / 1000 > result.ended_s)
+        reply_own_view(view, reply);
+    else
+        reply_shards_view(&result, reply);
+}
+
 static void reply_status_of(struct client *client, struct request *request, struct reply *reply)
 {
-    struct backup_view view = choose(request);
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("STATUS")};
+    const struct fan_out how = {.shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = 3};
+    struct backup_view *view = request_state(request, sizeof *view);
     (void)client;
-    reply_map(reply, 11);
-    reply_pair_text(reply, "state", view.step);
-    reply_pair_text(reply, "backup", view.is_running ? view.name : "");
-    reply_pair_int(reply, "shards", view.shards);
-    reply_pair_int(reply, "shards-done", view.shards_done);
-    reply_progress(reply, view.bytes_done, view.bytes_total);
-    reply_pair_int(reply, "held-ms", view.held_ms);
-    reply_pair_text(reply, "last-backup", view.is_running ? "" : view.name);
-    reply_pair_text(reply, "last-status", !view.ended_ms ? "" : view.last_good ? "ok" : "err");
-    reply_pair_text(reply, "last-error", view.reason);
+    *view = choose(request);
+    if (view->is_running)
+        reply_own_view(view, reply);
+    else
+        request_fan_out_with(request, &how, reply_newest);
 }
 
 /* gather_visit_fn */

@@ -11,12 +11,13 @@ import tempfile
 import threading
 import time
 
-from support.cluster import Cluster, binary, even_slots, scan_all, write_ini
+from support.cluster import Cluster, binary, even_slots, metric, scan_all, write_ini
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.resp import Connection, ReplyError, value
 
 suite = Suite(__doc__)
 KEYS = 3000
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 # ---- making backups ----
@@ -213,6 +214,124 @@ def clients_of(cluster):
             check(clients[name].call('AUTH', 'default', 'main')[0] == '+', 'AUTH')
         check(clients[name].call('SELECT', str(db))[0] == '+', 'SELECT')
     return clients
+
+
+@suite.case('START WAIT replies when the backup has ended, with an error if it failed; every proxy knows the result, also after restarts')
+def _(run):
+    with Shelf() as catalog, Cluster(2, 1, 2, backend_options=catalog.options) as cluster:
+        client, other = cluster.connect(0), cluster.connect(1)
+        client.pipeline([['SET', 'key:%d' % i, 'x' * 50] for i in range(KEYS)])
+        check_equal(other.get('SCREE', 'BACKUP', 'STATUS')[17], b'', 'no backup yet')
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'one', 'WAIT'), ('$', b'one'))
+        check_equal([item[b'complete'] for item in listed(other)], [b'yes'], 'complete when the reply comes')
+        check_equal((status(other)['last-backup'], status(other)['last-status']), ('one', 'ok'), 'the other proxy')
+
+        # a file in the way of a shard's directory
+        os.mkdir(os.path.join(catalog.path, 'two'))
+        with open(os.path.join(catalog.path, 'two', 'b1p0'), 'w'):
+            pass
+        kind, text = client.call('SCREE', 'BACKUP', 'START', 'NAME', 'two', 'WAIT')
+        check(kind == '-' and text.startswith(b"ERR the backup two failed: shard 'b1p0': "), 'WAIT: %r' % text)
+        for process in cluster.proxies + cluster.backends:
+            process.stop()
+            process.start()
+        for proxy in (0, 1):
+            with cluster.connect(proxy) as client:
+                last = status(client)
+                check_equal((last['last-backup'], last['last-status']), ('two', 'err'), 'proxy %d' % proxy)
+                check("shard 'b1p0': " in last['last-error'], last['last-error'])
+        text = ''.join(backend.http('/metrics')[1] for backend in cluster.backends)
+        check_equal(metric(text, 'scree_backend_backup_failed'), 2)
+        check(metric(text, 'scree_backend_backup_last_success_timestamp_seconds') / 2 > time.time() - 600, 'the last success')
+        check(metric(text, 'scree_backend_backup_last_bytes') > 0, 'bytes')
+        with cluster.connect() as client, cluster.connect(1) as other:
+            check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'three', 'WAIT'), ('$', b'three'))
+            check_equal((status(other)['last-backup'], status(other)['last-status']), ('three', 'ok'))
+            check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'three', 'WAIT')[0], '-', 'a name that is used')
+            cluster.partition(0).get('SCREE', 'BACKUP', 'STATUS')
+            refused = cluster.partition(0).call('SCREE', 'BACKUP', 'START', 'WAIT')
+            check(refused[0] == '-' and b'works at a proxy' in refused[1], str(refused))
+
+
+@suite.case('a client that leaves during START WAIT does not end the backup')
+def _(run):
+    with Cluster(2, 1, 1) as cluster:
+        with cluster.connect() as leaver:
+            leaver.send('SCREE', 'BACKUP', 'START', 'NAME', 'alone', 'WAIT')
+            with cluster.connect() as client:
+                wait_for(lambda: status(client)['backup'] == 'alone' or status(client)['last-backup'] == 'alone', 'the backup to begin')
+        with cluster.connect() as client:
+            wait_for(lambda: status(client)['last-backup'] == 'alone', 'the backup to end')
+            check_equal(status(client)['last-status'], 'ok')
+
+
+@suite.case('a backup-dir that cannot be written: an event in the log and a metric say so at the start')
+def _(run):
+    cluster = Cluster(1, 1, 0)
+    cluster.backends[0].options = {'backend': {'backup-dir': '/proc/none'}}
+    with cluster:
+        backend = cluster.backends[0]
+        wait_for(lambda: b'backup_dir_unusable directory=/proc/none' in backend.log(), 'the event')
+        check_equal(metric(backend.http('/metrics')[1], 'scree_backend_backup_directory_writable'), 0)
+        backend.options = {'backend': {'backup-dir': cluster.folder}}
+        backend.stop()
+        backend.write_config()
+        backend.start()
+        wait_for(lambda: metric(backend.http('/metrics')[1], 'scree_backend_backup_directory_writable') == 1, 'the directory to be good')
+        check(metric(backend.http('/metrics')[1], 'scree_backend_backup_directory_free_bytes') > 0, 'free bytes')
+
+
+@suite.case("some keys of one namespace are copied from a restored backup into the cluster; others' data stays")
+def _(run):
+    options = {'namespaces': NAMESPACES, 'proxy_options': {'proxy': {'requirepass': 'main'}}}
+    with Shelf() as catalog, Cluster(1, 2, 1, backend_options=catalog.options, **options) as cluster:
+        clients = clients_of(cluster)
+        shop, admin = clients['shop'], clients['default']
+        shop.pipeline([['SET', 'basket:%d' % i, 'full'] for i in range(50)] + [['SET', 'other', 'old']])
+        check_equal(shop.call('SCREE', 'BACKUP', 'START')[0], '-', 'a tenant starts no backup')
+        clients['mail 2'].call('SET', 'basket:1', 'of mail')
+        check_equal(admin.call('SCREE', 'BACKUP', 'START', 'NAME', 'b', 'WAIT'), ('$', b'b'))
+        shop.pipeline([['DEL', 'basket:%d' % i] for i in range(50)] + [['SET', 'other', 'new']])
+        with restored(catalog.of('b'), 1, 1, **options) as scratch:
+            servers = ['redis://shop@127.0.0.1:%d' % one.proxies[0].port for one in (scratch, cluster)]
+            done = subprocess.run(['/usr/bin/python3', os.path.join(ROOT, 'config/copy-keys'), '--from', servers[0], '--to', servers[1],
+                                   '--match', 'basket:*'], env=dict(os.environ, FROM_PASSWORD='shop', TO_PASSWORD='shop'),
+                                  capture_output=True, text=True, timeout=patience(), check=False)
+            check_equal((done.returncode, done.stderr), (0, ''), done.stdout)
+        check_equal(shop.get('DBSIZE'), 51)
+        check_equal(shop.get('GET', 'other'), b'new')
+        check_equal([clients['mail 2'].get('DBSIZE'), admin.get('DBSIZE')], [1, 0])
+
+
+@suite.case('KEEP-DAYS keeps what is younger, and one complete backup in any case')
+def _(run):
+    with Shelf() as catalog, Cluster(2, 1, 1, backend_options=catalog.options) as cluster:
+        client = cluster.connect()
+        for name in ('old', 'young'):
+            client.call('SCREE', 'BACKUP', 'START', 'NAME', name, 'WAIT')
+        for shard in ('b0p0', 'b1p0'):
+            age(os.path.join(catalog.path, 'old', shard), 3)
+        client.call('SCREE', 'BACKUP', 'START', 'NAME', 'a', 'KEEP-DAYS', '4', 'WAIT')
+        check_equal(names(client), ['old', 'young', 'a'])
+        client.call('SCREE', 'BACKUP', 'START', 'NAME', 'b', 'KEEP', '4', 'KEEP-DAYS', '2', 'WAIT')
+        check_equal(names(client), ['old', 'young', 'a', 'b'], 'KEEP counts too')
+        client.call('SCREE', 'BACKUP', 'START', 'NAME', 'c', 'KEEP-DAYS', '2', 'WAIT')
+        check_equal(names(client), ['young', 'a', 'b', 'c'])
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'KEEP-DAYS', '0')[0], '-')
+
+
+def age(folder, days):
+    """Makes a shard's part of a backup older."""
+    path = os.path.join(folder, 'MANIFEST.json')
+    with open(path) as file:
+        manifest = json.load(file)
+    key = next(key for key in manifest if key.startswith('taken'))
+    manifest[key] -= days * 24 * 3600 * 1000
+    text = json.dumps(manifest)
+    with open(path, 'w') as file:
+        file.write(text)
+    with open(os.path.join(folder, 'MANIFEST.sha256'), 'w') as file:
+        file.write('%s  MANIFEST.json\n' % hashlib.sha256(text.encode()).hexdigest())
 
 
 @suite.case('a backup of two partitions is restored into three, one of three shards into two: every type, TTLs, namespaces, functions')

@@ -231,8 +231,10 @@ def check_installed(tree):
     check_equal(secrets[0]['upstream']['secret'], secrets[1]['backend']['secret'], 'cluster secrets')
     check(len(secrets[0]['upstream']['secret']) == 48, 'the cluster secret is short')
     for path, mode in (('/etc/scree/secrets', 0o750), ('/etc/scree/secrets/proxy.ini', 0o640), ('/etc/scree/users.acl', 0o640),
-                       ('/etc/scree/proxy.ini', 0o644), ('/usr/bin/scree-proxy', 0o755)):
+                       ('/etc/scree/proxy.ini', 0o644), ('/usr/bin/scree-proxy', 0o755),
+                       ('/var/backups/scree', 0o700)):
         check_equal(oct(os.stat(tree.at(path)).st_mode & 0o7777), oct(mode), path)
+    check_equal(tree.unit('scree-backend').get('ReadWritePaths'), '-/var/backups/scree')
     for name in PROGRAMS:
         check_equal(tree.call('/usr/bin/' + name, '--version').split()[0], name)
         check(os.path.lexists(tree.at('/etc/systemd/system/multi-user.target.wants/%s.service' % name)), '%s: not enabled' % name)
