@@ -8,8 +8,11 @@
 #include "backend/partition/pause.h"
 #include "backend/partition/session_line.h"
 #include "backend/partition/session_reply.h"
+#include "shared/client_filter.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
+
+#include <stdlib.h>
 
 /* ---- LIST ---- */
 
@@ -35,68 +38,75 @@ static struct session *find_session_by_id(struct partition *partition, uint64_t 
     return NULL;
 }
 
-/* Redis' client types. TYPE_NOBODY stands for replicas and masters, which a partition does not have. */
-enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
-
-static bool session_type_matches(enum client_type type, const struct session *session)
-{
-    if (type == TYPE_ANY)
-        return true;
-    return type == (subscriber_count(&session->subscriber) ? TYPE_PUBSUB : TYPE_NORMAL);
-}
-
-/* Parses the name of a client type; false: an error was replied. */
-static bool parse_client_type(struct call *call, struct bytes name, enum client_type *type)
-{
-    if (bytes_is(name, "normal"))
-        *type = TYPE_NORMAL;
-    else if (bytes_is(name, "pubsub"))
-        *type = TYPE_PUBSUB;
-    else
-        *type = TYPE_NOBODY;
-    if (*type != TYPE_NOBODY || bytes_is(name, "slave") || bytes_is(name, "replica") ||
-        bytes_is(name, "master"))
-        return true;
-    call_errorf(call, "ERR Unknown client type '%.*s'", (int)name.len, name.data);
-    return false;
-}
-
-static bool list_ids(struct call *call, struct out *out)
+static void list_ids(struct call *call, struct out *out)
 {
     for (uint32_t i = 3; i < call->argc; i++) {
-        int64_t id;
-        if (!number_parse_int64(call->argv[i], &id)) {
-            call_error_text(call, "ERR Invalid client ID");
-            return false;
-        }
+        int64_t id = 0;
+        (void)number_parse_int64(call->argv[i], &id);
         const struct session *session = find_session_by_id(call->partition, (uint64_t)id);
         if (session)
             write_client_line(session, out);
     }
-    return true;
+}
+
+static bool is_user(const void *partition, struct bytes name)
+{
+    return acl_user_find(((const struct partition *)partition)->snapshot->acl, name);
+}
+
+static bool session_matches(const struct client_filter *filter, const struct session *session,
+                            const struct session *me)
+{
+    char flags[SESSION_FLAGS_MAX];
+    uint64_t now_ms = loop_mono_ms(session->partition->loop);
+    session_flags(session, flags);
+    const struct client_facts facts = {
+        .id = session->id,
+        .age_s = (now_ms - session->about.created_ms) / 1000,
+        .idle_s = (now_ms - stream_active_ms(session->stream)) / 1000,
+        .db = session->scope.db,
+        .is_subscriber = subscriber_count(&session->subscriber),
+        .addr = stream_peer(session->stream),
+        .laddr = stream_local(session->stream),
+        .flags = flags,
+        .name = session->about.name,
+        .lib_name = session->about.lib_name,
+        .lib_version = session->about.lib_version,
+        .user = session_user_name(session),
+    };
+    return !(client_filter_skips_me(filter) && session == me) &&
+           client_filter_matches(filter, &facts);
+}
+
+/* Only ids were given: the lines are in their order. */
+static bool is_list_of_ids(const struct call *call)
+{
+    int64_t id;
+    for (uint32_t i = 3; i < call->argc; i++)
+        if (!number_parse_int64(call->argv[i], &id))
+            return false;
+    return call->argc > 3 && bytes_is(call->argv[2], "ID");
 }
 
 void cmd_client_list(struct call *call)
 {
     struct out out;
     struct session *session = NULL;
-    enum client_type type = call->argc == 2 ? TYPE_ANY : TYPE_NOBODY;
-    out_init(&out);
-    if (call->argc == 4 && bytes_is(call->argv[2], "TYPE")) {
-        if (!parse_client_type(call, call->argv[3], &type))
-            return;
-    } else if (call->argc > 3 && bytes_is(call->argv[2], "ID")) {
-        if (!list_ids(call, &out)) {
-            out_clear(&out);
-            return;
-        }
-    } else if (type == TYPE_NOBODY) {
-        call_error(call, ERR_SYNTAX);
+    const struct client_filter_rules rules = {
+        .may_repeat = true, .is_user = is_user, .owner = call->partition};
+    struct client_filter *filter =
+        client_filter_parse(call->argv, call->argc, 2, &rules, &call->reply);
+    call->failed = !filter;
+    if (!filter)
         return;
-    }
-    while ((session = next_session(call->partition, session)))
-        if (session_type_matches(type, session))
-            write_client_line(session, &out);
+    out_init(&out);
+    if (is_list_of_ids(call))
+        list_ids(call, &out);
+    else
+        while ((session = next_session(call->partition, session)))
+            if (session_matches(filter, session, call->session))
+                write_client_line(session, &out);
+    free(filter);
     reply_verbatim_out(&call->reply, "txt", &out);
 }
 
@@ -115,36 +125,14 @@ void cmd_client_help(struct call *call)
 
 /* ---- KILL ---- */
 
-/* Filter of CLIENT KILL; a NULL text or 0 matches every connection. */
-struct kill {
-    uint64_t id;
-    const struct bytes *addr;
-    const struct bytes *laddr;
-    const struct bytes *user;
-    enum client_type type;
-    bool skip_me;
-};
-
-static bool kill_matches(const struct kill *kill, const struct session *session,
-                         const struct session *me)
-{
-    if (session->is_closing || !session_type_matches(kill->type, session) ||
-        (kill->skip_me && session == me))
-        return false;
-    return (!kill->id || kill->id == session->id) &&
-           (!kill->user || bytes_equal(*kill->user, session_user_name(session))) &&
-           (!kill->addr || bytes_equal(*kill->addr, bytes_of(stream_peer(session->stream)))) &&
-           (!kill->laddr || bytes_equal(*kill->laddr, bytes_of(stream_local(session->stream))));
-}
-
 /* Returns the number of killed connections. The caller's own connection closes after the reply. */
-static int64_t kill_matching(struct call *call, const struct kill *kill)
+static int64_t kill_matching(struct call *call, const struct client_filter *filter)
 {
     int64_t count = 0;
     struct session *session = next_session(call->partition, NULL);
     while (session) {
         struct session *next = next_session(call->partition, session);
-        if (kill_matches(kill, session, call->session)) {
+        if (!session->is_closing && session_matches(filter, session, call->session)) {
             count++;
             if (session == call->session)
                 session_end(session);
@@ -156,59 +144,25 @@ static int64_t kill_matching(struct call *call, const struct kill *kill)
     return count;
 }
 
-/* Parses an option and its value. */
-static bool parse_kill_option(struct call *call, const struct bytes *option, struct kill *kill)
-{
-    const struct bytes *value = option + 1;
-    if (bytes_is(*option, "ID")) {
-        int64_t id;
-        if (!number_parse_int64(*value, &id) || id <= 0) {
-            call_error_text(call, "ERR client-id should be greater than 0");
-            return false;
-        }
-        kill->id = (uint64_t)id;
-    } else if (bytes_is(*option, "TYPE")) {
-        if (!parse_client_type(call, *value, &kill->type))
-            return false;
-    } else if (bytes_is(*option, "ADDR")) {
-        kill->addr = value;
-    } else if (bytes_is(*option, "LADDR")) {
-        kill->laddr = value;
-    } else if (bytes_is(*option, "USER")) {
-        kill->user = value;
-        if (!acl_user_find(call->partition->snapshot->acl, *value)) {
-            call_errorf(call, "ERR No such user '%.*s'", (int)value->len, value->data);
-            return false;
-        }
-    } else if (bytes_is(*option, "SKIPME") && (bytes_is(*value, "yes") || bytes_is(*value, "no"))) {
-        kill->skip_me = bytes_is(*value, "yes");
-    } else {
-        call_error(call, ERR_SYNTAX);
-        return false;
-    }
-    return true;
-}
-
 void cmd_client_kill(struct call *call)
 {
-    if (call->argc == 3) { /* the old form: one address, also the caller's own */
-        const struct kill kill = {.addr = &call->argv[2]};
-        if (kill_matching(call, &kill))
-            reply_ok(&call->reply);
-        else
-            call_error_text(call, "ERR No such client");
+    const struct client_filter_rules rules = {
+        .skips_me = true, .is_user = is_user, .owner = call->partition};
+    bool is_old = call->argc == 3; /* the old form: one address, also the caller's own */
+    struct client_filter *filter =
+        is_old ? client_filter_of_addr(call->argv[2])
+               : client_filter_parse(call->argv, call->argc, 2, &rules, &call->reply);
+    call->failed = !filter;
+    if (!filter)
         return;
-    }
-    struct kill kill = {.skip_me = true};
-    for (uint32_t i = 2; i < call->argc; i += 2) {
-        if (i + 1 == call->argc) {
-            call_error(call, ERR_SYNTAX);
-            return;
-        }
-        if (!parse_kill_option(call, &call->argv[i], &kill))
-            return;
-    }
-    reply_int(&call->reply, kill_matching(call, &kill));
+    int64_t count = kill_matching(call, filter);
+    free(filter);
+    if (!is_old)
+        reply_int(&call->reply, count);
+    else if (count)
+        reply_ok(&call->reply);
+    else
+        call_error_text(call, "ERR No such client");
 }
 
 /* ---- UNBLOCK ---- */

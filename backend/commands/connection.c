@@ -242,3 +242,18 @@ void cmd_client_no_touch(struct call *call)
     if (parse_switch(call, &call->session->about.no_touch))
         reply_ok(&call->reply);
 }
+
+void cmd_client_capa(struct call *call)
+{
+    reply_ok(&call->reply);
+}
+
+void cmd_client_maint_notifications(struct call *call)
+{
+    if (bytes_is(call->argv[2], "on"))
+        call_error(call, ERR_MAINT_NOTIFICATIONS);
+    else if (bytes_is(call->argv[2], "off") && call->argc == 3)
+        reply_ok(&call->reply);
+    else
+        call_error(call, ERR_SYNTAX);
+}

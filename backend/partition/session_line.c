@@ -8,9 +8,7 @@
 
 #include <inttypes.h>
 
-enum { FLAGS_MAX = 16 };
-
-static void flags_of(const struct session *session, char flags[FLAGS_MAX])
+void session_flags(const struct session *session, char flags[SESSION_FLAGS_MAX])
 {
     const struct tracker *tracker = &session->tracker;
     const struct {
@@ -31,7 +29,7 @@ static void flags_of(const struct session *session, char flags[FLAGS_MAX])
         {session->about.no_evict, 'e'},
         {session->about.no_touch, 'T'},
     };
-    _Static_assert(sizeof letters / sizeof letters[0] < FLAGS_MAX, "all may be set");
+    _Static_assert(sizeof letters / sizeof letters[0] < SESSION_FLAGS_MAX, "all may be set");
     char *at = flags;
     for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++)
         if (letters[i].is_set)
@@ -62,8 +60,8 @@ void session_line(const struct session *session, struct out *out)
     const struct follower *kinds = session->subscriber.kinds;
     const struct tracker *tracker = &session->tracker;
     uint64_t now_ms = loop_mono_ms(session->partition->loop);
-    char flags[FLAGS_MAX];
-    flags_of(session, flags);
+    char flags[SESSION_FLAGS_MAX];
+    session_flags(session, flags);
     out_printf(out,
                "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
                " flags=%s db=%u",

@@ -12,84 +12,71 @@
 #include "proxy/tracking.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
-#include "shared/number.h"
+#include "shared/client_filter.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Redis' client types; there are no replicas and masters. */
-enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
-
-/* Selects clients. Sent by value, with the ids after it. */
+/* Selects clients. Sent by value, with the client_filter after it. */
 struct filter {
     uint64_t asker; /* id of the client that sent the command */
-    uint64_t id;    /* 0: any */
-    enum client_type type;
-    bool
-        is_tenant; /* the sender is in the namespace `space`, and sees only clients of that namespace */
-    bool skip_me;
-    bool has_addr;
-    bool has_laddr;
-    bool has_user;
-    char addr[256];
-    char laddr[256];
-    char user[256];
+    /* the sender is in the namespace `space`, and sees only clients of that namespace */
+    bool is_tenant;
     char space[256];
-    uint32_t id_count; /* LIST ID; 0: any */
-    uint64_t ids[];
+    uint64_t wanted[]; /* a struct client_filter */
 };
 
-static bool filter_has_id(const struct filter *filter, uint64_t id)
+static const struct client_filter *filter_wanted(const struct filter *filter)
 {
-    if (filter->id_count == 0)
-        return filter->id == 0 || filter->id == id;
-    for (uint32_t i = 0; i < filter->id_count; i++)
-        if (filter->ids[i] == id)
-            return true;
-    return false;
+    return (const struct client_filter *)filter->wanted;
 }
 
-static bool type_matches(enum client_type type, const struct client *client)
+static size_t filter_bytes(const struct filter *filter)
 {
-    if (type == TYPE_ANY)
-        return true;
-    return type == (client_subscriptions(client) > 0 ? TYPE_PUBSUB : TYPE_NORMAL);
+    return sizeof *filter + client_filter_size(filter_wanted(filter));
 }
 
-static void filter_begin(struct filter *filter, const struct client *asker)
+/* Takes `wanted`, which is freed. The result is freed with free(). */
+static struct filter *filter_of(const struct client *asker, struct client_filter *wanted)
 {
     struct bytes space = asker->session.keyspace->name;
+    size_t size = client_filter_size(wanted);
+    struct filter *filter = calloc(1, sizeof *filter + size);
+    CHECK(filter);
     filter->asker = asker->id;
     filter->is_tenant = space.len > 0;
     (void)snprintf(filter->space, sizeof filter->space, "%.*s", (int)space.len, space.data);
+    memcpy(filter->wanted, wanted, size);
+    free(wanted);
+    return filter;
 }
 
 static bool filter_matches(const struct filter *filter, const struct client *client)
 {
-    if (client->is_closed || (filter->skip_me && client->id == filter->asker))
+    const struct client_session *session = &client->session;
+    const struct client_filter *wanted = filter_wanted(filter);
+    uint64_t now_ms = loop_mono_ms(client->worker->loop);
+    char flags[LOCAL_FLAGS_MAX];
+    if (client->is_closed || (client_filter_skips_me(wanted) && client->id == filter->asker))
         return false;
-    if (filter->is_tenant && !bytes_equal(client->session.keyspace->name, bytes_of(filter->space)))
+    if (filter->is_tenant && !bytes_equal(session->keyspace->name, bytes_of(filter->space)))
         return false;
-    return type_matches(filter->type, client) && filter_has_id(filter, client->id) &&
-           (!filter->has_addr || strcmp(filter->addr, stream_peer(client->stream)) == 0) &&
-           (!filter->has_user || bytes_equal(users_name(client), bytes_of(filter->user))) &&
-           (!filter->has_laddr || strcmp(filter->laddr, stream_local(client->stream)) == 0);
-}
-
-/* Parses the name of a client type. False: an error was replied. */
-static bool parse_filter_type(struct bytes name, struct filter *filter, struct reply *reply)
-{
-    if (bytes_is(name, "normal"))
-        filter->type = TYPE_NORMAL;
-    else if (bytes_is(name, "pubsub"))
-        filter->type = TYPE_PUBSUB;
-    else
-        filter->type = TYPE_NOBODY;
-    if (filter->type != TYPE_NOBODY || bytes_is(name, "slave") || bytes_is(name, "replica") ||
-        bytes_is(name, "master"))
-        return true;
-    reply_errorf(reply, "ERR Unknown client type '%.*s'", (int)name.len, name.data);
-    return false;
+    local_client_flags(client, flags);
+    const struct client_facts facts = {
+        .id = client->id,
+        .age_s = (now_ms - client->created_ms) / 1000,
+        .idle_s = (now_ms - stream_active_ms(client->stream)) / 1000,
+        .db = session->keyspace->db,
+        .is_subscriber = client_subscriptions(client) > 0,
+        .addr = stream_peer(client->stream),
+        .laddr = stream_local(client->stream),
+        .flags = flags,
+        .name = session->name,
+        .lib_name = session->lib_name,
+        .lib_version = session->lib_version,
+        .user = users_name(client),
+    };
+    return client_filter_matches(wanted, &facts);
 }
 
 /* ---- listing ---- */
@@ -205,40 +192,34 @@ static void client_list_done(struct client *client, struct request *request, str
     reply_verbatim_out(reply, "txt", &all);
 }
 
-/* Parses LIST ID id id …; false: an error was replied. */
-static bool parse_ids(const struct bytes *argv, uint32_t argc, struct filter *filter,
-                      struct reply *reply)
+/* True for the name of an ACL user, or of a namespace: its own user has the same name. */
+static bool is_known_user(const void *owner, struct bytes name)
 {
-    for (uint32_t i = 3; i < argc; i++) {
-        int64_t id;
-        if (!number_parse_int64(argv[i], &id)) {
-            reply_error(reply, "ERR Invalid client ID");
-            return false;
-        }
-        filter->ids[filter->id_count++] = (uint64_t)id;
-    }
-    return true;
+    const struct proxy_snapshot *snapshot = owner;
+    struct namespace_match match;
+    return acl_user_find(snapshot->users, name) ||
+           namespaces_find(snapshot->namespaces, name, &match);
+}
+
+/* Parses the options; NULL: an error was replied. */
+static struct filter *parse_filter(const struct client *client, struct request *request,
+                                   bool is_list, struct reply *reply)
+{
+    const struct client_filter_rules rules = {.skips_me = !is_list,
+                                              .may_repeat = is_list,
+                                              .is_user = is_known_user,
+                                              .owner = client->worker->snapshot};
+    struct client_filter *wanted =
+        client_filter_parse(request_argv(request), request_argc(request), 2, &rules, reply);
+    return wanted ? filter_of(client, wanted) : NULL;
 }
 
 void local_client_list(struct client *client, struct request *request, struct reply *reply)
 {
-    const struct bytes *argv = request_argv(request);
-    uint32_t argc = request_argc(request);
-    size_t size = sizeof(struct filter) + argc * sizeof(uint64_t);
-    struct filter *filter = calloc(1, size);
-    CHECK(filter);
-    filter_begin(filter, client);
-    bool fine = true;
-    if (argc == 4 && bytes_is(argv[2], "TYPE")) {
-        fine = parse_filter_type(argv[3], filter, reply);
-    } else if (argc > 3 && bytes_is(argv[2], "ID")) {
-        fine = parse_ids(argv, argc, filter, reply);
-    } else if (argc != 2) {
-        reply_code(reply, ERR_SYNTAX);
-        fine = false;
-    }
-    if (fine)
-        request_gather(request, list_worker_clients, filter, size, client_list_done);
+    struct filter *filter = parse_filter(client, request, true, reply);
+    if (filter)
+        request_gather(request, list_worker_clients, filter, filter_bytes(filter),
+                       client_list_done);
     free(filter);
 }
 
@@ -308,75 +289,15 @@ static void kill_address_done(struct client *client, struct request *request, st
         client_end(client);
 }
 
-static void filter_set_text(struct bytes value, char to[256], bool *has)
-{
-    size_t len =
-        value.len < 255 ? value.len : 255; /* no client has a longer address or user name */
-    memcpy(to, value.data, len);
-    to[len] = 0;
-    *has = true;
-}
-
-/* True for the name of an ACL user, or of a namespace: its own user has the same name. */
-static bool is_known_user(const struct client *client, struct bytes name)
-{
-    const struct proxy_snapshot *snapshot = client->worker->snapshot;
-    struct namespace_match match;
-    return acl_user_find(snapshot->users, name) ||
-           namespaces_find(snapshot->namespaces, name, &match);
-}
-
-/* Parses one option and its value. False: an error was replied. */
-static bool parse_kill_filter(const struct client *client, struct bytes option, struct bytes value,
-                              struct filter *filter, struct reply *reply)
-{
-    int64_t id;
-    if (bytes_is(option, "ID")) {
-        if (!number_parse_int64(value, &id) || id <= 0) {
-            reply_error(reply, "ERR client-id should be greater than 0");
-            return false;
-        }
-        filter->id = (uint64_t)id;
-    } else if (bytes_is(option, "TYPE")) {
-        return parse_filter_type(value, filter, reply);
-    } else if (bytes_is(option, "ADDR")) {
-        filter_set_text(value, filter->addr, &filter->has_addr);
-    } else if (bytes_is(option, "LADDR")) {
-        filter_set_text(value, filter->laddr, &filter->has_laddr);
-    } else if (bytes_is(option, "USER")) {
-        if (!is_known_user(client, value)) {
-            reply_errorf(reply, "ERR No such user '%.*s'", (int)value.len, value.data);
-            return false;
-        }
-        filter_set_text(value, filter->user, &filter->has_user);
-    } else if (bytes_is(option, "SKIPME") && (bytes_is(value, "yes") || bytes_is(value, "no"))) {
-        filter->skip_me = bytes_is(value, "yes");
-    } else {
-        reply_code(reply, ERR_SYNTAX);
-        return false;
-    }
-    return true;
-}
-
 void local_client_kill(struct client *client, struct request *request, struct reply *reply)
 {
-    const struct bytes *argv = request_argv(request);
-    uint32_t argc = request_argc(request);
-    struct filter filter = {0};
-    filter_begin(&filter, client);
-    if (argc == 3) { /* the old form: one address, which may be the client's own */
-        filter_set_text(argv[2], filter.addr, &filter.has_addr);
-        request_gather(request, kill_visit, &filter, sizeof filter, kill_address_done);
-        return;
-    }
-    filter.skip_me = true;
-    for (uint32_t i = 2; i < argc; i += 2) {
-        if (i + 1 == argc) {
-            reply_code(reply, ERR_SYNTAX);
-            return;
-        }
-        if (!parse_kill_filter(client, argv[i], argv[i + 1], &filter, reply))
-            return;
-    }
-    request_gather(request, kill_visit, &filter, sizeof filter, kill_done);
+    /* the old form: one address, which may be the client's own */
+    bool is_old = request_argc(request) == 3;
+    struct filter *filter = is_old
+                                ? filter_of(client, client_filter_of_addr(request_argv(request)[2]))
+                                : parse_filter(client, request, false, reply);
+    if (filter)
+        request_gather(request, kill_visit, filter, filter_bytes(filter),
+                       is_old ? kill_address_done : kill_done);
+    free(filter);
 }

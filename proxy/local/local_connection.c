@@ -286,3 +286,23 @@ void local_client_no_touch(struct client *client, struct request *request, struc
 {
     set_switch(request, reply, &client->session.no_touch);
 }
+
+void local_client_capa(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_ok(reply);
+}
+
+void local_client_maint_notifications(struct client *client, struct request *request,
+                                      struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    (void)client;
+    if (bytes_is(argv[2], "on"))
+        reply_code(reply, ERR_MAINT_NOTIFICATIONS);
+    else if (bytes_is(argv[2], "off") && request_argc(request) == 3)
+        reply_ok(reply);
+    else
+        reply_code(reply, ERR_SYNTAX);
+}

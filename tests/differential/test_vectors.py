@@ -7,6 +7,7 @@ through a proxy over three shards, alone, in MULTI and in scripts, in RESP2 and 
 
 import contextlib
 
+import vectors_connection
 import vectors_values
 from support import vectors
 from support.cluster import Cluster
@@ -43,7 +44,7 @@ def add(title, text, *marks):
             vectors.play(name, address, text, 'alone' in marks)
 
 
-for case in vectors_values.CASES:
+for case in vectors_values.CASES + vectors_connection.CASES:
     add(*case)
 
 

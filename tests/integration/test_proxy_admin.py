@@ -620,5 +620,32 @@ def _(run):
         check_equal(admin.get('PING'), b'PONG', 'no command ends the proxy')
 
 
+@suite.case('CLIENT LIST and KILL select by filters, at a partition and through the proxy')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        for address in (cluster.backends[0].addresses[0], cluster.proxies[0].address):
+            admin, one, two = (Connection(address) for _ in range(3))
+            for client, name in ((one, 'one'), (two, 'two')):
+                client.get('CLIENT', 'SETNAME', name)
+                client.get('CLIENT', 'SETINFO', 'LIB-NAME', 'lib-' + name)
+
+            def names(*words):
+                lines = admin.get('CLIENT', 'LIST', *words).decode().splitlines()
+                return sorted(set(re.findall(r' name=(\w+)', '\n'.join(lines))))
+
+            check_equal(names('NAME', 'one'), ['one'], 'NAME')
+            check_equal(names('LIB-NAME', 'lib-two', 'NOT-NAME', 'one'), ['two'], 'LIB-NAME')
+            check_equal(names('NOT-NAME', 'one', 'DB', 0, 'FLAGS', 'N', 'IP', '127.0.0.1'), ['two'], 'NOT-NAME')
+            check_equal(names('ID', one.get('CLIENT', 'ID'), two.get('CLIENT', 'ID'), 'NOT-LIB-NAME', 'lib-one'), ['two'], 'ID')
+            wait_for(lambda: names('MAXAGE', 1) == ['one', 'two'], 'a client to be older than a second')
+            check_equal(admin.get('CLIENT', 'KILL', 'NAME', 'one', 'MAXAGE', 1), 1, 'KILL of one')
+            wait_for(lambda: names('MAXAGE', 1) == ['two'], 'the client to be gone')
+            check_equal(admin.get('CLIENT', 'KILL', 'NOT-NAME', 'nobody', 'LIB-NAME', 'lib-two'), 1, 'KILL of two')
+            wait_for(lambda: names('MAXAGE', 1) == [], 'the client to be gone')
+            check_equal(admin.get('PING'), b'PONG', 'the connection itself is skipped')
+            for client in (admin, one, two):
+                client.close()
+
+
 if __name__ == '__main__':
     suite.main()

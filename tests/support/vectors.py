@@ -11,6 +11,7 @@ A case is a text with one request per line, quoted as in transcript.py, and the 
     [a b]                   an array                 {k v}      a map: a flat array in RESP2
     <a b>                   a set: an array in RESP2 (k v k v)  a map: an array of pairs in RESP2
     #t                      a boolean: an integer in RESP2
+    ="text"                 a verbatim string: a bulk string in RESP2
     ?                       anything but an error    ?:         any reply of this type
     -ERR text               an error, to the end of the line; with `…` at its end: an error that begins so
 
@@ -52,6 +53,9 @@ class Parser:
         char = self.text[self.at]
         if char in '[{<(':
             return self.many(char, {'[': ']', '{': '}', '<': '>', '(': ')'}[char])
+        if self.text.startswith('="', self.at):
+            word, self.at = quoted(self.text, self.at + 2)
+            return '=', b'txt:' + word
         if char == '"':
             word, self.at = quoted(self.text, self.at + 1)
             return '$', word
@@ -94,6 +98,8 @@ def in_protocol(expected, proto, in_script):
         if proto == 3:
             return '_', b''
         return ('$' if kind == '_' or in_script else '*'), None
+    if proto == 2 and kind == '=':
+        return '$', payload[4:]
     if proto == 2 and kind == ',':
         return '$', payload
     if proto == 2 and kind == '#':

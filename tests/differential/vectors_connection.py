@@ -1,0 +1,46 @@
+"""vectors_connection: CLIENT, PUBLISH and the like. (title, text[, 'alone'])"""
+
+CASES = [
+    ('CLIENT CAPA and MAINT_NOTIFICATIONS', '''
+        CLIENT CAPA redirect                        => OK
+        CLIENT CAPA other things                    => OK
+        CLIENT CAPA                                 => -ERR wrong number of arguments for 'client|capa' command
+        CLIENT MAINT_NOTIFICATIONS OFF              => OK
+        CLIENT MAINT_NOTIFICATIONS ON               => -ERR There are no notifications of maintenance: …
+        CLIENT MAINT_NOTIFICATIONS on moving-endpoint-type internal-ip => -ERR There are no notifications of maintenance: …
+        CLIENT MAINT_NOTIFICATIONS x                => -ERR syntax error
+        CLIENT MAINT_NOTIFICATIONS OFF x            => -ERR syntax error
+    ''', 'alone'),
+    ('CLIENT KILL and LIST with filters that match no client', '''
+        CLIENT KILL MAXAGE 1000000                  => :0
+        CLIENT KILL MAXAGE 1 ADDR 1.2.3.4:5         => :0
+        CLIENT KILL ID 999999999 TYPE normal        => :0
+        CLIENT KILL NAME nobody                     => :0
+        CLIENT KILL FLAGS O NOT-DB 0 SKIPME no      => :0
+        CLIENT KILL NOT-TYPE normal LIB-NAME none   => :0
+        CLIENT KILL IDLE 1000000                    => :0
+        CLIENT KILL MAXAGE 0                        => -ERR maxage should be greater than 0
+        CLIENT KILL MAXAGE x                        => -ERR maxage is not an integer or out of range
+        CLIENT KILL MAXAGE                          => -ERR No such client
+        CLIENT KILL MAXAGE 1 ID                     => -ERR syntax error
+        CLIENT KILL NOT-MAXAGE 1                    => -ERR syntax error
+        CLIENT KILL IDLE x                          => -ERR idle is not an integer or out of range
+        CLIENT KILL IDLE 0                          => -ERR idle should be greater than 0
+        CLIENT KILL DB x                            => -ERR db is not an integer or out of range
+        CLIENT KILL DB -1                           => -ERR DB index is out of range
+        CLIENT KILL FLAGS 7                         => -ERR Unknown flag '7' in the filter
+        CLIENT KILL CAPA x                          => -ERR Unknown capability 'x' in the filter
+        CLIENT KILL USER nobody                     => -ERR No such user 'nobody'
+        CLIENT KILL NOT-USER nobody                 => -ERR No such user 'nobody'
+        CLIENT KILL NOT-ID x                        => -ERR client-id should be greater than 0
+        CLIENT KILL NOT-TYPE x                      => -ERR Unknown client type 'x'
+        CLIENT LIST NOT-DB 0                        => =""
+        CLIENT LIST ID 999999999 999999998 USER default => =""
+        CLIENT LIST ID x                            => -ERR Invalid client ID
+        CLIENT LIST ID 1 x                          => -ERR Invalid client ID
+        CLIENT LIST ID                              => -ERR syntax error
+        CLIENT LIST CAPA r                          => =""
+        CLIENT LIST SKIPME maybe                    => -ERR syntax error
+        CLIENT LIST NAME                            => -ERR syntax error
+    ''', 'alone'),
+]
