@@ -1,95 +1,257 @@
-/*
- * cluster_reply.c - CLUSTER INFO, NODES, SLOTS and SHARDS in the form of Redis 7.0.
- */
 #include "shared/cluster_reply.h"
 
+#include "shared/digest.h"
 #include "shared/slot.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-void cluster_node_at(struct cluster_node *node, const char *local_address)
+/* ---- the view ---- */
+
+void cluster_node_id(const char *shard, char id[CLUSTER_ID_LEN + 1])
 {
-    const char *colon = strrchr(local_address, ':');
-    if (*local_address == '/' || !colon)
+    char text[512];
+    int len = snprintf(text, sizeof text, "shard %s", shard);
+    sha1_hex((struct bytes){text, (size_t)len}, id);
+    id[CLUSTER_ID_LEN] = 0;
+}
+
+void cluster_node_at(struct cluster_node *node, const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    if (*address == '/' || !colon)
         return;
-    bool is_v6 = *local_address == '[';
-    int len = (int)(colon - local_address) - 2 * is_v6;
-    (void)snprintf(node->host, sizeof node->host, "%.*s", len, local_address + is_v6);
+    bool is_v6 = *address == '[';
+    int len = (int)(colon - address) - 2 * is_v6;
+    (void)snprintf(node->host, sizeof node->host, "%.*s", len, address + is_v6);
     node->port = (int)strtol(colon + 1, NULL, 10);
 }
 
-void cluster_reply_info(struct reply *reply, const struct cluster_node *node)
+void cluster_view_add(struct cluster_view *view, uint32_t node, uint16_t first, uint16_t last)
 {
-    char text[640];
-    int len = snprintf(text, sizeof text,
-                       "cluster_state:ok\r\n"
-                       "cluster_slots_assigned:%d\r\n"
-                       "cluster_slots_ok:%d\r\n"
-                       "cluster_slots_pfail:0\r\n"
-                       "cluster_slots_fail:0\r\n"
-                       "cluster_known_nodes:1\r\n"
-                       "cluster_size:1\r\n"
-                       "cluster_current_epoch:%" PRIu64 "\r\n"
-                       "cluster_my_epoch:%" PRIu64 "\r\n"
-                       "cluster_stats_messages_sent:0\r\n"
-                       "cluster_stats_messages_received:0\r\n"
-                       "total_cluster_links_buffer_limit_exceeded:0\r\n",
-                       SLOT_COUNT, SLOT_COUNT, node->epoch, node->epoch);
+    struct cluster_run *before = view->run_count ? &view->runs[view->run_count - 1] : NULL;
+    struct cluster_node *owner = &view->nodes[node];
+    if (before && before->node == node && before->last + 1 == first) {
+        before->last = last;
+        return;
+    }
+    uint32_t index = view->run_count++;
+    view->runs[index] =
+        (struct cluster_run){.first = first, .last = last, .node = node, .next = CLUSTER_NO_RUN};
+    if (owner->first_run == CLUSTER_NO_RUN)
+        owner->first_run = index;
+    else
+        view->runs[owner->last_run].next = index;
+    owner->last_run = index;
+}
+
+void cluster_view_alone(struct cluster_view *view, struct cluster_node *node,
+                        struct cluster_run *run)
+{
+    node->is_self = true;
+    node->first_run = CLUSTER_NO_RUN;
+    *view =
+        (struct cluster_view){.nodes = node, .node_count = 1, .runs = run, .epoch = node->epoch};
+    cluster_view_add(view, 0, 0, SLOT_COUNT - 1);
+}
+
+/* The next run after *index (before the first call: CLUSTER_NO_RUN) of a node. */
+static const struct cluster_run *next_run_of(const struct cluster_view *view,
+                                             const struct cluster_node *node,
+                                             const struct cluster_run *run)
+{
+    uint32_t index = run ? run->next : node->first_run;
+    return index == CLUSTER_NO_RUN ? NULL : &view->runs[index];
+}
+
+static const struct cluster_node *self_of(const struct cluster_view *view)
+{
+    for (uint32_t i = 0; i < view->node_count; i++)
+        if (view->nodes[i].is_self)
+            return &view->nodes[i];
+    return &view->nodes[0];
+}
+
+/* ---- INFO ---- */
+
+void cluster_reply_info(struct reply *reply, const struct cluster_view *view)
+{
+    char text[768];
+    unsigned slots = 0;
+    unsigned lost = 0;
+    unsigned owners = 0;
+    for (uint32_t i = 0; i < view->run_count; i++) {
+        unsigned count = view->runs[i].last - view->runs[i].first + 1u;
+        slots += count;
+        lost += view->nodes[view->runs[i].node].is_lost ? count : 0;
+    }
+    for (uint32_t i = 0; i < view->node_count; i++)
+        owners += view->nodes[i].first_run != CLUSTER_NO_RUN;
+    int len =
+        snprintf(text, sizeof text,
+                 "cluster_state:%s\r\n"
+                 "cluster_slots_assigned:%u\r\n"
+                 "cluster_slots_ok:%u\r\n"
+                 "cluster_slots_pfail:%u\r\n"
+                 "cluster_slots_fail:0\r\n"
+                 "cluster_known_nodes:%u\r\n"
+                 "cluster_size:%u\r\n"
+                 "cluster_current_epoch:%" PRIu64 "\r\n"
+                 "cluster_my_epoch:%" PRIu64 "\r\n"
+                 "cluster_stats_messages_sent:%" PRIu64 "\r\n"
+                 "cluster_stats_messages_received:%" PRIu64 "\r\n"
+                 "total_cluster_links_buffer_limit_exceeded:0\r\n",
+                 slots ? "ok" : "fail", slots, slots - lost, lost, view->node_count, owners,
+                 view->epoch, self_of(view)->epoch, view->messages_sent, view->messages_received);
     reply_verbatim(reply, "txt", (struct bytes){text, (size_t)len});
 }
 
-void cluster_reply_nodes(struct reply *reply, const struct cluster_node *node)
+/* ---- NODES ---- */
+
+static void print_runs(const struct cluster_view *view, const struct cluster_node *node,
+                       struct out *out)
 {
-    char line[512];
-    int len =
-        snprintf(line, sizeof line, "%s %s:%d@%d myself,master - 0 0 %" PRIu64 " connected 0-%d\n",
-                 node->id, node->host, node->port, node->port, node->epoch, SLOT_COUNT - 1);
-    reply_verbatim(reply, "txt", (struct bytes){line, (size_t)len});
+    const struct cluster_run *run = NULL;
+    while ((run = next_run_of(view, node, run)))
+        if (run->first == run->last)
+            out_printf(out, " %u", run->first);
+        else
+            out_printf(out, " %u-%u", run->first, run->last);
 }
 
-void cluster_reply_slots(struct reply *reply, const struct cluster_node *node)
+static void print_moves(const struct cluster_view *view, struct out *out)
 {
-    reply_array(reply, 1);
-    reply_array(reply, 3);
-    reply_int(reply, 0);
-    reply_int(reply, SLOT_COUNT - 1);
-    reply_array(reply, 4);
-    reply_bulk_text(reply, node->host);
-    reply_int(reply, node->port);
-    reply_bulk_text(reply, node->id);
-    reply_map(reply, 0);
+    for (uint32_t i = 0; i < view->move_count; i++) {
+        const struct cluster_move *move = &view->moves[i];
+        out_printf(out, " [%u-%s-%s]", move->slot, move->is_leaving ? ">" : "<",
+                   view->nodes[move->node].id);
+    }
 }
 
-static void reply_text_pair(struct reply *reply, const char *name, const char *value)
+static void print_node(const struct cluster_view *view, const struct cluster_node *node,
+                       struct out *out)
 {
-    reply_bulk_text(reply, name);
-    reply_bulk_text(reply, value);
+    out_printf(out, "%s %s:%d@%d %smaster%s%s - 0 %" PRIu64 " %" PRIu64 " %s", node->id, node->host,
+               node->port, node->port, node->is_self ? "myself," : "",
+               node->is_lost ? ",fail?" : "", node->port ? "" : ",noaddr", node->heard_ms,
+               node->epoch, node->is_lost ? "disconnected" : "connected");
+    print_runs(view, node, out);
+    if (node->is_self)
+        print_moves(view, out);
+    out_printf(out, "\n");
 }
 
-static void reply_int_pair(struct reply *reply, const char *name, int64_t value)
+void cluster_reply_nodes(struct reply *reply, const struct cluster_view *view)
 {
-    reply_bulk_text(reply, name);
-    reply_int(reply, value);
+    struct out out;
+    out_init(&out);
+    for (uint32_t i = 0; i < view->node_count; i++)
+        print_node(view, &view->nodes[i], &out);
+    reply_verbatim_out(reply, "txt", &out);
 }
 
-void cluster_reply_shards(struct reply *reply, const struct cluster_node *node)
+/* ---- SLOTS ---- */
+
+/* Can clients connect to the node? A client that came over a Unix socket gets an empty host. */
+static bool is_reachable(const struct cluster_node *node)
 {
-    reply_array(reply, 1);
+    return node->port != 0 || node->is_self;
+}
+
+void cluster_reply_slots(struct reply *reply, const struct cluster_view *view)
+{
+    int64_t count = 0;
+    for (uint32_t i = 0; i < view->run_count; i++)
+        count += is_reachable(&view->nodes[view->runs[i].node]);
+    reply_array(reply, count);
+    for (uint32_t i = 0; i < view->run_count; i++) {
+        const struct cluster_run *run = &view->runs[i];
+        const struct cluster_node *node = &view->nodes[run->node];
+        if (!is_reachable(node))
+            continue;
+        reply_array(reply, 3);
+        reply_int(reply, run->first);
+        reply_int(reply, run->last);
+        reply_array(reply, 4);
+        reply_bulk_text(reply, node->host);
+        reply_int(reply, node->port);
+        reply_bulk_text(reply, node->id);
+        reply_map(reply, 0);
+    }
+}
+
+/* ---- SHARDS ---- */
+
+static void reply_shard(struct reply *reply, const struct cluster_view *view,
+                        const struct cluster_node *node)
+{
+    const struct cluster_run *run = NULL;
+    int64_t numbers = 0;
+    while ((run = next_run_of(view, node, run)))
+        numbers += 2;
     reply_map(reply, 2);
     reply_bulk_text(reply, "slots");
-    reply_array(reply, 2);
-    reply_int(reply, 0);
-    reply_int(reply, SLOT_COUNT - 1);
+    reply_array(reply, numbers);
+    while ((run = next_run_of(view, node, run))) {
+        reply_int(reply, run->first);
+        reply_int(reply, run->last);
+    }
     reply_bulk_text(reply, "nodes");
     reply_array(reply, 1);
     reply_map(reply, 7);
-    reply_text_pair(reply, "id", node->id);
-    reply_int_pair(reply, "port", node->port);
-    reply_text_pair(reply, "ip", node->host);
-    reply_text_pair(reply, "endpoint", node->host);
-    reply_text_pair(reply, "role", "master");
-    reply_int_pair(reply, "replication-offset", 0);
-    reply_text_pair(reply, "health", "online");
+    reply_pair_text(reply, "id", node->id);
+    reply_pair_int(reply, "port", node->port);
+    reply_pair_text(reply, "ip", node->host);
+    reply_pair_text(reply, "endpoint", node->host);
+    reply_pair_text(reply, "role", "master");
+    reply_pair_int(reply, "replication-offset", 0);
+    reply_pair_text(reply, "health", "online");
+}
+
+void cluster_reply_shards(struct reply *reply, const struct cluster_view *view)
+{
+    int64_t count = 0;
+    for (uint32_t i = 0; i < view->node_count; i++)
+        count += is_reachable(&view->nodes[i]);
+    reply_array(reply, count);
+    for (uint32_t i = 0; i < view->node_count; i++)
+        if (is_reachable(&view->nodes[i]))
+            reply_shard(reply, view, &view->nodes[i]);
+}
+
+/* ---- the others ---- */
+
+/* False: there is no node with this id, and the error was replied. */
+static bool check_node(struct reply *reply, const struct cluster_view *view, struct bytes id)
+{
+    for (uint32_t i = 0; i < view->node_count; i++)
+        if (bytes_equal(bytes_of(view->nodes[i].id), id))
+            return true;
+    reply_errorf(reply, "ERR Unknown node %.*s", (int)(id.len < 128 ? id.len : 128), id.data);
+    return false;
+}
+
+void cluster_reply_replicas(struct reply *reply, const struct cluster_view *view, struct bytes id)
+{
+    if (check_node(reply, view, id))
+        reply_array(reply, 0);
+}
+
+void cluster_reply_failure_reports(struct reply *reply, const struct cluster_view *view,
+                                   struct bytes id)
+{
+    if (check_node(reply, view, id))
+        reply_int(reply, 0);
+}
+
+void cluster_reply_link(struct reply *reply, const struct cluster_link *link)
+{
+    reply_map(reply, 6);
+    reply_pair_text(reply, "direction", link->is_from ? "from" : "to");
+    reply_pair_text(reply, "node", link->node);
+    reply_pair_int(reply, "create-time", (int64_t)link->since_ms);
+    reply_pair_text(reply, "events", link->unsent ? "rw" : "r");
+    reply_pair_int(reply, "send-buffer-allocated", (int64_t)link->unsent);
+    reply_pair_int(reply, "send-buffer-used", (int64_t)link->unsent);
 }

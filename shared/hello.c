@@ -15,7 +15,7 @@ enum error hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp)
     return OK;
 }
 
-void hello_reply(struct reply *reply, uint8_t resp, uint64_t id)
+void hello_reply(struct reply *reply, uint8_t resp, uint64_t id, const char *mode)
 {
     reply_map(reply, 7);
     reply_bulk_text(reply, "server");
@@ -27,7 +27,7 @@ void hello_reply(struct reply *reply, uint8_t resp, uint64_t id)
     reply_bulk_text(reply, "id");
     reply_int(reply, (int64_t)id);
     reply_bulk_text(reply, "mode");
-    reply_bulk_text(reply, "standalone");
+    reply_bulk_text(reply, mode);
     reply_bulk_text(reply, "role");
     reply_bulk_text(reply, "master");
     reply_bulk_text(reply, "modules");

@@ -1,39 +1,48 @@
 /*
- * cluster.c - CLUSTER: a partition appears as a cluster of one node that owns all slots, so that cluster-aware
- * clients can connect to it directly.
+ * cluster.c - CLUSTER: a partition of a shard map shows itself and the other shards as nodes of a cluster, to clients that connect
+ * directly. Without a map it is the only node, which owns all slots.
  */
 #include "backend/context/partition.h"
-#include "backend/context/process.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/cluster_gate.h"
+#include "backend/partition/cluster_nodes.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/peering.h"
 #include "backend/partition/session.h"
-#include "shared/cluster_reply.h"
+#include "backend/peer/peer_set.h"
 #include "shared/command_reply.h"
 #include "shared/slot.h"
 
-#include <stdio.h>
-
-static struct cluster_node backend_node(const struct call *call)
+static struct cluster_view nodes_view(struct call *call)
 {
-    const struct partition *partition = call->partition;
-    struct cluster_node node = {.port = partition->listeners.port};
-    (void)snprintf(node.id, sizeof node.id, "%.38s%02x", partition->process->run_id,
-                   partition->index);
-    const struct backend_config *config = &partition->snapshot->config;
-    cluster_node_at(&node, stream_local(call->session->stream));
-    if (*config->advertise_host || config->advertise_port)
-        node.port = peering_port(partition);
-    if (*config->advertise_host)
-        peering_host(partition, node.host, sizeof node.host);
-    return node;
+    struct cluster_view view;
+    cluster_nodes_view(call, &view);
+    return view;
+}
+
+/* The id of the node; for a shard of a map it depends on its name alone. */
+static void own_id(struct call *call, char id[CLUSTER_ID_LEN + 1])
+{
+    struct cluster_node node;
+    if (cluster_client(call->session)) {
+        cluster_node_id(peer_set_shard(call->partition->shards.peers), id);
+        return;
+    }
+    cluster_nodes_self(call, &node);
+    memcpy(id, node.id, sizeof node.id);
 }
 
 void cmd_cluster_myid(struct call *call)
 {
-    struct cluster_node node = backend_node(call);
-    reply_bulk_text(&call->reply, node.id);
+    char id[CLUSTER_ID_LEN + 1];
+    own_id(call, id);
+    reply_bulk_text(&call->reply, id);
+}
+
+/* A shard has one node, so both have one id. */
+void cmd_cluster_myshardid(struct call *call)
+{
+    cmd_cluster_myid(call);
 }
 
 void cmd_cluster_keyslot(struct call *call)
@@ -44,27 +53,94 @@ void cmd_cluster_keyslot(struct call *call)
 
 void cmd_cluster_info(struct call *call)
 {
-    struct cluster_node node = backend_node(call);
-    cluster_reply_info(&call->reply, &node);
+    const struct cluster_view view = nodes_view(call);
+    cluster_reply_info(&call->reply, &view);
 }
 
 void cmd_cluster_nodes(struct call *call)
 {
-    struct cluster_node node = backend_node(call);
-    cluster_reply_nodes(&call->reply, &node);
+    const struct cluster_view view = nodes_view(call);
+    cluster_reply_nodes(&call->reply, &view);
 }
 
 void cmd_cluster_slots(struct call *call)
 {
-    struct cluster_node node = backend_node(call);
-    cluster_reply_slots(&call->reply, &node);
+    const struct cluster_view view = nodes_view(call);
+    cluster_reply_slots(&call->reply, &view);
 }
 
 void cmd_cluster_shards(struct call *call)
 {
-    struct cluster_node node = backend_node(call);
-    cluster_reply_shards(&call->reply, &node);
+    const struct cluster_view view = nodes_view(call);
+    cluster_reply_shards(&call->reply, &view);
 }
+
+void cmd_cluster_replicas(struct call *call)
+{
+    const struct cluster_view view = nodes_view(call);
+    cluster_reply_replicas(&call->reply, &view, call->argv[2]);
+}
+
+void cmd_cluster_slaves(struct call *call)
+{
+    cmd_cluster_replicas(call);
+}
+
+void cmd_cluster_count_failure_reports(struct call *call)
+{
+    const struct cluster_view view = nodes_view(call);
+    cluster_reply_failure_reports(&call->reply, &view, call->argv[2]);
+}
+
+/* ---- LINKS ---- */
+
+/* The elements of the reply; `call` NULL: they are only counted. */
+struct links_reply {
+    struct call *call;
+    int64_t count;
+};
+
+static void add_link(struct links_reply *links, const char *shard, const struct stream *stream,
+                     uint64_t since_ms, bool is_from)
+{
+    struct call *call = links->call;
+    char id[CLUSTER_ID_LEN + 1];
+    links->count++;
+    if (!call)
+        return;
+    cluster_node_id(shard, id);
+    const struct cluster_link link = {
+        .node = id,
+        .is_from = is_from,
+        .since_ms = call->now_ms - (loop_mono_ms(call->partition->loop) - since_ms),
+        .unsent = stream_pending(stream),
+    };
+    cluster_reply_link(&call->reply, &link);
+}
+
+/* peer_link_fn */
+static void add_outgoing(void *owner, const struct peer_link *link)
+{
+    add_link(owner, link->shard, link->stream, link->since_ms, false);
+}
+
+/* peer_incoming_fn */
+static void add_incoming(void *owner, const struct peer_incoming *incoming)
+{
+    add_link(owner, incoming->peer.shard, incoming->stream, incoming->since_ms, true);
+}
+
+void cmd_cluster_links(struct call *call)
+{
+    const struct peer_set *peers = call->partition->shards.peers;
+    struct links_reply counted = {0};
+    struct links_reply shown = {.call = call};
+    peer_set_each(peers, add_outgoing, add_incoming, &counted);
+    reply_array(&call->reply, counted.count);
+    peer_set_each(peers, add_outgoing, add_incoming, &shown);
+}
+
+/* ---- keys of a slot ---- */
 
 void cmd_cluster_countkeysinslot(struct call *call)
 {

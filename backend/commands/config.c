@@ -5,6 +5,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
+#include "backend/partition/cluster_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/session.h"
@@ -37,6 +38,8 @@ static struct bytes parameter_value(const struct call *call, const struct parame
                                     char buffer[OPTION_TEXT_MAX])
 {
     const struct partition *partition = call->partition;
+    if (strcmp(parameter->name, "cluster-enabled") == 0 && cluster_client(call->session))
+        return BYTES("yes");
     if (strcmp(parameter->name, "port") != 0)
         return config_snapshot_get(partition->snapshot, parameter, buffer);
     return (struct bytes){buffer, number_format_int64(buffer, partition->listeners.port)};

@@ -5,6 +5,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/partition/acl_gate.h"
+#include "backend/partition/cluster_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
 #include "shared/hello.h"
@@ -92,7 +93,8 @@ void cmd_hello(struct call *call)
         return;
     }
     session->resp = call->reply.resp = resp;
-    hello_reply(&call->reply, resp, session->id);
+    hello_reply(&call->reply, resp, session->id,
+                cluster_client(session) ? "cluster" : "standalone");
 }
 
 /* ---- simple commands ---- */

@@ -12,6 +12,7 @@
 #include "backend/context/stats.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/cluster_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/memory.h"
 #include "backend/partition/pubsub.h"
@@ -75,8 +76,9 @@ static void print_server(const struct call *call, struct out *out)
     out_printf(out,
                "redis_version:" REDIS_VERSION "\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\n"
                "redis_build_id:0\r\n");
-    out_printf(out, "redis_mode:standalone\r\nos:%s %s %s\r\narch_bits:64\r\n", name.sysname,
-               name.release, name.machine);
+    out_printf(out, "redis_mode:%s\r\nos:%s %s %s\r\narch_bits:64\r\n",
+               cluster_client(call->session) ? "cluster" : "standalone", name.sysname, name.release,
+               name.machine);
     out_printf(out,
                "monotonic_clock:POSIX clock_gettime\r\nmultiplexing_api:epoll\r\n"
                "atomicvar_api:c11-builtin\r\ngcc_version:%d.%d.%d\r\n",
@@ -373,8 +375,7 @@ static void print_errorstats(const struct call *call, struct out *out)
 
 static void print_cluster(const struct call *call, struct out *out)
 {
-    (void)call;
-    out_printf(out, "cluster_enabled:0\r\n");
+    out_printf(out, "cluster_enabled:%d\r\n", cluster_client(call->session));
 }
 
 static void print_keyspace(const struct call *call, struct out *out)

@@ -8,6 +8,7 @@
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/cluster_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
@@ -88,6 +89,10 @@ void cmd_swapdb(struct call *call)
     int64_t a;
     int64_t b;
     int databases = session_databases(call->session);
+    if (cluster_client(call->session)) { /* the other shards would keep their databases */
+        call_error_text(call, "ERR SWAPDB is not allowed in cluster mode");
+        return;
+    }
     if (!parse_database(call, 1, "ERR invalid first DB index", &a) ||
         !parse_database(call, 2, "ERR invalid second DB index", &b))
         return;

@@ -13,6 +13,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/text.h"
+#include "backend/partition/cluster_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 #include "backend/partition/session.h"
@@ -59,10 +60,15 @@ static const char *find_star(struct bytes pattern)
     return memchr(pattern.data, '*', strnlen(pattern.data, pattern.len));
 }
 
-/* Patterns can read any key, so they are only for users that may read all keys. */
+/* Patterns can read any key, so they are only for users that may read all keys. To a client of a cluster they are denied, because
+ * these keys may be on other nodes. */
 static bool may_follow(struct call *call, const char *option)
 {
     const struct acl_user *user = session_user(call->session);
+    if (cluster_client(call->session)) {
+        call_errorf(call, "ERR %s option of SORT denied in Cluster mode.", option);
+        return false;
+    }
     if (session_is_trusted(call->session) || !user ||
         acl_reads_all(user, call->command, call->argv, call->argc))
         return true;

@@ -85,16 +85,6 @@ static const char *misled_refusal(struct call *call)
     return refusal;
 }
 
-bool queue_gate(struct call *call)
-{
-    const char *refusal = NULL;
-    if (!call->partition->shards.is_gated || call->session->login.is_internal ||
-        !find_any_key(call, &refusal, is_misled_key))
-        return true;
-    reject_command(call, refusal);
-    return false;
-}
-
 bool across_gate(struct call *call)
 {
     const char *refusal = across_refusal(call);

@@ -5,8 +5,6 @@
 
 #include "backend/context/call.h"
 
-/* False: an error was replied, because a client that is no proxy queues a command in MULTI whose key is not here. */
-bool queue_gate(struct call *call);
 /* False: the command is EXEC or a script, and one of its keys is not here although the sender expects it here. Or the proxy sent
  * it with SCREE ACROSS, but it cannot be rolled back, or it names keys of other shards and
  * there are no links to these. An error was replied, and EXEC has discarded its queue. */

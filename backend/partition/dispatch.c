@@ -41,7 +41,9 @@ static void queue(struct call *call)
         reject_command(call, error_text(ERR_STATE_LIMIT));
         return;
     }
-    transaction_queue(&session->transaction, call->command, call->argv, call->argc);
+    /* as in Redis, nothing is kept for an EXEC that will not run */
+    if (!session->transaction.is_aborted && !session->watcher.dirty)
+        transaction_queue(&session->transaction, call->command, call->argv, call->argc);
     reply_status(&call->reply, "QUEUED");
 }
 
@@ -229,8 +231,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
     }
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
         return "ERR Write commands are not allowed from read-only scripts.";
-    int err = commit_gate(call->partition->commit, command->flags);
-    return err == OK ? NULL : error_text((enum error)err);
+    return gates_refuse_nested(call, nested->slot);
 }
 
 const char *dispatch_nested(struct call *script, const struct nested *nested)
@@ -294,8 +295,7 @@ static bool act(struct call *call)
         return false;
     }
     if (is_queued(call)) {
-        if (queue_gate(call))
-            queue(call);
+        queue(call);
         return true;
     }
     if (gates_wait(call))

@@ -37,7 +37,8 @@ struct nested {
     uint8_t resp;
     bool read_only; /* the script may not write */
     struct out *out;
-    bool *wrote; /* set when the command may write */
+    bool *wrote;   /* set when the command may write */
+    int32_t *slot; /* the only slot that the script may use (cluster_gate.h); NULL: any */
 };
 /* Runs the command with a savepoint of its own. NULL: the command ran; else the reason of its refusal. */
 const char *dispatch_nested(struct call *script, const struct nested *nested);

@@ -5,6 +5,7 @@
 #include "backend/context/stats.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/partition/acl_gate.h"
+#include "backend/partition/cluster_gate.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
@@ -177,8 +178,14 @@ static bool gate_monitor(struct call *call)
 bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
-           gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && gate_disk(call) &&
-           gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
+           gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && cluster_gate(call) &&
+           gate_disk(call) && gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
+}
+
+const char *gates_refuse_nested(struct call *call, int32_t *slot)
+{
+    int err = commit_gate(call->partition->commit, call->command->flags);
+    return err == OK ? cluster_refuse_nested(call, slot) : error_text((enum error)err);
 }
 
 /* ---- waiting ---- */

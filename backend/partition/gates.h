@@ -1,7 +1,7 @@
 /*
  * gates.h - the checks that a request passes before it runs, in Redis' order.
  *
- *   known ─► arity ─► login ─► internal ─► namespace ─► ACL ─► MULTI ─► disk ─► subscriber ─► busy ─► monitor
+ *   known ─► arity ─► login ─► internal ─► namespace ─► ACL ─► MULTI ─► cluster ─► disk ─► subscriber ─► busy ─► monitor
  *     └────────┴────────┴─ refused: an error reply; an open transaction will be discarded by EXEC
  *
  * A command that a script calls passes refuse_nested() (dispatch.c) instead. EVAL has no CMD_WRITE, so a gate against
@@ -18,6 +18,9 @@
 bool gates_pass(struct call *call);
 /* Replies the error. EXEC will discard an open transaction; a refused EXEC discards it at once. */
 void reject_command(struct call *call, const char *text);
+/* The last gates for a command that a script calls: disk and cluster. Returns the reason of a refusal; NULL: it may run. `slot`: see
+ * cluster_refuse_nested. */
+const char *gates_refuse_nested(struct call *call, int32_t *slot);
 /* Flags of the commands that will run: EXEC has those of its queue too. */
 uint32_t effective_flags(const struct call *call);
 

@@ -71,6 +71,16 @@ int peering_port(const struct partition *partition)
     return partition->listeners.port;
 }
 
+void peering_client_ports(const struct partition *partition, uint16_t *port, uint16_t *tls_port)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    bool advertises_tls = config->port < 0 || config->peer_tls;
+    int own_tls = config->tls_port ? config->tls_port + (int)partition->index : 0;
+    int own = config->port < 0 ? 0 : partition->listeners.port;
+    *port = (uint16_t)(advertises_tls ? own : peering_port(partition));
+    *tls_port = (uint16_t)(advertises_tls ? peering_port(partition) : own_tls);
+}
+
 void peering_host(const struct partition *partition, char *host, size_t size)
 {
     const struct backend_config *config = &partition->snapshot->config;
@@ -93,10 +103,15 @@ void peering_configure(struct partition *partition)
     const struct config_snapshot *snapshot = partition->snapshot;
     const struct backend_config *options = &snapshot->config;
     char address[PEER_ADDRESS_MAX + 1];
+    uint16_t port;
+    uint16_t tls_port;
     peering_address(partition, address, sizeof address);
+    peering_client_ports(partition, &port, &tls_port);
     const struct peer_config config = {
         .map = snapshot->map,
         .address = address,
+        .port = port,
+        .tls_port = tls_port,
         .secret = options->secret,
         .tls = snapshot->peer_tls,
         .options =

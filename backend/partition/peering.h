@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct partition;
 struct peer_set;
@@ -16,3 +17,6 @@ void peering_host(const struct partition *partition, char *host, size_t size);
 /* The address at which others reach the partition: advertise-host and advertise-port, or its listen address. */
 void peering_address(const struct partition *partition, char *address, size_t size);
 int peering_port(const struct partition *partition);
+/* The ports at which clients without and with TLS reach the partition; 0: none. advertise-port is the port of the connections
+ * that the shard map's address stands for; the port of the others is as configured. */
+void peering_client_ports(const struct partition *partition, uint16_t *port, uint16_t *tls_port);

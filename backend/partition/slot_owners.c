@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/cluster_nodes.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/session.h"
 #include "backend/partition/slot_table.h"
@@ -670,12 +671,6 @@ const char *slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
 
 /* ---- refusing ---- */
 
-static const char *address_of_owner(const struct slot_owners *owners, const char *shard)
-{
-    int index = owners->map ? shard_map_named(owners->map, bytes_of(shard)) : -1;
-    return index >= 0 ? owners->map->shards[index].addresses[0] : NULL;
-}
-
 static const char *arena_text(struct call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -693,10 +688,10 @@ static const char *arena_text(struct call *call, const char *format, ...)
 /* For a client that is no proxy. */
 static const char *refusal_of_node(struct call *call, uint16_t slot, const char *owner)
 {
-    const char *address = owner ? address_of_owner(call->partition->shards.owners, owner) : NULL;
-    if (!address)
+    struct cluster_node node;
+    if (!owner || !cluster_nodes_find(call, owner, &node))
         return "CLUSTERDOWN Hash slot not served";
-    return arena_text(call, "MOVED %u %s", slot, address);
+    return arena_text(call, "MOVED %u %s:%d", slot, node.host, node.port);
 }
 
 /* partition_shards.slot_refusal */

@@ -4,7 +4,7 @@
 #include "shared/check.h"
 #include "shared/out.h"
 
-enum { IDENTITY_FORMAT = 1, IDENTITY_FIXED_BYTES = 25 };
+enum { IDENTITY_FORMAT = 1, IDENTITY_FIXED_BYTES = 25, PORTS_BYTES = 4 };
 
 void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes payload)
 {
@@ -59,7 +59,9 @@ size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_ID
     at += write_short_text(to + at, identity->shard);
     at += write_short_text(to + at, identity->address);
     at += write_short_text(to + at, identity->version);
-    return at;
+    put_le16(to + at, identity->port);
+    put_le16(to + at + 2, identity->tls_port);
+    return at + PORTS_BYTES;
 }
 
 /* Is the text printable ASCII without the characters that separate fields in INFO and in the log? */
@@ -94,8 +96,12 @@ bool peer_identity_read(struct bytes from, struct peer_identity *identity)
     identity->log_index = get_le64(from.data + 17);
     from.data += IDENTITY_FIXED_BYTES;
     from.len -= IDENTITY_FIXED_BYTES;
-    return read_short_text(&from, identity->run_id, PEER_RUN_ID_MAX) &&
-           read_short_text(&from, identity->shard, SHARD_NAME_MAX) &&
-           read_short_text(&from, identity->address, PEER_ADDRESS_MAX) &&
-           read_short_text(&from, identity->version, PEER_VERSION_MAX);
+    bool is_good = read_short_text(&from, identity->run_id, PEER_RUN_ID_MAX) &&
+                   read_short_text(&from, identity->shard, SHARD_NAME_MAX) &&
+                   read_short_text(&from, identity->address, PEER_ADDRESS_MAX) &&
+                   read_short_text(&from, identity->version, PEER_VERSION_MAX);
+    bool has_ports = is_good && from.len >= PORTS_BYTES;
+    identity->port = has_ports ? get_le16(from.data) : 0;
+    identity->tls_port = has_ports ? get_le16(from.data + 2) : 0;
+    return is_good;
 }

@@ -14,7 +14,8 @@
  *   identity  ┌──────────┬─────────────┬─────────────┬───────────────┐
  *             │ 0 format │ 1 map epoch │ 9 map hash  │ 17 log index  │ run id, shard, address, version:
  *             │ u8 = 1   │ u64         │ u64         │ u64           │ each u8 length, then as many bytes
- *             └──────────┴─────────────┴─────────────┴───────────────┘
+ *             └──────────┴─────────────┴─────────────┴───────────────┘ then the ports for clients without and
+ *             with TLS: u16 each, 0: none
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
@@ -23,7 +24,7 @@
  *   MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT: slots that move to the receiver (move_message.h)
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
- * Integers are little-endian. A newer identity may be longer: bytes after the version are skipped.
+ * Integers are little-endian. A newer identity may be longer: bytes after the ports are skipped. An older one has no ports.
  */
 #pragma once
 
@@ -92,6 +93,8 @@ struct peer_identity {
     char shard[SHARD_NAME_MAX + 1];
     char address[PEER_ADDRESS_MAX + 1]; /* advertised */
     char version[PEER_VERSION_MAX + 1];
+    uint16_t port; /* for clients; 0: none, or not known */
+    uint16_t tls_port;
     uint64_t map_epoch;
     uint64_t map_hash;
     uint64_t log_index; /* index of the last batch */

@@ -237,7 +237,7 @@ struct peer_incoming *peer_incoming_new(const struct peer_self *self, struct str
     incoming->self = self;
     incoming->stream = stream;
     incoming->peer = *peer;
-    incoming->heard_ms = loop_mono_ms(self->loop);
+    incoming->heard_ms = incoming->since_ms = loop_mono_ms(self->loop);
     list_init(&incoming->calls);
     list_push(all, &incoming->link);
     stream_set_owner(stream, &incoming_events, incoming);

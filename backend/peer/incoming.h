@@ -28,6 +28,7 @@ struct peer_incoming {
     uint32_t calls_count;      /* length of `calls` */
     size_t calls_bytes;        /* bytes of their payloads */
     uint64_t heard_ms;         /* monotonic */
+    uint64_t since_ms;         /* monotonic: when the connection was made */
     bool was_over_limit;       /* a rejected request was logged for this connection */
     bool is_broken;            /* freed after its bytes are handled, or at the next tick */
 };

@@ -133,6 +133,8 @@ static void set_identity(struct peer_set *peers, const struct peer_config *confi
     (void)snprintf(identity->run_id, sizeof identity->run_id, "%s", peers->host.run_id);
     (void)snprintf(identity->version, sizeof identity->version, "%s", peers->host.version);
     (void)snprintf(identity->address, sizeof identity->address, "%s", config->address);
+    identity->port = config->port;
+    identity->tls_port = config->tls_port;
     if (peers->shard < 0)
         return;
     (void)snprintf(identity->shard, sizeof identity->shard, "%s",
@@ -329,6 +331,17 @@ int peer_set_echoes(const struct peer_set *peers, const char *ends[PEER_ECHOES_K
     for (uint64_t i = first; i < count; i++)
         ends[i - first] = peers->echoes[i % PEER_ECHOES_KEPT];
     return (int)(count - first);
+}
+
+void peer_set_each(const struct peer_set *peers, peer_link_fn *on_link,
+                   peer_incoming_fn *on_incoming, void *owner)
+{
+    for (struct list *at = peers->links.next; at != &peers->links; at = at->next)
+        if (container_of(at, struct peer_link, link)->state == PEER_LINK_UP)
+            on_link(owner, container_of(at, struct peer_link, link));
+    for (struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next)
+        if (!container_of(at, struct peer_incoming, link)->is_broken)
+            on_incoming(owner, container_of(at, struct peer_incoming, link));
 }
 
 /* ---- INFO ---- */

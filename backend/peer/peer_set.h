@@ -23,6 +23,7 @@ struct peer_set;
 struct peer_config {
     const struct shard_map *map; /* NULL: the partition works alone */
     const char *address;         /* advertised */
+    uint16_t port, tls_port;     /* for clients; 0: none */
     const char *secret;
     struct tls_context *tls; /* for connections to others; NULL: plain */
     struct peer_options options;
@@ -73,5 +74,10 @@ const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t de
 /* Lists the last results of peer_set_echo, oldest first: "ok TEXT", "refused REASON" or "lost"; borrowed. Returns their
  * number. */
 int peer_set_echoes(const struct peer_set *peers, const char *ends[PEER_ECHOES_KEPT]);
+/* Calls the functions for each connection that is open, to and from other shards. */
+typedef void peer_link_fn(void *owner, const struct peer_link *link);
+typedef void peer_incoming_fn(void *owner, const struct peer_incoming *incoming);
+void peer_set_each(const struct peer_set *peers, peer_link_fn *on_link,
+                   peer_incoming_fn *on_incoming, void *owner);
 /* Writes the section of INFO. */
 void peer_set_print(const struct peer_set *peers, struct out *out);

@@ -71,6 +71,7 @@ static const char *call_command(lua_State *lua)
         .read_only = run->read_only,
         .out = out,
         .wrote = &run->wrote,
+        .slot = run->may_cross_slots ? NULL : &run->slot,
     };
     refused = dispatch_nested(run->call, &nested);
     if (refused)

@@ -382,6 +382,8 @@ void function_call(struct call *call, const struct function *function, uint32_t 
                    bool read_only)
 {
     bool may_write = !(function->flags & SCRIPT_NO_WRITES);
+    if (!script_may_begin(call, function->flags))
+        return;
     if (read_only && may_write) {
         call_error_text(call, "ERR Can not execute a script with write flag using *_ro command.");
         return;
@@ -392,6 +394,7 @@ void function_call(struct call *call, const struct function *function, uint32_t 
         .name = function->name,
         .is_function = true,
         .read_only = read_only || !may_write,
+        .may_cross_slots = function->flags & SCRIPT_CROSS_SLOT,
     };
     run_script(&(struct run_start){.run = &run, .function_ref = function->ref, .keys = keys});
 }

@@ -10,6 +10,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/cluster_gate.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/suspend.h"
@@ -242,6 +243,7 @@ static void begin_run(struct script_run *run)
     uint64_t slow_ms = (uint64_t)config_snapshot_number(settings, "busy-reply-threshold");
     uint64_t limit_ms = settings->config.script_time_limit_ms;
     run->resp = 2;
+    run->slot = cluster_slot(run->call);
     run->started_us = clock_mono_us();
     run->slow_us = slow_ms < MS_MAX ? run->started_us + slow_ms * 1000 : UINT64_MAX;
     run->limit_us = limit_ms ? run->started_us + limit_ms * 1000 : UINT64_MAX;
@@ -273,6 +275,14 @@ static void keep_or_roll_back(struct script_run *run)
         call_error_text(call, end_text(run));
     if (run->end == SCRIPT_STOPPED)
         session_end(call->session); /* no further requests of this client are run */
+}
+
+bool script_may_begin(struct call *call, uint32_t flags)
+{
+    if (!(flags & SCRIPT_NO_CLUSTER) || !cluster_client(call->session))
+        return true;
+    call_error_text(call, "ERR Can not run script on cluster, 'no-cluster' flag is set.");
+    return false;
 }
 
 void run_script(const struct run_start *start)

@@ -48,6 +48,8 @@ struct script_run {
     bool is_function;
     bool read_only;
     bool wrote;
+    bool may_cross_slots;
+    int32_t slot;        /* of its keys, for a client of a cluster; negative: it has used none */
     bool is_slow;        /* over busy-reply-threshold: others get BUSY */
     bool is_uncached;    /* a row is on the disk: the script is rolled back and runs again */
     uint8_t end;         /* enum script_end */

@@ -262,6 +262,8 @@ void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t k
         return;
     }
     bool may_write = !(flags & SCRIPT_NO_WRITES);
+    if (!script_may_begin(call, flags))
+        return;
     if (read_only && flags & HAS_SHEBANG && may_write) {
         call_error_text(call, "ERR Can not execute a script with write flag using *_ro command.");
         return;
@@ -271,6 +273,7 @@ void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t k
         .call = call,
         .name = sha,
         .read_only = read_only || !may_write,
+        .may_cross_slots = !(flags & HAS_SHEBANG) || flags & SCRIPT_CROSS_SLOT,
     };
     run_script(&(struct run_start){.run = &run, .function_ref = LUA_NOREF, .keys = keys});
 }

@@ -132,6 +132,8 @@ struct run_start {
     int function_ref; /* LUA_NOREF: the cached script run->name */
     uint32_t keys;
 };
+/* May a script with these flags run for this client? False: the error was replied. */
+bool script_may_begin(struct call *call, uint32_t flags);
 /* Runs the script or function and replies its result. */
 void run_script(const struct run_start *start);
 /* Restores the hook of the state, which the end of a too slow library load has replaced. */

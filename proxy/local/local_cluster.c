@@ -13,19 +13,32 @@
 
 #include <stdio.h>
 
-static struct cluster_node proxy_node(const struct client *client)
+/* The proxy as the only node. */
+struct alone {
+    struct cluster_node node;
+    struct cluster_run run;
+    struct cluster_view view;
+};
+
+static const struct cluster_view *view_alone_of(const struct client *client, struct alone *alone)
 {
-    struct cluster_node node = {.epoch = client->worker->snapshot->map->epoch};
-    (void)snprintf(node.id, sizeof node.id, "%s", client->worker->proxy->run_id);
-    cluster_node_at(&node, stream_local(client->stream));
-    return node;
+    struct cluster_node *node = &alone->node;
+    *node = (struct cluster_node){.epoch = client->worker->snapshot->map->epoch};
+    (void)snprintf(node->id, sizeof node->id, "%s", client->worker->proxy->run_id);
+    cluster_node_at(node, stream_local(client->stream));
+    cluster_view_alone(&alone->view, node, &alone->run);
+    return &alone->view;
 }
 
 void local_cluster_myid(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = proxy_node(client);
     (void)request;
-    reply_bulk_text(reply, node.id);
+    reply_bulk_text(reply, client->worker->proxy->run_id);
+}
+
+void local_cluster_myshardid(struct client *client, struct request *request, struct reply *reply)
+{
+    local_cluster_myid(client, request, reply);
 }
 
 void local_cluster_keyslot(struct client *client, struct request *request, struct reply *reply)
@@ -37,30 +50,56 @@ void local_cluster_keyslot(struct client *client, struct request *request, struc
 
 void local_cluster_info(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = proxy_node(client);
+    struct alone alone;
     (void)request;
-    cluster_reply_info(reply, &node);
+    cluster_reply_info(reply, view_alone_of(client, &alone));
 }
 
 void local_cluster_nodes(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = proxy_node(client);
+    struct alone alone;
     (void)request;
-    cluster_reply_nodes(reply, &node);
+    cluster_reply_nodes(reply, view_alone_of(client, &alone));
 }
 
 void local_cluster_slots(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = proxy_node(client);
+    struct alone alone;
     (void)request;
-    cluster_reply_slots(reply, &node);
+    cluster_reply_slots(reply, view_alone_of(client, &alone));
 }
 
 void local_cluster_shards(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = proxy_node(client);
+    struct alone alone;
     (void)request;
-    cluster_reply_shards(reply, &node);
+    cluster_reply_shards(reply, view_alone_of(client, &alone));
+}
+
+void local_cluster_replicas(struct client *client, struct request *request, struct reply *reply)
+{
+    struct alone alone;
+    cluster_reply_replicas(reply, view_alone_of(client, &alone), request_argv(request)[2]);
+}
+
+void local_cluster_slaves(struct client *client, struct request *request, struct reply *reply)
+{
+    local_cluster_replicas(client, request, reply);
+}
+
+void local_cluster_count_failure_reports(struct client *client, struct request *request,
+                                         struct reply *reply)
+{
+    struct alone alone;
+    cluster_reply_failure_reports(reply, view_alone_of(client, &alone), request_argv(request)[2]);
+}
+
+/* The only node has no links. */
+void local_cluster_links(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_array(reply, 0);
 }
 
 static void pass_through(struct client *client, struct request *request, struct reply *reply)

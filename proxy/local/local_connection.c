@@ -74,7 +74,7 @@ void local_hello(struct client *client, struct request *request, struct reply *r
         return;
     }
     client->session.resp = reply->resp = resp;
-    hello_reply(reply, resp, client->id);
+    hello_reply(reply, resp, client->id, "standalone");
 }
 
 /* ---- PING, SELECT and others ---- */

@@ -272,6 +272,11 @@ bool stream_is_verified(const struct stream *stream)
     return stream->secure.tls && tls_is_verified(stream->secure.tls);
 }
 
+bool stream_is_secure(const struct stream *stream)
+{
+    return stream->secure.tls != NULL;
+}
+
 const char *stream_error(const struct stream *stream, int err)
 {
     return err == -EPROTO && stream->secure.tls && *tls_reason(stream->secure.tls)

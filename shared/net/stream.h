@@ -81,6 +81,8 @@ int stream_fd(const struct stream *stream); /* -1 when there is none; shown by C
 bool stream_is_local(const struct stream *stream);
 /* Has the peer's certificate been verified? */
 bool stream_is_verified(const struct stream *stream);
+/* Does the stream use TLS? */
+bool stream_is_secure(const struct stream *stream);
 /* The text for an err of on_open or on_end. */
 const char *stream_error(const struct stream *stream, int err);
 /* Monotonic time of the last read or successful write, for idle timeouts. */

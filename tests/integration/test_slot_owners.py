@@ -78,10 +78,12 @@ def _(run):
         moved = 'MOVED %d %s:%d' % (slot_of(far), host, port)
         with cluster.partition(0) as client:
             wait_for(lambda: owners(client, here=False), 'the other owner')
-            for words in (['GET', far], ['SET', far, 1], ['MSET', near, 1, far, 2], ['MGET', near, far], ['WATCH', far],
-                          ['BLPOP', far, 1], ['DEL', far], ['EVAL', 'return 1', 1, far],
-                          ['EVAL', "redis.call('SET', KEYS[1], 1) return 1", 2, near, far]):
+            for words in (['GET', far], ['SET', far, 1], ['WATCH', far], ['BLPOP', far, 1], ['DEL', far],
+                          ['EVAL', 'return 1', 1, far]):
                 check_equal(error_of(client, *words), moved, repr(words))
+            for words in (['MSET', near, 1, far, 2], ['MGET', near, far],
+                          ['EVAL', "redis.call('SET', KEYS[1], 1) return 1", 2, near, far]):
+                check(error_of(client, *words).startswith('CROSSSLOT'), repr(words))
             check_equal(client.get('EXISTS', near), 0, 'a refused command has written')
             check_equal(client.get('MULTI'), b'OK')
             check_equal(client.get('SET', near, 1), b'QUEUED')

@@ -503,6 +503,12 @@ bool stream_is_verified(const struct stream *stream)
     return false;
 }
 
+bool stream_is_secure(const struct stream *stream)
+{
+    (void)stream;
+    return false;
+}
+
 const char *stream_error(const struct stream *stream, int err)
 {
     (void)stream;

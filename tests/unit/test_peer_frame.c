@@ -15,13 +15,17 @@ static const char GOLDEN_IDENTITY[] = "\1"
                                       "\1a"
                                       "\6h:7401"
                                       "\5"
-                                      "0.1.0";
+                                      "0.1.0"
+                                      "\xe9\x1c\x4d\x1d"; /* 7401, 7501 */
+enum { GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 4 }; /* without ports */
 
 static const struct peer_identity IDENTITY = {
     .run_id = "beef",
     .shard = "a",
     .address = "h:7401",
     .version = "0.1.0",
+    .port = 7401,
+    .tls_port = 7501,
     .map_epoch = 7,
     .map_hash = 0x0102030405060708,
     .log_index = 42,
@@ -90,6 +94,19 @@ START_TEST(an_identity_is_read_back_also_when_a_newer_version_adds_to_it)
     ck_assert_uint_eq(identity.map_epoch, IDENTITY.map_epoch);
     ck_assert_uint_eq(identity.map_hash, IDENTITY.map_hash);
     ck_assert_uint_eq(identity.log_index, IDENTITY.log_index);
+    ck_assert_uint_eq(identity.port, IDENTITY.port);
+    ck_assert_uint_eq(identity.tls_port, IDENTITY.tls_port);
+}
+END_TEST
+
+START_TEST(an_identity_of_an_older_version_has_no_ports)
+{
+    struct peer_identity identity;
+    memset(&identity, 0xff, sizeof identity);
+    ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, GOLDEN_OLD_LEN}, &identity));
+    ck_assert_str_eq(identity.version, IDENTITY.version);
+    ck_assert_uint_eq(identity.port, 0);
+    ck_assert_uint_eq(identity.tls_port, 0);
 }
 END_TEST
 
@@ -97,7 +114,7 @@ START_TEST(cut_identities_and_unprintable_texts_are_refused)
 {
     struct peer_identity identity;
     char bytes[sizeof GOLDEN_IDENTITY];
-    for (size_t len = 0; len < sizeof GOLDEN_IDENTITY - 1; len++)
+    for (size_t len = 0; len < GOLDEN_OLD_LEN; len++)
         ck_assert(!peer_identity_read((struct bytes){GOLDEN_IDENTITY, len}, &identity));
     const char bad[] = "\r\n ,=\"\\\x7f\xc3";
     for (size_t i = 0; i < sizeof bad; i++) {
@@ -120,6 +137,7 @@ int main(void)
     tcase_add_test(tests, frames_that_are_too_long_or_have_other_bytes_are_refused);
     tcase_add_test(tests, an_identity_has_these_bytes);
     tcase_add_test(tests, an_identity_is_read_back_also_when_a_newer_version_adds_to_it);
+    tcase_add_test(tests, an_identity_of_an_older_version_has_no_ports);
     tcase_add_test(tests, cut_identities_and_unprintable_texts_are_refused);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
