@@ -55,6 +55,16 @@ static const struct label_family partition_families[] = {
      "Transactions prepared here whose coordinator does not answer, or whose decision could not be "
      "written; their keys stay locked.",
      0, 0, 0},
+    {LABEL_GAUGE, PARTITION_SLOTS_OWNED, "scree_backend_slots_owned",
+     "Slots that the partition owns.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_SLOTS_WANTED, "scree_backend_slots_wanted",
+     "Slots that the shard map of this backend gives to the partition.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_SLOTS_TO_SEND, "scree_backend_slots_to_send",
+     "Slots that the partition owns, and that the shard map gives to others.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_SLOTS_TO_GET, "scree_backend_slots_to_get",
+     "Slots that the shard map gives to the partition, and that it does not own.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_SLOTS_MOVING, "scree_backend_slots_moving",
+     "Slots that are being copied from or to the partition.", 0, 0, 0},
     {LABEL_HISTOGRAM, PARTITION_LOCK_SECONDS, "scree_backend_lock_hold_seconds",
      "Time that a command or transaction over several shards has held locks here.", 1e6, 4, 24},
     {LABEL_GAUGE, PARTITION_READONLY, "scree_backend_partition_readonly",
@@ -286,6 +296,16 @@ static void print_build_info(const struct server *server, struct out *out)
                      !atomic_load(&server->process->is_stopping));
 }
 
+static void print_map_metrics(const struct shard_map *map, struct out *out)
+{
+    metric_gauge(out, "scree_backend_map_epoch",
+                 "Epoch of the shard map of this backend; 0: it has none.",
+                 map ? (double)map->epoch : 0);
+    metric_gauge(out, "scree_backend_map_hash",
+                 "Hash of the shard map: equal at backends and proxies with the same map.",
+                 map ? (double)(shard_map_hash(map) >> 16) : 0);
+}
+
 void metrics_page(void *visit, struct http_reply *reply)
 {
     struct server *server = visit;
@@ -301,6 +321,7 @@ void metrics_page(void *visit, struct http_reply *reply)
     print_compactions(server, out);
     print_pace_metrics(server, out);
     print_memory_metrics(server, &snapshot->config, out);
+    print_map_metrics(snapshot->map, out);
     config_snapshot_unref(snapshot);
     labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),
                  COMMAND_COUNT);

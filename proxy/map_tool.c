@@ -13,6 +13,7 @@
 enum { CHECK_MAX_MS = 3000, ERROR_MAX = 1024 };
 
 const struct program_tool map_tool_arguments[MAP_TOOL_COUNT] = {
+    [MAP_TOOL_STATUS] = {"--map-status", NULL, "print what SCREE MAP STATUS replies, and exit"},
     [MAP_TOOL_PLAN] = {"--plan", "MAP",
                        "print what a reload of this shard map would move, and exit"},
     [MAP_TOOL_REBALANCE] = {"--rebalance", "MEASURE",
@@ -31,9 +32,28 @@ static void print_out(struct out *out, FILE *to)
     CHECK(text);
     size_t len = out->bytes;
     out_copy(out, text);
-    (void)fwrite(text, 1, len, to);
+    for (size_t i = 0; i < len; i++)
+        if (text[i] != '\r') /* of the protocol */
+            (void)fputc(text[i], to);
     free(text);
     out_clear(out);
+}
+
+/* ---- --map-status ---- */
+
+static int map_status(struct proxy_snapshot *snapshot)
+{
+    char reason[MAP_REASON_MAX];
+    struct out out;
+    struct map_figures *figures = map_measure(snapshot, false, 0);
+    int code = map_truth_silent(figures->truth)            ? MAP_TOOL_SILENT
+               : map_truth_settled(figures->truth, reason) ? MAP_TOOL_GOOD
+                                                           : MAP_TOOL_UNSETTLED;
+    out_init(&out);
+    map_truth_print(figures->truth, &out);
+    print_out(&out, stdout);
+    map_figures_free(figures);
+    return code;
 }
 
 /* ---- --plan ---- */
@@ -241,6 +261,8 @@ bool map_tool_run(struct proxy_snapshot *snapshot, const char *const given[MAP_T
         (void)fprintf(stderr, "--json: only together with --plan\n");
     else if (given[MAP_TOOL_PLAN] && given[MAP_TOOL_REBALANCE])
         (void)fprintf(stderr, "--plan: not together with --rebalance\n");
+    else if (given[MAP_TOOL_STATUS])
+        *exit_code = map_status(snapshot);
     else if (given[MAP_TOOL_PLAN])
         *exit_code = plan(snapshot, given[MAP_TOOL_PLAN], given[MAP_TOOL_JSON] != NULL);
     else if (given[MAP_TOOL_REBALANCE])

@@ -1,6 +1,7 @@
 /*
  * map_tool.h - scree-proxy's tools for shard maps: they ask the shards, print, and end.
  *
+ *   --map-status            the lines of SCREE MAP STATUS, without a proxy
  *   --plan NEW.ini          what a reload of this map would move
  *   --rebalance [MEASURE]   a map that evens the shards
  *   --check                 (after the check itself) what a reload of the configured map would move
@@ -11,6 +12,7 @@
 #include "config/reload.h"
 
 enum map_tool_argument {
+    MAP_TOOL_STATUS,
     MAP_TOOL_PLAN,
     MAP_TOOL_REBALANCE,
     MAP_TOOL_SHARDS,
@@ -25,7 +27,8 @@ enum map_tool_exit {
     MAP_TOOL_GOOD = 0,
     MAP_TOOL_FAILED = 1, /* a map is refused */
     MAP_TOOL_USAGE = 2,
-    MAP_TOOL_SILENT = 3, /* some shards have not replied: figures are incomplete */
+    MAP_TOOL_SILENT = 3,    /* some shards have not replied: figures are incomplete */
+    MAP_TOOL_UNSETTLED = 4, /* map-status: the shards still have slots to move */
 };
 
 /* Runs the tool that was given. False: none was. */

@@ -155,7 +155,7 @@ static void print_map(const struct admin_visit *visit, struct out *out)
 {
     const struct shard_map *map = visit->snapshot->map;
     metric_gauge(out, "scree_proxy_map_hash",
-                 "Hash of the shard map: equal at proxies with the same map.",
+                 "Hash of the shard map: equal at proxies and backends with the same map.",
                  (double)(shard_map_hash(map) >> 16));
     metric_gauge(out, "scree_proxy_map_loaded_timestamp_seconds",
                  "When the proxy began to use this shard map, Unix time.",

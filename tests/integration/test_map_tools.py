@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from support.cluster import Cluster, binary, slot_of
+from support.cluster import Cluster, binary, http_get, metric, slot_of
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection, ReplyError
 
@@ -220,6 +220,27 @@ def _(run):
         cluster.epoch = epoch
 
 
+@suite.case('metrics show what each partition owns and what the map gives it, and the hash of the map everywhere')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster:
+        def figures(index):
+            text = http_get(cluster.backends[index].admin, '/metrics')[1]
+            return [metric(text, 'scree_backend_slots_' + name) for name in ('owned', 'wanted', 'to_send', 'to_get', 'moving')]
+
+        def hashes():
+            texts = [http_get(process.admin, '/metrics')[1] for process in cluster.backends + cluster.proxies]
+            return {metric(text, 'scree_backend_map_hash') or metric(text, 'scree_proxy_map_hash') for text in texts}
+        for index in (0, 1):
+            wait_for(lambda: figures(index) == [8192, 8192, 0, 0, 0], 'the slots of backend %d' % index)
+        check_equal(len(hashes()), 1)
+        cluster.backends[1].stop()  # so that nothing can move
+        cluster.write_shards(['0-8181', '8182-16383'])
+        cluster.backends[0].signal(1)
+        wait_for(lambda: figures(0)[:3] == [8192, 8182, 10], 'the slots to send')
+        check_equal(metric(http_get(cluster.backends[0].admin, '/metrics')[1], 'scree_backend_map_epoch'), cluster.epoch)
+        cluster.backends[1].start()
+
+
 @suite.case('SCREE MAP STATUS shows wish, owners and difference, and names shards that do not reply')
 def _(run):
     with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
@@ -235,6 +256,10 @@ def _(run):
         check(seen['reason'].startswith('shard '), seen)
         cluster.backends[1].start()
         wait_for(lambda: status(client)['shards_silent'] == '0', 'the shard that is back')
+        code, text, error = tool(cluster, '--map-status')
+        same = fields(text)
+        check_equal((code, error, same['epoch'], same['shard_b0p0']),
+                    (0 if same['settled'] == '1' else 4, '', str(cluster.epoch), status(client)['shard_b0p0']))
         for words in (['STATE'], ['STATUS', 'x'], ['PAUSE', 'x']):
             check(isinstance(client.get('SCREE', 'MAP', *words), ReplyError), words)
 
