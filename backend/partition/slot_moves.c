@@ -33,9 +33,10 @@ struct slot_moves {
     struct timer *timer; /* runs while there are moves */
     bool is_running;
     bool must_load;
-    bool is_held; /* for a backup */
-    uint64_t plan_ms;
-    uint64_t filled_ms; /* monotonic: when the allowance was filled */
+    bool is_held;        /* for a backup */
+    uint64_t plan_ms;    /* monotonic: when to look for slots to move */
+    uint64_t planned_by; /* epoch of the map at the last look */
+    uint64_t filled_ms;  /* monotonic: when the allowance was filled */
 };
 
 static uint64_t mono_ms(const struct slot_moves *moves)
@@ -283,9 +284,12 @@ static void plan_moves(struct slot_moves *moves)
 {
     struct chunk chunk;
     uint32_t room = moves->host.partition->snapshot->config.migration_moves;
-    if (mono_ms(moves) < moves->plan_ms || reason_to_wait(moves))
+    const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
+    bool is_new_map = map && map->epoch != moves->planned_by;
+    if ((mono_ms(moves) < moves->plan_ms && !is_new_map) || reason_to_wait(moves))
         return;
     moves->plan_ms = mono_ms(moves) + PLAN_MS;
+    moves->planned_by = map ? map->epoch : 0;
     uint32_t running = count_sources(moves);
     uint64_t *counts = running < room ? keys_by_slot(moves) : NULL;
     for (unsigned slot = 0; running < room && find_chunk(moves, counts, &slot, &chunk); running++) {
@@ -298,15 +302,18 @@ static void plan_moves(struct slot_moves *moves)
     free(counts);
 }
 
-/* Gives up moves that the map no longer wishes. */
+/* Gives up moves that the map no longer wishes. One that has not begun at the target is a wish of the present map. */
 static void check_wishes(struct slot_moves *moves)
 {
     const struct slot_owners *owners = moves->host.partition->shards.owners;
+    const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
         struct move_source *move = source_at(at);
         if (move->state < SOURCE_RELEASING &&
             !slot_owners_wishes(owners, move->slots.first, move->target))
             move_source_abort(move, "the shard map has changed");
+        else if (map && move->state <= SOURCE_BEGINNING && !move->kind)
+            move->wish = map->epoch;
     }
 }
 

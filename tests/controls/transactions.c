@@ -1,6 +1,6 @@
 /*
- * transactions.c - breaks a promise of transactions over shards, chosen by sim_broken (tests/sim/sim_break.h): these
- * functions are linked into test_transactions in place of the program's.
+ * transactions.c - breaks a promise of transactions over shards, or of slots that move, chosen by sim_broken
+ * (tests/sim/sim_break.h): these functions are linked into test_transactions in place of the program's.
  */
 #include "backend/context/change.h"
 #include "backend/context/partition.h"
@@ -8,10 +8,13 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/internal_call.h"
+#include "backend/partition/move_source.h"
 #include "backend/partition/participant.h"
+#include "backend/partition/slot_table.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/message.h"
 #include "backend/storage/commit.h"
+#include "backend/wal/wal.h"
 #include "tests/sim/sim_break.h"
 
 bool __real_participant_load(struct participant *participant);
@@ -36,6 +39,18 @@ bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct byt
                       enum lock_mode mode);
 void __real_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
 void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
+int __real_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch,
+                           char *error, size_t size);
+int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch,
+                           char *error, size_t size);
+bool __real_move_source_is_frozen(const struct move_source *move);
+bool __wrap_move_source_is_frozen(const struct move_source *move);
+bool __real_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
+                              const struct slot_record *record, slot_changed_fn *on_end,
+                              void *owner);
+bool __wrap_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
+                              const struct slot_record *record, slot_changed_fn *on_end,
+                              void *owner);
 void __real_commit_sync_next(struct commit *commit);
 void __wrap_commit_sync_next(struct commit *commit);
 
@@ -131,4 +146,28 @@ void __wrap_commit_sync_next(struct commit *commit)
 {
     if (sim_broken != BREAK_UNSYNCED_DECISION)
         __real_commit_sync_next(commit);
+}
+
+int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch,
+                           char *error, size_t size)
+{
+    int err = __real_wal_cursor_next(cursor, index, batch, error, size);
+    while (sim_broken == BREAK_TAIL_DROPPED && err == OK)
+        err = __real_wal_cursor_next(cursor, index, batch, error, size);
+    return err;
+}
+
+bool __wrap_move_source_is_frozen(const struct move_source *move)
+{
+    return sim_broken != BREAK_NOT_FROZEN && __real_move_source_is_frozen(move);
+}
+
+bool __wrap_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
+                              const struct slot_record *record, slot_changed_fn *on_end,
+                              void *owner)
+{
+    struct slot_record changed = *record;
+    if (sim_broken == BREAK_EARLY_OWNED && record->state == SLOT_STAGED)
+        changed.state = SLOT_OWNED;
+    return __real_slot_table_change(table, first, last, &changed, on_end, owner);
 }

@@ -24,6 +24,9 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_EARLY_PREPARED] = "early-prepared",
         [BREAK_UNKNOWN_APPLIED] = "unknown-applied",
         [BREAK_NO_READ_LOCKS] = "no-read-locks",
+        [BREAK_TAIL_DROPPED] = "tail-dropped",
+        [BREAK_NOT_FROZEN] = "not-frozen",
+        [BREAK_EARLY_OWNED] = "early-owned",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

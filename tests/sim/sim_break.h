@@ -27,6 +27,10 @@ enum sim_break {
     BREAK_EARLY_PREPARED,     /* PREPARE is answered before its record is durable */
     BREAK_UNKNOWN_APPLIED,    /* a transaction without a decision counts as committed */
     BREAK_NO_READ_LOCKS,      /* keys that are only read are not locked until the last attempt */
+    /* of slots that move: */
+    BREAK_TAIL_DROPPED, /* what is written while rows are copied does not follow */
+    BREAK_NOT_FROZEN,   /* writes go on while slots are handed over */
+    BREAK_EARLY_OWNED,  /* the target owns slots before the source has released them */
     BREAK_COUNT,
 };
 

@@ -128,7 +128,7 @@ static void add_shard(const struct sim_cluster *cluster, struct shard_map *map, 
 /* The map of the backends, whose links lead through relays. */
 static struct shard_map *make_map_of_links(const struct sim_cluster *cluster)
 {
-    struct shard_map *map = shard_map_new(1);
+    struct shard_map *map = shard_map_new(cluster->map ? cluster->map->epoch + 1 : 1);
     for (unsigned shard = 0; shard < cluster->shard_count; shard++) {
         char name[SIM_NAMES_MAX];
         (void)snprintf(name, sizeof(name), "s%u", shard);
@@ -137,7 +137,7 @@ static struct shard_map *make_map_of_links(const struct sim_cluster *cluster)
     return map;
 }
 
-/* The shards in random order, with random names and addresses. */
+/* The shards in random order, with random addresses, and with random names unless backends know their own. */
 static struct shard_map *make_map(struct sim_cluster *cluster)
 {
     struct shard_map *map = shard_map_new(++cluster->epoch);
@@ -146,10 +146,21 @@ static struct shard_map *make_map(struct sim_cluster *cluster)
     for (unsigned i = 0; i < cluster->shard_count; i++) {
         unsigned shard = (first + i) % cluster->shard_count;
         char name[SIM_NAMES_MAX];
-        (void)snprintf(name, sizeof(name), "s%u-%u", shard, is_renamed ? (unsigned)map->epoch : 0);
+        (void)snprintf(name, sizeof(name), cluster->map ? "s%u" : "s%u-%u", shard,
+                       is_renamed ? (unsigned)map->epoch : 0);
         add_shard(cluster, map, shard, name, cluster->shards[shard].addresses[sim_random(2)]);
     }
     return map;
+}
+
+void sim_cluster_move(struct sim_cluster *cluster)
+{
+    struct shard_map *old = cluster->map;
+    unsigned count = 1 + (unsigned)sim_random(4);
+    while (count--)
+        cluster->owners[sim_random(SIM_RANGES)] = (uint8_t)sim_random(cluster->shard_count);
+    cluster->map = make_map_of_links(cluster);
+    shard_map_unref(old);
 }
 
 static struct proxy_snapshot *make_snapshot(struct sim_proxy *proxy)
@@ -218,6 +229,16 @@ void sim_backend_start(struct sim_backend *backend)
     config_fini(&config.head);
     backend->state = SIM_UP;
     backend->back_us = 0;
+}
+
+void sim_backend_reload(struct sim_backend *backend)
+{
+    if (backend->state != SIM_UP)
+        return;
+    struct config_snapshot *snapshot = process_config_edit(backend->process);
+    shard_map_unref(snapshot->map);
+    snapshot->map = shard_map_ref(backend->cluster->map);
+    process_config_publish(backend->process, snapshot);
 }
 
 static void backend_bury(struct sim_backend *backend)

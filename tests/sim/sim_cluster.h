@@ -114,6 +114,12 @@ void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
 void sim_cluster_fini(struct sim_cluster *cluster);
 unsigned sim_cluster_shard(const struct sim_cluster *cluster, uint16_t slot);
 
+/* Makes a newer map for the backends, in which some ranges have other owners. A backend gets it when it starts, or from
+ * sim_backend_reload. Proxies keep their maps. */
+void sim_cluster_move(struct sim_cluster *cluster);
+/* Gives a running backend the newest map. */
+void sim_backend_reload(struct sim_backend *backend);
+
 /* Starts on the rows in the store, and audits them. */
 void sim_backend_start(struct sim_backend *backend);
 /* Begins to stop cleanly. */

@@ -15,6 +15,8 @@
 #include "backend/keyspace/lock.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
+#include "backend/partition/slot_moves.h"
+#include "backend/partition/slot_table.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/sim_seeds.h"
@@ -28,7 +30,8 @@
 
 enum {
     SHARDS = 3,
-    RUNS = 6,             /* short runs */
+    RUNS = 8,             /* short runs */
+    MOVE_RUNS = 2,        /* the last of them: slots move */
     PERSISTS_MAX = 40,    /* of one shard in a short run */
     VICTIMS = SHARDS + 1, /* each shard, and all of them */
     POINTS = RUNS * VICTIMS * PERSISTS_MAX,
@@ -52,6 +55,7 @@ enum fault {
     FAULT_DISK, /* writes fail until the store has recovered */
     FAULT_RESTART_PROXY,
     FAULT_CLOCK,
+    FAULT_MOVE, /* a new map gives slots to other shards, which hear of it at different times */
     FAULT_KINDS,
 };
 
@@ -62,11 +66,14 @@ struct world {
     struct sim_teller tellers[SIM_TELLERS_MAX];
     unsigned teller_count;
     struct sim_tracker trackers[SHARDS];
-    uint32_t faults;        /* bit set of enum fault: those that may happen */
-    unsigned fault_ppm;     /* chance of a fault each time, in a million */
-    uint64_t up_us[SHARDS]; /* when an unreachable host becomes reachable; 0: it is reachable */
-    unsigned victim;        /* of a short run; VICTIMS: there is none */
-    uint64_t persists;      /* the crash comes after so many of the victim's */
+    uint32_t faults;            /* bit set of enum fault: those that may happen */
+    unsigned fault_ppm;         /* chance of a fault each time, in a million */
+    uint64_t up_us[SHARDS];     /* when an unreachable host becomes reachable; 0: it is reachable */
+    uint64_t reload_us[SHARDS]; /* when a backend gets the newest map; 0: it has it */
+    bool has_moves;             /* slots move */
+    uint64_t moved;             /* number of moves of ranges so far */
+    unsigned victim;            /* of a short run; VICTIMS: there is none */
+    uint64_t persists;          /* the crash comes after so many of the victim's */
     bool has_crashed;
     char why[600];
 };
@@ -131,14 +138,32 @@ static void end_tellers(void)
     world.teller_count = 0;
 }
 
-/* No transaction is open at any shard, and no key is locked. */
+/* Every slot is at the shard of the newest map, and no move is under way. */
+static bool is_settled(const struct partition *partition, unsigned shard)
+{
+    const struct partition_shards *shards = &partition->shards;
+    if (!world.has_moves)
+        return true;
+    for (unsigned range = 0; range < SIM_RANGES; range++) {
+        uint16_t slot = (uint16_t)(range * (SLOT_COUNT / SIM_RANGES));
+        bool is_own = world.cluster.owners[range] == shard;
+        const struct slot_record *record = slot_table_get(shards->slots, slot);
+        if (is_own != (record->state == SLOT_OWNED) ||
+            (record->state == SLOT_RELEASED && record->migration))
+            return false;
+    }
+    return !world.reload_us[shard];
+}
+
+/* No transaction is open at any shard, no key is locked, and no slot moves. */
 static bool is_calm(void)
 {
     for (unsigned i = 0; i < SHARDS; i++) {
         if (world.cluster.backends[i].state != SIM_UP)
             return false;
         const struct partition_shards *shards = &partition_of(i)->shards;
-        if (lock_set_count(shards->locks) || participant_figures(shards->participant).count ||
+        if (!is_settled(partition_of(i), i) || lock_set_count(shards->locks) ||
+            participant_figures(shards->participant).count ||
             coordinator_figures(shards->coordinator).count)
             return false;
     }
@@ -154,7 +179,23 @@ static void name_transaction(void *owner, const char *line)
     fail(line);
 }
 
-/* Waits until no transaction is open, else names one. */
+/* on_line of slot_moves_list */
+static void name_move(void *owner, const char *line)
+{
+    (void)owner;
+    if (sim_options.is_verbose)
+        printf("moves: %s\n", line);
+    if (strstr(line, "settled=no"))
+        fail(line);
+}
+
+static void name_moves(unsigned shard)
+{
+    if (world.has_moves)
+        (void)slot_moves_list(partition_of(shard)->shards.moves, name_move, NULL);
+}
+
+/* Waits until no transaction is open and no slot moves, else names one. */
 static void run_until_calm(void)
 {
     uint64_t end_us = sim_now_us() + PHASE_US;
@@ -166,6 +207,7 @@ static void run_until_calm(void)
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++) {
         coordinator_list(partition_of(i)->shards.coordinator, name_transaction, NULL);
         participant_list(partition_of(i)->shards.participant, name_transaction, NULL);
+        name_moves(i);
     }
     fail("a lock stays");
 }
@@ -187,13 +229,52 @@ static bool all_track(void)
 
 static void set_up(void)
 {
-    for (unsigned i = 0; i < SHARDS; i++)
+    for (unsigned i = 0; i < SHARDS && !world.has_moves; i++)
         sim_tracker_start(&world.trackers[i], &world.bank, i);
-    run_until(all_track, "the trackers do not connect");
+    if (!world.has_moves)
+        run_until(all_track, "the trackers do not connect");
     start_one(DEAL_SETUP, -1, 0);
     run_until(all_idle, "the accounts are not filled");
     run_until_calm();
     end_tellers();
+}
+
+/* ---- owners ----------------------------------------------------------------------------------- */
+
+static bool is_owned(const struct slot_record *record)
+{
+    return record->state == SLOT_OWNED || record->state == SLOT_EXPORTING;
+}
+
+/* At most one shard owns a slot, and no record has a higher epoch than its owner's. Returns the highest epoch. */
+static uint64_t check_owner(uint16_t slot)
+{
+    const struct slot_record *owner = NULL;
+    uint64_t epoch = 0;
+    for (unsigned i = 0; i < SHARDS; i++) {
+        if (world.cluster.backends[i].state == SIM_DOWN)
+            continue;
+        const struct slot_record *record = slot_table_get(partition_of(i)->shards.slots, slot);
+        if (is_owned(record) && owner)
+            fail("two shards own a slot");
+        if (is_owned(record))
+            owner = record;
+        if (record->epoch > epoch && record->state != SLOT_NONE)
+            epoch = record->epoch;
+    }
+    if (owner && owner->epoch < epoch)
+        fail("a shard owns a slot that has a newer owner");
+    return epoch;
+}
+
+static void check_owners(void)
+{
+    uint64_t moved = 0;
+    for (unsigned range = 0; range < SIM_RANGES && world.has_moves; range++) {
+        uint64_t epoch = check_owner((uint16_t)(range * (SLOT_COUNT / SIM_RANGES)));
+        moved += epoch ? epoch - 1 : 0;
+    }
+    world.moved = moved;
 }
 
 /* ---- faults ----------------------------------------------------------------------------------- */
@@ -262,6 +343,28 @@ static void take_down(unsigned which)
     world.up_us[which] = sim_now_us() + sim_random(DOWN_US_MAX);
 }
 
+/* A new map, which each backend gets at another time. */
+static void move_slots(void)
+{
+    if (!world.has_moves)
+        return;
+    sim_cluster_move(&world.cluster);
+    say("new map", (unsigned)world.cluster.map->epoch);
+    for (unsigned i = 0; i < SHARDS; i++)
+        world.reload_us[i] = sim_now_us() + 1 + sim_random(sim_random(2) ? 1000 : DOWN_US_MAX);
+}
+
+static void reload_maps(bool at_once)
+{
+    for (unsigned i = 0; i < SHARDS; i++) {
+        if (!world.reload_us[i] || (!at_once && world.reload_us[i] > sim_now_us()))
+            continue;
+        say("gets the map", i);
+        sim_backend_reload(&world.cluster.backends[i]);
+        world.reload_us[i] = 0;
+    }
+}
+
 static void make_fault(enum fault fault)
 {
     unsigned which = (unsigned)sim_random(SHARDS);
@@ -297,6 +400,9 @@ static void make_fault(enum fault fault)
     case FAULT_CLOCK:
         sim_wall_step((int64_t)sim_random(120000000) - 60000000);
         break;
+    case FAULT_MOVE:
+        move_slots();
+        break;
     case FAULT_KINDS:
         break;
     }
@@ -311,6 +417,7 @@ static void come_back(bool at_once)
         sim_host_up(world.cluster.backends[i].name);
         world.up_us[i] = 0;
     }
+    reload_maps(at_once);
     sim_cluster_tend(&world.cluster);
     sim_cluster_revive(&world.cluster, at_once);
 }
@@ -395,9 +502,15 @@ static uint32_t draw_kinds(void)
 
 static void run_schedule(void)
 {
-    start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
+    world.has_moves = sim_random(2);
+    start_cluster(world.has_moves ? 0 : (unsigned)sim_random(SIM_PROXIES_MAX),
                   sim_random(4) ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
     draw_faults();
+    if (world.has_moves) {
+        world.faults = sim_random(2) ? world.faults | 1u << FAULT_MOVE : 1u << FAULT_MOVE;
+        world.fault_ppm += sim_random(2) ? 20000 : 200000;
+        world.bank.may_fail = true;
+    }
     uint32_t kinds = draw_kinds();
     world.teller_count = 2 + (unsigned)sim_random(SIM_TELLERS_MAX - 2);
     for (unsigned i = 0; i < world.teller_count; i++)
@@ -405,6 +518,7 @@ static void run_schedule(void)
     for (uint64_t step = 0; step < sim_options.steps && !has_failed(); step++) {
         if (step % FAULT_EVERY == 0)
             chance_of_fault();
+        check_owners();
         if (!sim_step() || (step % FAULT_EVERY == 0 && all_idle()))
             break;
     }
@@ -429,8 +543,15 @@ static void run_to_point(unsigned run)
                                          1u << DEAL_WATCHED | 1u << DEAL_EXEC,
                                          1u << DEAL_RENAME | 1u << DEAL_LMOVE | 1u << DEAL_SMOVE,
                                          1u << DEAL_MSETNX | 1u << DEAL_CLEAR,
+                                         (1u << DEAL_KINDS) - 1,
+                                         1u << DEAL_EXEC,
                                          (1u << DEAL_KINDS) - 1};
-    start_cluster(run % 2, DURABILITY_ALWAYS);
+    world.has_moves = run >= RUNS - MOVE_RUNS;
+    start_cluster(world.has_moves ? 0 : run % 2, DURABILITY_ALWAYS);
+    if (world.has_moves) {
+        move_slots();
+        reload_maps(true);
+    }
     world.bank.may_fail = true;
     world.teller_count = 2;
     for (unsigned i = 0; i < world.teller_count; i++)
@@ -522,8 +643,9 @@ static void end_world(void)
     if (!has_failed())
         sim_bank_check_end(&world.bank);
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
-        sim_tracker_check(&world.trackers[i], !world.bank.may_fail);
-    for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
+        if (!world.has_moves)
+            sim_tracker_check(&world.trackers[i], !world.bank.may_fail);
+    for (unsigned i = 0; i < SHARDS && !has_failed() && !world.has_moves; i++)
         sim_tracker_fini(&world.trackers[i]);
     for (unsigned i = 0; i < world.cluster.plan.proxies && !has_failed(); i++)
         sim_proxy_stop(&world.cluster.proxies[i]);
@@ -536,7 +658,8 @@ static void print_counts(void)
 {
     for (unsigned i = 0; i < DEAL_KINDS; i++)
         printf("%s %u, ", sim_deal_name((enum deal_kind)i), world.bank.done[i]);
-    printf("refused %u, unknown %u\n", world.bank.refused, world.bank.unknown);
+    printf("refused %u, unknown %u, moves %" PRIu64 "\n", world.bank.refused, world.bank.unknown,
+           world.moved);
 }
 
 /* sim_simulation.run */
