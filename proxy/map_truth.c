@@ -1,6 +1,7 @@
 #include "proxy/map_truth.h"
 
 #include "proxy/line_fields.h"
+#include "proxy/request.h"
 #include "shared/check.h"
 #include "shared/map_change.h"
 #include "shared/resp.h"
@@ -182,6 +183,22 @@ void map_truth_complete(struct map_truth *truth)
             truth->moves[kept++] = truth->moves[i];
     truth->moves_count = kept;
     free(is_double);
+}
+
+void map_truth_add_all(struct map_truth *truth, const struct request *request)
+{
+    uint32_t count = request_reply_count(request);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        int shard = shard_map_named(truth->wish, bytes_of(answer->shard));
+        if (shard < 0)
+            continue;
+        if (i < count / 2)
+            map_truth_add_owners(truth, (uint32_t)shard, answer->frame);
+        else
+            map_truth_add_moves(truth, (uint32_t)shard, answer->frame);
+    }
+    map_truth_complete(truth);
 }
 
 /* ---- questions ---- */

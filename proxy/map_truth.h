@@ -1,5 +1,5 @@
 /*
- * map_truth.h - what the shards say of the slots: who owns them, and which moves are under way. Pure.
+ * map_truth.h - what the shards say of the slots: who owns them, and which moves are under way.
  *
  *   wish    the shard map of this proxy                    ┐
  *   truth   replies of all shards to SCREE OWNERS ─► owner  ├─► difference: slots that the shards still have to move
@@ -12,6 +12,8 @@
 
 #include "shared/out.h"
 #include "shared/shard_map.h"
+
+struct request;
 
 enum { MAP_REASON_MAX = 160 };
 
@@ -60,6 +62,9 @@ void map_truth_free(struct map_truth *truth);
 /* The reply of a shard of the wish, one frame; or the reason, if it has not replied. */
 void map_truth_add_owners(struct map_truth *truth, uint32_t shard, struct bytes frame);
 void map_truth_add_moves(struct map_truth *truth, uint32_t shard, struct bytes frame);
+/* All replies to a request that sent OWNERS, then MOVES, to all shards (request_fan_out_each), then map_truth_complete. The
+ * map may have changed since: shards are found by name. */
+void map_truth_add_all(struct map_truth *truth, const struct request *request);
 /* To be called when all replies were added: removes moves that both sides report. */
 void map_truth_complete(struct map_truth *truth);
 

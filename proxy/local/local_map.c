@@ -68,29 +68,11 @@ static void reply_wish(const struct shard_map *map, struct reply *reply)
 
 /* ---- STATUS ---- */
 
-/* The map may have changed since the shards were asked: their replies are found by name. */
-static struct map_truth *truth_of(const struct request *request, struct shard_map *map)
-{
-    struct map_truth *truth = map_truth_new(map);
-    uint32_t count = request_reply_count(request);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct shard_reply *answer = request_reply(request, i);
-        int shard = shard_map_named(map, bytes_of(answer->shard));
-        if (shard < 0)
-            continue;
-        if (i < count / 2)
-            map_truth_add_owners(truth, (uint32_t)shard, answer->frame);
-        else
-            map_truth_add_moves(truth, (uint32_t)shard, answer->frame);
-    }
-    map_truth_complete(truth);
-    return truth;
-}
-
 static void status_done(struct client *client, struct request *request, struct reply *reply)
 {
-    struct map_truth *truth = truth_of(request, client->worker->snapshot->map);
+    struct map_truth *truth = map_truth_new(client->worker->snapshot->map);
     struct out out;
+    map_truth_add_all(truth, request);
     out_init(&out);
     map_truth_print(truth, &out);
     reply_verbatim_out(reply, "txt", &out);

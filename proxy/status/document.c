@@ -9,6 +9,7 @@
 #include "proxy/status/gather.h"
 #include "proxy/status/peers.h"
 #include "proxy/status/share.h"
+#include "proxy/status/slot_survey.h"
 #include "proxy/status/status.h"
 #include "proxy/status/survey.h"
 #include "shared/bytes.h"
@@ -227,6 +228,7 @@ static void write_map(struct json_writer *json, struct status *status, const str
         write_shard(json, status, map, i, &health[i], infos[i]);
     json_put_end(json);
     backends_write_links(json, map, infos);
+    slot_survey_write(status->slot_survey, map, json);
     json_put_uint(json, "interval_ms", status->interval_us / 1000);
     json_put_list(json, "slot_rates");
     for (uint32_t slot = 0; slot < SLOT_COUNT; slot++)

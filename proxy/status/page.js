@@ -4,10 +4,10 @@
 //        │ 401: asks the user for the token, and stores it for this tab
 //        └ no answer: shows that, keeps the old drawing, and tries again
 
-import {bytes, byId, make, micros, rate, say, seconds, short} from './text.js';
+import {bytes, byId, make, micros, plural, rate, say, seconds, short} from './text.js';
 import {History} from './history.js';
 import {Plot} from './plots.js';
-import {SlotMap, colour} from './slots.js';
+import {SLOTS, SlotMap, colour} from './slots.js';
 import {Tables} from './tables.js';
 
 const EVERY_MS = 1000, PATIENCE_MS = 5000, LINES_MAX = 8, TOKEN = 'scree-admin-token';
@@ -95,10 +95,19 @@ function draw() {
   document.title = `Scree ${proxy.listen}`;
   drawFigures();
   slots.show(map);
-  say(byId('map-note'), `${map.slot_rates.filter(Boolean).length} with requests`);
+  say(byId('map-note'), `${map.slot_rates.filter(Boolean).length} with requests${moving(map.truth)}`);
   drawPlots();
   tables.show(latest, {shards: history.latest('shards'), commands: history.latest('commands'),
     namespaces: history.latest('namespaces')});
+}
+
+// What the shards still have to move; `truth` is null as long as they have not said it.
+function moving(truth) {
+  if (!truth || truth.unknown === SLOTS) return ''; // backends without a map own no slots
+  const left = truth.moves.reduce((most, move) => Math.max(most, move.eta_s ?? 0), 0);
+  const wait = left ? `, ${seconds(left)} left for these` : '';
+  if (truth.to_move || truth.move_count) return ` · ${plural(truth.to_move, 'slot')} to move, ${plural(truth.move_count, 'move')} under way${wait}`;
+  return truth.is_settled ? ' · settled' : ` · not settled: ${truth.reason}`;
 }
 
 function drawFigures() {

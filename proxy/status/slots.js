@@ -2,7 +2,9 @@
 //
 //   colour of the shard, faint ──log(rate)──► full ──the hottest──► lighter (dark theme) or darker (light theme)
 //
-// Slots of a shard that does not answer are hatched, which is visible without colours too.
+// A slot has the colour of the shard that owns it. If the map gives it to another shard, every second slot has that one's
+// colour, and slots that are being copied are dotted. Slots of a shard that does not answer are hatched, which is visible
+// without colours too.
 
 import {byId, rate, say} from './text.js';
 
@@ -58,6 +60,9 @@ export class SlotMap {
     this.cursor = byId('cursor');
     this.says = byId('slot-says');
     this.owner = new Int16Array(SLOTS).fill(-1);
+    this.wish = new Int16Array(SLOTS).fill(-1);
+    this.move = new Int16Array(SLOTS).fill(-1);
+    this.moves = [];
     this.heat = new Float32Array(SLOTS);
     this.rates = [];
     this.shards = [];
@@ -91,16 +96,30 @@ export class SlotMap {
   }
 
   show(map) {
-    this.shards = map.shards;
+    this.shards = [...map.shards];
     this.rates = map.slot_rates;
-    this.owner.fill(-1);
-    map.shards.forEach((shard, i) => shard.slots.forEach(([first, last]) => this.owner.fill(i, first, last + 1)));
+    this.wish.fill(-1);
+    map.shards.forEach((shard, i) => shard.slots.forEach(([first, last]) => this.wish.fill(i, first, last + 1)));
+    this.compare(map.truth);
     this.hottest = map.slot_rates.reduce((most, one) => Math.max(most, one), 0);
     const full = Math.log1p(Math.max(this.hottest, 20));
     for (let slot = 0; slot < SLOTS; slot++)
       this.heat[slot] = Math.max(Math.log1p(this.rates[slot]) / full, this.heat[slot] * DECAY);
     this.draw();
     this.tell();
+  }
+
+  // Owners that differ from the map, and moves; `truth` is null as long as the shards have not said them.
+  compare(truth) {
+    this.owner.set(this.wish);
+    this.move.fill(-1);
+    this.moves = truth ? truth.moves : [];
+    for (const [first, last, name] of truth ? truth.differences : []) {
+      let index = this.shards.findIndex(shard => shard.name === name);
+      if (index < 0) index = this.shards.push({name, state: 'not in the map'}) - 1;
+      this.owner.fill(index, first, last + 1);
+    }
+    this.moves.forEach((move, i) => this.move.fill(i, move.first, move.last + 1));
   }
 
   draw() {
@@ -110,9 +129,11 @@ export class SlotMap {
     const own = this.shards.map(shard => rgb(colour(shard.name)));
     const isDown = this.shards.map(shard => shard.state === 'down' || shard.state === 'silent');
     for (let slot = 0; slot < SLOTS; slot++) {
-      const shard = this.owner[slot];
-      const isHatched = shard >= 0 && isDown[shard] && (slot % WIDTH + Math.floor(slot / WIDTH)) % 6 < 2;
-      const pixel = shard < 0 ? now.ground : isHatched ? mix(now.ground, now.end, 0.6) : shade(own[shard], this.heat[slot], now);
+      const column = slot % WIDTH, row = Math.floor(slot / WIDTH);
+      const shard = (column + row) % 2 ? this.wish[slot] : this.owner[slot];
+      const isHatched = shard >= 0 && isDown[shard] && (column + row) % 6 < 2;
+      const isDot = this.move[slot] >= 0 && column % 2 && row % 2;
+      const pixel = shard < 0 ? now.ground : isDot ? now.end : isHatched ? mix(now.ground, now.end, 0.6) : shade(own[shard], this.heat[slot], now);
       image.data.set([...pixel, 255], slot * 4);
     }
     context.putImageData(image, 0, 0);
@@ -141,6 +162,13 @@ export class SlotMap {
     this.cursor.style.top = Math.floor(slot / WIDTH) / WIDTH * 100 + '%';
     if (!shard) say(this.says, '');
     else if (isHottest && !this.hottest) say(this.says, 'No slot has requests now.');
-    else say(this.says, `${isHottest ? 'Hottest: slot' : 'Slot'} ${slot} · shard ${shard.name} (${shard.state}) · ${rate(this.rates[slot])}`);
+    else say(this.says, `${isHottest ? 'Hottest: slot' : 'Slot'} ${slot} · shard ${shard.name} (${shard.state}) · ${this.future(slot)}${rate(this.rates[slot])}`);
+  }
+
+  // Where the slot is to go.
+  future(slot) {
+    const move = this.moves[this.move[slot]], wish = this.shards[this.wish[slot]];
+    if (move) return `moves to ${move.to} (${move.state}) · `;
+    return this.wish[slot] === this.owner[slot] || !wish ? '' : `to be moved to ${wish.name} · `;
   }
 }

@@ -4,6 +4,7 @@
 #include "proxy/status/gather.h"
 #include "proxy/status/peers.h"
 #include "proxy/status/share.h"
+#include "proxy/status/slot_survey.h"
 #include "proxy/status/survey.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -31,6 +32,7 @@ struct status *status_new(struct proxy *proxy)
     status->proxy = proxy;
     status->gatherer = gatherer_new(proxy);
     status->survey = survey_new();
+    status->slot_survey = slot_survey_new();
     if (*config->peers)
         status->peers = peers_new(config->peers, proxy->run_id);
     return status;
@@ -42,6 +44,7 @@ void status_free(struct status *status)
         return;
     peers_free(status->peers);
     survey_free(status->survey);
+    slot_survey_free(status->slot_survey);
     gatherer_free(status->gatherer);
     free(status->document);
     free(status);
@@ -49,8 +52,11 @@ void status_free(struct status *status)
 
 void status_slow(struct status *status, struct proxy_worker *worker)
 {
-    if (status && worker->index == 0)
-        survey_tick(status->survey, worker);
+    if (!status || worker->index > 0)
+        return;
+    survey_tick(status->survey, worker);
+    if (survey_is_wanted(status->survey, loop_mono_ms(worker->loop)))
+        slot_survey_tick(status->slot_survey, worker);
 }
 
 /* ---- slots ------------------------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
  *
  *   GET /, /status ─► page.html ─► its style and scripts               in the program (files.c), no data in them
  *   GET /status.json ─► gather.c: every worker's share ─┐
- *                       survey.c: health, keys          ├─► document.c ─► JSON, cached for REUSE_MS
+ *                       survey.c: health, keys          │
+ *                       slot_survey.c: owners, moves    ├─► document.c ─► JSON, cached for REUSE_MS
  *                       peers.c: other proxies' epochs ─┘
  *   GET /status/self ─► run id, version and epoch: other proxies poll it (peers.c)
  *
@@ -24,6 +25,7 @@ struct status {
     struct proxy *proxy;
     struct gatherer *gatherer;
     struct survey *survey;
+    struct slot_survey *slot_survey;
     struct peers *peers; /* NULL: none are configured */
     char *document;      /* the last document; NULL: none yet */
     size_t document_len;

@@ -88,6 +88,14 @@ void survey_wanted(struct survey *survey, uint64_t now_ms)
     unlock(survey);
 }
 
+bool survey_is_wanted(struct survey *survey, uint64_t now_ms)
+{
+    lock(survey);
+    bool is_wanted = survey->wanted_ms && now_ms < survey->wanted_ms + SURVEY_PATIENCE_MS;
+    unlock(survey);
+    return is_wanted;
+}
+
 void survey_copy_health(struct survey *survey, const struct shard_map *map, uint64_t now_us,
                         struct health *to)
 {
@@ -362,10 +370,7 @@ void survey_tick(struct survey *survey, struct proxy_worker *worker)
 {
     uint64_t now_ms = loop_mono_ms(worker->loop);
     struct bytes names[ASKED_EACH_TICK];
-    lock(survey);
-    bool is_wanted = survey->wanted_ms && now_ms < survey->wanted_ms + SURVEY_PATIENCE_MS;
-    unlock(survey);
-    if (!is_wanted || worker->thread.is_stopping || !worker->pool->nodes)
+    if (!survey_is_wanted(survey, now_ms) || worker->thread.is_stopping || !worker->pool->nodes)
         return;
     poll_all(survey, worker);
     uint32_t wanted = pop_wanted(survey, now_ms, names, ASKED_EACH_TICK);

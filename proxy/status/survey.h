@@ -38,6 +38,8 @@ void survey_free(struct survey *survey);
 
 /* The page was read. */
 void survey_wanted(struct survey *survey, uint64_t now_ms);
+/* Was the page read in the last SURVEY_PATIENCE_MS? */
+bool survey_is_wanted(struct survey *survey, uint64_t now_ms);
 /* Copies the shards' health if the survey has the same map; else all are unknown. `to` has map->shard_count entries. */
 void survey_copy_health(struct survey *survey, const struct shard_map *map, uint64_t now_us,
                         struct health *to);

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import threading
 import unicodedata
 import urllib.error
@@ -357,6 +358,34 @@ def _(run):
         wait_for(lambda: browser.text('transactions-note') == 'since the start of each backend', 'nothing to be in doubt')
         wait_for(lambda: all(row['Locked keys'] == '0' for row in transactions().values()), 'no key to be locked')
         check_equal(browser.complaints(), [], 'the console')
+
+
+@suite.case('slots have the colour of their owner; those that the map gives to another shard say where they are to move')
+def _(run):
+    with cluster_of(linked=True) as cluster, enter(cluster, 'outside') as admin, Browser() as browser:
+        names = [name for name, _, _ in cluster.shard_addresses()]
+        browser.look(DESKTOP)
+        browser.open(cluster.proxies[0])
+        wait_for(lambda: ' · settled' in browser.text('map-note'), 'a settled map')
+        first, last, before = browser.pixel(0), browser.pixel(16383), browser.pixel(4001)
+        check_equal(admin.get('SCREE', 'MAP', 'PAUSE'), b'OK')
+        cluster.write_shards(['0-3999', '5461-10922', '4000-5460 10923-16383'])
+        for process in cluster.backends + cluster.proxies:
+            process.signal(signal.SIGHUP)
+        wait_for(lambda: '1.46k slots to move' in browser.text('map-note'), 'the difference: ' + browser.text('map-note'))
+        check_equal((browser.pixel(0), browser.pixel(16383)), (first, last), 'colours of slots that stay')
+        check_equal({tuple(browser.pixel(slot)) for slot in (4001, 4000)}, {tuple(before), tuple(last)}, 'two colours alternate')
+        canvas = browser.find('slots')
+        box = browser.run('const box = arguments[0].getBoundingClientRect(); return [box.x, box.y, box.width, box.height]', canvas)
+        browser.point(box[0] + (4500 % 128 + 0.5) / 128 * box[2], box[1] + (4500 // 128 + 0.5) / 128 * box[3])
+        check('shard %s (up) · to be moved to %s' % (names[0], names[2]) in browser.text('slot-says'), browser.text('slot-says'))
+        browser.shoot('slots-to-move')
+        check_equal(admin.get('SCREE', 'MAP', 'RESUME'), b'OK')
+        wait_for(lambda: ' · settled' in browser.text('map-note'), 'the moves to end')
+        wait_for(lambda: browser.pixel(4001) == last, 'the colour of the new owner')
+        truth = document_of(cluster.proxies[0])['map']['truth']
+        check_equal((truth['is_settled'], truth['to_move'], truth['differences'], truth['moves']), (True, 0, [], []))
+        check_equal(browser.complaints(), [], 'complaints')
 
 
 @suite.case('with admin-token the page asks for it, keeps it for the tab, and has no data before')
