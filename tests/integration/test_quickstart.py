@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 
 from support import ROOT
 from support.cluster import free_ports
@@ -15,7 +16,7 @@ from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection
 
 QUICKSTART = os.path.join(ROOT, 'config', 'quickstart')
-PORTS = 86 + 2
+PORTS = 86 + 8
 suite = Suite(__doc__)
 
 
@@ -179,6 +180,54 @@ def _(run):
         with Connection(('127.0.0.1', port)) as connection:
             check_equal(connection.call('AUTH', 'shop', 't'), ('+', b'OK'))
             check_equal(connection.call('GET', 'b'), ('$', b'2'))
+
+
+class Writer(threading.Thread):
+    """Writes keys through a proxy until `done` is set; `kept` are those that were acknowledged."""
+
+    def __init__(self, port):
+        super().__init__()
+        self.port, self.kept, self.refused, self.done = port, [], [], threading.Event()
+
+    def run(self):
+        with Connection(('127.0.0.1', self.port)) as connection:
+            while not self.done.is_set():
+                key = 'w%d' % len(self.kept)
+                reply = connection.call('SET', key, key)
+                (self.kept if reply == ('+', b'OK') else self.refused).append(key if reply == ('+', b'OK') else reply)
+
+
+@suite.case('--scale makes a running cluster bigger and smaller while it is written to, and no key is lost')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        words = ('--data', data, '--port', port, '--partitions', 2, '--detach')
+        refused(quickstart('--data', data, '--scale', 2), 'there is no cluster')
+        check_equal(quickstart(*words).returncode, 0)
+        refused(quickstart('--data', data, '--scale', 17), '--scale: expected a number from 1 to 16')
+        writer = Writer(port)
+        writer.start()
+        try:
+            for backends in (3, 1, 2):
+                done = quickstart('--data', data, '--scale', backends, limit=600)
+                check_equal(done.returncode, 0, done.stdout + done.stderr)
+                check('settled: every shard owns the slots' in done.stdout, done.stdout)
+                check('ready: %d backends' % backends in done.stdout, done.stdout)
+                names = sorted(name for name in os.listdir(os.path.join(data, 'run')) if name.endswith('.pid'))
+                check_equal(names, ['backend-%d.pid' % i for i in range(backends)] + ['proxy-0.pid'])
+        finally:
+            writer.done.set()
+            writer.join()
+        run.debug('%d writes, %d refused: %r' % (len(writer.kept), len(writer.refused), writer.refused[:3]))
+        check(len(writer.kept) > 10, 'only %d writes' % len(writer.kept))
+        with Connection(('127.0.0.1', port)) as connection:
+            for key in writer.kept:
+                check_equal(connection.call('GET', key), ('$', key.encode()), key)
+        check_equal(quickstart('--stop', '--data', data).returncode, 0)
+        refused(quickstart(*words), 'was made with --backends 2 --partitions 2')
+        check_equal(quickstart(*words, '--backends', 2).returncode, 0, 'a start with the map of before')
+        with Connection(('127.0.0.1', port)) as connection:
+            check_equal(connection.call('DBSIZE'), (':', str(len(writer.kept)).encode()))
 
 
 @suite.case('--stop stops only processes of quickstart')
