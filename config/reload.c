@@ -18,7 +18,8 @@
 static bool namespace_accepted(const struct proxy_config *config, const struct namespaces *before,
                                const struct namespace *item, char *reason, size_t size)
 {
-    struct bytes token = bytes_of(item->token);
+    const struct bytes tokens[] = {bytes_of(item->token), bytes_of(item->token_previous)};
+    static const char *const names[] = {"token", "token-previous"};
     struct namespace_match match;
     if (!namespace_name_valid(bytes_of(item->name))) {
         (void)snprintf(reason, size,
@@ -31,15 +32,23 @@ static bool namespace_accepted(const struct proxy_config *config, const struct n
                        "namespaces");
         return false;
     }
-    if (token.len && bytes_equal(token, bytes_of(config->requirepass))) {
-        (void)snprintf(reason, size, "token: expected a text that differs from requirepass");
+    if (tokens[1].len && !tokens[0].len) {
+        (void)snprintf(reason, size, "token-previous: expected that token is set too");
         return false;
     }
-    if (!item->is_pattern && namespaces_login(before, token, &match)) {
-        (void)snprintf(reason, size,
-                       "token: expected a text that no other namespace uses, it is the token of %s",
-                       match.entry->name);
-        return false;
+    for (size_t i = 0; i < 2; i++) {
+        if (tokens[i].len && bytes_equal(tokens[i], bytes_of(config->requirepass))) {
+            (void)snprintf(reason, size, "%s: expected a text that differs from requirepass",
+                           names[i]);
+            return false;
+        }
+        if (!item->is_pattern && namespaces_login(before, tokens[i], &match)) {
+            (void)snprintf(
+                reason, size,
+                "%s: expected a text that no other namespace uses, it is the token of %s", names[i],
+                match.entry->name);
+            return false;
+        }
     }
     return true;
 }
@@ -74,6 +83,7 @@ static struct namespaces *namespaces_make(const struct proxy_config *config, cha
         const struct namespace_config *from = &config->namespaces[i];
         struct namespace item = {.name = from->name,
                                  .token = from->token,
+                                 .token_previous = from->token_previous,
                                  .users = from->users,
                                  .rate_limit = (uint64_t)from->rate_limit,
                                  .bandwidth_limit_bytes = from->bandwidth_limit_bytes,

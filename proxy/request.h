@@ -33,7 +33,8 @@ struct upstream;
 
 enum part_kind {
     PART_REQUEST,  /* part of a request */
-    PART_GREETING, /* SCREE AUTH, HELLO: an error closes the connection */
+    PART_AUTH,     /* SCREE AUTH: if no secret is accepted the connection is closed */
+    PART_GREETING, /* HELLO: an error closes the connection */
     PART_SELF,     /* SCREE SELF: the reply says which shard the partition is. greeting.h */
     PART_SWITCH,   /* SCREE USE, SELECT: after an error the requests that follow fail */
     PART_PROBE,    /* PING, UNWATCH: the reply is ignored */

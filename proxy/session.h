@@ -25,8 +25,10 @@ struct client_session {
     uint8_t resp;          /* 2 or 3 */
     uint8_t reply_mode;    /* enum reply_mode */
     bool is_authenticated; /* false: only commands with CMD_NO_AUTH may run */
-    bool is_limited;       /* rules of `user` restrict it */
-    bool is_readonly;      /* READONLY */
+    bool
+        is_refused; /* its last login named an unknown user or namespace: it is let in by a login only */
+    bool is_limited;  /* rules of `user` restrict it */
+    bool is_readonly; /* READONLY */
     bool no_evict;
     bool no_touch;
     char *user_name; /* heap; NULL: "default", or the namespace's own user. users.h */

@@ -138,6 +138,7 @@ void namespaces_unref(struct namespaces *set)
     for (size_t i = 0; i < set->count; i++) {
         free(set->items[i].name);
         free(set->items[i].token);
+        free(set->items[i].token_previous);
         free(set->items[i].users);
     }
     free(set->items);
@@ -153,8 +154,9 @@ void namespaces_add(struct namespaces *set, const struct namespace *item)
     *copy = *item;
     copy->name = strdup(item->name);
     copy->token = strdup(item->token);
+    copy->token_previous = strdup(item->token_previous ? item->token_previous : "");
     copy->users = strdup(item->users ? item->users : "");
-    CHECK(copy->name && copy->token && copy->users);
+    CHECK(copy->name && copy->token && copy->token_previous && copy->users);
     copy->is_pattern = namespace_is_pattern(bytes_of(copy->name));
 }
 
@@ -182,7 +184,9 @@ bool namespace_name_valid(struct bytes name)
 /* An empty token never matches. */
 static bool token_opens(const struct namespace *item, struct bytes token)
 {
-    return secret_equal(bytes_of(item->token), token) && token.len > 0;
+    bool is_token = secret_equal(bytes_of(item->token), token);
+    bool is_previous = secret_equal(bytes_of(item->token_previous), token);
+    return (is_token || is_previous) && token.len > 0;
 }
 
 bool namespaces_login(const struct namespaces *set, struct bytes token,
@@ -249,8 +253,8 @@ bool namespaces_home(const struct namespaces *set, struct bytes user, struct nam
 static bool namespace_equal(const struct namespace *a, const struct namespace *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->token, b->token) == 0 &&
-           strcmp(a->users, b->users) == 0 && a->rate_limit == b->rate_limit &&
-           a->bandwidth_limit_bytes == b->bandwidth_limit_bytes &&
+           strcmp(a->token_previous, b->token_previous) == 0 && strcmp(a->users, b->users) == 0 &&
+           a->rate_limit == b->rate_limit && a->bandwidth_limit_bytes == b->bandwidth_limit_bytes &&
            a->memory_limit_bytes == b->memory_limit_bytes && a->rate_delays == b->rate_delays &&
            a->ephemeral == b->ephemeral && a->ephemeral_after_ms == b->ephemeral_after_ms &&
            a->slot_rule.kind == b->slot_rule.kind && a->slot_rule.slot == b->slot_rule.slot &&

@@ -43,7 +43,8 @@ struct namespace
 {
     char *name; /* an exact name, or the pattern */
     char *token;
-    char *users; /* names of ACL users, separated by spaces */
+    char *token_previous; /* is accepted too; empty: none */
+    char *users;          /* names of ACL users, separated by spaces */
     bool is_pattern;
     bool ephemeral;
     uint64_t ephemeral_after_ms;

@@ -15,7 +15,8 @@ bool secret_argument(const struct command *command, const struct bytes *argv, ui
     case SECRET_OPTION_VALUES:
         return index > 2 && index % 2 == 1 &&
                (bytes_is(argv[index - 1], "requirepass") ||
-                bytes_is(argv[index - 1], "masterauth") || bytes_is(argv[index - 1], "secret"));
+                bytes_is(argv[index - 1], "masterauth") || bytes_is(argv[index - 1], "secret") ||
+                bytes_is(argv[index - 1], "secret-previous"));
     }
     return false;
 }

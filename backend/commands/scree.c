@@ -28,10 +28,14 @@ static const int64_t KEEP_MS_MAX = 366LL * 24 * 3600 * 1000; /* longer than any 
 
 void cmd_scree_auth(struct call *call)
 {
-    const char *secret = call->partition->snapshot->config.secret;
+    const struct backend_config *config = &call->partition->snapshot->config;
+    const char *secret = config->secret;
+    bool is_previous =
+        *config->secret_previous && secret_equal(call->argv[2], bytes_of(config->secret_previous));
+    bool is_secret = secret_equal(call->argv[2], bytes_of(secret));
     if (!*secret) {
         call_error_text(call, "ERR no cluster secret is configured here: set the option secret");
-    } else if (!secret_equal(call->argv[2], bytes_of(secret))) {
+    } else if (!is_secret && !is_previous) {
         call_error_text(
             call,
             "WRONGPASS wrong cluster secret: it must equal the option secret of this backend");

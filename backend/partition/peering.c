@@ -113,6 +113,7 @@ void peering_configure(struct partition *partition)
         .port = port,
         .tls_port = tls_port,
         .secret = options->secret,
+        .secret_previous = options->secret_previous,
         .tls = snapshot->peer_tls,
         .options =
             {

@@ -176,6 +176,16 @@ static void write_greeting_word(struct out *out, struct bytes word)
     out_write(out, "\r\n", 2);
 }
 
+static void send_auth(struct peer_link *link, const char *secret)
+{
+    struct out *out = stream_out(link->stream);
+    out_printf(out, "*3\r\n");
+    write_greeting_word(out, BYTES("SCREE"));
+    write_greeting_word(out, BYTES("AUTH"));
+    write_greeting_word(out, bytes_of(secret));
+    link->auths_left++;
+}
+
 static void send_greeting(struct peer_link *link)
 {
     char identity[PEER_IDENTITY_MAX];
@@ -183,10 +193,9 @@ static void send_greeting(struct peer_link *link)
     struct out *out = stream_out(link->stream);
     char protocol[16];
     (void)snprintf(protocol, sizeof protocol, "%d", PEER_PROTOCOL);
-    out_printf(out, "*3\r\n");
-    write_greeting_word(out, BYTES("SCREE"));
-    write_greeting_word(out, BYTES("AUTH"));
-    write_greeting_word(out, bytes_of(link->self->secret));
+    if (*link->self->secret_previous)
+        send_auth(link, link->self->secret_previous);
+    send_auth(link, link->self->secret);
     out_printf(out, "*5\r\n");
     write_greeting_word(out, BYTES("SCREE"));
     write_greeting_word(out, BYTES("PEER"));
@@ -204,7 +213,8 @@ static void link_opened(void *owner, int err)
         return;
     }
     link->state = PEER_LINK_GREETING;
-    link->has_auth_reply = false;
+    link->auths_left = 0;
+    link->is_admitted = false;
     link->heard_ms = loop_mono_ms(link->self->loop);
     send_greeting(link);
 }
@@ -239,7 +249,7 @@ static void handle_identity(struct peer_link *link, struct bytes payload)
     }
 }
 
-/* Handles one of the two replies of the greeting. Returns the bytes used; 0: more bytes are needed, or the link went
+/* Handles one of the replies of the greeting: to SCREE AUTH, of which one must succeed, and to SCREE PEER. Returns the bytes used; 0: more bytes are needed, or the link went
  * down. */
 static size_t handle_peer_greeting(struct peer_link *link, const char *data, size_t len)
 {
@@ -251,11 +261,13 @@ static size_t handle_peer_greeting(struct peer_link *link, const char *data, siz
             refuse_greeting(link, line);
         return 0;
     }
-    if (!link->has_auth_reply && bytes_equal(line, BYTES("+OK"))) {
-        link->has_auth_reply = true;
-        return line.len + 2;
+    if (link->auths_left > 0) {
+        link->is_admitted |= bytes_equal(line, BYTES("+OK"));
+        link->auths_left--;
+        if (link->is_admitted || link->auths_left > 0)
+            return line.len + 2;
     }
-    if (!link->has_auth_reply || line.len < 2 || *line.data != '$' ||
+    if (!link->is_admitted || line.len < 2 || *line.data != '$' ||
         !number_parse_uint64((struct bytes){line.data + 1, line.len - 1}, &size) ||
         size > PEER_IDENTITY_MAX) {
         refuse_greeting(link, line);

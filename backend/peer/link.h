@@ -62,6 +62,7 @@ struct peer_self {
     struct peer_options options;
     struct peer_identity identity; /* log_index: see current_index */
     char *secret;
+    char *secret_previous;   /* is shown too; empty: none */
     struct tls_context *tls; /* NULL: plain connections */
     uint64_t (*current_index)(void *owner);
     struct peer_requests requests;
@@ -101,7 +102,8 @@ struct peer_link {
     char *address;
     struct stream *stream; /* NULL in DOWN */
     enum peer_link_state state;
-    bool has_auth_reply; /* the reply to SCREE AUTH was received; in GREETING */
+    uint8_t auths_left;  /* replies to SCREE AUTH */
+    bool is_admitted;    /* the peer has accepted a secret */
     bool was_over_limit; /* peer_over_limit was logged for this connection */
     struct list requests;
     struct table *by_id;

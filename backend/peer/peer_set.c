@@ -119,6 +119,7 @@ void peer_set_free(struct peer_set *peers)
     shard_map_unref(peers->map);
     tls_context_unref(peers->self.tls);
     free(peers->self.secret);
+    free(peers->self.secret_previous);
     for (int i = 0; i < PEER_ECHOES_KEPT; i++)
         free(peers->echoes[i]);
     free(peers);
@@ -150,7 +151,9 @@ static bool needs_new_links(const struct peer_set *peers, const struct peer_conf
     const char *name = shard < 0 ? "" : config->map->shards[shard].name;
     return strcmp(peers->self.identity.shard, name) != 0 ||
            strcmp(peers->self.identity.address, config->address) != 0 || !peers->self.secret ||
-           strcmp(peers->self.secret, config->secret) != 0 || peers->self.tls != config->tls;
+           strcmp(peers->self.secret, config->secret) != 0 ||
+           strcmp(peers->self.secret_previous, config->secret_previous) != 0 ||
+           peers->self.tls != config->tls;
 }
 
 static void set_credentials(struct peer_set *peers, const struct peer_config *config)
@@ -158,8 +161,10 @@ static void set_credentials(struct peer_set *peers, const struct peer_config *co
     tls_context_unref(peers->self.tls);
     peers->self.tls = config->tls ? tls_context_ref(config->tls) : NULL;
     free(peers->self.secret);
+    free(peers->self.secret_previous);
     peers->self.secret = strdup(config->secret);
-    CHECK(peers->self.secret);
+    peers->self.secret_previous = strdup(config->secret_previous);
+    CHECK(peers->self.secret && peers->self.secret_previous);
 }
 
 /* Frees links to shards that moved or are no longer in the map. */

@@ -25,7 +25,8 @@ struct peer_config {
     const char *address;         /* advertised */
     uint16_t port, tls_port;     /* for clients; 0: none */
     const char *secret;
-    struct tls_context *tls; /* for connections to others; NULL: plain */
+    const char *secret_previous; /* is shown too; empty: none */
+    struct tls_context *tls;     /* for connections to others; NULL: plain */
     struct peer_options options;
 };
 

@@ -188,6 +188,14 @@ static void write_counts(const struct admin_visit *visit, const char *name,
     json_put_uint(json, "failures", counts.failures);
 }
 
+static void hide(char **secret)
+{
+    if (!**secret)
+        return;
+    free(*secret);
+    CHECK((*secret = strdup("(hidden)")));
+}
+
 /* Writes the configuration in force; secrets are hidden. */
 static void print_config(const void *config, FILE *to)
 {
@@ -201,11 +209,10 @@ static void print_config(const void *config, FILE *to)
         if (strcmp(option->unit, "password") == 0 && config_get(&shown.head, option, buffer).len)
             CHECK(config_set(&shown.head, option, BYTES("(hidden)"), error, sizeof error));
     }
-    for (size_t i = 0; i < shown.namespace_count; i++)
-        if (*shown.namespaces[i].token) {
-            free(shown.namespaces[i].token);
-            shown.namespaces[i].token = strdup("(hidden)");
-        }
+    for (size_t i = 0; i < shown.namespace_count; i++) {
+        hide(&shown.namespaces[i].token);
+        hide(&shown.namespaces[i].token_previous);
+    }
     config_print(&shown.head, to);
     config_fini(&shown.head);
 }

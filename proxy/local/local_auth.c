@@ -9,6 +9,9 @@
  * Without any password and token clients need no login. As soon as one namespace has a token, clients without a namespace
  * need a password too; if "default" has none, they cannot log in. The password of "default" is requirepass, or the one
  * in the aclfile.
+ *
+ * A login with a name that does not exist, perhaps not yet, leaves the connection without a login, also where none is
+ * needed: a client that ignores the error must not go on in the default namespace.
  */
 #include "proxy/local/local_auth.h"
 
@@ -54,6 +57,7 @@ static void client_log_in(struct client *client, const struct bytes *user, struc
     client_move(client, namespace, db);
     users_identify(client);
     session->is_authenticated = true;
+    session->is_refused = false;
 }
 
 static bool login_default(struct client *client, struct bytes password)
@@ -94,6 +98,23 @@ static bool login_token(struct client *client, const struct bytes *name, struct 
     return true;
 }
 
+/* Is the client served, outside of all namespaces, because no login is needed? */
+static bool is_in_without_login(const struct client *client)
+{
+    const struct client_session *session = &client->session;
+    return !session->user_name && session->keyspace->name.len == 0 &&
+           !needs_login(client->worker->snapshot);
+}
+
+/* Does neither a user nor a namespace with a token have this name? */
+static bool is_unknown(const struct proxy_snapshot *snapshot, struct bytes name)
+{
+    struct namespace_match match;
+    if (acl_user_find(snapshot->users, name))
+        return false;
+    return !namespaces_find(snapshot->namespaces, name, &match) || !*match.entry->token;
+}
+
 enum login local_login(struct client *client, struct bytes command, const struct bytes *user,
                        struct bytes password)
 {
@@ -107,6 +128,10 @@ enum login local_login(struct client *client, struct bytes command, const struct
     if (!user && login_default(client, password))
         return LOGIN_OK;
     users_note_login(client, user ? *user : BYTES("default"), command);
+    if (user && is_in_without_login(client) && is_unknown(snapshot, *user)) {
+        client->session.is_refused = true;
+        client->session.is_authenticated = false;
+    }
     return LOGIN_WRONG;
 }
 
@@ -177,7 +202,7 @@ void local_reloaded(struct client *client)
     if (session->keyspace->is_gone)
         session->is_authenticated = false;
     else if (!session->user_name && session->keyspace == session->home)
-        session->is_authenticated |= local_is_welcome(client);
+        session->is_authenticated |= local_is_welcome(client) && !session->is_refused;
     if (!users_is_removed(client))
         return;
     if (client->blocked.request)

@@ -124,6 +124,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     client_move(client, session->home->name, 0);
     client_session_set_text(&session->user_name, (struct bytes){"", 0});
     users_identify(client);
+    session->is_refused = false;
     session->is_authenticated = local_is_welcome(client);
     reply_status(reply, "RESET");
 }

@@ -7,12 +7,29 @@
 #include <stdio.h>
 #include <string.h>
 
-void greeting_write(struct out *out, const char *secret)
+static void write_auth(struct greeting *greeting, struct out *out, const char *secret)
 {
     const struct bytes auth[] = {BYTES("SCREE"), BYTES("AUTH"), bytes_of(secret)};
-    const struct bytes self[] = {BYTES("SCREE"), BYTES("SELF")};
     resp_write_words(out, auth, 3);
+    greeting->auths_left++;
+}
+
+void greeting_write(struct greeting *greeting, struct out *out, const char *secret,
+                    const char *previous)
+{
+    const struct bytes self[] = {BYTES("SCREE"), BYTES("SELF")};
+    *greeting = (struct greeting){.auths_left = 0};
+    if (*previous)
+        write_auth(greeting, out, previous);
+    write_auth(greeting, out, secret);
     resp_write_words(out, self, 2);
+}
+
+bool greeting_auth(struct greeting *greeting, struct bytes frame)
+{
+    greeting->is_admitted |= frame.data[0] != '-';
+    greeting->auths_left--;
+    return greeting->is_admitted || greeting->auths_left > 0;
 }
 
 static void copy_field(char *to, size_t size, struct bytes text)

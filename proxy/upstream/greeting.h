@@ -1,7 +1,8 @@
 /*
  * greeting.h - the first commands of a connection to a backend that has the cluster secret.
  *
- *   proxy ─► SCREE AUTH secret ─► +OK, or the error with which every request would fail
+ *   proxy ─► SCREE AUTH secret ─► +OK, or the error with which every request would fail. While the secret is being changed
+ *                                 both are sent, secret-previous first, and one must be accepted
  *         ─► SCREE SELF        ─► shard, run_id, version, slots: the partition at this address says which shard it is
  *
  * A partition knows its shard from its own shard map; without one, or in a version without SCREE SELF, the name is not
@@ -13,7 +14,13 @@
 
 struct out;
 
-enum { GREETING_COMMANDS = 2, RUN_ID_BYTES = 40 };
+enum { RUN_ID_BYTES = 40 };
+
+/* Which reply of the greeting comes next. */
+struct greeting {
+    uint8_t auths_left; /* replies to SCREE AUTH */
+    bool is_admitted;   /* the backend has accepted a secret */
+};
 
 /* What a partition says of itself. */
 struct greeting_self {
@@ -22,8 +29,11 @@ struct greeting_self {
     uint64_t slots;                 /* number of slots that it owns */
 };
 
-/* Writes both commands. */
-void greeting_write(struct out *out, const char *secret);
+/* Writes the commands; `previous`: a second secret, empty: none. */
+void greeting_write(struct greeting *greeting, struct out *out, const char *secret,
+                    const char *previous);
+/* Reads the reply to a SCREE AUTH. False: no secret was accepted. */
+bool greeting_auth(struct greeting *greeting, struct bytes frame);
 /* Reads the reply to SCREE SELF; of an error, or fields that are missing, the result is empty. */
 void greeting_read(struct bytes frame, struct greeting_self *self);
 /* False: the partition is another shard than `shard`, and reason[size] says so. */

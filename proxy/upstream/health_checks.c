@@ -20,7 +20,8 @@ struct check {
     struct stream *stream; /* NULL: no check is under way */
     struct timer *timer;   /* limits the check */
     struct resp_skip skip;
-    unsigned replies; /* received in this check */
+    struct greeting greeting;
+    enum { CHECK_AUTH, CHECK_SELF, CHECK_PING } next; /* which reply comes next */
     struct greeting_self self;
     struct shard_health health; /* guarded by the mutex */
 };
@@ -76,11 +77,6 @@ static void end_as_up(struct check *check)
     check_abort(check);
 }
 
-static bool has_secret(const struct check *check)
-{
-    return *check->all->snapshot->config.upstream_secret;
-}
-
 /* The text of an error frame without its '-' and end of line. */
 static void copy_error(char to[HEALTH_REASON_MAX], struct bytes frame)
 {
@@ -94,27 +90,39 @@ static bool is_busy(struct bytes frame)
     return frame.len > busy.len && memcmp(frame.data, busy.data, busy.len) == 0;
 }
 
-/* The replies are those to SCREE AUTH and SCREE SELF, if there is a secret, and to PING. True: the check goes on. */
+static bool end_with_error(struct check *check, const char *what, struct bytes frame)
+{
+    char reason[HEALTH_REASON_MAX];
+    copy_error(reason, frame);
+    end_as_down(check, what, reason);
+    return false;
+}
+
+/* True: the check goes on. */
 static bool handle_check_reply(struct check *check, struct bytes frame)
 {
     char reason[HEALTH_REASON_MAX];
-    unsigned number = check->replies++ + (has_secret(check) ? 0 : GREETING_COMMANDS);
-    bool is_error = frame.data[0] == '-';
-    if (number == 1) {
+    switch (check->next) {
+    case CHECK_AUTH:
+        if (!greeting_auth(&check->greeting, frame))
+            return end_with_error(check, "refused the greeting: ", frame);
+        if (check->greeting.auths_left == 0)
+            check->next = CHECK_SELF;
+        return true;
+    case CHECK_SELF:
         greeting_read(frame, &check->self);
+        check->next = CHECK_PING;
         if (greeting_check(&check->self, check->shard, reason, sizeof reason))
             return true;
         end_as_down(check, "", reason);
         return false;
+    case CHECK_PING:
+        break;
     }
-    if (is_error && !is_busy(frame)) {
-        copy_error(reason, frame);
-        end_as_down(check, number == 0 ? "refused the greeting: " : "refused PING: ", reason);
-        return false;
-    }
-    if (number == GREETING_COMMANDS)
-        end_as_up(check);
-    return number < GREETING_COMMANDS;
+    if (frame.data[0] == '-' && !is_busy(frame))
+        return end_with_error(check, "refused PING: ", frame);
+    end_as_up(check);
+    return false;
 }
 
 /* receive_fn */
@@ -155,8 +163,11 @@ static void check_is_open(void *owner, int err)
         end_as_down(check, "not reachable: ", stream_error(check->stream, err));
         return;
     }
-    if (has_secret(check))
-        greeting_write(stream_out(check->stream), check->all->snapshot->config.upstream_secret);
+    const struct proxy_config *config = &check->all->snapshot->config;
+    check->next = *config->upstream_secret ? CHECK_AUTH : CHECK_PING;
+    if (*config->upstream_secret)
+        greeting_write(&check->greeting, stream_out(check->stream), config->upstream_secret,
+                       config->upstream_secret_previous);
     resp_write_words(stream_out(check->stream), ping, 1);
     stream_send(check->stream);
 }
@@ -178,7 +189,6 @@ static void check_begin(struct check *check)
     uint64_t timeout_ms = snapshot->config.upstream_connect_timeout_ms;
     if (check->stream || !check->address)
         return;
-    check->replies = 0;
     check->skip = (struct resp_skip){0};
     check->self = (struct greeting_self){.slots = 0};
     check->stream =

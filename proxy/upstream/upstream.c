@@ -4,7 +4,6 @@
 #include "proxy/events.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_metrics.h"
-#include "proxy/upstream/greeting.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 #include "shared/backoff.h"
@@ -87,10 +86,12 @@ static void write_greeting(struct upstream *upstream)
     struct out *out = &upstream->unsent.greeting;
     upstream->life.has_authenticated = *secret;
     if (*secret) {
-        greeting_write(out, secret);
-        upstream->greetings += GREETING_COMMANDS;
-        upstream_push_own(upstream, PART_GREETING);
+        greeting_write(&upstream->greeting, out, secret,
+                       upstream_config(upstream)->upstream_secret_previous);
+        for (unsigned i = 0; i < upstream->greeting.auths_left; i++)
+            upstream_push_own(upstream, PART_AUTH);
         upstream_push_own(upstream, PART_SELF);
+        upstream->greetings = (uint8_t)(upstream->greeting.auths_left + 1);
         upstream_tell_slots(upstream, out);
     }
     if (upstream->resp == 3) {

@@ -24,6 +24,7 @@
 #pragma once
 
 #include "proxy/request.h"
+#include "proxy/upstream/greeting.h"
 #include "shared/list.h"
 #include "shared/net/stream.h"
 #include "shared/resp.h"
@@ -147,6 +148,7 @@ struct upstream {
     uint8_t resp;  /* 2 or 3 */
     uint8_t lane;
     uint8_t greetings; /* greeting commands without a reply */
+    struct greeting greeting;
     struct proxy_worker *worker;
     struct node *node;
     struct stream *stream;     /* NULL in IDLE and DOWN, and while it is in node->waiting_to_open */

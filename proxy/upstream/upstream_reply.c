@@ -1,7 +1,6 @@
 /*
  * Frames from a backend. The oldest part in the queue owns the next reply; push frames (`>`) are no replies.
  */
-#include "proxy/upstream/greeting.h"
 #include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
@@ -45,6 +44,14 @@ static void handle_greeting(struct upstream *upstream, const char *data, size_t 
     }
     if (--upstream->greetings == 0)
         upstream_up(upstream);
+}
+
+static void handle_auth(struct upstream *upstream, const char *data, size_t len)
+{
+    if (greeting_auth(&upstream->greeting, (struct bytes){data, len}))
+        upstream->greetings--; /* the reply to SCREE SELF follows */
+    else
+        handle_greeting(upstream, data, len);
 }
 
 /* The partition must be the shard for which the map has its address. */
@@ -192,7 +199,9 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
     }
     enum part_kind kind = (enum part_kind)part->kind;
     part_unlinked(part);
-    if (kind == PART_GREETING)
+    if (kind == PART_AUTH)
+        handle_auth(upstream, data, len);
+    else if (kind == PART_GREETING)
         handle_greeting(upstream, data, len);
     else if (kind == PART_SELF)
         handle_self(upstream, data, len);

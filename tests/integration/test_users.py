@@ -239,7 +239,7 @@ def _(run):
                 admin.get('ACL', 'LOG'), admin.get('INFO', 'everything'), users.cluster.proxies[0].log(),
                 users.cluster.proxies[0].http('/metrics')[1]]
         for place, text in zip(('CONFIG', 'SLOWLOG', 'CLIENT', 'ACL', 'INFO', 'log', 'metrics'), told):
-            for secret in ('sesame', 'secret-', 'root', users.cluster.secret):
+            for secret in ('sesame', 'secret-1', 'secret-2', 'secret-3', 'secret-4', 'root', users.cluster.secret):
                 found = re.search(r'\b%s\b' % re.escape(secret) if secret == 'root' else re.escape(secret), str(text))
                 check(not found, '%s tells %s: %r' % (place, secret, text))
         config = admin.get('CONFIG', 'GET', 'requirepass')

@@ -141,6 +141,7 @@ static void start_node(struct node *node, int index)
     const struct peer_config config = {.map = map,
                                        .address = advertised,
                                        .secret = "secret",
+                                       .secret_previous = "",
                                        .options = {.connect_timeout_ms = 1000,
                                                    .timeout_ms = 1000,
                                                    .ping_ms = 250,
