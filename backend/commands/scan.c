@@ -1,6 +1,9 @@
 /*
  * scan.c - SCAN over keys, HSCAN and SSCAN over rows; a cursor (backend/keyspace/cursor.h) names the last element.
  *
+ * A proxy limits a SCAN to slots of this shard (SCREE UNTIL): the cursor 0 then means that these have no more keys, and a third element
+ * is the number of keys that were visited.
+ *
  * As in Redis, COUNT limits the elements that are visited, not those that match.
  */
 #include "backend/commands/scan.h"
@@ -8,8 +11,10 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/session.h"
 #include "shared/glob.h"
 
 #include <stdio.h>
@@ -21,6 +26,8 @@ static const struct bytes NONE = {NULL, 0};
 
 struct scan_options {
     uint64_t cursor;
+    unsigned last;   /* the last slot that is scanned; SLOT_COUNT: all */
+    bool ends_early; /* slots up to the wanted one follow, and are not here */
     int64_t count;
     struct glob *pattern; /* in the arena; NULL: matches all */
     struct bytes type;    /* data NULL: any type */
@@ -113,11 +120,12 @@ static void found_add(struct found *found, struct bytes item)
     found->items[found->count++] = arena_copy(found->arena, item);
 }
 
-static void reply_page(struct call *call, uint64_t cursor, const struct found *found)
+/* Replies the first two elements of an array of `count`. */
+static void reply_page(struct call *call, int64_t count, uint64_t cursor, const struct found *found)
 {
     char text[24];
     int len = snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
-    reply_array(&call->reply, 2);
+    reply_array(&call->reply, count);
     reply_bulk(&call->reply, (struct bytes){text, (size_t)len});
     reply_array(&call->reply, (int64_t)found->count);
     for (size_t i = 0; i < found->count; i++)
@@ -156,37 +164,71 @@ static bool type_wanted(const struct scan_options *options, enum type type)
     return !options->type.data || bytes_is(options->type, type_name(type));
 }
 
+/* Limits the scan to the slots that a proxy wants, from the cursor's on, and to those of them that are here. False: the first one is
+ * not here, and the error was replied. */
+static bool limit_slots(struct call *call, struct scan_options *options)
+{
+    unsigned end = call->session->request.scan_end;
+    uint16_t first = cursor_slot(options->cursor);
+    options->last = SLOT_COUNT;
+    if (!end)
+        return true;
+    if (!slot_set_has(session_slots(call->session), first)) {
+        call_error_text(call, call->partition->shards.slot_refusal(call, first, NOTHING));
+        return false;
+    }
+    options->last = first;
+    while (options->last + 1 < end &&
+           slot_set_has(session_slots(call->session), (uint16_t)(options->last + 1)))
+        options->last++;
+    options->ends_early = options->last + 1 < end;
+    return true;
+}
+
+/* Collects a page of keys after *last, and sets *last to its last key. Returns the cursor that follows; *visited: number of keys. */
+static uint64_t scan_keys(struct call *call, struct scan_options *options, struct bytes *last,
+                          struct found *found, int64_t *visited)
+{
+    struct key_iter it;
+    bool has_more = false;
+    uint16_t slot = cursor_slot(options->cursor);
+    key_iter_init(call, call->space, slot, *last, &it);
+    while (key_iter_next(&it) && it.slot <= options->last) {
+        has_more = *visited == options->count;
+        if (has_more)
+            break;
+        ++*visited;
+        *last = arena_copy(call->arena, it.key);
+        slot = it.slot;
+        if (matches_pattern(options, it.key) && type_wanted(options, it.meta.type))
+            found_add(found, it.key);
+    }
+    if (!key_iter_fini(&it))
+        return 0;
+    if (has_more)
+        return cursor_after(call->partition->caches.cursors, call->space->name, slot, *last);
+    return options->ends_early ? cursor_at_slot((uint16_t)(options->last + 1)) : 0;
+}
+
 void cmd_scan(struct call *call)
 {
-    struct scan_options options;
+    struct scan_options options = {0};
     struct found found = {.arena = call->arena};
-    if (!cursor_argument(call, 1, &options) || !scan_options_parse(call, 2, TYPE_NONE, &options) ||
-        !keyspace_is_free(call, call->space))
-        return;
     struct bytes last;
+    int64_t visited = 0;
+    bool is_limited = call->session->request.scan_end > 0;
+    if (!cursor_argument(call, 1, &options) || !scan_options_parse(call, 2, TYPE_NONE, &options) ||
+        !keyspace_is_free(call, call->space) || !limit_slots(call, &options))
+        return;
     resume_key(call, options.cursor, &last);
     if (call->failed)
         return;
-    struct key_iter it;
-    key_iter_init(call, call->space, cursor_slot(options.cursor), last, &it);
-    uint64_t cursor = 0;
-    int64_t looked = 0;
-    while (key_iter_next(&it)) {
-        if (looked++ == options.count) {
-            cursor = 1;
-            break;
-        }
-        last = arena_copy(call->arena, it.key);
-        options.cursor = cursor_at_slot(it.slot);
-        if (matches_pattern(&options, it.key) && type_wanted(&options, it.meta.type))
-            found_add(&found, it.key);
-    }
-    if (!key_iter_fini(&it))
+    uint64_t cursor = scan_keys(call, &options, &last, &found, &visited);
+    if (call->failed)
         return;
-    if (cursor)
-        cursor = cursor_after(call->partition->caches.cursors, call->space->name,
-                              cursor_slot(options.cursor), last);
-    reply_page(call, cursor, &found);
+    reply_page(call, is_limited ? 3 : 2, cursor, &found);
+    if (is_limited)
+        reply_int(&call->reply, visited);
 }
 
 /* ---- collections ---- */
@@ -261,7 +303,7 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
         !keyspace_open_type(call, call->argv[1], type, OPEN_READ, &entry))
         return;
     if (!entry.exists) {
-        reply_page(call, 0, &found);
+        reply_page(call, 2, 0, &found);
         return;
     }
     if (!scan_options_parse(call, 3, type, &options))
@@ -280,6 +322,6 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
         scan_rows(call, &entry, cf, &options, options.no_values ? NULL : value_of, &last, &found);
     if (call->failed)
         return;
-    reply_page(call, more ? cursor_after(call->partition->caches.cursors, scope, 0, last) : 0,
+    reply_page(call, 2, more ? cursor_after(call->partition->caches.cursors, scope, 0, last) : 0,
                &found);
 }

@@ -120,6 +120,12 @@ void cmd_scree_part(struct call *call)
         "ERR SCREE PART is internal: authenticate with SCREE AUTH and the cluster secret first");
 }
 
+/* SCREE UNTIL slot SCAN cursor…: dispatch() handles it. This handler gets only invalid requests. */
+void cmd_scree_until(struct call *call)
+{
+    call_error_text(call, "ERR SCREE UNTIL takes a slot, 0 to 16383, and SCAN");
+}
+
 /* SCREE WAIT number protocol namespace db rule command…: dispatch() handles it. This handler gets only invalid requests. */
 void cmd_scree_wait(struct call *call)
 {

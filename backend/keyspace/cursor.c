@@ -32,8 +32,8 @@ static uint64_t fingerprint(struct bytes scope, struct bytes key)
     hash ^= hash >> 32;
     hash *= 0xd6e8feb86659fd93ULL;
     hash ^= hash >> 32;
-    uint64_t bits = hash & ((1ULL << CURSOR_FINGERPRINT_BITS) - 1);
-    return bits ? bits : 1;
+    uint64_t bits = hash & ((1ULL << CURSOR_FINGERPRINT_BITS) - 2); /* even: scan_cursor.h */
+    return bits ? bits : 2;
 }
 
 static struct bytes entry_name(const struct cursor_entry *entry)

@@ -372,10 +372,18 @@ static bool enter_across(struct session *session, const struct bytes *argv, uint
     return true;
 }
 
+/* SCREE UNTIL slot command… */
+static bool enter_until(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    (void)argc;
+    return session_scan_until(session, argv[2]);
+}
+
 static enter_prefix_fn *const enter_functions[COMMAND_COUNT] = {
     [COMMAND_scree_across] = enter_across, [COMMAND_scree_as] = enter_as,
     [COMMAND_scree_part] = enter_part,     [COMMAND_scree_show] = enter_show,
-    [COMMAND_scree_try] = enter_try,       [COMMAND_scree_wait] = waits_enter,
+    [COMMAND_scree_try] = enter_try,       [COMMAND_scree_until] = enter_until,
+    [COMMAND_scree_wait] = waits_enter,
 };
 
 static bool enter_prefix(struct session *session, const struct command *prefix,

@@ -5,6 +5,7 @@
 #include "backend/format/encoding.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
+#include "shared/number.h"
 
 #include <stdlib.h>
 
@@ -105,6 +106,15 @@ void session_select(struct session *session, uint8_t db)
     session->scope.db = db;
     session->scope.space = NULL;
     session->scope.moves++;
+}
+
+bool session_scan_until(struct session *session, struct bytes slot)
+{
+    uint64_t number;
+    if (!number_parse_uint64(slot, &number) || number >= SLOT_COUNT)
+        return false;
+    session->request.scan_end = (uint16_t)(number + 1);
+    return true;
 }
 
 void session_use(struct session *session, struct bytes name, uint8_t db,

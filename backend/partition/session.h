@@ -127,7 +127,9 @@ struct session_request {
     uint32_t shown_bytes; /* bytes of these lines */
     bool must_not_wait;   /* SCREE TRY: a blocking command replies null at once */
     bool is_across;       /* SCREE ACROSS: the command may reach keys of other shards */
-    bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
+    uint16_t
+        scan_end; /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
+    bool is_uncounted; /* SCREE PART: another shard counts it as a call of the proxy's client */
 };
 
 struct session {
@@ -200,6 +202,8 @@ void session_select(struct session *session, uint8_t db);
 const struct slot_set *session_slots(const struct session *session);
 /* Sets the slots that the proxy's map gives to this partition; takes the reference. NULL: all slots. */
 void session_set_slots(struct session *session, struct slot_set *slots);
+/* Limits the request, a SCAN, to slots up to this one. False: the text is no slot. */
+bool session_scan_until(struct session *session, struct bytes slot);
 /* Switches namespace and database; the slot rule may be NULL. All are copied. */
 void session_use(struct session *session, struct bytes name, uint8_t db,
                  const struct slot_rule *rule);

@@ -1,13 +1,20 @@
 /*
  * local_scan.c - SCAN and RANDOMKEY over all shards.
  *
- * A SCAN cursor contains a slot (drawing in shared/scan_cursor.h), which determines the shard. So any proxy can continue
- * the SCAN, also after a restart or with a newer map. Shards are visited in the order of their first slots:
+ * SCAN goes through the slots in order, 0 to 16383, and asks the owner of each. A cursor has the slot (drawing in
+ * shared/scan_cursor.h), so any proxy can continue the SCAN, also after a restart, with a newer map, or after slots have moved: a key
+ * that exists all the time is found, because its slot is visited once, at whichever shard has it then.
  *
- *   0 ─► shard with the lowest slot … its cursors … 0 ─► first slot of the next shard ─► … last shard's 0 ─► 0
+ *   cursor ─► slot ─► run of slots of one shard ─► SCREE UNTIL last SCAN cursor … ─┬─ more keys: cursor
+ *                          ▲                                                      └─ none: the run after it
+ *                          └──────────────── while COUNT is not used up ◄─────────────┘
  *
- * When a shard has no more keys before COUNT is used up, the proxy requests DBSIZE of all shards. The page then consists
- * of the keys of as many shards as COUNT covers.
+ * A page takes as many runs as COUNT covers. Runs are asked in rounds: one, then two, four … at the same time, which share what is
+ * left of COUNT; so empty shards cost few rounds, and no reply is much longer than needed. What shards reply is used in the order
+ * of slots, up to the first that has more keys.
+ *
+ * A shard stops before a slot that it does not own, and refuses the request if it does not own the first one. Plain Redis servers as
+ * shards get SCAN as it is, each after the other.
  *
  * RANDOMKEY sends DBSIZE to all shards, draws a shard with these weights, and forwards the command to it; so all keys are
  * equally likely.
@@ -17,66 +24,50 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
+#include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/number.h"
 #include "shared/scan_cursor.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { CURSOR_TEXT_MAX = 24, SCAN_WORDS_MAX = 64, DEFAULT_COUNT = 10 };
+enum {
+    NUMBER_TEXT_MAX = 24,
+    DEFAULT_COUNT = 10,
+    PREFIX_WORDS = 3,    /* SCREE UNTIL last */
+    COUNT_WORDS = 2,     /* COUNT n */
+    SCAN_STEPS_MAX = 64, /* runs that are asked at the same time */
+    SCAN_COUNT_MIN = 16, /* COUNT of each of them, if they are several */
+};
 
 /* ---- SCAN ---- */
 
-/* One shard's part of a page. */
-struct step {
-    int shard;
-    unsigned first_slot; /* first slot of the shard */
-    int64_t
-        count; /* COUNT for this shard: the client's COUNT minus the keys of the shards before */
+/* Slots of one shard that a round asks it for. */
+struct scan_step {
+    uint32_t shard;
+    unsigned last; /* the last slot of the run */
 };
 
 struct scan_state {
-    struct step first;
-    uint32_t step_max; /* number of shards when the command came */
+    uint64_t cursor; /* where the next round begins; its slot is in the first step */
+    int64_t left;    /* of COUNT */
+    int64_t keys;    /* in the page so far */
+    uint32_t wanted; /* steps of the next round */
     uint32_t step_count;
-    struct step steps[]; /* the shards of the page, in order */
+    struct scan_step steps[SCAN_STEPS_MAX];
 };
 
-static unsigned first_slot_of(const struct shard_map *map, int shard)
-{
-    unsigned slot = 0;
-    unsigned first = SLOT_COUNT;
-    unsigned last;
-    return shard_map_next_range(map, shard, &slot, &first, &last) ? first : SLOT_COUNT;
-}
+/* What a shard replied to a step. */
+struct scan_page {
+    uint64_t cursor; /* 0: the run has no more keys */
+    int64_t keys;
+    int64_t visited; /* keys that count for COUNT */
+    struct bytes items;
+};
 
-/* The shard whose first slot is the lowest one above `slot`; -1: there is none. */
-static int shard_behind(const struct shard_map *map, int64_t slot, unsigned *first_slot)
-{
-    int found = -1;
-    for (int i = 0; i < (int)map->shard_count; i++) {
-        unsigned first = first_slot_of(map, i);
-        if (first < SLOT_COUNT && (int64_t)first > slot && (found < 0 || first < *first_slot)) {
-            found = i;
-            *first_slot = first;
-        }
-    }
-    return found;
-}
-
-/* Where the client's cursor continues. */
-static struct step step_at(const struct shard_map *map, uint64_t cursor)
-{
-    struct step step = {.shard = 0};
-    if (cursor == 0)
-        step.shard = shard_behind(map, -1, &step.first_slot);
-    else
-        step.shard = shard_map_find(map, cursor_slot(cursor));
-    step.first_slot = first_slot_of(map, step.shard);
-    return step;
-}
-
-/* Index of the argument after COUNT; 0: there is none. */
+/* Index of the argument after the last COUNT; 0: there is none. */
 static uint32_t count_argument(const struct request *request)
 {
     const struct bytes *argv = request_argv(request);
@@ -87,7 +78,7 @@ static uint32_t count_argument(const struct request *request)
     return found;
 }
 
-/* COUNT: how many keys the call may examine; 0: the argument is not an integer, for which the shard replies the error. */
+/* COUNT: how many keys the call may visit; 0 or less: the shard will reply an error. */
 static int64_t count_wanted(const struct request *request)
 {
     uint32_t at = count_argument(request);
@@ -97,118 +88,221 @@ static int64_t count_wanted(const struct request *request)
     return count;
 }
 
-/* Reads the cursor of a page; *pos is then where its keys begin. False: the reply is no page. */
-static bool page_open(const struct shard_reply *answer, struct bytes *cursor, size_t *pos)
+/* Are the shards backends, which know SCREE UNTIL? */
+static bool has_backends(const struct client *client)
 {
-    struct resp_value value;
-    *pos = 0;
-    if (answer->is_failure || !resp_value_next(answer->frame, pos, &value) || value.type != '*' ||
-        value.count != 2 || !resp_value_next(answer->frame, pos, &value) || value.type != '$')
+    return *client->worker->snapshot->config.upstream_secret;
+}
+
+static uint32_t shard_of_slot(const struct client *client, unsigned slot)
+{
+    return shard_map_find(client->worker->snapshot->map, (uint16_t)slot);
+}
+
+/* The last slot of the run that begins with this slot. */
+static unsigned end_of_run(const struct client *client, unsigned slot)
+{
+    uint32_t shard = shard_of_slot(client, slot);
+    while (slot + 1 < SLOT_COUNT && shard_of_slot(client, slot + 1) == shard)
+        slot++;
+    return slot;
+}
+
+/* Has each shard at most one run of slots? */
+static bool has_plain_runs(const struct client *client)
+{
+    const struct shard_map *map = client->worker->snapshot->map;
+    unsigned runs = 0;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot = end_of_run(client, slot) + 1)
+        runs++;
+    return runs <= map->shard_count;
+}
+
+/* Reads the client's cursor. Older versions went from shard to shard. For runs that have the order of the shards that is the order of
+ * slots; otherwise their cursors do not say which slots are done, so the SCAN begins anew. */
+static bool read_cursor(const struct client *client, struct bytes text, uint64_t *cursor)
+{
+    if (!cursor_parse(text, cursor))
         return false;
-    *cursor = value.text;
+    if (!cursor_is_ordered(*cursor) && has_backends(client) && !has_plain_runs(client))
+        *cursor = 0;
     return true;
 }
 
-static bool is_end(struct bytes cursor)
+static struct bytes number_text(uint64_t number, char text[NUMBER_TEXT_MAX])
 {
-    return bytes_equal(cursor, BYTES("0"));
-}
-
-/* The cursor at which the shard after this slot begins. */
-static struct bytes cursor_behind(const struct shard_map *map, unsigned slot,
-                                  char text[CURSOR_TEXT_MAX])
-{
-    unsigned first_slot = 0;
-    bool more = shard_behind(map, slot, &first_slot) >= 0;
-    int len = snprintf(text, CURSOR_TEXT_MAX, "%llu",
-                       more ? (unsigned long long)cursor_at_slot((uint16_t)first_slot) : 0ULL);
+    int len = snprintf(text, NUMBER_TEXT_MAX, "%" PRIu64, number);
     return (struct bytes){text, (size_t)len};
 }
 
-static void forward_page(const struct shard_reply *answer, struct reply *reply)
+/* ---- a round ---- */
+
+static void plan_round(const struct client *client, struct scan_state *state)
+{
+    unsigned slot = cursor_slot(state->cursor);
+    state->step_count = 0;
+    while (slot < SLOT_COUNT && state->step_count < state->wanted) {
+        struct scan_step *step = &state->steps[state->step_count++];
+        step->shard = shard_of_slot(client, slot);
+        step->last = end_of_run(client, slot);
+        slot = step->last + 1;
+    }
+}
+
+/* Sends the client's command with the cursor, the last slot and COUNT of the step. */
+static void send_step(struct client *client, struct request *request, uint32_t i, uint64_t cursor,
+                      int64_t count)
+{
+    const struct scan_state *state = request_state(request, sizeof *state);
+    const struct scan_step *step = &state->steps[i];
+    struct pool *pool = client->worker->pool;
+    uint32_t argc = request_argc(request);
+    uint32_t before = has_backends(client) ? PREFIX_WORDS : 0;
+    uint32_t at = count_argument(request);
+    char texts[3][NUMBER_TEXT_MAX];
+    struct bytes *words = malloc((before + argc + COUNT_WORDS) * sizeof *words);
+    CHECK(words);
+    struct bytes *argv = words + before;
+    memcpy(argv, request_argv(request), argc * sizeof *argv);
+    if (before) {
+        words[0] = BYTES("SCREE");
+        words[1] = BYTES("UNTIL");
+        words[2] = number_text(step->last, texts[0]);
+    }
+    argv[1] = number_text(cursor, texts[1]);
+    if (!at) {
+        argv[argc] = BYTES("COUNT");
+        at = argc + 1;
+        argc += COUNT_WORDS;
+    }
+    if (count > 0)
+        argv[at] = number_text((uint64_t)count, texts[2]);
+    upstream_send_words(pool_pick(pool, step->shard, LANE_NORMAL, request->resp),
+                        request_part(request, i, pool->nodes[step->shard]),
+                        client->session.keyspace, words, before + argc);
+    free(words);
+}
+
+static void round_done(struct client *client, struct request *request, struct reply *reply);
+
+static void send_round(struct client *client, struct request *request)
+{
+    struct scan_state *state = request_state(request, sizeof *state);
+    plan_round(client, state);
+    int64_t count = state->left;
+    if (state->step_count > 1) {
+        count = state->left / state->step_count;
+        count = count > SCAN_COUNT_MIN ? count : SCAN_COUNT_MIN;
+    }
+    request_wait_parts(request, state->step_count, round_done);
+    for (uint32_t i = 0; i < state->step_count; i++) {
+        uint64_t begin =
+            i == 0 ? state->cursor : cursor_at_slot((uint16_t)(state->steps[i - 1].last + 1));
+        send_step(client, request, i, begin, count);
+    }
+}
+
+/* ---- its replies ---- */
+
+/* Reads the reply to a step: [cursor, keys] or [cursor, keys, visited]. False: it is an error. */
+static bool read_page(const struct shard_reply *answer, struct scan_page *page)
+{
+    struct resp_value value;
+    size_t pos = 0;
+    if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) || value.type != '*' ||
+        value.count < 2 || value.count > 3)
+        return false;
+    bool has_visited = value.count == 3;
+    if (!resp_value_next(answer->frame, &pos, &value) || value.type != '$' ||
+        !cursor_parse(value.text, &page->cursor) || !resp_value_next(answer->frame, &pos, &value) ||
+        value.type != '*' || value.is_null)
+        return false;
+    page->keys = page->visited = value.count;
+    size_t begin = pos;
+    for (int64_t i = 0; i < page->keys; i++)
+        if (!resp_value_next(answer->frame, &pos, &value) || value.type != '$')
+            return false;
+    page->items = (struct bytes){answer->frame.data + begin, pos - begin};
+    if (!has_visited)
+        return true;
+    if (!resp_value_next(answer->frame, &pos, &value) || value.type != ':')
+        return false;
+    page->visited = value.count;
+    return true;
+}
+
+static void copy_answer(const struct shard_reply *answer, struct reply *reply)
 {
     out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
 }
 
-/* ---- a page over several shards ---- */
-
-/* Counts the keys of the page and finds its end: the first shard that has more keys (`used`: number of shards in the
- * page). Returns the first reply that is not a page; NULL: all are pages. */
-static const struct shard_reply *measure_page(struct request *request, uint32_t *used,
-                                              int64_t *keys, struct bytes *cursor)
+/* Adds the page of a step. False: the page of the client ends with it, or the next round begins at its cursor. */
+static bool take_page(struct scan_state *state, const struct scan_step *step,
+                      const struct shard_reply *answer, const struct scan_page *page,
+                      struct reply *reply)
 {
-    *keys = 0;
-    for (*used = 0; *used < request_reply_count(request);) {
-        const struct shard_reply *answer = request_reply(request, (*used)++);
-        struct resp_value head;
-        size_t pos;
-        if (!page_open(answer, cursor, &pos) || !resp_value_next(answer->frame, &pos, &head) ||
-            head.type != '*' || head.is_null)
-            return answer;
-        *keys += head.count;
-        if (!is_end(*cursor))
-            break;
-    }
-    return NULL;
+    if (page->items.len)
+        out_write_block(reply->out, answer->block, page->items.data, page->items.len);
+    state->keys += page->keys;
+    state->left -= page->visited;
+    state->cursor = page->cursor;
+    if (page->cursor)
+        return false;
+    if (step->last + 1 < SLOT_COUNT)
+        state->cursor = cursor_at_slot((uint16_t)(step->last + 1));
+    return state->left > 0 && state->cursor;
 }
 
-static void steps_done(struct client *client, struct request *request, struct reply *reply)
+/* Replies the keys that were collected in reply->out. */
+static void finish_page(struct client *client, const struct scan_state *state, struct reply *reply)
 {
-    const struct scan_state *state = request_state(request, 0);
-    char text[CURSOR_TEXT_MAX];
-    struct bytes cursor = {"0", 1};
-    uint32_t used;
-    int64_t keys;
-    const struct shard_reply *bad = measure_page(request, &used, &keys, &cursor);
-    if (bad) {
-        forward_page(bad, reply);
+    char text[NUMBER_TEXT_MAX];
+    struct out items;
+    uint64_t cursor = state->cursor;
+    if (cursor && has_backends(client))
+        cursor = cursor_ordered(cursor);
+    out_init(&items);
+    out_move(&items, reply->out);
+    reply_array(reply, 2);
+    reply_bulk(reply, number_text(cursor, text));
+    reply_array(reply, state->keys);
+    out_move(reply->out, &items);
+}
+
+static void round_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct scan_state *state = request_state(request, sizeof *state);
+    bool goes_on = true;
+    for (uint32_t i = 0; goes_on && i < state->step_count; i++) {
+        struct scan_page page;
+        const struct shard_reply *answer = request_reply(request, i);
+        if (!read_page(answer, &page)) {
+            out_clear(reply->out);
+            copy_answer(answer, reply);
+            return;
+        }
+        goes_on = take_page(state, &state->steps[i], answer, &page, reply);
+    }
+    state->wanted = goes_on && state->wanted < SCAN_STEPS_MAX ? state->wanted * 2 : 1;
+    if (state->cursor && state->left > 0)
+        send_round(client, request);
+    else
+        finish_page(client, state, reply);
+}
+
+void local_scan(struct client *client, struct request *request, struct reply *reply)
+{
+    uint64_t cursor;
+    if (!read_cursor(client, request_argv(request)[1], &cursor)) {
+        reply_code(reply, ERR_INVALID_CURSOR);
         return;
     }
-    if (is_end(cursor))
-        cursor =
-            cursor_behind(client->worker->snapshot->map, state->steps[used - 1].first_slot, text);
-    reply_array(reply, 2);
-    reply_bulk(reply, cursor);
-    reply_array(reply, keys);
-    for (uint32_t i = 0; i < used; i++) {
-        const struct shard_reply *answer = request_reply(request, i);
-        struct resp_value head;
-        struct bytes its_cursor;
-        size_t pos;
-        if (page_open(answer, &its_cursor, &pos) && resp_value_next(answer->frame, &pos, &head) &&
-            pos < answer->frame.len)
-            out_write_block(reply->out, answer->block, answer->frame.data + pos,
-                            answer->frame.len - pos);
-    }
-}
-
-/* Sends the client's command for one step: the first has the client's cursor, the others begin at their shard's start. */
-static void send_step(struct client *client, struct request *request, uint32_t i,
-                      const struct step *step)
-{
-    struct pool *pool = client->worker->pool;
-    const struct bytes *argv = request_argv(request);
-    uint32_t argc = request_argc(request);
-    struct bytes words[SCAN_WORDS_MAX];
-    char cursor[CURSOR_TEXT_MAX];
-    char count[CURSOR_TEXT_MAX];
-    uint32_t at = count_argument(request);
-    memcpy(words, argv, argc * sizeof words[0]);
-    if (i > 0) {
-        int len = snprintf(cursor, sizeof cursor, "%llu",
-                           (unsigned long long)cursor_at_slot((uint16_t)step->first_slot));
-        words[1] = (struct bytes){cursor, (size_t)len};
-    }
-    int len = snprintf(count, sizeof count, "%lld", (long long)step->count);
-    if (!at) {
-        words[argc] = BYTES("COUNT");
-        at = argc + 1;
-        argc += 2;
-    }
-    words[at] = (struct bytes){count, (size_t)len};
-    upstream_send_words(pool_pick(pool, (unsigned)step->shard, LANE_NORMAL, request->resp),
-                        request_part(request, i, pool->nodes[step->shard]),
-                        client->session.keyspace, words, argc);
+    request_keep(request);
+    struct scan_state *state = request_state(request, sizeof *state);
+    state->cursor = cursor_unordered(cursor);
+    state->left = count_wanted(request);
+    state->wanted = 1;
+    send_round(client, request);
 }
 
 /* The integer that a shard replied, or -1. */
@@ -221,104 +315,12 @@ static int64_t answered_count(const struct shard_reply *answer)
     return value.count;
 }
 
-/* Plans the shards of the page: the first one, and the shards after it until COUNT is used up. */
-static void plan_steps(const struct shard_map *map, struct request *request,
-                       struct scan_state *state, int64_t looked_at)
-{
-    int64_t left = count_wanted(request) - looked_at;
-    unsigned slot = state->first.first_slot;
-    state->steps[0] = state->first;
-    state->steps[0].count = count_wanted(request);
-    state->step_count = 1;
-    while (left > 0 && state->step_count < state->step_max) {
-        struct step step = {.count = left};
-        step.shard = shard_behind(map, slot, &step.first_slot);
-        if (step.shard < 0 || step.shard >= (int)request_reply_count(request))
-            return;
-        state->steps[state->step_count++] = step;
-        int64_t keys = answered_count(request_reply(request, (uint32_t)step.shard));
-        if (keys < 0)
-            return;
-        left -= keys;
-        slot = step.first_slot;
-    }
-}
-
-/* All shards have replied to DBSIZE. */
-static void sizes_known(struct client *client, struct request *request, struct reply *reply)
-{
-    struct scan_state *state = request_state(request, 0);
-    const struct shard_map *map = client->worker->snapshot->map;
-    uint64_t cursor = 0;
-    (void)reply;
-    (void)cursor_parse(request_argv(request)[1], &cursor);
-    state->first = step_at(map, cursor); /* the map may have changed */
-    /* If earlier pages had a part of this shard's keys, the number of keys left is unknown. They then do not count for
-     * COUNT, and the page may get longer. */
-    bool is_whole = cursor == 0 || cursor == cursor_at_slot((uint16_t)state->first.first_slot);
-    uint32_t shard = (uint32_t)state->first.shard;
-    int64_t keys =
-        shard < request_reply_count(request) ? answered_count(request_reply(request, shard)) : 0;
-    plan_steps(map, request, state, is_whole && keys > 0 ? keys : 0);
-    request_wait_parts(request, state->step_count, steps_done);
-    for (uint32_t i = 0; i < state->step_count; i++)
-        send_step(client, request, i, &state->steps[i]);
-}
-
-/* ---- a page of one shard ---- */
-
-/* Replies the shard's page if the shard has more keys, or is the last one. Otherwise the page is made again over as many
- * shards as COUNT covers, for which DBSIZE of all shards is requested. */
-static void scan_done(struct client *client, struct request *request, struct reply *reply)
-{
-    static const struct bytes DBSIZE[] = {{"DBSIZE", 6}};
-    const struct scan_state *state = request_state(request, 0);
-    const struct shard_reply *answer = request_reply(request, 0);
-    unsigned next_slot;
-    struct bytes cursor;
-    size_t pos;
-    if (!page_open(
-            answer, &cursor,
-            &pos)) { /* an error: of the shard, or of the proxy because the shard did not reply */
-        forward_page(answer, reply);
-    } else if (is_end(cursor) && request_argc(request) + 2 <= SCAN_WORDS_MAX &&
-               shard_behind(client->worker->snapshot->map, state->first.first_slot, &next_slot) >=
-                   0) {
-        request_fan_out(request, client->session.keyspace, SHARDS_ALL, DBSIZE, 1, sizes_known);
-    } else {
-        char text[CURSOR_TEXT_MAX];
-        if (is_end(cursor))
-            cursor = cursor_behind(client->worker->snapshot->map, state->first.first_slot, text);
-        reply_array(reply, 2);
-        reply_bulk(reply, cursor);
-        out_write_block(reply->out, answer->block, answer->frame.data + pos,
-                        answer->frame.len - pos);
-    }
-}
-
-void local_scan(struct client *client, struct request *request, struct reply *reply)
-{
-    const struct shard_map *map = client->worker->snapshot->map;
-    uint64_t cursor;
-    if (!cursor_parse(request_argv(request)[1], &cursor)) {
-        reply_code(reply, ERR_INVALID_CURSOR);
-        return;
-    }
-    request_keep(request);
-    struct scan_state *state = request_state(request, sizeof *state + client->worker->pool->count *
-                                                                          sizeof state->steps[0]);
-    state->step_max = (uint32_t)client->worker->pool->count;
-    state->first = step_at(map, cursor);
-    request_fan_out(request, client->session.keyspace, state->first.shard, request_argv(request),
-                    request_argc(request), scan_done);
-}
-
 /* ---- RANDOMKEY ---- */
 
 static void randomkey_done(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    forward_page(request_reply(request, 0), reply);
+    copy_answer(request_reply(request, 0), reply);
 }
 
 static void sizes_done(struct client *client, struct request *request, struct reply *reply)
@@ -329,7 +331,7 @@ static void sizes_done(struct client *client, struct request *request, struct re
         const struct shard_reply *answer = request_reply(request, i);
         int64_t count = answered_count(answer);
         if (count < 0) {
-            forward_page(answer, reply);
+            copy_answer(answer, reply);
             return;
         }
         total += count;

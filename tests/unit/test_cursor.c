@@ -14,6 +14,10 @@ START_TEST(a_cursor_carries_its_slot_and_fits_a_double)
     ck_assert_uint_eq(cursor_slot(cursor), 16383);
     ck_assert_uint_ne(cursor_fingerprint(cursor), 0);
     ck_assert(cursor < UINT64_C(1) << 53);
+    ck_assert_uint_eq((uint64_t)(double)cursor_ordered(cursor), cursor_ordered(cursor));
+    ck_assert_uint_eq(cursor_unordered(cursor_ordered(cursor)), cursor);
+    ck_assert_uint_eq(cursor_slot(cursor_ordered(cursor)), 16383);
+    ck_assert(!cursor_is_ordered(cursor) && cursor_is_ordered(cursor_ordered(cursor)));
     ck_assert(cursor_matches(BYTES("ns"), cursor, BYTES("key")));
     ck_assert(!cursor_matches(BYTES("ns"), cursor, BYTES("kez")));
     ck_assert(!cursor_matches(BYTES("other"), cursor, BYTES("key")));
