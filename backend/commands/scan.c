@@ -11,7 +11,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
@@ -173,6 +173,8 @@ static bool limit_slots(struct call *call, struct scan_options *options)
     options->last = SLOT_COUNT;
     if (!end)
         return true;
+    if (call->partition->shards.moving && !slot_pass(call, first, NOTHING, false))
+        return false;
     if (!slot_set_has(session_slots(call->session), first)) {
         call_error_text(call, call->partition->shards.slot_refusal(call, first, NOTHING));
         return false;

@@ -74,13 +74,15 @@ static const char *across_refusal(struct call *call)
     return NULL;
 }
 
-/* Why a script or EXEC may not begin: one of its keys is not here. Other commands are refused when they open the key. */
+/* Why a script or EXEC may not begin: one of its keys is not here. Other commands are refused when they open the key, and those of
+ * clients that are no proxies by cluster_gate. */
 static const char *misled_refusal(struct call *call)
 {
     const char *refusal = NULL;
     bool runs_others =
         call->command->traits & TRAIT_RUNS_QUEUE || call->command->flags & CMD_SCRIPT;
-    if (call->partition->shards.is_gated && !call->session->request.is_across && runs_others)
+    if (call->partition->shards.is_gated && call->session->login.is_internal &&
+        !call->session->request.is_across && runs_others)
         (void)find_any_key(call, &refusal, is_misled_key);
     return refusal;
 }

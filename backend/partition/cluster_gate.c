@@ -2,7 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
-#include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/gates.h"
 #include "backend/partition/session.h"
@@ -31,7 +31,10 @@ static void check_key(struct slot_check *check, struct bytes key)
         return;
     }
     check->slot = slot;
-    if (slot_set_has(session_slots(call->session), slot))
+    /* of an arriving slot, the command waits until the partition owns it */
+    const struct moving_slots *moving = call->partition->shards.moving;
+    if (slot_set_has(session_slots(call->session), slot) ||
+        (moving && slot_set_has(&moving->arriving, slot)))
         return;
     check->away = call->partition->shards.slot_refusal(call, slot, key);
     if (strncmp(check->away, "CLUSTERDOWN", strlen("CLUSTERDOWN")) == 0)
