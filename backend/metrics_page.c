@@ -222,11 +222,11 @@ static void print_pace_metrics(const struct server *server, struct out *out)
                   (double)pace.waited_us / 1e6);
 }
 
-static void print_part(struct out *out, const char *part, uint64_t bytes)
+static void print_part(struct out *out, const char *name, const char *part, uint64_t bytes)
 {
     char labels[METRIC_LABELS_MAX] = "";
     metric_label(labels, "part", bytes_of(part));
-    metric_number(out, "scree_backend_memory_bytes", labels, bytes);
+    metric_number(out, name, labels, bytes);
 }
 
 static uint64_t figure_sum(const struct server *server, const char *figure)
@@ -237,7 +237,23 @@ static uint64_t figure_sum(const struct server *server, const char *figure)
     return sum;
 }
 
-static void print_memory_metrics(struct server *server, const struct backend_config *config,
+/* [store] memory, and the shares of all partitions of the process. */
+static void print_memory_plan_metrics(const struct config_snapshot *snapshot, struct out *out)
+{
+    const struct memory_plan *plan = &snapshot->memory;
+    uint64_t partitions = (uint64_t)snapshot->config.partitions;
+    static const char name[] = "scree_backend_memory_configured_bytes";
+    metric_gauge(out, "scree_backend_memory_limit_bytes", "[store] memory.", (double)plan->memory);
+    metric_head(out, name, "gauge", "Configured sizes of caches and buffers.");
+    print_part(out, name, "block_cache", plan->block_cache);
+    print_part(out, name, "memtables", plan->memtables * partitions);
+    print_part(out, name, "row_cache", plan->row_cache);
+    print_part(out, name, "range_cache", plan->range_cache);
+    print_part(out, name, "rank_cache", plan->rank_cache);
+    print_part(out, name, "write_buffers", plan->write_buffer * partitions);
+}
+
+static void print_memory_metrics(struct server *server, const struct config_snapshot *snapshot,
                                  struct out *out)
 {
     uint64_t sums[LABEL_WORDS_MAX];
@@ -245,18 +261,20 @@ static void print_memory_metrics(struct server *server, const struct backend_con
     for (size_t i = 0; labels_read(server->process->labelled.partitions, i, sums); i++)
         for (uint32_t word = PARTITION_MEMORY_CLIENTS; word < PARTITION_WORDS; word++)
             words[word] += sums[word];
-    metric_head(out, "scree_backend_memory_bytes", "gauge", "Memory by use.");
-    print_part(out, "block_cache",
+    static const char name[] = "scree_backend_memory_bytes";
+    metric_head(out, name, "gauge", "Memory by use.");
+    print_part(out, name, "block_cache",
                storage_figure(server->members[0].partition->storage, "cache_bytes"));
-    print_part(out, "memtables", figure_sum(server, "memtable_bytes"));
-    print_part(out, "table_readers", figure_sum(server, "table_reader_bytes"));
-    print_part(out, "row_cache", words[PARTITION_MEMORY_ROWS]);
-    print_part(out, "range_cache", words[PARTITION_MEMORY_RANGES]);
-    print_part(out, "rank_cache", words[PARTITION_MEMORY_RANKS]);
-    print_part(out, "batches", words[PARTITION_MEMORY_BATCHES]);
-    print_part(out, "clients", words[PARTITION_MEMORY_CLIENTS]);
+    print_part(out, name, "memtables", figure_sum(server, "memtable_bytes"));
+    print_part(out, name, "table_readers", figure_sum(server, "table_reader_bytes"));
+    print_part(out, name, "row_cache", words[PARTITION_MEMORY_ROWS]);
+    print_part(out, name, "range_cache", words[PARTITION_MEMORY_RANGES]);
+    print_part(out, name, "rank_cache", words[PARTITION_MEMORY_RANKS]);
+    print_part(out, name, "batches", words[PARTITION_MEMORY_BATCHES]);
+    print_part(out, name, "clients", words[PARTITION_MEMORY_CLIENTS]);
     metric_gauge(out, "scree_backend_block_cache_capacity_bytes", "[store] block-cache.",
-                 (double)config->store_block_cache_bytes);
+                 (double)snapshot->memory.block_cache);
+    print_memory_plan_metrics(snapshot, out);
 }
 
 static void print_failures(struct out *out)
@@ -320,7 +338,7 @@ void metrics_page(void *visit, struct http_reply *reply)
     print_levels(server, out);
     print_compactions(server, out);
     print_pace_metrics(server, out);
-    print_memory_metrics(server, &snapshot->config, out);
+    print_memory_metrics(server, snapshot, out);
     print_map_metrics(snapshot->map, out);
     config_snapshot_unref(snapshot);
     labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),

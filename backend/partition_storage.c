@@ -36,8 +36,10 @@ bool partition_storage_open(struct partition *partition, const struct backend_co
 
 bool partition_storage_new(struct partition *partition, const struct backend_config *config)
 {
+    const struct memory_plan *memory = &partition->snapshot->memory;
+    uint64_t share = (uint64_t)config->partitions;
     partition->overlay = overlay_new(storage_store(partition->storage));
-    overlay_use_buffers(partition->overlay, config->store_write_buffer_bytes);
+    overlay_use_buffers(partition->overlay, memory->write_buffer);
     if (!partition_read_header(partition))
         return false;
     if (partition->process->readers) {
@@ -46,16 +48,11 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
         overlay_use_reader(partition->overlay, partition->reader);
     }
     partition->caches.range_bounds = range_bounds_new();
-    partition->caches.ranks = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
-                                                                     (uint64_t)config->partitions);
-    overlay_use_cache(partition->overlay,
-                      config->store_row_cache_bytes / (uint64_t)config->partitions);
-    partition->caches.accesses =
-        access_times_new(ACCESSES_BYTES_MIN + config->store_row_cache_bytes /
-                                                  (uint64_t)config->partitions / ACCESSES_PART,
-                         clock_wall_us() / 1000000);
-    overlay_use_range_cache(partition->overlay,
-                            config->store_range_cache_bytes / (uint64_t)config->partitions);
+    partition->caches.ranks = rank_cache_new(partition->overlay, memory->rank_cache / share);
+    overlay_use_cache(partition->overlay, memory->row_cache / share);
+    partition->caches.accesses = access_times_new(
+        ACCESSES_BYTES_MIN + memory->row_cache / share / ACCESSES_PART, clock_wall_us() / 1000000);
+    overlay_use_range_cache(partition->overlay, memory->range_cache / share);
     partition->spaces = space_set_new(partition->overlay);
     if (!partition->spaces)
         return false;

@@ -370,7 +370,7 @@ static bool server_open(struct server *server, char *error, size_t size)
         !config_snapshot_load_users(server->process->snapshot, error, size))
         return false;
     const struct store_env_options options = {
-        .block_cache_bytes = config->store_block_cache_bytes,
+        .block_cache_bytes = server->process->snapshot->memory.block_cache,
         .background_threads = (uint32_t)config->store_background_threads,
         .pace = server->process->pace,
     };
@@ -400,6 +400,7 @@ static void server_serve(struct server *server)
         member->thread =
             loop_thread_start(member->loop, member->partition->name, NULL, NULL, member);
     }
+    process_log_memory(&server->process->snapshot->memory);
     memory_started();
     atomic_store(&server->process->is_ready, true);
     log_event(LOG_INFO, "started", "version=%s partitions=%u run_id=%s", SCREE_VERSION,

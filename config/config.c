@@ -14,6 +14,7 @@
 /* Offset of a member, whose name is the row's field and the suffix of its kind. */
 #define FIELD_INT(type, field)       offsetof(type, field)
 #define FIELD_BYTES(type, field)     offsetof(type, field##_bytes)
+#define FIELD_AUTO_BYTES(type, field) offsetof(type, field##_bytes)
 #define FIELD_MS(type, field)        offsetof(type, field##_ms)
 #define FIELD_BOOL(type, field)      offsetof(type, field)
 #define FIELD_ENUM(type, field)      offsetof(type, field)

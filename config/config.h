@@ -25,18 +25,19 @@ enum rate_action { RATE_ERROR, RATE_DELAY };
 enum compression { COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD };
 /* The option log-level uses enum log_level of shared/log.h. */
 
-#define CONFIG_MEMBER_INT(field)       int field;
-#define CONFIG_MEMBER_BYTES(field)     uint64_t field##_bytes;
-#define CONFIG_MEMBER_MS(field)        uint64_t field##_ms;
-#define CONFIG_MEMBER_BOOL(field)      bool field;
-#define CONFIG_MEMBER_ENUM(field)      int field;
-#define CONFIG_MEMBER_OCTAL(field)     uint32_t field;
-#define CONFIG_MEMBER_STRING(field)    char *field;
-#define CONFIG_MEMBER_ADDRESS(field)   char *field;
-#define CONFIG_MEMBER_ADDRESSES(field) char *field;
-#define CONFIG_MEMBER_SLOT_RULE(field) char *field;
-#define CONFIG_MEMBER_HOURS(field)     char *field;
-#define CONFIG_MEMBER_HOST(field)      char *field;
+#define CONFIG_MEMBER_INT(field)        int field;
+#define CONFIG_MEMBER_BYTES(field)      uint64_t field##_bytes;
+#define CONFIG_MEMBER_AUTO_BYTES(field) uint64_t field##_bytes;
+#define CONFIG_MEMBER_MS(field)         uint64_t field##_ms;
+#define CONFIG_MEMBER_BOOL(field)       bool field;
+#define CONFIG_MEMBER_ENUM(field)       int field;
+#define CONFIG_MEMBER_OCTAL(field)      uint32_t field;
+#define CONFIG_MEMBER_STRING(field)     char *field;
+#define CONFIG_MEMBER_ADDRESS(field)    char *field;
+#define CONFIG_MEMBER_ADDRESSES(field)  char *field;
+#define CONFIG_MEMBER_SLOT_RULE(field)  char *field;
+#define CONFIG_MEMBER_HOURS(field)      char *field;
+#define CONFIG_MEMBER_HOST(field)       char *field;
 
 struct config_schema;
 

@@ -32,7 +32,7 @@ struct units {
 
 static struct units units_of(enum option_kind kind)
 {
-    if (kind == OPTION_BYTES)
+    if (kind == OPTION_BYTES || kind == OPTION_AUTO_BYTES)
         return (struct units){byte_units, sizeof byte_units / sizeof *byte_units};
     if (kind == OPTION_MS)
         return (struct units){time_units, sizeof time_units / sizeof *time_units};
@@ -213,6 +213,11 @@ static bool is_tcp_only(const struct option *option)
     return strcmp(option->unit, "tcp") == 0;
 }
 
+static bool has_percent(const struct option *option)
+{
+    return strcmp(option->unit, "%") == 0;
+}
+
 static bool text_accepted(const struct option *option, struct bytes text)
 {
     struct slot_rule rule;
@@ -233,6 +238,24 @@ static bool text_accepted(const struct option *option, struct bytes text)
     return address_valid(text) && !(is_unix(text) && is_tcp_only(option));
 }
 
+/* Reads `auto` or a percentage. */
+static bool auto_read(const struct option *option, struct bytes text, uint64_t *number)
+{
+    uint64_t percent;
+    if (bytes_is(text, "auto")) {
+        *number = BYTES_AUTO;
+        return true;
+    }
+    if (!has_percent(option) || !text.len || text.data[text.len - 1] != '%')
+        return false;
+    text.len--;
+    if (!amount_parse(units_of(OPTION_INT), text, 10, &percent) || percent == 0 ||
+        percent > BYTES_PERCENT_MAX)
+        return false;
+    *number = BYTES_PART(percent);
+    return true;
+}
+
 static bool number_accepted(const struct option *option, struct bytes text, uint64_t *number)
 {
     if (option->kind == OPTION_BOOL || option->kind == OPTION_ENUM) {
@@ -241,6 +264,8 @@ static bool number_accepted(const struct option *option, struct bytes text, uint
         *number = (uint64_t)index;
         return index >= 0;
     }
+    if (option->kind == OPTION_AUTO_BYTES && auto_read(option, text, number))
+        return true;
     return number_read(option->kind, text, number) && in_option_bounds(option, *number);
 }
 
@@ -252,6 +277,7 @@ static void number_store(const struct option *option, void *member, uint64_t num
         *(int *)member = (int)number;
         break;
     case OPTION_BYTES:
+    case OPTION_AUTO_BYTES:
     case OPTION_MS:
         *(uint64_t *)member = number;
         break;
@@ -278,6 +304,7 @@ static uint64_t number_load(const struct option *option, const void *member)
     case OPTION_ENUM:
         return (uint64_t) * (const int *)member;
     case OPTION_BYTES:
+    case OPTION_AUTO_BYTES:
     case OPTION_MS:
         return *(const uint64_t *)member;
     case OPTION_BOOL:
@@ -347,6 +374,11 @@ struct bytes option_text(const struct option *option, const void *owner,
     uint64_t number = number_load(option, member);
     if (option->kind == OPTION_BOOL)
         return number ? BYTES("yes") : BYTES("no");
+    if (option->kind == OPTION_AUTO_BYTES && number == BYTES_AUTO)
+        return BYTES("auto");
+    if (option->kind == OPTION_AUTO_BYTES && BYTES_IS_PART(number))
+        return (struct bytes){buffer, (size_t)snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64 "%%",
+                                                       BYTES_PERCENT(number))};
     if (option->kind == OPTION_ENUM)
         return word_at(option->unit, (int)number);
     size_t len = option->kind == OPTION_OCTAL
@@ -404,6 +436,10 @@ void option_expected(const struct option *option, char *text, size_t size)
         break;
     case OPTION_BYTES:
         (void)snprintf(text, size, "a size from %s to %s, such as 64kb or 512mb", min, max);
+        break;
+    case OPTION_AUTO_BYTES:
+        (void)snprintf(text, size, "auto, %sor a size from %s to %s, such as 64kb or 512mb",
+                       has_percent(option) ? "a percentage from 1% to 90%, " : "", min, max);
         break;
     case OPTION_MS:
         (void)snprintf(text, size, "a time from %s to %s, such as 500ms, 5s or 1m", min, max);

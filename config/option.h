@@ -9,6 +9,7 @@
  *   kind        member                    text
  *   INT         int field                 -12
  *   BYTES       uint64_t field_bytes      512mb 64kb 1gb 1tb 4096
+ *   AUTO_BYTES  uint64_t field_bytes      as BYTES, or auto: BYTES_AUTO; with unit "%" also 25%: BYTES_PART(25)
  *   MS          uint64_t field_ms         500ms 5s 1m 2h 1d, or 0
  *   BOOL        bool field                yes no
  *   ENUM        int field                 one of the row's words; the value is the word's index
@@ -29,6 +30,7 @@
 enum option_kind {
     OPTION_INT,
     OPTION_BYTES,
+    OPTION_AUTO_BYTES,
     OPTION_MS,
     OPTION_BOOL,
     OPTION_ENUM,
@@ -40,6 +42,13 @@ enum option_kind {
     OPTION_HOURS,
     OPTION_HOST,
 };
+
+/* Values of the kind AUTO_BYTES that are no sizes: `auto`, and a percentage. memory_plan.h makes sizes of them. */
+#define BYTES_AUTO           UINT64_MAX
+#define BYTES_PART(percent)  (UINT64_MAX - (percent))
+#define BYTES_IS_PART(value) ((value) >= BYTES_PART(100) && (value) != BYTES_AUTO)
+#define BYTES_PERCENT(value) (UINT64_MAX - (value))
+enum { BYTES_PERCENT_MAX = 90 };
 
 enum option_reload { OPTION_RELOAD, OPTION_RESTART };
 

@@ -143,6 +143,22 @@ static void print_allocator_info(const struct memory *memory, struct out *out)
                memory->block_cache, memory->memtables, memory->table_readers);
 }
 
+/* Prints the sizes in force: [store] memory and its shares, of all partitions of the process. */
+static void print_memory_plan(const struct call *call, struct out *out)
+{
+    const struct config_snapshot *snapshot = call->partition->snapshot;
+    const struct memory_plan *plan = &snapshot->memory;
+    uint64_t partitions = (uint64_t)snapshot->config.partitions;
+    out_printf(out,
+               "mem_configured:%" PRIu64 "\r\nmem_configured_block_cache:%" PRIu64
+               "\r\nmem_configured_row_cache:%" PRIu64 "\r\nmem_configured_range_cache:%" PRIu64
+               "\r\nmem_configured_rank_cache:%" PRIu64 "\r\nmem_configured_memtables:%" PRIu64
+               "\r\nmem_configured_memtable:%" PRIu64 "\r\nmem_configured_write_buffer:%" PRIu64
+               "\r\n",
+               plan->memory, plan->block_cache, plan->row_cache, plan->range_cache,
+               plan->rank_cache, plan->memtables * partitions, plan->memtable, plan->write_buffer);
+}
+
 /* Prints the memory of all namespaces, and the scripts and functions of the session's namespace. */
 static void print_scripts(const struct call *call, struct out *out)
 {
@@ -190,6 +206,7 @@ static void print_memory(const struct call *call, struct out *out)
     out_printf(out, "maxmemory:%" PRId64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%.*s\r\n",
                limit, human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
     print_allocator_info(&memory, out);
+    print_memory_plan(call, out);
     out_printf(out, "mem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
                     "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
 }

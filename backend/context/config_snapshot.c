@@ -53,6 +53,7 @@ void config_snapshot_derive(struct config_snapshot *snapshot)
 {
     const char *reason;
     derive_password(snapshot);
+    snapshot->memory = memory_plan_here(&snapshot->config);
     snapshot->slowlog_slower_than_us = config_snapshot_number(snapshot, "slowlog-log-slower-than");
     snapshot->slowlog_len_max = config_snapshot_number(snapshot, "slowlog-max-len");
     CHECK(output_limits_parse(
@@ -207,7 +208,9 @@ bool config_snapshot_set(struct config_snapshot *snapshot, struct bytes name, st
     if (!parameter) {
         const struct option *option = config_find(&snapshot->config.head, name);
         CHECK(option);
-        return config_set(&snapshot->config.head, option, value, error, size);
+        bool good = config_set(&snapshot->config.head, option, value, error, size);
+        config_snapshot_derive(snapshot);
+        return good;
     }
     if (parameter->kind == PARAMETER_OWN) {
         bool good = redis_option_set(own_option(snapshot, parameter), &snapshot->config, value,

@@ -13,6 +13,7 @@
 #include "backend/context/output_limit.h"
 #include "backend/context/parameter.h"
 #include "config/config.h"
+#include "config/memory_plan.h"
 #include "shared/acl.h"
 #include "shared/shard_map.h"
 #include "shared/tls.h"
@@ -21,6 +22,7 @@ struct config_snapshot {
     _Atomic uint32_t refs;
     uint64_t epoch;
     struct backend_config config;
+    struct memory_plan memory;       /* the sizes of caches and buffers in force */
     char *parameters[PARAMETER_MAX]; /* by index in the parameter table; NULL: the default */
 
     struct tls_context *tls;      /* of tls-port; NULL: none */

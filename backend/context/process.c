@@ -6,6 +6,7 @@
 #include "shared/clock.h"
 #include "shared/log.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- snapshot ---- */
@@ -30,14 +31,31 @@ static void set_pace(struct process *process, const struct backend_config *confi
                config->store_latency_target_ms * 1000);
 }
 
+void process_log_memory(const struct memory_plan *plan)
+{
+    log_event(LOG_INFO, "memory",
+              "bytes=%" PRIu64 " block_cache=%" PRIu64 " row_cache=%" PRIu64 " range_cache=%" PRIu64
+              " rank_cache=%" PRIu64 " memtable=%" PRIu64 " write_buffer=%" PRIu64,
+              plan->memory, plan->block_cache, plan->row_cache, plan->range_cache, plan->rank_cache,
+              plan->memtable, plan->write_buffer);
+    if (plan->excess)
+        log_event(LOG_WARN, "memory_exceeded",
+                  "bytes=%" PRIu64 " excess=%" PRIu64 " reason=" LOG_QUOTED, plan->memory,
+                  plan->excess,
+                  "the sizes of caches and buffers that are given are more than memory: make them "
+                  "smaller, or auto, or give more memory");
+}
+
 void process_config_publish(struct process *process, struct config_snapshot *snapshot)
 {
     struct config_snapshot *old = process->snapshot;
     CHECK(snapshot->epoch == old->epoch + 1);
     process->snapshot = snapshot;
     log_set_level((enum log_level)snapshot->config.log_level);
-    if (snapshot->config.store_block_cache_bytes != old->config.store_block_cache_bytes)
-        store_env_resize(process->env, snapshot->config.store_block_cache_bytes);
+    if (snapshot->memory.block_cache != old->memory.block_cache)
+        store_env_resize(process->env, snapshot->memory.block_cache);
+    if (memcmp(&snapshot->memory, &old->memory, sizeof old->memory) != 0)
+        process_log_memory(&snapshot->memory);
     set_pace(process, &snapshot->config);
     if (process->events)
         process->events->on_settings(process->owner, old, snapshot);

@@ -59,6 +59,8 @@ bool process_is_stopping(const struct process *process);
 bool process_client_joined(struct process *process);
 void process_client_left(struct process *process);
 
+/* Logs the sizes of caches and buffers, and warns when they are more than [store] memory. */
+void process_log_memory(const struct memory_plan *plan);
 /* The snapshot in force; the caller drops the reference. */
 struct config_snapshot *process_settings(struct process *process);
 /* Begins a change: a private copy of the snapshot. Other changes wait until it ends with process_config_publish, which

@@ -19,7 +19,8 @@ struct bucket {
 };
 
 struct access_times {
-    struct bucket *buckets;
+    struct bucket *buckets; /* in `memory`, each in one cache line */
+    void *memory;
     size_t count; /* a power of two */
     uint64_t start_s;
 };
@@ -33,9 +34,10 @@ struct access_times *access_times_new(size_t bytes, uint64_t now_s)
     while (times->count * 2 * sizeof(struct bucket) <= bytes)
         times->count *= 2;
     size_t size = times->count * sizeof(struct bucket);
-    times->buckets = aligned_alloc(sizeof(struct bucket), size);
-    CHECK(times->buckets);
-    memset(times->buckets, 0, size);
+    times->memory = calloc(1, size + sizeof(struct bucket)); /* zeros that use no memory yet */
+    CHECK(times->memory);
+    uintptr_t at = (uintptr_t)times->memory + sizeof(struct bucket) - 1;
+    times->buckets = (struct bucket *)(at - at % sizeof(struct bucket));
     return times;
 }
 
@@ -43,7 +45,7 @@ void access_times_free(struct access_times *times)
 {
     if (!times)
         return;
-    free(times->buckets);
+    free(times->memory);
     free(times);
 }
 

@@ -7,34 +7,36 @@
 #include "backend/storage/overlay.h"
 #include "backend/storage/partition_store.h"
 
-static bool same_store(const struct backend_config *a, const struct backend_config *b)
+static bool same_store(const struct config_snapshot *a, const struct config_snapshot *b)
 {
-    return a->store_memtable_bytes == b->store_memtable_bytes &&
-           a->store_memtables == b->store_memtables &&
-           a->store_compression == b->store_compression &&
-           a->store_blob_threshold_bytes == b->store_blob_threshold_bytes;
+    return a->memory.memtable == b->memory.memtable &&
+           a->config.store_memtables == b->config.store_memtables &&
+           a->config.store_compression == b->config.store_compression &&
+           a->config.store_blob_threshold_bytes == b->config.store_blob_threshold_bytes;
 }
 
-static void apply_caches(struct partition *partition, const struct backend_config *old,
-                         const struct backend_config *now)
+static void apply_caches(struct partition *partition, const struct config_snapshot *from,
+                         const struct config_snapshot *to)
 {
-    uint64_t share = (uint64_t)now->partitions;
-    if (now->store_row_cache_bytes != old->store_row_cache_bytes)
-        overlay_use_cache(partition->overlay, now->store_row_cache_bytes / share);
-    if (now->store_range_cache_bytes != old->store_range_cache_bytes)
-        overlay_use_range_cache(partition->overlay, now->store_range_cache_bytes / share);
-    if (now->store_rank_cache_bytes != old->store_rank_cache_bytes)
-        rank_cache_limit(partition->caches.ranks, now->store_rank_cache_bytes / share);
+    uint64_t share = (uint64_t)to->config.partitions;
+    const struct memory_plan *old = &from->memory;
+    const struct memory_plan *now = &to->memory;
+    if (now->row_cache != old->row_cache)
+        overlay_use_cache(partition->overlay, now->row_cache / share);
+    if (now->range_cache != old->range_cache)
+        overlay_use_range_cache(partition->overlay, now->range_cache / share);
+    if (now->rank_cache != old->rank_cache)
+        rank_cache_limit(partition->caches.ranks, now->rank_cache / share);
 }
 
 void config_apply(struct partition *partition)
 {
-    const struct backend_config *now = &partition->snapshot->config;
-    const struct backend_config *old = &partition->caches.snapshot->config;
-    if (partition->caches.snapshot == partition->snapshot)
+    const struct config_snapshot *now = partition->snapshot;
+    const struct config_snapshot *old = partition->caches.snapshot;
+    if (old == now)
         return;
     if (!same_store(old, now)) {
-        const struct store_options options = partition_store_options(now);
+        const struct store_options options = partition_store_options(&now->config, &now->memory);
         if (!maintenance_set_options(partition->maintenance, &options))
             return; /* the previous change is still being applied */
     }

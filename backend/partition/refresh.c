@@ -30,7 +30,7 @@ void partition_refresh(struct partition *partition)
     const struct config_snapshot *now = partition->snapshot = process_settings(process);
     if (now->config.durability != old->config.durability)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
-    overlay_use_buffers(partition->overlay, now->config.store_write_buffer_bytes);
+    overlay_use_buffers(partition->overlay, now->memory.write_buffer);
     if (now->config.active_expire != old->config.active_expire)
         partition->expiry.is_active = now->config.active_expire;
     if (now->acl != old->acl)

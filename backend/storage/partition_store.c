@@ -7,12 +7,14 @@
 #include <inttypes.h>
 #include <limits.h>
 
-struct store_options partition_store_options(const struct backend_config *config)
+struct store_options partition_store_options(const struct backend_config *config,
+                                             const struct memory_plan *memory)
 {
     static const char *const compressions[] = {"none", "lz4", "zstd"};
     return (struct store_options){
-        .memtable_bytes = config->store_memtable_bytes,
+        .memtable_bytes = memory->memtable,
         .memtables = (uint32_t)config->store_memtables,
+        .memtables_bytes = memory->memtables,
         .bloom_bits = (uint32_t)config->store_bloom_bits,
         .max_open_files = config->store_max_open_files,
         .blob_threshold_bytes = config->store_blob_threshold_bytes,
@@ -23,7 +25,8 @@ struct store_options partition_store_options(const struct backend_config *config
 static struct storage *open_at(struct store_env *env, const struct backend_config *config,
                                const char *path, store_drop_fn *drop, char *error, size_t size)
 {
-    struct store_options options = partition_store_options(config);
+    const struct memory_plan memory = memory_plan_here(config);
+    struct store_options options = partition_store_options(config, &memory);
     options.path = path;
     options.drop = drop;
     return storage_open(env, &options, config->store_wal_limit_bytes, error, size);

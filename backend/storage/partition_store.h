@@ -10,13 +10,15 @@
 #include "backend/format/encoding.h"
 #include "backend/storage/storage.h"
 #include "config/config.h"
+#include "config/memory_plan.h"
 
 /* Keys of system rows that are one byte. */
 #define SYSTEM_HEADER "h"
 #define SYSTEM_FORMAT "v"
 
 /* The options of a partition's store, without path and filter. */
-struct store_options partition_store_options(const struct backend_config *config);
+struct store_options partition_store_options(const struct backend_config *config,
+                                             const struct memory_plan *memory);
 /* Opens <data>/<name>; created if it is missing. NULL and the reason in error[size]. */
 struct storage *partition_store_open(struct store_env *env, const struct backend_config *config,
                                      const char *name, char *error, size_t size);

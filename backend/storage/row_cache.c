@@ -5,11 +5,18 @@
  * modulo the size of the log, until the end of the log is that size ahead. So evicting costs nothing: a place that is
  * too far behind is ignored.
  *
+ * Memory is used as the log fills: the index begins with one page of buckets, and grows with the log by linear hashing. One
+ * bucket is split at a time, so that no command waits while a whole index is built again:
+ *
+ *   0 1 2 3 │ 4 5       buckets 4 and 5 were split from 0 and 1; the next one, 6, takes its rows from 2
+ *   └ round ┘
+ *
  * Between two calls of row_cache_release_borrowed at most a quarter of the log is written, and rows that are read are in the
  * newer half, or are moved to the end: so a borrowed value is not overwritten.
  */
 #include "backend/storage/row_cache.h"
 
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -23,6 +30,8 @@ enum {
     ROW_BYTES_MAX = 16 * 1024,
     LOG_BYTES_MIN = 8 * ROW_BYTES_MAX,
     PLACE_BITS = 48,
+    BUCKETS_MIN = 64, /* a page */
+    SPLITS_MAX = 64,  /* bucket splits for one row */
 };
 
 #define PLACE_MAX ((UINT64_C(1) << PLACE_BITS) - 1)
@@ -40,7 +49,9 @@ struct bucket {
 
 struct row_cache {
     struct bucket *buckets;
-    size_t bucket_count; /* a power of two */
+    size_t buckets_max;  /* a power of two */
+    size_t bucket_count; /* buckets in use */
+    size_t round;        /* the power of two with round <= bucket_count < 2 * round */
     uint16_t *marks;     /* tags: BUCKET_MARKS per bucket, newest first */
     char *log;
     uint64_t log_units;
@@ -52,7 +63,8 @@ struct row_cache {
 /* Zeroed memory, allocated when it is first used. Access is random, so huge pages reduce TLB misses. */
 static void *map_bytes(size_t size)
 {
-    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(bytes != MAP_FAILED);
     (void)madvise(bytes, size, MADV_HUGEPAGE);
     return bytes;
@@ -63,20 +75,28 @@ static size_t marks_bytes(size_t buckets)
     return buckets * BUCKET_MARKS * sizeof(uint16_t);
 }
 
+static void start_empty(struct row_cache *cache)
+{
+    cache->round = cache->buckets_max < BUCKETS_MIN ? cache->buckets_max : BUCKETS_MIN;
+    cache->bucket_count = cache->round;
+    cache->end = cache->log_units; /* so that place 0, a free slot, counts as evicted */
+    cache->room = cache->log_units / 4;
+}
+
 struct row_cache *row_cache_new(size_t bytes)
 {
     struct row_cache *cache = calloc(1, sizeof *cache);
     CHECK(cache);
-    cache->bucket_count = 1;
-    while (cache->bucket_count * BUCKET_SLOTS * ROW_BYTES < bytes)
-        cache->bucket_count *= 2;
-    size_t index_bytes = cache->bucket_count * (sizeof(struct bucket) + marks_bytes(1));
+    cache->buckets_max = 1;
+    while (cache->buckets_max * BUCKET_SLOTS * ROW_BYTES < bytes)
+        cache->buckets_max *= 2;
+    size_t index_bytes = cache->buckets_max * (sizeof(struct bucket) + marks_bytes(1));
     cache->log_units =
         (bytes < index_bytes + LOG_BYTES_MIN ? LOG_BYTES_MIN : bytes - index_bytes) / UNIT;
-    cache->buckets = map_bytes(cache->bucket_count * sizeof(struct bucket));
-    cache->marks = map_bytes(marks_bytes(cache->bucket_count));
+    cache->buckets = map_bytes(cache->buckets_max * sizeof(struct bucket));
+    cache->marks = map_bytes(marks_bytes(cache->buckets_max));
     cache->log = map_bytes(cache->log_units * UNIT);
-    row_cache_clear(cache);
+    start_empty(cache);
     return cache;
 }
 
@@ -84,17 +104,19 @@ void row_cache_free(struct row_cache *cache)
 {
     if (!cache)
         return;
-    (void)munmap(cache->buckets, cache->bucket_count * sizeof(struct bucket));
-    (void)munmap(cache->marks, marks_bytes(cache->bucket_count));
+    (void)munmap(cache->buckets, cache->buckets_max * sizeof(struct bucket));
+    (void)munmap(cache->marks, marks_bytes(cache->buckets_max));
     (void)munmap(cache->log, cache->log_units * UNIT);
     free(cache);
 }
 
 void row_cache_clear(struct row_cache *cache)
 {
-    memset(cache->buckets, 0, cache->bucket_count * sizeof(struct bucket));
-    cache->end = cache->log_units; /* so that place 0, a free slot, counts as evicted */
-    cache->room = cache->log_units / 4;
+    /* zeros the index and gives its memory back */
+    (void)madvise(cache->buckets, cache->buckets_max * sizeof(struct bucket), MADV_DONTNEED);
+    (void)madvise(cache->marks, marks_bytes(cache->buckets_max), MADV_DONTNEED);
+    (void)madvise(cache->log, cache->log_units * UNIT, MADV_DONTNEED);
+    start_empty(cache);
 }
 
 void row_cache_release_borrowed(struct row_cache *cache)
@@ -116,12 +138,46 @@ static struct log_row *log_row_at(const struct row_cache *cache, uint64_t place)
 
 static struct bucket *row_bucket(const struct row_cache *cache, uint64_t hash)
 {
-    return &cache->buckets[hash & (cache->bucket_count - 1)];
+    size_t at = hash & (2 * cache->round - 1);
+    return &cache->buckets[at < cache->bucket_count ? at : at - cache->round];
 }
 
 static bool is_live(const struct row_cache *cache, uint64_t place)
 {
     return place + cache->log_units > cache->end;
+}
+
+/* Adds a bucket, and moves the rows to it that belong there. */
+static void split_bucket(struct row_cache *cache)
+{
+    struct bucket *from = &cache->buckets[cache->bucket_count - cache->round];
+    struct bucket *to = &cache->buckets[cache->bucket_count];
+    for (int i = 0; i < BUCKET_SLOTS; i++) {
+        uint64_t place = from->slots[i] & PLACE_MAX;
+        if (!is_live(cache, place))
+            continue;
+        const struct log_row *row = log_row_at(cache, place);
+        uint64_t hash = hash_row((enum cf)row->cf, (struct bytes){row->bytes, row->key_len});
+        if ((hash & (2 * cache->round - 1)) == cache->bucket_count) {
+            to->slots[i] = from->slots[i];
+            from->slots[i] = 0;
+        }
+    }
+    if (++cache->bucket_count == 2 * cache->round)
+        cache->round *= 2;
+}
+
+/* Splits buckets as the log fills, until all are in use when a quarter of it is: so while it grows, buckets have half as
+ * many rows as in a full cache, or fewer, and few rows are evicted because a bucket is full. */
+static void grow_index(struct row_cache *cache)
+{
+    if (cache->bucket_count == cache->buckets_max)
+        return;
+    uint64_t used = cache->end - cache->log_units;
+    double part = 4.0 * (double)used / (double)cache->log_units;
+    size_t wanted = part < 1 ? (size_t)((double)cache->buckets_max * part) : cache->buckets_max;
+    for (int i = 0; cache->bucket_count < wanted && i < SPLITS_MAX; i++)
+        split_bucket(cache);
 }
 
 /* The slot of a row, or NULL. */
@@ -202,6 +258,7 @@ bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value)
 {
+    grow_index(cache);
     uint64_t *slot = find_slot(cache, cf, key, hash);
     uint64_t units = row_units(key.len, value.len);
     struct log_row *row = slot ? log_row_at(cache, *slot & PLACE_MAX) : NULL;
@@ -223,7 +280,7 @@ void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 /* Marks the row. True: the row was already marked. */
 static bool mark_row(struct row_cache *cache, uint64_t hash)
 {
-    uint16_t *marks = &cache->marks[(hash & (cache->bucket_count - 1)) * BUCKET_MARKS];
+    uint16_t *marks = &cache->marks[(hash & (cache->buckets_max - 1)) * BUCKET_MARKS];
     uint16_t tag = (uint16_t)(hash >> PLACE_BITS);
     for (int i = 0; i < BUCKET_MARKS; i++)
         if (marks[i] == tag)

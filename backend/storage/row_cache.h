@@ -18,9 +18,11 @@
 
 struct row_cache;
 
+/* Reserves addresses; memory is used as rows are added. */
 struct row_cache *row_cache_new(size_t bytes);
 void row_cache_free(struct row_cache *cache); /* NULL is allowed */
-/* True and the value, borrowed until the next row_cache_release_borrowed. */
+/* In all functions `hash` is hash_row(cf, key) (write_buffer.h).
+ * True and the value, borrowed until the next row_cache_release_borrowed. */
 bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes *value);
 /* Copies key and value; big rows are ignored. */

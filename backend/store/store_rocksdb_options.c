@@ -3,6 +3,7 @@
  *
  * Reads and inserts determine the cost of RocksDB, and stalls its latency. So:
  *   - memtables are small: a small skip list is cheaper to insert into, and its flush is short
+ *   - memtables of all column families have a limit together, beyond which the oldest is flushed
  *   - blooms over whole keys, in memtables too: commands read many rows that do not exist
  *   - writes are slowed early and stopped late: level 0 may grow while compaction catches up
  *   - files with many deletions (queues) are compacted soon, and files with rows of collections once a day, so that
@@ -67,6 +68,7 @@ static void options_set_database(rocksdb_options_t *to, const struct store_env *
     rocksdb_options_set_max_open_files(to, options->max_open_files);
     rocksdb_options_set_wal_recovery_mode(to, rocksdb_point_in_time_recovery);
     rocksdb_options_set_avoid_unnecessary_blocking_io(to, 1);
+    rocksdb_options_set_db_write_buffer_size(to, options->memtables_bytes);
     rocksdb_options_set_bytes_per_sync(to, 1 << 20);
     rocksdb_options_set_skip_stats_update_on_db_open(to, 1);
     /* A LOG that cannot be written (the disk is full) makes Debian's package, which is built with

@@ -6,6 +6,7 @@
 #include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
 #include "backend/tool/tool.h"
+#include "config/memory_plan.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/path.h"
@@ -272,7 +273,7 @@ static bool check_partition(struct store_env *env, const struct backend_config *
 int tool_check(const struct backend_config *config, bool repairs)
 {
     const struct store_env_options options = {
-        .block_cache_bytes = config->store_block_cache_bytes,
+        .block_cache_bytes = memory_plan_here(config).block_cache,
         .background_threads = (uint32_t)config->store_background_threads,
     };
     char name[32];

@@ -6,6 +6,7 @@
 #include "backend/tool/counts.h"
 #include "backend/tool/places.h"
 #include "backend/tool/tool.h"
+#include "config/memory_plan.h"
 #include "shared/path.h"
 #include "shared/table.h"
 
@@ -75,7 +76,7 @@ static bool dump_rows(struct store *store, bool is_json)
 int tool_dump(const struct backend_config *config, bool is_json)
 {
     const struct store_env_options options = {
-        .block_cache_bytes = config->store_block_cache_bytes,
+        .block_cache_bytes = memory_plan_here(config).block_cache,
         .background_threads = (uint32_t)config->store_background_threads,
     };
     char name[32];

@@ -12,6 +12,7 @@
 #include "backend/tool/import.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
+#include "config/memory_plan.h"
 #include "config/shards_file.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -380,7 +381,7 @@ int tool_restore(const struct backend_config *config, const char *backup, const 
                  const char *names)
 {
     const struct store_env_options options = {
-        .block_cache_bytes = config->store_block_cache_bytes,
+        .block_cache_bytes = memory_plan_here(config).block_cache,
         .background_threads = (uint32_t)config->store_background_threads,
     };
     struct restore *restore = calloc(1, sizeof *restore);

@@ -35,6 +35,8 @@ class Row:
             return 'no' if now == 'yes' else 'yes'
         if self.kind == 'ENUM':
             return next(word for word in self.unit.split('|') if word != now)
+        if self.kind == 'AUTO_BYTES':
+            return '3mb' if self.key != 'store-memory' else '300mb'
         if self.kind in ('INT', 'BYTES', 'MS'):
             step = {'INT': 1, 'BYTES': 1 << 20, 'MS': 1000}[self.kind]
             step = 3600000 if self.key == 'idle-timeout' else step  # one second would close the test's connection

@@ -215,6 +215,9 @@ def _(run):
                 check('ready: %d backends' % backends in done.stdout, done.stdout)
                 names = sorted(name for name in os.listdir(os.path.join(data, 'run')) if name.endswith('.pid'))
                 check_equal(names, ['backend-%d.pid' % i for i in range(backends)] + ['proxy-0.pid'])
+                memory = {1: b'auto', 2: b'25%', 3: b'16%'}[backends]
+                with Connection(('127.0.0.1', port + 22)) as first:
+                    wait_for(lambda: first.get('CONFIG', 'GET', 'store-memory')[1] == memory, 'its share of the memory')
         finally:
             writer.done.set()
             writer.join()

@@ -68,15 +68,15 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
                        (unsigned)(backend - backend->cluster->backends), SIM_PORT,
                        (unsigned long long)plan->lock_timeout_ms,
                        (unsigned long long)plan->transaction_timeout_ms);
-    (void)snprintf(
-        text, sizeof(text),
-        "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
-        "active-expire = %s\nidle-timeout = %s\nlog-level = error\n%s[store]\nrow-cache = %s\n"
-        "rank-cache = %s\nrange-cache = %s\nwrite-buffer = %s\nwal-limit = %d\n",
-        backend->name, plan->partitions, plan->has_secret ? "secret" : "",
-        durabilities[plan->durability], plan->active_expire ? "yes" : "no",
-        plan->has_idle_timeout ? "2s" : "0", links, row_cache, cache, cache, buffers[sim_random(3)],
-        WAL_MEM_LIMIT);
+    (void)snprintf(text, sizeof(text),
+                   "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
+                   "active-expire = %s\nidle-timeout = %s\nlog-level = error\n%s[store]\nmemory = "
+                   "640mb\nrow-cache = %s\n"
+                   "rank-cache = %s\nrange-cache = %s\nwrite-buffer = %s\nwal-limit = %d\n",
+                   backend->name, plan->partitions, plan->has_secret ? "secret" : "",
+                   durabilities[plan->durability], plan->active_expire ? "yes" : "no",
+                   plan->has_idle_timeout ? "2s" : "0", links, row_cache, cache, cache,
+                   buffers[sim_random(3)], WAL_MEM_LIMIT);
     parse(&config->head, &backend_schema, text);
 }
 

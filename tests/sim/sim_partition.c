@@ -18,6 +18,9 @@
 
 enum { STEPS_MAX = 200000000 };
 
+/* Not auto: a seed must not depend on the machine. */
+enum { SIM_MEMORY_BYTES = 640 << 20 };
+
 /* ---- the process ------------------------------------------------------------------------- */
 
 void sim_partition_init(struct sim_partition *world, uint64_t seed)
@@ -29,6 +32,7 @@ void sim_partition_init(struct sim_partition *world, uint64_t seed)
     list_init(&world->connections);
     config_init_defaults(&world->config.head, &backend_schema);
     world->config.store_wal_limit_bytes = WAL_MEM_LIMIT;
+    world->config.store_memory_bytes = SIM_MEMORY_BYTES;
 }
 
 static void process_begin(struct sim_partition *world)

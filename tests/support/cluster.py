@@ -372,6 +372,8 @@ class Backend(Process):
         if self.cluster.tls:
             sections['backend'].update(self.cluster.tls.listening(), port=-1)
             sections['backend']['tls-port'] = self.port
+        # not auto: many backends run at the same time, and what a test sees must not depend on the machine
+        sections['store'] = {'memory': '640mb'}
         for name, extra in self.options.items():
             sections.setdefault(name, {}).update(extra)
         write_ini(self.config_path, list(sections.items()))

@@ -21,7 +21,6 @@ from support import ROOT
 from support.harness import Skip
 
 WORKLOADS = ('Deployment', 'StatefulSet')
-COLUMN_FAMILIES = 7  # number of column families in backend/store/store.h, each with memtables of its own
 SIZES = {'Ki': 2 ** 10, 'Mi': 2 ** 20, 'Gi': 2 ** 30, 'kb': 2 ** 10, 'mb': 2 ** 20, 'gb': 2 ** 30}
 TIMES = {'ms': 0.001, 's': 1, 'm': 60, 'h': 3600}
 
@@ -449,9 +448,9 @@ class Agreement:
         limit = quantity(container_of(self.backend())['resources']['limits']['memory'])
         options = self.options_of(self.backend())
         store, partitions = options['store'], int(options['backend']['partitions'])
-        used = sum(quantity(store[name]) for name in ('block-cache', 'row-cache', 'range-cache', 'rank-cache'))
-        used += quantity(store.get('write-buffer', '16mb')) * 3 * partitions
-        used += quantity(store['memtable']) * int(store['memtables']) * COLUMN_FAMILIES * partitions
+        used = limit / 2 if store['memory'] == 'auto' else quantity(store['memory'])
+        given = [name for name in ('block-cache', 'row-cache', 'range-cache', 'rank-cache', 'memtable', 'write-buffer') if name in store]
+        self.wrong(given, '%s: memory already gives the backend its sizes', given)
         used += quantity(options['backend'].get('script-memory-limit', '64mb')) * 2 * partitions
         used += quantity(options['backend'].get('commit-batch-limit', '64mb')) * 2 * partitions
         self.wrong(used > 0.75 * limit, 'the backend may use %d MB of %d', used / 2 ** 20, limit / 2 ** 20)

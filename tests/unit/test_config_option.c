@@ -25,6 +25,8 @@ struct sample {
     char *rule;
     char *hours;
     char *host;
+    uint64_t share_bytes;
+    uint64_t part_bytes;
 };
 
 #define ROW(kind, member, initial, min, max, unit)                                                 \
@@ -47,6 +49,8 @@ enum {
     RULE,
     HOURS,
     HOST,
+    SHARE,
+    PART,
     ROWS
 };
 
@@ -65,6 +69,8 @@ static const struct option rows[ROWS] = {
     ROW(SLOT_RULE, rule, "tag", "1", "64", ""),
     ROW(HOURS, hours, "", "", "", ""),
     ROW(HOST, host, "", "0", "1000", ""),
+    ROW(AUTO_BYTES, share_bytes, "auto", "1mb", "16tb", ""),
+    ROW(AUTO_BYTES, part_bytes, "4mb", "1mb", "16tb", "%"),
 };
 // clang-format on
 
@@ -128,6 +134,26 @@ static void test_sizes_and_times_take_units(void)
     CHECK(set(TIME, "0") && shows(TIME, "0"));
     CHECK(!set(TIME, "5"));
     CHECK(strcmp(reason, "expected a time from 0 to 1d, such as 500ms, 5s or 1m") == 0);
+}
+
+static void test_sizes_can_be_auto_or_a_percentage(void)
+{
+    CHECK(sample.share_bytes == BYTES_AUTO && sample.part_bytes == 4 << 20);
+    CHECK(set(SHARE, "512mb") && sample.share_bytes == 512 << 20 && shows(SHARE, "512mb"));
+    CHECK(set(SHARE, "AUTO") && sample.share_bytes == BYTES_AUTO && shows(SHARE, "auto"));
+    CHECK(!set(SHARE, "25%") && !set(SHARE, "") && !set(SHARE, "automatic") && !set(SHARE, "1kb"));
+    CHECK(strcmp(reason, "expected auto, or a size from 1mb to 16tb, such as 64kb or 512mb") == 0);
+    CHECK(set(PART, "25%") && sample.part_bytes == BYTES_PART(25) && shows(PART, "25%"));
+    CHECK(BYTES_IS_PART(sample.part_bytes) && BYTES_PERCENT(sample.part_bytes) == 25);
+    CHECK(set(PART, "90%") && shows(PART, "90%") && set(PART, "1%") && shows(PART, "1%"));
+    CHECK(set(PART, "auto") && shows(PART, "auto") && !BYTES_IS_PART(sample.part_bytes));
+    const char *const bad[] = {"0%", "91%", "%", "-1%", "5 %", "1mb%", "99999999999999999999%"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!set(PART, bad[i]));
+    CHECK(strcmp(reason, "expected auto, a percentage from 1% to 90%, or a size from 1mb to 16tb, "
+                         "such as 64kb or 512mb") == 0);
+    CHECK(!set(SIZE, "auto") && !set(SIZE, "18446744073709551615") &&
+          !set(PART, "18446744073709551615"));
 }
 
 static void test_words_and_modes(void)
@@ -203,6 +229,7 @@ int main(void)
     test_defaults_are_set_from_the_rows();
     test_numbers_keep_to_their_bounds();
     test_sizes_and_times_take_units();
+    test_sizes_can_be_auto_or_a_percentage();
     test_words_and_modes();
     test_texts_that_a_file_could_not_hold_are_refused();
     test_addresses();
