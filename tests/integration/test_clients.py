@@ -6,7 +6,6 @@ and the start-up requests of others.
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -16,7 +15,8 @@ import redis.asyncio
 
 from support import TESTS
 from support.cluster import Cluster, Oracle
-from support.harness import Skip, Suite, check, check_equal, patience, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
+from support.node import installed
 from support.resp import Connection, encode
 
 suite = Suite(__doc__)
@@ -306,18 +306,8 @@ def _(run):
 
 
 def run_node(folder_name):
-    """Runs npm ci in a folder beside this script, then its client.js against a partition and against a proxy over
-    three."""
-    if not shutil.which('node') or not shutil.which('npm'):
-        raise Skip('node or npm is not installed')
-    with tempfile.TemporaryDirectory(prefix='scree-node-') as folder:
-        for name in os.listdir(os.path.join(TESTS, 'integration', folder_name)):
-            shutil.copy(os.path.join(TESTS, 'integration', folder_name, name), folder)
-        done = subprocess.run(['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts'], cwd=folder,
-                              capture_output=True, timeout=300)
-        if done.returncode != 0:
-            raise Skip('npm could not fetch %s: %s' % (folder_name, done.stderr.decode('utf-8', 'replace')[-300:]))
-
+    """Runs client.js of a folder beside this script against a partition and against a proxy over three."""
+    with installed(folder_name) as folder:
         def body(address):
             output = run_program(['node', os.path.join(folder, 'client.js'), address[0], str(address[1])])
             check_equal(output.strip().splitlines()[-1], 'ok')

@@ -1,0 +1,183 @@
+#!/usr/bin/python3
+"""Clients that know Redis Cluster work directly against the shards, also while slots move from shard to shard."""
+
+import logging
+import os
+import re
+import subprocess
+import threading
+
+import redis.cluster
+
+from support.cluster import Cluster, slot_of
+from support.harness import Suite, check, check_equal, patience, wait_for
+from support.node import installed
+from support.resp import Connection
+
+SHARDS = 3
+EVEN = ['0-5460', '5461-10921', '10922-16383']
+# node-redis drops nodes without slots, and the commands that it has sent them; so each shard keeps some
+MIXED = ['0-1999 9000-10921', '5461-8999 14000-16383', '2000-5460 10922-13999']
+
+suite = Suite(__doc__)
+logging.disable()  # redis-py logs each MOVED
+
+
+def three(**options):
+    return Cluster(backends=SHARDS, partitions=1, proxies=0, linked=True, **options)
+
+
+def slots_of_nodes(connection):
+    """{port: [(first, last)]}, as CLUSTER SLOTS says."""
+    nodes = {}
+    for first, last, (_, port, *_) in connection.get('CLUSTER', 'SLOTS'):
+        nodes.setdefault(port, []).append((first, last))
+    return nodes
+
+
+def wait_moved(cluster, slots):
+    """Changes the map, and waits until each shard says that its slots have moved."""
+    cluster.write_shards(slots)
+    wanted = {backend.port: [tuple(map(int, run.split('-'))) for run in text.split()]
+              for backend, text in zip(cluster.backends, slots)}
+    for backend in cluster.backends:
+        backend.signal(1)
+    for index in range(SHARDS):
+        with cluster.partition(index) as shard:
+            wait_for(lambda: slots_of_nodes(shard) == wanted, 'the slots to move', 2 * patience())
+
+
+def cluster_client(cluster, **options):
+    return redis.cluster.RedisCluster('127.0.0.1', cluster.backends[0].port, socket_timeout=patience(), **options)
+
+
+@suite.case('redis-py: RedisCluster finds all nodes, and reads and writes while slots move')
+def _(run):
+    with three() as cluster:
+        client = cluster_client(cluster, decode_responses=True)
+        check_equal(sorted(node.port for node in client.get_nodes()), sorted(backend.port for backend in cluster.backends))
+        stopping, errors, rounds = threading.Event(), [], []
+
+        def work():
+            try:
+                while not stopping.is_set() or len(rounds) < 3:
+                    number = len(rounds)
+                    pipe = client.pipeline()
+                    for i in range(100):
+                        pipe.set('k%d' % i, number)
+                    pipe.execute()
+                    check_equal([client.get('k%d' % i) for i in range(100)], [str(number)] * 100)
+                    rounds.append(number)
+            except BaseException as error:
+                errors.append(error)
+        worker = threading.Thread(target=work)
+        worker.start()
+        wait_for(lambda: errors or len(rounds) > 1, 'the client to write')
+        wait_moved(cluster, MIXED)
+        wait_moved(cluster, EVEN)
+        stopping.set()
+        worker.join()
+        check(not errors, repr(errors))
+        try:
+            client.mget('a', 'b')
+            check(False, 'MGET of two slots')
+        except redis.cluster.RedisClusterException:
+            pass
+        check_equal(client.mset_nonatomic({'n%d' % i: i for i in range(50)}), [True] * 50)
+        check_equal(client.mget_nonatomic(['n%d' % i for i in range(50)]), [str(i) for i in range(50)])
+        check_equal(client.dbsize(target_nodes='primaries'), 150)
+        check_equal(len(set(client.keys('*', target_nodes='primaries'))), 150)
+        check_equal(client.cluster_keyslot('k1'), slot_of('k1'))
+
+
+def with_program(cluster, words):
+    """Runs a program while slots move there and back; it must print ready, then, when its input ends, ok."""
+    address = cluster.backends[0].addresses[0]
+    with subprocess.Popen(words + [address[0], str(address[1])], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as program:
+        try:
+            line = program.stdout.readline()
+            check(line == 'ready\n', '%r: %s' % (line, program.stderr.read()[-2000:] if not line else ''))
+            wait_moved(cluster, MIXED)
+            wait_moved(cluster, EVEN)
+            output, errors = program.communicate('', timeout=2 * patience())
+            check(output == 'ok\n' and program.returncode == 0, '%r %s' % (output, errors[-2000:]))
+        finally:
+            program.kill()
+
+
+@suite.case('ioredis: Cluster with pipelines, transactions, scripts and shard channels, while slots move')
+def _(run):
+    with installed('ioredis') as folder, three() as cluster:
+        with_program(cluster, ['node', os.path.join(folder, 'cluster.js')])
+
+
+@suite.case('node-redis: createCluster with transactions and shard channels, while slots move')
+def _(run):
+    with installed('node_redis') as folder, three() as cluster:
+        with_program(cluster, ['node', os.path.join(folder, 'cluster.js')])
+
+
+@suite.case('redis-cli -c follows MOVED, and redis-cli --cluster check finds nothing wrong')
+def _(run):
+    with three() as cluster:
+        words = ['redis-cli', '-p', str(cluster.backends[0].port)]
+        far = cluster.key_on(2)
+        done = subprocess.run(words + ['-c'], input='SET %s 1\nGET %s\nMULTI\nINCR %s\nEXEC\n' % (far, far, far),
+                              capture_output=True, text=True, timeout=patience())
+        check_equal([word for word in done.stdout.split() if word.isalnum()][-5:], ['OK', '1', 'OK', 'QUEUED', '2'])
+        check('-> Redirected to slot [%d] located at 127.0.0.1:%d' % (slot_of(far), cluster.backends[2].port) in done.stdout,
+              done.stdout)
+        done = subprocess.run(words[:1] + ['--cluster', 'check', '127.0.0.1:%s' % words[2]], capture_output=True, text=True,
+                              timeout=patience())
+        check(done.returncode == 0 and 'All 16384 slots covered' in done.stdout, done.stdout + done.stderr)
+
+
+@suite.case('ids of nodes stay when processes restart, and all nodes know them; a node that is down is marked')
+def _(run):
+    def lines(index):
+        with cluster.partition(index) as shard:
+            return dict(line.split(' ', 1) for line in shard.get('CLUSTER', 'NODES').decode().splitlines())
+
+    with three() as cluster:
+        ids = set(lines(0))
+        check_equal(len(ids), SHARDS)
+        check(all(re.fullmatch('[0-9a-f]{40}', name) for name in ids), repr(ids))
+        with cluster.partition(1) as shard:
+            own = shard.get('CLUSTER', 'MYID').decode()
+            check_equal(shard.get('CLUSTER', 'MYSHARDID').decode(), own)
+        cluster.backends[1].kill9()
+        wait_for(lambda: 'fail?' in lines(0)[own] and 'disconnected' in lines(0)[own], 'the lost node to be marked')
+        with cluster.partition(0) as shard:
+            info = shard.get('CLUSTER', 'INFO')
+            check(b'cluster_state:ok' in info and b'cluster_slots_pfail:5461\r' in info, info)
+            check_equal(shard.get('SET', cluster.key_on(0), 1), b'OK')
+            check(str(shard.get('GET', cluster.key_on(1))).startswith('MOVED'), 'a slot of the lost node')
+        cluster.backends[1].start()
+        wait_for(lambda: 'fail?' not in lines(0)[own], 'the node to be back')
+        check_equal(set(lines(1)), ids)
+        check('myself' in lines(1)[own], lines(1)[own])
+
+
+@suite.case('a client is shown the ports of its kind: with TLS or without')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0, tls=True) as cluster:
+        for backend in cluster.backends:  # both kinds; the map has the ports with TLS
+            backend.plain = backend.admin + 1
+            backend.options = {'backend': {
+                'port': backend.plain, 'shards': cluster.shards_path, 'peer-tls': 'yes',
+                'peer-tls-cert-file': cluster.tls.client.cert, 'peer-tls-key-file': cluster.tls.client.key}}
+            backend.stop()
+            backend.write_config()
+            backend.start()
+        plain = [backend.plain for backend in cluster.backends]
+        secure = [backend.port for backend in cluster.backends]
+        for address, ports in ((('127.0.0.1', plain[0]), plain), (cluster.backends[0].addresses[0], secure)):
+            with Connection(address) as client:
+                wait_for(lambda: sorted(slots_of_nodes(client)) == sorted(ports), 'the ports %r' % ports)
+                far = next('k%d' % i for i in range(10000) if slot_of('k%d' % i) > 8191)
+                check_equal(str(client.get('GET', far)), 'MOVED %d 127.0.0.1:%d' % (slot_of(far), ports[1]))
+                check(('127.0.0.1:%d@' % ports[1]).encode() in client.get('CLUSTER', 'NODES'), 'NODES')
+
+
+suite.main()
