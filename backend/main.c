@@ -7,6 +7,7 @@
 #include "config/program.h"
 #include "shared/command.h"
 #include "shared/log.h"
+#include "shared/version.h"
 
 #include <stdio.h>
 
@@ -37,6 +38,7 @@ int main(int argc, char **argv)
         return code;
     }
     log_set_level((enum log_level)config.log_level);
+    version_report((enum reported_version)config.reported_version);
     if (*config.log_file && !log_set_file(config.log_file)) {
         (void)fprintf(stderr, "log-file: %s cannot be opened for writing\n", config.log_file);
         config_fini(&config.head);

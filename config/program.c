@@ -6,6 +6,7 @@
 #include "config/reload.h"
 #include "shared/command.h"
 #include "shared/command_docs.h"
+#include "shared/version_docs.h"
 
 #include <stdlib.h>
 
@@ -36,7 +37,8 @@ static void print_help(const struct program *program, FILE *to)
         "  --config FILE       read this ini file; without it all options have their defaults\n"
         "  --check             read all files, report the first error, and exit\n"
         "  --print-config      print all options with their values as an ini file, and exit\n"
-        "  --print-docs PAGE   print a page of the documentation (configuration or commands), "
+        "  --print-docs PAGE   print a page of the documentation (configuration, commands or "
+        "versions), "
         "and exit\n"
         "  --version           print the version, and exit\n"
         "  --help              print this help, and exit\n",
@@ -131,7 +133,12 @@ static int print_page(const char *page)
         command_print_docs(stdout);
         return EXIT_SUCCESS;
     }
-    (void)fprintf(stderr, "--print-docs: expected configuration or commands\n");
+    if (strcmp(page, "versions") == 0) {
+        command_init();
+        version_print_docs(stdout);
+        return EXIT_SUCCESS;
+    }
+    (void)fprintf(stderr, "--print-docs: expected configuration, commands or versions\n");
     return EXIT_USAGE;
 }
 

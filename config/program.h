@@ -2,7 +2,7 @@
  * program.h - the arguments of both programs.
  *
  *   scree-proxy --config proxy.ini      runs
- *   --check  --print-config  --print-docs configuration|commands  --version  --help      prints and ends
+ *   --check  --print-config  --print-docs configuration|commands|versions  --version  --help      prints and ends
  */
 #pragma once
 

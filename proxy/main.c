@@ -8,6 +8,7 @@
 #include "proxy/proxy_run.h"
 #include "shared/command.h"
 #include "shared/log.h"
+#include "shared/version.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -75,6 +76,7 @@ int main(int argc, char **argv)
         return exit_code;
     }
     log_set_level((enum log_level)snapshot->config.log_level);
+    version_report((enum reported_version)snapshot->config.reported_version);
     if (*snapshot->config.log_file && !log_set_file(snapshot->config.log_file)) {
         (void)fprintf(stderr, "%s: cannot be opened for writing\n", snapshot->config.log_file);
         snapshot_unref(snapshot);

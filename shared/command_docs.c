@@ -29,7 +29,14 @@ static const char intro[] =
     "  key is ready, as `borrow`; `watch`: each shard watches its keys for the shard that runs "
     "EXEC.\n"
     "- **Since**: the version that introduced it: of Redis, of RedisJSON for `JSON.*`, of Scree\n"
-    "  for `SI*` and `SCREE`.\n";
+    "  for `SI*` and `SCREE`, or of the product that is named.\n";
+
+static const char *product_of(const struct command *command)
+{
+    return command->traits & TRAIT_VALKEY    ? "Valkey "
+           : command->traits & TRAIT_KVROCKS ? "Kvrocks "
+                                             : "";
+}
 
 static const char *answered_by(const struct command *command)
 {
@@ -82,8 +89,8 @@ static void print_command_row(FILE *file, const struct command *command)
         if (command->flags & CMD_LONG)
             (void)fputs(", long", file);
     }
-    (void)fprintf(file, " | %s | %s | %s | %s", over_shards(command), command->since,
-                  command->complexity ? command->complexity : "", command->summary);
+    (void)fprintf(file, " | %s | %s%s | %s | %s", over_shards(command), product_of(command),
+                  command->since, command->complexity ? command->complexity : "", command->summary);
     if (command->deprecated.replaced_by)
         (void)fprintf(file, " Better: %s.", command->deprecated.replaced_by);
     (void)fputs(" |\n", file);

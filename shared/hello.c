@@ -1,6 +1,7 @@
 #include "shared/hello.h"
 
 #include "shared/number.h"
+#include "shared/version.h"
 
 enum error hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp)
 {
@@ -21,7 +22,7 @@ void hello_reply(struct reply *reply, uint8_t resp, uint64_t id, const char *mod
     reply_bulk_text(reply, "server");
     reply_bulk_text(reply, "redis");
     reply_bulk_text(reply, "version");
-    reply_bulk_text(reply, REDIS_VERSION);
+    reply_bulk_text(reply, version_text());
     reply_bulk_text(reply, "proto");
     reply_int(reply, resp);
     reply_bulk_text(reply, "id");

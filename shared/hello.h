@@ -6,9 +6,6 @@
 #include "shared/error.h"
 #include "shared/reply.h"
 
-#define REDIS_VERSION        "7.0.15"
-#define REDIS_VERSION_NUMBER 0x0007000f
-
 /* Reads the protocol version in argument 1; leaves *resp unchanged without one. OK, ERR_PROTOCOL_VERSION, or
  * ERR_NOPROTO. */
 enum error hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp);

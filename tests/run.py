@@ -291,7 +291,7 @@ class Runner:
         self.run_all(tests, self.options.jobs)
         if self.build('lint', self.way, ['scree-proxy', 'scree-backend']):
             self.run_all([Test('lint', page, [sys.executable, os.path.join(lint, 'pages.py'), page])
-                          for page in ('configuration', 'commands')], 1)
+                          for page in ('configuration', 'commands', 'versions')], 1)
 
 
 def exited(child, seconds):

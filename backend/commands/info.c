@@ -22,8 +22,8 @@
 #include "backend/script/script.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/hello.h"
 #include "shared/latency.h"
+#include "shared/version.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,8 +74,9 @@ static void print_server(const struct call *call, struct out *out)
     if (uname(&name) != 0)
         memset(&name, 0, sizeof name);
     out_printf(out,
-               "redis_version:" REDIS_VERSION "\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\n"
-               "redis_build_id:0\r\n");
+               "redis_version:%s\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\n"
+               "redis_build_id:0\r\n",
+               version_text());
     out_printf(out, "redis_mode:%s\r\nos:%s %s %s\r\narch_bits:64\r\n",
                cluster_client(call->session) ? "cluster" : "standalone", name.sysname, name.release,
                name.machine);

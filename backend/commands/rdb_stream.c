@@ -319,12 +319,13 @@ static bool load_consumer(struct call *call, struct entry *entry, struct stream_
 {
     struct stream_consumer consumer = {.exists = true};
     struct stream_consumer old;
-    uint64_t active_ms; /* since Redis 7.2; ignored */
     if (!rdb_read_string(reader, &consumer.name) || !rdb_read_ms(reader, &consumer.seen_ms) ||
-        (type == RDB_TYPE_STREAM_LISTPACKS_3 && !rdb_read_ms(reader, &active_ms)) ||
+        (type == RDB_TYPE_STREAM_LISTPACKS_3 && !rdb_read_ms(reader, &consumer.active_ms)) ||
         !rdb_read_length(reader, &consumer.pending) ||
         consumer_find(call, entry, group->name, consumer.name, &old) != ERR_NOT_FOUND)
         return false;
+    if (type != RDB_TYPE_STREAM_LISTPACKS_3) /* before Redis 7.2 */
+        consumer.active_ms = consumer.seen_ms;
     for (uint64_t i = 0; i < consumer.pending; i++) {
         struct stream_id id;
         struct stream_pending pending;

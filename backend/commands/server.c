@@ -16,8 +16,8 @@
 #include "backend/storage/compaction.h"
 #include "backend/storage/maintenance.h"
 #include "shared/command_reply.h"
-#include "shared/hello.h"
 #include "shared/number.h"
+#include "shared/version.h"
 
 #include <limits.h>
 
@@ -313,7 +313,10 @@ void cmd_module_help(struct call *call)
 
 void cmd_lolwut(struct call *call)
 {
-    reply_verbatim(&call->reply, "txt", BYTES("Redis ver. " REDIS_VERSION "\n"));
+    struct out out;
+    out_init(&out);
+    out_printf(&out, "Redis ver. %s\n", version_text());
+    reply_verbatim_out(&call->reply, "txt", &out);
 }
 
 /* ---- SLOWLOG ---- */

@@ -283,6 +283,11 @@ void cmd_xinfo_groups(struct call *call)
     }
 }
 
+static int64_t ms_since(const struct call *call, uint64_t ms)
+{
+    return call->now_ms > ms ? (int64_t)(call->now_ms - ms) : 0;
+}
+
 void cmd_xinfo_consumers(struct call *call)
 {
     struct entry entry;
@@ -296,14 +301,16 @@ void cmd_xinfo_consumers(struct call *call)
         return;
     reply_array(reply, (int64_t)count);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t seen = consumers[i].seen_ms;
-        reply_map(reply, 3);
+        uint64_t active = consumers[i].active_ms;
+        reply_map(reply, 4);
         reply_bulk_text(reply, "name");
         reply_bulk(reply, consumers[i].name);
         reply_bulk_text(reply, "pending");
         reply_int(reply, (int64_t)consumers[i].pending);
         reply_bulk_text(reply, "idle");
-        reply_int(reply, call->now_ms > seen ? (int64_t)(call->now_ms - seen) : 0);
+        reply_int(reply, ms_since(call, consumers[i].seen_ms));
+        reply_bulk_text(reply, "inactive");
+        reply_int(reply, active == NEVER_ACTIVE ? -1 : ms_since(call, active));
     }
 }
 
@@ -406,11 +413,13 @@ static bool reply_full_group(struct call *call, struct entry *entry,
     reply_bulk_text(reply, "consumers");
     reply_array(reply, (int64_t)count);
     for (uint64_t i = 0; i < count; i++) {
-        reply_map(reply, 4);
+        reply_map(reply, 5);
         reply_bulk_text(reply, "name");
         reply_bulk(reply, consumers[i].name);
         reply_bulk_text(reply, "seen-time");
         reply_int(reply, (int64_t)consumers[i].seen_ms);
+        reply_bulk_text(reply, "active-time");
+        reply_int(reply, (int64_t)consumers[i].active_ms); /* NEVER_ACTIVE: -1 */
         reply_bulk_text(reply, "pel-count");
         reply_int(reply, (int64_t)consumers[i].pending);
         if (!reply_pending(call, entry, group, &consumers[i], most))

@@ -274,6 +274,7 @@ static bool claim_one(struct call *call, struct claim *claim, struct stream_id i
     else if (!claim->just_id)
         fresh.deliveries++;
     claim->ids[claim->count++] = id;
+    claim->consumer.active_ms = call->now_ms;
     return pending_give(call, &claim->entry, &claim->group, &claim->consumer, id, old, &fresh);
 }
 

@@ -13,7 +13,9 @@ enum {
     KIND_GIVEN = 'i',
     KIND_PENDING = 'p',
     GROUP_BYTES = STREAM_ID_BYTES + 3 * 8,
-    CONSUMER_BYTES = 2 * 8,
+    CONSUMER_BYTES = 3 * 8,
+    CONSUMER_BYTES_OLD =
+        2 * 8, /* without the time when it was active, which counts as the time when it was seen */
     PENDING_BYTES = 2 * 8,
 };
 
@@ -109,10 +111,12 @@ static bool group_decode(struct bytes value, struct stream_group *group)
 
 static bool consumer_decode(struct bytes value, struct stream_consumer *consumer)
 {
-    if (value.len != CONSUMER_BYTES)
+    if (value.len != CONSUMER_BYTES && value.len != CONSUMER_BYTES_OLD)
         return false;
     consumer->seen_ms = get_be64(value.data);
     consumer->pending = get_be64(value.data + 8);
+    consumer->active_ms =
+        value.len == CONSUMER_BYTES ? get_be64(value.data + 16) : consumer->seen_ms;
     consumer->exists = true;
     return true;
 }
@@ -187,7 +191,7 @@ int consumer_find(struct call *call, struct entry *entry, struct bytes group, st
 {
     struct bytes value;
     int err = sub_get(call, entry, CF_DATA, consumer_row_key(call, group, name), &value);
-    *consumer = (struct stream_consumer){.name = name};
+    *consumer = (struct stream_consumer){.name = name, .active_ms = NEVER_ACTIVE};
     return checked(call, err, err == OK && consumer_decode(value, consumer));
 }
 
@@ -228,6 +232,7 @@ void consumer_put(struct call *call, struct entry *entry, struct bytes group,
     char value[CONSUMER_BYTES];
     put_be64(value, consumer->seen_ms);
     put_be64(value + 8, consumer->pending);
+    put_be64(value + 16, consumer->active_ms);
     sub_put(call, entry, CF_DATA, consumer_row_key(call, group, consumer->name),
             (struct bytes){value, sizeof value});
 }

@@ -20,9 +20,12 @@ struct stream_group {
     uint64_t consumers;
 };
 
+static const uint64_t NEVER_ACTIVE = UINT64_MAX;
+
 struct stream_consumer {
     struct bytes name;
-    uint64_t seen_ms; /* wall clock time */
+    uint64_t seen_ms;   /* wall clock time of the last command for it */
+    uint64_t active_ms; /* … that delivered entries to it or claimed some, or NEVER_ACTIVE */
     uint64_t pending;
     bool exists; /* has a row, or gets one when saved */
 };

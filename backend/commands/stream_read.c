@@ -280,6 +280,8 @@ static bool serve_new(struct call *call, const struct read *read, struct source 
     if (!ids)
         return false;
     (void)stream_id_next(&first);
+    if (count && !read->no_ack)
+        consumer->active_ms = call->now_ms;
     if (!stream_range_reply(call, &source->entry, first, STREAM_ID_MAX, count, 0))
         return false;
     for (uint64_t i = 0; i < count; i++) {

@@ -7,8 +7,8 @@
 #include "backend/script/vm.h"
 #include "shared/acl.h"
 #include "shared/digest.h"
-#include "shared/hello.h"
 #include "shared/log.h"
+#include "shared/version.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,11 +254,11 @@ void api_install(struct script_vm *vm)
     static const struct {
         const char *name;
         int value;
-    } numbers[] = {{"LOG_DEBUG", 0},  {"LOG_VERBOSE", 1},
-                   {"LOG_NOTICE", 2}, {"LOG_WARNING", 3},
-                   {"REPL_NONE", 0},  {"REPL_AOF", 1},
-                   {"REPL_SLAVE", 2}, {"REPL_REPLICA", 2},
-                   {"REPL_ALL", 3},   {"REDIS_VERSION_NUM", REDIS_VERSION_NUMBER}};
+    } numbers[] = {
+        {"LOG_DEBUG", 0},   {"LOG_VERBOSE", 1},  {"LOG_NOTICE", 2},
+        {"LOG_WARNING", 3}, {"REPL_NONE", 0},    {"REPL_AOF", 1},
+        {"REPL_SLAVE", 2},  {"REPL_REPLICA", 2}, {"REPL_ALL", 3},
+    };
     lua_State *lua = vm->lua;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         lua_pushcfunction(lua, functions[i].func);
@@ -268,7 +268,9 @@ void api_install(struct script_vm *vm)
         lua_pushinteger(lua, numbers[i].value);
         lua_setfield(lua, -2, numbers[i].name);
     }
-    lua_pushliteral(lua, REDIS_VERSION);
+    lua_pushinteger(lua, (lua_Integer)version_number());
+    lua_setfield(lua, -2, "REDIS_VERSION_NUM");
+    lua_pushstring(lua, version_text());
     lua_setfield(lua, -2, "REDIS_VERSION");
 }
 

@@ -4,8 +4,8 @@
 #include "proxy/client.h"
 #include "proxy/local/local.h"
 #include "proxy/worker.h"
-#include "shared/hello.h"
 #include "shared/net/loop.h"
+#include "shared/version.h"
 
 void local_time(struct client *client, struct request *request, struct reply *reply)
 {
@@ -30,11 +30,11 @@ void local_lolwut(struct client *client, struct request *request, struct reply *
 {
     (void)client;
     (void)request;
-    reply_verbatim(
-        reply, "txt",
-        BYTES(
-            "A scree is a slope of loose stones: many, each on its own.\nRedis ver. " REDIS_VERSION
-            "\n"));
+    struct out out;
+    out_init(&out);
+    out_printf(&out, "A scree is a slope of loose stones: many, each on its own.\nRedis ver. %s\n",
+               version_text());
+    reply_verbatim_out(reply, "txt", &out);
 }
 
 void local_module_list(struct client *client, struct request *request, struct reply *reply)

@@ -57,6 +57,9 @@ def _(run):
             check_equal(group, [b'name', b'group', b'consumers', 1, b'pending', 1, b'last-delivered-id', b'1-2', b'entries-read',
                                 2, b'lag', 1])
             check_equal(client.get('XPENDING', 's', 'group', '-', '+', 9)[0][:2], [b'1-1', b'consumer'])
+            full = client.get('XINFO', 'STREAM', 's', 'FULL')
+            consumer = full[full.index(b'groups') + 1][0][-1][0]
+            check_equal(consumer[consumer.index(b'active-time') + 1], 2500, 'active-time')
             dumped = client.get('DUMP', 's')
             check_equal(client.get('RESTORE', 'again', 0, dumped, 'REPLACE'), b'OK')
             check_equal(client.get('XINFO', 'GROUPS', 'again')[0], group)

@@ -43,4 +43,21 @@ CASES = [
         CLIENT LIST SKIPME maybe                    => -ERR syntax error
         CLIENT LIST NAME                            => -ERR syntax error
     ''', 'alone'),
+    ('XINFO CONSUMERS: inactive, and XINFO STREAM FULL: active-time', '''
+        XADD x 1-1 a 1                              => "1-1"
+        XGROUP CREATE x g 0                         => OK
+        XGROUP CREATECONSUMER x g c                 => :1
+        XINFO CONSUMERS x g                         => [{name c pending :0 idle ?: inactive :-1}]
+        XREADGROUP GROUP g c STREAMS x 0            => (x [])
+        XINFO CONSUMERS x g                         => [{name c pending :0 idle ?: inactive :-1}]
+        XREADGROUP GROUP g c STREAMS x >            => (x [["1-1" [a "1"]]])
+        EVAL "local c=redis.call('XINFO','CONSUMERS',KEYS[1],'g')[1] return {c[7],c[8]>=0 and c[8]<600000}" 1 x => [inactive :1]
+        EVAL "local c=redis.call('XINFO','STREAM',KEYS[1],'FULL')[18][1][14][1] return {c[5],c[6]==c[4]}" 1 x => [active-time :1]
+        XCLAIM x g d 1000000 1-1                    => []
+        XCLAIM x g d 0 1-1 JUSTID                   => ["1-1"]
+        EVAL "local c=redis.call('XINFO','CONSUMERS',KEYS[1],'g')[2] return {c[2],c[8]>=0}" 1 x => [d :1]
+        XADD x 1-2 a 1                              => "1-2"
+        XREADGROUP GROUP g e NOACK STREAMS x >      => (x [["1-2" [a "1"]]])
+        XINFO CONSUMERS x g                         => [? ? {name e pending :0 idle ?: inactive :-1}]
+    ''', 'alone'),
 ]

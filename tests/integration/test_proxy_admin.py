@@ -620,6 +620,21 @@ def _(run):
         check_equal(admin.get('PING'), b'PONG', 'no command ends the proxy')
 
 
+@suite.case('the version that INFO, HELLO, LOLWUT and scripts report is an option, at backend and proxy')
+def _(run):
+    for version, number in ((None, 0x00070207), ('7.0.15', 0x0007000f), ('8.4.0', 0x00080400)):
+        options = {'reported-version': version} if version else {}
+        with Cluster(backends=1, partitions=1, backend_options={'backend': options}, proxy_options={'proxy': options}) as cluster:
+            want = (version or '7.2.7').encode()
+            for address in (cluster.backends[0].addresses[0], cluster.proxies[0].address):
+                with Connection(address) as client:
+                    check(b'redis_version:%s\r\n' % want in client.get('INFO', 'server'), 'INFO')
+                    hello = client.get('HELLO', 3)
+                    check_equal(hello[b'version'], want, 'HELLO')
+                    check(b'Redis ver. ' + want in client.get('LOLWUT'), 'LOLWUT')
+                    check_equal(client.get('EVAL', 'return {redis.REDIS_VERSION, redis.REDIS_VERSION_NUM}', 0), [want, number], 'a script')
+
+
 @suite.case('CLIENT LIST and KILL select by filters, at a partition and through the proxy')
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""pages.py configuration|commands - the generated page in docs/ equals the output of the programs.
+"""pages.py configuration|commands|versions - the generated page in docs/ equals the output of the programs.
 
 With --fix the page is written.
 """

@@ -105,6 +105,8 @@ def encoding(ours, theirs):
     return any({ours[1], theirs[1]} <= family for family in ENCODINGS)
 
 
+# Fields of Redis 7.2 that redis-server 7.0 does not have.
+LATER = {b'inactive', b'active-time'}
 TIMES = {b'idle', b'seen-time', b'radix-tree-keys', b'radix-tree-nodes'}
 
 
@@ -113,6 +115,9 @@ def without_times(reply):
     if not is_list(reply):
         return reply
     items = [without_times(item) for item in reply[1]]
+    for at in reversed(range(len(items) - 1)):
+        if isinstance(items[at], tuple) and isinstance(items[at][1], bytes) and items[at][1] in LATER:
+            del items[at:at + 2]
     for at, item in enumerate(items[:-1]):
         if isinstance(item, tuple) and isinstance(item[1], bytes) and item[1] in TIMES:
             items[at + 1] = None

@@ -184,6 +184,10 @@ class Context:
         return self.pick([b'', b'abc', b'-1', b'0', b'1e5', b'\x00\xff', b'NX', b'9223372036854775808'])
 
 
+# Later versions of Redis have options here: one more argument is another error than in redis-server 7.0.
+MORE_ARGUMENTS = ('ZRANK', 'ZREVRANK')
+
+
 def mangle(context, args):
     """Sometimes a wrong number of arguments, an invalid one, or another spelling of the name."""
     dice = context.rng.random()
@@ -197,7 +201,7 @@ def mangle(context, args):
     if dice < 0.02 and len(args) > 1:
         return args[:context.number(1, len(args) - 1)]
     if dice < 0.03:
-        return args + [context.junk()]
+        return args if name in MORE_ARGUMENTS else args + [context.junk()]
     if dice < 0.04 and len(args) > 2:
         at = context.number(2, len(args) - 1)
         return args[:at] + [context.junk()] + args[at + 1:]

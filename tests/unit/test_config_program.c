@@ -48,6 +48,7 @@ static void test_answers_end_with_0(void)
     CHECK(CODE(backend_schema, "--check") == 0);
     CHECK(CODE(backend_schema, "--print-docs", "configuration") == 0);
     CHECK(CODE(backend_schema, "--print-docs=commands") == 0);
+    CHECK(CODE(backend_schema, "--print-docs=versions") == 0);
 }
 
 static void test_invalid_arguments_end_with_2(void)

@@ -49,7 +49,7 @@ def bitpos(c):
 
 
 def bitop(c):
-    name = c.pick(['AND', 'OR', 'XOR', 'NOT', 'DIFF' if c.chance(0.05) else 'OR'])
+    name = c.pick(['AND', 'OR', 'XOR', 'NOT', 'NAND' if c.chance(0.05) else 'OR'])
     count = 1 if name == 'NOT' and c.chance(0.9) else c.number(1, 4)
     keys = c.keys_together(count + 1, small=c.chance(0.2))
     return ['BITOP', c.case(name)] + keys

@@ -1,0 +1,27 @@
+/*
+ * version.h - the version of Redis that clients see: INFO, HELLO, LOLWUT and scripts say it.
+ *
+ * Clients switch features on by it. The option reported-version chooses one; the default is the newest whose commands all
+ * exist here (docs/versions.md).
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* In the order of the words of the option. */
+enum reported_version {
+    VERSION_7_0,
+    VERSION_7_2,
+    VERSION_7_4,
+    VERSION_8_0,
+    VERSION_8_2,
+    VERSION_8_4,
+    VERSION_COUNT,
+};
+#define VERSION_DEFAULT_WORD "7.2.7"
+#define VERSION_DEFAULT      VERSION_7_2
+
+/* Call before any thread starts; without it the default is reported. */
+void version_report(enum reported_version version);
+const char *version_text(void); /* "7.4.2" */
+uint32_t version_number(void);  /* 0x00070402 */
