@@ -1,11 +1,13 @@
 /*
  * hash.c - hash commands.
  *
- * The metadata row has the number of fields; each field is a row, field → value, in byte order of the fields.
+ * The metadata row has the number of fields; each field is a row, field → value, in byte order of the fields. TTLs of fields
+ * are rows of their own (field_expiry.h); their commands are in hash_expire.c.
  */
+#include "backend/commands/hash.h"
 #include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
-#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/field_expiry.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 #include "backend/partition/reply_stream.h"
@@ -16,8 +18,7 @@
 
 static const struct bytes NOTHING = {"", 0};
 
-/* Opens a hash for a change; a missing key becomes an empty hash. */
-static bool hash_open_write(struct call *call, struct entry *entry)
+bool hash_open_write(struct call *call, struct entry *entry)
 {
     if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, entry))
         return false;
@@ -38,19 +39,60 @@ static int field_get(struct call *call, struct entry *entry, struct bytes field,
     return entry->exists ? sub_get(call, entry, CF_DATA, field, value) : ERR_NOT_FOUND;
 }
 
-/* Sets a field, and increments the size if it is new. False: the store failed. */
-static bool hash_field_set(struct call *call, struct entry *entry, struct bytes field,
-                           struct bytes value, bool *is_new)
+/* Opens a hash of which all fields will be read, or their number. */
+static bool hash_open_whole(struct call *call, struct entry *entry)
 {
-    struct bytes old;
-    int err = sub_get(call, entry, CF_DATA, field, &old);
-    if (is_read_failure(err))
+    return hash_open_read(call, entry) && field_expiry_show(call, entry);
+}
+
+/* ---- fields ---- */
+
+bool hash_find(struct call *call, struct entry *entry, struct bytes name, bool with_ttl,
+               struct hash_field *field)
+{
+    *field = (struct hash_field){.name = name, .value = NOTHING};
+    if (entry->meta.type != TYPE_HASH)
+        return true; /* the key is missing, and was not created */
+    if (entry->hides_fields && !field_expiry_drop(call, entry, name))
         return false;
-    *is_new = err == ERR_NOT_FOUND;
-    if (*is_new)
+    int err = sub_get(call, entry, CF_DATA, name, &field->value);
+    field->exists = err == OK;
+    if (err == OK && with_ttl && entry->meta.field_ttls)
+        err = field_expiry_get(call, entry, name, &field->expire_ms);
+    return !is_read_failure(err);
+}
+
+void hash_set_ttl(struct call *call, struct entry *entry, struct hash_field *field,
+                  uint64_t expire_ms)
+{
+    field_expiry_set(call, entry, field->name, field->expire_ms, expire_ms);
+    field->expire_ms = expire_ms;
+}
+
+void hash_put(struct call *call, struct entry *entry, struct hash_field *field, struct bytes value,
+              uint64_t expire_ms)
+{
+    if (!field->exists)
         entry->meta.size++;
-    sub_put(call, entry, CF_DATA, field, value);
-    return true;
+    field->exists = true;
+    sub_put(call, entry, CF_DATA, field->name, value);
+    hash_set_ttl(call, entry, field, expire_ms);
+}
+
+void hash_remove(struct call *call, struct entry *entry, struct hash_field *field)
+{
+    hash_set_ttl(call, entry, field, 0);
+    sub_delete(call, entry, CF_DATA, field->name);
+    entry->meta.size--;
+    field->exists = false;
+}
+
+void hash_save_removed(struct call *call, struct entry *entry, const char *name)
+{
+    entry_save(call, entry);
+    notify(call, NOTIFY_HASH, name, call->argv[1]);
+    if (!entry->exists)
+        notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
 }
 
 /* ---- writes ---- */
@@ -67,10 +109,11 @@ static int64_t set_fields(struct call *call)
     if (!hash_open_write(call, &entry))
         return -1;
     for (uint32_t i = 2; i < call->argc; i += 2) {
-        bool is_new;
-        if (!hash_field_set(call, &entry, call->argv[i], call->argv[i + 1], &is_new))
+        struct hash_field field;
+        if (!hash_find(call, &entry, call->argv[i], true, &field))
             return -1;
-        added += is_new;
+        added += !field.exists;
+        hash_put(call, &entry, &field, call->argv[i + 1], 0);
     }
     entry_save(call, &entry);
     notify(call, NOTIFY_HASH, "hset", call->argv[1]);
@@ -93,19 +136,16 @@ void cmd_hmset(struct call *call)
 void cmd_hsetnx(struct call *call)
 {
     struct entry entry;
-    struct bytes old;
-    if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, &entry))
+    struct hash_field field;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, &entry) ||
+        !hash_find(call, &entry, call->argv[2], false, &field))
         return;
-    int err = field_get(call, &entry, call->argv[2], &old);
-    if (is_read_failure(err))
-        return;
-    reply_int(&call->reply, err == ERR_NOT_FOUND);
-    if (err == OK)
+    reply_int(&call->reply, !field.exists);
+    if (field.exists)
         return;
     if (!entry.exists)
         entry_create(call, &entry, TYPE_HASH);
-    sub_put(call, &entry, CF_DATA, call->argv[2], call->argv[3]);
-    entry.meta.size++;
+    hash_put(call, &entry, &field, call->argv[3], 0);
     entry_save(call, &entry);
     notify(call, NOTIFY_HASH, "hset", call->argv[1]);
 }
@@ -117,45 +157,29 @@ void cmd_hdel(struct call *call)
     if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, &entry))
         return;
     for (uint32_t i = 2; i < call->argc; i++) {
-        struct bytes value;
-        int err = field_get(call, &entry, call->argv[i], &value);
-        if (is_read_failure(err))
+        struct hash_field field;
+        if (!hash_find(call, &entry, call->argv[i], true, &field))
             return;
-        if (err == ERR_NOT_FOUND)
+        if (!field.exists)
             continue;
-        sub_delete(call, &entry, CF_DATA, call->argv[i]);
-        entry.meta.size--;
+        hash_remove(call, &entry, &field);
         deleted++;
     }
-    if (deleted) {
-        entry_save(call, &entry);
-        notify(call, NOTIFY_HASH, "hdel", call->argv[1]);
-        if (!entry.exists)
-            notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
-    }
+    if (deleted)
+        hash_save_removed(call, &entry, "hdel");
     reply_int(&call->reply, deleted);
-}
-
-static void store_number(struct call *call, struct entry *entry, struct bytes field,
-                         struct bytes text)
-{
-    bool is_new;
-    if (hash_field_set(call, entry, field, text, &is_new))
-        entry_save(call, entry);
 }
 
 void cmd_hincrby(struct call *call)
 {
     struct entry entry;
-    struct bytes old;
+    struct hash_field field;
     int64_t amount;
     int64_t value = 0;
-    if (!call_int64(call, 3, &amount) || !hash_open_write(call, &entry))
+    if (!call_int64(call, 3, &amount) || !hash_open_write(call, &entry) ||
+        !hash_find(call, &entry, call->argv[2], false, &field))
         return;
-    int err = field_get(call, &entry, call->argv[2], &old);
-    if (is_read_failure(err))
-        return;
-    if (err == OK && !number_parse_int64(old, &value)) {
+    if (field.exists && !number_parse_int64(field.value, &value)) {
         call_error_text(call, "ERR hash value is not an integer");
         return;
     }
@@ -164,8 +188,8 @@ void cmd_hincrby(struct call *call)
         return;
     }
     char text[INT64_TEXT_MAX];
-    store_number(call, &entry, call->argv[2],
-                 (struct bytes){text, number_format_int64(text, value)});
+    hash_put(call, &entry, &field, (struct bytes){text, number_format_int64(text, value)}, 0);
+    entry_save(call, &entry);
     notify(call, NOTIFY_HASH, "hincrby", call->argv[1]);
     reply_int(&call->reply, value);
 }
@@ -173,7 +197,7 @@ void cmd_hincrby(struct call *call)
 void cmd_hincrbyfloat(struct call *call)
 {
     struct entry entry;
-    struct bytes old;
+    struct hash_field field;
     long double amount;
     long double value = 0;
     if (!number_parse_long_double(call->argv[3], &amount)) {
@@ -184,19 +208,17 @@ void cmd_hincrbyfloat(struct call *call)
         call_error_text(call, "ERR value is NaN or Infinity");
         return;
     }
-    if (!hash_open_write(call, &entry))
+    if (!hash_open_write(call, &entry) || !hash_find(call, &entry, call->argv[2], false, &field))
         return;
-    int err = field_get(call, &entry, call->argv[2], &old);
-    if (is_read_failure(err))
-        return;
-    if (err == OK && !number_parse_long_double(old, &value)) {
+    if (field.exists && !number_parse_long_double(field.value, &value)) {
         call_error_text(call, "ERR hash value is not a float");
         return;
     }
     struct bytes result;
     if (!call_sum(call, value, amount, &result))
         return;
-    store_number(call, &entry, call->argv[2], result);
+    hash_put(call, &entry, &field, result, 0);
+    entry_save(call, &entry);
     notify(call, NOTIFY_HASH, "hincrbyfloat", call->argv[1]);
     reply_bulk(&call->reply, result);
 }
@@ -233,7 +255,7 @@ void cmd_hmget(struct call *call)
 void cmd_hlen(struct call *call)
 {
     struct entry entry;
-    if (hash_open_read(call, &entry))
+    if (hash_open_whole(call, &entry))
         reply_int(&call->reply, (int64_t)entry.meta.size);
 }
 
@@ -279,7 +301,7 @@ static void reply_fields(struct call *call, struct entry *entry, unsigned parts)
 static void reply_all(struct call *call, unsigned parts)
 {
     struct entry entry;
-    if (!hash_open_read(call, &entry))
+    if (!hash_open_whole(call, &entry))
         return;
     int64_t count = (int64_t)entry.meta.size;
     if (parts == (PART_FIELDS | PART_VALUES))
@@ -399,7 +421,7 @@ void cmd_hrandfield(struct call *call)
 {
     struct entry entry;
     struct sample_wish wish;
-    if (!sample_parse(call, "withvalues", &wish) || !hash_open_read(call, &entry) ||
+    if (!sample_parse(call, "withvalues", &wish) || !hash_open_whole(call, &entry) ||
         !sample_bound(call, &entry, &wish))
         return;
     bool is_flat = wish.has_option && call->reply.resp < 3;

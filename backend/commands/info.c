@@ -268,6 +268,8 @@ static void print_stats(const struct call *call, struct out *out)
                "\r\nexpired_stale_perc:0.00\r\nexpired_time_cap_reached_count:0\r\n"
                "evicted_keys:0\r\nevicted_clients:0\r\n",
                stats_metric(metrics, METRIC_BACKEND_EXPIRED) - stats->expired_before);
+    out_printf(out, "expired_subkeys:%" PRIu64 "\r\n",
+               stats_metric(metrics, METRIC_BACKEND_EXPIRED_FIELDS) - stats->expired_fields_before);
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
                stats_metric(metrics, METRIC_BACKEND_HITS) - stats->hits_before,
                stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->misses_before);

@@ -262,6 +262,7 @@ static bool entry_copy(struct call *call, struct entry *from, struct entry *to)
     entry_create(call, to, meta.type);
     meta.version = to->meta.version;
     to->meta = meta;
+    from->hides_fields = false; /* fields that are due are copied with their TTLs */
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
         struct bytes last = NONE;
         while (copy_chunk(call, from, to, ROWS[i], &last))

@@ -75,9 +75,9 @@ const char *encoding_string(struct call *call, struct entry *entry)
 
 const char *encoding_hash(struct call *call, struct entry *entry)
 {
-    return is_small(call, entry, "hash-max-listpack-entries", "hash-max-listpack-value")
-               ? "listpack"
-               : "hashtable";
+    if (!is_small(call, entry, "hash-max-listpack-entries", "hash-max-listpack-value"))
+        return "hashtable";
+    return entry->meta.field_ttls ? "listpackex" : "listpack";
 }
 
 const char *encoding_list(struct call *call, struct entry *entry)

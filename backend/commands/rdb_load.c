@@ -10,7 +10,7 @@
 #include "backend/commands/list.h"
 #include "backend/commands/types.h"
 #include "backend/format/rdb.h"
-#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/rank.h"
 #include "shared/check.h"
 #include "shared/number.h"
@@ -234,11 +234,90 @@ static bool load_form(struct call *call, struct entry *entry, struct rdb_reader 
            form->load(entry, &source);
 }
 
+/* Adds a field with its TTL; 0: none. A time that has passed is not an error: the field is due. */
+static bool add_field_ttl(struct call *call, struct entry *entry, struct bytes field,
+                          struct bytes value, uint64_t expire_ms)
+{
+    if (expire_ms > INT64_MAX || !add_loaded_row(call, entry, field, value))
+        return false;
+    field_expiry_set(call, entry, field, 0, expire_ms);
+    return true;
+}
+
+/* Fields of RDB_TYPE_HASH_TTL, whose TTLs are relative to `base_ms`, and its older form, where they are times. */
+static bool load_field_ttls(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                            bool is_old, uint64_t base_ms)
+{
+    uint64_t count;
+    if (base_ms > INT64_MAX || !rdb_read_length(reader, &count))
+        return false;
+    for (; count > 0; count--) {
+        uint64_t ttl;
+        struct bytes field;
+        struct bytes value;
+        if (!rdb_read_length(reader, &ttl) || ttl > INT64_MAX || !rdb_read_string(reader, &field) ||
+            !rdb_read_string(reader, &value) ||
+            !add_field_ttl(call, entry, field, value, ttl && !is_old ? base_ms + ttl - 1 : ttl))
+            return false;
+    }
+    return true;
+}
+
+/* Valkey's form: the time follows the value; -1: none. */
+static bool load_valkey_fields(struct call *call, struct entry *entry, struct rdb_reader *reader)
+{
+    uint64_t count;
+    if (!rdb_read_length(reader, &count))
+        return false;
+    for (; count > 0; count--) {
+        uint64_t expire_ms;
+        struct bytes field;
+        struct bytes value;
+        if (!rdb_read_string(reader, &field) || !rdb_read_string(reader, &value) ||
+            !rdb_read_ms(reader, &expire_ms) ||
+            !add_field_ttl(call, entry, field, value, expire_ms == UINT64_MAX ? 0 : expire_ms))
+            return false;
+    }
+    return true;
+}
+
+/* A listpack of fields, values and times; 0: none. */
+static bool load_packed_ttls(struct call *call, struct entry *entry, struct rdb_reader *reader)
+{
+    struct source source;
+    struct bytes field;
+    struct bytes value;
+    struct bytes text;
+    enum rdb_pack result;
+    if (!source_packed(call, reader, rdb_listpack_next, &source))
+        return false;
+    while ((result = source_next(&source, &field)) == RDB_PACK_ELEMENT) {
+        int64_t expire_ms;
+        if (source_next(&source, &value) != RDB_PACK_ELEMENT ||
+            source_next(&source, &text) != RDB_PACK_ELEMENT ||
+            !number_parse_int64(text, &expire_ms) || expire_ms < 0 ||
+            !add_field_ttl(call, entry, field, value, (uint64_t)expire_ms))
+            return false;
+    }
+    return result == RDB_PACK_END;
+}
+
 bool rdb_load_hash(struct call *call, struct entry *entry, struct rdb_reader *reader,
                    enum rdb_type form, uint64_t expire_ms)
 {
+    uint64_t base_ms = 0;
+    bool is_old = form == RDB_TYPE_HASH_TTL_OLD || form == RDB_TYPE_HASH_TTL_LISTPACK_OLD;
     (void)expire_ms;
-    return load_form(call, entry, reader, form);
+    if (form < RDB_TYPE_HASH_TTL_OLD)
+        return load_form(call, entry, reader, form);
+    entry_create(call, entry, TYPE_HASH);
+    if (form == RDB_TYPE_HASH_TTL_OLD && reader->version == RDB_VERSION_VALKEY)
+        return load_valkey_fields(call, entry, reader);
+    if (!is_old && !rdb_read_ms(reader, &base_ms))
+        return false;
+    return form == RDB_TYPE_HASH_TTL_OLD || form == RDB_TYPE_HASH_TTL
+               ? load_field_ttls(call, entry, reader, is_old, base_ms)
+               : load_packed_ttls(call, entry, reader);
 }
 
 bool rdb_load_set(struct call *call, struct entry *entry, struct rdb_reader *reader,
@@ -282,12 +361,7 @@ bool rdb_load_string(struct call *call, struct entry *entry, struct rdb_reader *
 /* Replies why the type cannot be loaded; for an unknown type byte the caller replies a general error. */
 static void refuse_type(struct call *call, enum rdb_type type)
 {
-    if (type >= RDB_TYPE_HASH_TTL_FIRST && type <= RDB_TYPE_HASH_TTL_LAST)
-        call_error_text(call,
-                        "ERR the payload is a hash whose fields have a time to live, which is "
-                        "not supported: remove it with HPERSIST before DUMP, or copy the "
-                        "hash with HGETALL and HSET");
-    else if (type > RDB_TYPE_HASH_TTL_LAST)
+    if (type > RDB_TYPE_LAST)
         call_errorf(call, "ERR the payload has type %d of a newer server, which is not supported",
                     (int)type);
 }

@@ -7,7 +7,7 @@
 #include "backend/commands/list.h"
 #include "backend/commands/types.h"
 #include "backend/format/rdb.h"
-#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/text.h"
 
 static const struct bytes NOTHING = {"", 0};
@@ -92,8 +92,30 @@ bool rdb_save_sortedint(struct call *call, struct entry *entry, struct rdb_write
     return true;
 }
 
+/* Saves a hash whose fields have TTLs: each is relative to the soonest, plus one; 0: none. */
+static bool save_field_ttls(struct call *call, struct entry *entry, uint64_t soonest_ms,
+                            struct rdb_writer *writer)
+{
+    struct sub_iter it;
+    writer->version = RDB_VERSION_HASH_TTL;
+    rdb_write_byte(writer, RDB_TYPE_HASH_TTL);
+    rdb_write_ms(writer, soonest_ms);
+    rdb_write_length(writer, entry->meta.size);
+    sub_iter_init_ttls(call, entry, NOTHING, &it);
+    while (!writer->is_over && sub_iter_next(&it)) {
+        rdb_write_length(writer, it.expire_ms ? it.expire_ms - soonest_ms + 1 : 0);
+        write_field(writer, &it);
+    }
+    return sub_iter_fini(&it);
+}
+
 bool rdb_save_hash(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
+    uint64_t soonest_ms;
+    if (!field_expiry_show(call, entry) || !field_expiry_first(call, entry, &soonest_ms))
+        return false;
+    if (soonest_ms)
+        return save_field_ttls(call, entry, soonest_ms, writer);
     rdb_write_byte(writer, RDB_TYPE_HASH);
     return save_rows(call, entry, NOTHING, writer, write_field);
 }

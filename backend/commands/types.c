@@ -1,7 +1,6 @@
 #include "backend/commands/types.h"
 
-/* RDB_TYPE_HASH_TTL_FIRST and above are refused with an error of their own. */
-_Static_assert(RDB_TYPE_HASH_TTL_LAST < 32, "rdb_types has a bit for each form");
+_Static_assert(RDB_TYPE_LAST < 32, "rdb_types has a bit for each form");
 
 const struct type_functions type_STRING_functions = {
     .rdb_types = RDB_FORM(RDB_TYPE_STRING),
@@ -17,7 +16,9 @@ const struct type_functions type_BITMAP_functions = {
 
 const struct type_functions type_HASH_functions = {
     .rdb_types = RDB_FORM(RDB_TYPE_HASH) | RDB_FORM(RDB_TYPE_HASH_ZIPLIST) |
-                 RDB_FORM(RDB_TYPE_HASH_LISTPACK),
+                 RDB_FORM(RDB_TYPE_HASH_LISTPACK) | RDB_FORM(RDB_TYPE_HASH_TTL_OLD) |
+                 RDB_FORM(RDB_TYPE_HASH_TTL_LISTPACK_OLD) | RDB_FORM(RDB_TYPE_HASH_TTL) |
+                 RDB_FORM(RDB_TYPE_HASH_TTL_LISTPACK),
     .save = rdb_save_hash,
     .load = rdb_load_hash,
     .encoding = encoding_hash,

@@ -27,6 +27,7 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
         .held_cap = stats->held_cap,
         .sampled_ms = stats->sampled_ms,
         .expired_before = stats_metric(metrics, METRIC_BACKEND_EXPIRED),
+        .expired_fields_before = stats_metric(metrics, METRIC_BACKEND_EXPIRED_FIELDS),
         .hits_before = stats_metric(metrics, METRIC_BACKEND_HITS),
         .misses_before = stats_metric(metrics, METRIC_BACKEND_MISSES),
     };

@@ -46,6 +46,7 @@ struct stats {
     uint64_t input_bytes;
     uint64_t output_bytes;
     uint64_t expired_before; /* METRIC_BACKEND_EXPIRED and so on, at the last RESETSTAT */
+    uint64_t expired_fields_before;
     uint64_t hits_before;
     uint64_t misses_before;
     uint64_t reads_total;          /* number of reads from connections */

@@ -19,6 +19,7 @@ enum {
     STREAM_NUMBERS = 11,     /* five ids and the entries added */
     STREAM_NODE_NUMBERS = 5, /* fields about the first node */
     HEADER_NUMBERS = 4,
+    FIELD_TTL = 0xff, /* first byte of a TTL in CF_RANK; levels of a rank tree are smaller */
 };
 
 _Static_assert(TYPE_COUNT == FLAG_TYPE + 1, "every number that a row can have");
@@ -33,6 +34,7 @@ const char *type_name(enum type type)
 
 /* Functions for the fields that follow version and size in the metadata row of some types. */
 struct metadata_fields {
+    bool are_optional; /* a row may end before them, and does when a hash has no TTLs of fields */
     size_t (*size)(const struct metadata *metadata);
     char *(*write)(char *to,
                    const struct metadata *metadata); /* returns the position of the next byte */
@@ -249,6 +251,17 @@ static char *write_list(char *to, const struct metadata *metadata)
     return write_u64(write_u64(to, metadata->head), metadata->tail);
 }
 
+static size_t hash_size(const struct metadata *metadata)
+{
+    (void)metadata;
+    return 2 * 8;
+}
+
+static char *write_hash(char *to, const struct metadata *metadata)
+{
+    return write_u64(write_u64(to, metadata->field_expire_ms), metadata->field_ttls);
+}
+
 static size_t stream_size(const struct metadata *metadata)
 {
     return (STREAM_NUMBERS + (has_node(metadata) ? STREAM_NODE_NUMBERS : 0)) * 8;
@@ -280,6 +293,8 @@ struct bytes encode_metadata(struct arena *arena, const struct metadata *metadat
     size_t size = METADATA_HEAD;
     size += type_is_inline(metadata->type) ? metadata->payload.len : 2 * 8;
     const struct metadata_fields *fields = type_rows[metadata->type].fields;
+    if (fields && fields->are_optional && !metadata->field_ttls)
+        fields = NULL;
     size += fields ? fields->size(metadata) : 0;
 
     char *row = arena_alloc(arena, size);
@@ -490,6 +505,12 @@ static bool next_list(struct bytes *row, struct metadata *metadata)
     return next_u64(row, &metadata->head) && next_u64(row, &metadata->tail);
 }
 
+static bool next_hash(struct bytes *row, struct metadata *metadata)
+{
+    return next_u64(row, &metadata->field_expire_ms) && next_u64(row, &metadata->field_ttls) &&
+           metadata->field_expire_ms && metadata->field_ttls;
+}
+
 static bool next_stream(struct bytes *row, struct metadata *metadata)
 {
     return next_stream_id(row, &metadata->stream_last_generated) &&
@@ -501,8 +522,9 @@ static bool next_stream(struct bytes *row, struct metadata *metadata)
            (row->len == 0 || (next_node(row, metadata) && has_node(metadata)));
 }
 
-static const struct metadata_fields list_fields = {list_size, write_list, next_list};
-static const struct metadata_fields stream_fields = {stream_size, write_stream, next_stream};
+static const struct metadata_fields hash_fields = {true, hash_size, write_hash, next_hash};
+static const struct metadata_fields list_fields = {false, list_size, write_list, next_list};
+static const struct metadata_fields stream_fields = {false, stream_size, write_stream, next_stream};
 
 const struct type_row type_rows[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = {__VA_ARGS__},
@@ -527,9 +549,9 @@ bool decode_metadata(struct bytes value, struct metadata *metadata)
     if (!next_u64(&value, &metadata->version) || !next_size(&value, is_old, &metadata->size))
         return false;
     const struct metadata_fields *fields = type_rows[metadata->type].fields;
-    if (fields && !fields->read(&value, metadata))
-        return false;
-    return value.len == 0;
+    if (value.len == 0)
+        return !fields || fields->are_optional;
+    return fields && fields->read(&value, metadata) && value.len == 0;
 }
 
 bool decode_batch_header(struct bytes value, struct batch_header *header)
@@ -537,6 +559,33 @@ bool decode_batch_header(struct bytes value, struct batch_header *header)
     return next_u64(&value, &header->epoch) && next_u64(&value, &header->index) &&
            next_u64(&value, &header->origin_ms) && next_u64(&value, &header->version) &&
            value.len == 0;
+}
+
+struct bytes encode_field_ttl(struct arena *arena, struct bytes field)
+{
+    size_t size = 1 + field.len;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_bytes(write_u8(row, FIELD_TTL), field), size);
+}
+
+bool decode_field_ttl(struct bytes sub, struct bytes *field)
+{
+    uint8_t kind;
+    *field = sub;
+    return next_u8(field, &kind) && kind == FIELD_TTL;
+}
+
+struct bytes encode_field_time(struct arena *arena, uint64_t expire_ms, struct bytes field)
+{
+    size_t size = 8 + field.len;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_bytes(write_u64(row, expire_ms), field), size);
+}
+
+bool decode_field_time(struct bytes sub, uint64_t *expire_ms, struct bytes *field)
+{
+    *field = sub;
+    return next_u64(field, expire_ms);
 }
 
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children)

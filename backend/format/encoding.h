@@ -4,9 +4,11 @@
  *   CF_METADATA    u8 ns_len | ns | u16 slot | user key                                   → metadata value
  *   CF_DATA        u8 ns_len | ns | u16 slot | u32 key_len | user key | u64 version | sub → value
  *   CF_ZSET_SCORE  … | u64 version | 8-byte score | member                                → (empty)
+ *                  hash: … | u64 version | u64 expire_ms | field                          → (empty)
  *   CF_STREAM      … | u64 version | u64 ms | u64 seq                                     → entry
  *   CF_RANK        … | u64 version | u8 level | sub                                        → varint rows | varint blocks (rank.h)
- *   CF_EXPIRE      u64 expire_ms | metadata key                                           → u8 type
+ *                  hash: … | u64 version | 0xff | field                                   → u64 expire_ms (field_expiry.h)
+ *   CF_EXPIRE      u64 due_ms | metadata key                                              → u8 type
  *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
  *                  'j' | u8 position                                                      → counts that a batch changed
  *                  'd' | u8 ns_len | ns                                                   → u8[16] database map
@@ -23,6 +25,7 @@
  *   ┌───────┬───────────┬──────────────────────────────────────────────┐
  *   │ flags │ expire_ms │ string, JSON: the payload                    │
  *   │ u8    │ u64, 0=no │ others: u64 version | u64 size | list: u64 head | u64 tail
+ *   │       │           │ hash, if fields have TTLs: u64 soonest | u64 number of these fields
  *   └───────┴───────────┴──────── stream: 5 ids (u64 ms | u64 seq): last generated, recorded first,
  *                                 max deleted, first, last; then u64 entries added; and, if it was trimmed,
  *                                 u64 entries of the first node | of its removed front: id, u64 bytes,
@@ -72,7 +75,7 @@ extern const struct type_row type_rows[TYPE_COUNT];
 enum {
     DATABASES_MAX = 16,
     NAMESPACE_BYTES_MAX = 200, /* storage namespaces have up to 2 bytes more */
-    DATA_FORMAT = 2,
+    DATA_FORMAT = 3,
 };
 
 enum {
@@ -104,6 +107,8 @@ struct metadata {
     uint64_t version;     /* others */
     uint64_t size;        /* others: elements */
     uint64_t head, tail;  /* list */
+    /* hash: number of fields with a TTL, and a time before which none of them expires; 0: no field has one */
+    uint64_t field_ttls, field_expire_ms;
     struct stream_id stream_last_generated, stream_recorded_first, stream_max_deleted;
     struct stream_id stream_first, stream_last;
     uint64_t stream_entries_added;
@@ -131,6 +136,14 @@ struct slot_count {
 static inline bool type_is_inline(enum type type)
 {
     return type_rows[type].is_inline;
+}
+
+/* The time of the key's row in the expiry index: when the key expires, or perhaps one of its fields; 0: it has none. */
+static inline uint64_t metadata_due_ms(const struct metadata *metadata)
+{
+    uint64_t field_ms = metadata->field_expire_ms;
+    uint64_t key_ms = metadata->expire_ms;
+    return !field_ms || (key_ms && key_ms < field_ms) ? key_ms : field_ms;
 }
 
 /* The column family of a collection's elements. */
@@ -184,6 +197,12 @@ char *write_slot_count(char *to, const struct slot_count *count);
 bool decode_next_slot_count(struct bytes *row, struct slot_count *count);
 char *write_journal_space(char *to, struct bytes space, uint16_t counts);
 bool decode_next_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
+
+/* Sub keys of a field's TTL: its row by name (CF_RANK), and its row by time (CF_ZSET_SCORE). */
+struct bytes encode_field_ttl(struct arena *arena, struct bytes field);
+bool decode_field_ttl(struct bytes sub, struct bytes *field);
+struct bytes encode_field_time(struct arena *arena, uint64_t expire_ms, struct bytes field);
+bool decode_field_time(struct bytes sub, uint64_t *expire_ms, struct bytes *field);
 
 /* A block of a rank tree (rank.h): its number of rows, and of blocks on the level below. */
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children);

@@ -52,7 +52,7 @@ uint64_t crc64(uint64_t crc, struct bytes data)
 
 void rdb_writer_init(struct rdb_writer *writer, struct arena *arena)
 {
-    *writer = (struct rdb_writer){.arena = arena};
+    *writer = (struct rdb_writer){.arena = arena, .version = RDB_VERSION};
 }
 
 static char *reserve_output(struct rdb_writer *writer, size_t len)
@@ -265,7 +265,7 @@ struct bytes rdb_pack_end(struct rdb_writer *pack, uint64_t count)
 
 struct bytes rdb_finish(struct rdb_writer *writer)
 {
-    write_little(writer, RDB_VERSION, 2);
+    write_little(writer, writer->version, 2);
     uint64_t crc = crc64(0, (struct bytes){writer->data, writer->len});
     write_little(writer, crc, 8);
     return (struct bytes){writer->data, writer->len};
@@ -320,6 +320,7 @@ bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes paylo
     const char *footer = payload.data + body;
     *reader = (struct rdb_reader){.arena = arena, .rest = {payload.data, body}};
     uint64_t version = little(footer, 2);
+    reader->version = version;
     return (version <= RDB_VERSION_REDIS_MAX || version == RDB_VERSION_VALKEY) &&
            little(footer + 2, 8) == crc64(0, (struct bytes){payload.data, body + 2});
 }

@@ -5,8 +5,8 @@
  *   │ type │ value        │ u16 LE version │ u64 LE CRC-64 │   the checksum covers all bytes before it
  *   └──────┴──────────────┴────────────────┴───────────────┘
  *
- * Payloads are written in version 10 (Redis 7.0), and read up to version 12 (Redis 7.4 and 8, Valkey 8) and in version 80
- * (Valkey 9).
+ * Payloads are written in version 10 (Redis 7.0), hashes whose fields have a TTL in version 12 (Redis 7.4). They are read up to
+ * version 12 (Redis 7.4 and 8, Valkey 8) and in version 80 (Valkey 9).
  *
  * rdb.c has the pure functions for lengths, strings and packed lists; commands/rdb_save.c and rdb_load.c encode the types.
  * Format: Redis' rdb.h, listpack.c and ziplist.c describe it; https://rdb.fnordig.de/file_format.html
@@ -16,7 +16,12 @@
 #include "shared/arena.h"
 #include "shared/bytes.h"
 
-enum { RDB_VERSION = 10, RDB_VERSION_REDIS_MAX = 12, RDB_VERSION_VALKEY = 80 };
+enum {
+    RDB_VERSION = 10,
+    RDB_VERSION_HASH_TTL = 12,
+    RDB_VERSION_REDIS_MAX = 12,
+    RDB_VERSION_VALKEY = 80
+};
 
 /* The type byte before a value. */
 enum rdb_type {
@@ -39,8 +44,12 @@ enum rdb_type {
     RDB_TYPE_STREAM_LISTPACKS_2 = 19,
     RDB_TYPE_SET_LISTPACK = 20,
     RDB_TYPE_STREAM_LISTPACKS_3 = 21, /* consumers have two times */
-    RDB_TYPE_HASH_TTL_FIRST = 22,     /* hashes whose fields have times to live, in four forms */
-    RDB_TYPE_HASH_TTL_LAST = 25,
+    /* hashes whose fields have times to live; in Valkey, 22 is another form */
+    RDB_TYPE_HASH_TTL_OLD = 22,          /* TTL, field, value; TTLs are times */
+    RDB_TYPE_HASH_TTL_LISTPACK_OLD = 23, /* field, value, time */
+    RDB_TYPE_HASH_TTL = 24,              /* soonest time; TTLs are relative to it, plus one */
+    RDB_TYPE_HASH_TTL_LISTPACK = 25,     /* soonest time; field, value, time */
+    RDB_TYPE_LAST = RDB_TYPE_HASH_TTL_LISTPACK,
 };
 
 /* Opcode before each part of a module's value. */
@@ -58,6 +67,7 @@ struct rdb_writer {
     size_t limit;         /* 0: none */
     struct bytes scratch; /* where strings are compressed */
     bool is_over;         /* output beyond `limit` was dropped */
+    uint16_t version;     /* of the format; RDB_VERSION unless it is changed */
 };
 
 void rdb_writer_init(struct rdb_writer *writer, struct arena *arena);
@@ -90,6 +100,7 @@ struct rdb_reader {
     struct bytes rest;
     uint64_t limit;    /* for the total length of decompressed strings; 0: none */
     uint64_t unfolded; /* total length so far */
+    uint64_t version;  /* of the format */
 };
 /* Did reading fail because decompressed strings exceed the limit? */
 static inline bool rdb_is_over(const struct rdb_reader *reader)

@@ -6,6 +6,7 @@
 #include "backend/context/change.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_gate.h"
@@ -23,7 +24,13 @@ enum {
 struct due {
     struct bytes index_key;
     struct bytes row_key;
-    uint64_t expire_ms;
+    uint64_t due_ms;
+};
+
+/* Deleting fields of hashes, in one cycle. */
+struct field_cycle {
+    uint64_t left; /* fields that may still be deleted */
+    bool is_cut;   /* fields that are due were not deleted */
 };
 
 /* Does the key belong to a slot that the partition serves? The rows of others belong to their owners. */
@@ -80,11 +87,11 @@ static bool collect_due(struct call *call, struct due *due, size_t *count, struc
          overlay_iter_next(iter), looked_at++) {
         struct due row;
         struct bytes index_key = overlay_iter_key(iter);
-        if (!decode_expire_key(index_key, &row.expire_ms, &row.row_key) ||
+        if (!decode_expire_key(index_key, &row.due_ms, &row.row_key) ||
             !is_served_key(call->partition, row.row_key))
             continue;
         row.index_key = arena_copy(call->arena, index_key);
-        (void)decode_expire_key(row.index_key, &row.expire_ms, &row.row_key);
+        (void)decode_expire_key(row.index_key, &row.due_ms, &row.row_key);
         due[(*count)++] = row;
     }
     *next = overlay_iter_valid(iter) ? arena_copy(call->arena, overlay_iter_key(iter))
@@ -94,10 +101,27 @@ static bool collect_due(struct call *call, struct due *due, size_t *count, struc
     return fine;
 }
 
-/* Deletes the key if its metadata row has the index row's expiry time; else deletes the stale index row. False: the
- * store failed, the metadata row is uncached and is being fetched, or the key is locked or its slot frozen; the index row
- * stays. */
-static bool expire_one(struct call *call, const struct due *due)
+static void delete_expired(struct call *call, struct entry *entry)
+{
+    struct partition *partition = call->partition;
+    entry_delete(call, entry);
+    metric_add(partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
+    entry_event(call, entry, NOTIFY_EXPIRED, "expired");
+}
+
+/* False: the store failed. */
+static bool delete_expired_fields(struct call *call, struct entry *entry,
+                                  struct field_cycle *fields)
+{
+    bool is_good = fields->left == 0 || field_expiry_delete(call, entry, &fields->left);
+    fields->is_cut |= entry->exists && keyspace_expired(call, entry->meta.field_expire_ms);
+    return is_good;
+}
+
+/* Deletes the key, or its fields that are due, if its metadata row has the index row's time; else deletes the stale index
+ * row. False: the store failed, the metadata row is uncached and is being fetched, or the key is locked or its slot
+ * frozen; the index row stays. */
+static bool expire_one(struct call *call, const struct due *due, struct field_cycle *fields)
 {
     struct partition *partition = call->partition;
     struct bytes space_name;
@@ -111,7 +135,7 @@ static bool expire_one(struct call *call, const struct due *due)
     if (is_read_failure(err))
         return false;
     bool confirmed = err == OK && decode_metadata(slice_bytes(&value), &meta) &&
-                     meta.expire_ms == due->expire_ms &&
+                     metadata_due_ms(&meta) == due->due_ms &&
                      decode_metadata_key(due->row_key, &space_name, &slot, &key);
     if (err == OK)
         slice_release(&value);
@@ -128,13 +152,15 @@ static bool expire_one(struct call *call, const struct due *due)
         .row_key = due->row_key,
         .slot = slot,
         .exists = true,
-        .stored_expire_ms = due->expire_ms,
+        .stored_expire_ms = meta.expire_ms,
+        .stored_due_ms = due->due_ms,
         .space = space_find(partition->spaces, space_name),
+        .meta = meta,
     };
-    entry_delete(call, &entry);
-    metric_add(partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
-    if (partition->snapshot->notify_classes & NOTIFY_EXPIRED)
-        partition->watchers.changes->event(call, entry.space, NOTIFY_EXPIRED, "expired", key);
+    entry.meta.payload = (struct bytes){"", 0}; /* its row has been released */
+    if (!keyspace_expired(call, meta.expire_ms))
+        return delete_expired_fields(call, &entry, fields);
+    delete_expired(call, &entry);
     return true;
 }
 
@@ -142,13 +168,14 @@ bool expiry_cycle(struct call *call)
 {
     struct partition *partition = call->partition;
     struct due due[CYCLE_ROWS_MAX];
+    struct field_cycle fields = {.left = FIELD_EXPIRY_MAX};
     size_t count = 0;
     struct bytes next = {"", 0};
     bool fine = partition->expiry.from_ms < call->now_ms && collect_due(call, due, &count, &next);
     for (size_t i = 0; i < count; i++)
-        fine = expire_one(call, &due[i]) && fine;
-    if (fine)
+        fine = expire_one(call, &due[i], &fields) && fine;
+    if (fine && !fields.is_cut)
         /* all due rows before `next` are deleted, or belong to other slots */
         set_end_of_cycle(call, next);
-    return fine && next.len;
+    return fine && (next.len || fields.is_cut);
 }

@@ -1,5 +1,5 @@
 /*
- * expiry.h - deletes expired keys.
+ * expiry.h - deletes expired keys, and expired fields of hashes (field_expiry.h).
  *
  * Active expiry iterates over the expiry index from its beginning: rows are ordered by time, so only due rows are read.
  * Each due row is compared with the key's metadata row; if they differ, the index row is stale and is deleted.
@@ -10,5 +10,5 @@
 
 struct call;
 
-/* Deletes a bounded number of expired keys, in a call without a session. True: more are due. */
+/* Deletes a bounded number of expired keys and fields, in a call without a session. True: more are due. */
 bool expiry_cycle(struct call *call);

@@ -8,6 +8,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/access_times.h"
 #include "backend/keyspace/borrow.h"
+#include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
@@ -108,8 +109,8 @@ static int row_get(struct call *call, const struct entry *entry, enum cf cf, str
 
 /* ---- reporting changes ---- */
 
-static void event(struct call *call, const struct entry *entry, enum notify_class class,
-                  const char *name)
+void entry_event(struct call *call, const struct entry *entry, enum notify_class class,
+                 const char *name)
 {
     if (call->partition->snapshot->notify_classes & class)
         call->partition->watchers.changes->event(call, entry->space, class, name, entry->key);
@@ -147,7 +148,7 @@ static void count_lookup(struct call *call, enum open_flag flags, const struct e
     metric_add(call->partition->metrics.process,
                entry->exists ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES, 1);
     if (!entry->exists)
-        event(call, entry, NOTIFY_MISS, "keymiss");
+        entry_event(call, entry, NOTIFY_MISS, "keymiss");
 }
 
 /* ---- locked keys ---- */
@@ -247,21 +248,45 @@ bool keyspace_is_free(struct call *call, const struct space *space)
 
 /* ---- opening ---- */
 
-/* The key has expired: deletes it, or only hides it while it is locked or its slot is frozen, or writes are refused or
+/* May what has expired be deleted? It is only hidden while the key is locked or its slot is frozen, or writes are refused or
  * paused. */
+static bool may_expire(const struct call *call, const struct entry *entry)
+{
+    return !commit_is_failed(call->partition->commit, NULL) &&
+           !partition_keeps_expired(call->partition) && !is_locked(call, entry->row_key) &&
+           !slot_is_frozen(call->partition, entry->slot);
+}
+
+static void entry_hide(struct entry *entry)
+{
+    entry->exists = false;
+    entry->stored_expire_ms = 0;
+    entry->stored_due_ms = 0;
+    entry->meta = (struct metadata){0};
+}
+
+/* The key has expired: deletes it, or only hides it. */
 static void entry_expire(struct call *call, struct entry *entry)
 {
-    if (!commit_is_failed(call->partition->commit, NULL) &&
-        !partition_keeps_expired(call->partition) && !is_locked(call, entry->row_key) &&
-        !slot_is_frozen(call->partition, entry->slot)) {
+    if (may_expire(call, entry)) {
         entry_delete(call, entry);
         entry->has_expired = true;
         metric_add(call->partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
-        event(call, entry, NOTIFY_EXPIRED, "expired");
+        entry_event(call, entry, NOTIFY_EXPIRED, "expired");
     }
-    entry->exists = false;
-    entry->stored_expire_ms = 0;
-    entry->meta = (struct metadata){0};
+    entry_hide(entry);
+}
+
+/* Fields of the hash may have expired: deletes some of them, and hides the others. False: the store failed. */
+static bool entry_expire_fields(struct call *call, struct entry *entry)
+{
+    bool is_gone;
+    bool may_delete = may_expire(call, entry);
+    if (!field_expiry_open(call, entry, may_delete, &is_gone))
+        return false;
+    if (is_gone)
+        entry_hide(entry);
+    return true;
 }
 
 uint64_t entry_idle_s(const struct call *call, const struct entry *entry)
@@ -319,8 +344,12 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
         entry->exists = true;
         entry->row = value;
         entry->stored_expire_ms = entry->meta.expire_ms;
+        entry->stored_due_ms = metadata_due_ms(&entry->meta);
         if (keyspace_expired(call, entry->meta.expire_ms))
             entry_expire(call, entry);
+        else if (keyspace_expired(call, entry->meta.field_expire_ms) &&
+                 !entry_expire_fields(call, entry))
+            return false;
     }
     count_lookup(call, flags, entry);
     return true;
@@ -364,21 +393,22 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
 
 /* ---- changing keys ---- */
 
-static void index_expiry(struct call *call, struct entry *entry, uint64_t expire_ms)
+static void index_expiry(struct call *call, struct entry *entry, uint64_t due_ms)
 {
     struct overlay *overlay = call->partition->overlay;
-    if (entry->stored_expire_ms == expire_ms)
+    if (entry->stored_due_ms == due_ms)
         return;
-    if (entry->stored_expire_ms)
+    if (entry->stored_due_ms)
         overlay_delete(overlay, CF_EXPIRE,
-                       encode_expire_key(call->arena, entry->stored_expire_ms, entry->row_key));
-    if (expire_ms) {
+                       encode_expire_key(call->arena, entry->stored_due_ms, entry->row_key));
+    if (due_ms) {
         char type = (char)entry->meta.type;
-        if (expire_ms < call->partition->expiry.from_ms)
-            call->partition->expiry.from_ms = expire_ms;
-        overlay_put(overlay, CF_EXPIRE, encode_expire_key(call->arena, expire_ms, entry->row_key),
+        if (due_ms < call->partition->expiry.from_ms)
+            call->partition->expiry.from_ms = due_ms;
+        overlay_put(overlay, CF_EXPIRE, encode_expire_key(call->arena, due_ms, entry->row_key),
                     (struct bytes){&type, 1});
     }
+    entry->stored_due_ms = due_ms;
 }
 
 static void inline_put(struct call *call, struct entry *entry)
@@ -406,13 +436,18 @@ static void row_write(struct call *call, struct entry *entry)
         inline_put(call, entry);
     else
         collection_put(call, entry);
-    index_expiry(call, entry, entry->meta.expire_ms);
+    index_expiry(call, entry, metadata_due_ms(&entry->meta));
     int keys = entry->exists ? 0 : 1;
     int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
     if ((keys || expires) && !entry->is_borrowed)
         space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
     entry->exists = true;
     entry->stored_expire_ms = entry->meta.expire_ms;
+}
+
+void entry_save_untold(struct call *call, struct entry *entry)
+{
+    row_write(call, entry);
 }
 
 /* Writes the metadata row and reports the change. */
@@ -423,7 +458,7 @@ static void entry_write(struct call *call, struct entry *entry)
     if (!entry->is_untold)
         touch(call, entry, CHANGE_WRITTEN, true);
     if (is_new)
-        event(call, entry, NOTIFY_NEW, "new");
+        entry_event(call, entry, NOTIFY_NEW, "new");
 }
 
 void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
@@ -444,6 +479,7 @@ void entry_create(struct call *call, struct entry *entry, enum type type)
         .tail = UINT64_MAX / 2,
     };
     entry->fresh = true;
+    entry->hides_fields = false;
 }
 
 void entry_save(struct call *call, struct entry *entry)
@@ -461,10 +497,9 @@ void entry_touch(struct call *call, struct entry *entry)
     touch(call, entry, CHANGE_TOUCHED, true);
 }
 
-void entry_delete(struct call *call, struct entry *entry)
+static void remove_key(struct call *call, struct entry *entry, bool by_client)
 {
     CHECK(entry->exists);
-    bool is_over = keyspace_expired(call, entry->stored_expire_ms);
     index_expiry(call, entry, 0);
     overlay_delete(call->partition->overlay, CF_METADATA, entry->row_key);
     if (!entry->is_borrowed)
@@ -472,9 +507,25 @@ void entry_delete(struct call *call, struct entry *entry)
                     entry->stored_expire_ms ? -1 : 0);
     entry->exists = false;
     entry->row = NOTHING;
+    entry->hides_fields = false;
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
-    touch(call, entry, CHANGE_DELETED, !is_over);
+    touch(call, entry, CHANGE_DELETED, by_client);
+}
+
+void entry_delete(struct call *call, struct entry *entry)
+{
+    remove_key(call, entry, !keyspace_expired(call, entry->stored_expire_ms));
+}
+
+void entry_save_expired(struct call *call, struct entry *entry)
+{
+    if (!entry->meta.size) {
+        remove_key(call, entry, false);
+        return;
+    }
+    row_write(call, entry);
+    touch(call, entry, CHANGE_TOUCHED, false);
 }
 
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms)
@@ -504,7 +555,12 @@ static struct bytes sub_key(struct call *call, struct entry *entry, struct bytes
 int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
             struct bytes *value)
 {
-    return row_get(call, entry, cf, sub_key(call, entry, sub), value);
+    int err = row_get(call, entry, cf, sub_key(call, entry, sub), value);
+    if (err != OK || !entry->hides_fields || cf != CF_DATA)
+        return err;
+    uint64_t expire_ms;
+    err = field_expiry_get(call, entry, sub, &expire_ms);
+    return err == OK && keyspace_expired(call, expire_ms) ? ERR_NOT_FOUND : err;
 }
 
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
@@ -525,32 +581,67 @@ void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct
                          sub_key(call, entry, to));
 }
 
-static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, struct sub_iter *it)
+/* Opens an iterator over the rows that begin with `first`. NULL: rows of another shard must be fetched first. */
+static struct overlay_iter *sub_rows_open(struct call *call, struct entry *entry, enum cf cf,
+                                          struct bytes first)
 {
     struct overlay *overlay = call->partition->overlay;
-    struct bytes prefix = entry_prefix(call, entry);
-    struct bytes end = encode_prefix_end(call->arena, prefix);
-    *it = (struct sub_iter){.call = call, .entry = entry, .prefix_len = prefix.len};
+    struct bytes lower = sub_key(call, entry, first);
+    struct bytes end = encode_prefix_end(call->arena, lower);
     if (!entry->is_borrowed)
-        it->iter = overlay_iter_new(overlay, cf, prefix, end);
-    else if (borrow_has_all(call, entry, cf, prefix))
-        it->iter = overlay_iter_new_buffered(overlay, cf, prefix, end);
-    else
-        it->is_missing = true;
+        return overlay_iter_new(overlay, cf, lower, end);
+    return borrow_has_all(call, entry, cf, entry_prefix(call, entry))
+               ? overlay_iter_new_buffered(overlay, cf, lower, end)
+               : NULL;
+}
+
+static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, bool with_ttls,
+                          struct sub_iter *it)
+{
+    *it = (struct sub_iter){
+        .call = call, .entry = entry, .prefix_len = entry_prefix(call, entry).len};
+    it->iter = sub_rows_open(call, entry, cf, NOTHING);
+    it->is_missing = !it->iter;
+    if (!with_ttls)
+        return;
+    it->ttls = sub_rows_open(call, entry, CF_RANK, encode_field_ttl(call->arena, NOTHING));
+    it->is_missing |= !it->ttls;
+}
+
+static void seek_ttls(struct sub_iter *it, struct bytes from)
+{
+    if (it->ttls)
+        overlay_iter_seek(it->ttls,
+                          sub_key(it->call, it->entry, encode_field_ttl(it->call->arena, from)));
+}
+
+static void iter_begin(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                       bool with_ttls, struct sub_iter *it)
+{
+    sub_iter_open(call, entry, cf, with_ttls, it);
+    if (it->is_missing)
+        return;
+    overlay_iter_seek(it->iter, sub_key(call, entry, from));
+    seek_ttls(it, from);
 }
 
 void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                    struct sub_iter *it)
 {
-    sub_iter_open(call, entry, cf, it);
-    if (!it->is_missing)
-        overlay_iter_seek(it->iter, sub_key(call, entry, from));
+    iter_begin(call, entry, cf, from, entry->hides_fields && cf == CF_DATA, it);
+}
+
+void sub_iter_init_ttls(struct call *call, struct entry *entry, struct bytes from,
+                        struct sub_iter *it)
+{
+    iter_begin(call, entry, CF_DATA, from, entry->meta.field_ttls != 0, it);
 }
 
 void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                            struct sub_iter *it)
 {
-    sub_iter_open(call, entry, cf, it);
+    CHECK(!(entry->hides_fields && cf == CF_DATA));
+    sub_iter_open(call, entry, cf, false, it);
     it->reverse = true;
     if (it->is_missing)
         return;
@@ -570,9 +661,29 @@ void sub_iter_seek(struct sub_iter *it, struct bytes from)
         overlay_iter_seek_for_prev(it->iter, key);
     else
         overlay_iter_seek(it->iter, key);
+    seek_ttls(it, from);
 }
 
-bool sub_iter_next(struct sub_iter *it)
+/* Reads the TTL of the field at the iterator: `ttls` follows `iter` in the same order. */
+static uint64_t ttl_here(struct sub_iter *it)
+{
+    for (; overlay_iter_valid(it->ttls); overlay_iter_next(it->ttls)) {
+        struct bytes key = overlay_iter_key(it->ttls);
+        struct bytes field;
+        uint64_t expire_ms;
+        if (!decode_field_ttl((struct bytes){key.data + it->prefix_len, key.len - it->prefix_len},
+                              &field))
+            continue;
+        int order = bytes_compare(field, it->sub);
+        if (order >= 0)
+            return order == 0 && decode_u64(overlay_iter_value(it->ttls), &expire_ms) ? expire_ms
+                                                                                      : 0;
+    }
+    return 0;
+}
+
+/* Moves to the next row, of any kind. */
+static bool iter_step(struct sub_iter *it)
 {
     if (it->is_missing)
         return false;
@@ -589,6 +700,18 @@ bool sub_iter_next(struct sub_iter *it)
     return true;
 }
 
+bool sub_iter_next(struct sub_iter *it)
+{
+    while (iter_step(it)) {
+        if (!it->ttls)
+            return true;
+        it->expire_ms = ttl_here(it);
+        if (!keyspace_expired(it->call, it->expire_ms))
+            return true;
+    }
+    return false;
+}
+
 static bool iter_close(struct call *call, struct overlay_iter *iter)
 {
     int err = overlay_iter_error(iter);
@@ -600,8 +723,10 @@ static bool iter_close(struct call *call, struct overlay_iter *iter)
 
 bool sub_iter_fini(struct sub_iter *it)
 {
+    bool is_good = !it->ttls || iter_close(it->call, it->ttls);
     if (!it->is_missing)
-        return iter_close(it->call, it->iter);
+        return iter_close(it->call, it->iter) && is_good;
+    overlay_iter_free(it->iter);
     call_error(it->call, ERR_UNCACHED);
     return false;
 }

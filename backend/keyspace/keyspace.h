@@ -11,6 +11,7 @@
 #pragma once
 
 #include "backend/context/call.h"
+#include "backend/context/notify_class.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/watch.h"
 #include "backend/storage/overlay.h"
@@ -29,7 +30,9 @@ struct entry {
     bool is_untold;            /* changes are not reported to clients that watch, track or wait */
     bool is_borrowed;          /* of another shard (borrow.h) */
     bool fresh;                /* created by entry_create in this command: no rows on disk */
-    uint64_t stored_expire_ms; /* expiry time of the key's row in the expiry index; 0: no row */
+    bool hides_fields;         /* a hash that still has expired fields, which reads skip */
+    uint64_t stored_expire_ms; /* the key's TTL, as it is counted; 0: none */
+    uint64_t stored_due_ms;    /* time of the key's row in the expiry index; 0: no row */
     struct space *space;
     struct metadata meta; /* type is TYPE_NONE when the key does not exist */
 };
@@ -65,6 +68,13 @@ void entry_set_payload(struct call *call, struct entry *entry, enum type type, s
 void entry_create(struct call *call, struct entry *entry, enum type type);
 /* Writes the metadata row after a change of `meta`; size 0 deletes the key, except streams. */
 void entry_save(struct call *call, struct entry *entry);
+/* As entry_save, when fields have expired: the change was made by no client. */
+void entry_save_expired(struct call *call, struct entry *entry);
+/* Writes the metadata row without reporting a change, because the value is the same. */
+void entry_save_untold(struct call *call, struct entry *entry);
+/* Reports a keyspace event, in any room. */
+void entry_event(struct call *call, const struct entry *entry, enum notify_class class,
+                 const char *name);
 /* Reports a change when only rows of the collection changed, and not its metadata row. */
 void entry_touch(struct call *call, struct entry *entry);
 /* Deletes the key in O(1); the rows of a collection are dropped by compaction. */
@@ -92,7 +102,8 @@ void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes
 void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                       struct bytes to);
 
-/* Iterates over a collection's rows from `from` (empty: the first), forwards or backwards.
+/* Iterates over a collection's rows from `from` (empty: the first), forwards or backwards; fields of a hash that have expired
+ * are skipped.
  *     struct sub_iter it;
  *     for (sub_iter_init(call, entry, CF_DATA, from, &it); sub_iter_next(&it);) use(it.sub, it.value);
  *     sub_iter_fini(&it);     false: the store failed (error replied)
@@ -107,11 +118,16 @@ struct sub_iter {
     bool started;
     struct bytes sub;
     struct bytes value;
+    struct overlay_iter *ttls; /* TTLs of a hash, in the order of the fields; NULL: none are read */
+    uint64_t expire_ms;        /* of the field, if `ttls` are read; 0: none */
 };
 void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                    struct sub_iter *it);
 void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                            struct sub_iter *it);
+/* Over the fields of a hash, forwards, with their TTLs. */
+void sub_iter_init_ttls(struct call *call, struct entry *entry, struct bytes from,
+                        struct sub_iter *it);
 /* Continues at another position, in the same direction. */
 void sub_iter_seek(struct sub_iter *it, struct bytes from);
 bool sub_iter_next(struct sub_iter *it);

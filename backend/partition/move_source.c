@@ -351,10 +351,10 @@ static void page_add_row(struct move_source *move, enum cf cf, struct bytes key,
     struct arena *arena = &move->host->partition->running.arena;
     struct metadata meta;
     effects_put(move->copy.page, cf, key, value);
-    if (cf != CF_METADATA || !decode_metadata(value, &meta) || !meta.expire_ms)
+    if (cf != CF_METADATA || !decode_metadata(value, &meta) || !metadata_due_ms(&meta))
         return;
     char type = (char)meta.type;
-    effects_put(move->copy.page, CF_EXPIRE, encode_expire_key(arena, meta.expire_ms, key),
+    effects_put(move->copy.page, CF_EXPIRE, encode_expire_key(arena, metadata_due_ms(&meta), key),
                 (struct bytes){&type, 1});
     arena_reset(arena);
 }

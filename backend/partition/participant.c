@@ -279,7 +279,7 @@ static void drop_watchers(struct participant *participant, const struct peer_inc
     }
 }
 
-/* Has the key expired, without being deleted so far? An unreadable row counts as expired. */
+/* Has the key, or perhaps a field, expired without being deleted so far? An unreadable row counts as expired. */
 static bool has_expired(struct partition *partition, struct bytes row_key)
 {
     struct slice slice;
@@ -287,8 +287,9 @@ static bool has_expired(struct partition *partition, struct bytes row_key)
     int err = overlay_get(partition->overlay, CF_METADATA, row_key, &slice);
     if (err != OK)
         return is_read_failure(err);
-    bool is_over = !decode_metadata(slice_bytes(&slice), &meta) ||
-                   (meta.expire_ms && meta.expire_ms < loop_wall_ms(partition->loop));
+    bool is_over =
+        !decode_metadata(slice_bytes(&slice), &meta) ||
+        (metadata_due_ms(&meta) && metadata_due_ms(&meta) < loop_wall_ms(partition->loop));
     slice_release(&slice);
     return is_over;
 }

@@ -67,7 +67,8 @@ bool reply_stream_rows(struct call *call, struct sub_iter *it, uint64_t rows,
                        reply_stream_row_fn *row, unsigned how)
 {
     struct out *out = call->reply.out;
-    bool parts = reply_stream_is_allowed(call);
+    /* rows that are hidden must be skipped by the sub_iter */
+    bool parts = !it->ttls && reply_stream_is_allowed(call);
     if (parts && is_scrap(call))
         return sub_iter_fini(it);
     for (uint64_t done = 1; rows > 0 && sub_iter_next(it); rows--, done++) {

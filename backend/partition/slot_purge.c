@@ -49,14 +49,14 @@ static void delete_metadata(struct partition *partition, const struct doomed *ro
     struct bytes space;
     struct bytes key;
     uint16_t slot;
-    bool has_expiry = row->meta.expire_ms != 0;
+    uint64_t due_ms = metadata_due_ms(&row->meta);
     if (row->meta.type == TYPE_NONE || !decode_metadata_key(row->key, &space, &slot, &key))
         return; /* damaged: it was never counted */
-    if (has_expiry)
+    if (due_ms)
         overlay_delete(partition->overlay, CF_EXPIRE,
-                       encode_expire_key(&partition->running.arena, row->meta.expire_ms, row->key));
+                       encode_expire_key(&partition->running.arena, due_ms, row->key));
     space_count(partition->spaces, space_find(partition->spaces, space), slot, -1,
-                has_expiry ? -1 : 0);
+                row->meta.expire_ms ? -1 : 0);
 }
 
 static void delete_row(struct partition *partition, const struct doomed *row)

@@ -81,7 +81,7 @@ static void check_expiry(struct check *check, const struct checked *key)
 {
     struct slice found;
     char type = (char)key->meta.type;
-    struct bytes row = encode_expire_key(&check->arena, key->meta.expire_ms, key->row);
+    struct bytes row = encode_expire_key(&check->arena, metadata_due_ms(&key->meta), key->row);
     int err = store_get(check->store, CF_EXPIRE, row, &found);
     if (err == OK) {
         slice_release(&found);
@@ -109,7 +109,7 @@ static void look_at_key(struct check *check, struct bytes row, struct bytes valu
         return;
     }
     counts->expires[key.slot] += key.meta.expire_ms != 0;
-    if (key.meta.expire_ms)
+    if (metadata_due_ms(&key.meta))
         check_expiry(check, &key);
     if (!type_is_inline(key.meta.type))
         key.prefix =
@@ -145,18 +145,18 @@ static void look_at_row(struct check *check, struct bytes row, struct bytes valu
 
 static void look_at_expiry(struct check *check, struct bytes row, struct bytes value)
 {
-    uint64_t expire_ms;
+    uint64_t due_ms;
     struct bytes key;
     struct slice found;
     struct metadata meta;
     check->rows++;
-    if (!decode_expire_key(row, &expire_ms, &key) || value.len != 1) {
+    if (!decode_expire_key(row, &due_ms, &key) || value.len != 1) {
         check_problem(check, NULL, false, "a row of the expiry index cannot be decoded");
         return;
     }
     int err = store_get(check->store, CF_METADATA, key, &found);
-    check->stale +=
-        err != OK || !decode_metadata(slice_bytes(&found), &meta) || meta.expire_ms != expire_ms;
+    check->stale += err != OK || !decode_metadata(slice_bytes(&found), &meta) ||
+                    metadata_due_ms(&meta) != due_ms;
     if (err == OK)
         slice_release(&found);
 }

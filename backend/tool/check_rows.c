@@ -142,10 +142,10 @@ static struct bytes score_key(struct check *check, const struct checked *key, st
     return encode_sub_key(&check->arena, key->prefix, (struct bytes){sub, score.len + member.len});
 }
 
-static bool is_indexed(struct check *check, struct bytes key)
+static bool has_row(struct check *check, enum cf cf, struct bytes key)
 {
     struct slice found;
-    int err = store_get(check->store, CF_ZSET_SCORE, key, &found);
+    int err = store_get(check->store, cf, key, &found);
     check->has_failed |= err != OK && err != ERR_NOT_FOUND;
     if (err == OK)
         slice_release(&found);
@@ -168,15 +168,16 @@ static bool has_score(struct check *check, const struct checked *key, struct byt
     return fits;
 }
 
-static void check_scores(struct check *check, const struct checked *key)
+static void check_scores(struct check *check, const struct checked *key, uint64_t count)
 {
     struct rows rows;
+    (void)count;
     rows_open(check, key, CF_DATA, &rows);
     while (rows_next(check, &rows)) {
         if (rows.value.len != SCORE_BYTES)
             continue;
         struct bytes index = score_key(check, key, rows.value, rows.sub);
-        if (is_indexed(check, index))
+        if (has_row(check, CF_ZSET_SCORE, index))
             continue;
         check_problem(check, key, true, "a member is not in the score index");
         if (check->repairs)
@@ -193,6 +194,97 @@ static void check_scores(struct check *check, const struct checked *key)
         if (check->repairs)
             effects_delete(check->effects, CF_ZSET_SCORE, store_iter_key(rows.iter));
     }
+}
+
+/* ---- TTLs of fields ---- */
+
+/* What the TTL rows of a hash say. */
+struct ttl_sums {
+    uint64_t count;
+    uint64_t soonest_ms;
+};
+
+/* Checks the TTLs by name; a TTL of a field that exists is kept. */
+static void check_ttls(struct check *check, const struct checked *key, struct ttl_sums *sums)
+{
+    struct rows rows;
+    rows_open(check, key, CF_RANK, &rows);
+    while (rows_next(check, &rows)) {
+        struct bytes field;
+        uint64_t expire_ms;
+        if (!decode_field_ttl(rows.sub, &field) || !decode_u64(rows.value, &expire_ms) ||
+            !expire_ms) {
+            check_problem(check, key, false, "the TTL of a field cannot be decoded");
+            continue;
+        }
+        if (!has_row(check, CF_DATA, encode_sub_key(&check->arena, key->prefix, field))) {
+            check_problem(check, key, true, "a field that does not exist has a TTL");
+            if (check->repairs)
+                effects_delete(check->effects, CF_RANK, store_iter_key(rows.iter));
+            continue;
+        }
+        sums->count++;
+        if (!sums->soonest_ms || expire_ms < sums->soonest_ms)
+            sums->soonest_ms = expire_ms;
+        struct bytes time = encode_sub_key(&check->arena, key->prefix,
+                                           encode_field_time(&check->arena, expire_ms, field));
+        if (has_row(check, CF_ZSET_SCORE, time))
+            continue;
+        check_problem(check, key, true, "the TTL of a field is not in the order of times");
+        if (check->repairs)
+            effects_put(check->effects, CF_ZSET_SCORE, time, BYTES(""));
+    }
+}
+
+/* Checks that each row of the order of times has a field with this TTL. */
+static void check_times(struct check *check, const struct checked *key)
+{
+    struct rows rows;
+    rows_open(check, key, CF_ZSET_SCORE, &rows);
+    while (rows_next(check, &rows)) {
+        struct bytes field;
+        struct slice found;
+        uint64_t expire_ms;
+        uint64_t ttl_ms;
+        bool good = decode_field_time(rows.sub, &expire_ms, &field) && rows.value.len == 0;
+        struct bytes ttl =
+            encode_sub_key(&check->arena, key->prefix, encode_field_ttl(&check->arena, field));
+        int err = good ? store_get(check->store, CF_RANK, ttl, &found) : ERR_NOT_FOUND;
+        check->has_failed |= err != OK && err != ERR_NOT_FOUND;
+        good = err == OK && decode_u64(slice_bytes(&found), &ttl_ms) && ttl_ms == expire_ms &&
+               has_row(check, CF_DATA, encode_sub_key(&check->arena, key->prefix, field));
+        if (err == OK)
+            slice_release(&found);
+        if (good)
+            continue;
+        check_problem(check, key, true, "the order of times has a row without a TTL");
+        if (check->repairs)
+            effects_delete(check->effects, CF_ZSET_SCORE, store_iter_key(rows.iter));
+    }
+}
+
+/* Checks TTL rows, and what the metadata row says about them. `count`: fields of the hash. */
+static void check_field_ttls(struct check *check, const struct checked *key, uint64_t count)
+{
+    struct ttl_sums sums = {0};
+    struct metadata meta = key->meta;
+    check_ttls(check, key, &sums);
+    check_times(check, key);
+    if (sums.count == meta.field_ttls && (!sums.count || meta.field_expire_ms <= sums.soonest_ms))
+        return;
+    check_problem(check, key, true,
+                  "the number of its fields with a TTL, or when they expire, is wrong");
+    if (!check->repairs || !count)
+        return;
+    meta.size = count;
+    meta.field_ttls = sums.count;
+    meta.field_expire_ms = sums.soonest_ms;
+    effects_put(check->effects, CF_METADATA, key->row, encode_metadata(&check->arena, &meta));
+    uint64_t due_ms = metadata_due_ms(&meta);
+    char type = (char)meta.type;
+    if (due_ms)
+        effects_put(check->effects, CF_EXPIRE, encode_expire_key(&check->arena, due_ms, key->row),
+                    (struct bytes){&type, 1});
 }
 
 /* ---- ranks ---- */
@@ -272,8 +364,9 @@ struct type_check {
     row_form_fn *form;
     uint64_t (*count)(struct check *check,
                       const struct checked *key); /* elements outside CF_DATA */
-    void (*indexes)(struct check *check, const struct checked *key);
+    void (*indexes)(struct check *check, const struct checked *key, uint64_t count);
     bool is_numbered; /* rows are numbered from head to tail, so a wrong size cannot be repaired */
+    bool has_no_ranks;
     bool is_sized_in_bytes; /* the size is in bytes, not in rows, and there are no ranks */
 };
 
@@ -286,7 +379,7 @@ static void check_document(struct check *check, const struct checked *key)
 }
 
 static const struct type_check check_STRING = {0};
-static const struct type_check check_HASH = {0};
+static const struct type_check check_HASH = {.indexes = check_field_ttls, .has_no_ranks = true};
 static const struct type_check check_LIST = {.form = is_list_element, .is_numbered = true};
 static const struct type_check check_SET = {.form = is_member};
 static const struct type_check check_ZSET = {.form = is_scored_member, .indexes = check_scores};
@@ -311,8 +404,9 @@ static void check_rows(struct check *check, const struct checked *key,
         count = type->count(check, key);
     check_size(check, key, count, type->is_numbered);
     if (type->indexes)
-        type->indexes(check, key);
-    check_ranks(check, key, count);
+        type->indexes(check, key, count);
+    if (!type->has_no_ranks)
+        check_ranks(check, key, count);
 }
 
 void check_value(struct check *check, const struct checked *key)

@@ -154,11 +154,11 @@ static bool import_metadata(struct import *import, enum cf cf, struct bytes key,
     struct bytes to = translate(import, space);
     struct bytes row = encode_metadata_key(&import->arena, to, slot, user_key);
     char type = (char)meta.type;
+    uint64_t due_ms = metadata_due_ms(&meta);
     count_key(import, to, slot, meta.expire_ms != 0);
     return copy_row(import, cf, row, value) &&
-           (!meta.expire_ms ||
-            copy_row(import, CF_EXPIRE, encode_expire_key(&import->arena, meta.expire_ms, row),
-                     (struct bytes){&type, 1}));
+           (!due_ms || copy_row(import, CF_EXPIRE, encode_expire_key(&import->arena, due_ms, row),
+                                (struct bytes){&type, 1}));
 }
 
 /* Is this the key's current version? */

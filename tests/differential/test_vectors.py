@@ -8,6 +8,7 @@ through a proxy over three shards, alone, in MULTI and in scripts, in RESP2 and 
 import contextlib
 
 import vectors_connection
+import vectors_hash_ttl
 import vectors_values
 from support import vectors
 from support.cluster import Cluster
@@ -44,7 +45,7 @@ def add(title, text, *marks):
             vectors.play(name, address, text, 'alone' in marks)
 
 
-for case in vectors_values.CASES + vectors_connection.CASES:
+for case in vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES:
     add(*case)
 
 

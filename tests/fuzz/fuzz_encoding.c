@@ -24,6 +24,10 @@ static void check_keys(struct arena *arena, struct bytes row)
         CHECK(bytes_equal(encode_journal_key(arena, position), row));
     if (decode_expire_key(row, &number, &metadata_key))
         CHECK(bytes_equal(encode_expire_key(arena, number, metadata_key), row));
+    if (decode_field_ttl(row, &sub))
+        CHECK(bytes_equal(encode_field_ttl(arena, sub), row));
+    if (decode_field_time(row, &number, &sub))
+        CHECK(bytes_equal(encode_field_time(arena, number, sub), row));
     if (decode_u64(row, &number))
         CHECK(bytes_equal(encode_u64(arena, number), row));
     if (decode_collection_key(row, &space, &slot, &key, &number, &sub)) {

@@ -88,21 +88,28 @@ static void metadata_row(struct audit *audit, struct bytes row, struct bytes val
     }
     struct tally *tally = tally_of(audit, space, slot);
     tally->keys++;
-    if (meta.expire_ms) {
+    uint64_t due_ms = metadata_due_ms(&meta);
+    tally->expires += meta.expire_ms != 0;
+    if (due_ms) {
         struct slice index;
-        tally->expires++;
-        if (overlay_get(audit->overlay, CF_EXPIRE,
-                        encode_expire_key(&audit->arena, meta.expire_ms, row), &index) == OK)
+        if (overlay_get(audit->overlay, CF_EXPIRE, encode_expire_key(&audit->arena, due_ms, row),
+                        &index) == OK)
             slice_release(&index);
         else
-            fail(audit, "key with a TTL that is not in the expiry index", key, 0, meta.expire_ms);
+            fail(audit, "key with a TTL that is not in the expiry index", key, 0, due_ms);
     }
     if (meta.type == TYPE_HASH) {
         struct bytes prefix =
             encode_collection_prefix(&audit->arena, space, slot, key, meta.version);
         uint64_t rows = count_rows(audit, CF_DATA, prefix);
+        uint64_t ttls = count_rows(audit, CF_RANK, prefix);
+        uint64_t times = count_rows(audit, CF_ZSET_SCORE, prefix);
         if (rows != meta.size)
             fail(audit, "rows of a hash", key, rows, meta.size);
+        if (ttls != meta.field_ttls)
+            fail(audit, "TTLs of fields", key, ttls, meta.field_ttls);
+        if (times != meta.field_ttls)
+            fail(audit, "TTLs of fields by time", key, times, meta.field_ttls);
     }
 }
 
@@ -116,12 +123,12 @@ static void expire_row(struct audit *audit, struct bytes row, struct bytes value
     if (decode_expire_key(row, &expire_ms, &metadata_key) &&
         overlay_get(audit->overlay, CF_METADATA, metadata_key, &found) == OK) {
         if (!decode_metadata(slice_bytes(&found), &meta))
-            meta.expire_ms = 0;
+            meta = (struct metadata){0};
         slice_release(&found);
     }
-    if (meta.expire_ms != expire_ms || !expire_ms)
+    if (metadata_due_ms(&meta) != expire_ms || !expire_ms)
         fail(audit, "expiry index row that its key does not confirm", metadata_key, expire_ms,
-             meta.expire_ms);
+             metadata_due_ms(&meta));
 }
 
 /* stored_count_fn: the last count of a slot is the valid one. */

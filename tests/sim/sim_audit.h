@@ -3,7 +3,7 @@
  *
  *   metadata rows ─┬─ counted per namespace and slot == counter rows (keys, keys with a TTL)
  *                  ├─ expire set ◄──► exactly one row of the expiry index
- *                  └─ hash size == rows of its version
+ *                  └─ hash size == rows of its version; fields with a TTL == rows by name == rows by time
  */
 #pragma once
 

@@ -59,11 +59,13 @@ def raw_id(ms, seq):
 
 
 def listpack(*elements):
-    """A listpack of short texts, and integers from 0 to 127."""
+    """A listpack of short texts and integers."""
     data = b''
     for element in elements:
         text = element if isinstance(element, bytes) else str(element).encode()
-        one = bytes([element]) if isinstance(element, int) else bytes([0x80 | len(text)]) + text
+        one = bytes([0x80 | len(text)]) + text
+        if isinstance(element, int):
+            one = bytes([element]) if 0 <= element < 128 else b'\xf4' + struct.pack('<q', element)
         data += one + bytes([len(one)])
     return struct.pack('<IH', len(data) + 7, len(elements)) + data + b'\xff'
 

@@ -5,8 +5,9 @@ A case is a text with one request per line, quoted as in transcript.py, and the 
     SET k v                 => OK
     INCREX k BYFLOAT 0.5    => [,1.5 ,0.5]
 
-    OK QUEUED               a simple string          "text"     a bulk string; \x00 and \n as in transcript.py
+    OK QUEUED +text         a simple string          "text"     a bulk string; \x00 and \n as in transcript.py
     :5                      an integer               ,1.5       a double: a bulk string in RESP2
+    :~900                   an integer that decreases with the time: up to 60 less (60000, if it is 100000 or more)
     nil                     null                     nil*       a null array: null in RESP3
     [a b]                   an array                 {k v}      a map: a flat array in RESP2
     <a b>                   a set: an array in RESP2 (k v k v)  a map: an array of pairs in RESP2
@@ -15,10 +16,16 @@ A case is a text with one request per line, quoted as in transcript.py, and the 
     ?                       anything but an error    ?:         any reply of this type
     -ERR text               an error, to the end of the line; with `…` at its end: an error that begins so
 
+    until GET k => nil              the request is repeated until it has this reply
+    <now+5000> <s+5>                times from now in ms and in s, the same in a whole case; <s+5>000 in ms
+
     (events) => [set:k expire:k]    the keyspace events since the last such line, at a partition only
 
 play() sends each request in several ways: alone, in MULTI and in a script; a case with the mark `alone` only alone.
 """
+
+import re
+import time
 
 from support.harness import Failure, check_equal, wait_for
 from support.resp import Connection, show
@@ -27,6 +34,8 @@ from support.transcript import quoted, split_words
 SCRIPT = 'return redis.pcall(unpack(ARGV))'
 EVENTS = '(events)'
 PAIRS = '(pairs)'
+UNTIL = b'until'
+SLACK = 60
 ARITY = b'ERR Wrong number of args calling Redis command from script'
 
 
@@ -67,7 +76,7 @@ class Parser:
             return ('_' if word == 'nil' else '*'), None
         if word[0] == '?':
             return '?', word[1:]
-        if word[0] in ':,#':
+        if word[0] in '+:,#':
             return word[0], word[1:].encode()
         if word == 'OK' or word == 'QUEUED':
             return '+', word.encode()
@@ -115,6 +124,9 @@ def fits(expected, reply, in_script=False):
         return reply in (expected, ('-', ARITY))
     if kind == '-' and payload.endswith('…'.encode()):
         return reply[0] == '-' and reply[1].startswith(payload[:-3])
+    if kind == ':' and payload.startswith(b'~'):
+        most = int(payload[1:])
+        return reply[0] == ':' and most - SLACK * (1000 if most >= 100000 else 1) <= int(reply[1]) <= most
     if isinstance(payload, list):
         if reply[0] != kind or not isinstance(reply[1], list) or len(reply[1]) != len(payload):
             return False
@@ -124,9 +136,17 @@ def fits(expected, reply, in_script=False):
     return expected == reply
 
 
+def with_times(text):
+    """The text with the times of this moment."""
+    now_ms = int(time.time()) * 1000 + 1
+    text = re.sub(r'<now\+(\d+)>', lambda found: str(now_ms + int(found.group(1))), text)
+    return re.sub(r'<s\+(\d+)>', lambda found: str(now_ms // 1000 + int(found.group(1))), text)
+
+
 def parse(text):
     """[(words, expected reply), …]"""
     lines = []
+    text = with_times(text)
     for line in text.splitlines():
         line = line.strip()
         if not line or line.startswith('#'):
@@ -199,6 +219,10 @@ def play_way(address, lines, way, proto, listener):
             elif words[0] == b'GONE':
                 wait_for(lambda: connection.get('EXISTS', *words[1:]) == 0, '%r to expire' % words[1:])
                 continue
+            elif words[0] == UNTIL:
+                want = in_protocol(expected, proto, way is in_script)
+                wait_for(lambda: fits(want, way(connection, words[1:])), '%r to be %s' % (words[1:], show(want)))
+                continue
             else:
                 reply = way(connection, words)
             want = in_protocol(expected, proto, way is in_script) if words != EVENTS else expected
@@ -210,14 +234,13 @@ def play_way(address, lines, way, proto, listener):
 
 def play(name, address, text, only_alone=False):
     """Plays a case in all ways; raises Failure with the differences. `name`: 'direct' plays (events) too."""
-    lines = parse(text)
-    has_events = name == 'direct' and any(words == EVENTS for words, _ in lines)
+    has_events = name == 'direct' and any(words == EVENTS for words, _ in parse(text))
     for title, way, proto in WAYS:
         if only_alone and way is not alone:
             continue
         listener = Listener(address) if has_events else None
         try:
-            found = play_way(address, lines, way, proto, listener)
+            found = play_way(address, parse(text), way, proto, listener)
         finally:
             if listener:
                 listener.close()

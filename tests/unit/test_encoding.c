@@ -84,6 +84,65 @@ START_TEST(collections_have_these_bytes)
 }
 END_TEST
 
+START_TEST(a_hash_whose_fields_expire_has_these_bytes)
+{
+    struct metadata metadata = {.type = TYPE_HASH,
+                                .expire_ms = 1,
+                                .version = 2,
+                                .size = 3,
+                                .field_ttls = 2,
+                                .field_expire_ms = 0x0102030405},
+                    again;
+    struct bytes row = BYTES("\x82\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3"
+                             "\0\0\0\1\2\3\4\5\0\0\0\0\0\0\0\2");
+    check_row(encode_metadata(&arena, &metadata), row);
+    ck_assert(decode_metadata(row, &again));
+    ck_assert_mem_eq(&again, &metadata, sizeof metadata);
+    for (size_t len = 25 + 1; len < row.len; len++) /* as long as without TTLs is good */
+        ck_assert(!decode_metadata((struct bytes){row.data, len}, &again));
+    ck_assert(!decode_metadata(BYTES("\x82\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3"
+                                     "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\2"),
+                               &again)); /* never due */
+    ck_assert(!decode_metadata(BYTES("\x82\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3"
+                                     "\0\0\0\1\2\3\4\5\0\0\0\0\0\0\0\0"),
+                               &again)); /* no field */
+}
+END_TEST
+
+START_TEST(the_ttl_of_a_field_has_these_bytes)
+{
+    struct bytes field;
+    uint64_t expire_ms;
+    check_row(encode_field_ttl(&arena, BYTES("f\0g")), BYTES("\xff"
+                                                             "f\0g"));
+    check_row(encode_field_time(&arena, 0x0102030405, BYTES("f")), BYTES("\0\0\0\1\2\3\4\5f"));
+    ck_assert(decode_field_ttl(BYTES("\xff"
+                                     "f\0g"),
+                               &field) &&
+              bytes_equal(field, BYTES("f\0g")));
+    ck_assert(!decode_field_ttl(BYTES("\xfe"
+                                      "f"),
+                                &field));
+    ck_assert(!decode_field_ttl(BYTES(""), &field));
+    ck_assert(decode_field_time(BYTES("\0\0\0\1\2\3\4\5"), &expire_ms, &field));
+    ck_assert(expire_ms == 0x0102030405 && field.len == 0);
+    ck_assert(!decode_field_time(BYTES("\0\0\0\1\2\3\4"), &expire_ms, &field));
+}
+END_TEST
+
+START_TEST(a_key_is_due_when_it_or_a_field_expires)
+{
+    const struct {
+        uint64_t key_ms, field_ms, due_ms;
+    } cases[] = {{0, 0, 0}, {5, 0, 5}, {0, 5, 5}, {4, 5, 4}, {5, 4, 4}, {5, 5, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct metadata metadata = {.expire_ms = cases[i].key_ms,
+                                    .field_expire_ms = cases[i].field_ms};
+        ck_assert_uint_eq(metadata_due_ms(&metadata), cases[i].due_ms);
+    }
+}
+END_TEST
+
 START_TEST(a_list_has_these_bytes)
 {
     struct metadata metadata = {
@@ -257,6 +316,8 @@ START_TEST(every_type_comes_back_as_it_was)
             metadata.version = 1, metadata.size = UINT64_MAX;
         if (types[i] == TYPE_LIST)
             metadata.head = 2, metadata.tail = 3;
+        if (types[i] == TYPE_HASH)
+            metadata.field_ttls = 4, metadata.field_expire_ms = UINT64_MAX;
         if (types[i] == TYPE_STREAM)
             metadata.stream_last = (struct stream_id){4, 5}, metadata.stream_entries_added = 6,
             metadata.stream_node = (struct stream_node){{7, 8}, 9, 10, 11};
@@ -588,6 +649,9 @@ static void add_all(TCase *tests)
     tcase_add_test(tests, keys_have_these_bytes);
     tcase_add_test(tests, a_string_has_these_bytes);
     tcase_add_test(tests, collections_have_these_bytes);
+    tcase_add_test(tests, a_hash_whose_fields_expire_has_these_bytes);
+    tcase_add_test(tests, the_ttl_of_a_field_has_these_bytes);
+    tcase_add_test(tests, a_key_is_due_when_it_or_a_field_expires);
     tcase_add_test(tests, a_list_has_these_bytes);
     tcase_add_test(tests, a_stream_has_these_bytes);
     tcase_add_test(tests, a_stream_of_whose_first_node_nothing_is_known_has_no_numbers_of_it);
