@@ -149,6 +149,22 @@ def backend_epochs(node):
     return found
 
 
+def wait_settled(client, epoch):
+    """Waits until all shards use the map of this epoch, and own the slots that it gives them."""
+    def text():
+        return client.get('SCREE', 'MAP', 'STATUS').decode()
+    wait_for(lambda: 'epoch:%d\r\n' % epoch in text() and 'settled:1\r\n' in text(), 'a settled map of epoch %d' % epoch)
+
+
+def owner_of(client, slot):
+    for line in client.get('SCREE', 'OWNERS'):
+        run = dict(word.split('=', 1) for word in line.decode().split())
+        first, last = map(int, run['slots'].split('-'))
+        if run['here'] == 'yes' and first <= slot <= last:
+            return run['shard']
+    return None
+
+
 def publish_map(node, text):
     for name in ('scree-proxy-config', 'scree-backend-config'):
         node.publish(name, {'shards.ini': text})
@@ -236,13 +252,15 @@ def _(run):
             check_equal(client.get('SET', key, 'here'), b'OK')
             publish_map(node, fresh)
             wait_for(lambda: epochs(node) == [2] * 3, 'every proxy to use the new map')
-            wait_for(lambda: backend_epochs(node) == [2] * 3, 'every backend to use the new map')
-            refused = client.get('GET', key)  # the map is a wish: the first shard still owns the slots
-            check(isinstance(refused, ReplyError) and 'TRYAGAIN' in str(refused) and 'owned by shard' in str(refused), refused)
+            wait_settled(client, 2)
+            check_equal(client.get('GET', key), b'here')
+            check(owner_of(client, start) == 'backend-2-1', 'the slots are at the last shard')
             callers.let_play()
             publish_map(node, text.replace('epoch = 1', 'epoch = 3'))
             wait_for(lambda: epochs(node) == [3] * 3, 'every proxy to use the old map again')
+            wait_settled(client, 3)
             check_equal(client.get('GET', key), b'here')
+            check(owner_of(client, start) == 'backend-0-0', 'the slots are back')
             publish_map(node, 'nonsense')
             wait_for(lambda: all('reload_refused' in pod.log() for pod in node.proxies + list(node.backends.values())),
                      'nonsense to be refused')
@@ -258,12 +276,50 @@ def _(run):
             run.note('slots %d-%d moved and back' % (start, end))
 
 
+def rebalanced(node, *words):
+    """The map that kubectl exec deploy/scree-proxy -- scree-proxy … --rebalance prints."""
+    done = node.proxies[0].in_pod(['/opt/scree/scree-proxy', '--config', '/etc/scree/proxy.ini', '--rebalance', *words])
+    check_equal((done.returncode, done.stderr), (0, ''))
+    return done.stdout
+
+
+@suite.case('a fourth backend gets its share of the slots, and gives it back before it is stopped, as the guide says')
+def _(run):
+    with node_of() as node:
+        node.up(3, 2)
+        text = data_of(node.objects.get('ConfigMap', 'scree-proxy-config'))['shards.ini']
+        with client_of(node) as client:
+            wait_settled(client, 1)
+            check_equal({value(reply) for reply in client.pipeline([['SET', 'k%d' % i, i] for i in range(1000)])}, {b'OK'})
+            new = ''.join('[shard backend-3-%d]\nslots =\naddress = scree-backend-3.scree-backend:%d\n' % (i, 7401 + i) for i in (0, 1))
+            publish_map(node, text.replace('epoch = 1', 'epoch = 2') + new)
+            node.start_backend(3).wait_ready()
+            wait_settled(client, 2)
+            publish_map(node, rebalanced(node, 'slots', '--shards', 'backend-3-0,backend-3-1'))
+            wait_settled(client, 3)
+            with Connection((node.backends[3].address, node.backends[3].ports['partition-0'])) as fourth:
+                check_equal(fourth.get('AUTH', BACKEND_PASSWORD), b'OK')
+                check(fourth.get('DBSIZE') > 50, 'the fourth backend has keys')
+            check_equal([value(reply) for reply in client.pipeline([['GET', 'k%d' % i] for i in range(1000)])],
+                        [b'%d' % i for i in range(1000)])
+            publish_map(node, rebalanced(node, 'slots', '--shards=-backend-3-0,-backend-3-1'))
+            wait_settled(client, 4)
+            check(b'drained:backend-3-0 backend-3-1\r\n' in client.get('SCREE', 'MAP', 'STATUS'), 'it may stop')
+            publish_map(node, text.replace('epoch = 1', 'epoch = 5'))
+            wait_settled(client, 5)
+            node.backends.pop(3).delete()
+            check_equal([value(reply) for reply in client.pipeline([['GET', 'k%d' % i] for i in range(1000)])],
+                        [b'%d' % i for i in range(1000)])
+
+
 @suite.case('a backend comes back under another address: its keys are there, other shards never fail, proxies stay ready')
 def _(run):
     with node_of() as node:
         node.up(3, 3)
         with client_of(node) as client:
-            client.pipeline([['SET', 'k%d' % i, i] for i in range(600)])
+            wait_settled(client, 1)
+            replies = [value(reply) for reply in client.pipeline([['SET', 'k%d' % i, i] for i in range(600)])]
+            check_equal([reply for reply in replies if reply != b'OK'], [], 'refused')
             before = node.backends[1].address
             node.backends[1].delete()
             lost = [i for i in range(600) if isinstance(client.get('GET', 'k%d' % i), ReplyError)]
@@ -314,7 +370,9 @@ def _(run):
     with node_of() as node:
         node.up(3, 1)
         with client_of(node) as client:
-            client.pipeline([['SET', 'k%d' % i, i] for i in range(600)])
+            wait_settled(client, 1)
+            replies = [value(reply) for reply in client.pipeline([['SET', 'k%d' % i, i] for i in range(600)])]
+            check_equal([reply for reply in replies if reply != b'OK'], [], 'refused')
             container = node.objects.get('CronJob', 'scree-backup')['spec']['jobTemplate']['spec']['template']['spec']['containers'][0]
             key = container['env'][0]['valueFrom']['secretKeyRef']
             password = data_of(node.objects.get('Secret', key['name']))[key['key']]
