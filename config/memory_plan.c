@@ -32,7 +32,7 @@ static uint64_t bounded(uint64_t bytes, uint64_t min, uint64_t max)
     return bytes >= MB ? bytes / MB * MB : bytes;
 }
 
-/* What is divided, and what is left of it. */
+/* What is divided, and what is left. */
 struct division {
     uint64_t rest;  /* for shares and for sizes that were given */
     uint64_t given; /* sum of the sizes that were given */

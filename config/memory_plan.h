@@ -28,7 +28,7 @@ struct memory_plan {
     uint64_t excess;       /* by which the sizes given exceed `memory`; 0: they fit */
 };
 
-/* The sizes in force. `machine` is what machine_memory.h returned: `auto` is half of it, and percentages are of it. */
+/* The sizes in force. `machine` is what machine_memory.h returned: `auto` is half, and percentages refer to it. */
 struct memory_plan memory_plan_of(const struct backend_config *config, uint64_t machine);
 /* As memory_plan_of, with the memory of this machine. */
 struct memory_plan memory_plan_here(const struct backend_config *config);

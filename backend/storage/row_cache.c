@@ -167,7 +167,7 @@ static void split_bucket(struct row_cache *cache)
         cache->round *= 2;
 }
 
-/* Splits buckets as the log fills, until all are in use when a quarter of it is: so while it grows, buckets have half as
+/* Splits buckets as the log fills, until all are in use when a quarter is filled: so while it grows, buckets have half as
  * many rows as in a full cache, or fewer, and few rows are evicted because a bucket is full. */
 static void grow_index(struct row_cache *cache)
 {
