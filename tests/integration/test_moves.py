@@ -1,0 +1,302 @@
+#!/usr/bin/python3
+"""Slots move between shards when the shard map changes: every key is there, no acknowledged write is lost."""
+
+import random
+import threading
+
+from support.cluster import Cluster, slot_of
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import ReplyError
+
+suite = Suite(__doc__)
+HALVES = ['0-8191', '8192-16383']
+QUARTER = ['0-4095', '4096-16383']
+SWAPPED = ['8192-16383', '0-8191']
+SHIFTED = ['2000-9000', '0-1999 9001-16383']
+
+
+def fields(line):
+    return dict(word.split('=', 1) for word in line.decode().split(' ') if '=' in word)
+
+
+def shard_lines(connection):
+    return [fields(line) for line in connection.get('SCREE', 'MOVES')]
+
+
+def is_settled(cluster, shards):
+    """Have these shards the newest map, and all slots that it gives them?"""
+    for shard in shards:
+        with cluster.partition(shard) as partition:
+            line = shard_lines(partition)[0]
+        if line['settled'] != 'yes' or line['map_epoch'] != str(cluster.epoch):
+            return False
+    return True
+
+
+def wait_settled(cluster, shards=(0, 1)):
+    wait_for(lambda: is_settled(cluster, shards), 'the shards to have the slots of their map', 120)
+
+
+def move(cluster, slots):
+    """Writes a map with these slots, and waits until they have moved."""
+    cluster.write_shards(slots)
+    wait_settled(cluster, range(len(slots)))
+
+
+class Follower:
+    """A client of partitions that follows MOVED, and repeats what has to be tried again."""
+
+    def __init__(self, cluster, db=0):
+        self.cluster, self.db, self.connections = cluster, db, {}
+        self.retries = 0
+
+    def connection(self, port):
+        if port not in self.connections:
+            shard = [address[1] for _, address, _ in self.cluster.shard_addresses()].index(port)
+            self.connections[port] = self.cluster.partition(shard).__enter__()
+            if self.db:
+                check_equal(self.connections[port].get('SELECT', self.db), b'OK')
+        return self.connections[port]
+
+    def get(self, *words, key=None):
+        shard = self.cluster.shard_of(key if key is not None else str(words[1]))
+        port = self.cluster.shard_addresses()[shard][1][1]
+        for _ in range(10000):
+            reply = self.connection(port).get(*words)
+            text = str(reply) if isinstance(reply, ReplyError) else ''
+            if not text.startswith(('MOVED', 'TRYAGAIN')):
+                return reply
+            self.retries += 1
+            if text.startswith('MOVED'):
+                port = int(text.rsplit(':', 1)[1])
+        raise AssertionError('%r: %s' % (words, text))
+
+    def close(self):
+        for connection in self.connections.values():
+            connection.__exit__(None, None, None)
+        self.connections = {}
+
+
+def fill(client, count):
+    """Keys of all types, some with a TTL. Returns their names."""
+    keys = []
+    for i in range(count):
+        commands = [('SET', 'string:%d' % i, 'value' * (i % 50)), ('SETBIT', 'bits:%d' % i, 20000 + i, 1),
+                    ('RPUSH', 'list:%d' % i, *range(i % 40 + 1)), ('HSET', 'hash:%d' % i, 'field', i, 'other', 'x' * i),
+                    ('SADD', 'set:%d' % i, *range(i % 30 + 1)), ('ZADD', 'zset:%d' % i, i, 'a', -i, 'b', 7, 'c'),
+                    ('XADD', 'stream:%d' % i, '%d-1' % (i + 1), 'f', i), ('PFADD', 'hll:%d' % i, i, i + 1),
+                    ('JSON.SET', 'json:%d' % i, '$', '{"n":%d}' % i), ('SIADD', 'ints:%d' % i, i, i + 5)]
+        for words in commands:
+            reply = client.get(*words)
+            check(not isinstance(reply, ReplyError), '%r: %r' % (words, reply))
+            keys.append(words[1])
+            if i % 3 == 0:
+                check_equal(client.get('PEXPIREAT', words[1], 4000000000000 + i), 1)
+    return keys
+
+
+def dumps(client, keys):
+    return {key: (client.get('TYPE', key), client.get('PEXPIRETIME', key),
+                  client.get('JSON.GET', key) if key.startswith('json') else
+                  client.get('SIRANGE', key, 0, -1) if key.startswith('ints') else client.get('DUMP', key)) for key in keys}
+
+
+def total_keys(cluster, shards=(0, 1), db=0):
+    total = 0
+    for shard in shards:
+        with cluster.partition(shard) as partition:
+            partition.get('SELECT', db)
+            total += partition.get('DBSIZE')
+            check_equal(partition.get('DBSIZE'), len(partition.get('KEYS', '*')))
+    return total
+
+
+def pair(**options):
+    return Cluster(backends=2, partitions=1, linked=True, proxies=0, **options)
+
+
+@suite.case('keys of all types, databases and TTLs are the same after their slots have moved there and back')
+def _(run):
+    with pair() as cluster:
+        first, second = Follower(cluster), Follower(cluster, db=3)
+        keys = {first: fill(first, 12), second: fill(second, 4)}
+        before = {client: dumps(client, keys[client]) for client in keys}
+        counts = [total_keys(cluster, db=0), total_keys(cluster, db=3)]
+        for slots in (SWAPPED, SHIFTED, HALVES):
+            move(cluster, slots)
+            for client in keys:
+                check_equal(dumps(client, keys[client]), before[client])
+            check_equal([total_keys(cluster, db=0), total_keys(cluster, db=3)], counts)
+        for backend in cluster.backends:
+            backend.kill9()
+            backend.start()
+        wait_settled(cluster)
+        check_equal(dumps(first, keys[first]), before[first]) if first.close() is None else None
+        check_equal([total_keys(cluster, db=0), total_keys(cluster, db=3)], counts)
+        first.close()
+        second.close()
+
+
+@suite.case('counters that clients increase while slots move back and forth have every acknowledged step')
+def _(run):
+    names = ['counter:%d' % i for i in range(40)]
+    with pair() as cluster:
+        done = {name: 0 for name in names}
+        is_over = threading.Event()
+        failures = []
+
+        def increase(own):
+            client = Follower(cluster)
+            try:
+                while not is_over.is_set():
+                    name = random.choice(own)
+                    reply = client.get('INCR', name)
+                    done[name] += 1
+                    check_equal(reply, done[name])
+            except BaseException as failure:
+                failures.append(failure)
+            client.close()
+        threads = [threading.Thread(target=increase, args=(names[i::4],)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for slots in (SWAPPED, HALVES, SHIFTED, QUARTER, SWAPPED, HALVES):
+                move(cluster, slots)
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()
+        if failures:
+            raise failures[0]
+        client = Follower(cluster)
+        for name in names:
+            check_equal(int(client.get('GET', name) or 0), done[name])
+        client.close()
+
+
+@suite.case('a source or a target that is killed during moves loses no key, and the moves end after its start')
+def _(run):
+    with pair() as cluster:
+        client = Follower(cluster)
+        keys = fill(client, 30)
+        before = dumps(client, keys)
+        client.close()
+        for round, slots in enumerate((SWAPPED, HALVES, SHIFTED, SWAPPED)):
+            cluster.write_shards(slots)
+            victim = cluster.backends[round % 2]
+            with cluster.partition(0) as partition:
+                wait_for(lambda: shard_lines(partition)[0]['map_epoch'] == str(cluster.epoch), 'the new map')
+            for _ in range(3):
+                victim.kill9()
+                victim.start()
+            wait_settled(cluster)
+            client = Follower(cluster)
+            check_equal(dumps(client, keys), before)
+            client.close()
+            check_equal(total_keys(cluster), len(keys))
+
+
+@suite.case('a shard that joins empty gets its slots and the swapped databases; one that leaves the map gives all away')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, proxies=0) as cluster:
+        client = Follower(cluster)
+        keys = fill(client, 8)
+        before = dumps(client, keys)
+        move(cluster, ['0-8191', '8192-16383', ''])
+        check_equal(total_keys(cluster, (0, 1)), len(keys))
+        check_equal(total_keys(cluster, (2,)), 0)
+        check_equal(dumps(client, keys), before)
+        for shard in (0, 1):
+            with cluster.partition(shard) as partition:
+                check_equal(partition.get('SWAPDB', 0, 5), b'OK')
+        move(cluster, ['0-4095', '8192-12287', '4096-8191 12288-16383'])
+        client.close()
+        client = Follower(cluster, db=5)
+        check_equal(dumps(client, keys), before)
+        check_equal(total_keys(cluster, (0, 1, 2), db=5), len(keys))
+        client.close()
+
+
+@suite.case('a map of the same or a lower epoch moves nothing, whatever it says')
+def _(run):
+    with pair() as cluster:
+        move(cluster, QUARTER)
+        with open(cluster.shards_path) as file:
+            text = file.read()
+        for epoch in (cluster.epoch, cluster.epoch - 1):
+            cluster.write_shards(HALVES)
+            with open(cluster.shards_path, 'w') as file:
+                file.write(text.replace('epoch = %d' % cluster.epoch, 'epoch = %d' % epoch).replace('0-4095', '0-5000')
+                           .replace('4096-', '5001-'))
+            with cluster.partition(0) as partition:
+                check_equal(shard_lines(partition)[0]['owned'], '4096')
+        with open(cluster.shards_path, 'w') as file:
+            file.write(text)
+
+
+@suite.case('clients that wait for a key of a moved slot or watch one are told, and a flush empties what moves')
+def _(run):
+    with pair() as cluster:
+        queue, key = cluster.key_on(0, 'queue'), cluster.key_on(0, 'watched')
+        with cluster.partition(0) as waiter, cluster.partition(0) as watcher:
+            waiter.send('BLPOP', queue, 0)
+            check_equal(watcher.get('SET', key, 'x'), b'OK')
+            check_equal(watcher.get('WATCH', key), b'OK')
+            check_equal(watcher.get('MULTI'), b'OK')
+            check_equal(watcher.get('PING'), b'QUEUED')
+            with cluster.partition(0) as other:
+                wait_for(lambda: b'blocked_clients:1' in other.get('INFO', 'clients'), 'the client to wait')
+            move(cluster, ['8192-16383', '0-8191'])
+            reply = waiter.read()
+            check(isinstance(reply, ReplyError) and str(reply).startswith('MOVED'), 'BLPOP: %r' % reply)
+            check_equal(watcher.get('EXEC'), None)
+        client = Follower(cluster)
+        keys = fill(client, 6)
+        cluster.write_shards(HALVES)
+        for shard in (0, 1, 0, 1):
+            with cluster.partition(shard) as partition:
+                wait_for(lambda: not isinstance(partition.get('FLUSHALL'), ReplyError), 'the flush')
+        wait_settled(cluster)
+        for shard in (0, 1, 0, 1):
+            with cluster.partition(shard) as partition:
+                partition.get('FLUSHALL')
+        check_equal(total_keys(cluster), 0)
+        check_equal([client.get('EXISTS', name) for name in keys], [0] * len(keys))
+        client.close()
+
+
+@suite.case('moves are paused, go on, and are cancelled by command')
+def _(run):
+    with pair() as cluster:
+        client = Follower(cluster)
+        keys = fill(client, 3)
+        with cluster.partition(0) as partition:
+            check_equal(partition.get('SCREE', 'MOVES', 'PAUSE'), [b'partition=0 paused=1'])
+            cluster.write_shards(QUARTER)
+            wait_for(lambda: shard_lines(partition)[0]['map_epoch'] == str(cluster.epoch), 'the new map')
+            line = shard_lines(partition)[0]
+            check_equal((line['owned'], line['to_send'], line['paused']), ('8192', '4096', 'yes'))
+            check(str(partition.get('SCREE', 'MOVES', 'STOP')).startswith('ERR expected SCREE MOVES'), 'a wrong word')
+            check_equal(fields(partition.get('SCREE', 'MOVES', 'CANCEL')[0])['cancelled'], '0')
+            check_equal(partition.get('SCREE', 'MOVES', 'RESUME'), [b'partition=0 paused=0'])
+        wait_settled(cluster)
+        check_equal(total_keys(cluster), len(keys))
+        client.close()
+
+
+@suite.case('keys expire at the shard that has them, and only there')
+def _(run):
+    with pair() as cluster:
+        client = Follower(cluster)
+        for i in range(50):
+            check_equal(client.get('SET', 'gone:%d' % i, 'x', 'PX', 2000), b'OK')
+            check_equal(client.get('SET', 'stays:%d' % i, 'x'), b'OK')
+        move(cluster, SWAPPED)
+        wait_for(lambda: total_keys(cluster) == 50, 'the keys to expire')
+        check_equal(sum(client.get('EXISTS', 'stays:%d' % i) for i in range(50)), 50)
+        move(cluster, HALVES)
+        check_equal(total_keys(cluster), 50)
+        client.close()
+
+
+suite.main()
