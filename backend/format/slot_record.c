@@ -60,6 +60,11 @@ struct bytes slot_pages_to(void)
     return BYTES("t");
 }
 
+struct bytes shard_name_key(void)
+{
+    return BYTES("n");
+}
+
 /* ---- values ---- */
 
 /* Number of slots from `first` on whose records equal that of `first`. */

@@ -58,6 +58,9 @@ bool decode_slot_page_key(struct bytes row, unsigned *page);
 struct bytes slot_pages_from(void);
 struct bytes slot_pages_to(void);
 
+/* Key of the row with the name of the partition's shard, as text: it keeps its name when it is removed from the shard map. */
+struct bytes shard_name_key(void);
+
 /* The value of a page's row. Empty: no slot has a record, so the page has no row. */
 struct bytes encode_slot_page(struct arena *arena,
                               const struct slot_record records[SLOT_PAGE_SLOTS]);

@@ -34,24 +34,19 @@ static const struct shard_map *map_of(const struct call *call)
     return peer_set_map(call->partition->shards.peers);
 }
 
-static void set_address(const struct call *call, const struct shard *shard,
-                        struct cluster_node *node)
-{
-    const struct peer_link *link =
-        peer_set_find(call->partition->shards.peers, bytes_of(shard->name));
-    cluster_node_at(node, shard->addresses[0]);
-    if (link)
-        choose_port(call, link->peer.port, link->peer.tls_port, node);
-}
-
 bool cluster_nodes_find(const struct call *call, const char *shard, struct cluster_node *node)
 {
     const struct shard_map *map = map_of(call);
+    const struct peer_link *link = peer_set_find(call->partition->shards.peers, bytes_of(shard));
     int index = map ? shard_map_named(map, bytes_of(shard)) : -1;
     *node = (struct cluster_node){0};
-    if (index >= 0)
-        set_address(call, &map->shards[index], node);
-    return index >= 0;
+    if (index < 0 && !link)
+        return false;
+    /* a shard that was removed from the map has a link while it gives its slots away */
+    cluster_node_at(node, index < 0 ? link->address : map->shards[index].addresses[0]);
+    if (link)
+        choose_port(call, link->peer.port, link->peer.tls_port, node);
+    return true;
 }
 
 void cluster_nodes_self(struct call *call, struct cluster_node *node)

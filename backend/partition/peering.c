@@ -109,6 +109,7 @@ void peering_configure(struct partition *partition)
     peering_client_ports(partition, &port, &tls_port);
     const struct peer_config config = {
         .map = snapshot->map,
+        .old_shard = slot_owners_name(partition->shards.owners),
         .address = address,
         .port = port,
         .tls_port = tls_port,

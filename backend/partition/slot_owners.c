@@ -4,6 +4,7 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/cluster_nodes.h"
+#include "backend/partition/internal_call.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/session.h"
 #include "backend/partition/slot_table.h"
@@ -57,6 +58,8 @@ struct slot_owners {
     bool has_warned;      /* that two shards own a slot */
     bool is_forced;       /* the next tick claims the slots of lost shards */
     bool may_have_lost;   /* another shard has told a higher epoch of a slot that is owned here */
+    char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
+    bool has_drained; /* it was logged that this shard has left the map and given all slots away */
     struct slot_set here;
     char **names; /* of shards that own slots; heap */
     uint16_t names_count;
@@ -152,8 +155,11 @@ static void learn_from_record(struct slot_owners *owners, uint16_t slot)
     owners->epoch[slot] = record->epoch;
 }
 
+static void load_name(struct slot_owners *owners);
+
 void slot_owners_reload(struct slot_owners *owners)
 {
+    load_name(owners);
     struct partition_shards *shards = &owners->partition->shards;
     memset(&owners->here, 0, sizeof owners->here);
     uint32_t count = 0;
@@ -170,6 +176,51 @@ void slot_owners_reload(struct slot_owners *owners)
     owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
     if (!shards->is_gated)
         set_held(owners, false);
+}
+
+/* ---- the name ---- */
+
+static void load_name(struct slot_owners *owners)
+{
+    struct slice value;
+    owners->name[0] = 0;
+    if (overlay_get(owners->partition->overlay, CF_SYSTEM, shard_name_key(), &value) != OK)
+        return;
+    if (value.len <= SHARD_NAME_MAX)
+        (void)snprintf(owners->name, sizeof owners->name, "%.*s", (int)value.len, value.data);
+    slice_release(&value);
+}
+
+/* Stores the name that the map gives to this shard, if it has another one. */
+static void keep_name(struct slot_owners *owners)
+{
+    struct partition *partition = owners->partition;
+    struct call call;
+    const char *own = own_name(owners);
+    if (strcmp(owners->name, own) == 0 || commit_is_failed(partition->commit, NULL))
+        return;
+    internal_call_begin(partition, &call);
+    overlay_put(partition->overlay, CF_SYSTEM, shard_name_key(), bytes_of(own));
+    internal_call_end(partition, &call);
+    (void)snprintf(owners->name, sizeof owners->name, "%s", own);
+}
+
+const char *slot_owners_name(const struct slot_owners *owners)
+{
+    return owners->name;
+}
+
+/* Logs once that this shard has given away all slots and is in no map: its process may stop. */
+static void check_drained(struct slot_owners *owners)
+{
+    const struct slot_table *table = table_of(owners);
+    bool is_drained = shard_map_named(owners->map, bytes_of(own_name(owners))) < 0 &&
+                      !slot_table_count(table, SLOT_OWNED) &&
+                      !slot_table_count(table, SLOT_EXPORTING);
+    if (is_drained && !owners->has_drained)
+        log_event(LOG_INFO, "shard_drained", "partition=%u shard=%s epoch=%" PRIu64,
+                  owners->partition->index, own_name(owners), owners->map->epoch);
+    owners->has_drained = is_drained;
 }
 
 /* ---- a new map ---- */
@@ -616,6 +667,10 @@ void slot_owners_tick(struct slot_owners *owners)
     }
     if (!owners->claims_open && owners->may_have_lost)
         give_up_lost(owners);
+    if (has_records(owners)) {
+        keep_name(owners);
+        check_drained(owners);
+    }
     if (owners->partition->shards.is_held)
         check_held(owners, now_ms);
 }

@@ -37,6 +37,8 @@ struct slot_owners *slot_owners_new(struct partition *partition);
 void slot_owners_free(struct slot_owners *owners);
 /* The map or the address has changed, or it is known now. */
 void slot_owners_configure(struct slot_owners *owners);
+/* The name that this shard had when it was last in a map; empty: it never was. Borrowed. */
+const char *slot_owners_name(const struct slot_owners *owners);
 /* The records were read or have changed. */
 void slot_owners_reload(struct slot_owners *owners);
 /* Asks the other shards, and claims; to be called several times a second. */

@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <strings.h>
 
-enum { PEERS_TICK_MS = 100, INCOMING_MAX = 4 * SHARD_COUNT_MAX };
+enum { PEERS_TICK_MS = 100, TICKS_A_SECOND = 10, INCOMING_MAX = 4 * SHARD_COUNT_MAX };
 
 struct peer_set {
     struct peer_self self;
     struct peer_host host;
     struct timer *tick;
+    uint32_t ticks;
     struct shard_map *map; /* NULL: none */
     int shard;             /* index of our shard in the map; -1: not in the map */
     struct list links;
@@ -60,6 +61,8 @@ bool peer_set_check_map(const struct shard_map *map, const char *address, char *
 
 /* ---- create and free ---- */
 
+static void follow_leaving_shards(struct peer_set *peers);
+
 static void peers_tick(void *owner)
 {
     struct peer_set *peers = owner;
@@ -70,6 +73,8 @@ static void peers_tick(void *owner)
         next = link->next;
         peer_incoming_tick(container_of(link, struct peer_incoming, link));
     }
+    if (++peers->ticks % TICKS_A_SECOND == 0)
+        follow_leaving_shards(peers);
 }
 
 struct peer_set *peer_set_new(const struct peer_host *host)
@@ -127,6 +132,14 @@ void peer_set_free(struct peer_set *peers)
 
 /* ---- a new map or new settings ---- */
 
+/* The partition's name: that of its shard in the map, or the one it had before. */
+static const char *name_in(const struct peer_config *config, int shard)
+{
+    if (!config->map)
+        return "";
+    return shard < 0 ? config->old_shard : config->map->shards[shard].name;
+}
+
 static void set_identity(struct peer_set *peers, const struct peer_config *config)
 {
     struct peer_identity *identity = &peers->self.identity;
@@ -136,10 +149,9 @@ static void set_identity(struct peer_set *peers, const struct peer_config *confi
     (void)snprintf(identity->address, sizeof identity->address, "%s", config->address);
     identity->port = config->port;
     identity->tls_port = config->tls_port;
-    if (peers->shard < 0)
+    (void)snprintf(identity->shard, sizeof identity->shard, "%s", name_in(config, peers->shard));
+    if (!peers->map)
         return;
-    (void)snprintf(identity->shard, sizeof identity->shard, "%s",
-                   peers->map->shards[peers->shard].name);
     identity->map_epoch = peers->map->epoch;
     identity->map_hash = shard_map_hash(peers->map);
 }
@@ -148,8 +160,7 @@ static void set_identity(struct peer_set *peers, const struct peer_config *confi
 static bool needs_new_links(const struct peer_set *peers, const struct peer_config *config,
                             int shard)
 {
-    const char *name = shard < 0 ? "" : config->map->shards[shard].name;
-    return strcmp(peers->self.identity.shard, name) != 0 ||
+    return strcmp(peers->self.identity.shard, name_in(config, shard)) != 0 ||
            strcmp(peers->self.identity.address, config->address) != 0 || !peers->self.secret ||
            strcmp(peers->self.secret, config->secret) != 0 ||
            strcmp(peers->self.secret_previous, config->secret_previous) != 0 ||
@@ -167,17 +178,46 @@ static void set_credentials(struct peer_set *peers, const struct peer_config *co
     CHECK(peers->self.secret && peers->self.secret_previous);
 }
 
-/* Frees links to shards that moved or are no longer in the map. */
+/* The identity of a connected shard; NULL: it is not connected. */
+static const struct peer_identity *incoming_of(const struct peer_set *peers, struct bytes shard)
+{
+    for (const struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next) {
+        const struct peer_incoming *incoming = container_of(at, struct peer_incoming, link);
+        if (bytes_equal(bytes_of(incoming->peer.shard), shard))
+            return &incoming->peer;
+    }
+    return NULL;
+}
+
+/* Does the map have the shard at the link's address? Or is the shard connected, although the map does not have it? */
+static bool is_link_wanted(const struct peer_set *peers, const struct peer_link *link)
+{
+    struct bytes name = bytes_of(link->shard);
+    int shard = shard_map_named(peers->map, name);
+    if (shard >= 0)
+        return strcmp(peers->map->shards[shard].addresses[0], link->address) == 0;
+    const struct peer_identity *peer = incoming_of(peers, name);
+    return peer && strcmp(peer->address, link->address) == 0;
+}
+
+/* Frees links to shards that moved, or are neither in the map nor connected. */
 static void drop_old_links(struct peer_set *peers)
 {
     struct list *next;
     for (struct list *at = peers->links.next; at != &peers->links; at = next) {
         struct peer_link *link = container_of(at, struct peer_link, link);
-        int shard = shard_map_named(peers->map, bytes_of(link->shard));
         next = at->next;
-        if (shard < 0 || strcmp(peers->map->shards[shard].addresses[0], link->address) != 0)
+        if (!is_link_wanted(peers, link))
             drop_link(peers, link);
     }
+}
+
+static void add_peer_link(struct peer_set *peers, const char *shard, const char *address)
+{
+    struct peer_link *link = peer_link_new(&peers->self, shard, address);
+    list_push(&peers->links, &link->link);
+    peers->links_count++;
+    metric_add(peers->host.metrics, METRIC_BACKEND_PEER_LINKS, 1);
 }
 
 static void add_new_links(struct peer_set *peers)
@@ -186,17 +226,27 @@ static void add_new_links(struct peer_set *peers)
         const struct shard *shard = &peers->map->shards[i];
         if ((int)i == peers->shard || peer_set_find(peers, bytes_of(shard->name)))
             continue;
-        struct peer_link *link = peer_link_new(&peers->self, shard->name, shard->addresses[0]);
-        list_push(&peers->links, &link->link);
-        peers->links_count++;
-        metric_add(peers->host.metrics, METRIC_BACKEND_PEER_LINKS, 1);
+        add_peer_link(peers, shard->name, shard->addresses[0]);
+    }
+}
+
+/* Links to connected shards that the map does not have: they are giving their slots away. */
+static void follow_leaving_shards(struct peer_set *peers)
+{
+    drop_old_links(peers);
+    for (const struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next) {
+        const struct peer_identity *peer = &container_of(at, struct peer_incoming, link)->peer;
+        struct bytes name = bytes_of(peer->shard);
+        if (shard_map_named(peers->map, name) < 0 && !peer_set_find(peers, name))
+            add_peer_link(peers, peer->shard, peer->address);
     }
 }
 
 void peer_set_configure(struct peer_set *peers, const struct peer_config *config)
 {
     int shard = config->map ? shard_of_address(config->map, config->address, 0) : -1;
-    if (shard < 0 || needs_new_links(peers, config, shard)) {
+    bool has_name = *name_in(config, shard);
+    if (!has_name || needs_new_links(peers, config, shard)) {
         drop_links(peers);
         drop_incoming(peers);
     }
@@ -210,8 +260,11 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
     if (config->map && shard < 0)
         log_event(LOG_WARN, "peer_not_in_map", "address=%s epoch=%" PRIu64, config->address,
                   config->map->epoch);
-    if (shard < 0)
+    if (!has_name) {
+        timer_free(peers->tick);
+        peers->tick = NULL;
         return;
+    }
     drop_old_links(peers);
     add_new_links(peers);
     if (!peers->tick) {
@@ -256,7 +309,7 @@ bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes 
     *error = NULL;
     if (!bytes_equal(protocol, BYTES("1")))
         *error = "ERR this backend speaks version 1 of the protocol between backends";
-    else if (peers->shard < 0)
+    else if (!*peers->self.identity.shard)
         *error = "ERR this backend's address is not in its shard map: check advertise-host "
                  "and advertise-port";
     else if (!bytes_equal(shard, bytes_of(peers->self.identity.shard)))

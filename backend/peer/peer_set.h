@@ -4,9 +4,10 @@
  *   shard map ── our address ─► our shard a          links (link.h)        ───► b, c, …  our requests
  *             └─ all others  ─► b, c, …              incoming (incoming.h) ◄─── b, c, …  their requests
  *
- * A partition finds itself in the map by its advertised address, ignoring case. If no shard has this address, the
- * partition makes and accepts no links, and serves its clients as without a map. A map in which two shards have this
- * address is refused (peer_set_check_map).
+ * A partition finds itself in the map by its advertised address, ignoring case. If no shard has this address, it keeps the
+ * name that it had before: it leaves, and still needs links to give its slots away. The others keep or make a link to a shard
+ * that is not in their map while it is connected to them. A partition that never had a name makes and accepts no links, and
+ * serves its clients as without a map. A map in which two shards have this address is refused (peer_set_check_map).
  *
  * A new map keeps the links to shards whose name and address stay. A shard that moved gets a new link. When the secret,
  * TLS or our own name changes, all links are made anew and incoming connections are closed; their peers connect again.
@@ -22,8 +23,10 @@ struct peer_set;
 
 struct peer_config {
     const struct shard_map *map; /* NULL: the partition works alone */
-    const char *address;         /* advertised */
-    uint16_t port, tls_port;     /* for clients; 0: none */
+    const char
+        *old_shard;      /* name that the partition has if the map does not have it; empty: none */
+    const char *address; /* advertised */
+    uint16_t port, tls_port; /* for clients; 0: none */
     const char *secret;
     const char *secret_previous; /* is shown too; empty: none */
     struct tls_context *tls;     /* for connections to others; NULL: plain */
@@ -62,7 +65,7 @@ size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX
 void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
                            const struct peer_identity *peer);
 
-/* Name of our shard; empty: the map does not have it, or there is no map. */
+/* Name of our shard, of the map or before it left the map; empty: it never had one, or there is no map. */
 const char *peer_set_shard(const struct peer_set *peers);
 /* The map in force; NULL: none. Borrowed until peer_set_configure. */
 const struct shard_map *peer_set_map(const struct peer_set *peers);

@@ -139,6 +139,7 @@ static void start_node(struct node *node, int index)
                                    .version = "1",
                                    .current_index = no_index};
     const struct peer_config config = {.map = map,
+                                       .old_shard = "",
                                        .address = advertised,
                                        .secret = "secret",
                                        .secret_previous = "",
