@@ -1,6 +1,7 @@
 #include "backend/partition/pubsub.h"
 
 #include "backend/context/partition.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
@@ -16,6 +17,7 @@ struct channels {
 
 struct pubsub {
     struct table *namespaces; /* name → struct channels */
+    struct slot_set served; /* the slots that were served when pubsub_check_slots was called last */
 };
 
 struct pubsub *pubsub_new(void)
@@ -102,4 +104,69 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
         receivers += (int64_t)topic->weight;
     }
     return receivers;
+}
+
+/* ---- slots that leave ---- */
+
+/* Ends the subscription of a client, and tells it. */
+static void end_subscription(struct partition *partition, const struct subscription *subscription,
+                             struct bytes channel)
+{
+    struct subscriber *subscriber =
+        container_of(subscription->follower - CHANNEL_SHARD, struct subscriber, kinds);
+    struct session *session = container_of(subscriber, struct session, subscriber);
+    struct out out;
+    out_init(&out);
+    struct reply reply = {.out = &out, .resp = session->resp};
+    (void)subscription_remove(subscription->topic->set, subscription->follower, channel);
+    subscriber_confirm(subscriber, &reply, CHANNEL_WORDS[CHANNEL_SHARD].unsubscribed, CHANNEL_SHARD,
+                       &channel);
+    struct block *frames = message_of(&out);
+    push_message_send(partition->watchers.messages, session, frames, MESSAGE_AFTER);
+    block_unref(frames);
+}
+
+/* Ends the subscriptions of clients, other than proxies, to a shard channel whose slot is not here. The topic may be freed. */
+static void leave_channel_of_slot(struct partition *partition, struct topic *topic)
+{
+    struct bytes name = topic_name(topic);
+    struct subscription *next = topic_subscription_next(topic, NULL);
+    char *copy = malloc(name.len + 1);
+    CHECK(copy);
+    memcpy(copy, name.data, name.len);
+    while (next) {
+        struct subscription *subscription = next;
+        struct subscriber *subscriber =
+            container_of(subscription->follower - CHANNEL_SHARD, struct subscriber, kinds);
+        struct session *session = container_of(subscriber, struct session, subscriber);
+        next = topic_subscription_next(topic, subscription);
+        bool is_here =
+            slot_is_served(partition, slot_rule_slot(session->scope.slot_rule, topic_name(topic)));
+        if (!is_here && !session->login.is_internal)
+            end_subscription(partition, subscription, (struct bytes){copy, name.len});
+    }
+    free(copy);
+}
+
+void pubsub_check_slots(struct partition *partition)
+{
+    struct pubsub *pubsub = partition->watchers.pubsub;
+    const struct slot_set *served = slots_served(partition);
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    if (!served || memcmp(served->words, pubsub->served.words, sizeof served->words) == 0)
+        return;
+    memcpy(pubsub->served.words, served->words, sizeof served->words);
+    while (table_next(pubsub->namespaces, &cursor, &name, &value)) {
+        const struct channels *channels = value;
+        const struct subscription_table *set = channels->sets[CHANNEL_SHARD];
+        struct topic *next = topic_next(set, NULL);
+        while (next) {
+            struct topic *topic = next;
+            next = topic_next(set, topic);
+            leave_channel_of_slot(partition, topic);
+        }
+    }
+    push_messages_deliver(partition->watchers.messages, 0);
 }

@@ -6,6 +6,7 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
+#include "backend/partition/pubsub.h"
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/partition/slot_table.h"
@@ -21,6 +22,7 @@ static void tick_shards(void *owner)
         return; /* the data must not change during a slow script */
     slot_owners_tick(partition->shards.owners);
     slot_moves_tick(partition->shards.moves);
+    pubsub_check_slots(partition);
     participant_tick(partition->shards.participant);
     coordinator_tick(partition->shards.coordinator);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)

@@ -12,7 +12,7 @@ import redis.cluster
 from support.cluster import Cluster, slot_of
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.node import installed
-from support.resp import Connection
+from support.resp import Connection, value
 
 SHARDS = 3
 EVEN = ['0-5460', '5461-10921', '10922-16383']
@@ -131,6 +131,24 @@ def _(run):
         done = subprocess.run(words[:1] + ['--cluster', 'check', '127.0.0.1:%s' % words[2]], capture_output=True, text=True,
                               timeout=patience())
         check(done.returncode == 0 and 'All 16384 slots covered' in done.stdout, done.stdout + done.stderr)
+
+
+@suite.case('a client of a shard channel is unsubscribed when its slot moves, and subscribes at the new owner')
+def _(run):
+    with three() as cluster:
+        away, stays = (next(name for name in ('c%d' % i for i in range(10000)) if low <= slot_of(name) <= high)
+                       for low, high in ((2000, 5460), (0, 1999)))
+        with cluster.partition(0) as old, cluster.partition(2) as new, cluster.partition(0) as other:
+            for count, name in enumerate((away, stays)):
+                check_equal(old.get('SSUBSCRIBE', name), [b'ssubscribe', name.encode(), count + 1])
+            wait_moved(cluster, MIXED)
+            check_equal(value(old.read()), [b'sunsubscribe', away.encode(), 1])
+            check_equal(other.get('SPUBLISH', stays, 'x'), 1)
+            check_equal(value(old.read()), [b'smessage', stays.encode(), b'x'])
+            moved = 'MOVED %d 127.0.0.1:%d' % (slot_of(away), cluster.backends[2].port)
+            check_equal(str(other.get('SPUBLISH', away, 'x')), moved)
+            check_equal(new.get('SSUBSCRIBE', away), [b'ssubscribe', away.encode(), 1])
+            check_equal(new.get('PING'), [b'pong', b''])
 
 
 @suite.case('ids of nodes stay when processes restart, and all nodes know them; a node that is down is marked')
