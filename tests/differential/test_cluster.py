@@ -9,7 +9,7 @@ import contextlib
 import re
 
 from support import transcript
-from support.cluster import Cluster, Oracle, even_slots, slot_of
+from support.cluster import Cluster, Oracle, even_slots, free_ports, slot_of
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection, show
 
@@ -245,13 +245,14 @@ def packets(names, name):
 
 
 def start_oracle(stack):
-    oracles = [stack.enter_context(Oracle(options=['--cluster-enabled', 'yes', '--cluster-node-timeout', '60000']))
-               for _ in range(SHARDS)]
+    buses = [free_ports() for _ in range(SHARDS)]
+    oracles = [stack.enter_context(Oracle(options=['--cluster-enabled', 'yes', '--cluster-node-timeout', '60000',
+                                                   '--cluster-port', str(bus)])) for bus in buses]
     for oracle, slots in zip(oracles, even_slots(SHARDS)):
         with Connection(oracle.address) as connection:
             check_equal(connection.get('CLUSTER', 'ADDSLOTSRANGE', *slots.split('-')), b'OK')
             if oracle is not oracles[0]:
-                check_equal(connection.get('CLUSTER', 'MEET', *oracles[0].address), b'OK')
+                check_equal(connection.get('CLUSTER', 'MEET', *oracles[0].address, buses[0]), b'OK')
     for oracle in oracles:
         with Connection(oracle.address) as connection:
             wait_for(lambda: b'cluster_state:ok' in connection.get('CLUSTER', 'INFO') and
