@@ -300,6 +300,31 @@ static void print_disk(const struct backend_config *config, struct out *out)
     metric_gauge(out, "scree_backend_filesystem_free_bytes",
                  "Free bytes of the data's file system for this program.",
                  (double)found.f_bavail * (double)found.f_frsize);
+    metric_gauge(out, "scree_backend_filesystem_free_min_bytes",
+                 "[store] disk-free-min: with less free bytes, writes are refused.",
+                 (double)config->store_disk_free_min_bytes);
+    metric_gauge(out, "scree_backend_filesystem_inodes", "Inodes of the data's file system.",
+                 (double)found.f_files);
+    metric_gauge(out, "scree_backend_filesystem_free_inodes",
+                 "Free inodes of the data's file system for this program.", (double)found.f_favail);
+}
+
+/* Prints when the own certificates expire. */
+static void print_backend_certificates(const struct config_snapshot *snapshot, struct out *out)
+{
+    static const char name[] = "scree_backend_tls_certificate_expiry_timestamp_seconds";
+    const struct {
+        const char *use;
+        const struct tls_context *context;
+    } rows[] = {{"clients", snapshot->tls}, {"backends", snapshot->peer_tls}};
+    if (rows[0].context || rows[1].context)
+        metric_head(out, name, "gauge", "When the certificate expires, Unix time.");
+    for (size_t i = 0; i < 2; i++) {
+        char labels[METRIC_LABELS_MAX] = "";
+        metric_label(labels, "use", bytes_of(rows[i].use));
+        if (tls_context_expires_s(rows[i].context))
+            metric_number(out, name, labels, tls_context_expires_s(rows[i].context));
+    }
 }
 
 static void print_build_info(const struct server *server, struct out *out)
@@ -334,6 +359,7 @@ void metrics_page(void *visit, struct http_reply *reply)
     print_build_info(server, out);
     print_failures(out);
     print_disk(&snapshot->config, out);
+    print_backend_certificates(snapshot, out);
     print_figures(server, out);
     print_levels(server, out);
     print_compactions(server, out);
@@ -345,7 +371,7 @@ void metrics_page(void *visit, struct http_reply *reply)
                  COMMAND_COUNT);
     labels_print(labelled->partitions, out, "partition", partition_families,
                  COUNT_OF(partition_families), PARTITIONS_MAX);
-    labels_print(labelled->spaces, out, "namespace", space_families, COUNT_OF(space_families),
+    labels_print(labelled->spaces, out, "tenant", space_families, COUNT_OF(space_families),
                  METRICS_SPACES_SHOWN);
     labels_print(labelled->links, out, "shard", link_families, COUNT_OF(link_families),
                  SHARD_COUNT_MAX);

@@ -61,6 +61,8 @@ struct tls_context *tls_context_new(const struct tls_options *options, char *err
 struct tls_context *tls_context_ref(struct tls_context *context);
 /* NULL is allowed. */
 void tls_context_unref(struct tls_context *context);
+/* When its own certificate expires, Unix time; 0: the context is NULL or has none. */
+uint64_t tls_context_expires_s(const struct tls_context *context);
 /* Are the options and the content of the files equal? NULL equals NULL. */
 bool tls_context_equal(const struct tls_context *a, const struct tls_context *b);
 

@@ -7,6 +7,8 @@
 #include "shared/tls_openssl.h"
 
 #include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/log.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { FILE_BYTES_MAX = 16 * 1024 * 1024 };
 
@@ -240,6 +243,24 @@ static void set_options(struct making *making, struct tls_context *context)
     }
 }
 
+/* Notes when the certificate expires. One that has expired is loaded too, since peers may not check it, but not silently. */
+static void read_expiry(struct tls_context *context, const struct tls_options *options)
+{
+    const X509 *certificate = SSL_CTX_get0_certificate(context->ssl);
+    struct tm at;
+    if (!certificate || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &at) != 1)
+        return;
+    time_t expires_s = timegm(&at);
+    context->expires_s = expires_s > 0 ? (uint64_t)expires_s : 0;
+    if (context->expires_s < clock_wall_us() / 1000000)
+        log_event(LOG_ERROR, "tls_certificate_expired", "file=%s", options->cert_file);
+}
+
+uint64_t tls_context_expires_s(const struct tls_context *context)
+{
+    return context ? context->expires_s : 0;
+}
+
 /* ---- creation --------------------------------------------------------------------------------- */
 
 struct tls_context *tls_context_new(const struct tls_options *options, char *error, size_t size)
@@ -258,6 +279,7 @@ struct tls_context *tls_context_new(const struct tls_options *options, char *err
     if (digest_all(&making) && set_protocols(&making) && set_ciphers(&making) &&
         use_certificate(&making) && trust(&making)) {
         set_options(&making, context);
+        read_expiry(context, options);
     } else {
         tls_context_unref(context);
         context = NULL;

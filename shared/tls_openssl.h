@@ -18,6 +18,7 @@ struct tls_context {
     SSL_CTX *ssl;
     struct tickets *tickets;   /* of a server; NULL: issues no tickets */
     struct sessions *sessions; /* of a client; NULL: stores no sessions */
+    uint64_t expires_s;        /* of its own certificate, Unix time; 0: it has none */
     bool is_client;
     bool verifies_name;
     char *server_name;                    /* NULL: the host's name */

@@ -5,6 +5,8 @@
  *   shard b: # Stats  total_commands_processed:7  ├─► # Stats  total_commands_processed:12
  *                                                 ┘   # Shards  shard_a:address=…,state=up,keys=…
  *
+ * Figures of a disk or a machine are not summed, as several shards may share it: the least free bytes of a disk are shown.
+ *
  * Sections and fields keep the order of the shards' documents. Counts are summed (those of a process once per process,
  * recognised by its run_id); other values are the first shard's; values about the endpoint are the proxy's. A shard that
  * does not reply is missing in the sums, and shown as down in # Shards.
@@ -227,14 +229,55 @@ static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
     return sum;
 }
 
+static struct bytes smaller_number(struct bytes a, struct bytes b)
+{
+    return bytes_equal(larger_number(a, b), b) ? a : b;
+}
+
+/* Several shards share a disk and a machine, so figures of these are not summed. Writes end where the least is free. */
+static bool is_of_disk(struct bytes name)
+{
+    return bytes_equal(name, BYTES("store_disk_free_bytes"));
+}
+
+static bool is_of_machine(struct bytes name)
+{
+    return bytes_equal(name, BYTES("total_system_memory"));
+}
+
+/* The bytes of field X in the form of its field X_human; empty: there is no such field. */
+static struct bytes human_of(struct info *info, struct section *section, struct bytes name)
+{
+    static const char suffix[] = "_human";
+    static const char units[] = "BKMGTP";
+    size_t len = name.len - (sizeof suffix - 1);
+    double value;
+    const struct field *field;
+    if (name.len < sizeof suffix || memcmp(name.data + len, suffix, sizeof suffix - 1) != 0 ||
+        !(field = field_find(section, (struct bytes){name.data, len})) ||
+        !number_parse_double(field->value, &value))
+        return (struct bytes){"", 0};
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 2 < sizeof units; unit++)
+        value /= 1024;
+    char *text = arena_alloc(&info->arena, DOUBLE_TEXT_MAX);
+    int written = snprintf(text, DOUBLE_TEXT_MAX, unit ? "%.2f%c" : "%.0f%c", value, units[unit]);
+    return (struct bytes){text, (size_t)written};
+}
+
 static void field_merge(struct info *info, struct section *section, struct bytes name,
                         struct bytes value, bool is_new_process)
 {
     const struct field *field = field_find(section, name);
     bool adds = section->rule == RULE_SUM || (section->rule == RULE_SUM_PROCESS && is_new_process);
-    if (!field)
+    struct bytes human = human_of(info, section, name);
+    if (human.len)
+        field_set(info, section, name, human);
+    else if (!field)
         field_set(info, section, name, value);
-    else if (is_shared_field(name))
+    else if (is_of_disk(name))
+        field_set(info, section, name, smaller_number(field->value, value));
+    else if (is_shared_field(name) || is_of_machine(name))
         field_set(info, section, name, larger_number(field->value, value));
     else if (adds && memchr(value.data, '=', value.len))
         field_set(info, section, name, add_lists(info, field->value, value));

@@ -209,7 +209,7 @@ def _(run):
                     wait_for(lambda: proxy.log().count(b'memory-limit of its namespace') > closed, what + ': to be closed')
                 check_equal(small.get('SET', 'k', what), b'OK')
                 check_equal(modest.get('SET', 'k', what), b'OK')
-            wait_for(lambda: re.search(r'scree_proxy_namespace_memory_bytes{namespace="greedy"} \d{1,5}\n',
+            wait_for(lambda: re.search(r'scree_proxy_namespace_memory_bytes{tenant="greedy"} \d{1,5}\n',
                                        proxy.http('/metrics')[1]), 'the memory to be given back')
 
 

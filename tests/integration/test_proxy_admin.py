@@ -662,5 +662,28 @@ def _(run):
                 client.close()
 
 
+@suite.case('INFO counts a disk and a machine once, a process once, and its _human fields are those of the sums')
+def _(run):
+    def fields(connection):
+        text = connection.get('INFO', 'everything').decode()
+        return dict(line.split(':', 1) for line in text.splitlines() if ':' in line)
+    with Cluster(backends=2, partitions=3, proxies=1) as cluster, cluster.connect() as client:
+        direct = [fields(cluster.partition(shard)) for shard in (0, 3)]
+        merged = fields(client)
+        check_equal(merged['total_system_memory'], direct[0]['total_system_memory'], 'memory of the machine')
+        free = [int(one['store_disk_free_bytes']) for one in direct]
+        if min(free):
+            check(int(merged['store_disk_free_bytes']) < 1.5 * max(free), 'free: %s, partitions %s' % (merged['store_disk_free_bytes'], free))
+        rss = [int(one['used_memory_rss']) for one in direct]
+        check(0.5 * sum(rss) < int(merged['used_memory_rss']) < 1.5 * sum(rss), 'RSS: %s of %s' % (merged['used_memory_rss'], rss))
+        for name in ('used_memory', 'used_memory_rss', 'total_system_memory'):
+            size, units = float(merged[name]), iter('BKMGTP')
+            unit = next(units)
+            while size >= 1024:
+                size, unit = size / 1024, next(units)
+            shown = '%.0fB' % size if unit == 'B' else '%.2f%s' % (size, unit)
+            check_equal(merged[name + '_human'], shown, name)
+
+
 if __name__ == '__main__':
     suite.main()

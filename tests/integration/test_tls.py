@@ -515,6 +515,26 @@ def _(run):
             check_equal(refused(address, good), '')
 
 
+@suite.case('metrics say when the certificates expire; an expired one is loaded, with an event in the log')
+def _(run):
+    with cluster_of() as cluster:
+        proxy, backend = cluster.proxies[0], cluster.backends[0]
+        now = time.time()
+
+        def expiry(process, use):
+            found = re.findall(r'_tls_certificate_expiry_timestamp_seconds{use="%s"} (\d+)' % use, process.http('/metrics')[1])
+            return int(found[0]) if found else None
+        for process, use in ((proxy, 'clients'), (proxy, 'backends'), (backend, 'clients')):
+            check(now < expiry(process, use) < now + 2 * 24 * 3600, '%s, %s' % (process.name, use))
+        check_equal(expiry(backend, 'backends'), None, 'there is none')
+        cert, key = forged(cluster.folder, 'old', cluster.tls.ca, days='-1')
+        proxy.options = {'proxy': {'tls-cert-file': cert, 'tls-key-file': key}}
+        proxy.write_config()
+        proxy.reload()
+        wait_for(lambda: expiry(proxy, 'clients') < now, 'the expired certificate to be loaded')
+        check(b'tls_certificate_expired file=' in proxy.log(), 'no event')
+
+
 class Peer:
     """openssl s_client, controlled by lines: R renegotiates, K changes keys."""
 
