@@ -18,8 +18,8 @@ enum reported_version {
     VERSION_8_4,
     VERSION_COUNT,
 };
-#define VERSION_DEFAULT_WORD "7.2.7"
-#define VERSION_DEFAULT      VERSION_7_2
+#define VERSION_DEFAULT_WORD "7.4.2"
+#define VERSION_DEFAULT      VERSION_7_4
 
 /* Call before any thread starts; without it the default is reported. */
 void version_report(enum reported_version version);

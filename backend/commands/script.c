@@ -86,18 +86,31 @@ void cmd_script_exists(struct call *call)
         reply_int(&call->reply, script_exists(scripts_of(call->session), call->argv[i]));
 }
 
-void cmd_scree_source(struct call *call)
+/* Replies the code of the script in argument 2; false: it is not cached. */
+static bool reply_source_code(struct call *call)
 {
     struct out source;
     out_init(&source);
-    if (script_source(scripts_of(call->session), call->argv[2], &source)) {
+    bool is_cached = script_source(scripts_of(call->session), call->argv[2], &source);
+    if (is_cached) {
         reply_bulk_begin(&call->reply, (int64_t)source.bytes);
         out_move(call->reply.out, &source);
         reply_bulk_end(&call->reply);
-    } else {
-        reply_null(&call->reply);
     }
     out_clear(&source);
+    return is_cached;
+}
+
+void cmd_scree_source(struct call *call)
+{
+    if (!reply_source_code(call))
+        reply_null(&call->reply);
+}
+
+void cmd_script_show(struct call *call)
+{
+    if (!reply_source_code(call))
+        call_error_text(call, "NOSCRIPT No matching script. Please use EVAL.");
 }
 
 void cmd_script_flush(struct call *call)

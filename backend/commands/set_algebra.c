@@ -248,31 +248,65 @@ void cmd_sdiffstore(struct call *call)
     store_result(call, DIFFERENCE, "sdiffstore");
 }
 
-void cmd_sintercard(struct call *call)
+/* Parses `numkeys key … [LIMIT limit]`; SUNIONCARD also has APPROX, which needs no estimate here: the exact number is
+ * the best one. */
+static bool card_arguments(struct call *call, bool may_approx, uint32_t *keys, uint64_t *limit)
 {
-    struct sources sources;
-    struct members members = {0};
     int64_t count;
-    int64_t limit = 0;
+    int64_t most = 0;
     if (!number_parse_int64(call->argv[1], &count) || count <= 0) {
         call_error_text(call, "ERR numkeys should be greater than 0");
-        return;
+        return false;
     }
     if (count > call->argc - 2) {
         call_error_text(call, "ERR Number of keys can't be greater than number of args");
-        return;
+        return false;
     }
-    for (uint32_t i = 2 + (uint32_t)count; i < call->argc; i += 2) {
+    for (uint32_t i = 2 + (uint32_t)count; i < call->argc; i++) {
+        if (may_approx && bytes_is(call->argv[i], "APPROX"))
+            continue;
         if (!bytes_is(call->argv[i], "LIMIT") || i + 1 == call->argc) {
             call_error(call, ERR_SYNTAX);
-            return;
+            return false;
         }
-        if (!number_parse_int64(call->argv[i + 1], &limit) || limit < 0) {
+        if (!number_parse_int64(call->argv[++i], &most) || most < 0) {
             call_error_text(call, "ERR LIMIT can't be negative");
-            return;
+            return false;
         }
     }
-    if (sources_open(call, 2, (uint32_t)count, &sources) &&
-        intersect(call, &sources, (uint64_t)limit, &members))
-        reply_int(&call->reply, (int64_t)members.count);
+    *keys = (uint32_t)count;
+    *limit = (uint64_t)most;
+    return true;
+}
+
+static void reply_card(struct call *call, enum operation operation)
+{
+    struct sources sources;
+    struct members members = {0};
+    uint32_t keys;
+    uint64_t limit;
+    if (!card_arguments(call, operation == UNION, &keys, &limit) ||
+        !sources_open(call, 2, keys, &sources))
+        return;
+    bool good = operation == INTERSECTION ? intersect(call, &sources, limit, &members)
+                : operation == UNION      ? unite(call, &sources, &members)
+                                          : subtract(call, &sources, &members);
+    if (good)
+        reply_int(&call->reply,
+                  (int64_t)(limit && members.count > limit ? limit : members.count));
+}
+
+void cmd_sintercard(struct call *call)
+{
+    reply_card(call, INTERSECTION);
+}
+
+void cmd_sunioncard(struct call *call)
+{
+    reply_card(call, UNION);
+}
+
+void cmd_sdiffcard(struct call *call)
+{
+    reply_card(call, DIFFERENCE);
 }

@@ -60,4 +60,16 @@ CASES = [
         XREADGROUP GROUP g e NOACK STREAMS x >      => (x [["1-2" [a "1"]]])
         XINFO CONSUMERS x g                         => [? ? {name e pending :0 idle ?: inactive :-1}]
     ''', 'alone'),
+    ('SCRIPT SHOW', '''
+        SCRIPT FLUSH                                             => OK
+        SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => -NOSCRIPT No matching script. Please use EVAL.
+        EVAL "return 1" 0                                        => :1
+        SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => "return 1"
+        SCRIPT LOAD "return 2"                                   => "7f923f79fe76194c868d7e1d0820de36700eb649"
+        SCRIPT SHOW 7f923f79fe76194c868d7e1d0820de36700eb649     => "return 2"
+        SCRIPT SHOW nonsense                                     => -NOSCRIPT No matching script. Please use EVAL.
+        SCRIPT SHOW                                              => -ERR wrong number of arguments for 'script|show' command
+        SCRIPT FLUSH                                             => OK
+        SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => -NOSCRIPT No matching script. Please use EVAL.
+    ''', 'alone'),
 ]

@@ -397,4 +397,39 @@ CASES = [
         RPUSH l 1                               => :1
         INCREX l                                => -WRONGTYPE Operation against a key holding the wrong kind of value
     '''),
+    ('SUNIONCARD and SDIFFCARD', '''
+        SADD s a b c                            => :3
+        SADD t c d e                            => :3
+        SADD n 1 2 3                            => :3
+        SUNIONCARD 2 s t                        => :5
+        SUNIONCARD 3 s t n                      => :8
+        SUNIONCARD 2 s t LIMIT 3                => :3
+        SUNIONCARD 2 s t LIMIT 0                => :5
+        SUNIONCARD 2 s t LIMIT 9                => :5
+        SUNIONCARD 2 s t APPROX                 => :5
+        SUNIONCARD 2 s t approx limit 4         => :4
+        SUNIONCARD 2 s none                     => :3
+        SUNIONCARD 1 none                       => :0
+        SUNIONCARD 2 s s                        => :3
+        SDIFFCARD 2 s t                         => :2
+        SDIFFCARD 2 t s LIMIT 1                 => :1
+        SDIFFCARD 2 s none                      => :3
+        SDIFFCARD 2 none s                      => :0
+        SDIFFCARD 2 s s                         => :0
+        SDIFFCARD 1 s                           => :3
+        SUNIONCARD 0 s                          => -ERR numkeys should be greater than 0
+        SUNIONCARD x s                          => -ERR numkeys should be greater than 0
+        SDIFFCARD -1 s                          => -ERR numkeys should be greater than 0
+        SUNIONCARD 3 s t                        => -ERR Number of keys can't be greater than number of args
+        SDIFFCARD 9223372036854775807 s         => -ERR Number of keys can't be greater than number of args
+        SUNIONCARD 2 s t LIMIT                  => -ERR syntax error
+        SUNIONCARD 2 s t LIMIT -1               => -ERR LIMIT can't be negative
+        SUNIONCARD 2 s t LIMIT x                => -ERR LIMIT can't be negative
+        SDIFFCARD 2 s t APPROX                  => -ERR syntax error
+        SUNIONCARD 2 s t NONSENSE               => -ERR syntax error
+        SUNIONCARD 1                            => -ERR wrong number of arguments for 'sunioncard' command
+        SET k v                                 => OK
+        SUNIONCARD 2 s k                        => -WRONGTYPE Operation against a key holding the wrong kind of value
+        SDIFFCARD 2 s k                         => -WRONGTYPE Operation against a key holding the wrong kind of value
+    '''),
 ]

@@ -622,10 +622,10 @@ def _(run):
 
 @suite.case('the version that INFO, HELLO, LOLWUT and scripts report is an option, at backend and proxy')
 def _(run):
-    for version, number in ((None, 0x00070207), ('7.0.15', 0x0007000f), ('8.4.0', 0x00080400)):
+    for version, number in ((None, 0x00070402), ('7.0.15', 0x0007000f), ('8.4.0', 0x00080400)):
         options = {'reported-version': version} if version else {}
         with Cluster(backends=1, partitions=1, backend_options={'backend': options}, proxy_options={'proxy': options}) as cluster:
-            want = (version or '7.2.7').encode()
+            want = (version or '7.4.2').encode()
             for address in (cluster.backends[0].addresses[0], cluster.proxies[0].address):
                 with Connection(address) as client:
                     check(b'redis_version:%s\r\n' % want in client.get('INFO', 'server'), 'INFO')
