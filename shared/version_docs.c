@@ -26,15 +26,17 @@ static const struct addition ADDITIONS[] = {
 };
 enum { ADDITIONS_COUNT = sizeof ADDITIONS / sizeof ADDITIONS[0] };
 
-static const char INTRO[] =
-    "# Versions of Redis and Valkey\n"
-    "\n"
-    "Printed by `scree-proxy --print-docs versions` and `scree-backend --print-docs versions` from\n"
-    "`shared/versions.def` and the command table; do not edit.\n"
-    "\n"
-    "This page lists what versions after Redis 7.0 added: what Scree has, and what is missing. Commands\n"
-    "of modules are left out. [commands.md](commands.md) lists all commands of Scree. Clients see the\n"
-    "version of the option `reported-version`, by default ";
+static const char INTRO[] = "# Versions of Redis and Valkey\n"
+                            "\n"
+                            "Printed by `scree-proxy --print-docs versions` and `scree-backend "
+                            "--print-docs versions` from\n"
+                            "`shared/versions.def` and the command table; do not edit.\n"
+                            "\n"
+                            "This page lists what versions after Redis 7.0 added: what Scree has, "
+                            "and what is missing. Commands\n"
+                            "of modules are left out. [commands.md](commands.md) lists all "
+                            "commands of Scree. Clients see the\n"
+                            "version of the option `reported-version`, by default ";
 
 static bool is_here(const struct addition *addition)
 {

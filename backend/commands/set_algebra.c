@@ -292,8 +292,7 @@ static void reply_card(struct call *call, enum operation operation)
                 : operation == UNION      ? unite(call, &sources, &members)
                                           : subtract(call, &sources, &members);
     if (good)
-        reply_int(&call->reply,
-                  (int64_t)(limit && members.count > limit ? limit : members.count));
+        reply_int(&call->reply, (int64_t)(limit && members.count > limit ? limit : members.count));
 }
 
 void cmd_sintercard(struct call *call)

@@ -1,7 +1,7 @@
 // client.js HOST PORT - acts as a node-redis application; prints "ok" or fails with the reason.
 'use strict';
 const assert = require('assert');
-const { createClient, createClientPool, WatchError } = require('redis');
+const { BasicClientSideCache, createClient, createClientPool, WatchError } = require('redis');
 const typed = require('./typed.js');
 
 async function basics(client, proto) {
@@ -141,6 +141,23 @@ async function pooled(options) {
   await pool.close();
 }
 
+// Keys are read from the client's own cache until another client changes them; the client checks the server's version.
+async function caching(options) {
+  const clientSideCache = new BasicClientSideCache({ ttl: 0, maxEntries: 100, evictPolicy: 'LRU' });
+  const cached = await createClient({ ...options, RESP: 3, clientSideCache }).connect();
+  const writer = await createClient(options).connect();
+  const keys = [...Array(20).keys()].map((i) => `nr:cached:${i}`); // on several shards
+  for (const key of keys) await writer.set(key, 'old');
+  for (let turn = 0; turn < 3; turn++) for (const key of keys) assert.strictEqual(await cached.get(key), 'old');
+  assert.ok(clientSideCache.stats().hitCount >= 2 * keys.length, `${clientSideCache.stats().hitCount} hits`);
+  for (const key of keys) await writer.set(key, 'new');
+  for (const key of keys) {
+    while ((await cached.get(key)) !== 'new') await new Promise((done) => setImmediate(done)); // until it is invalidated
+  }
+  await writer.del(keys);
+  await Promise.all([cached.close(), writer.close()]);
+}
+
 async function main(host, port) {
   for (const more of [{}, { RESP: 2 }, { RESP: 3, database: 1, name: 'node-redis-test' }]) {
     const options = { socket: { host, port, reconnectStrategy: false }, ...more };
@@ -151,6 +168,7 @@ async function main(host, port) {
     for (const part of [pipelines, transactions, scripts, streams, scans, messages, blocking]) await part(client, options);
     if (more.RESP !== 2) await typed(client);
     await pooled(options);
+    if (more.RESP !== 2) await caching(options);
     assert.strictEqual(await client.flushDb(), 'OK');
     assert.strictEqual(await client.dbSize(), 0);
     await client.close();

@@ -54,6 +54,29 @@ async function streams(client) {
   assert.strictEqual(await client.xRead({ key: 't:s', id: '$' }, { BLOCK: 1 }), null);
 }
 
+// Commands of Redis after 7.0.
+async function later(client) {
+  assert.strictEqual(await client.mSetEx({ '{t}:l1': 'a', '{t}:l2': 'b' }, { expiration: { type: 'EX', value: 100 } }), 1);
+  assert.ok((await client.ttl('{t}:l2')) > 90);
+  const digest = await client.digest('{t}:l1');
+  assert.strictEqual(digest.length, 16);
+  assert.strictEqual(await client.set('{t}:l1', 'x', { condition: 'IFEQ', matchValue: 'other' }), null);
+  assert.strictEqual(await client.set('{t}:l1', 'c', { condition: 'IFDEQ', matchValue: digest }), 'OK');
+  assert.strictEqual(await client.delEx('{t}:l1', { condition: 'IFNE', matchValue: 'c' }), 0);
+  assert.strictEqual(await client.delEx('{t}:l1', { condition: 'IFEQ', matchValue: 'c' }), 1);
+  assert.deepStrictEqual(plain(await client.increx('{t}:l1')), [1, 1]);
+  await client.sAdd('{t}:ls', ['a', 'b']);
+  await client.sAdd('{t}:lt', ['b', 'c']);
+  assert.strictEqual(await client.sUnionCard(['{t}:ls', '{t}:lt']), 3);
+  assert.strictEqual(await client.sDiffCard(['{t}:ls', '{t}:lt']), 1);
+  await client.zAdd('t:lz', [{ value: 'one', score: 1.5 }]);
+  assert.deepStrictEqual(plain(await client.zRankWithScore('t:lz', 'one')), { rank: 0, score: 1.5 });
+  assert.strictEqual(await client.zRankWithScore('t:lz', 'none'), null);
+  await client.hSet('t:lh', { f: 'v', g: 'w' });
+  assert.deepStrictEqual(plain(await client.hScanNoValues('t:lh', '0')).fields, ['f', 'g']);
+  assert.deepStrictEqual(plain(await client.hExpire('t:lh', ['f', 'none'], 100)), [1, -2]);
+}
+
 async function geo(client) {
   await client.geoAdd('t:g', [{ member: 'Palermo', longitude: 13.361389, latitude: 38.115556 },
     { member: 'Catania', longitude: 15.087269, latitude: 37.502669 }]);
@@ -124,6 +147,6 @@ async function json(client) {
 }
 
 module.exports = async (client) => {
-  for (const part of [hashes, sortedSets, streams, geo, others, json]) await part(client);
+  for (const part of [hashes, sortedSets, streams, later, geo, others, json]) await part(client);
   await client.flushDb();
 };
