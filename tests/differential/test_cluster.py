@@ -223,6 +223,7 @@ def comparable(words, reply, side):
     if what == 'CLUSTER INFO':
         return stable_fields(text)
     if words[0] == 'HELLO':
+        text = re.sub(r"'7\.\d+\.\d+'", 'version', text)  # Scree has commands of later versions than the oracle
         return re.sub(r"(id'?\)?, ).*?,", r'\1N,', text)
     return text
 
