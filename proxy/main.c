@@ -40,7 +40,7 @@ static int run_proxy(struct proxy_snapshot *snapshot)
         proxy_join(proxy);
         log_event(LOG_INFO, "stopped", "program=scree-proxy");
     } else {
-        (void)fprintf(stderr, "%s\n", reason);
+        log_event(LOG_ERROR, "start_failed", "reason=" LOG_QUOTED, reason);
     }
     proxy_free(proxy);
     loop_free(loop);

@@ -91,6 +91,20 @@ def _(run):
                     check(isinstance(reply, ReplyError) and 'another shard is at its address' in str(reply), str(reply))
 
 
+@suite.case('a proxy or backend whose port is in use ends with start_failed in its log, as the runbook says, and the reason')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        for process, taken in ((cluster.proxies[0], cluster.proxies[0].port), (cluster.backends[0], cluster.backends[0].port)):
+            process.stop()
+            with socket.create_server(('127.0.0.1', taken)):
+                process.write_config()
+                process.spawn()
+                check(process.wait_exit() != 0, '%s has started' % process.name)
+            line = next(line for line in process.log().splitlines() if b'start_failed' in line)
+            check(b'%d' % taken in line and b'in use' in line, line.decode())
+            process.start()
+
+
 class Silent:
     """Sockets that take connections and never answer, on 127.0.0.1; `most` is how many of them had a connection at once."""
 
