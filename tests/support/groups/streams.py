@@ -98,10 +98,11 @@ def block(c):
 
 def after(c, in_group):
     if c.chance(0.03):
-        return c.pick(['$', '>', 'x', '-', '+'])
-    if in_group:
-        return '>' if c.chance(0.7) else c.pick(['0', entry_id(c)])
-    return c.pick(['0', '$']) if c.chance(0.5) else entry_id(c)
+        return c.pick(['$', '>', 'x', '-'])
+    if in_group and c.chance(0.7):
+        return '>'
+    chosen = entry_id(c) if c.chance(0.5) else c.pick(['0', '0' if in_group else '$'])
+    return '-' if chosen == '+' else chosen  # + has a meaning since Redis 7.4
 
 
 def read_streams(c, in_group):
