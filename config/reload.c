@@ -252,7 +252,8 @@ struct proxy_snapshot *snapshot_make(const struct proxy_config *config, struct s
     snapshot->refs = 1;
     config_copy(&snapshot->config.head, &config->head);
     snapshot->shards_path = path_beside(config->head.path, config->shards);
-    snapshot->map = map;
+    snapshot->wish = map;
+    snapshot->map = shard_map_ref(map);
     snapshot->namespaces = namespaces;
     snapshot->users = users_begin(config, NULL, NULL, error, size);
     if (*config->aclfile)
@@ -264,7 +265,7 @@ struct proxy_snapshot *snapshot_with_config(const struct proxy_snapshot *old,
                                             const struct proxy_config *config, char *error,
                                             size_t size)
 {
-    struct proxy_snapshot *fresh = snapshot_make(config, shard_map_ref(old->map), error, size);
+    struct proxy_snapshot *fresh = snapshot_make(config, shard_map_ref(old->wish), error, size);
     if (!fresh)
         return NULL;
     put_users(fresh, users_keep(old, config), old->users_digest);
@@ -280,7 +281,7 @@ struct proxy_snapshot *snapshot_with_users(const struct proxy_snapshot *old, str
 {
     char error[RELOAD_TEXT_MAX];
     struct proxy_snapshot *fresh =
-        snapshot_make(&old->config, shard_map_ref(old->map), error, sizeof error);
+        snapshot_make(&old->config, shard_map_ref(old->wish), error, sizeof error);
     CHECK(fresh); /* the same configuration was accepted before */
     put_users(fresh, users, old->users_digest);
     return keep_tls(fresh, old);
@@ -333,7 +334,7 @@ static struct proxy_snapshot *snapshot_with_files(const struct proxy_config *con
                                                   size_t size)
 {
     char *shards_path = path_beside(config->head.path, config->shards);
-    struct shard_map *map = shards_load(shards_path, old ? old->map : NULL, error, size);
+    struct shard_map *map = shards_load(shards_path, old ? old->wish : NULL, error, size);
     free(shards_path);
     struct proxy_snapshot *snapshot = map ? snapshot_make(config, map, error, size) : NULL;
     if (!snapshot ||
@@ -374,6 +375,7 @@ void snapshot_unref(struct proxy_snapshot *snapshot)
     acl_unref(snapshot->users);
     tls_context_unref(snapshot->tls);
     tls_context_unref(snapshot->upstream_tls);
+    shard_map_unref(snapshot->wish);
     shard_map_unref(snapshot->map);
     namespaces_unref(snapshot->namespaces);
     free(snapshot);
@@ -439,8 +441,8 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
     fresh = snapshot_with_files(&config, old, error, size);
     if (!fresh)
         goto out;
-    report->map_changed = !shard_map_equal(old->map, fresh->map);
-    reload_report_moves(report, old->map, fresh->map);
+    report->map_changed = !shard_map_equal(old->wish, fresh->wish);
+    reload_report_moves(report, old->map, fresh->wish);
     report->namespaces_changed = !namespaces_equal(old->namespaces, fresh->namespaces);
     report->tls_changed = old->tls != fresh->tls || old->upstream_tls != fresh->upstream_tls;
     report->users_changed = old->users != fresh->users;

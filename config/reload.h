@@ -27,8 +27,11 @@ enum { RELOAD_TEXT_MAX = 1024, RELOAD_MOVES_MAX = 512 };
 struct proxy_snapshot {
     _Atomic uint32_t refs;
     struct proxy_config config;
-    char *shards_path; /* of config.shards, resolved from the directory of the file */
-    struct shard_map *map;
+    char *shards_path;      /* of config.shards, resolved from the directory of the file */
+    struct shard_map *wish; /* shards.ini */
+    struct shard_map
+        *map; /* by which requests are routed: the wish, with the owners that backends have told */
+    uint64_t routes_version; /* of these owners (proxy/routes.h); 0: none were merged */
     struct namespaces *namespaces;
     struct acl *users;
     struct tls_context *tls;           /* of TLS listeners; NULL: there are none */
@@ -54,7 +57,7 @@ struct proxy_snapshot *snapshot_load(const char *path, char *error, size_t size)
 /* A snapshot of this config and map, without aclfile and TLS. Copies `config`; takes over the reference of `map`. */
 struct proxy_snapshot *snapshot_make(const struct proxy_config *config, struct shard_map *map,
                                      char *error, size_t size);
-/* A snapshot with another config (for CONFIG SET), and the map and users of `old`. */
+/* A snapshot with another config (for CONFIG SET), and the wish and users of `old`; its map is the wish. */
 struct proxy_snapshot *snapshot_with_config(const struct proxy_snapshot *old,
                                             const struct proxy_config *config, char *error,
                                             size_t size);

@@ -124,6 +124,7 @@ static void begin(struct client *client, const struct command *command, const st
     client->blocked.has_parts =
         route->kind == ROUTE_KIND_BLOCKING_PARTS || route->kind == ROUTE_KIND_BLOCKING_ACROSS;
     client->blocked.unblock = UNBLOCK_NOT;
+    client->blocked.has_bounced = false;
     client_hold(client, HOLD_BLOCKED);
 }
 
@@ -359,13 +360,40 @@ bool blocked_unblock(struct client *client, bool with_error)
 {
     if (!client->blocked.request)
         return false;
-    if (client->blocked.has_parts) {
-        client->blocked.unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
+    client->blocked.unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
+    if (client->blocked.has_parts)
         unblock_search(client, client->blocked.request, with_error);
-    } else {
+    else
         unblock_waiting(client, with_error);
-    }
     return true;
+}
+
+void blocked_begin_again(struct client *client, const struct frame *frame)
+{
+    static const struct resp_limits no_limits = {
+        .bulk_bytes_max = UINT32_MAX, .args_max = INT32_MAX, .inline_bytes_max = 1024};
+    struct proxy_worker *worker = client->worker;
+    struct request *request = client->blocked.request;
+    const struct command *command = request->command;
+    struct frame again = *frame;
+    struct resp_scan scan;
+    CHECK(client->pipeline.front == &request->link && client->pipeline.count == 1);
+    end_wait(client);
+    (void)pipeline_pop(&client->pipeline);
+    request->progress.is_queued = false;
+    request->waiting = 0;
+    part_unlinked(&request->part);
+    resp_scan_init(&scan);
+    CHECK(resp_scan(&scan, &no_limits, frame->data, frame->len) == RESP_FRAME);
+    again.base = frame->data;
+    again.args = scan.args;
+    if (!worker->client_events->run_queued(client, &again, command))
+        client_reply_text(client, command,
+                          "TRYAGAIN the keys are on several shards now, and all connections to "
+                          "them are in use");
+    resp_scan_fini(&scan);
+    if (!client->blocked.request)
+        client_unhold(client, HOLD_BLOCKED);
 }
 
 void blocked_part_answered(struct client *client, struct request *request)
@@ -374,14 +402,18 @@ void blocked_part_answered(struct client *client, struct request *request)
         unblock_search(client, request, false);
 }
 
-/* True when the shard map now assigns the client's keys to another shard. */
+/* True when the shard map now assigns the client's keys to another shard. Shards that know their slots end waits themselves
+ * (bounced.h). */
 static bool is_misplaced(const struct client *client)
 {
     struct part *waiting[SHARD_COUNT_MAX];
     const struct proxy_worker *worker = client->worker;
+    uint32_t count = list_waiting(client, waiting);
+    for (uint32_t i = 0; i < count; i++)
+        if (waiting[i]->upstream->node->is_owner)
+            return false;
     if (client->blocked.has_parts)
         return blocked_search_is_misplaced(client);
-    uint32_t count = list_waiting(client, waiting);
     if (client->blocked.slot == BLOCKED_ANYWHERE) {
         for (uint32_t i = 0; i < count; i++)
             if (waiting[i]->upstream->node->is_removed)

@@ -46,6 +46,9 @@ bool blocked_unblock(struct client *client, bool with_error);
 /* After a new map: clients whose keys have another shard now are unblocked with an error. */
 void blocked_reloaded(struct proxy_worker *worker);
 
+/* The client's command has bounced, and its keys are on several shards now: runs the frame as a new request in its place. */
+void blocked_begin_again(struct client *client, const struct frame *frame);
+
 /* ---- for blocked_parts.c ---- */
 
 /* Begins the search in the keys for client->blocked.request. `patience_ms`: how long it may wait, or WAIT_FOREVER. */

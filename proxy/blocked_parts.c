@@ -20,6 +20,8 @@
  *                         the other waits end. All entries that came are in the client's reply: XREADGROUP has
  *                         delivered them. `$` is the last id when the shard has the command; the client counts as
  *                         blocked after that.
+ *
+ * When a key of a wait moves to another shard (bounced.h), all waits end and the search begins again; `$` is read again then.
  */
 #include "proxy/blocked.h"
 
@@ -176,6 +178,22 @@ static void try_ready(struct client *client, struct request *request, struct byt
 
 /* ---- waiting at all shards ---- */
 
+/* If keys have moved to other shards (bounced.h), tries them again from the first one. */
+static bool search_anew(struct client *client, struct request *request)
+{
+    struct search *search = request_state(request, 0);
+    bool has_bounced = client->blocked.has_bounced;
+    client->blocked.has_bounced = false;
+    if (!has_bounced || client->blocked.unblock)
+        return false;
+    search->next = 0;
+    if (search->kind == SEARCH_KEYS)
+        try_next(client, request);
+    else
+        try_across_again(client, request);
+    return true;
+}
+
 static void on_awaited(struct client *client, struct request *request, struct reply *reply);
 static void on_streams(struct client *client, struct request *request, struct reply *reply);
 
@@ -294,7 +312,8 @@ static void on_awaited(struct client *client, struct request *request, struct re
         if (is_value && !error)
             error = answer;
     }
-    finish_search(client, reply, error);
+    if (error || !search_anew(client, request))
+        finish_search(client, reply, error);
 }
 
 /* Reads the head of a shard's reply to XREAD. False: it has no streams; `is_error` says whether it is an error. */
@@ -325,10 +344,10 @@ static void on_streams(struct client *client, struct request *request, struct re
         else if (is_error && !error)
             error = answer;
     }
-    if (!count) {
+    if (!count && (error || !search_anew(client, request)))
         finish_search(client, reply, error);
+    if (!count)
         return;
-    }
     if (reply->resp == 3)
         reply_map(reply, count);
     else

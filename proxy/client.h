@@ -29,7 +29,10 @@
 
 enum { CLIENT_MAGIC = 0xc11e47 };
 
+struct block;
+struct bounce;
 struct command;
+struct part;
 struct proxy_worker;
 struct request;
 struct script_search;
@@ -45,6 +48,8 @@ enum {
     LABEL_SHARD_SHIFT = 6,
     LABEL_GENERATION_SHIFT = 16
 };
+/* A request has bounced: no further one is sent until all are answered. */
+#define LABEL_BOUNCED UINT32_MAX
 
 /* Reasons for which a client's frames wait. */
 enum client_hold {
@@ -70,6 +75,7 @@ struct client_flow {
     size_t reply_bytes; /* bytes of the last reply of a shard */
     size_t unread;      /* reply bytes that were unread at the last check under HOLD_OUTPUT */
     bool is_stalled;    /* it reads no replies: HOLD_OUTPUT is not set until it reads some */
+    bool is_next;       /* it has waited for a connection of pool_across(), and one is free */
 };
 
 struct client_bytes {
@@ -97,7 +103,15 @@ struct client_blocked {
     uint16_t slot;           /* slot of its keys, or BLOCKED_ANYWHERE */
     bool has_parts;          /* its keys are on several shards: blocked_parts.c */
     uint8_t unblock;         /* enum upstream_unblock: CLIENT UNBLOCK has ended a wait with parts */
+    bool has_bounced;        /* a part of it: the keys are tried again at their shards */
     uint32_t unsent;         /* connections over which it has not been sent yet */
+};
+
+/* Its requests that bounced; bounced.c */
+struct client_bounced {
+    struct list waiting; /* struct bounced, not sent again yet; in the order of the requests */
+    uint32_t in_flight;  /* parts that were sent again */
+    struct upstream *upstream; /* on this connection */
 };
 
 struct client {
@@ -113,7 +127,6 @@ struct client {
     bool is_resuming; /* bytes that the stream has kept will be passed to on_data again */
     bool is_closed;   /* the stream is gone; the client is freed at the end of the turn */
     bool is_charged;  /* the rate limit was charged for its next request; rate.c */
-    bool is_next;     /* it has waited for a connection of pool_across(), and one is free */
     uint64_t id;
     uint64_t created_ms; /* monotonic */
     struct client_flow flow;
@@ -121,6 +134,7 @@ struct client {
     struct client_links links;
     struct client_script script;
     struct client_blocked blocked;
+    struct client_bounced bounced;
     const struct command *last_command; /* NULL: no command yet */
     struct client_tracking *tracking;   /* NULL: it has never tracked. tracking.c */
     struct client_channels *channels;   /* NULL: it has never subscribed. subscriptions.c */
@@ -145,6 +159,11 @@ struct client_events {
     /* EXEC runs a queued command that concerns all shards. False: the client is held, and it must be run again. */
     bool (*run_queued)(struct client *client, const struct frame *frame,
                        const struct command *command);
+    /* A part has bounced: it has left the queue or the wait table of `upstream`, and stays linked. `block` holds the texts. */
+    void (*bounced)(struct upstream *upstream, struct part *part, struct block *block,
+                    const struct bounce *bounce);
+    /* A part of the client's that has bounced before (PART_FOLLOWED) is no longer in a queue. */
+    void (*followed)(struct client *client);
     /* The client was closed, and its requests were abandoned. */
     void (*left)(struct client *client);
 };

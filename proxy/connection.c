@@ -1,6 +1,7 @@
 #include "proxy/connection.h"
 
 #include "proxy/blocked.h"
+#include "proxy/bounced.h"
 #include "proxy/dispatch.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
@@ -44,6 +45,7 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     list_init(&client->links.full);
     list_init(&client->links.rate);
     list_init(&client->links.monitor);
+    list_init(&client->bounced.waiting);
     list_push(&worker->clients.all, &client->links.all);
     worker->clients.count++;
     stream_set_owner(stream, &events, client);
@@ -71,6 +73,7 @@ static void on_left(struct client *client)
     memory_count_login(client, 0);
     client_transaction_release(client);
     blocked_leave(client);
+    bounced_leave(client);
     subscriptions_clear(client);
     tracking_clear(client);
     scripts_leave(client);
@@ -85,6 +88,8 @@ const struct client_events connection_events = {.answered = on_answered,
                                                 .advanced = tracking_advance,
                                                 .drained = transaction_go_on,
                                                 .run_queued = dispatch_in_exec,
+                                                .bounced = bounced_take,
+                                                .followed = bounced_followed,
                                                 .left = on_left};
 
 /* CLIENT REPLY SKIP affects one command. */

@@ -82,6 +82,7 @@ const char *event_kind_name(enum event_kind kind)
         [EVENT_RELOADED] = "reloaded",
         [EVENT_RELOAD_REFUSED] = "reload-refused",
         [EVENT_MAP_CHANGED] = "map-changed",
+        [EVENT_ROUTES_LEARNED] = "routes-learned",
         [EVENT_SHARD_DOWN] = "shard-down",
         [EVENT_SHARD_UP] = "shard-up",
         [EVENT_MEMORY_FULL] = "memory-full",

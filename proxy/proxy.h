@@ -14,6 +14,14 @@
 
 struct proxy_worker;
 
+/* Owners of slots that backends have told; routes.h */
+struct proxy_routes {
+    struct routes *learned; /* any thread */
+    struct task task;       /* publishes a snapshot with new routes */
+    _Atomic bool is_posted; /* the task is */
+    uint64_t logged_ms;     /* when new routes were logged last; monotonic */
+};
+
 struct proxy {
     struct loop *loop;
     struct proxy_snapshot *snapshot; /* the newest; main thread only */
@@ -27,6 +35,7 @@ struct proxy {
     struct proxy_metrics labelled;       /* counters by label; any thread. proxy_metrics.h */
     struct rate_limiters *rate_limiters; /* rate_limiter.h; any thread */
     struct refusals *refusals;           /* log of ACL refusals; any thread. users.h */
+    struct proxy_routes routes;
     char run_id[41];
     uint64_t started_ms;            /* wall clock */
     _Atomic uint64_t scripts_epoch; /* incremented by each SCRIPT FLUSH; scripts.h */

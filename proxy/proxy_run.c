@@ -4,6 +4,7 @@
 #include "proxy/events.h"
 #include "proxy/local/local.h"
 #include "proxy/rate_limiter.h"
+#include "proxy/routes.h"
 #include "proxy/slow_log.h"
 #include "proxy/status/status.h"
 #include "proxy/users.h"
@@ -21,7 +22,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ADDRESS_TEXT = 256, REASON_MAX = 1024 };
+enum {
+    ADDRESS_TEXT = 256,
+    REASON_MAX = 1024,
+    ROUTES_LOG_MS = 1000, /* routes that are learned sooner after others are logged as LOG_DEBUG */
+};
 
 /* A worker's thread and its bound descriptors. */
 struct seat {
@@ -57,6 +62,8 @@ struct proxy_run {
 
 /* ---- create and free ------------------------------------------------------------------------- */
 
+static void publish_routes(struct task *task);
+
 static void make_run_id(char run_id[41])
 {
     unsigned char bytes[20];
@@ -81,6 +88,8 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     events_note(proxy->events, EVENT_STARTED, proxy->started_ms, "", "version " SCREE_VERSION);
     proxy->refusals = refusals_new();
     proxy->rate_limiters = rate_limiters_new();
+    proxy->routes.learned = routes_new();
+    proxy->routes.task.run = publish_routes;
     make_run_id(proxy->run_id);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
@@ -93,6 +102,7 @@ void proxy_free(struct proxy *proxy)
     snapshot_unref(proxy->snapshot);
     refusals_free(proxy->refusals);
     rate_limiters_free(proxy->rate_limiters);
+    routes_free(proxy->routes.learned);
     free(proxy->workers);
     proxy_metrics_fini(&proxy->labelled);
     slow_log_free(proxy->slow_log);
@@ -168,7 +178,7 @@ static void note_reload(struct proxy *proxy, const struct reload_report *report)
 
 static void note_map(struct proxy *proxy, const struct shard_map *map)
 {
-    const struct shard_map *before = proxy->snapshot->map;
+    const struct shard_map *before = proxy->snapshot->wish;
     struct map_change change = map_change_find(before, map);
     char moves[EVENT_TEXT_MAX / 2];
     map_change_print(&change, moves, sizeof moves);
@@ -188,11 +198,21 @@ static bool same_tls_paths(const struct proxy_config *a, const struct proxy_conf
            strcmp(a->upstream_tls_ca_cert_file, b->upstream_tls_ca_cert_file) == 0;
 }
 
+/* Sets the snapshot's map: the wish, with the owners of slots that backends have told. */
+static void merge_routes(struct proxy *proxy, struct proxy_snapshot *snapshot)
+{
+    shard_map_unref(snapshot->map);
+    snapshot->map = routes_merge(proxy->routes.learned, snapshot->wish, &snapshot->routes_version);
+    metric_set(proxy->metrics, METRIC_PROXY_LEARNED_SLOTS,
+               routes_count(snapshot->map, snapshot->wish));
+}
+
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
 {
-    if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
-        note_map(proxy, snapshot->map);
-    if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
+    merge_routes(proxy, snapshot);
+    if (!shard_map_equal(proxy->snapshot->wish, snapshot->wish))
+        note_map(proxy, snapshot->wish);
+    if (!shard_map_equal(proxy->snapshot->wish, snapshot->wish))
         metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
     bool tls_moved = !same_tls_paths(&proxy->snapshot->config, &snapshot->config);
     snapshot_unref(proxy->snapshot);
@@ -206,6 +226,26 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
     local_admin_publish(proxy);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH,
                snapshot->map->epoch); /* the workers have this map */
+}
+
+/* proxy->routes.task */
+static void publish_routes(struct task *task)
+{
+    struct proxy *proxy = container_of(task, struct proxy, routes.task);
+    atomic_store(&proxy->routes.is_posted, false);
+    if (atomic_load(&proxy->is_stopping) ||
+        routes_version(proxy->routes.learned) == proxy->snapshot->routes_version)
+        return; /* a reload has merged them */
+    proxy_publish(proxy, snapshot_with_users(proxy->snapshot, acl_ref(proxy->snapshot->users)));
+    const struct shard_map *map = proxy->snapshot->map;
+    uint32_t count = routes_count(map, proxy->snapshot->wish);
+    uint64_t now_ms = loop_mono_ms(proxy->loop);
+    bool is_first = now_ms >= proxy->routes.logged_ms + ROUTES_LOG_MS;
+    log_event(is_first ? LOG_INFO : LOG_DEBUG, "routes_learned", "slots=%u shards=%zu", count,
+              map->shard_count);
+    proxy->routes.logged_ms = is_first ? now_ms : proxy->routes.logged_ms;
+    note(proxy, EVENT_ROUTES_LEARNED, "%u slots are owned by other shards than shards.ini says",
+         count);
 }
 
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size)

@@ -26,7 +26,8 @@ void proxy_join(struct proxy *proxy);
 
 /* Reads all files again and logs the result. False: the old snapshot stays in force, and the reason is in error[size]. */
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size);
-/* Sends a snapshot to all workers; takes over the reference. */
+/* Merges the routes that were learned (routes.h) into the snapshot's map, and sends it to all workers; takes over the
+ * reference. */
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot);
 /* Called on a worker's thread when its last client and upstream are gone. */
 void proxy_worker_stopped(struct proxy_worker *worker);

@@ -33,6 +33,7 @@ struct upstream;
 
 enum part_kind {
     PART_REQUEST,  /* part of a request */
+    PART_FOLLOWED, /* likewise; it has bounced and was sent to another shard (bounced.h) */
     PART_AUTH,     /* SCREE AUTH: if no secret is accepted the connection is closed */
     PART_GREETING, /* HELLO: an error closes the connection */
     PART_SELF,     /* SCREE SELF: the reply says which shard the partition is. greeting.h */
@@ -63,7 +64,14 @@ struct part {
     uint8_t kind;     /* enum part_kind */
     uint8_t prefixes; /* enum part_prefix, a set */
     bool is_answered; /* it timed out and was answered with an error: its late reply is discarded */
+    uint8_t hops;     /* how often it has bounced */
 };
+
+/* Is it a part of a request, and no command of the proxy itself? */
+static inline bool part_is_request(const struct part *part)
+{
+    return part->kind == PART_REQUEST || part->kind == PART_FOLLOWED;
+}
 
 enum {
     REQUEST_INLINE_MAX = 32,

@@ -129,8 +129,7 @@ static void write_caching(struct upstream *dedicated, struct client_tracking *tr
     upstream_precede(dedicated, tracking->client->session.keyspace, words, 3);
 }
 
-/* The client's dedicated connection; opened again if it was lost. */
-static struct upstream *restore_dedicated(struct client *client, uint32_t shard)
+struct upstream *tracking_connection(struct client *client, uint32_t shard)
 {
     struct client_tracking *tracking = client->tracking;
     struct upstream *dedicated =
@@ -145,7 +144,7 @@ static struct upstream *restore_dedicated(struct client *client, uint32_t shard)
 struct upstream *tracking_upstream(struct client *client, uint32_t shard)
 {
     struct client_tracking *tracking = client->tracking;
-    struct upstream *dedicated = restore_dedicated(client, shard);
+    struct upstream *dedicated = tracking_connection(client, shard);
     if (dedicated->resp != client->session.resp)
         upstream_hello(dedicated, client->session.resp);
     if (tracking->caching)
@@ -224,7 +223,7 @@ static void listen_everywhere(struct client *client)
     for (uint32_t i = 0;
          client_tracks(client) && client->tracking->is_bcast && i < client->worker->pool->count;
          i++)
-        (void)restore_dedicated(client, i);
+        (void)tracking_connection(client, i);
 }
 
 static void reloaded(struct client *client)

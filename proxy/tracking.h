@@ -60,6 +60,8 @@ struct client_tracking *tracking_of(struct client *client);
 /* The dedicated connection (or invalidation connection) for a shard. If there is none, makes one and sends nothing on it.
  * NULL: dedicated-limit is reached (never for a client that already tracks). */
 struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_invalidation);
+/* The client's connection to the shard; opened again if it was lost. */
+struct upstream *tracking_connection(struct client *client, uint32_t shard);
 /* The connection for the next request to the shard. A pending CLIENT CACHING is sent before it. */
 struct upstream *tracking_upstream(struct client *client, uint32_t shard);
 /* A command was dispatched: a pending CLIENT CACHING is used up. */

@@ -172,7 +172,8 @@ static struct upstream *detach_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
     client->session.transaction.dedicated = NULL;
-    client->session.transaction.watches_across = false;
+    client->session.transaction.watches_across = client->session.transaction.moves_watch = false;
+    client->session.transaction.watches = 0;
     if (dedicated && !dedicated->use.is_kept)
         dedicated->use.client = NULL;
     return dedicated;
@@ -208,21 +209,38 @@ static void lose_removed_dedicated(struct client *client)
     upstream_release(dedicated, false);
 }
 
+static void use_dedicated(struct client *client, struct upstream *dedicated)
+{
+    client->session.transaction.dedicated = dedicated;
+    dedicated->use.client = client;
+    if (!dedicated->use.is_kept)
+        dedicated->use.events = &dedicated_events;
+}
+
 /* Makes the connection that watches keys. False: there are too many, and an error was replied. */
 static bool reserve_dedicated(struct client *client, const struct command *command, uint32_t shard)
 {
-    struct client_transaction *transaction = &client->session.transaction;
-    transaction->dedicated = client_tracks(client) ? tracking_upstream(client, shard)
-                                                   : pool_dedicated(client->worker->pool, shard,
-                                                                    client->session.resp, false);
-    if (!transaction->dedicated) {
+    struct upstream *dedicated =
+        client_tracks(client)
+            ? tracking_upstream(client, shard)
+            : pool_dedicated(client->worker->pool, shard, client->session.resp, false);
+    if (dedicated)
+        use_dedicated(client, dedicated);
+    else
         client_reply_text(client, command, dedicated_limit_error);
-        return false;
-    }
-    transaction->dedicated->use.client = client;
-    if (!transaction->dedicated->use.is_kept)
-        transaction->dedicated->use.events = &dedicated_events;
-    return true;
+    return dedicated;
+}
+
+struct upstream *transaction_watch_again(struct client *client, uint32_t shard)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    CHECK(!transaction->dedicated);
+    use_dedicated(client, client_tracks(client) ? tracking_connection(client, shard)
+                                                : pool_dedicated(client->worker->pool, shard,
+                                                                 client->session.resp, true));
+    transaction->watches = 1;
+    transaction->moves_watch = false;
+    return transaction->dedicated;
 }
 
 static bool watch(struct client *client, const struct frame *frame, const struct command *command)
@@ -254,6 +272,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     if (!transaction->dedicated && !reserve_dedicated(client, command, shard))
         return true;
     transaction->watches_across |= is_across;
+    transaction->watches++;
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
     request->part.prefixes = is_across ? PREFIX_ACROSS : 0;

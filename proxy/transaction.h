@@ -18,11 +18,13 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct client;
 struct command;
 struct frame;
 struct request;
+struct upstream;
 
 /* Runs MULTI, EXEC, DISCARD, UNWATCH or WATCH. False: nothing was done, because the client is held. */
 bool transaction_command(struct client *client, const struct frame *frame,
@@ -32,5 +34,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command);
 /* The reply of EXEC came (or an error in its place). */
 void transaction_executed(struct client *client, struct request *request, const char *reply);
+/* Makes the dedicated connection to another shard, for the client's only WATCH, which has bounced. */
+struct upstream *transaction_watch_again(struct client *client, uint32_t shard);
 /* Releases the dedicated connection and forgets the watched keys. */
 void client_transaction_release(struct client *client);

@@ -51,6 +51,8 @@ struct client_transaction {
     bool has_unnamed;      /* a command is queued that may use keys which only the shard finds */
     bool has_written;      /* a command is queued that writes `written` */
     bool watches_across;   /* `dedicated` watches keys of other shards too */
+    bool
+        moves_watch; /* the only WATCH has bounced, and gets another dedicated connection (bounced.h) */
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* frames of the queued commands */
@@ -59,6 +61,7 @@ struct client_transaction {
     uint32_t slot_cap;
     uint16_t written;           /* slot of the first key that a queued command writes */
     struct upstream *dedicated; /* the connection that watches keys; NULL: none */
+    uint32_t watches;           /* WATCH commands that were sent on it */
     /* the error of EXEC after the connection that watches keys was lost; heap; NULL: it was not lost */
     char *dedicated_lost;
     struct transaction_run *run; /* NULL: no EXEC with commands of the proxy is running */

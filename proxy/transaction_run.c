@@ -180,6 +180,9 @@ void transaction_run_first_part(struct client *client, struct request *request,
 static bool send_later_part(struct client *client, struct transaction_run *run)
 {
     const struct command *exec = command_find(BYTES("exec"));
+    if (run->target.shard >= client->worker->pool->count)
+        run->target.shard =
+            0; /* a new map has fewer shards; the transaction follows its keys (bounced.h) */
     struct upstream *upstream = transaction_upstream(client, exec, &run->target);
     if (!upstream)
         return false;

@@ -9,6 +9,7 @@
 
 #include "proxy/backup.h"
 #include "proxy/blocked.h"
+#include "proxy/bounced.h"
 #include "proxy/hotkeys.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
@@ -124,6 +125,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
             worker->pool); /* slot rules may have changed, and SCREE USE sends them */
     set_limits(worker);
     client_each(worker, local_reloaded);
+    bounced_updated(worker);
     snapshot_unref(before);
 }
 
@@ -144,6 +146,7 @@ void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
     worker->thread.is_stopping = true;
     worker_stop_listening(worker);
     client_each(worker, drain);
+    bounced_updated(worker);
 }
 
 void worker_kill_clients(struct proxy_worker *worker)

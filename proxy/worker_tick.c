@@ -1,5 +1,6 @@
 #include "proxy/worker_tick.h"
 
+#include "proxy/bounced.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/metrics_page.h"
@@ -102,8 +103,10 @@ void worker_slow(void *owner)
     if (worker->pool->nodes)
         pool_slow(worker->pool);
     all_subscriptions_slow(worker);
-    if (worker->pool->nodes)
+    if (worker->pool->nodes) {
         tracking_slow(worker);
+        bounced_slow(worker);
+    }
     local_slow(worker);
     script_notes_clear(&worker->script_notes);
     choose_slot_sample(worker);

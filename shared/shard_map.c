@@ -44,7 +44,7 @@ void shard_map_unref(struct shard_map *map)
     free(map);
 }
 
-static bool name_valid(struct bytes name)
+bool shard_name_valid(struct bytes name)
 {
     for (size_t i = 0; i < name.len; i++)
         if (!isalnum((unsigned char)name.data[i]) && !memchr("._-", name.data[i], 3))
@@ -54,7 +54,8 @@ static bool name_valid(struct bytes name)
 
 int shard_map_add(struct shard_map *map, struct bytes name)
 {
-    if (!name_valid(name) || map->shard_count == SHARD_COUNT_MAX || shard_map_named(map, name) >= 0)
+    if (!shard_name_valid(name) || map->shard_count == SHARD_COUNT_MAX ||
+        shard_map_named(map, name) >= 0)
         return -1;
     struct shard *shards = reallocarray(map->shards, map->shard_count + 1, sizeof *shards);
     CHECK(shards);

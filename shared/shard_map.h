@@ -36,8 +36,11 @@ struct shard_map *shard_map_ref(struct shard_map *map);
 /* NULL is allowed. */
 void shard_map_unref(struct shard_map *map);
 
-/* Building a map. shard_map_add returns the new shard's index, or -1 when the name is a duplicate, empty or too
- * long, has characters other than letters, digits, '.', '_' and '-', or there are too many shards. */
+/* 1 to SHARD_NAME_MAX letters, digits, '.', '_' and '-'? */
+bool shard_name_valid(struct bytes name);
+
+/* Building a map. shard_map_add returns the new shard's index, or -1 when the name is a duplicate or not valid, or
+ * there are too many shards. */
 int shard_map_add(struct shard_map *map, struct bytes name);
 void shard_map_add_address(struct shard_map *map, int shard, struct bytes address);
 /* Assigns slots first..last to the shard. False: *taken is a slot that already has an owner, and nothing was

@@ -258,6 +258,13 @@ void cmd_scree_slots(struct call *call)
     reply_ok(&call->reply);
 }
 
+/* SCREE BOUNCES: requests that bounce will be followed (bounce.h). */
+void cmd_scree_bounces(struct call *call)
+{
+    call->session->login.follows_bounces = true;
+    reply_ok(&call->reply);
+}
+
 /* When the database was last used. Uses before the start of this process are not recorded, so its start counts as a
  * use. */
 static uint64_t used_ms(const struct call *call, const struct space *space)

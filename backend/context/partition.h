@@ -79,10 +79,13 @@ struct partition_streamed {
     bool is_posted;
 };
 
-/* State of math.random in scripts of a namespace; suspend.c restores it. */
-struct script_random {
-    void (*save)(const struct session *session);
-    void (*restore)(const struct session *session);
+/* Functions of scripts that lower rooms call. */
+struct script_hooks {
+    /* the state of math.random in scripts of the session's namespace (suspend.c) */
+    void (*save_random)(const struct session *session);
+    void (*restore_random)(const struct session *session);
+    /* writes the text of a cached script; false: it is not cached */
+    bool (*source)(const struct session *session, struct bytes sha, struct out *out);
 };
 
 /* State of the running command. keyspace_end releases `pins` and `blocks`. */
@@ -97,7 +100,7 @@ struct partition_running {
     uint64_t started_us;      /* when the command began; monotonic µs */
     struct out discarded;     /* output that is discarded (CLIENT REPLY OFF) */
     uint64_t random_state[4]; /* of call_random */
-    const struct script_random *script_random;
+    const struct script_hooks *script_hooks;
     /* error for commands that may not run while a script runs; NULL: no slow script runs */
     const char *busy_error;
 };
@@ -173,6 +176,14 @@ struct partition_expiry {
 
 struct partition;
 
+/* Who owns a slot, and the slots around it that have the same owner and epoch. */
+struct slot_owner_found {
+    const char *shard;
+    const char *address; /* NULL: not known */
+    uint64_t epoch;
+    uint16_t first, last;
+};
+
 /* What connects the partition with the other shards. */
 struct partition_shards {
     struct peer_set *peers;   /* NULL after the partition has stopped */
@@ -185,10 +196,20 @@ struct partition_shards {
     struct list slot_waits;            /* what waits for these */
     uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */
     struct slot_moves *moves;
-    /* Why a key of this slot is not served here, an error text in call->arena; and the shard that owns the slot, NULL:
-     * not known. Both are functions of slot_owners.h. */
+    uint64_t here_version; /* counts changes of `here`; not 0 */
+    /* monotonic: until then requests wait for a slot whose owner is not known; 0: none has waited since owners changed */
+    uint64_t unknown_until_ms;
+    bool
+        has_changed; /* `here` has changed: blocked clients may wait for keys that are no longer here */
+    /* Why a key of this slot is not served here, an error text in call->arena, NULL: the request bounces (bounce.h); and
+     * the shard that owns the slot, NULL: not known (slot_owners.h). */
     const char *(*slot_refusal)(struct call *call, uint16_t slot, struct bytes key);
     const char *(*slot_owner)(const struct partition *partition, uint16_t slot);
+    /* False: the owner is not known, or this shard is about to own the slot. Also of slot_owners.h. */
+    bool (*find_owner)(const struct partition *partition, uint16_t slot,
+                       struct slot_owner_found *found);
+    /* The error if it does not bounce. */
+    const char *(*plain_refusal)(struct call *call, uint16_t slot, struct bytes key);
     struct lock_set *locks; /* of transactions over shards */
     struct coordinator *coordinator;
     struct participant *participant;

@@ -321,7 +321,11 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
         return false;
     entry->is_borrowed = call->slots && !slot_set_has(call->slots, entry->slot);
     if (entry->is_borrowed && !call->borrow) {
-        call_error_text(call, call->partition->shards.slot_refusal(call, entry->slot, key));
+        const char *refusal = call->partition->shards.slot_refusal(call, entry->slot, key);
+        if (refusal)
+            call_error_text(call, refusal);
+        else
+            call_error_again(call, "TRYAGAIN the slot is not here"); /* a bounce replaces it */
         return false;
     }
     entry->hash = hash_bytes(entry->row_key);

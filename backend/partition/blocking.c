@@ -21,6 +21,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_gate.h"
+#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/internal_call.h"
@@ -32,7 +33,9 @@
 #include "shared/number.h"
 #include "shared/table.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { TIMER_MS_MAX = 60 * 60 * 1000 }; /* the timer is set again for a later deadline */
@@ -601,12 +604,54 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
     return found ? entry.meta.type : TYPE_NONE;
 }
 
-/* Runs the waiter's command again; waiter and session may be freed by it. */
-static void serve_waiter(struct blocking_set *set, struct waiter *waiter, struct bytes key)
+/* The argument with the timeout of the waiter's command; 0: none. */
+static uint32_t timeout_argument(const struct waiter *waiter)
 {
+    enum { AWAIT_TIMEOUT = 3 };
+    if (waiter->command->id == COMMAND_scree_await)
+        return AWAIT_TIMEOUT;
+    switch (waiter->command->timeout) {
+    case TIMEOUT_SECONDS_LAST:
+    case TIMEOUT_MS_LAST:
+        break;
+    case TIMEOUT_SECONDS_AT_1:
+        return 1;
+    case TIMEOUT_MS_BLOCK:
+        for (uint32_t i = 1; i + 1 < waiter->argc; i++)
+            if (bytes_is(waiter->argv[i], "BLOCK"))
+                return i + 1;
+        return 0;
+    }
+    return waiter->argc - 1;
+}
+
+/* The command waits on at another shard: its timeout becomes the rest of it, a text in `text`. */
+static void shorten_timeout(const struct blocking_set *set, struct waiter *waiter, char text[32])
+{
+    uint32_t at = timeout_argument(waiter);
+    uint64_t now_ms = loop_mono_ms(set->partition->loop);
+    if (!at || !waiter->deadline_ms)
+        return;
+    uint64_t rest_ms = waiter->deadline_ms > now_ms ? waiter->deadline_ms - now_ms : 1;
+    bool is_ms = waiter->command->id == COMMAND_scree_await ||
+                 waiter->command->timeout == TIMEOUT_MS_LAST ||
+                 waiter->command->timeout == TIMEOUT_MS_BLOCK;
+    int len =
+        is_ms ? snprintf(text, 32, "%" PRIu64, rest_ms)
+              : snprintf(text, 32, "%" PRIu64 ".%03u", rest_ms / 1000, (unsigned)(rest_ms % 1000));
+    waiter->argv[at] = (struct bytes){text, (size_t)len};
+}
+
+/* Runs the waiter's command again; waiter and session may be freed by it. */
+static void serve_waiter(struct blocking_set *set, struct waiter *waiter, struct bytes key,
+                         bool is_foreign)
+{
+    char timeout[32];
     waiter->is_kept = false;
     set->serving = waiter;
     enter_wait(waiter);
+    if (is_foreign)
+        shorten_timeout(set, waiter, timeout);
     dispatch_again(waiter->session, waiter->command, waiter->argv, waiter->argc, &key);
     waits_leave(waiter->session);
     set->serving = NULL;
@@ -630,6 +675,14 @@ static void stall(struct blocking_set *set, struct awaited *awaited)
     list_push(&set->stalled, &awaited->ready);
 }
 
+static uint16_t slot_of_awaited(const struct awaited *awaited)
+{
+    struct session *session = enter_first(awaited);
+    uint16_t slot = slot_rule_slot(session->scope.slot_rule, awaited_key(awaited));
+    waits_leave(session);
+    return slot;
+}
+
 /* Has a transaction over shards locked the key? Its waiters are served when the lock is released. */
 static bool is_key_locked(struct blocking_set *set, const struct awaited *awaited)
 {
@@ -637,39 +690,37 @@ static bool is_key_locked(struct blocking_set *set, const struct awaited *awaite
     if (!lock_set_count(partition->shards.locks))
         return false;
     struct arena *arena = &partition->running.arena;
-    const struct session *session = enter_first(awaited);
-    struct bytes key = awaited_key(awaited);
     struct bytes row_key = encode_metadata_key(arena, awaited->space->name,
-                                               slot_rule_slot(session->scope.slot_rule, key), key);
+                                               slot_of_awaited(awaited), awaited_key(awaited));
     bool is_stopped = lock_stops(partition->shards.locks, row_key, true, NULL) != NULL;
-    waits_leave((struct session *)session);
     arena_reset(arena);
     return is_stopped;
 }
 
 static void serve_key(struct blocking_set *set, struct awaited *awaited)
 {
-    if (is_key_locked(set, awaited)) {
+    bool is_foreign = !slot_set_has(set->partition->shards.here, slot_of_awaited(awaited));
+    if (!is_foreign && is_key_locked(set, awaited)) {
         stall(set, awaited);
         return;
     }
-    enum type type = awaited_type(set, awaited);
+    enum type type = is_foreign ? TYPE_NONE : awaited_type(set, awaited);
     struct list *next;
     bool is_passing = false;
     awaited->is_serving = true;
     for (struct list *link = awaited->waits.next; link != &awaited->waits; link = next) {
         struct waiter *waiter = container_of(link, struct wait, key_link)->waiter;
         next = link->next; /* serving a waiter removes no other waiter */
-        if (type == TYPE_NONE && awaited->groups == 0)
+        if (!is_foreign && type == TYPE_NONE && awaited->groups == 0)
             break;
-        if (!is_wanted(waiter, type) && !wants_end(waiter))
+        if (!is_foreign && !is_wanted(waiter, type) && !wants_end(waiter))
             continue;
         if (is_slow_reader(waiter)) {
             is_passing = true;
             continue;
         }
-        serve_waiter(set, waiter, awaited_key(awaited));
-        if (next != &awaited->waits)
+        serve_waiter(set, waiter, awaited_key(awaited), is_foreign);
+        if (next != &awaited->waits && !is_foreign)
             type = awaited_type(set, awaited);
     }
     awaited->is_serving = false;
@@ -693,6 +744,23 @@ void blocking_resume(struct blocking_set *set)
 {
     for (struct list *link; (link = list_pop(&set->stalled));)
         make_ready(set, container_of(link, struct awaited, ready));
+    set->partition->running.started_us = clock_mono_us();
+    blocking_serve(set);
+}
+
+void blocking_end_foreign(struct blocking_set *set)
+{
+    const struct slot_set *here = set->partition->shards.here;
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    if (set->clients == 0 || !here)
+        return;
+    while (table_next(set->keys, &cursor, &name, &value)) {
+        struct awaited *awaited = value;
+        if (!list_empty(&awaited->waits) && !slot_set_has(here, slot_of_awaited(awaited)))
+            make_ready(set, awaited);
+    }
     set->partition->running.started_us = clock_mono_us();
     blocking_serve(set);
 }

@@ -67,6 +67,9 @@ void blocking_serve(struct blocking_set *set);
 /* As blocking_serve, and also serves waiters that were skipped because their proxy's connection had too many unread
  * replies. */
 void blocking_resume(struct blocking_set *set);
+/* The partition does not have all slots any more: the commands that wait for keys of other shards run again, and so bounce or
+ * are refused. To be called between two top-level commands. */
+void blocking_end_foreign(struct blocking_set *set);
 /* Ends the wait without a reply. */
 void blocking_cancel(struct waiter *waiter);
 /* CLIENT UNBLOCK: ends the wait with a null array or the error. */

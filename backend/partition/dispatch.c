@@ -63,7 +63,8 @@ static void notify_observers(struct call *call, bool is_shown)
         monitor_show(call);
 }
 
-/* Runs the handler. If it needed uncached rows (overlay_has_uncached), everything that it did is rolled back. */
+/* Runs the handler. If it needed uncached rows (overlay_has_uncached), or the request will bounce, everything that it did is
+ * rolled back. */
 static void run_handler(struct call *call)
 {
     struct partition *partition = call->partition;
@@ -84,7 +85,8 @@ static void run_handler(struct call *call)
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
     CHECK(!(call->is_waiting && call->failed));
-    bool is_uncached = overlay_has_uncached(partition->overlay);
+    bool is_uncached = overlay_has_uncached(partition->overlay) ||
+                       (call->failed && call->session->request.is_misled);
     if (!is_uncached)
         (void)call_refuse_reply(call);
     if (call->failed || is_uncached) {
@@ -105,20 +107,24 @@ static void run_handler(struct call *call)
         command_stats_add(call);
 }
 
-/* Runs the handler when its rows are in memory. False: the session waits for rows from the disk, and the request will
- * be dispatched again. */
+/* Runs the handler when its rows are in memory. False: the session waits for rows from the disk, or for the owner of a slot,
+ * and the request will be dispatched again. */
 static bool run_warm(struct call *call)
 {
     struct suspend_mark mark;
-    if (coordinator_finish(call) || !across_gate(call))
+    if (coordinator_finish(call))
         return true;
+    if (!across_gate(call))
+        return !call->session->request.is_misled || bounce_reply(call);
     if (!suspend_ready(call))
         return false;
     suspend_begin(call, &mark);
     call_limit_reply(call);
     run_handler(call);
     out_limit(call->reply.out, 0);
-    return !suspend_end(call, &mark);
+    if (suspend_end(call, &mark))
+        return false;
+    return !call->failed || !call->session->request.is_misled || bounce_reply(call);
 }
 
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
@@ -190,10 +196,13 @@ void dispatch_again(struct session *session, const struct command *command,
     waits_write_head(session, out);
     struct call call = call_of(session, command, argv, argc, out);
     call.ready_key = ready_key;
+    session->request.is_misled = session->request.is_across = false;
     overlay_observe_begin(partition->overlay);
     call_limit_reply(&call);
     run_handler(&call);
     out_limit(out, 0);
+    if (call.failed && session->request.is_misled)
+        (void)bounce_reply(&call);
     finish_call(&call, begun);
 }
 
@@ -402,6 +411,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     session->request = (struct session_request){.command = session->request.command};
     while (command && command->traits & TRAIT_PREFIX &&
            enter_prefix(session, command, argv, argc)) {
+        session->request.prefixes += command_prefix_argc(command);
         argv += command_prefix_argc(command);
         argc -= command_prefix_argc(command);
         command = command_find_argv(argv, argc);

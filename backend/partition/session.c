@@ -5,6 +5,7 @@
 #include "backend/format/encoding.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/bounced_slots.h"
 #include "shared/number.h"
 
 #include <stdlib.h>
@@ -19,6 +20,8 @@ void session_pause(struct session *session, bool is_paused)
 const struct slot_set *session_slots(const struct session *session)
 {
     const struct partition_shards *shards = &session->partition->shards;
+    if (session->pending.bounced && shards->is_gated && !session->request.is_across)
+        return bounced_slots_here(session->pending.bounced, session->partition);
     return shards->is_gated ? shards->here : session->scope.slots;
 }
 
@@ -26,6 +29,7 @@ void session_set_slots(struct session *session, struct slot_set *slots)
 {
     slot_set_unref(session->scope.slots);
     session->scope.slots = slots;
+    bounced_slots_clear(&session->pending.bounced);
 }
 
 void session_set_text(char **text, struct bytes value)

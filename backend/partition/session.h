@@ -33,6 +33,7 @@
 enum { SESSION_MAGIC = 0x5e5510f1 };
 
 struct acl_user;
+struct bounced_slots;
 struct coordinated;
 struct partition;
 struct slot_set;
@@ -76,8 +77,9 @@ struct session_login {
     bool is_authenticated;
     /* the peer is on another host, and has not sent the certificate that tls-auth-clients requires */
     bool is_untrusted;
-    bool is_internal;            /* authenticated with the cluster secret */
-    char *name;                  /* name of the user; heap, NULL: "default" */
+    bool is_internal;     /* authenticated with the cluster secret */
+    bool follows_bounces; /* SCREE BOUNCES: the proxy sends requests that bounce to the owner */
+    char *name;           /* name of the user; heap, NULL: "default" */
     const struct acl_user *user; /* cached by session_user */
     uint64_t epoch;              /* of the configuration snapshot in which `user` was found */
     struct impersonation impersonation; /* user for which a proxy runs a request */
@@ -116,6 +118,7 @@ struct session_pending {
     struct reader_wait row_wait;   /* of rows from the disk (suspend.h) */
     struct watches_elsewhere *watches; /* of keys of other shards (coordinator.h); NULL: none */
     struct coordinated *across;        /* the request's transaction over shards; NULL: none */
+    struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */
     uint8_t suspend_tries;             /* how often the request was suspended */
 };
 
@@ -129,7 +132,10 @@ struct session_request {
     bool is_across;       /* SCREE ACROSS: the command may reach keys of other shards */
     uint16_t
         scan_end; /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
-    bool is_uncounted; /* SCREE PART: another shard counts it as a call of the proxy's client */
+    bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
+    bool is_misled;       /* it names a key that is not here, and will bounce (bounce.h) */
+    uint16_t misled_slot; /* of this key */
+    uint32_t prefixes;    /* arguments before the command, such as SCREE AS name rules */
 };
 
 struct session {
@@ -197,8 +203,8 @@ int session_databases(const struct session *session);
 /* The storage namespace of a database of the session's namespace; NULL when there is no such database. */
 struct space *session_database(struct session *session, uint8_t database);
 void session_select(struct session *session, uint8_t db);
-/* The slots whose keys are here: those that the partition owns (slot_owners.h), or, without a map of its own, those that the
- * proxy's map gives to it. NULL: all. */
+/* The slots whose keys are here: those that the partition owns (slot_owners.h), without those that have bounced; or, without a
+ * map of its own, those that the proxy's map gives to it. NULL: all. */
 const struct slot_set *session_slots(const struct session *session);
 /* Sets the slots that the proxy's map gives to this partition; takes the reference. NULL: all slots. */
 void session_set_slots(struct session *session, struct slot_set *slots);

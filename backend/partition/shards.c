@@ -3,6 +3,8 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/lock.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/bounce.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
@@ -23,6 +25,10 @@ static void tick_shards(void *owner)
     slot_owners_tick(partition->shards.owners);
     slot_moves_tick(partition->shards.moves);
     pubsub_check_slots(partition);
+    bounce_tick(partition);
+    if (partition->shards.has_changed && partition->shards.is_gated)
+        blocking_end_foreign(partition->watchers.blocking);
+    partition->shards.has_changed = false;
     participant_tick(partition->shards.participant);
     coordinator_tick(partition->shards.coordinator);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
@@ -36,6 +42,7 @@ bool shards_new(struct partition *partition)
     shards->slots = slot_table_new(partition);
     shards->owners = slot_owners_new(partition);
     shards->moves = slot_moves_new(partition);
+    bounce_init(partition);
     shards->locks = lock_set_new(partition->metrics.cell);
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);

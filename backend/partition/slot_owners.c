@@ -25,6 +25,7 @@ enum {
     CLAIM_AFTER_MS = 1000,
     HOLD_MS = 3000,
     KEY_SHOWN_BYTES = 128,
+    RUN_MAX = 1024, /* slots on each side, for slot_owners_run_of */
 };
 
 /* What a shard says of itself. */
@@ -60,6 +61,7 @@ struct slot_owners {
     bool may_have_lost;   /* another shard has told a higher epoch of a slot that is owned here */
     char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
     bool has_drained; /* it was logged that this shard has left the map and given all slots away */
+    bool has_learned;     /* an answer has told an owner that was not known */
     struct slot_set here;
     char **names; /* of shards that own slots; heap */
     uint16_t names_count;
@@ -141,6 +143,16 @@ static void set_held(struct slot_owners *owners, bool is_held)
         partition_resume(owners->partition);
 }
 
+/* Owners have changed: requests that wait because the owner of their slot was not known run again. */
+static void wake_unknown(struct slot_owners *owners)
+{
+    struct partition_shards *shards = &owners->partition->shards;
+    if (!shards->unknown_until_ms)
+        return;
+    shards->unknown_until_ms = 0;
+    partition_resume(owners->partition);
+}
+
 static uint16_t index_of_name(struct slot_owners *owners, struct bytes name);
 
 /* A record of a slot that was given away names its next owner; of one that arrives, its owner so far. */
@@ -174,6 +186,9 @@ void slot_owners_reload(struct slot_owners *owners)
     shards->here = shards->is_gated && count < SLOT_COUNT ? &owners->here : NULL;
     space_serve(owners->partition->spaces, shards->here);
     owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
+    shards->here_version++;
+    shards->has_changed = true;
+    wake_unknown(owners);
     if (!shards->is_gated)
         set_held(owners, false);
 }
@@ -330,6 +345,46 @@ void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run,
         on_run(owner, &run);
 }
 
+static const char *address_of_owner(const struct slot_owners *owners, const char *shard)
+{
+    int index = owners->map ? shard_map_named(owners->map, bytes_of(shard)) : -1;
+    return index >= 0 ? owners->map->shards[index].addresses[0] : NULL;
+}
+
+static bool is_same_run(const struct slot_owners *owners, unsigned slot, const struct slot_run *run)
+{
+    uint64_t epoch;
+    const char *shard = told_owner(owners, (uint16_t)slot, &epoch);
+    bool is_here = is_owned_state(slot_table_state(table_of(owners), (uint16_t)slot));
+    return shard && strcmp(shard, run->shard) == 0 && epoch == run->epoch &&
+           is_here == run->is_here;
+}
+
+/* partition_shards.find_owner */
+static bool find_owner_run(const struct partition *partition, uint16_t slot,
+                           struct slot_owner_found *found)
+{
+    const struct slot_owners *owners = partition->shards.owners;
+    uint8_t state = slot_table_state(table_of(owners), slot);
+    struct slot_run run = {.first = slot, .last = slot, .is_here = is_owned_state(state)};
+    run.shard = told_owner(owners, slot, &run.epoch);
+    bool is_coming = state == SLOT_STAGED ||
+                     (run.shard && !run.is_here && strcmp(run.shard, own_name(owners)) == 0);
+    if (!run.shard || !run.epoch || is_coming)
+        return false;
+    while (run.first > 0 && slot - run.first < RUN_MAX && is_same_run(owners, run.first - 1, &run))
+        run.first--;
+    while (run.last + 1 < SLOT_COUNT && run.last - slot < RUN_MAX &&
+           is_same_run(owners, run.last + 1, &run))
+        run.last++;
+    *found = (struct slot_owner_found){.shard = run.shard,
+                                       .address = address_of_owner(owners, run.shard),
+                                       .epoch = run.epoch,
+                                       .first = (uint16_t)run.first,
+                                       .last = (uint16_t)run.last};
+    return true;
+}
+
 /* The hash of the map by which the slots were claimed. */
 static uint64_t founding_hash(const struct slot_owners *owners)
 {
@@ -403,6 +458,7 @@ static void learn_owner(struct slot_owners *owners, uint16_t slot, uint16_t name
     if (strcmp(owners->names[name], own_name(owners)) == 0)
         return; /* what others say of this shard is older than its records */
     if (epoch > owners->epoch[slot] || (epoch == owners->epoch[slot] && is_its_own)) {
+        owners->has_learned |= epoch > owners->epoch[slot];
         owners->owner[slot] = (uint16_t)(name + 1);
         owners->epoch[slot] = epoch;
         owners->may_have_lost |= is_owned_state(record->state);
@@ -459,13 +515,24 @@ static void on_answer(struct peer_request *request, enum peer_result result, str
     else if (!read_answer(owners, other, payload))
         log_event(LOG_ERROR, "slots_answer_invalid", "partition=%u shard=%s",
                   owners->partition->index, other->name);
+    if (owners->has_learned)
+        wake_unknown(owners);
+    owners->has_learned = false;
+}
+
+/* Is it time to ask the shard? While requests wait for the owner of a slot, all shards are asked more often. */
+static bool is_time(const struct slot_owners *owners, const struct other_shard *other,
+                    uint64_t now_ms)
+{
+    bool is_urgent = now_ms < owners->partition->shards.unknown_until_ms;
+    return now_ms + (is_urgent ? ASK_CALM_MS - ASK_JOINING_MS : 0) >= other->ask_ms;
 }
 
 static void ask_other(struct slot_owners *owners, size_t index, uint64_t now_ms)
 {
     struct other_shard *other = &owners->others[index];
     struct peer_link *link = peer_set_find(owners->partition->shards.peers, bytes_of(other->name));
-    if (!link || other->is_asked || now_ms < other->ask_ms)
+    if (!link || other->is_asked || !is_time(owners, other, now_ms))
         return;
     struct slots_request *asked = calloc(1, sizeof *asked);
     CHECK(asked);
@@ -755,7 +822,8 @@ static const char *slot_refusal(struct call *call, uint16_t slot, struct bytes k
     const struct session *session = call->session;
     uint64_t epoch;
     bool is_expected =
-        !call->partition->shards.is_gated || (session && !slot_set_has(session->scope.slots, slot));
+        !call->partition->shards.is_gated ||
+        (session && (session->login.follows_bounces || !slot_set_has(session->scope.slots, slot)));
     if (call->in_script && (is_expected || !session || !session->login.is_internal))
         return "ERR Script attempted to access a non local key in a cluster node";
     if (is_expected)
@@ -785,6 +853,7 @@ struct slot_owners *slot_owners_new(struct partition *partition)
     owners->partition = partition;
     owners->was_written = partition->batch.index > 0;
     partition->shards.slot_refusal = slot_refusal;
+    partition->shards.find_owner = find_owner_run;
     partition->shards.slot_owner = slot_owner;
     return owners;
 }

@@ -30,7 +30,7 @@
 
 struct slot_owners;
 
-/* Also sets partition->shards.slot_refusal and slot_owner. The owner is the one that is known, otherwise the shard of the map; this
+/* Also sets partition->shards.slot_refusal, slot_owner and find_owner. The owner is the one that is known, otherwise the shard of the map; this
  * shard itself only if it owns the slot. */
 struct slot_owners *slot_owners_new(struct partition *partition);
 /* NULL is allowed. */

@@ -188,7 +188,7 @@ static void attempt_begin(const struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     mark->is_attempt = true;
-    partition->running.script_random->save(call->session);
+    partition->running.script_hooks->save_random(call->session);
     overlay_attempt_begin(partition->overlay);
     space_attempt_begin(partition->spaces);
     command_stats_hold(call);
@@ -267,7 +267,7 @@ static void roll_back_attempt(struct call *call, const struct suspend_mark *mark
     if (call->session->scope.db != mark->db)
         session_select(call->session, mark->db);
     if (mark->is_attempt) {
-        partition->running.script_random->restore(call->session);
+        partition->running.script_hooks->restore_random(call->session);
         overlay_attempt_end(partition->overlay, false);
         space_attempt_end(partition->spaces, false);
         command_stats_drop(partition);

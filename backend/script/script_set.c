@@ -30,14 +30,20 @@ static void restore_random(const struct session *session)
     scripts->chance = scripts->saved_chance;
 }
 
-static const struct script_random script_random = {.save = save_random, .restore = restore_random};
+static bool source_of(const struct session *session, struct bytes sha, struct out *out)
+{
+    return script_source(scripts_of(session), sha, out);
+}
+
+static const struct script_hooks script_hooks = {
+    .save_random = save_random, .restore_random = restore_random, .source = source_of};
 
 struct script_set *script_set_new(struct partition *partition)
 {
     struct script_set *set = calloc(1, sizeof *set);
     CHECK(set);
     set->partition = partition;
-    partition->running.script_random = &script_random;
+    partition->running.script_hooks = &script_hooks;
     set->max = partition->snapshot->config.script_memory_limit_bytes;
     set->names = table_new();
     out_init(&set->reply);

@@ -14,6 +14,7 @@
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
+#include "proxy/routes.h"
 #include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/arena.h"
@@ -385,8 +386,9 @@ static void print_shards(const struct client *client, const struct request *requ
                          struct out *out)
 {
     const struct shard_map *map = client->worker->snapshot->map;
-    out_printf(out, "%s# Shards\r\nshards:%u\r\nmap_epoch:%" PRIu64 "\r\n",
-               out->bytes ? "\r\n" : "", request_reply_count(request), map->epoch);
+    out_printf(out, "%s# Shards\r\nshards:%u\r\nmap_epoch:%" PRIu64 "\r\nlearned_slots:%u\r\n",
+               out->bytes ? "\r\n" : "", request_reply_count(request), map->epoch,
+               routes_count(map, client->worker->snapshot->wish));
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         int shard = shard_map_named(map, bytes_of(answer->node->name));

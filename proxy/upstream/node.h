@@ -34,6 +34,8 @@ struct node {
     struct node_across across;
     uint32_t index;    /* in the map; meaningless once is_removed */
     bool is_removed;   /* the shard is no longer in the map */
+    bool is_owner;     /* it serves only slots that it owns, and bounces others (SCREE SELF) */
+    uint64_t down_ms;  /* when it was first seen to be unreachable; monotonic, 0: it is reachable */
     bool said_busy;    /* the PING at busy_ms was answered BUSY */
     uint32_t busy_ms;  /* when said_busy was set; low bits of the loop's time */
     uint32_t asked_ms; /* when the last PING of ask_busy() was sent; low bits of the loop's time */

@@ -182,7 +182,7 @@ void pool_wake_across(const struct pool *pool, struct node *node)
     for (uint32_t i = node->across.in_use;
          i < across_limit(pool) && (link = list_pop(&node->across.waiting)); i++) {
         struct client *client = container_of(link, struct client, links.full);
-        client->is_next = true;
+        client->flow.is_next = true;
         client_unhold(client, HOLD_UPSTREAM);
     }
 }
@@ -191,7 +191,7 @@ void pool_wake_across(const struct pool *pool, struct node *node)
 static void wait_across(struct node *node, struct client *client)
 {
     list_remove(&client->links.full);
-    list_push(client->is_next ? node->across.waiting.next : &node->across.waiting,
+    list_push(client->flow.is_next ? node->across.waiting.next : &node->across.waiting,
               &client->links.full);
     client_hold(client, HOLD_UPSTREAM);
 }
@@ -199,12 +199,12 @@ static void wait_across(struct node *node, struct client *client)
 struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *client)
 {
     struct node *node = pool->nodes[shard];
-    bool others_wait = !list_empty(&node->across.waiting) && !client->is_next;
+    bool others_wait = !list_empty(&node->across.waiting) && !client->flow.is_next;
     if (others_wait || node->across.in_use >= across_limit(pool)) {
         wait_across(node, client);
         return NULL;
     }
-    client->is_next = false;
+    client->flow.is_next = false;
     return pool_across_at_once(pool, shard, client->session.resp);
 }
 
@@ -224,7 +224,7 @@ void pool_forget_keyspaces(struct pool *pool)
         upstream_forget_keyspace(container_of(link, struct upstream, links.pool));
 }
 
-static bool node_is_down(const struct node *node)
+bool node_is_down(const struct node *node)
 {
     for (unsigned resp3 = 0; resp3 < 2; resp3++) {
         const struct upstream *upstream = node->shared[LANE_NORMAL][resp3];

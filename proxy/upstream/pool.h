@@ -71,6 +71,8 @@ struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *c
 struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, uint8_t resp);
 /* Resumes as many clients that wait for such a connection as may have one now. */
 void pool_wake_across(const struct pool *pool, struct node *node);
+/* Could a shared connection not be opened? */
+bool node_is_down(const struct node *node);
 /* A shard that is not known to be down; each call returns the next such shard. */
 uint32_t pool_any(struct pool *pool);
 /* Handles deadlines and backoff of all upstreams. True: an upstream has a deadline. */

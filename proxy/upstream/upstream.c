@@ -92,6 +92,8 @@ static void write_greeting(struct upstream *upstream)
             upstream_push_own(upstream, PART_AUTH);
         upstream_push_own(upstream, PART_SELF);
         upstream->greetings = (uint8_t)(upstream->greeting.auths_left + 1);
+        upstream_write_words(out, (const char *const[]){"SCREE", "BOUNCES"}, 2);
+        upstream_push_own(upstream, PART_PROBE);
         upstream_tell_slots(upstream, out);
     }
     if (upstream->resp == 3) {
@@ -361,7 +363,7 @@ static void on_drain(void *owner)
 static void time_out(struct upstream *upstream, struct part *part, uint64_t timeout_ms)
 {
     char what[64];
-    if (part->kind != PART_REQUEST || part->is_answered)
+    if (!part_is_request(part) || part->is_answered)
         return;
     part->is_answered = true;
     (void)snprintf(what, sizeof(what), "no reply within %" PRIu64 " ms", timeout_ms);

@@ -43,6 +43,7 @@ enum upstream_state {
 enum upstream_unblock { UNBLOCK_NOT, UNBLOCK_TIMEOUT, UNBLOCK_ERROR };
 
 struct block;
+struct bounce;
 struct client;
 struct frame;
 struct node;
@@ -192,6 +193,10 @@ void upstream_send(struct upstream *upstream, struct part *part, struct keyspace
 void upstream_send_single_use(struct upstream *upstream, struct part *part,
                               struct keyspace *keyspace, const struct frame *frame,
                               uint64_t patience_ms);
+/* Sends the requests of a bounce, which lie in `block`, as the part. `adds_across`: SCREE ACROSS precedes the
+ * command. */
+void upstream_send_bounced(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
+                           const struct bounce *bounce, struct block *block, bool adds_across);
 /* Sends a command made of `words` as the part. */
 void upstream_send_words(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                          const struct bytes *words, uint32_t count);

@@ -113,11 +113,13 @@ void upstream_write_words(struct out *out, const char *const *words, int count);
 void upstream_hold_client(struct upstream *upstream, struct client *client);
 /* Appends SCREE SLOTS with the slots that the shard has in the map in force. */
 void upstream_tell_slots(struct upstream *upstream, struct out *out);
-/* If the map has changed, sends SCREE SLOTS on a connection that is UP. */
+/* If the map has changed, or requests have bounced, sends SCREE SLOTS on a connection that is UP. */
 void upstream_tell_new_slots(struct upstream *upstream);
 /* Writes a request's frame as the part, with the header of upstream_write_header. */
 void upstream_write_frame(const struct upstream *upstream, const struct part *part, struct out *out,
                           const struct frame *frame);
+/* A request has bounced on the connection: SCREE SLOTS must precede the next one (backend/partition/bounce.h). */
+void upstream_note_bounce(struct upstream *upstream);
 /* Sends a command of one word whose part is of this kind. */
 void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);
 /* stream_events.on_data */

@@ -38,11 +38,14 @@ void upstream_fail_all(struct upstream *upstream, struct part *part, const char 
 {
     while (part) {
         struct part *next = part->next;
+        struct client *followed = part->kind == PART_FOLLOWED ? part->request->client : NULL;
         if (upstream->use.is_single_use)
             part->upstream = NULL;
-        if (part->kind == PART_REQUEST && !part->is_answered)
+        if (part_is_request(part) && !part->is_answered)
             upstream_fail(upstream, part, what, reason);
         part_unlinked(part);
+        if (followed)
+            upstream->worker->client_events->followed(followed);
         part = next;
     }
 }

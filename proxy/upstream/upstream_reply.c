@@ -5,12 +5,16 @@
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/slow_log.h"
+#include "shared/bounce.h"
 #include "shared/log.h"
 #include "shared/number.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { BOUNCE_HEAD_ROOM = 1024 * 1024 }; /* for what a bounce has besides the client's request */
 
 static const char dropped_error[] =
     "-ERR the reply was dropped: it is longer than client-output-limit of the proxy\r\n";
@@ -60,6 +64,7 @@ static void handle_self(struct upstream *upstream, const char *data, size_t len)
     struct greeting_self self;
     char reason[sizeof(upstream->failure.reason)];
     greeting_read((struct bytes){data, len}, &self);
+    upstream->node->is_owner = *self.shard;
     if (!greeting_check(&self, upstream->node->name, reason, sizeof(reason)))
         upstream_lost(upstream, reason);
     else if (--upstream->greetings == 0)
@@ -164,15 +169,63 @@ static void handle_push(struct upstream *upstream, struct block *block, const ch
         upstream_lost(upstream, "received a push frame that answers no blocked command");
 }
 
+/* Takes a request back that the shard has bounced. False: the frame is a reply. */
+static bool take_bounce(struct upstream *upstream, struct part *part, struct block *block,
+                        struct bytes frame)
+{
+    struct bounce bounce;
+    if (part->is_answered || upstream->reading.switch_error || upstream->reading.block_error ||
+        !upstream->life.has_authenticated || !block || !bounce_read(frame, &bounce))
+        return false;
+    upstream_pop(upstream, part);
+    upstream_note_bounce(upstream);
+    upstream->worker->client_events->bounced(upstream, part, block, &bounce);
+    if (upstream->use.is_single_use)
+        upstream_release(upstream, true);
+    return true;
+}
+
+/* Does a frame with this first byte need handle_special? */
+static const bool is_special[UCHAR_MAX + 1] = {['>'] = true, ['-'] = true, ['!'] = true};
+
+/* Handles a push frame or a bounce. False: the frame is a reply. */
+static bool handle_special(struct upstream *upstream, struct part *part, struct block *block,
+                           const char *data, size_t len)
+{
+    if (data[0] == '>') {
+        handle_push(upstream, block, data, len);
+        return true;
+    }
+    if (!part || part->swallow > 0 || !part_is_request(part))
+        return false;
+    if (data[0] == '!')
+        return take_bounce(upstream, part, block, (struct bytes){data, len});
+    cell_add(upstream->node->cell, SHARD_ERRORS, 1);
+    return false;
+}
+
+/* The reply to a request that has bounced before. */
+static void handle_followed(struct upstream *upstream, struct part *part, struct block *block,
+                            const char *data, size_t len)
+{
+    struct client *client = part->request->client;
+    bool is_single_use = upstream->use.is_single_use;
+    if (is_single_use)
+        part->upstream = NULL;
+    handle_reply(upstream, part, block, data, len);
+    if (is_single_use)
+        upstream_release(upstream, true);
+    if (client)
+        upstream->worker->client_events->followed(client);
+}
+
 /* One complete reply came. */
 static inline void handle_reply_frame(struct upstream *upstream, struct block *block,
                                       const char *data, size_t len)
 {
     struct part *part = upstream->queue.first;
-    if (data[0] == '>') {
-        handle_push(upstream, block, data, len);
+    if (is_special[(unsigned char)data[0]] && handle_special(upstream, part, block, data, len))
         return;
-    }
     if (!part) {
         upstream_lost(upstream, data[0] == '-' ? "received an error without a request"
                                                : "received a reply without a request");
@@ -190,14 +243,16 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
         if (part->request->begun_us && !part->request->is_blocking)
             cell_observe(upstream->node->cell, SHARD_SECONDS,
                          upstream->worker->timing.now_us - part->request->begun_us);
-        if (data[0] == '-')
-            cell_add(upstream->node->cell, SHARD_ERRORS, 1);
         handle_reply(upstream, part, block, data, len);
         if (is_single_use)
             upstream_release(upstream, true);
         return;
     }
     enum part_kind kind = (enum part_kind)part->kind;
+    if (kind == PART_FOLLOWED) {
+        handle_followed(upstream, part, block, data, len);
+        return;
+    }
     part_unlinked(part);
     if (kind == PART_AUTH)
         handle_auth(upstream, data, len);
@@ -218,6 +273,8 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
 static size_t limit_partial(struct upstream *upstream, const char *data, size_t len, size_t *need)
 {
     uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
+    if (data[0] == '!' && limit < upstream_config(upstream)->client_query_limit_bytes)
+        limit = upstream_config(upstream)->client_query_limit_bytes + BOUNCE_HEAD_ROOM;
     bool is_long = len > limit || upstream->reading.skip.need > limit;
     if (is_long && !upstream->reading.is_dropping && upstream->waits)
         wait_table_drop(upstream, data, len, dropped_error);

@@ -6,6 +6,7 @@
 
 #include "proxy/client.h"
 #include "proxy/worker.h"
+#include "shared/bounce.h"
 #include "shared/namespace.h"
 #include "shared/number.h"
 
@@ -69,6 +70,12 @@ void upstream_tell_new_slots(struct upstream *upstream)
     if (*upstream_config(upstream)->upstream_secret &&
         upstream->generation != upstream->worker->label.generation)
         upstream_tell_slots(upstream, upstream->out);
+}
+
+void upstream_note_bounce(struct upstream *upstream)
+{
+    upstream->generation = upstream->worker->label.generation - 1;
+    upstream_set_keyspace(upstream, NULL);
 }
 
 /* Switches the session to the keyspace; after a change of the map, sends the shard's slots first. */
@@ -191,6 +198,29 @@ void upstream_write_frame(const struct upstream *upstream, const struct part *pa
         out_write_block(out, frame->block, data, len);
     else
         out_write(out, data, len);
+}
+
+void upstream_send_bounced(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
+                           const struct bounce *bounce, struct block *block, bool adds_across)
+{
+    struct bytes before = bounce->requests;
+    struct bytes command = bounce->command;
+    struct out *out = upstream_begin(upstream, part, keyspace);
+    if (!out)
+        return;
+    before.len -= command.len;
+    out_write_block(out, block, before.data, before.len);
+    if (adds_across) {
+        const char *line_end = memchr(command.data, '\n', command.len);
+        CHECK(line_end);
+        command.len -= (size_t)(line_end + 1 - command.data);
+        command.data = line_end + 1;
+        part->prefixes = PREFIX_ACROSS;
+        upstream_write_header(upstream, part, out, bounce->argc);
+    }
+    out_write_block(out, block, command.data, command.len);
+    part->swallow = bounce->count - 1;
+    upstream_commit(upstream, part);
 }
 
 void upstream_send_words(struct upstream *upstream, struct part *part, struct keyspace *keyspace,

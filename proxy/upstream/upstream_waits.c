@@ -25,6 +25,7 @@
 
 #include "proxy/blocked.h"
 #include "proxy/client.h"
+#include "shared/bounce.h"
 #include "shared/namespace.h"
 #include "shared/number.h"
 
@@ -359,6 +360,13 @@ bool wait_table_answer(struct upstream *upstream, struct block *block, const cha
         if (!entry->is_begun)
             blocked_begun(entry->part->request->client);
         entry->is_begun = true;
+        return true;
+    }
+    struct bounce bounce;
+    if (data[at] == '!' && bounce_read((struct bytes){data + at, len - at}, &bounce)) {
+        upstream_note_bounce(upstream);
+        upstream->worker->client_events->bounced(upstream, entry_free(upstream, entry), block,
+                                                 &bounce);
         return true;
     }
     if (data[at] == '-')

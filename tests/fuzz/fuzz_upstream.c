@@ -160,6 +160,17 @@ static const char *const replies[] = {
     ">2\r\n:8589934593\r\n_\r\n", /* the connection's second blocked command gets this reply */
     ">2\r\n:4294967298\r\n*-1\r\n",
     ">2\r\n:-1\r\n:1\r\n",
+    /* bounces (shared/bounce.h): one shard sends to the other, or to one that the map does not name */
+    "!60\r\nBOUNCE 1 15495 15495 15495 2 0 1 1 0 0\na*2\r\n$3\r\nGET\r\n$1\r\na\r\n\r\n",
+    "!60\r\nBOUNCE 1 15495 15495 15495 3 0 1 1 0 0\nb*2\r\n$3\r\nGET\r\n$1\r\na\r\n\r\n",
+    "!60\r\nBOUNCE 1 3300 3300 3300 2 0 1 1 3 0\ncc:1*2\r\n$3\r\nGET\r\n$1\r\nb\r\n\r\n",
+    "!96\r\nBOUNCE 1 15495 15495 15495 2 0 3 1 0 "
+    "0\na*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*1\r\n$4\r\nEXEC\r\n\r\n",
+    "!62\r\nBOUNCE 1 15495 15495 15495 2 0 1 1 0 0\na*2\r\n$5\r\nWATCH\r\n$1\r\na\r\n\r\n",
+    "!82\r\nBOUNCE 1 15495 15495 15495 2 0 1 1 0 "
+    "0\na*5\r\n$4\r\nMGET\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n\r\n",
+    ">2\r\n:4294967297\r\n!71\r\nBOUNCE 1 15495 15495 15495 2 0 1 1 0 "
+    "0\na*3\r\n$5\r\nBLPOP\r\n$1\r\na\r\n$3\r\n0.1\r\n\r\n",
 };
 
 struct client {

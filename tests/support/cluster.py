@@ -468,13 +468,16 @@ def with_option(options, section, name, value):
 
 class Cluster:
     def __init__(self, backends=2, partitions=2, proxies=1, backend_options=None, proxy_options=None,
-                 namespaces=None, listeners=None, relay=None, disk=None, unix=False, tls=False, linked=False):
+                 namespaces=None, listeners=None, relay=None, disk=None, unix=False, tls=False, linked=False,
+                 slots=None):
         """Options: {section: {option: value}}; `namespaces`: {name: {option: value}}; `listeners`: {name: namespace};
         `relay(address) -> object with .address and .stop()` makes a relay in front of every partition; `disk`: a
         FaultyDisk for the first backend; `unix`: the proxies listen on a Unix socket too; `tls`: proxies and
         backends accept only TLS with client certificates (certs.Kit); `linked`: backends have connections to each
-        other, the proxies' rule is cross-slot = any, and nothing is refused because a slow machine takes long."""
+        other, the proxies' rule is cross-slot = any, and nothing is refused because a slow machine takes long; `slots`:
+        those of each shard, in place of equal ranges."""
         self.partitions = partitions
+        self.slots = slots
         self.folder = tempfile.mkdtemp(prefix='scree-test-')
         self.has_unix = unix
         self.tls = Kit(self.folder) if tls else None
@@ -502,7 +505,7 @@ class Cluster:
 
     def __enter__(self):
         try:
-            self.slots = even_slots(len(self.shard_addresses()))
+            self.slots = self.slots or even_slots(len(self.shard_addresses()))
             if self.is_linked:  # a backend reads the map when it starts
                 self.write_shards()
             for backend in self.backends:

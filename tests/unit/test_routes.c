@@ -1,0 +1,142 @@
+/*
+ * test_routes.c - owners of slots that a proxy learns from bounces, and the map that it makes of them and of shards.ini.
+ */
+#include "proxy/routes.h"
+
+#include "shared/check.h"
+
+#include <stdio.h>
+
+static struct shard_map *two_shards(uint64_t epoch)
+{
+    struct shard_map *map = shard_map_even((const char *const[]){"h:1", "h:2"}, 2);
+    map->epoch = epoch;
+    return map;
+}
+
+static bool learn(struct routes *routes, unsigned first, unsigned last, uint64_t epoch,
+                  const char *shard, const char *address)
+{
+    uint64_t version;
+    const struct bounce bounce = {.slot = (uint16_t)first,
+                                  .first = (uint16_t)first,
+                                  .last = (uint16_t)last,
+                                  .epoch = epoch,
+                                  .shard = bytes_of(shard),
+                                  .address = bytes_of(address)};
+    bool is_new = routes_learn(routes, &bounce, &version);
+    CHECK(version == routes_version(routes));
+    return is_new;
+}
+
+static const char *owner(const struct shard_map *map, uint16_t slot)
+{
+    return map->shards[shard_map_find(map, slot)].name;
+}
+
+static struct shard_map *merge(struct routes *routes, struct shard_map *wish)
+{
+    uint64_t version;
+    struct shard_map *map = routes_merge(routes, wish, &version);
+    CHECK(version == routes_version(routes));
+    return map;
+}
+
+static void test_without_bounces_the_map_is_the_wish(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = two_shards(1);
+    struct shard_map *map = merge(routes, wish);
+    CHECK(map == wish && routes_count(map, wish) == 0);
+    shard_map_unref(map);
+    CHECK(learn(routes, 5, 5, 1, "a", "h:1")); /* what the wish says */
+    map = merge(routes, wish);
+    CHECK(map == wish);
+    shard_map_unref(map);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_the_higher_epoch_counts_and_a_reload_keeps_it(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = two_shards(1);
+    CHECK(learn(routes, 10, 20, 3, "b", "h:2"));
+    CHECK(!learn(routes, 10, 20, 3, "a", "h:1"));
+    CHECK(!learn(routes, 12, 12, 2, "a", "h:1"));
+    CHECK(learn(routes, 15, 25, 4, "a", "h:1"));
+    struct shard_map *map = merge(routes, wish);
+    CHECK(strcmp(owner(map, 14), "b") == 0 && strcmp(owner(map, 15), "a") == 0);
+    CHECK(strcmp(owner(map, 21), "a") == 0 && routes_count(map, wish) == 5);
+    CHECK(map->epoch == 1 && map->shards[0].slot_count == 8192 - 5);
+    shard_map_unref(map);
+    shard_map_unref(wish);
+    wish = two_shards(9);
+    map = merge(routes, wish);
+    CHECK(map->epoch == 9 && strcmp(owner(map, 10), "b") == 0);
+    shard_map_unref(map);
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_an_owner_that_the_wish_does_not_name_is_there_while_it_owns_slots(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = two_shards(1);
+    CHECK(learn(routes, 0, 1, 2, "new", "10.0.0.9:7000"));
+    CHECK(learn(routes, 2, 2, 2, "other-name", "h:2")); /* a shard of the wish, by its address */
+    CHECK(learn(routes, 3, 3, 2, "nowhere", ""));
+    CHECK(learn(routes, 4, 4, 2, "file", "unix:/etc/passwd"));
+    struct shard_map *map = merge(routes, wish);
+    CHECK(map->shard_count == 3 && strcmp(map->shards[2].addresses[0], "10.0.0.9:7000") == 0);
+    CHECK(strcmp(owner(map, 0), "new") == 0 && strcmp(owner(map, 2), "b") == 0);
+    CHECK(strcmp(owner(map, 3), "a") == 0 && strcmp(owner(map, 4), "a") == 0);
+    shard_map_unref(map);
+    CHECK(learn(routes, 0, 1, 3, "a", "h:1"));
+    map = merge(routes, wish);
+    CHECK(map->shard_count == 2);
+    shard_map_unref(map);
+    CHECK(learn(routes, 0, 1, 4, "new", "10.0.0.9:7000"));
+    CHECK(routes_forget(routes, BYTES("new")) && !routes_forget(routes, BYTES("new")));
+    map = merge(routes, wish);
+    CHECK(map->shard_count == 2 && strcmp(owner(map, 0), "a") == 0);
+    shard_map_unref(map);
+    CHECK(learn(routes, 0, 1, 1, "b", "h:2")); /* forgotten epochs do not count */
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+static void test_backends_cannot_make_it_keep_more_shards_than_a_map_has(void)
+{
+    struct routes *routes = routes_new();
+    struct shard_map *wish = two_shards(1);
+    char name[32];
+    char address[32];
+    unsigned learned = 0;
+    for (unsigned i = 0; i < 2 * SHARD_COUNT_MAX; i++) {
+        (void)snprintf(name, sizeof name, "s%u", i);
+        (void)snprintf(address, sizeof address, "x:%u", i + 1);
+        learned += learn(routes, i, i, 2, name, address);
+    }
+    CHECK(learned == SHARD_COUNT_MAX);
+    struct shard_map *map = merge(routes, wish);
+    CHECK(map->shard_count == SHARD_COUNT_MAX);
+    shard_map_unref(map);
+    CHECK(routes_forget(routes, BYTES("s1")));
+    /* places of shards without slots are used again */
+    for (unsigned i = 0; i < 3 * SHARD_COUNT_MAX; i++) {
+        (void)snprintf(name, sizeof name, "t%u", i);
+        CHECK(learn(routes, 0, 0, 3 + i, name, "x:1"));
+    }
+    shard_map_unref(wish);
+    routes_free(routes);
+}
+
+int main(void)
+{
+    test_without_bounces_the_map_is_the_wish();
+    test_the_higher_epoch_counts_and_a_reload_keeps_it();
+    test_an_owner_that_the_wish_does_not_name_is_there_while_it_owns_slots();
+    test_backends_cannot_make_it_keep_more_shards_than_a_map_has();
+    return 0;
+}
