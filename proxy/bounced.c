@@ -89,7 +89,7 @@ static const struct command *skip_prefixes(const struct bytes **argv, uint32_t *
 {
     const struct command *command = command_find_argv(*argv, *argc);
     while (command && command->traits & TRAIT_PREFIX && *argc > command_prefix_argc(command)) {
-        target->is_across |= command->id == COMMAND_scree_across;
+        target->is_across |= bytes_is((*argv)[1], "across");
         *argv += command_prefix_argc(command);
         *argc -= command_prefix_argc(command);
         command = command_find_argv(*argv, *argc);
@@ -116,10 +116,15 @@ static void add_target_keys(const struct route_rules *rules, const struct bytes 
     keys_list_fini(&keys);
 }
 
-/* Commands that a backend adds before a request: CLIENT CACHING, SCRIPT LOAD. */
-static bool prepares(const struct command *command)
+/* Does a backend add such a request before the client's (CLIENT CACHING, SCRIPT LOAD)? */
+static bool prepares(struct bytes word)
 {
-    return command && (command->id == COMMAND_client_caching || command->id == COMMAND_script_load);
+    return bytes_is(word, "client") || bytes_is(word, "script");
+}
+
+static bool is_watch(const struct part *part)
+{
+    return part->request->command == command_find(BYTES("watch"));
 }
 
 /* Reads the requests of the bounce, and finds the shard by the map in force. */
@@ -148,7 +153,7 @@ static struct target find_bounce_target(const struct proxy_worker *worker,
         target.is_valid &= target.command && command_arity_ok(target.command, argc);
         if (target.is_valid)
             add_target_keys(&rules, argv, argc, &target, &is_written);
-        target.only_prepares &= rest.len == scan.size || prepares(target.command);
+        target.only_prepares &= rest.len == scan.size || prepares(argv[0]);
         free(words);
         rest = (struct bytes){rest.data + scan.size, rest.len - scan.size};
     }
@@ -288,12 +293,11 @@ static bool send_again(struct client *client, struct bounced *entry)
     struct keyspace *keyspace =
         keyspaces_get(&worker->keyspaces, entry->bounce.space, entry->bounce.db);
     struct target target = find_bounce_target(worker, keyspace, &entry->bounce);
-    bool is_watch =
-        entry->part->request->command && entry->part->request->command->id == COMMAND_watch;
+    bool watches = is_watch(entry->part);
     bool adds_across = target.is_on_several && !target.is_across;
     struct upstream *upstream = NULL;
     bool goes = true;
-    if (entry->sent_on == SENT_WAIT || is_watch)
+    if (entry->sent_on == SENT_WAIT || watches)
         goes = client->bounced.in_flight == 0;
     else if (!adds_across || may_be_across(worker, entry, &target))
         goes = (upstream = choose_upstream(client, entry, &target)) != NULL;
@@ -301,7 +305,7 @@ static bool send_again(struct client *client, struct bounced *entry)
         list_remove(&entry->link);
     if (goes && entry->sent_on == SENT_WAIT)
         wait_again(client, entry, keyspace, &target);
-    else if (goes && is_watch)
+    else if (goes && watches)
         watch_again(client, entry, keyspace, &target);
     else if (goes && !upstream)
         refuse_bounced(entry->part, error_text(ERR_CROSSSLOT));
@@ -397,7 +401,7 @@ static void keep_bounced(struct client *client, struct upstream *upstream, struc
                               .bytes = sizeof *entry + bounce->requests.len};
     worker->memory.copied += entry->bytes;
     learn(worker, bounce, &entry->version);
-    if (part->request->command && part->request->command->id == COMMAND_watch)
+    if (is_watch(part))
         leave_watching(client, upstream, entry);
     if (entry->sent_on == SENT_WAIT)
         client->blocked.has_bounced = client->blocked.has_parts;

@@ -103,7 +103,7 @@ struct client_blocked {
     uint16_t slot;           /* slot of its keys, or BLOCKED_ANYWHERE */
     bool has_parts;          /* its keys are on several shards: blocked_parts.c */
     uint8_t unblock;         /* enum upstream_unblock: CLIENT UNBLOCK has ended a wait with parts */
-    bool has_bounced;        /* a part of it: the keys are tried again at their shards */
+    bool has_bounced;        /* one of its parts: the keys are tried again at their shards */
     uint32_t unsent;         /* connections over which it has not been sent yet */
 };
 

@@ -608,7 +608,7 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
 static uint32_t timeout_argument(const struct waiter *waiter)
 {
     enum { AWAIT_TIMEOUT = 3 };
-    if (waiter->command->id == COMMAND_scree_await)
+    if (waiter->command->flags & CMD_INTERNAL)
         return AWAIT_TIMEOUT;
     switch (waiter->command->timeout) {
     case TIMEOUT_SECONDS_LAST:
@@ -625,7 +625,7 @@ static uint32_t timeout_argument(const struct waiter *waiter)
     return waiter->argc - 1;
 }
 
-/* The command waits on at another shard: its timeout becomes the rest of it, a text in `text`. */
+/* The command waits on at another shard: its timeout becomes what is left, a text in `text`. */
 static void shorten_timeout(const struct blocking_set *set, struct waiter *waiter, char text[32])
 {
     uint32_t at = timeout_argument(waiter);
@@ -633,7 +633,7 @@ static void shorten_timeout(const struct blocking_set *set, struct waiter *waite
     if (!at || !waiter->deadline_ms)
         return;
     uint64_t rest_ms = waiter->deadline_ms > now_ms ? waiter->deadline_ms - now_ms : 1;
-    bool is_ms = waiter->command->id == COMMAND_scree_await ||
+    bool is_ms = waiter->command->flags & CMD_INTERNAL ||
                  waiter->command->timeout == TIMEOUT_MS_LAST ||
                  waiter->command->timeout == TIMEOUT_MS_BLOCK;
     int len =

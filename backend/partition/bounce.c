@@ -32,7 +32,7 @@ static void mark(struct call *call, uint16_t slot)
 }
 
 /* named_key_fn: is the key here? */
-static bool is_here(struct call *call, uint16_t slot, struct bytes key, void *owner)
+static bool is_key_here(struct call *call, uint16_t slot, struct bytes key, void *owner)
 {
     (void)key;
     (void)owner;
@@ -89,7 +89,7 @@ bool bounce_gate(struct call *call)
         return false; /* it runs already, or it must run here */
     if (session->pending.bounced && named_keys_find(call, mark_bounced, NULL))
         return true;
-    return !named_keys_find(call, is_here, NULL) && named_keys_find(call, mark_foreign, NULL);
+    return !named_keys_find(call, is_key_here, NULL) && named_keys_find(call, mark_foreign, NULL);
 }
 
 /* The command has opened a key of this slot, which is not here. False: it gets an error. */
@@ -239,7 +239,7 @@ bool bounce_reply(struct call *call)
     (void)named_keys_find(call, add_bounced, NULL);
     if (is_exec)
         end_transaction(call);
-    else if (call->command->id == COMMAND_watch)
+    else if (bytes_is(call->argv[0], "watch"))
         session->watcher.dirty = true;
     return true;
 }

@@ -27,7 +27,9 @@
 
 enum {
     ERROR_MAX = 512,
-    KEY_SHOWN = 128, /* bytes of a key in an error */
+    KEY_SHOWN = 128,      /* bytes of a key in an error */
+    MOVED_MAX = 40,       /* ticks, of 50 ms each */
+    SEEK_OWNER_MS = 3000, /* so long all shards are asked often which slots they own */
 };
 
 enum coordinated_state {
@@ -52,6 +54,8 @@ struct coordinated {
     struct borrow *borrow;
     struct list participants;
     uint32_t outstanding; /* requests */
+    uint8_t moved;        /* how often a slot was not where LOCK was sent */
+    bool seeks_owner;     /* without locks, until the next tick: then it begins again */
     uint64_t started_ms;  /* monotonic */
     uint64_t started_us;  /* monotonic, for the slow log */
     uint32_t shards;      /* that take part; 0: it still collects */
@@ -1033,6 +1037,28 @@ static void look_up(struct coordinated *transaction)
 
 /* ---- replies ---- */
 
+/* The shard does not own a key's slot any more: asks all shards for owners, and begins again at the next tick. False: that has
+ * happened too often. */
+static bool seek_owner(struct coordinated *transaction)
+{
+    struct partition_shards *shards = &transaction->coordinator->partition->shards;
+    if (transaction->state != COORDINATED_COLLECTING || transaction->moved == MOVED_MAX)
+        return false;
+    transaction->moved++;
+    forget_attempts(transaction);
+    transaction->seeks_owner = true;
+    if (!shards->unknown_until_ms)
+        shards->unknown_until_ms =
+            loop_mono_ms(transaction->coordinator->partition->loop) + SEEK_OWNER_MS;
+    return true;
+}
+
+static bool is_elsewhere(struct bytes reason)
+{
+    return bytes_equal(reason, BYTES(SLOT_IS_ELSEWHERE)) ||
+           bytes_equal(reason, BYTES(SLOT_IS_LEAVING));
+}
+
 static void on_refused(struct participation *part, uint8_t sent, enum peer_result result,
                        struct bytes payload)
 {
@@ -1043,7 +1069,7 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
         part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
         fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
              "TRYAGAIN the connection to shard '%s' was lost", part->shard);
-    } else {
+    } else if (sent != PEER_LOCK || !is_elsewhere(payload) || !seek_owner(transaction)) {
         fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "TRYAGAIN shard '%s' refused: %.*s",
              part->shard, (int)(payload.len < 256 ? payload.len : 256), payload.data);
     }
@@ -1213,7 +1239,10 @@ static void tick_one(struct coordinated *transaction)
     bool is_paused = partition->pause.is_quiescing && list_empty(&transaction->participants);
     switch (transaction->state) {
     case COORDINATED_COLLECTING:
-        if (waits && is_over && !is_paused)
+        if (transaction->seeks_owner) {
+            transaction->seeks_owner = false;
+            resume(transaction);
+        } else if (waits && is_over && !is_paused)
             fail_late(transaction);
         break;
     case COORDINATED_DECIDED:

@@ -531,9 +531,9 @@ static const char *refuse_item(const struct partition *partition, const struct i
         !decode_metadata_key(item->row_key, &space, &slot, &key))
         return "the request is not valid";
     if (partition->shards.is_gated && !slot_set_has(partition->shards.here, slot))
-        return "it does not own the key's slot";
+        return SLOT_IS_ELSEWHERE;
     if (slot_is_frozen(partition, slot))
-        return "it is handing the key's slot over to another shard";
+        return SLOT_IS_LEAVING;
     if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
         return "SWAPDB has not reached all shards: run it again";
     if (item->kind == NEED_KEY || (item->kind >= NEED_WATCH && item->row.len == 8))

@@ -61,7 +61,7 @@ struct slot_owners {
     bool may_have_lost;   /* another shard has told a higher epoch of a slot that is owned here */
     char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
     bool has_drained; /* it was logged that this shard has left the map and given all slots away */
-    bool has_learned;     /* an answer has told an owner that was not known */
+    bool has_learned; /* an answer has told an owner that was not known */
     struct slot_set here;
     char **names; /* of shards that own slots; heap */
     uint16_t names_count;

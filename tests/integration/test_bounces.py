@@ -7,7 +7,7 @@ import random
 import threading
 
 from support.cluster import SLOTS, Cluster, metric, with_option
-from support.harness import Suite, check, check_equal
+from support.harness import Suite, check, check_equal, wait_for
 from support.resp import value
 
 suite = Suite(__doc__)
@@ -306,6 +306,90 @@ def _(run):
         if failures:
             raise failures[0]
         check(bounces(cluster) + bounces(cluster, 1) > 100, 'too few requests bounced')
+
+
+@suite.case('while slots move to and fro under load, no request of two proxies fails, and each runs once and in order')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=2, linked=True) as cluster:
+        failures, stop = [], threading.Event()
+
+        def work(name, proxy, seed):
+            rng = random.Random(seed)
+            turn = 0
+            try:
+                while not stop.is_set():
+                    keys = ['%s:%d:%d' % (name, turn, i) for i in range(40)]
+                    with cluster.connect(proxy) as client:
+                        sent = write_pipeline(client, name, 300, keys, rng)
+                    with cluster.connect(1 - proxy) as client:
+                        for key in keys:
+                            check_equal(client.get('LRANGE', key, 0, -1), sent[key], key)
+                    turn += 1
+            except BaseException as error:
+                failures.append(error)
+        threads = [threading.Thread(target=work, args=('c%d' % i, i % 2, run.seed + i)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for slots in (['5461-10922', '10923-16383', '0-5460'], ['0-8000', '8001-16383', ''], ['0-5460', '5461-10922', '10923-16383']):
+                cluster.write_shards(slots)
+                if slots[2]:
+                    cluster.proxies[0].reload()  # the other one has an old map
+                wait_for(lambda: failures or all_moved(cluster, slots), 'the slots to be where the map has them')
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        if failures:
+            raise failures[0]
+
+
+def all_moved(cluster, slots):
+    for shard, ranges in enumerate(slots):
+        with cluster.partition(shard) as partition:
+            lines = [line.decode() for line in partition.get('SCREE', 'OWNERS')]
+            here = sum(last - first + 1 for line in lines if 'here=yes' in line
+                       for first, last in [map(int, line.split()[0].split('=')[1].split('-'))])
+            first, last = map(int, ranges.split('-')) if ranges else (0, -1)
+            if here != last - first + 1:
+                return False
+    return True
+
+
+@suite.case('blocked clients, watches and scripts go with a slot that moves')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, linked=True) as cluster, cluster.connect() as client:
+        keys = {name: cluster.key_on(0, name) for name in ('list', 'zset', 'stream', 'watched', 'plain', 'script')}
+        other = cluster.key_on(1, 'other')
+        sha = client.get('SCRIPT', 'LOAD', "return redis.call('INCR', KEYS[1])")
+        client.get('EVAL', "return redis.call('GET', KEYS[1])", 1, keys['script'])
+        waiting = [cluster.connect() for _ in range(5)]
+        requests = [['BLPOP', keys['list'], 0], ['BZPOPMIN', keys['zset'], 0], ['XREAD', 'BLOCK', 0, 'STREAMS', keys['stream'], '$'],
+                    ['BLPOP', keys['plain'], other, 0], ['BLPOP', 'never' + keys['list'], 5]]
+        with cluster.connect() as watcher:
+            check_equal(watcher.get('SET', keys['watched'], 1), b'OK')
+            check_equal(watcher.get('WATCH', keys['watched']), b'OK')
+            for connection, words in zip(waiting, requests):
+                connection.send(*words)
+            wait_for(lambda: b'blocked_clients:5\r' in client.get('INFO', 'clients'), 'the clients to wait')
+            cluster.write_shards(['', '0-16383'])
+            wait_for(lambda: all_moved(cluster, ['', '0-16383']), 'the slots to move')
+            wait_for(lambda: b'blocked_clients:5\r' in client.get('INFO', 'clients'), 'the clients to wait again')
+            check_equal(watcher.pipeline([['MULTI'], ['SET', keys['watched'], 2], ['EXEC']])[2][1], None)
+            check_equal([value(reply) for reply in watcher.pipeline(
+                [['WATCH', keys['watched']], ['MULTI'], ['SET', keys['watched'], 3], ['EXEC']])], [b'OK', b'OK', b'QUEUED', [b'OK']])
+            check_equal(client.get('EVALSHA', sha, 1, keys['script']), 1)
+            check_equal(client.get('RPUSH', keys['list'], 'x'), 1)
+            check_equal(value(waiting[0].read()), [keys['list'].encode(), b'x'])
+            check_equal(client.get('ZADD', keys['zset'], 1, 'm'), 1)
+            check_equal(value(waiting[1].read()), [keys['zset'].encode(), b'm', b'1'])
+            check_equal(client.get('XADD', keys['stream'], '5-1', 'f', 'v'), b'5-1')
+            check_equal(value(waiting[2].read()), [[keys['stream'].encode(), [[b'5-1', [b'f', b'v']]]]])
+            check_equal(client.get('RPUSH', keys['plain'], 'y'), 1)
+            check_equal(value(waiting[3].read()), [keys['plain'].encode(), b'y'])
+            check_equal(value(waiting[4].read()), None)
+        for connection in waiting:
+            connection.close()
 
 
 suite.main()
