@@ -95,4 +95,49 @@ def _(run):
             check(b'expired_subkeys:%d' % (3 if is_active else 6) in client.get('INFO', 'stats'), 'INFO')
 
 
+@suite.case('transactions with hashes on several shards: TTLs are set, copied and moved; what has expired is not seen')
+def _(run):
+    at = 4102444800000
+    with Cluster(backends=1, partitions=3, linked=True) as cluster, cluster.connect() as client:
+        keys = ['h%d' % i for i in range(6)]
+        client.pipeline([['MULTI']] + [['HSET', key, 'a', '1', 'b', '2'] for key in keys]
+                        + [['HPEXPIREAT', key, at + i, 'FIELDS', 1, 'a'] for i, key in enumerate(keys)] + [['EXEC']])
+        for i, key in enumerate(keys):
+            check_equal(client.get('HPEXPIRETIME', key, 'FIELDS', 2, 'a', 'b'), [at + i, -1], key)
+        for i, key in enumerate(keys):
+            check_equal(client.get('COPY', key, 'copy%d' % i), 1, 'COPY')
+            check_equal(client.get('RENAME', key, 'moved%d' % i), b'OK', 'RENAME')
+            for name in ('copy%d' % i, 'moved%d' % i):
+                check_equal(client.get('HPEXPIRETIME', name, 'FIELDS', 2, 'a', 'b'), [at + i, -1], name)
+                check_equal(client.get('HGETALL', name), [b'a', b'1', b'b', b'2'], name)
+        for name in ('moved0', 'moved1', 'moved2'):
+            client.get('HPEXPIRE', name, 20, 'FIELDS', 1, 'a')
+        words = [['MULTI']] + [['HGETALL', 'moved%d' % i] for i in range(3)] + [['HLEN', 'moved%d' % i] for i in range(3)] + [['EXEC']]
+        left = [('*', [('$', b'b'), ('$', b'2')])] * 3 + [(':', b'1')] * 3
+        wait_for(lambda: client.pipeline(words)[-1][1] == left, 'the fields to expire')
+        script = 'for _, key in ipairs(KEYS) do redis.call("HSETEX", key, "PXAT", ARGV[1], "FIELDS", 1, "c", "3") end return #KEYS'
+        check_equal(client.get('EVAL', script, 3, 'moved0', 'moved1', 'moved2', at), 3, 'a script')
+        for i in range(3):
+            check_equal(client.get('HPEXPIRETIME', 'moved%d' % i, 'FIELDS', 3, 'a', 'b', 'c'), [-2, -1, at], 'after the script')
+
+
+@suite.case('a hash of which more fields are due than a command deletes: no command sees them')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client = cluster.partition(0)
+        client.get('DEBUG', 'SET-ACTIVE-EXPIRE', 0)
+        fields = ['f%04d' % i for i in range(3000)]
+        pairs = [word for field in fields for word in (field, 'v')]
+        client.get('HSETEX', 'h', 'PX', 1, 'FIELDS', len(fields), *pairs)
+        client.get('HSET', 'h', 'kept', '1')
+        wait_for(lambda: client.get('HEXISTS', 'h', 'f2999') == 0, 'the fields to expire')
+        check_equal(client.get('HLEN', 'h'), 1, 'HLEN')
+        client.get('HSETEX', 'h', 'PX', 1, 'FIELDS', len(fields), *pairs)
+        wait_for(lambda: client.get('HEXISTS', 'h', 'f2999') == 0, 'the fields to expire')
+        for words, want in ((['HGETALL', 'h'], [b'kept', b'1']), (['HKEYS', 'h'], [b'kept']), (['HLEN', 'h'], 1),
+                            (['HSCAN', 'h', 0, 'COUNT', 9000], [b'0', [b'kept', b'1']]), (['HSETNX', 'h', 'f2998', '2'], 1),
+                            (['HRANDFIELD', 'h', 9], [b'f2998', b'kept']), (['HDEL', 'h', 'kept', 'f2998', 'f2997'], 2), (['EXISTS', 'h'], 0)):
+            check_equal(client.get(*words), want, words[0])
+
+
 suite.main()

@@ -184,6 +184,44 @@ START_TEST(a_missing_expiry_row_is_added_to_the_index)
 }
 END_TEST
 
+/* Makes the field `a` of the hash expire at 500, with a metadata row that may say something else. */
+static void put_ttl(uint64_t ttls, uint64_t soonest_ms)
+{
+    const struct metadata meta = {.type = TYPE_HASH,
+                                  .version = VERSION,
+                                  .size = 3,
+                                  .field_ttls = ttls,
+                                  .field_expire_ms = soonest_ms};
+    spoil(CF_DATA, sub_of("hash", BYTES("a")), BYTES("v"));
+    spoil(CF_METADATA, row_of("hash"), encode_metadata(&arena, &meta));
+    spoil(CF_RANK, sub_of("hash", encode_field_ttl(&arena, BYTES("a"))), encode_u64(&arena, 500));
+    spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 500, BYTES("a"))), BYTES(""));
+    spoil(CF_EXPIRE, encode_expire_key(&arena, soonest_ms, row_of("hash")), BYTES("\x02"));
+}
+
+START_TEST(the_ttls_of_fields_agree)
+{
+    put_ttl(1, 400);
+    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+    spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 500, BYTES("a"))), gone);
+    check_heals();
+    spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 600, BYTES("a"))), BYTES(""));
+    check_heals();
+    spoil(CF_RANK, sub_of("hash", encode_field_ttl(&arena, BYTES("a"))), gone);
+    check_heals();
+    put_ttl(2, 500);
+    check_heals();
+    put_ttl(1, 501);
+    check_heals();
+    put_ttl(1, 500);
+    spoil(CF_DATA, sub_of("hash", BYTES("a")), gone);
+    check_heals();
+    put_ttl(1, 500);
+    spoil(CF_EXPIRE, encode_expire_key(&arena, 500, row_of("hash")), gone);
+    check_heals();
+}
+END_TEST
+
 START_TEST(the_score_index_follows_the_members)
 {
     spoil(CF_ZSET_SCORE, indexed("b"), gone);
@@ -275,6 +313,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, a_wrong_size_is_counted_again);
     tcase_add_test(tests, a_missing_expiry_row_is_added_to_the_index);
+    tcase_add_test(tests, the_ttls_of_fields_agree);
     tcase_add_test(tests, the_score_index_follows_the_members);
     tcase_add_test(tests, counters_follow_the_keys);
     tcase_add_test(tests, a_rank_tree_with_wrong_counts_is_removed);

@@ -13,6 +13,26 @@ async function hashes(client) {
   assert.strictEqual(await client.hExists('t:h', 'b'), 1);
 }
 
+async function hashFieldTtls(client) {
+  const at = 4102444800;
+  assert.strictEqual(await client.hSetEx('t:ttl', { a: '1', b: '2' }, { expiration: { type: 'EX', value: 1000 } }), 1);
+  assert.strictEqual(await client.hSetEx('t:ttl', { a: '9' }, { mode: 'FNX' }), 0);
+  assert.strictEqual(await client.hSet('t:ttl', 'c', '3'), 1);
+  assert.deepStrictEqual(await client.hExpireAt('t:ttl', ['a', 'none'], at), [1, -2]);
+  assert.deepStrictEqual(await client.hExpireTime('t:ttl', ['a', 'c', 'none']), [at, -1, -2]);
+  assert.deepStrictEqual(await client.hpExpireAt('t:ttl', 'a', at * 1000 + 5, 'GT'), [1]);
+  assert.deepStrictEqual(await client.hpExpireTime('t:ttl', 'a'), [at * 1000 + 5]);
+  assert.deepStrictEqual(await client.hExpire('t:ttl', ['b', 'c'], 500, 'XX'), [1, 0]);
+  assert.ok((await client.hTTL('t:ttl', 'b'))[0] <= 500);
+  assert.deepStrictEqual(await client.hpExpire('t:ttl', 'b', 600000, 'NX'), [0]);
+  assert.ok((await client.hpTTL('t:ttl', 'b'))[0] <= 500000);
+  assert.deepStrictEqual(await client.hPersist('t:ttl', ['b', 'c']), [1, -1]);
+  assert.deepStrictEqual(await client.hGetEx('t:ttl', ['b', 'none'], { expiration: { type: 'PX', value: 500000 } }), ['2', null]);
+  assert.ok((await client.hTTL('t:ttl', 'b'))[0] <= 500);
+  assert.deepStrictEqual(await client.hGetDel('t:ttl', ['a', 'b', 'none']), ['1', '2', null]);
+  assert.deepStrictEqual(plain(await client.hGetAll('t:ttl')), { c: '3' });
+}
+
 async function sortedSets(client) {
   const members = [{ value: 'low', score: -Infinity }, { value: 'mid', score: 0.1 }, { value: 'top', score: 1e300 }];
   assert.strictEqual(await client.zAdd('{t}:z', members), 3);
@@ -147,6 +167,6 @@ async function json(client) {
 }
 
 module.exports = async (client) => {
-  for (const part of [hashes, sortedSets, streams, later, geo, others, json]) await part(client);
+  for (const part of [hashes, hashFieldTtls, sortedSets, streams, later, geo, others, json]) await part(client);
   await client.flushDb();
 };
