@@ -76,7 +76,8 @@ void hash_put(struct call *call, struct entry *entry, struct hash_field *field, 
         entry->meta.size++;
     field->exists = true;
     sub_put(call, entry, CF_DATA, field->name, value);
-    hash_set_ttl(call, entry, field, expire_ms);
+    if (expire_ms != field->expire_ms)
+        hash_set_ttl(call, entry, field, expire_ms);
 }
 
 void hash_remove(struct call *call, struct entry *entry, struct hash_field *field)

@@ -556,15 +556,24 @@ static struct bytes sub_key(struct call *call, struct entry *entry, struct bytes
     return encode_sub_key(call->arena, entry_prefix(call, entry), sub);
 }
 
+/* Reads a field of a hash that hides fields. */
+static __attribute__((noinline)) int field_get_visible(struct call *call, struct entry *entry,
+                                                       struct bytes field, struct bytes *value)
+{
+    uint64_t expire_ms;
+    int err = row_get(call, entry, CF_DATA, sub_key(call, entry, field), value);
+    if (err != OK)
+        return err;
+    err = field_expiry_get(call, entry, field, &expire_ms);
+    return err == OK && keyspace_expired(call, expire_ms) ? ERR_NOT_FOUND : err;
+}
+
 int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
             struct bytes *value)
 {
-    int err = row_get(call, entry, cf, sub_key(call, entry, sub), value);
-    if (err != OK || !entry->hides_fields || cf != CF_DATA)
-        return err;
-    uint64_t expire_ms;
-    err = field_expiry_get(call, entry, sub, &expire_ms);
-    return err == OK && keyspace_expired(call, expire_ms) ? ERR_NOT_FOUND : err;
+    if (entry->hides_fields && cf == CF_DATA)
+        return field_get_visible(call, entry, sub, value);
+    return row_get(call, entry, cf, sub_key(call, entry, sub), value);
 }
 
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
