@@ -10,12 +10,12 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/pause.h"
+#include "backend/partition/slot_moves.h"
 #include "backend/storage/commit.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
-#include "shared/net/loop.h"
 #include "shared/net/worker.h"
 #include "shared/path.h"
 #include "shared/reply.h"
@@ -269,6 +269,7 @@ static void become_idle(struct backup *backup)
     free(backup->dir);
     backup->to = backup->dir = NULL;
     backup->state = STATE_IDLE;
+    slot_moves_go_on(backup->partition->shards.moves);
 }
 
 /* Ends the backup, whether it succeeded or failed. */
@@ -470,6 +471,8 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
     if (!refused && !backup_catalog_path(path, dir, manifest->backup, manifest->shard,
                                          backup->reason, sizeof backup->reason))
         refused = "ERR the path of the backup is too long";
+    if (!refused)
+        refused = slot_moves_hold(backup->partition->shards.moves, plan->map, plan->shard);
     if (refused) {
         manifest_free(manifest);
         free(dir);

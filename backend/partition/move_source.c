@@ -99,11 +99,6 @@ bool move_source_is_frozen(const struct move_source *move)
     return move->state >= SOURCE_FREEZING && move->state <= SOURCE_RELEASING;
 }
 
-bool move_source_is_handing_over(const struct move_source *move)
-{
-    return move->state >= SOURCE_FREEZING && move->state <= SOURCE_ACTIVATING;
-}
-
 static void set_source_state(struct move_source *move, enum source_state state)
 {
     bool was_frozen = move_source_is_frozen(move);

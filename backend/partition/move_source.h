@@ -113,9 +113,6 @@ void move_source_abort(struct move_source *move, const char *reason);
 void move_source_drop(struct move_source *move);
 /* Are the slots frozen? */
 bool move_source_is_frozen(const struct move_source *move);
-/* Is the move somewhere between freezing and the target's ownership, where a copy of both partitions' data has the slots
- * twice or not at all? */
-bool move_source_is_handing_over(const struct move_source *move);
 /* Bytes that wait to be sent. */
 uint64_t move_source_tail(const struct move_source *move);
 /* For SCREE MOVES: copying, following, frozen, handing-over, purging, aborting … */

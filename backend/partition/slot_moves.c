@@ -12,6 +12,7 @@
 #include "backend/partition/slot_table.h"
 #include "backend/partition/tracking.h"
 #include "backend/peer/peer_set.h"
+#include "config/shards_file.h"
 #include "shared/log.h"
 
 #include <inttypes.h>
@@ -272,7 +273,7 @@ static const char *reason_to_wait(const struct slot_moves *moves)
     const struct partition *partition = moves->host.partition;
     if (moves->host.is_paused)
         return "paused by SCREE MOVES PAUSE";
-    if (moves->is_held || partition->pause.is_quiescing || partition->pause.is_held)
+    if (moves->is_held)
         return "a backup is being made";
     if (commit_is_failed(partition->commit, NULL))
         return "writes are refused at present";
@@ -441,6 +442,8 @@ static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *in
                                              begin.slots.first, begin.slots.last, begin.wish);
     if (!refused && (moves->must_load || count_moves(&moves->targets) >= TARGETS_MAX))
         refused = "too many slots are on their way to it: wait";
+    if (!refused && moves->is_held)
+        refused = "a backup is being made: wait";
     if (!refused && move && move->state == TARGET_OPENING)
         refused = "it opens the move: wait";
     else if (!refused && end_attempts(moves, &begin))
@@ -562,15 +565,37 @@ uint32_t slot_moves_cancel(struct slot_moves *moves)
     return count;
 }
 
-bool slot_moves_hold(struct slot_moves *moves, bool is_held)
+/* Does the map give the shard exactly the slots that are served here? */
+static bool is_true_map(const struct slot_moves *moves, struct bytes text, struct bytes name)
 {
-    bool is_quiet = true;
-    moves->is_held = is_held;
-    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
-        is_quiet &= !move_source_is_handing_over(source_at(at));
-    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next)
-        is_quiet &= !move_target_is_arriving(target_at(at));
-    return is_quiet;
+    char error[256];
+    struct shard_map *map = shards_parse("", text, error, sizeof error);
+    int shard = map ? shard_map_named(map, name) : -1;
+    bool is_true = map != NULL;
+    for (unsigned slot = 0; is_true && slot < SLOT_COUNT; slot++)
+        is_true = (shard_map_find(map, (uint16_t)slot) == shard) ==
+                  slot_is_served(moves->host.partition, (uint16_t)slot);
+    if (map)
+        shard_map_unref(map);
+    return is_true;
+}
+
+const char *slot_moves_hold(struct slot_moves *moves, struct bytes map, struct bytes shard)
+{
+    bool is_still = list_empty(&moves->sources) && list_empty(&moves->targets);
+    if (!moves->host.partition->shards.is_gated)
+        return NULL;
+    if (moves->must_load || !is_still || (map.len && !is_true_map(moves, map, shard)))
+        return "ERR slots are moving, or the shards own other slots than the map says: start the "
+               "backup when SCREE MAP STATUS shows settled:1";
+    moves->is_held = true;
+    return NULL;
+}
+
+void slot_moves_go_on(struct slot_moves *moves)
+{
+    moves->is_held = false;
+    moves->plan_ms = 0;
 }
 
 /* ---- figures ---- */

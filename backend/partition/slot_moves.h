@@ -32,8 +32,11 @@ bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
 void slot_moves_pause(struct slot_moves *moves, bool is_paused);
 /* Pauses, and gives up all moves that have not released their slots. Returns their number. */
 uint32_t slot_moves_cancel(struct slot_moves *moves);
-/* Is no slot between two owners, and will none be before slot_moves_hold(false)? For the moment of a backup. */
-bool slot_moves_hold(struct slot_moves *moves, bool is_held);
+/* Keeps slots from moving while a backup is made. NULL, or the reason of a refusal: they are moving, or the map of the backup
+ * (shards.ini; empty: none) does not give the shard exactly the slots that this partition owns. A restore reads each key at
+ * the shard of that map. */
+const char *slot_moves_hold(struct slot_moves *moves, struct bytes map, struct bytes shard);
+void slot_moves_go_on(struct slot_moves *moves);
 
 /* A line for the partition, then one for each move, for SCREE MOVES: calls on_line. Returns the number of lines. */
 uint32_t slot_moves_list(struct slot_moves *moves, void (*on_line)(void *owner, const char *line),

@@ -5,7 +5,7 @@ import os
 import random
 import threading
 
-from support.cluster import Cluster, slot_of
+from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import ReplyError
 
@@ -299,6 +299,10 @@ def _(run):
             wait_for(lambda: shard_lines(partition)[0]['map_epoch'] == str(cluster.epoch), 'the new map')
             line = shard_lines(partition)[0]
             check_equal((line['owned'], line['to_send'], line['paused']), ('8192', '4096', 'yes'))
+            with open(cluster.shards_path) as file:
+                check_equal(partition.get('SCREE', 'AUTH', cluster.secret), b'OK')
+                check(str(partition.get('SCREE', 'BACKUP', 'PREPARE', 'NAME', 'b', 'SHARD', 'b0p0', 'ID', 'i', 'MAP', file.read()))
+                      .startswith('ERR slots are moving'), 'a backup by a map that is not true yet')
             check(str(partition.get('SCREE', 'MOVES', 'STOP')).startswith('ERR expected SCREE MOVES'), 'a wrong word')
             check_equal(fields(partition.get('SCREE', 'MOVES', 'CANCEL')[0])['cancelled'], '0')
             check_equal(partition.get('SCREE', 'MOVES', 'RESUME'), [b'partition=0 paused=0'])
