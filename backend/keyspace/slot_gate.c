@@ -57,8 +57,9 @@ bool slot_pass(struct call *call, uint16_t slot, struct bytes row_key, bool writ
     struct partition *partition = call->partition;
     char refusal[128];
     bool is_arriving = slot_set_has(&partition->shards.moving->arriving, slot);
+    /* a read lock that is taken now would not keep the slot here, and the key may change at its new owner */
     bool is_frozen =
-        writes && slot_is_frozen(partition, slot) &&
+        (writes || call->borrow) && slot_is_frozen(partition, slot) &&
         !(call->borrow && lock_is_held(partition->shards.locks, call->borrow->owner, row_key));
     if (!is_arriving && !is_frozen)
         return true;
