@@ -221,7 +221,7 @@ bool map_truth_drained(const struct map_truth *truth, uint32_t shard)
 {
     const struct map_shard *answer = &truth->shards[shard];
     return answer->has_owners && !answer->owned && !truth->wish->shards[shard].slot_count &&
-           answer->has_moves && !answer->to_send;
+           answer->is_settled && map_truth_same_map(truth, shard);
 }
 
 /* Why the shard is not settled; NULL: it is. */
@@ -260,11 +260,14 @@ bool map_truth_settled(const struct map_truth *truth, char reason[MAP_REASON_MAX
 
 int64_t map_move_eta_s(const struct map_move *move)
 {
+    bool is_copying = strcmp(move->state, "copying") == 0;
     uint64_t left = move->bytes > move->done_bytes ? move->bytes - move->done_bytes : 0;
-    left += move->tail_bytes;
-    if (!move->rate)
-        return left ? -1 : 0;
-    return (int64_t)((left + move->rate - 1) / move->rate);
+    if (is_copying && (!left || !move->rate))
+        return -1; /* the sizes are estimates */
+    left = is_copying ? left + move->tail_bytes : move->tail_bytes;
+    if (left && !move->rate)
+        return -1;
+    return left ? (int64_t)((left + move->rate - 1) / move->rate) : 0;
 }
 
 /* ---- text ---- */

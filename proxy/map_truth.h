@@ -75,7 +75,7 @@ bool map_truth_same_map(const struct map_truth *truth, uint32_t shard);
 /* All shards have replied, use this map, own what it gives them, and move nothing. If not, the first reason is in
  * reason[MAP_REASON_MAX]. */
 bool map_truth_settled(const struct map_truth *truth, char reason[MAP_REASON_MAX]);
-/* It owns no slots and the wish gives it none: its process may stop. */
+/* It owns no slots, the wish and its own map give it none, and all its moves have ended: its process may stop. */
 bool map_truth_drained(const struct map_truth *truth, uint32_t shard);
 /* Seconds that a move still takes at its present rate; -1: not known. */
 int64_t map_move_eta_s(const struct map_move *move);

@@ -137,6 +137,8 @@ static void source_record_changed(void *owner, int err)
         log_event(LOG_INFO, "slots_released", "partition=%u slots=%u-%u to=%s epoch=%" PRIu64,
                   move->host->partition->index, move->slots.first, move->slots.last, move->target,
                   move->before.epoch + 1);
+        metric_add(move->host->partition->metrics.process, METRIC_BACKEND_SLOTS_SENT,
+                   move->slots.last - move->slots.first + 1);
         end_copying(move);
         set_source_state(move, SOURCE_ACTIVATING);
         move->host->released(move->host, &move->slots);
@@ -463,8 +465,7 @@ static void close_page(struct move_source *move)
         .effects = effects_bytes(move->copy.page),
     };
     move->figures.bytes += rows.effects.len;
-    uint64_t *allowance = &move->host->allowance;
-    *allowance -= rows.effects.len < *allowance ? rows.effects.len : *allowance;
+    move->host->allowance -= (int64_t)rows.effects.len;
     out_clear(&move->unsent);
     move_put_rows(&move->unsent, &rows);
     move->has_unsent = true;
@@ -647,7 +648,7 @@ static void copy_rows_step(struct move_source *move)
         send_page(move);
         return;
     }
-    if (!move->host->is_paused && move->host->allowance && fill_with_rows(move))
+    if (!move->host->is_paused && move->host->allowance > 0 && fill_with_rows(move))
         send_page(move);
 }
 

@@ -50,7 +50,7 @@ enum source_state {
 /* What the moves of a partition have in common; slot_moves.c has it. */
 struct move_host {
     struct partition *partition;
-    uint64_t allowance; /* bytes that may be copied now */
+    int64_t allowance; /* bytes that may be copied now; negative: too many were */
     bool is_paused;
     /* Slots were frozen or thawed, or their records have changed. */
     void (*changed)(struct move_host *host);

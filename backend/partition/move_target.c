@@ -113,6 +113,8 @@ static void target_record_changed(void *owner, int err)
         log_event(LOG_INFO, "slots_received", "partition=%u slots=%u-%u from=%s epoch=%" PRIu64,
                   move->host->partition->index, move->slots.first, move->slots.last, move->source,
                   move->epoch + 1);
+        metric_add(move->host->partition->metrics.process, METRIC_BACKEND_SLOTS_RECEIVED,
+                   move->slots.last - move->slots.first + 1);
         set_target_state(move, TARGET_DONE);
         break;
     case TARGET_FINISHING:

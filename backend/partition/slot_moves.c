@@ -8,6 +8,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/move_target.h"
 #include "backend/partition/pause.h"
+#include "backend/partition/slot_bytes.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/partition/slot_table.h"
 #include "backend/partition/tracking.h"
@@ -113,7 +114,7 @@ struct slot_moves *slot_moves_new(struct partition *partition)
     struct slot_moves *moves = calloc(1, sizeof *moves);
     CHECK(moves);
     moves->host = (struct move_host){.partition = partition,
-                                     .allowance = UINT64_MAX,
+                                     .allowance = INT64_MAX,
                                      .changed = moving_slots_changed,
                                      .released = slots_were_released};
     list_init(&moves->sources);
@@ -322,17 +323,17 @@ static void check_wishes(struct slot_moves *moves)
 
 static void fill_move_allowance(struct slot_moves *moves)
 {
-    uint64_t rate = moves->host.partition->snapshot->config.migration_rate_bytes;
+    int64_t rate = (int64_t)moves->host.partition->snapshot->config.migration_rate_bytes;
     uint64_t now_ms = mono_ms(moves);
     uint64_t passed_ms = now_ms - moves->filled_ms;
     moves->filled_ms = now_ms;
     if (!rate) {
-        moves->host.allowance = UINT64_MAX;
+        moves->host.allowance = INT64_MAX;
         return;
     }
     if (moves->host.allowance > rate / 4) /* at most a quarter of a second at once */
         moves->host.allowance = rate / 4;
-    moves->host.allowance += rate * (passed_ms < 250 ? passed_ms : 250) / 1000;
+    moves->host.allowance += rate * (int64_t)(passed_ms < 250 ? passed_ms : 250) / 1000;
 }
 
 /* Timer. */
@@ -667,14 +668,16 @@ static void print_moving_slots(struct slot_moves *moves, const struct shown_move
     uint64_t since_ms = mono_ms(moves) - move->figures->begun_ms;
     space_count_slots(moves->host.partition->spaces, move->slots->first, move->slots->last, &keys,
                       &expires);
-    (void)snprintf(line, sizeof line,
-                   "move=%" PRIu64 " role=%s peer=%s slots=%u-%u state=%s keys=%" PRIu64
-                   " done_bytes=%" PRIu64 " tail_bytes=%" PRIu64 " rate=%" PRIu64
-                   " since_ms=%" PRIu64 " still_ms=%" PRIu64 " reason=%s",
-                   move->slots->id, move->role, move->peer, move->slots->first, move->slots->last,
-                   move->state, keys, move->figures->bytes, move->tail_bytes,
-                   since_ms ? move->figures->bytes * 1000 / since_ms : 0, since_ms,
-                   mono_ms(moves) - move->figures->moved_ms, move->reason);
+    (void)snprintf(
+        line, sizeof line,
+        "move=%" PRIu64 " role=%s peer=%s slots=%u-%u state=%s keys=%" PRIu64 " bytes=%" PRIu64
+        " done_bytes=%" PRIu64 " tail_bytes=%" PRIu64 " rate=%" PRIu64 " since_ms=%" PRIu64
+        " still_ms=%" PRIu64 " reason=%s",
+        move->slots->id, move->role, move->peer, move->slots->first, move->slots->last, move->state,
+        keys, slot_bytes_estimate(moves->host.partition, move->slots->first, move->slots->last),
+        move->figures->bytes, move->tail_bytes,
+        since_ms ? move->figures->bytes * 1000 / since_ms : 0, since_ms,
+        mono_ms(moves) - move->figures->moved_ms, move->reason);
     on_line(owner, line);
 }
 

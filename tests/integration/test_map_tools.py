@@ -220,6 +220,30 @@ def _(run):
         cluster.epoch = epoch
 
 
+@suite.case('a shard whose slots have moved away says that it is drained, in its log, in the status and in metrics')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        for i in range(200):
+            check_equal(client.get('SET', 'key:%d' % i, 'v' * 1000), b'OK')
+        wait_for(lambda: status(client)['settled'] == '1', 'a settled map')
+        code, text, error = tool(cluster, '--rebalance', '--shards=-b1p0')
+        check_equal((code, error), (0, ''))
+        with open(cluster.shards_path + '.new', 'w') as file:
+            file.write(text)
+        os.rename(cluster.shards_path + '.new', cluster.shards_path)
+        for process in cluster.backends + cluster.proxies:
+            process.signal(1)
+        wait_for(lambda: status(client)['settled'] == '1' and status(client)['drained'] == 'b1p0', 'b1p0 to be drained')
+        wait_for(lambda: b' shard_drained partition=0 shard=b1p0 ' in cluster.backends[1].log(), 'the log')
+        sent = metric(http_get(cluster.backends[1].admin, '/metrics')[1], 'scree_backend_slots_sent_total')
+        received = metric(http_get(cluster.backends[0].admin, '/metrics')[1], 'scree_backend_slots_received_total')
+        check_equal((sent, received), (8192, 8192))
+        cluster.backends[1].stop()
+        for i in range(200):
+            check_equal(client.get('GET', 'key:%d' % i), b'v' * 1000)
+        cluster.backends[1].start()
+
+
 @suite.case('metrics show what each partition owns and what the map gives it, and the hash of the map everywhere')
 def _(run):
     with Cluster(backends=2, partitions=1, linked=True) as cluster:

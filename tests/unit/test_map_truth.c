@@ -138,6 +138,9 @@ static void test_a_move_is_shown_once_with_its_time_left(void)
     CHECK(prints(truth, "move_1:id=5,from=a,to=b,slots=5001-5063,state=copying,keys=12,bytes=5000,"
                         "done_bytes=1000,tail_bytes=10,rate=1000,since_ms=9,eta_s=5,reason=\"\""));
     CHECK(prints(truth, "difference_0:from=a,to=b,slots=63"));
+    CHECK(prints(truth,
+                 "move_0:id=6,from=gone,to=b,slots=9-9,state=staged,keys=0,bytes=0,done_bytes=0,"
+                 "tail_bytes=0,rate=0,since_ms=0,eta_s=0,reason=\"\""));
     CHECK(prints(truth, "settled:0") && prints(truth, "reason:shard a: the move is slow"));
     map_truth_free(truth);
 }
