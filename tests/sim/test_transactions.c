@@ -503,7 +503,7 @@ static uint32_t draw_kinds(void)
 static void run_schedule(void)
 {
     world.has_moves = sim_random(2);
-    start_cluster(world.has_moves ? 0 : (unsigned)sim_random(SIM_PROXIES_MAX),
+    start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
                   sim_random(4) ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
     draw_faults();
     if (world.has_moves) {
@@ -547,7 +547,7 @@ static void run_to_point(unsigned run)
                                          1u << DEAL_EXEC,
                                          (1u << DEAL_KINDS) - 1};
     world.has_moves = run >= RUNS - MOVE_RUNS;
-    start_cluster(world.has_moves ? 0 : run % 2, DURABILITY_ALWAYS);
+    start_cluster(run % 2, DURABILITY_ALWAYS);
     if (world.has_moves) {
         move_slots();
         reload_maps(true);
