@@ -840,10 +840,9 @@ static const char *slot_refusal(struct call *call, uint16_t slot, struct bytes k
                           "TRYAGAIN no shard owns slot %u yet: shard '%s', to which the map gives "
                           "it, claims it when all other shards of its map have answered",
                           slot, own);
-    return arena_text(call,
-                      "TRYAGAIN slot %u is owned by shard '%s' (epoch %" PRIu64
-                      ") and not by shard '%s': a changed shard map moves no data",
-                      slot, owner, epoch, own);
+    return arena_text(
+        call, "TRYAGAIN slot %u is owned by shard '%s' (epoch %" PRIu64 ") and not by shard '%s'",
+        slot, owner, epoch, own);
 }
 
 struct slot_owners *slot_owners_new(struct partition *partition)
