@@ -31,6 +31,12 @@ static void on_swap(void *owner, struct space *a, struct space *b)
     blocking_check_all(partition->watchers.blocking);
 }
 
+/* partition_shards.libraries_changed */
+static void forget_functions(struct partition *partition)
+{
+    functions_forget(partition->scripts);
+}
+
 /* Makes all parts above the store. */
 static bool build_partition(struct partition *partition, const struct backend_config *config)
 {
@@ -48,6 +54,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
     if (!shards_new(partition))
         return false;
     partition->scripts = script_set_new(partition);
+    partition->shards.libraries_changed = forget_functions;
     if (functions_load(partition, BYTES("")) != OK)
         return false;
     partition->metrics.stats = stats_new();

@@ -197,6 +197,8 @@ struct partition_shards {
     struct list slot_waits;            /* what waits for these */
     uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */
     struct slot_moves *moves;
+    /* Rows of function libraries have come from another shard. */
+    void (*libraries_changed)(struct partition *partition);
     uint64_t here_version; /* counts changes of `here`; not 0 */
     /* monotonic: until then requests wait for a slot whose owner is not known; 0: none has waited since owners changed */
     uint64_t unknown_until_ms;

@@ -40,10 +40,12 @@ bool cluster_nodes_find(const struct call *call, const char *shard, struct clust
     const struct peer_link *link = peer_set_find(call->partition->shards.peers, bytes_of(shard));
     int index = map ? shard_map_named(map, bytes_of(shard)) : -1;
     *node = (struct cluster_node){0};
-    if (index < 0 && !link)
+    if (index >= 0)
+        cluster_node_at(node, map->shards[index].addresses[0]);
+    else if (link) /* it was removed from the map, and gives its slots away */
+        cluster_node_at(node, link->address);
+    else
         return false;
-    /* a shard that was removed from the map has a link while it gives its slots away */
-    cluster_node_at(node, index < 0 ? link->address : map->shards[index].addresses[0]);
     if (link)
         choose_port(call, link->peer.port, link->peer.tls_port, node);
     return true;

@@ -17,6 +17,7 @@ void move_put_begin(struct out *out, const struct move_begin *begin)
     message_put_u64(out, begin->wish);
     message_put_u64(out, begin->version);
     message_put_bytes(out, begin->maps);
+    message_put_bytes(out, begin->libraries);
 }
 
 void move_put_rows(struct out *out, const struct move_rows *rows)
@@ -68,6 +69,7 @@ bool move_get_begin(struct bytes payload, struct move_begin *begin)
     begin->wish = message_u64(&reader);
     begin->version = message_u64(&reader);
     begin->maps = message_bytes(&reader);
+    begin->libraries = message_bytes(&reader);
     return message_is_read(&reader) && begin->epoch && begin->epoch < UINT64_MAX;
 }
 

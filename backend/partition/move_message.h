@@ -2,7 +2,7 @@
  * move_message.h - the requests by which a shard moves slots to another shard (slot_moves.h).
  *
  *   source                                                                      target
- *     MOVE_BEGIN    the slots, epoch, wish, database maps             ─►   record IMPORTING is durable    ─► DONE
+ *     MOVE_BEGIN    the slots, epoch, wish, maps, libraries           ─►   record IMPORTING is durable    ─► DONE
  *     MOVE_ROWS     number 1, 2, 3 …: rows, or effects of batches     ─►   they are in its open batch     ─► DONE
  *     MOVE_END      number of the last MOVE_ROWS, counts of keys      ─►   rows and STAGED are durable    ─► DONE
  *     MOVE_ACTIVATE the source has released the slots                 ─►   record OWNED is durable        ─► DONE
@@ -31,8 +31,9 @@ struct move_begin {
     struct move_slots slots;
     uint64_t epoch; /* of the source's ownership: the target will own the slots with the next one */
     uint64_t wish;  /* epoch of the shard map that gives the slots to the target */
-    uint64_t version;  /* newest version of a collection at the source */
-    struct bytes maps; /* of databases: space_maps_write; borrowed */
+    uint64_t version;       /* newest version of a collection at the source */
+    struct bytes maps;      /* of databases: space_maps_write; borrowed */
+    struct bytes libraries; /* rows of function libraries, as effects (effects.h); borrowed */
 };
 
 struct move_rows {

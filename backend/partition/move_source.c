@@ -238,19 +238,44 @@ static struct bytes maps_of(struct partition *partition)
     return (struct bytes){maps, len};
 }
 
+/* The rows of all function libraries: a shard that joins empty has none. False: they cannot be read. */
+static bool read_libraries(struct partition *partition, struct effects *libraries)
+{
+    static const struct bytes ranges[][2] = {{{"F", 1}, {"G", 1}}, {{"f", 1}, {"g", 1}}};
+    int err = OK;
+    effects_begin(libraries, &(struct effects_header){.type = EFFECTS_BATCH});
+    for (size_t i = 0; err == OK && i < sizeof ranges / sizeof ranges[0]; i++) {
+        struct overlay_iter *iter =
+            overlay_iter_new(partition->overlay, CF_SYSTEM, ranges[i][0], ranges[i][1]);
+        for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
+            effects_put(libraries, CF_SYSTEM, overlay_iter_key(iter), overlay_iter_value(iter));
+        err = overlay_iter_error(iter);
+        overlay_iter_free(iter);
+    }
+    return err == OK;
+}
+
 static void send_move_begin(struct move_source *move)
 {
     struct partition *partition = move->host->partition;
     struct out out;
+    struct effects *libraries = effects_new();
+    if (!read_libraries(partition, libraries)) {
+        effects_free(libraries);
+        wait_because(move, BYTES("the store cannot be read"));
+        return;
+    }
     const struct move_begin begin = {
         .slots = move->slots,
         .epoch = move->before.epoch,
         .wish = move->wish,
         .version = partition->batch.version,
         .maps = maps_of(partition),
+        .libraries = effects_bytes(libraries),
     };
     out_init(&out);
     move_put_begin(&out, &begin);
+    effects_free(libraries);
     arena_reset(&partition->running.arena);
     (void)send_move_request(move, PEER_MOVE_BEGIN, &out);
     out_clear(&out);

@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
+#include "backend/format/encoding.h"
 #include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/internal_call.h"
@@ -193,6 +194,27 @@ static bool has_maps(struct partition *partition, struct bytes maps)
     return is_equal;
 }
 
+/* A shard without keys takes over the function libraries of the source. False: they are not valid. */
+static bool take_libraries(struct partition *partition, struct bytes libraries)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    struct call call;
+    if (has_keys_or_slots(partition))
+        return true;
+    internal_call_begin(partition, &call);
+    enum effects_read result = effects_open(libraries, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        if (effect.kind == EFFECT_PUT && effect.cf == CF_SYSTEM && is_function_key(effect.key))
+            overlay_put(partition->overlay, CF_SYSTEM, effect.key, effect.value);
+    call.failed = result != EFFECTS_END;
+    bool is_good = !call.failed;
+    internal_call_end(partition, &call);
+    partition->shards.libraries_changed(partition);
+    return is_good;
+}
+
 struct move_target *move_target_begin(struct move_host *host, struct peer_incoming *incoming,
                                       uint64_t id, const struct move_begin *begin)
 {
@@ -202,6 +224,8 @@ struct move_target *move_target_begin(struct move_host *host, struct peer_incomi
         refused = error_text((enum error)commit_error(partition->commit));
     if (!refused && !has_maps(partition, begin->maps))
         refused = "its databases are swapped in another way (SWAPDB): wait";
+    if (!refused && !take_libraries(partition, begin->libraries))
+        refused = "the request is not valid";
     if (refused) {
         refuse_source(incoming, id, refused);
         return NULL;

@@ -16,6 +16,9 @@ SWAPPED = ['8192-16383', '0-8191']
 SHIFTED = ['2000-9000', '0-1999 9001-16383']
 
 
+LIBRARY = "#!lua name=lib\nredis.register_function('answer', function() return 42 end)"
+
+
 def fields(line):
     return dict(word.split('=', 1) for word in line.decode().split(' ') if '=' in word)
 
@@ -218,6 +221,7 @@ def _(run):
         check_equal(dumps(client, keys), before)
         for shard in (0, 1):
             with cluster.partition(shard) as partition:
+                check_equal(partition.get('FUNCTION', 'LOAD', LIBRARY), b'lib')
                 check_equal(partition.get('SCREE', 'AUTH', cluster.secret), b'OK')
                 check_equal(partition.get('SWAPDB', 0, 5), b'OK')
         client.close()
@@ -225,6 +229,8 @@ def _(run):
         client = Follower(cluster, db=5)
         check_equal(dumps(client, keys), before)
         check_equal(total_keys(cluster, (0, 1, 2), db=5), len(keys))
+        with cluster.partition(2) as partition:
+            check_equal(partition.get('FCALL', 'answer', 1, cluster.key_on(2)), 42)
         with open(cluster.shards_path) as file:  # now without the first shard
             text = file.read()
         cluster.epoch += 1

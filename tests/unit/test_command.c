@@ -315,11 +315,14 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*15\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*17\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
         "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
         "+    List the subcommands.\r\n"
+        "+MOVES\r\n"
+        "+    List the slots that move between shards, and what the shard map still wishes. PAUSE, "
+        "RESUME, CANCEL: control the moves.\r\n"
         "+OWNERS\r\n"
         "+    List which slots each shard owns, and which owners of others it knows. FORCE "
         "LOSE-KEYS: claim those of lost shards.\r\n"
