@@ -155,7 +155,6 @@ struct partition_metrics {
     struct acl_log acl_log;
     uint64_t turn_us; /* when this turn's first request began; monotonic, 0: no request ran */
     uint64_t full_us; /* since when the open batch is full; monotonic, 0: not full */
-    bool is_drained;  /* it has given its last slot away, and this was logged */
 };
 
 /* Caches in memory, empty after each start. */

@@ -58,18 +58,6 @@ static bool is_owning(uint8_t state)
     return state == SLOT_OWNED || state == SLOT_EXPORTING || state == SLOT_FROZEN;
 }
 
-/* Logs once that the shard, which the map names without slots, has given all its slots away. slot_owners.c logs it for a
- * shard that the map does not name. */
-static void log_drained(struct partition *partition, bool may_drain)
-{
-    bool is_drained = may_drain && slot_table_count(partition->shards.slots, SLOT_RELEASED) > 0;
-    if (is_drained && !partition->metrics.is_drained)
-        log_event(LOG_INFO, "shard_drained", "partition=%u shard=%s epoch=%" PRIu64,
-                  partition->index, peer_set_shard(partition->shards.peers),
-                  partition->snapshot->map->epoch);
-    partition->metrics.is_drained = is_drained;
-}
-
 /* Compares what the partition owns with what its shard map gives it. */
 static void set_slots(struct partition *partition)
 {
@@ -86,7 +74,6 @@ static void set_slots(struct partition *partition)
         wanted += is_wanted;
         both += is_owned && is_wanted;
     }
-    log_drained(partition, own >= 0 && !owned && !wanted);
     cell_set(cell, PARTITION_SLOTS_OWNED, owned);
     cell_set(cell, PARTITION_SLOTS_WANTED, wanted);
     cell_set(cell, PARTITION_SLOTS_TO_SEND, owned - both);

@@ -60,8 +60,8 @@ struct slot_owners {
     bool is_forced;       /* the next tick claims the slots of lost shards */
     bool may_have_lost;   /* another shard has told a higher epoch of a slot that is owned here */
     char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
-    bool has_drained; /* it was logged that this shard has left the map and given all slots away */
-    bool has_learned; /* an answer has told an owner that was not known */
+    bool has_drained;              /* it was logged that this shard has no slots any more */
+    bool has_learned;              /* an answer has told an owner that was not known */
     struct slot_set here;
     char **names; /* of shards that own slots; heap */
     uint16_t names_count;
@@ -225,13 +225,15 @@ const char *slot_owners_name(const struct slot_owners *owners)
     return owners->name;
 }
 
-/* Logs once that this shard has given away all slots and is in no map: its process may stop. */
+/* Logs once that this shard has given away all slots and gets none by the map: its process may stop. */
 static void check_drained(struct slot_owners *owners)
 {
     const struct slot_table *table = table_of(owners);
-    bool is_drained = shard_map_named(owners->map, bytes_of(own_name(owners))) < 0 &&
-                      !slot_table_count(table, SLOT_OWNED) &&
-                      !slot_table_count(table, SLOT_EXPORTING);
+    int own = shard_map_named(owners->map, bytes_of(own_name(owners)));
+    bool is_wanted = own >= 0 && owners->map->shards[own].slot_count > 0;
+    bool is_drained = !is_wanted && !slot_table_count(table, SLOT_OWNED) &&
+                      !slot_table_count(table, SLOT_EXPORTING) &&
+                      slot_table_count(table, SLOT_RELEASED);
     if (is_drained && !owners->has_drained)
         log_event(LOG_INFO, "shard_drained", "partition=%u shard=%s epoch=%" PRIu64,
                   owners->partition->index, own_name(owners), owners->map->epoch);
