@@ -7,7 +7,7 @@ import threading
 
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, wait_for
-from support.resp import ReplyError
+from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 HALVES = ['0-8191', '8192-16383']
@@ -276,7 +276,7 @@ def _(run):
             with cluster.partition(0) as other:
                 wait_for(lambda: b'blocked_clients:1' in other.get('INFO', 'clients'), 'the client to wait')
             move(cluster, ['8192-16383', '0-8191'])
-            reply = waiter.read()
+            reply = value(waiter.read())
             check(isinstance(reply, ReplyError) and str(reply).startswith('MOVED'), 'BLPOP: %r' % reply)
             check_equal(watcher.get('EXEC'), None)
         client = Follower(cluster)
