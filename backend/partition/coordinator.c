@@ -615,6 +615,9 @@ bool coordinator_watch_dirty(struct call *call)
     if (!call->borrow)
         return true; /* they cannot be checked */
     for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next)
+        if (slot_set_has(call->slots, watch->slot))
+            return true; /* the slot has moved here since */
+    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next)
         if (watch->is_first &&
             borrow_watch(call, NEED_CHECK, watch->slot, watch->row_key,
                          (struct bytes){watches->name, sizeof watches->name}) != OK)

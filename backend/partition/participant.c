@@ -249,6 +249,14 @@ static struct remote_watcher *watcher_of(struct participant *participant,
     return remote;
 }
 
+static bool watches_key(const struct remote_watcher *remote, struct bytes row_key)
+{
+    for (uint32_t i = 0; i < remote->count; i++)
+        if (bytes_equal(remote->row_keys[i], row_key))
+            return true;
+    return false;
+}
+
 /* Watches a key; nothing happens if the watcher has it. */
 static void watch_key_of(struct participant *participant, struct remote_watcher *remote,
                          struct bytes row_key)
@@ -257,9 +265,8 @@ static void watch_key_of(struct participant *participant, struct remote_watcher 
     struct bytes space;
     struct bytes key;
     uint16_t slot;
-    for (uint32_t i = 0; i < remote->count; i++)
-        if (bytes_equal(remote->row_keys[i], row_key))
-            return;
+    if (watches_key(remote, row_key))
+        return;
     CHECK(decode_metadata_key(row_key, &space, &slot, &key));
     watch_add(partition->watchers.watches, &remote->watcher, space_find(partition->spaces, space),
               slot, key);
@@ -429,11 +436,13 @@ static void send_watch(struct sent *sent, const struct item *item)
         sent->has_failed = true;
 }
 
+/* A key that is not watched here was watched at another shard before its slot moved: it may have changed there. */
 static unsigned send_check(struct sent *sent, const struct item *item)
 {
     const struct part *part = sent->part;
-    return is_watcher_dirty(
-        sent->partition, find_watcher(part->participant, part->incoming, get_le64(item->row.data)));
+    const struct remote_watcher *remote =
+        find_watcher(part->participant, part->incoming, get_le64(item->row.data));
+    return is_watcher_dirty(sent->partition, remote) || !watches_key(remote, item->row_key);
 }
 
 static void send_item(struct sent *sent, const struct item *item)
