@@ -89,15 +89,16 @@ void keyspace_end(struct partition *partition)
     }
 }
 
-/* A row's value, borrowed until the command ends. A read failure is replied. */
-static int row_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes key,
-                   struct bytes *value)
+/* A row's value, borrowed until the command ends. A read failure is replied. `hash`: hash_bytes of the key. */
+static int row_get_hashed(struct call *call, const struct entry *entry, enum cf cf,
+                          struct bytes key, uint64_t hash, struct bytes *value)
 {
     struct slice slice;
     if (call_refuse_reply(call)) /* the reply exceeds reply-limit: no further reads */
         return ERR_STORE;
-    int err = entry->is_borrowed ? borrow_get(call, entry, cf, key, &slice)
-                                 : overlay_get(call->partition->overlay, cf, key, &slice);
+    int err = entry->is_borrowed
+                  ? borrow_get(call, entry, cf, key, &slice)
+                  : overlay_get_hashed(call->partition->overlay, cf, key, hash, &slice);
     if (is_read_failure(err))
         call_error(call, (enum error)err);
     if (err != OK)
@@ -105,6 +106,12 @@ static int row_get(struct call *call, const struct entry *entry, enum cf cf, str
     pin(call->partition, &slice);
     *value = slice_bytes(&slice);
     return OK;
+}
+
+static int row_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes key,
+                   struct bytes *value)
+{
+    return row_get_hashed(call, entry, cf, key, hash_bytes(key), value);
 }
 
 /* ---- reporting changes ---- */
@@ -335,7 +342,7 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
     if (is_access)
         access_times_prefetch(call->partition->caches.accesses, entry->hash);
     struct bytes value;
-    int err = row_get(call, entry, CF_METADATA, entry->row_key, &value);
+    int err = row_get_hashed(call, entry, CF_METADATA, entry->row_key, entry->hash, &value);
     if (is_access)
         entry_set_idle_s(call, entry, 0);
     if (is_read_failure(err))
@@ -415,12 +422,18 @@ static void index_expiry(struct call *call, struct entry *entry, uint64_t due_ms
     entry->stored_due_ms = due_ms;
 }
 
+/* The hash of the key's metadata row. An entry that keyspace_open did not make has none yet. */
+static uint64_t row_key_hash(const struct entry *entry)
+{
+    return entry->hash ? entry->hash : hash_bytes(entry->row_key);
+}
+
 static void inline_put(struct call *call, struct entry *entry)
 {
     struct metadata head = entry->meta;
     head.payload = NOTHING;
-    overlay_put_parts(call->partition->overlay, CF_METADATA, entry->row_key,
-                      encode_metadata(call->arena, &head), entry->meta.payload);
+    overlay_put_hashed(call->partition->overlay, CF_METADATA, entry->row_key, row_key_hash(entry),
+                       encode_metadata(call->arena, &head), entry->meta.payload);
     entry->row = NOTHING;
 }
 
@@ -429,7 +442,8 @@ static void collection_put(struct call *call, struct entry *entry)
 {
     struct bytes row = encode_metadata(call->arena, &entry->meta);
     if (!bytes_equal(row, entry->row))
-        overlay_put(call->partition->overlay, CF_METADATA, entry->row_key, row);
+        overlay_put_hashed(call->partition->overlay, CF_METADATA, entry->row_key,
+                           row_key_hash(entry), row, NOTHING);
     entry->row = row;
 }
 

@@ -198,9 +198,10 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
     return err != ERR_UNCACHED;
 }
 
-int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
+int overlay_get_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
+                       struct slice *value)
 {
-    uint64_t hash = hash_row(cf, key);
+    uint64_t hash = hash_row_of(cf, key_hash);
     enum row_state state = buffer_look(overlay, overlay->active, cf, key, hash, value);
     if (state == ROW_ABSENT && overlay->immutable)
         state = buffer_look(overlay, overlay->immutable, cf, key, hash, value);
@@ -209,6 +210,11 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
     if (state == ROW_DELETED)
         return ERR_NOT_FOUND;
     return cached_get(overlay, cf, key, hash, value);
+}
+
+int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
+{
+    return overlay_get_hashed(overlay, cf, key, hash_bytes(key), value);
 }
 
 int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
@@ -263,10 +269,10 @@ static void log_effect(struct overlay *overlay, struct row *row)
     count_effect(overlay);
 }
 
-void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
-                       struct bytes tail)
+void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
+                        struct bytes head, struct bytes tail)
 {
-    struct row *row = write_buffer_get_or_add(overlay->active, cf, key);
+    struct row *row = write_buffer_get_or_add(overlay->active, cf, key, hash_row_of(cf, key_hash));
     log_effect(overlay, row);
     char *data = arena_alloc(&overlay->active->arena, head.len + tail.len);
     if (head.len)
@@ -279,12 +285,12 @@ void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, st
 
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
 {
-    overlay_put_parts(overlay, cf, key, value, (struct bytes){NULL, 0});
+    overlay_put_hashed(overlay, cf, key, hash_bytes(key), value, (struct bytes){NULL, 0});
 }
 
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
 {
-    struct row *row = write_buffer_get_or_add(overlay->active, cf, key);
+    struct row *row = write_buffer_get_or_add(overlay->active, cf, key, hash_row(cf, key));
     log_effect(overlay, row);
     row->value = (struct bytes){NULL, 0};
     row->state = ROW_DELETED;

@@ -74,9 +74,12 @@ int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
 /* Writes a row; key and value are copied. */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
-/* Writes a row whose value is the concatenation of two parts, so that a header before a payload needs no copy. */
-void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
-                       struct bytes tail);
+/* As overlay_get and overlay_put, for a key whose hash (hash_bytes) the caller has computed. The value is the concatenation of
+ * two parts, so that a header before a payload needs no copy. */
+int overlay_get_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
+                       struct slice *value);
+void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
+                        struct bytes head, struct bytes tail);
 /* Deletes all rows with from <= k < to (empty `to`: to the end) that exist now. */
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to);
 

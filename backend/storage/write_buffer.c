@@ -97,9 +97,9 @@ struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct 
     return row;
 }
 
-struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key)
+struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key,
+                                    uint64_t hash)
 {
-    uint64_t hash = hash_row(cf, key);
     struct row *row = write_buffer_find(buffer, cf, key, hash);
     if (row)
         return row;

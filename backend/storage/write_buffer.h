@@ -74,7 +74,8 @@ void write_buffer_reset(struct write_buffer *buffer);
 void write_buffer_fini(struct write_buffer *buffer);
 
 /* The row of `key`; a new row is added with state ABSENT. */
-struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key);
+struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key,
+                                    uint64_t hash);
 /* Adds a row whose key is not in the buffer, but not to the index: only iterations find the row. */
 struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct bytes key);
 void write_buffer_add_range(struct write_buffer *buffer, const struct range *range);
@@ -97,9 +98,15 @@ struct row *rows_before(struct rows *rows, struct bytes key, bool or_equal, bool
 
 bool range_has(const struct range *range, enum cf cf, struct bytes key);
 
+/* The hash of a row whose key has this hash (hash_bytes). */
+static inline uint64_t hash_row_of(enum cf cf, uint64_t key_hash)
+{
+    return key_hash + (uint64_t)cf * 0x9e3779b97f4a7c15;
+}
+
 static inline uint64_t hash_row(enum cf cf, struct bytes key)
 {
-    return hash_bytes(key) + (uint64_t)cf * 0x9e3779b97f4a7c15;
+    return hash_row_of(cf, hash_bytes(key));
 }
 
 /* The row of `key`; NULL: there is none. `hash`: of cf and key. */

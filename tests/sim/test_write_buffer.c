@@ -73,7 +73,8 @@ static void fill(int shape, size_t count)
 {
     char room[KEY_MAX];
     for (uint64_t n = 0, i = any(count + 1); n < count; n++, i = (i + 1) % count) {
-        struct row *row = write_buffer_get_or_add(&buffer, cf_of(i), key_of(shape, i, room));
+        struct bytes key = key_of(shape, i, room);
+        struct row *row = write_buffer_get_or_add(&buffer, cf_of(i), key, hash_row(cf_of(i), key));
         CHECK(row->state == ROW_ABSENT && row->value.len == 0);
         row->state = state_of(i);
         if (row->state == ROW_VALUE)
