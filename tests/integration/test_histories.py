@@ -2,7 +2,7 @@
 """Transactions over shards through two proxies, while backends and proxies are killed and frozen: the histories are
 strictly serializable, no money and no seat is lost or given twice.
 
-    test_histories.py [--long MINUTES] [--seed S] [--clients N]
+    test_histories.py [--long MINUTES] [--seed S] [--clients N] [--moves SECONDS]
 
       list-append   RPUSH and LRANGE of lists on three shards; support/list_append.py checks the history
       bank          transfers; the sum of all accounts is the same in every read
@@ -14,7 +14,9 @@ Each round has keys of its own and ends with a check of all of them. By default 
 each workload this many minutes.
 """
 
+import contextlib
 import itertools
+import random
 import threading
 import time
 
@@ -23,6 +25,7 @@ import redis
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, sized
 from support.list_append import DONE, REFUSED, UNKNOWN, Append, Read, Transaction, anomalies
+from support.moves import Mover, wait_settled
 from support.tickets import BOOKING_SECONDS, FREE, SECTIONS, Event, choose, seat_state
 from support.turmoil import Client, Turmoil, outcome_of, wait_for_silence
 
@@ -33,6 +36,8 @@ STRIKES = 3  # faults of a round
 def options(parser):
     parser.add_argument('--long', type=float, default=sized(0, long=10), metavar='MINUTES', help='for each workload')
     parser.add_argument('--clients', type=int, default=8)
+    parser.add_argument('--moves', type=float, default=0, metavar='SECONDS',
+                        help='a new map, which moves slots, each time after so many seconds; 0: none')
 
 
 suite = Suite(__doc__, options)
@@ -55,13 +60,17 @@ def play_rounds(run, play):
 
 def play_clients(run, cluster, clients):
     turmoil = Turmoil(run, cluster, clients)
+    mover = Mover(cluster, SHARDS, random.Random(run.rng.random()), run.options.moves) if run.options.moves else contextlib.nullcontext()
     try:
-        with turmoil:
+        with turmoil, mover:
             turmoil.wait_served()
             for _ in range(STRIKES * (4 if run.options.long else 1)):
                 turmoil.strike()
     finally:
         turmoil.report()
+    if run.options.moves:
+        wait_settled(cluster, range(SHARDS))
+        print('     %d maps' % mover.maps)
     wait_for_silence(cluster)
 
 

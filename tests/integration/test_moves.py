@@ -7,6 +7,7 @@ import threading
 
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, wait_for
+from support.moves import fields, shard_lines, wait_settled
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -17,28 +18,6 @@ SHIFTED = ['2000-9000', '0-1999 9001-16383']
 
 
 LIBRARY = "#!lua name=lib\nredis.register_function('answer', function() return 42 end)"
-
-
-def fields(line):
-    return dict(word.split('=', 1) for word in line.decode().split(' ') if '=' in word)
-
-
-def shard_lines(connection):
-    return [fields(line) for line in connection.get('SCREE', 'MOVES')]
-
-
-def is_settled(cluster, shards):
-    """Have these shards the newest map, and all slots that it gives them?"""
-    for shard in shards:
-        with cluster.partition(shard) as partition:
-            line = shard_lines(partition)[0]
-        if line['settled'] != 'yes' or line['map_epoch'] != str(cluster.epoch):
-            return False
-    return True
-
-
-def wait_settled(cluster, shards=(0, 1)):
-    wait_for(lambda: is_settled(cluster, shards), 'the shards to have the slots of their map', 120)
 
 
 def move(cluster, slots):
