@@ -121,10 +121,11 @@ static void target_record_changed(void *owner, int err)
     case TARGET_FINISHING:
         set_target_state(move, TARGET_DONE);
         break;
-    default: /* aborted while the record was written */
+    default: /* given up */
         break;
     }
-    reply_to_source(move, PEER_DONE, "");
+    if (!move->must_unstage)
+        reply_to_source(move, PEER_DONE, "");
 }
 
 static bool change_target_record(struct move_target *move, enum slot_state state, uint64_t epoch)
@@ -388,14 +389,26 @@ void move_target_activate(struct move_target *move, struct peer_incoming *incomi
     set_target_state(move, TARGET_ACTIVATING);
 }
 
-void move_target_abort(struct move_target *move)
+void move_target_give_up(struct move_target *move)
 {
     if (move->state >= TARGET_ACTIVATING)
         return;
     reply_to_source(move, PEER_FAILED, "the move was aborted");
     drop_held_rows(move);
     move->is_whole = false;
+    move->must_unstage = move->state == TARGET_STAGING || move->state == TARGET_STAGED;
     set_target_state(move, TARGET_WIPING);
+}
+
+void move_target_abort(struct move_target *move, struct peer_incoming *incoming, uint64_t id)
+{
+    move_target_give_up(move);
+    if (move->has_call)
+        refuse_source(incoming, id, "the last request of the move is still being executed: wait");
+    else if (move->must_unstage || move->is_changing)
+        open_target_call(move, incoming, id, 0);
+    else
+        answer_done(incoming, id);
 }
 
 /* ---- steps ---- */
@@ -403,6 +416,10 @@ void move_target_abort(struct move_target *move)
 static void wipe_step(struct move_target *move)
 {
     struct partition *partition = move->host->partition;
+    if (move->must_unstage) {
+        move->must_unstage = !change_target_record(move, SLOT_IMPORTING, move->epoch);
+        return;
+    }
     if (!move->purge)
         move->purge = slot_purge_new(partition, move->slots.first, move->slots.last);
     enum slot_purge_step step = slot_purge_step(move->purge, WIPE_ROWS);
@@ -427,7 +444,7 @@ void move_target_step(struct move_target *move)
 
 void move_target_drop(struct move_target *move)
 {
-    reply_to_source(move, PEER_FAILED, "a batch could not be written at the target");
+    reply_to_source(move, PEER_FAILED, "a batch could not be written at the target: wait");
     drop_held_rows(move);
     slot_purge_free(move->purge);
     move->purge = NULL;

@@ -4,7 +4,7 @@
  *   OPENING ─► IMPORTING ─► STAGING ─► STAGED ─► ACTIVATING ─► OWNED
  *   record       rows are     rows and   MOVE_      record
  *   IMPORTING    written      STAGED     ACTIVATE   OWNED
- *      └───────── MOVE_ABORT, a restart while IMPORTING ─► WIPING ─► record RELEASED: the source owns them
+ *      └───────── MOVE_ABORT (record IMPORTING), a restart while IMPORTING ─► WIPING ─► record RELEASED: the source owns them
  *
  * (1) The rows are at their final place from the beginning. No command sees them until the slots are owned, because every
  *     command, KEYS, counters and expiry use served slots only (slot_gate.h).
@@ -41,6 +41,8 @@ struct move_target {
     uint64_t epoch; /* of the source's ownership */
     uint64_t wish;
     enum target_state state;
+    bool
+        must_unstage; /* given up, and the record may be STAGED: it must be IMPORTING before rows are deleted */
     bool is_whole;     /* all rows that were sent are here; false after a restart */
     uint64_t number;   /* of the last MOVE_ROWS */
     struct bytes held; /* heap; effects of a MOVE_ROWS that wait for room in the open batch */
@@ -68,7 +70,11 @@ void move_target_end(struct move_target *move, struct peer_incoming *incoming, u
                      const struct move_end *end);
 void move_target_activate(struct move_target *move, struct peer_incoming *incoming, uint64_t id,
                           const struct move_activate *activate);
-void move_target_abort(struct move_target *move);
+/* Gives the move up: rows are deleted in the background. A STAGED record is changed first, because after a restart it would
+ * wait for the source for ever. */
+void move_target_give_up(struct move_target *move);
+/* Handles MOVE_ABORT: gives the move up, and replies when a restart would not bring it back. */
+void move_target_abort(struct move_target *move, struct peer_incoming *incoming, uint64_t id);
 /* Does what can be done now; to be called often. */
 void move_target_step(struct move_target *move);
 /* As move_source_drop. */

@@ -420,7 +420,7 @@ static bool end_attempts(struct slot_moves *moves, const struct move_begin *begi
             move->slots.first <= begin->slots.last && begin->slots.first <= move->slots.last;
         if (!overlaps || move->state == TARGET_DONE || begin->epoch < move->epoch)
             continue;
-        move_target_abort(move);
+        move_target_give_up(move);
         is_any = true;
     }
     return is_any;
@@ -524,8 +524,9 @@ static void handle_move_abort(struct slot_moves *moves, struct peer_incoming *in
     bool is_good = move_get_slots(frame->payload, &slots);
     struct move_target *move = is_good ? target_of(moves, incoming, slots.id) : NULL;
     if (move)
-        move_target_abort(move);
-    confirm_move(incoming, frame);
+        move_target_abort(move, incoming, frame->id);
+    else
+        confirm_move(incoming, frame);
 }
 
 bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,

@@ -17,7 +17,7 @@ static struct shard_map *map_of(size_t shards, size_t owners)
     struct shard_map *map = shard_map_new(1);
     unsigned taken;
     for (size_t i = 0; i < shards; i++) {
-        char name[16];
+        char name[24];
         (void)snprintf(name, sizeof name, "s%zu", i);
         int shard = shard_map_add(map, bytes_of(name));
         shard_map_add_address(map, shard, bytes_of(name));
