@@ -68,7 +68,7 @@ bool shards_reload(struct partition *partition)
     if (!slot_table_load(partition->shards.slots))
         return false;
     slot_moves_load(partition->shards.moves);
-    slot_owners_reload(partition->shards.owners);
+    slot_owners_load(partition->shards.owners);
     /* keys of prepared transactions can be locked again when own transactions have released them */
     return coordinator_reload(partition->shards.coordinator) &&
            participant_load(partition->shards.participant);

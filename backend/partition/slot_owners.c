@@ -167,12 +167,20 @@ static void learn_from_record(struct slot_owners *owners, uint16_t slot)
     owners->epoch[slot] = record->epoch;
 }
 
-static void load_name(struct slot_owners *owners);
+/* The partition serves these slots from now on. */
+static void serve_here(struct slot_owners *owners, const struct slot_set *here)
+{
+    struct partition_shards *shards = &owners->partition->shards;
+    shards->here = here;
+    space_serve(owners->partition->spaces, here);
+    owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
+    shards->here_version++;
+}
 
 void slot_owners_reload(struct slot_owners *owners)
 {
-    load_name(owners);
     struct partition_shards *shards = &owners->partition->shards;
+    const struct slot_set before = owners->here;
     memset(&owners->here, 0, sizeof owners->here);
     uint32_t count = 0;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
@@ -183,10 +191,9 @@ void slot_owners_reload(struct slot_owners *owners)
         count++;
     }
     shards->is_gated = owners->map && (*own_name(owners) || has_records(owners));
-    shards->here = shards->is_gated && count < SLOT_COUNT ? &owners->here : NULL;
-    space_serve(owners->partition->spaces, shards->here);
-    owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
-    shards->here_version++;
+    const struct slot_set *here = shards->is_gated && count < SLOT_COUNT ? &owners->here : NULL;
+    if (here != shards->here || memcmp(&before, &owners->here, sizeof before) != 0)
+        serve_here(owners, here);
     shards->has_changed = true;
     wake_unknown(owners);
     if (!shards->is_gated)
@@ -218,6 +225,12 @@ static void keep_name(struct slot_owners *owners)
     overlay_put(partition->overlay, CF_SYSTEM, shard_name_key(), bytes_of(own));
     internal_call_end(partition, &call);
     (void)snprintf(owners->name, sizeof owners->name, "%s", own);
+}
+
+void slot_owners_load(struct slot_owners *owners)
+{
+    load_name(owners);
+    slot_owners_reload(owners);
 }
 
 const char *slot_owners_name(const struct slot_owners *owners)
@@ -853,6 +866,8 @@ struct slot_owners *slot_owners_new(struct partition *partition)
     CHECK(owners);
     owners->partition = partition;
     owners->was_written = partition->batch.index > 0;
+    partition->shards.here_version = 1;
+    load_name(owners);
     partition->shards.slot_refusal = slot_refusal;
     partition->shards.find_owner = find_owner_run;
     partition->shards.slot_owner = slot_owner;

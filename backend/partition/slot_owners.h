@@ -39,8 +39,10 @@ void slot_owners_free(struct slot_owners *owners);
 void slot_owners_configure(struct slot_owners *owners);
 /* The name that this shard had when it was last in a map; empty: it never was. Borrowed. */
 const char *slot_owners_name(const struct slot_owners *owners);
-/* The records were read or have changed. */
+/* The records have changed. */
 void slot_owners_reload(struct slot_owners *owners);
+/* The records were read from the store, which may have changed. */
+void slot_owners_load(struct slot_owners *owners);
 /* Asks the other shards, and claims; to be called several times a second. */
 void slot_owners_tick(struct slot_owners *owners);
 /* ---- for slot_moves.c ---- */
