@@ -20,8 +20,11 @@ def shard_lines(connection):
 def is_settled(cluster, shards):
     """Have these shards the newest map, and all slots that it gives them?"""
     for shard in shards:
-        with cluster.partition(shard) as partition:
-            line = shard_lines(partition)[0]
+        try:
+            with cluster.partition(shard) as partition:
+                line = shard_lines(partition)[0]
+        except OSError:  # it is being restarted
+            return False
         if line['settled'] != 'yes' or line['map_epoch'] != str(cluster.epoch):
             return False
     return True
