@@ -7,7 +7,8 @@
 
 After each step a PING with a token is sent on every connection: the frames before its reply belong to the step. `{id:a}`
 in a request is replaced by the client id of connection a. Some values differ between the servers and are replaced before
-comparing: ids (in the replies to ID_COMMANDS), and time and address in MONITOR's lines. After `!unordered`, frames and
+comparing: ids (in the replies to ID_COMMANDS), versions, and time and
+address in MONITOR's lines. After `!unordered`, frames and
 the members of arrays may come in any order.
 
 Duel(shards=3) plays to a proxy before three shards. There a message may arrive later than the reply of the command that
@@ -24,6 +25,7 @@ from support.transcript import Side, Step, parse, split_words
 MONITOR_LINE = re.compile(rb'^\d+\.\d{6} \[(\d+) (lua|[0-9.]+:\d+|unix:[^\]]*)\] ')
 ID_COMMANDS = ('GETREDIR', 'TRACKINGINFO')
 ID_MARKS = (('$', b'id'), ('$', b'tracking-redir-broken'))
+VERSION = re.compile(rb'7\.\d+\.\d+')  # in the reply of HELLO: Scree has commands of later versions than redis-server
 BEGIN, END = ('MULTI',), ('EXEC', 'DISCARD', 'RESET')
 ID_OF = re.compile(rb'\{id:(\w+)\}')
 FENCE = b'fence-of-the-duel'
@@ -135,6 +137,8 @@ class Player(Side):
             if isinstance(payload, list):
                 return kind, [(':', names.get(item[1], item[1])) if before in ID_MARKS else comparable_frame(item)
                               for before, item in zip([None] + payload, payload)]
+            if kind == '$' and payload and VERSION.fullmatch(payload):
+                return kind, b'version'
             if kind == ':' and with_ids:
                 return kind, names.get(payload, payload)
             if kind == '+' and MONITOR_LINE.match(payload):
