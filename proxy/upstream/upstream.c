@@ -365,11 +365,16 @@ static void time_out(struct upstream *upstream, struct part *part, uint64_t time
     char what[64];
     if (!part_is_request(part) || part->is_answered)
         return;
+    struct client *followed = part->kind == PART_FOLLOWED ? part->request->client : NULL;
     part->is_answered = true;
+    part->kind =
+        PART_REQUEST; /* the client no longer waits for it, and may be freed before its late reply */
     (void)snprintf(what, sizeof(what), "no reply within %" PRIu64 " ms", timeout_ms);
     metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_TIMEOUTS, 1);
     cell_add(upstream->node->cell, SHARD_TIMEOUTS, 1);
     upstream_fail(upstream, part, what, "");
+    if (followed)
+        upstream->worker->client_events->followed(followed);
 }
 
 static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t limit_ms)
