@@ -13,17 +13,19 @@
 enum { CHECK_MAX_MS = 3000, ERROR_MAX = 1024 };
 
 const struct program_tool map_tool_arguments[MAP_TOOL_COUNT] = {
-    [MAP_TOOL_STATUS] = {"--map-status", NULL, "print what SCREE MAP STATUS replies, and exit"},
+    [MAP_TOOL_STATUS] = {"--map-status", NULL, "print what SCREE MAP STATUS replies, and exit",
+                         false},
     [MAP_TOOL_PLAN] = {"--plan", "MAP",
-                       "print what a reload of this shard map would move, and exit"},
+                       "print what a reload of this shard map would move, and exit", false},
     [MAP_TOOL_REBALANCE] = {"--rebalance", "MEASURE",
                             "print a shard map that evens the shards by slots (default), keys or "
                             "bytes, and exit",
                             .is_optional = true},
     [MAP_TOOL_SHARDS] = {"--shards", "SHARD,...",
                          "rebalance: NAME=HOST:PORT adds a shard, NAME fills one without slots, "
-                         "-NAME empties one"},
-    [MAP_TOOL_JSON] = {"--json", NULL, "plan: print JSON"},
+                         "-NAME empties one",
+                         false},
+    [MAP_TOOL_JSON] = {"--json", NULL, "plan: print JSON", false},
 };
 
 static void print_out(struct out *out, FILE *to)

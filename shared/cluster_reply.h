@@ -12,7 +12,8 @@
 
 #include "shared/reply.h"
 
-enum { CLUSTER_ID_LEN = 40, CLUSTER_HOST_MAX = 256, CLUSTER_NO_RUN = UINT32_MAX };
+enum { CLUSTER_ID_LEN = 40, CLUSTER_HOST_MAX = 256 };
+#define CLUSTER_NO_RUN UINT32_MAX
 
 struct cluster_node {
     char id[CLUSTER_ID_LEN + 1];

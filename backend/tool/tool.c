@@ -8,20 +8,21 @@
 
 const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_RESTORE] = {"--restore", "BACKUP,...",
-                      "restore a backup into an empty data directory, and exit"},
-    [TOOL_DATA] = {"--data", "DIR", "the data directory, in place of the configured one"},
-    [TOOL_MAP] = {"--map", "FILE", "restore: distribute the rows by this shard map"},
+                      "restore a backup into an empty data directory, and exit", false},
+    [TOOL_DATA] = {"--data", "DIR", "the data directory, in place of the configured one", false},
+    [TOOL_MAP] = {"--map", "FILE", "restore: distribute the rows by this shard map", false},
     [TOOL_SHARD] = {"--shard", "NAME,NAME",
-                    "restore: only these shards of the map, as partitions 0, 1 ..."},
+                    "restore: only these shards of the map, as partitions 0, 1 ...", false},
     [TOOL_VERIFY_BACKUP] = {"--verify-backup", "BACKUP,...",
-                            "compare every file with its checksum, and exit"},
-    [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and exit"},
-    [TOOL_REPAIR] = {"--repair", NULL, "check-data: repair counters and indexes"},
-    [TOOL_DUMP_KEYS] = {"--dump-keys", "DIR", "print a line for each key, and exit"},
-    [TOOL_JSON] = {"--json", NULL, "dump-keys: print one JSON object per line"},
-    [TOOL_DUMP_LOG] = {"--dump-log", "DIR",
-                       "print the effects of every batch in the WAL, and exit"},
-    [TOOL_FROM] = {"--from", "INDEX", "dump-log: begin with this batch"},
+                            "compare every file with its checksum, and exit", false},
+    [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and exit",
+                         false},
+    [TOOL_REPAIR] = {"--repair", NULL, "check-data: repair counters and indexes", false},
+    [TOOL_DUMP_KEYS] = {"--dump-keys", "DIR", "print a line for each key, and exit", false},
+    [TOOL_JSON] = {"--json", NULL, "dump-keys: print one JSON object per line", false},
+    [TOOL_DUMP_LOG] = {"--dump-log", "DIR", "print the effects of every batch in the WAL, and exit",
+                       false},
+    [TOOL_FROM] = {"--from", "INDEX", "dump-log: begin with this batch", false},
 };
 
 /* Options that need another option: given alone they would be ignored, and the server would start. */
