@@ -148,6 +148,9 @@ READS = {
 }
 
 
+HASHES_WITH_TTLS = range(22, 26)  # types of RDB
+
+
 def counted(kind, replies):
     """Checks that a collection has as many elements as its length says."""
     number = {'list': 1, 'set': 1, 'zset': 2, 'hash': 2, 'stream': 1}.get(kind)
@@ -159,6 +162,8 @@ def use(connection, body):
     """Checks that the accepted value is whole."""
     kind, payload = connection.call('TYPE', 'k')
     name = payload.decode()
+    if name == 'none' and body[0] in HASHES_WITH_TTLS:
+        return  # a damaged time: all fields have expired
     check(name in TYPES, 'TYPE says %s' % name)
     again, size = connection.pipeline([('DUMP', 'k'), ('DBSIZE',)])
     check_equal(size, (':', b'1'), 'DBSIZE')
