@@ -281,6 +281,17 @@ static const char *reason_to_wait(const struct slot_moves *moves)
     return slot_owners_wait(partition->shards.owners);
 }
 
+/* Does the map give any slot of this partition to another shard? */
+static bool has_wishes(const struct slot_moves *moves)
+{
+    const struct slot_owners *owners = moves->host.partition->shards.owners;
+    uint64_t wish;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (slot_owners_wish(owners, (uint16_t)slot, &wish))
+            return true;
+    return false;
+}
+
 /* Begins moves. */
 static void plan_moves(struct slot_moves *moves)
 {
@@ -292,6 +303,8 @@ static void plan_moves(struct slot_moves *moves)
         return;
     moves->plan_ms = mono_ms(moves) + PLAN_MS;
     moves->planned_by = map ? map->epoch : 0;
+    if (!has_wishes(moves))
+        return;
     uint32_t running = count_sources(moves);
     uint64_t *counts = running < room ? keys_by_slot(moves) : NULL;
     for (unsigned slot = 0; running < room && find_chunk(moves, counts, &slot, &chunk); running++) {

@@ -11,7 +11,6 @@
 struct slot_purge {
     struct partition *partition;
     struct slot_rows *rows;
-    uint64_t deleted;
 };
 
 /* A row that was read, copied to the arena. */
@@ -94,14 +93,8 @@ enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows)
     }
     for (uint32_t i = 0; i < count; i++)
         delete_row(partition, &doomed[i]);
-    purge->deleted += count;
     internal_call_end(partition, &call);
     return step == SLOT_ROWS_FAILED ? SLOT_PURGE_FAILED
            : step == SLOT_ROWS_END  ? SLOT_PURGE_DONE
                                     : SLOT_PURGE_GOES_ON;
-}
-
-uint64_t slot_purge_rows(const struct slot_purge *purge)
-{
-    return purge->deleted;
 }

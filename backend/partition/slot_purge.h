@@ -23,5 +23,3 @@ struct slot_purge *slot_purge_new(struct partition *partition, uint16_t first, u
 void slot_purge_free(struct slot_purge *purge);
 /* Deletes up to `rows` rows. To be called between commands. */
 enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows);
-/* Number of rows deleted so far. */
-uint64_t slot_purge_rows(const struct slot_purge *purge);
