@@ -27,9 +27,10 @@ static void reply_healthz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
     for (uint32_t i = 0; i < server->members_count; i++) {
-        if (is_stuck(server, server->members[i].partition)) {
+        const struct partition *partition = server->members[i].partition;
+        if (is_stuck(server, partition)) {
             reply->status = 503;
-            out_printf(&reply->body, "partition %u does not answer\n", i);
+            out_printf(&reply->body, "partition %u does not answer\n", partition->index);
         }
     }
     if (reply->status == 200)
@@ -39,10 +40,11 @@ static void reply_healthz(void *visit, struct http_reply *reply)
 static void write_readyz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
-    bool ready =
-        atomic_load(&server->process->is_ready) && !atomic_load(&server->process->is_stopping);
+    bool ready = server_is_ready(server);
     for (uint32_t i = 0; ready && i < server->members_count; i++)
         ready = !is_stuck(server, server->members[i].partition);
+    for (uint32_t i = 0; i < server->failed_count; i++)
+        out_printf(&reply->body, "not served: %s\n", server->failed[i].reason);
     uint64_t readonly = metrics_sum(METRIC_BACKEND_READONLY);
     reply->status = ready ? 200 : 503;
     out_printf(&reply->body, ready ? "ready\n" : "not ready\n");
@@ -101,13 +103,20 @@ static void reply_shards(void *visit, struct http_reply *reply)
     for (uint32_t i = 0; i < server->members_count; i++) {
         const struct partition *partition = server->members[i].partition;
         uint64_t sums[LABEL_WORDS_MAX] = {0};
-        (void)labels_read(server->process->labelled.partitions, i, sums);
+        (void)labels_read(server->process->labelled.partitions, partition->index, sums);
         json_put_object(&json, NULL);
-        json_put_uint(&json, "partition", i);
+        json_put_uint(&json, "partition", partition->index);
         json_put_uint(&json, "port", (uint64_t)partition->listeners.port);
         json_put_text(&json, "state", partition_state(server, partition));
         json_put_uint(&json, "keys", sums[PARTITION_KEYS]);
         json_put_uint(&json, "clients", sums[PARTITION_CLIENTS]);
+        json_put_end(&json);
+    }
+    for (uint32_t i = 0; i < server->failed_count; i++) {
+        json_put_object(&json, NULL);
+        json_put_uint(&json, "partition", server->failed[i].index);
+        json_put_text(&json, "state", "damaged");
+        json_put_text(&json, "reason", server->failed[i].reason);
         json_put_end(&json);
     }
     json_put_end(&json);

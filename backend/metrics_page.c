@@ -107,17 +107,39 @@ static const struct label_family link_families[] = {
      "From sending a STATUS request to the shard until its reply.", 1e6, 4, 24},
 };
 
+static void add_partition_label(char labels[METRIC_LABELS_MAX], uint32_t index)
+{
+    char number[16];
+    (void)snprintf(number, sizeof number, "%u", index);
+    metric_label(labels, "partition", bytes_of(number));
+}
+
+static void print_up(struct out *out, uint32_t index, bool is_up)
+{
+    char labels[METRIC_LABELS_MAX] = "";
+    add_partition_label(labels, index);
+    metric_number(out, "scree_backend_partition_up", labels, is_up);
+}
+
+static void print_partitions_up(const struct server *server, struct out *out)
+{
+    metric_head(out, "scree_backend_partition_up", "gauge",
+                "0: the partition is not served, because its files are damaged.");
+    for (uint32_t i = 0; i < server->members_count; i++)
+        print_up(out, server->members[i].partition->index, true);
+    for (uint32_t i = 0; i < server->failed_count; i++)
+        print_up(out, server->failed[i].index, false);
+}
+
 static void print_figure(const struct server *server, struct out *out, const char *figure,
                          const char *name, const char *help)
 {
     metric_head(out, name, "gauge", help);
     for (uint32_t i = 0; i < server->members_count; i++) {
+        const struct partition *partition = server->members[i].partition;
         char labels[METRIC_LABELS_MAX] = "";
-        char number[16];
-        (void)snprintf(number, sizeof number, "%u", i);
-        metric_label(labels, "partition", bytes_of(number));
-        metric_number(out, name, labels,
-                      storage_figure(server->members[i].partition->storage, figure));
+        add_partition_label(labels, partition->index);
+        metric_number(out, name, labels, storage_figure(partition->storage, figure));
     }
 }
 
@@ -151,13 +173,12 @@ static void print_figures(const struct server *server, struct out *out)
         print_figure(server, out, rows[i].figure, rows[i].name, rows[i].help);
 }
 
-static void print_level(struct out *out, const char *name, uint32_t partition, uint32_t level,
-                        uint64_t value)
+static void print_level(struct out *out, const char *name, const struct partition *partition,
+                        uint32_t level, uint64_t value)
 {
     char labels[METRIC_LABELS_MAX] = "";
     char number[16];
-    (void)snprintf(number, sizeof number, "%u", partition);
-    metric_label(labels, "partition", bytes_of(number));
+    add_partition_label(labels, partition->index);
     (void)snprintf(number, sizeof number, "%u", level);
     metric_label(labels, "level", bytes_of(number));
     metric_number(out, name, labels, value);
@@ -173,11 +194,11 @@ static void print_levels(const struct server *server, struct out *out)
     metric_head(out, FILES, "gauge", "Data files of a level.");
     for (uint32_t i = 0; i < server->members_count; i++)
         for (uint32_t level = 0; level < STORE_LEVELS; level++)
-            print_level(out, FILES, i, level, levels[i][level].files);
+            print_level(out, FILES, server->members[i].partition, level, levels[i][level].files);
     metric_head(out, BYTES_OF, "gauge", "Bytes of a level.");
     for (uint32_t i = 0; i < server->members_count; i++)
         for (uint32_t level = 0; level < STORE_LEVELS; level++)
-            print_level(out, BYTES_OF, i, level, levels[i][level].bytes);
+            print_level(out, BYTES_OF, server->members[i].partition, level, levels[i][level].bytes);
 }
 
 /* Prints figures of compactions that SCREE COMPACT requested. */
@@ -195,14 +216,12 @@ static void print_compactions(const struct server *server, struct out *out)
     for (size_t row = 0; row < COUNT_OF(rows); row++) {
         metric_head(out, rows[row].name, "gauge", rows[row].help);
         for (uint32_t i = 0; i < server->members_count; i++) {
+            const struct partition *partition = server->members[i].partition;
             char labels[METRIC_LABELS_MAX] = "";
-            char number[16];
             uint64_t done;
             uint64_t total;
-            compaction_progress(maintenance_compaction(server->members[i].partition->maintenance),
-                                &done, &total);
-            (void)snprintf(number, sizeof number, "%u", i);
-            metric_label(labels, "partition", bytes_of(number));
+            compaction_progress(maintenance_compaction(partition->maintenance), &done, &total);
+            add_partition_label(labels, partition->index);
             metric_number(out, rows[row].name, labels, row == 0 ? total : done);
         }
     }
@@ -334,9 +353,7 @@ static void print_build_info(const struct server *server, struct out *out)
     metric_label(labels, "run_id", bytes_of(server->process->run_id));
     metric_head(out, "scree_backend_build_info", "gauge", "1; the labels describe the program.");
     metric_number(out, "scree_backend_build_info", labels, 1);
-    metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.",
-                 atomic_load(&server->process->is_ready) &&
-                     !atomic_load(&server->process->is_stopping));
+    metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.", server_is_ready(server));
 }
 
 static void print_map_metrics(const struct shard_map *map, struct out *out)
@@ -360,6 +377,7 @@ void metrics_page(void *visit, struct http_reply *reply)
     print_failures(out);
     print_disk(&snapshot->config, out);
     print_backend_certificates(snapshot, out);
+    print_partitions_up(server, out);
     print_figures(server, out);
     print_levels(server, out);
     print_compactions(server, out);

@@ -65,7 +65,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
 }
 
 struct partition *partition_new(struct process *process, uint32_t index, struct loop *loop,
-                                char *error, size_t size)
+                                bool *is_damaged, char *error, size_t size)
 {
     struct partition *partition = calloc(1, sizeof *partition);
     CHECK(partition);
@@ -100,9 +100,10 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
         list_init(&partition->clients.waiting[i]);
     for (int i = 0; i < 4; i++)
         partition->running.random_state[i] = clock_random() | 1;
-    if (!partition_storage_open(partition, config, error, size))
+    if (!partition_storage_open(partition, config, is_damaged, error, size))
         goto failed;
     if (!build_partition(partition, config)) {
+        *is_damaged = true;
         (void)snprintf(error, size, "%s: its system rows cannot be read", partition->name);
         goto failed;
     }

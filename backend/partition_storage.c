@@ -11,6 +11,7 @@
 #include "backend/storage/maintenance.h"
 #include "backend/storage/partition_store.h"
 #include "backend/storage/reader.h"
+#include "backend/store/store.h"
 #include "shared/clock.h"
 
 enum {
@@ -27,10 +28,11 @@ static void on_maintenance(void *owner, enum maintenance_task task, bool good)
 }
 
 bool partition_storage_open(struct partition *partition, const struct backend_config *config,
-                            char *error, size_t size)
+                            bool *is_damaged, char *error, size_t size)
 {
     partition->storage =
         partition_store_open(partition->process->env, config, partition->name, error, size);
+    *is_damaged = !partition->storage && store_is_damaged(error);
     return partition->storage;
 }
 

@@ -9,9 +9,9 @@
 struct backend_config;
 struct partition;
 
-/* Opens the store under `data`. False: the reason is in error[size]. */
+/* Opens the store under `data`. False: the reason is in error[size]; `is_damaged`: damaged files are the cause. */
 bool partition_storage_open(struct partition *partition, const struct backend_config *config,
-                            char *error, size_t size);
+                            bool *is_damaged, char *error, size_t size);
 /* Makes the layers above the store, which must be open. False: system rows cannot be read. */
 bool partition_storage_new(struct partition *partition, const struct backend_config *config);
 /* Ends maintenance and drops cursors, which use the overlay. */

@@ -163,6 +163,12 @@ static void on_signal(void *owner, int signum)
 
 /* ---- starting ---- */
 
+bool server_is_ready(const struct server *server)
+{
+    return atomic_load(&server->process->is_ready) && server->failed_count == 0 &&
+           !atomic_load(&server->process->is_stopping);
+}
+
 struct server *server_new(const struct backend_config *config)
 {
     static const struct process_events events = {.on_stop = on_stop, .on_settings = on_settings};
@@ -236,7 +242,8 @@ static struct listener *listen_on(struct member *member, const char *address,
     char bound[ADDRESS_MAX];
     int fd = listen_bind(&options, reason, sizeof reason);
     if (fd < 0) {
-        (void)snprintf(error, size, "%s: %s", address, reason);
+        (void)snprintf(error, size, "partition-%u cannot listen on %s: %s",
+                       member->partition->index, address, reason);
         return NULL;
     }
     listen_address(fd, bound, sizeof bound);
@@ -279,25 +286,47 @@ static bool member_listen(struct member *member, const struct backend_config *co
     return partition->listeners.unix_socket != NULL;
 }
 
+/* Opens a partition. A damaged one is remembered in server->failed; any other failure may pass, so the process shall end and
+ * be started again: false. */
+static bool open_member(struct server *server, uint32_t index, char *error, size_t size)
+{
+    struct member *member = &server->members[server->members_count];
+    bool is_damaged = false;
+    *member = (struct member){
+        .server = server,
+        .loop = loop_new(),
+        .stop = {.run = run_member_stop},
+        .stopped = {.run = run_member_stopped},
+    };
+    member->partition =
+        partition_new(server->process, index, member->loop, &is_damaged, error, size);
+    if (member->partition) {
+        server->members_count++;
+        return true;
+    }
+    loop_free(member->loop);
+    if (is_damaged) {
+        struct failed_partition *failed = &server->failed[server->failed_count++];
+        failed->index = index;
+        (void)snprintf(failed->reason, sizeof failed->reason, "%s", error);
+        log_event(LOG_ERROR, "partition_failed",
+                  "partition=%u reason=" LOG_QUOTED " action=" LOG_QUOTED, index, error,
+                  "restore it from a backup with --restore BACKUP/SHARD --partition, then restart");
+    }
+    return is_damaged;
+}
+
+/* Opens all partitions and their ports. False and a reason: one cannot be opened, or all are damaged. */
 static bool open_members(struct server *server, const struct backend_config *config, char *error,
                          size_t size)
 {
-    for (int i = 0; i < config->partitions; i++) {
-        struct member *member = &server->members[server->members_count++];
-        *member = (struct member){
-            .server = server,
-            .loop = loop_new(),
-            .stop = {.run = run_member_stop},
-            .stopped = {.run = run_member_stopped},
-        };
-        member->partition = partition_new(server->process, (uint32_t)i, member->loop, error, size);
-        if (!member->partition)
+    for (uint32_t i = 0; i < (uint32_t)config->partitions; i++)
+        if (!open_member(server, i, error, size))
             return false;
-    }
-    for (int i = 0; i < config->partitions; i++)
+    for (uint32_t i = 0; i < server->members_count; i++)
         if (!member_listen(&server->members[i], config, error, size))
             return false;
-    return true;
+    return server->members_count > 0;
 }
 
 static void on_watched_file(void *owner)
@@ -403,8 +432,8 @@ static void server_serve(struct server *server)
     process_log_memory(&server->process->snapshot->memory);
     memory_started();
     atomic_store(&server->process->is_ready, true);
-    log_event(LOG_INFO, "started", "version=%s partitions=%u run_id=%s", SCREE_VERSION,
-              server->members_count, server->process->run_id);
+    log_event(LOG_INFO, "started", "version=%s partitions=%u failed=%u run_id=%s", SCREE_VERSION,
+              server->members_count, server->failed_count, server->process->run_id);
     loop_run(server->loop);
     for (uint32_t i = 0; i < server->members_count; i++)
         loop_thread_join(server->members[i].thread);

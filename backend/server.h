@@ -28,6 +28,12 @@ struct member {
     struct task stopped; /* posted back to the main thread */
 };
 
+/* A partition whose files are damaged: it does not run, the others do. */
+struct failed_partition {
+    uint32_t index;
+    char reason[512];
+};
+
 /* files for clients, then files for other backends */
 enum { WATCHED_TLS_FILES_MAX = 2 * TLS_FILES_MAX };
 
@@ -38,8 +44,10 @@ struct server {
     struct watch *tls_watches[WATCHED_TLS_FILES_MAX]; /* NULL: no file */
     struct watch *shards_watch;                       /* NULL: there is no shard map */
     struct metrics *metrics;                          /* of the main thread */
-    struct member members[PARTITIONS_MAX];
+    struct member members[PARTITIONS_MAX]; /* in the order of their partitions' indexes */
     uint32_t members_count;
+    struct failed_partition failed[PARTITIONS_MAX];
+    uint32_t failed_count;
     uint32_t members_running;
     struct task stop;
     struct task watch;           /* posted when the snapshot names other TLS files */
@@ -48,5 +56,7 @@ struct server {
 
 struct server *server_new(const struct backend_config *config);
 void server_free(struct server *server);
+/* Are all partitions open, and is the server not stopping? Any thread. */
+bool server_is_ready(const struct server *server);
 /* Opens the stores and serves until process_stop or a signal. Returns the exit code. */
 int server_run(struct server *server);

@@ -1,5 +1,5 @@
 /*
- * path.c - directories: make, sync, measure, remove.
+ * path.c - directories: make, sync, measure, give to another user, remove.
  */
 #include "shared/path.h"
 
@@ -126,4 +126,38 @@ bool path_exists(const char *path)
 {
     struct stat found;
     return lstat(path, &found) == 0;
+}
+
+void path_owner(const char *path, uid_t *user, gid_t *group)
+{
+    char copy[PATH_MAX], parent[PATH_MAX];
+    struct stat found = {0};
+    (void)snprintf(copy, sizeof copy, "%s", path);
+    while (stat(copy, &found) != 0 && strcmp(copy, ".") != 0 && strcmp(copy, "/") != 0) {
+        parent_of(copy, strlen(copy), parent);
+        (void)snprintf(copy, sizeof copy, "%s", parent);
+    }
+    *user = found.st_uid;
+    *group = found.st_gid;
+}
+
+/* The arguments of path_give for give_one: nftw passes none on. */
+static struct {
+    uid_t user;
+    gid_t group;
+} give_to;
+
+static int give_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat;
+    (void)type;
+    (void)ftw;
+    return lchown(path, give_to.user, give_to.group);
+}
+
+bool path_give(const char *path, uid_t user, gid_t group)
+{
+    give_to.user = user;
+    give_to.group = group;
+    return nftw(path, give_one, DEPTH_MAX, FTW_PHYS) == 0;
 }

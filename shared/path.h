@@ -1,11 +1,12 @@
 /*
- * path.h - directories: make, sync, measure, remove.
+ * path.h - directories: make, sync, measure, give to another user, remove.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Makes the directory and its missing parents, each durably. False and a one-line reason in error[size]: it failed, or
  * a file has the name. */
@@ -19,3 +20,7 @@ bool path_sync(const char *path);
 /* Removes a file, or a directory with its content. True also when it does not exist. False: errno. */
 bool path_remove(const char *path);
 bool path_exists(const char *path);
+/* The user and group of the path or, if it does not exist, of its nearest parent that does. */
+void path_owner(const char *path, uid_t *user, gid_t *group);
+/* Gives a file, or a directory with its content, to the user and group. False: errno. */
+bool path_give(const char *path, uid_t user, gid_t group);

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <limits.h>
 
+enum { REASON_MAX = 512 };
+
 struct store_options partition_store_options(const struct backend_config *config,
                                              const struct memory_plan *memory)
 {
@@ -93,8 +95,13 @@ struct storage *partition_store_open(struct store_env *env, const struct backend
         (void)snprintf(error, size, "data: the path is too long");
         return NULL;
     }
-    struct storage *storage = open_at(env, config, path, orphan_check, error, size);
-    if (storage && !check_format(storage, name, error, size)) {
+    char reason[REASON_MAX];
+    struct storage *storage = open_at(env, config, path, orphan_check, reason, sizeof reason);
+    if (!storage) {
+        (void)snprintf(error, size, "%s: %s cannot be opened: %s", name, path, reason);
+        return NULL;
+    }
+    if (!check_format(storage, name, error, size)) {
         storage_close(storage);
         return NULL;
     }

@@ -57,6 +57,9 @@ void store_env_free(struct store_env *env); /* after all its stores are closed *
 /* NULL and a one-line reason in error[size]. A database that another process uses is refused. */
 struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
                          size_t size);
+/* Does this reason of store_open mean that files are damaged or missing, so that opening them again cannot succeed? RocksDB's
+ * C interface has no error codes, only text. */
+bool store_is_damaged(const char *reason);
 /* Rows that were in memtables only are lost; all iterators must be freed before. */
 void store_close(struct store *store);
 /* The rows of the log are in the tables: from now on everything can be compacted, and compaction may drop rows. */

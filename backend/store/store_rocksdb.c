@@ -124,6 +124,17 @@ void store_shut(struct store *store)
     pthread_rwlock_unlock(&store->lock);
 }
 
+bool store_is_damaged(const char *reason)
+{
+    return strstr(reason, "Corruption") || strstr(reason, "No such file or directory");
+}
+
+/* RocksDB reports a lock that another process holds as an I/O error of the file LOCK. */
+static bool is_lock_failure(const char *reason)
+{
+    return strstr(reason, "lock file") != NULL;
+}
+
 struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
                          size_t size)
 {
@@ -147,6 +158,8 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     rocksdb_writeoptions_disable_WAL(store->apply_options, 1);
     store_make_options(store, options);
     if (store_reopen(store, error, size) != OK) {
+        if (is_lock_failure(error))
+            (void)snprintf(error, size, "another process uses it: stop that process, or set data");
         store_close(store);
         return NULL;
     }

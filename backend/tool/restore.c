@@ -7,6 +7,12 @@
  * A partition gets the rows of its slots. If a shard keeps its slots, its files are copied and compared with their
  * checksums. Otherwise the rows of the wanted slots are read from the shards that own them (import.h); these are opened in
  * a scratch directory of links, because opening a store changes it.
+ *
+ * With --partition one damaged partition of a directory is replaced, also while the backend serves the others:
+ *
+ *   the shard's files ─► partition-N.restoring, then partition-N ─► partition-N.damaged, partition-N.restoring ─► partition-N
+ *
+ * A restore that root runs gives its files to the owner of the directory, so that the service can open them.
  */
 #include "backend/storage/partition_store.h"
 #include "backend/tool/import.h"
@@ -16,9 +22,11 @@
 #include "config/shards_file.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/number.h"
 #include "shared/path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -37,6 +45,8 @@ struct restore {
     struct shard_map *map; /* the new map; NULL: as in the backup */
     struct target targets[64];
     size_t count;
+    uid_t user; /* owner of the data directory */
+    gid_t group;
     struct store_env *env;
     struct disk_progress progress;
     char error[TOOL_ERROR_MAX];
@@ -183,14 +193,15 @@ static bool may_stay(const char *name)
     return strcmp(name, "backups") == 0 || strcmp(name, "lost+found") == 0;
 }
 
-/* Creates the data directory, or checks that it is empty, or removes the files of an interrupted restore; then sets
- * the mark. */
-static bool open_data(struct restore *restore)
+/* Removes the files of an interrupted restore. Without its mark, the data directory must be empty, or not exist. */
+static bool empty_data(struct restore *restore)
 {
     const char *data = restore->config->data;
     struct disk_list list;
     char path[PATH_MAX];
-    if (!path_make(data, REASON(restore)) || !disk_list(&list, data, REASON(restore)))
+    if (!path_exists(data))
+        return true;
+    if (!disk_list(&list, data, REASON(restore)))
         return false;
     bool is_ours = tool_restore_is_open(data);
     bool good = true;
@@ -206,9 +217,24 @@ static bool open_data(struct restore *restore)
             good = disk_failed(path, REASON(restore));
     }
     disk_list_free(&list);
-    return good && disk_path(path, data, mark_name, REASON(restore)) &&
+    return good;
+}
+
+/* Makes the data directory and the mark in it. */
+static bool open_data(struct restore *restore)
+{
+    const char *data = restore->config->data;
+    char path[PATH_MAX];
+    return path_make(data, REASON(restore)) && disk_path(path, data, mark_name, REASON(restore)) &&
            disk_write(path, BYTES("a restore is running, or was interrupted\n"), REASON(restore)) &&
            (path_sync(data) || disk_failed(data, REASON(restore)));
+}
+
+/* Root gives what it restored to the owner of the data directory. */
+static bool give_to_owner(struct restore *restore, const char *path)
+{
+    return geteuid() != 0 || path_give(path, restore->user, restore->group) ||
+           disk_failed(path, REASON(restore));
 }
 
 static bool close_data(struct restore *restore)
@@ -218,7 +244,7 @@ static bool close_data(struct restore *restore)
     return (path_sync(data) || disk_failed(data, REASON(restore))) &&
            disk_path(path, data, mark_name, REASON(restore)) &&
            (unlink(path) == 0 || disk_failed(path, REASON(restore))) &&
-           (path_sync(data) || disk_failed(data, REASON(restore)));
+           give_to_owner(restore, data) && (path_sync(data) || disk_failed(data, REASON(restore)));
 }
 
 /* ---- copying an unchanged shard ---- */
@@ -361,25 +387,99 @@ static bool check_formats(struct restore *restore)
     return true;
 }
 
+/* The progress of copying begins. */
+static void expect_bytes(struct restore *restore)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < restore->sources.count; i++)
+        bytes += manifest_bytes(restore->sources.items[i].manifest);
+    atomic_fetch_add(&restore->progress.bytes_total, bytes);
+    atomic_store(&restore->progress.bytes_done, 0);
+}
+
 static bool run_restore(struct restore *restore, const char *map, const char *names)
 {
     bool good =
         choose_targets(restore, map, names) && check_formats(restore) && check_all_slots(restore);
     for (size_t i = 0; good && restore->map && i < restore->count; i++)
         good = check_slots(restore, &restore->targets[i]);
-    good = good && verify_sources(restore) && open_data(restore);
-    for (size_t i = 0; i < restore->sources.count; i++)
-        atomic_fetch_add(&restore->progress.bytes_total,
-                         manifest_bytes(restore->sources.items[i].manifest));
-    atomic_store(&restore->progress.bytes_done, 0);
+    good = good && empty_data(restore) && verify_sources(restore) && open_data(restore);
+    expect_bytes(restore);
     for (size_t i = 0; good && i < restore->count; i++)
         good = make_target(restore, i);
     return good && close_data(restore);
 }
 
-int tool_restore(const struct backend_config *config, const char *backup, const char *map,
-                 const char *names)
+/* ---- one partition of a directory ---- */
+
+/* Has a process opened the store? RocksDB locks its file LOCK. */
+static bool is_in_use(const char *dir)
 {
+    char path[PATH_MAX];
+    char reason[64];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd =
+        disk_path(path, dir, "LOCK", reason, sizeof reason) ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    bool is_locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    (void)close(fd);
+    return is_locked;
+}
+
+/* Chooses partition `number` of the directory as the target; its files are copied to partition-N.restoring first. */
+static bool choose_partition(struct restore *restore, const char *number)
+{
+    int64_t index;
+    if (!restore->sources.is_one)
+        return set_restore_error(restore, "--partition",
+                                 "name one shard's directory: BACKUP/SHARD");
+    if (!number_parse_int64(bytes_of(number), &index) || index < 0 ||
+        index >= restore->config->partitions)
+        return set_restore_error(restore, "--partition",
+                                 "the configuration has no partition with this number");
+    struct target *target = &restore->targets[restore->count++];
+    (void)snprintf(target->name, sizeof target->name, "partition-%d.restoring", (int)index);
+    return true;
+}
+
+static bool rename_synced(struct restore *restore, const char *from, const char *to)
+{
+    return (rename(from, to) == 0 || disk_failed(from, REASON(restore))) &&
+           (path_sync(restore->config->data) ||
+            disk_failed(restore->config->data, REASON(restore)));
+}
+
+/* An interruption leaves the partition as it was, or none and both copies: the same command starts again. */
+static bool run_restore_partition(struct restore *restore, const char *number)
+{
+    char path[PATH_MAX];
+    char damaged[PATH_MAX];
+    char restoring[PATH_MAX];
+    if (!choose_partition(restore, number) || !check_formats(restore) ||
+        !disk_path(restoring, restore->config->data, restore->targets[0].name, REASON(restore)))
+        return false;
+    (void)snprintf(path, sizeof path, "%.*s", (int)(strrchr(restoring, '.') - restoring),
+                   restoring);
+    if (snprintf(damaged, sizeof damaged, "%s.damaged", path) >= (int)sizeof damaged)
+        return set_restore_error(restore, path, "the path is too long");
+    if (is_in_use(path))
+        return set_restore_error(restore, path, "a backend serves this partition: stop it first");
+    if (path_exists(path) && path_exists(damaged))
+        return set_restore_error(restore, damaged,
+                                 "an earlier restore kept this: move or delete it");
+    if (!path_remove(restoring))
+        return disk_failed(restoring, REASON(restore));
+    expect_bytes(restore);
+    return copy_shard(restore, &restore->targets[0], 0) && give_to_owner(restore, restoring) &&
+           (!path_exists(path) || rename_synced(restore, path, damaged)) &&
+           rename_synced(restore, restoring, path);
+}
+
+int tool_restore(const struct backend_config *config, const char *const given[TOOL_COUNT])
+{
+    const char *map = given[TOOL_MAP];
+    const char *partition = given[TOOL_PARTITION];
     const struct store_env_options options = {
         .block_cache_bytes = memory_plan_here(config).block_cache,
         .background_threads = (uint32_t)config->store_background_threads,
@@ -388,11 +488,18 @@ int tool_restore(const struct backend_config *config, const char *backup, const 
     CHECK(restore);
     restore->config = config;
     restore->env = store_env_new(&options);
-    bool good = sources_open(&restore->sources, backup, REASON(restore)) &&
-                run_restore(restore, map, names);
+    path_owner(config->data, &restore->user, &restore->group);
+    bool good = sources_open(&restore->sources, given[TOOL_RESTORE], REASON(restore));
+    if (good && partition)
+        good = run_restore_partition(restore, partition);
+    else if (good)
+        good = run_restore(restore, map, given[TOOL_SHARD]);
     bool makes_map = restore->map && !map;
     if (!good)
         (void)fprintf(stderr, "not restored: %s\n", restore->error);
+    else if (partition)
+        (void)printf("restored: partition %s of %s; restart its backend\n", partition,
+                     config->data);
     else /* a comment, so that standard output is a shards.ini */
         (void)printf("%srestored: %s, partitions = %zu\n", makes_map ? "# " : "", config->data,
                      restore->count);

@@ -13,6 +13,9 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_MAP] = {"--map", "FILE", "restore: distribute the rows by this shard map", false},
     [TOOL_SHARD] = {"--shard", "NAME,NAME",
                     "restore: only these shards of the map, as partitions 0, 1 ...", false},
+    [TOOL_PARTITION] = {"--partition", "N",
+                        "restore: one shard, in place of a damaged partition of the directory",
+                        false},
     [TOOL_VERIFY_BACKUP] = {"--verify-backup", "BACKUP,...",
                             "compare every file with its checksum, and exit", false},
     [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and exit",
@@ -29,8 +32,8 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
 static const struct {
     enum tool option, tool;
 } options_of_tools[] = {
-    {TOOL_MAP, TOOL_RESTORE},    {TOOL_SHARD, TOOL_RESTORE}, {TOOL_REPAIR, TOOL_CHECK_DATA},
-    {TOOL_JSON, TOOL_DUMP_KEYS}, {TOOL_FROM, TOOL_DUMP_LOG},
+    {TOOL_MAP, TOOL_RESTORE},       {TOOL_SHARD, TOOL_RESTORE},  {TOOL_PARTITION, TOOL_RESTORE},
+    {TOOL_REPAIR, TOOL_CHECK_DATA}, {TOOL_JSON, TOOL_DUMP_KEYS}, {TOOL_FROM, TOOL_DUMP_LOG},
 };
 
 void tool_progress(const char *format, ...)
@@ -81,7 +84,7 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
         if (given[i] && (i == TOOL_DATA || i == TOOL_CHECK_DATA || i == TOOL_DUMP_KEYS))
             use_data(config, given[i]);
     if (given[TOOL_RESTORE])
-        *exit_code = tool_restore(config, given[TOOL_RESTORE], given[TOOL_MAP], given[TOOL_SHARD]);
+        *exit_code = tool_restore(config, given);
     else if (given[TOOL_VERIFY_BACKUP])
         *exit_code = tool_verify(given[TOOL_VERIFY_BACKUP]);
     else if (given[TOOL_CHECK_DATA])

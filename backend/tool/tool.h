@@ -15,6 +15,7 @@ enum tool {
     TOOL_DATA,
     TOOL_MAP,
     TOOL_SHARD,
+    TOOL_PARTITION,
     TOOL_VERIFY_BACKUP,
     TOOL_CHECK_DATA,
     TOOL_REPAIR,
@@ -33,8 +34,7 @@ extern const struct program_tool tool_arguments[TOOL_COUNT];
 bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT], int *exit_code);
 
 /* The tools. `config` has the data directory and the options of stores. */
-int tool_restore(const struct backend_config *config, const char *backup, const char *map,
-                 const char *shards);
+int tool_restore(const struct backend_config *config, const char *const given[TOOL_COUNT]);
 int tool_verify(const char *backups);
 int tool_check(const struct backend_config *config, bool repairs);
 int tool_dump(const struct backend_config *config, bool is_json);

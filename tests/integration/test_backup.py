@@ -829,6 +829,61 @@ def _(run):
         check(code == 0, 'the good one: %s' % said)
 
 
+@suite.case('a damaged partition is named and restored while the others of its process serve; files of a restore by root are the owner\'s')
+def _(run):
+    with Shelf() as catalog, Cluster(1, 3, 1, backend_options=catalog.options) as cluster:
+        backend, client = cluster.backends[0], cluster.connect()
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        for key in keys:
+            client.get('SET', key, 'v')
+        backup(client, 'b')
+        backend.stop()
+        partition, owner = os.path.join(backend.data, 'partition-1'), 0
+        if os.geteuid() == 0:
+            owner = 65534
+            os.chown(backend.data, owner, owner)
+        with open(os.path.join(partition, 'CURRENT'), 'w') as file:
+            file.write('MANIFEST-0')
+        backend.spawn()
+        wait_for(lambda: b' started ' in backend.log().partition(b'partition_failed')[2], 'the start without the damaged partition')
+        line = next(line for line in backend.log().splitlines() if b'partition_failed' in line).decode()
+        check('partition=1' in line and partition in line and '--restore BACKUP/SHARD --partition' in line, line)
+        status, page = backend.http('/readyz')
+        check(status == 503 and partition in page, page)
+        check_equal(backend.http('/healthz')[0], 200)
+        states = [shard['state'] for shard in json.loads(backend.http('/shards')[1])['partitions']]
+        check_equal(sorted(states), ['damaged', 'up', 'up'])
+        check('scree_backend_partition_up{partition="1"} 0' in backend.http('/metrics')[1], 'the metric')
+
+        def served(key):
+            return value(cluster.connect().call('GET', key)) == b'v'
+        for key in (keys[0], keys[2]):
+            wait_for(lambda: served(key), '%s to be served' % key)
+        check(isinstance(value(cluster.connect().call('GET', keys[1])), ReplyError), 'the damaged one is not')
+
+        source = os.path.join(catalog.of('b'), 'b0p1')
+        for arguments, reason in ((['--restore', source, '--partition', '0'], 'a backend serves this partition'),
+                                  (['--restore', source, '--partition', '3'], 'no partition with this number'),
+                                  (['--restore', source, '--partition', 'x'], 'no partition with this number'),
+                                  (['--restore', catalog.of('b'), '--partition', '1'], 'BACKUP/SHARD')):
+            code, text = tool('--config', backend.config_path, *arguments)
+            check(code == 1 and reason in text, '%s: %s' % (arguments, text))
+        os.makedirs(partition + '.restoring')  # as an interrupted one leaves it
+        code, text = tool('--config', backend.config_path, '--restore', source, '--partition', '1')
+        check(code == 0 and 'restart' in text, text)
+        check(os.path.exists(os.path.join(partition + '.damaged', 'CURRENT')), 'the damaged files are kept')
+        if owner:
+            check_equal({os.stat(os.path.join(partition, name)).st_uid for name in ['.'] + os.listdir(partition)}, {owner})
+            os.chown(backend.data, 0, 0)
+        code, text = tool('--config', backend.config_path, '--restore', source, '--partition', '1')
+        check(code == 1 and '.damaged' in text, 'the kept files are not overwritten: %s' % text)
+        backend.stop()
+        backend.start()
+        for key in keys:
+            wait_for(lambda: served(key), '%s to be served' % key)
+        check_equal(backend.http('/readyz')[0], 200)
+
+
 @suite.case('kill -9 during a restore: the directory is not served until a new restore has completed')
 def _(run):
     with Shelf() as catalog:

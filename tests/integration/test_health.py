@@ -105,6 +105,24 @@ def _(run):
             process.start()
 
 
+@suite.case('a backend that cannot start names the partition: its data is in use by another process, or its host is unknown')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        running, stopped = cluster.backends
+        stopped.stop()
+        for options, reasons in (({'data': running.data}, ('partition-0', running.data, 'another process uses it')),
+                                 ({'bind': 'unknown.invalid'}, ('partition-0 cannot listen on unknown.invalid', 'known'))):
+            stopped.options = {'backend': options}
+            stopped.write_config()
+            stopped.spawn()
+            check(stopped.wait_exit() == 1, 'it has started with %r' % options)
+            line = [line for line in stopped.log().decode().splitlines() if 'start_failed' in line][-1]
+            check(all(reason in line for reason in reasons), line)
+        stopped.options = {}
+        stopped.write_config()
+        stopped.start()
+
+
 class Silent:
     """Sockets that take connections and never answer, on 127.0.0.1; `most` is how many of them had a connection at once."""
 

@@ -194,8 +194,10 @@ static void seat_start(struct sim_backend *backend, unsigned index)
         &cluster
              ->shards[(unsigned)(backend - cluster->backends) * cluster->plan.partitions + index];
     char error[ERROR_MAX];
+    bool is_damaged;
     *seat = (struct sim_seat){.loop = loop_new()};
-    seat->partition = partition_new(backend->process, index, seat->loop, error, sizeof(error));
+    seat->partition =
+        partition_new(backend->process, index, seat->loop, &is_damaged, error, sizeof(error));
     CHECK(seat->partition);
     if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);

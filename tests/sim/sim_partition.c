@@ -38,9 +38,11 @@ void sim_partition_init(struct sim_partition *world, uint64_t seed)
 static void process_begin(struct sim_partition *world)
 {
     char error[256];
+    bool is_damaged;
     sim_set_host("backend");
     world->loop = loop_new();
-    world->partition = partition_new(world->process, 0, world->loop, error, sizeof error);
+    world->partition =
+        partition_new(world->process, 0, world->loop, &is_damaged, error, sizeof error);
     CHECK(world->partition);
     store_mem_expect_order(storage_store(world->partition->storage));
     if (!world->is_listening)
