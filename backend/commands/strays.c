@@ -1,5 +1,6 @@
 /*
- * strays.c - SCREE STRAYS: keys that the partition stores although the shard map gives their slots to other shards.
+ * strays.c - SCREE STRAYS: keys that the partition stores although the shard map gives their slots to other shards. With CHECK
+ * and MOVE, the operator brings them to the owners of their slots (stray_moves.h).
  *
  *   old map   slots 0-8191 ─► a             new map   slots 0-4095 ─► a
  *                                                     slots 4096-8191 ─► b: the keys of before are strays of a
@@ -14,6 +15,7 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/peering.h"
 #include "backend/partition/session.h"
+#include "backend/partition/stray_moves.h"
 #include "backend/peer/peer_set.h"
 
 #include <inttypes.h>
@@ -35,6 +37,8 @@ struct stray_run {
 
 static bool is_foreign_slot(const struct call *call, uint16_t slot)
 {
+    if (call->partition->shards.is_gated)
+        return stray_moves_is_slot(call->partition, slot);
     return !slot_set_has(session_slots(call->session), slot);
 }
 
@@ -95,7 +99,7 @@ static void reply_run(struct call *call, const char *address, const struct stray
 }
 
 /* SCREE STRAYS: a line for each run of slots. */
-void cmd_scree_strays(struct call *call)
+static void list_strays(struct call *call)
 {
     struct strays *strays = find_strays(call);
     char address[PEER_ADDRESS_MAX + 1];
@@ -108,4 +112,58 @@ void cmd_scree_strays(struct call *call)
     for (unsigned slot = 0; next_run(strays, &slot, &run);)
         reply_run(call, address, &run);
     free(strays);
+}
+
+static void skip_stray_line(void *owner, const char *line)
+{
+    (void)owner;
+    (void)line;
+}
+
+static void reply_stray_line(void *owner, const char *line)
+{
+    reply_bulk_text(owner, line);
+}
+
+static void reply_stray_status(struct call *call)
+{
+    const struct stray_moves *moves = call->partition->shards.strays;
+    reply_array(&call->reply, stray_moves_list(moves, skip_stray_line, NULL));
+    (void)stray_moves_list(moves, reply_stray_line, &call->reply);
+}
+
+/* Reads CHECK, MOVE, MOVE REPLACE or MOVE KEEP. False: it is none of them. */
+static bool stray_wish_parse(const struct call *call, enum stray_wish *wish)
+{
+    bool is_move = bytes_is(call->argv[2], "move");
+    bool has_more = call->argc == 4;
+    *wish = !is_move                                         ? STRAYS_CHECK
+            : has_more && bytes_is(call->argv[3], "replace") ? STRAYS_REPLACE
+            : has_more                                       ? STRAYS_KEEP
+                                                             : STRAYS_MOVE;
+    if (has_more)
+        return is_move && (*wish == STRAYS_REPLACE || bytes_is(call->argv[3], "keep"));
+    return call->argc == 3 && (is_move || bytes_is(call->argv[2], "check"));
+}
+
+void cmd_scree_strays(struct call *call)
+{
+    struct stray_moves *moves = call->partition->shards.strays;
+    enum stray_wish wish;
+    if (call->argc == 2) {
+        list_strays(call);
+    } else if (call->argc == 3 && bytes_is(call->argv[2], "status")) {
+        reply_stray_status(call);
+    } else if (call->argc == 3 && bytes_is(call->argv[2], "stop")) {
+        stray_moves_stop(moves, "stopped by SCREE STRAYS STOP");
+        reply_stray_status(call);
+    } else if (stray_wish_parse(call, &wish)) {
+        const char *refused = stray_moves_begin(moves, wish);
+        if (refused)
+            call_error_text(call, refused);
+        else
+            reply_stray_status(call);
+    } else {
+        call_error_text(call, "ERR expected SCREE STRAYS [CHECK|MOVE [REPLACE|KEEP]|STATUS|STOP]");
+    }
 }

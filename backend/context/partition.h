@@ -48,6 +48,7 @@ struct slot_moves;
 struct slot_owners;
 struct slot_set;
 struct slot_table;
+struct stray_moves;
 struct space_set;
 struct watch_set;
 struct session;
@@ -196,6 +197,7 @@ struct partition_shards {
     struct list slot_waits;            /* what waits for these */
     uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */
     struct slot_moves *moves;
+    struct stray_moves *strays;
     /* Rows of function libraries have come from another shard. */
     void (*libraries_changed)(struct partition *partition);
     uint64_t here_version; /* counts changes of `here`; not 0 */

@@ -1,7 +1,7 @@
 /*
  * slot_rows.h - reads all rows of some slots, a few at a time, while commands go on.
  *
- *   storage namespaces × column families ─► an iterator over the slots' rows ─► detached: reader threads read ahead
+ *   storage namespaces × column families ─► range_rows.h
  *
  * Each column family is read as it was when its turn came, so rows of a key may be of different moments. Who needs the
  * state of one moment applies the effects of all batches since slot_rows_new to the rows: effects name whole rows, so
@@ -9,8 +9,7 @@
  */
 #pragma once
 
-#include "backend/format/column_family.h"
-#include "shared/bytes.h"
+#include "backend/keyspace/range_rows.h"
 
 struct partition;
 struct slot_rows;
@@ -20,13 +19,6 @@ enum slot_rows_order {
     METADATA_LAST,  /* for deletions: what a crash leaves still has its metadata rows */
 };
 
-enum slot_rows_step {
-    SLOT_ROWS_ROW,
-    SLOT_ROWS_WAIT, /* rows are being read: on_rows is called */
-    SLOT_ROWS_END,
-    SLOT_ROWS_FAILED, /* the store cannot be read */
-};
-
 struct slot_rows *slot_rows_new(struct partition *partition, uint16_t first, uint16_t last,
                                 enum slot_rows_order order, void (*on_rows)(void *owner),
                                 void *owner);
@@ -34,5 +26,5 @@ struct slot_rows *slot_rows_new(struct partition *partition, uint16_t first, uin
 void slot_rows_free(struct slot_rows *rows);
 /* Moves to the next row, except after WAIT, when the same row is tried again. Key and value are borrowed until the next
  * call. To be called between commands. */
-enum slot_rows_step slot_rows_next(struct slot_rows *rows, enum cf *cf, struct bytes *key,
-                                   struct bytes *value);
+enum rows_step slot_rows_next(struct slot_rows *rows, enum cf *cf, struct bytes *key,
+                              struct bytes *value);

@@ -389,17 +389,17 @@ static bool fill_with_rows(struct move_source *move)
         struct bytes key;
         struct bytes value;
         switch (slot_rows_next(move->copy.rows, &cf, &key, &value)) {
-        case SLOT_ROWS_ROW:
+        case ROWS_ROW:
             page_add_row(move, cf, key, value);
             break;
-        case SLOT_ROWS_WAIT:
+        case ROWS_WAIT:
             return false;
-        case SLOT_ROWS_END:
+        case ROWS_END:
             slot_rows_free(move->copy.rows);
             move->copy.rows = NULL;
             set_source_state(move, SOURCE_FOLLOWING);
             return true;
-        case SLOT_ROWS_FAILED:
+        case ROWS_FAILED:
             move_source_abort(move, "the store cannot be read");
             return false;
         }

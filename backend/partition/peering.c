@@ -4,6 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/key_put.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
@@ -33,6 +34,7 @@ static bool handle_request(void *owner, struct peer_incoming *incoming,
     struct partition *partition = owner;
     return slot_owners_handle(partition->shards.owners, incoming, frame) ||
            slot_moves_handle(partition->shards.moves, incoming, frame) ||
+           key_put_handle(partition, incoming, frame) ||
            participant_handle(partition->shards.participant, incoming, frame) ||
            coordinator_handle(partition->shards.coordinator, incoming, frame);
 }

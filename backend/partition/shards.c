@@ -12,6 +12,7 @@
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/partition/slot_table.h"
+#include "backend/partition/stray_moves.h"
 
 enum { TICK_MS = 50 };
 
@@ -42,6 +43,7 @@ bool shards_new(struct partition *partition)
     shards->slots = slot_table_new(partition);
     shards->owners = slot_owners_new(partition);
     shards->moves = slot_moves_new(partition);
+    shards->strays = stray_moves_new(partition);
     bounce_init(partition);
     shards->locks = lock_set_new(partition->metrics.cell);
     shards->coordinator = coordinator_new(partition);
@@ -58,6 +60,7 @@ void shards_free(struct partition *partition)
     participant_free(partition->shards.participant);
     coordinator_free(partition->shards.coordinator);
     lock_set_free(partition->shards.locks);
+    stray_moves_free(partition->shards.strays);
     slot_moves_free(partition->shards.moves);
     slot_owners_free(partition->shards.owners);
     slot_table_free(partition->shards.slots);
@@ -68,6 +71,7 @@ bool shards_reload(struct partition *partition)
     if (!slot_table_load(partition->shards.slots))
         return false;
     slot_moves_load(partition->shards.moves);
+    stray_moves_load(partition->shards.strays);
     slot_owners_load(partition->shards.owners);
     /* keys of prepared transactions can be locked again when own transactions have released them */
     return coordinator_reload(partition->shards.coordinator) &&

@@ -70,7 +70,7 @@ enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows)
     struct partition *partition = purge->partition;
     struct arena *arena = &partition->running.arena;
     struct call call;
-    enum slot_rows_step step = SLOT_ROWS_ROW;
+    enum rows_step step = ROWS_ROW;
     if (commit_is_failed(partition->commit, NULL))
         return SLOT_PURGE_FAILED;
     if (partition_is_full(partition))
@@ -84,7 +84,7 @@ enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows)
         struct doomed *row = &doomed[count];
         *row = (struct doomed){0};
         step = slot_rows_next(purge->rows, &row->cf, &key, &value);
-        if (step != SLOT_ROWS_ROW)
+        if (step != ROWS_ROW)
             break;
         row->key = arena_copy(arena, key);
         if (row->cf == CF_METADATA && !decode_metadata(value, &row->meta))
@@ -94,7 +94,7 @@ enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows)
     for (uint32_t i = 0; i < count; i++)
         delete_row(partition, &doomed[i]);
     internal_call_end(partition, &call);
-    return step == SLOT_ROWS_FAILED ? SLOT_PURGE_FAILED
-           : step == SLOT_ROWS_END  ? SLOT_PURGE_DONE
-                                    : SLOT_PURGE_GOES_ON;
+    return step == ROWS_FAILED ? SLOT_PURGE_FAILED
+           : step == ROWS_END  ? SLOT_PURGE_DONE
+                               : SLOT_PURGE_GOES_ON;
 }

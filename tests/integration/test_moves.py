@@ -7,7 +7,7 @@ import threading
 
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, wait_for
-from support.moves import fields, shard_lines, wait_settled
+from support.moves import dumps, fields, fill, shard_lines, wait_settled
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -58,30 +58,6 @@ class Follower:
         for connection in self.connections.values():
             connection.__exit__(None, None, None)
         self.connections = {}
-
-
-def fill(client, count):
-    """Keys of all types, some with a TTL. Returns their names."""
-    keys = []
-    for i in range(count):
-        commands = [('SET', 'string:%d' % i, 'value' * (i % 50)), ('SETBIT', 'bits:%d' % i, 20000 + i, 1),
-                    ('RPUSH', 'list:%d' % i, *range(i % 40 + 1)), ('HSET', 'hash:%d' % i, 'field', i, 'other', 'x' * i),
-                    ('SADD', 'set:%d' % i, *range(i % 30 + 1)), ('ZADD', 'zset:%d' % i, i, 'a', -i, 'b', 7, 'c'),
-                    ('XADD', 'stream:%d' % i, '%d-1' % (i + 1), 'f', i), ('PFADD', 'hll:%d' % i, i, i + 1),
-                    ('JSON.SET', 'json:%d' % i, '$', '{"n":%d}' % i), ('SIADD', 'ints:%d' % i, i, i + 5)]
-        for words in commands:
-            reply = client.get(*words)
-            check(not isinstance(reply, ReplyError), '%r: %r' % (words, reply))
-            keys.append(words[1])
-            if i % 3 == 0:
-                check_equal(client.get('PEXPIREAT', words[1], 4000000000000 + i), 1)
-    return keys
-
-
-def dumps(client, keys):
-    return {key: (client.get('TYPE', key), client.get('PEXPIRETIME', key),
-                  client.get('JSON.GET', key) if key.startswith('json') else
-                  client.get('SIRANGE', key, 0, -1) if key.startswith('ints') else client.get('DUMP', key)) for key in keys}
 
 
 def total_keys(cluster, shards=(0, 1), db=0):

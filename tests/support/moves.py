@@ -3,7 +3,8 @@
 import threading
 
 from support.cluster import SLOTS
-from support.harness import wait_for
+from support.harness import check, check_equal, wait_for
+from support.resp import ReplyError
 
 RANGES = 16
 
@@ -40,6 +41,47 @@ def random_slots(rng, shards):
     owners = [rng.randrange(shards) for _ in range(RANGES)]
     return [' '.join('%d-%d' % (i * size, i * size + size - 1) for i in range(RANGES) if owners[i] == shard)
             for shard in range(shards)]
+
+
+class Direct:
+    """A connection with the interface of a client that chooses the connection by the key."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def get(self, *words, key=None):
+        del key
+        return self.connection.get(*words)
+
+
+def fill(client, count):
+    """Keys of all types, some with a TTL. Returns their names."""
+    keys = []
+    for i in range(count):
+        stream = 'stream:%d' % i
+        commands = [('SET', 'string:%d' % i, 'value' * (i % 50)), ('SETBIT', 'bits:%d' % i, 20000 + i, 1),
+                    ('RPUSH', 'list:%d' % i, *range(i % 40 + 1)), ('HSET', 'hash:%d' % i, 'field', i, 'other', 'x' * i),
+                    ('SADD', 'set:%d' % i, *range(i % 30 + 1)), ('ZADD', 'zset:%d' % i, i, 'a', -i, 'b', 7, 'c'),
+                    ('XADD', stream, '%d-1' % (i + 1), 'f', i), ('PFADD', 'hll:%d' % i, i, i + 1),
+                    ('JSON.SET', 'json:%d' % i, '$', '{"n":%d}' % i), ('SIADD', 'ints:%d' % i, i, i + 5),
+                    ('HSET', 'fields:%d' % i, 'field', i, 'other', 'x' * i)]
+        for words in commands:
+            reply = client.get(*words)
+            check(not isinstance(reply, ReplyError), '%r: %r' % (words, reply))
+            keys.append(words[1])
+            if i % 3 == 0:
+                check_equal(client.get('PEXPIREAT', words[1], 4000000000000 + i), 1)
+        check_equal(client.get('HPEXPIREAT', 'fields:%d' % i, 4000000000000 + i, 'FIELDS', 1, 'field'), [1])
+        check_equal(client.get('XGROUP', 'CREATE', stream, 'group', 0, key=stream), b'OK')
+        client.get('XREADGROUP', 'GROUP', 'group', 'reader', 'STREAMS', stream, '>', key=stream)
+    return keys
+
+
+def dumps(client, keys):
+    return {key: (client.get('TYPE', key), client.get('PEXPIRETIME', key), client.get('DUMP', key),
+                  client.get('HPEXPIRETIME', key, 'FIELDS', 1, 'field') if key.startswith('fields') else None,
+                  client.get('XPENDING', key, 'group') if key.startswith('stream') else None)
+            for key in keys}
 
 
 class Mover:

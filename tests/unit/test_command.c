@@ -330,7 +330,7 @@ static void test_help_lists_what_the_program_answers(void)
         "roll "
         "back its effects.\r\n"
         "+STRAYS\r\n"
-        "+    List where shards store keys although other shards own their slots.\r\n"
+        "+    Manage keys of slots that other shards own: list them, CHECK, MOVE, STATUS, STOP.\r\n"
         "+TRANSACTIONS\r\n"
         "+    List the transactions over several shards that are not complete.\r\n"));
     command_reply_help(&reply, find("slowlog"), HANDLER_BACKEND);

@@ -1,0 +1,53 @@
+/*
+ * key_message.h - KEYS_PUT: a shard sends keys with all their rows to the owner of their slots (stray_moves.h, key_put.h).
+ *
+ *   request   u8 enum put_mode, then for each key:
+ *             namespace │ u8 database │ u32 slot │ key │ metadata row │ rows: u8 column family, sub key, value …
+ *   reply     DONE: u8 enum put_result for each key; when that is durable
+ *
+ * A LOOK has no metadata rows and no rows.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct message_reader;
+struct out;
+
+enum put_mode {
+    PUT_LOOK = 1,    /* only says whether the owner has the key */
+    PUT_NEW = 2,     /* unless the owner has another key with this name */
+    PUT_REPLACE = 3, /* in any case */
+};
+
+enum put_result {
+    PUT_DONE = 1,   /* the owner has exactly this key */
+    PUT_EXISTS = 2, /* the owner has a key with this name */
+    PUT_ABSENT = 3, /* of a LOOK: it has none */
+    PUT_LATER = 4,  /* not possible now: the slot is not here, or the key is locked */
+};
+
+struct put_key {
+    struct bytes space; /* namespace; empty: the default one */
+    uint8_t database;   /* as clients see it */
+    uint16_t slot;
+    struct bytes key;
+    struct bytes metadata;
+    struct bytes rows;
+};
+
+/* A row in `rows`. */
+struct put_row {
+    uint8_t cf;
+    struct bytes sub, value;
+};
+
+/* `rows` is appended and emptied; key->rows is ignored. */
+void put_key_write(struct out *out, const struct put_key *key, struct out *rows);
+void put_row_write(struct out *rows, const struct put_row *row);
+/* Reads the next key. False: the bytes are not valid. */
+bool put_key_read(struct message_reader *reader, struct put_key *key);
+bool put_row_read(struct message_reader *rows, struct put_row *row);

@@ -1,0 +1,16 @@
+/*
+ * key_put.h - writes keys that another shard sends because this one owns their slots (KEYS_PUT, key_message.h).
+ *
+ * A key gets a new version, so nothing that was stored here under its name before is mixed with it. Each key is written as a
+ * command would write it: WATCH, tracking, blocked clients and keyspace events notice it. The reply waits until all keys of the
+ * request are durable.
+ */
+#pragma once
+
+#include "backend/peer/incoming.h"
+
+struct partition;
+
+/* Handles KEYS_PUT. False: the request is another one. */
+bool key_put_handle(struct partition *partition, struct peer_incoming *incoming,
+                    const struct peer_frame *frame);
