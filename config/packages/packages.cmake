@@ -1,8 +1,9 @@
 # Debian packages: `cpack --config BUILD/CPackConfig.cmake` in a Release build makes four .deb files.
 #
-#   scree-common   the user scree, /etc/scree, the cluster secret that both programs of one machine share
+#   scree-common   the user scree, /etc/scree, the shard map and cluster secret that both programs of one machine share,
+#                  alert rules, dashboard and scrape configuration for Prometheus and Grafana
 #     ▲  ▲
-#     │  └ scree-proxy     program, unit, proxy.ini, shards.ini, users.acl, manual
+#     │  └ scree-proxy     program, unit, proxy.ini, users.acl, manual
 #     └─── scree-backend   program, unit, backend.ini, manual
 #
 #   scree-tools    scree-copy-keys and scree-from-nutcracker, in Python: for moving to Scree, on any machine
@@ -39,7 +40,11 @@ foreach(name scree-proxy scree-backend)
     install(FILES ${package_stage}/${name}.8.gz DESTINATION share/man/man8 COMPONENT ${name})
     install(FILES config/packages/systemd/${name}.service DESTINATION lib/systemd/system COMPONENT ${name})
 endforeach()
-install(FILES config/packages/etc/proxy.ini config/packages/etc/shards.ini DESTINATION /etc/scree COMPONENT scree-proxy)
+install(FILES config/packages/etc/shards.ini DESTINATION /etc/scree COMPONENT scree-common)
+install(FILES config/packages/default/scree DESTINATION /etc/default COMPONENT scree-common)
+install(FILES k8s/monitoring/rules.yaml k8s/monitoring/dashboard.json k8s/monitoring/scrape.yaml
+    DESTINATION share/scree/monitoring COMPONENT scree-common)
+install(FILES config/packages/etc/proxy.ini DESTINATION /etc/scree COMPONENT scree-proxy)
 install(FILES config/packages/etc/users.acl DESTINATION /etc/scree COMPONENT scree-proxy
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
 install(FILES config/packages/etc/backend.ini DESTINATION /etc/scree COMPONENT scree-backend)
@@ -49,9 +54,10 @@ endforeach()
 install(FILES README.md DESTINATION share/doc/scree-common COMPONENT scree-common)
 install(DIRECTORY docs/ DESTINATION share/doc/scree-common/docs COMPONENT scree-common FILES_MATCHING PATTERN "*.md")
 
-file(WRITE ${package_stage}/scree-proxy/conffiles "/etc/scree/proxy.ini\n/etc/scree/shards.ini\n/etc/scree/users.acl\n")
+file(WRITE ${package_stage}/scree-common/conffiles "/etc/default/scree\n/etc/scree/shards.ini\n")
+file(WRITE ${package_stage}/scree-proxy/conffiles "/etc/scree/proxy.ini\n/etc/scree/users.acl\n")
 file(WRITE ${package_stage}/scree-backend/conffiles "/etc/scree/backend.ini\n")
-foreach(name scree-proxy scree-backend)
+foreach(name scree-common scree-proxy scree-backend)
     list(APPEND ${name}_control ${package_stage}/${name}/conffiles)
 endforeach()
 
@@ -77,8 +83,8 @@ endforeach()
 set(CPACK_DEBIAN_SCREE-COMMON_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_SCREE-COMMON_PACKAGE_DEPENDS adduser)
 set(CPACK_COMPONENT_SCREE-COMMON_DESCRIPTION "storage behind the Redis protocol: common files
-The user, the directory of the configuration, and the documents that
-scree-proxy and scree-backend share.")
+The user, the configuration and the documents that scree-proxy and
+scree-backend share, and rules and a dashboard for their metrics.")
 set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_DEPENDS "python3, python3-redis, python3-yaml")
 set(CPACK_COMPONENT_SCREE-TOOLS_DESCRIPTION "storage behind the Redis protocol: tools for moving there

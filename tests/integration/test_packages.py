@@ -24,6 +24,7 @@ NAMES = ('scree-common', 'scree-backend', 'scree-proxy')
 PROGRAMS = NAMES[1:]
 NEEDED = 'adduser,libuv1,libmicrohttpd12,libssl3,liblzf1,libstdc++6'
 INSIDE = 'SCREE_TEST_PACKAGES'
+WANTED = '/etc/systemd/system/multi-user.target.wants/%s.service'
 
 
 def run(*words, **options):
@@ -152,10 +153,28 @@ class Tree:
     def call(self, *words):
         return run('chroot', self.path, *words)
 
+    def pretend_systemd(self):
+        """From now on maintainer scripts see a running systemd: what they tell it is written to /tmp/asked."""
+        os.makedirs(self.at('/run/systemd/system'))
+        for program in ('systemctl', 'deb-systemd-invoke'):
+            path = self.at('/usr/local/bin/' + program)
+            with open(path, 'w') as file:
+                file.write('#!/bin/sh\necho "$@" >>/tmp/asked\n')
+            os.chmod(path, 0o755)
+
+    def asked(self):
+        """What maintainer scripts have told systemd since the last call of this function."""
+        path = self.at('/tmp/asked')
+        if not os.path.exists(path):
+            return []
+        lines = [line for line in self.read('/tmp/asked').splitlines() if 'daemon-reload' not in line]
+        os.remove(path)
+        return lines
+
     def install(self, files, *options):
         for name in NAMES:
             shutil.copy(files[name], self.at('/tmp'))
-        self.call('dpkg', *options, '-i', *['/tmp/' + os.path.basename(files[name]) for name in NAMES])
+        return self.call('dpkg', *options, '-i', *['/tmp/' + os.path.basename(files[name]) for name in NAMES])
 
     def state(self, name):
         return run('dpkg-query', '--admindir', self.at('/var/lib/dpkg'), '-W', '-f', '${db:Status-Status}', name)
@@ -213,18 +232,23 @@ def _(run):
     second = next_release({name: first[name] for name in NAMES})
     with Tree() as tree:
         run.note('packages and tree: %.1f s' % (time.monotonic() - began))
-        tree.install(first)
+        tree.pretend_systemd()
+        said = tree.install(first)
         check_equal([tree.state(name) for name in NAMES], ['installed'] * 3)
-        check_installed(tree)
+        check_installed(tree, said)
         tree.start_all()
         check_equal(call('PING'), b'PONG')
+        check_equal([call('SADD', 'a', 'x'), call('SADD', 'b', 'x'), call('SINTERSTORE', 'c', 'a', 'b')], [1, 1, 1],
+                    'keys on several shards, which takes backends that know the shard map')
         for i in range(100):
             check_equal(call('SET', 'k%d' % i, i), b'OK')
         check_upgrade(tree, second)
         check_removal(tree)
 
 
-def check_installed(tree):
+def check_installed(tree, said):
+    check_equal(tree.asked(), [], 'what an installation starts')
+    check(not os.path.exists(tree.at('/var/lib/scree/data')), 'the data directory was made before the first start')
     check('scree:x:' in tree.read('/etc/passwd') and '/nologin' in tree.read('/etc/passwd').split('scree:x:')[1],
           'there is no user scree, or it may log in')
     secrets = [ini(tree.read('/etc/scree/secrets/%s.ini' % name)) for name in ('proxy', 'backend')]
@@ -232,12 +256,14 @@ def check_installed(tree):
     check(len(secrets[0]['upstream']['secret']) == 48, 'the cluster secret is short')
     for path, mode in (('/etc/scree/secrets', 0o750), ('/etc/scree/secrets/proxy.ini', 0o640), ('/etc/scree/users.acl', 0o640),
                        ('/etc/scree/proxy.ini', 0o644), ('/usr/bin/scree-proxy', 0o755),
-                       ('/var/backups/scree', 0o700)):
+                       ('/var/backups/scree', 0o700), ('/usr/share/scree/monitoring/rules.yaml', 0o644),
+                       ('/usr/share/scree/monitoring/dashboard.json', 0o644)):
         check_equal(oct(os.stat(tree.at(path)).st_mode & 0o7777), oct(mode), path)
     check_equal(tree.unit('scree-backend').get('ReadWritePaths'), '-/var/backups/scree')
     for name in PROGRAMS:
         check_equal(tree.call('/usr/bin/' + name, '--version').split()[0], name)
-        check(os.path.lexists(tree.at('/etc/systemd/system/multi-user.target.wants/%s.service' % name)), '%s: not enabled' % name)
+        check('systemctl enable --now ' + name in said, 'the hint how to start %s: %s' % (name, said))
+        check(not os.path.lexists(tree.at(WANTED % name)), '%s was enabled without being asked' % name)
         text = tree.call('zcat', '/usr/share/man/man8/%s.8.gz' % name)
         options = re.findall(r'^  --([a-z-]+)', tree.call('/usr/bin/' + name, '--help'), re.M)
         check_equal(re.findall(r'^\.It Fl -([a-z-]+)', text, re.M), options, 'options in the manual of ' + name)
@@ -251,7 +277,17 @@ def check_upgrade(tree, second):
     secret = tree.read('/etc/scree/secrets/proxy.ini')
     for name in reversed(PROGRAMS):
         tree.stop(name)
+    for name in PROGRAMS:  # as systemctl enable does
+        os.makedirs(os.path.dirname(tree.at(WANTED)), exist_ok=True)
+        os.symlink('/lib/systemd/system/%s.service' % name, tree.at(WANTED % name))
     tree.install(second, '--force-confold')
+    check_equal(sorted(tree.asked()), ['restart %s.service' % name for name in PROGRAMS])
+    check(all(os.path.lexists(tree.at(WANTED % name)) for name in PROGRAMS), 'an upgrade has disabled the units')
+    with open(tree.at('/etc/default/scree'), 'w') as file:
+        file.write('RESTART_ON_UPGRADE=no\n')
+    said = tree.install(second, '--force-confold')
+    check_equal(tree.asked(), [], 'what an upgrade without restarts tells systemd')
+    check(all('until: systemctl restart ' + name in said for name in PROGRAMS), said)
     check('-2' in run('dpkg-query', '--admindir', tree.at('/var/lib/dpkg'), '-W', '-f', '${Version}', 'scree-proxy'),
           'not upgraded')
     check_equal(tree.read('/etc/scree/proxy.ini'), changed, 'the changed conffile')
