@@ -234,7 +234,8 @@ static void find_streams(const struct bytes *argv, uint32_t argc, uint32_t flags
                          struct key_list *list)
 {
     for (uint32_t i = 1; i < argc; i++) {
-        if (bytes_is(argv[i], "block") || bytes_is(argv[i], "count")) {
+        if (bytes_is(argv[i], "block") || bytes_is(argv[i], "count") ||
+            bytes_is(argv[i], "claim")) {
             i += 1;
         } else if (bytes_is(argv[i], "group")) {
             i += 2;

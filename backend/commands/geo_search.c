@@ -1,5 +1,5 @@
 /*
- * geo_search.c - searches places in a circle or a box.
+ * geo_search.c - searches places in a circle, a box or a polygon.
  *
  *   shape ─► cells that cover it (geohash.h) ─► iterate over the scores of each cell ─► places inside ─► sort, limit
  */
@@ -19,7 +19,7 @@ struct search {
     uint32_t key_at; /* argument index of the searched key */
     struct entry entry;
     struct geo_shape shape;
-    bool has_member, has_point, has_radius, has_box;
+    bool has_member, has_point, has_radius, has_box, has_polygon;
     bool with_distance, with_hash, with_point;
     bool any;
     bool store_distances;
@@ -46,7 +46,7 @@ static bool parse_radius(struct call *call, uint32_t at, struct geo_shape *shape
         call_error_text(call, "ERR radius cannot be negative");
         return false;
     }
-    shape->is_box = false;
+    shape->form = GEO_CIRCLE;
     return geo_parse_unit(call, at + 1, &shape->unit);
 }
 
@@ -59,8 +59,27 @@ static bool parse_box(struct call *call, uint32_t at, struct geo_shape *shape)
         call_error_text(call, "ERR height or width cannot be negative");
         return false;
     }
-    shape->is_box = true;
+    shape->form = GEO_BOX;
     return geo_parse_unit(call, at + 2, &shape->unit);
+}
+
+/* Parses the number of corners and their points. Returns the number of arguments used; 0: an error was replied. */
+static uint32_t parse_polygon(struct call *call, uint32_t at, struct geo_shape *shape)
+{
+    enum { CORNERS_MIN = 3 };
+    int64_t count;
+    if (!call_int64(call, at, &count))
+        return 0;
+    if (count < CORNERS_MIN || count > (call->argc - at - 1) / 2) {
+        call_error_text(call, "ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
+        return 0;
+    }
+    struct geo_point *corners = arena_alloc(call->arena, (size_t)count * sizeof *corners);
+    for (uint32_t i = 0; i < count; i++)
+        if (!geo_parse_point(call, at + 1 + 2 * i, &corners[i]))
+            return 0;
+    geo_set_polygon(shape, corners, (uint32_t)count);
+    return 1 + 2 * (uint32_t)count;
 }
 
 /* Uses a member's point as the centre. A missing key is not an error here. */
@@ -91,6 +110,12 @@ static uint32_t search_option(struct call *call, uint32_t at, struct search *sea
     uint32_t left = call->argc - at - 1;
     if (search->form != SEARCH)
         return 0;
+    if (bytes_is(word, "storedist") && search->target) {
+        search->store_distances = true;
+        return 1;
+    }
+    if (search->has_polygon)
+        return 0; /* a polygon has a centre of its own */
     if (bytes_is(word, "frommember") && left >= 1 && !search->has_point) {
         search->has_member = true;
         return parse_member(call, at + 1, search) ? 2 : 0;
@@ -107,9 +132,11 @@ static uint32_t search_option(struct call *call, uint32_t at, struct search *sea
         search->has_box = true;
         return parse_box(call, at + 1, &search->shape) ? 4 : 0;
     }
-    if (bytes_is(word, "storedist") && search->target) {
-        search->store_distances = true;
-        return 1;
+    if (bytes_is(word, "bypolygon") && left >= 1 && !search->has_member && !search->has_point &&
+        !search->has_radius && !search->has_box) {
+        search->has_polygon = true;
+        uint32_t taken = parse_polygon(call, at + 1, &search->shape);
+        return taken ? 1 + taken : 0;
     }
     return 0;
 }
@@ -152,9 +179,11 @@ static bool options_fit(struct call *call, const struct search *search)
                     search->form == SEARCH ? "GEOSEARCHSTORE" : "STORE option in GEORADIUS");
         return false;
     }
-    if (search->form == SEARCH && !search->has_member && !search->has_point)
+    bool has_centre = search->has_member || search->has_point || search->has_polygon;
+    bool has_shape = search->has_radius || search->has_box || search->has_polygon;
+    if (search->form == SEARCH && !has_centre)
         missing = "FROMMEMBER or FROMLONLAT";
-    else if (search->form == SEARCH && !search->has_radius && !search->has_box)
+    else if (search->form == SEARCH && !has_shape)
         missing = "BYRADIUS and BYBOX";
     if (missing)
         call_errorf(call, "ERR exactly one of %s can be specified for %.*s", missing,

@@ -3,7 +3,6 @@
  */
 #include "backend/commands/stream.h"
 
-#include "backend/commands/stream_node.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 
@@ -157,56 +156,6 @@ void cmd_xtrim(struct call *call)
     if (count > 0) {
         entry_save(call, &entry);
         notify(call, NOTIFY_STREAM, "xtrim", call->argv[1]);
-    }
-    reply_int(&call->reply, count);
-}
-
-/* Removes one entry; OK, ERR_NOT_FOUND or a read failure. */
-static int remove_entry(struct call *call, struct entry *entry, struct stream_id id)
-{
-    char sub[STREAM_ID_BYTES];
-    struct bytes value;
-    struct metadata *meta = &entry->meta;
-    int err = sub_get(call, entry, CF_STREAM, stream_id_encode(sub, id), &value);
-    if (err)
-        return err;
-    if (stream_id_compare(id, meta->stream_first) == 0) {
-        struct stream_node_limits limits = stream_node_limits(call);
-        (void)stream_node_add(&meta->stream_node, &limits, id, value);
-    }
-    meta->stream_node_size = 0;
-    sub_delete(call, entry, CF_STREAM, stream_id_encode(sub, id));
-    meta->size--;
-    if (stream_id_compare(id, meta->stream_max_deleted) > 0)
-        meta->stream_max_deleted = id;
-    return 0;
-}
-
-void cmd_xdel(struct call *call)
-{
-    struct entry entry;
-    struct stream_id id;
-    int64_t count = 0;
-    bool is_end = false;
-    if (!open_stream(call, OPEN_WRITE, &entry))
-        return;
-    for (uint32_t i = 2; entry.exists && i < call->argc; i++)
-        if (!stream_id_argument(call, i, &id))
-            return;
-    for (uint32_t i = 2; entry.exists && i < call->argc; i++) {
-        (void)stream_id_parse(call->argv[i], 0, true, &id, NULL);
-        int err = remove_entry(call, &entry, id);
-        if (is_read_failure(err))
-            return;
-        count += err == 0;
-        is_end = is_end || (err == 0 && (stream_id_compare(id, entry.meta.stream_first) == 0 ||
-                                         stream_id_compare(id, entry.meta.stream_last) == 0));
-    }
-    if (is_end && !stream_find_ends(call, &entry))
-        return;
-    if (count > 0) {
-        entry_save(call, &entry);
-        notify(call, NOTIFY_STREAM, "xdel", call->argv[1]);
     }
     reply_int(&call->reply, count);
 }

@@ -54,6 +54,10 @@ bool stream_entry_count(struct bytes row, uint32_t *count);
 bool stream_entry_next(struct bytes *row, struct bytes *string);
 /* Replies [id, [field, value ...]]; false: the row is damaged (an error was replied). */
 bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row);
+/* As stream_entry_reply, for XREADGROUP CLAIM: the entry is followed by the time since its last delivery, and by the number of
+ * its deliveries. */
+bool stream_entry_reply_delivered(struct call *call, struct stream_id id, struct bytes row,
+                                  uint64_t idle_ms, uint64_t deliveries);
 
 /* Counts the entries from first to last, at most `most`; -1: the store failed. */
 int64_t stream_count(struct call *call, struct entry *entry, struct stream_id first,
@@ -68,10 +72,33 @@ bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id
 /* Updates the first and last id after entries were removed. */
 bool stream_find_ends(struct call *call, struct entry *entry);
 
+/* What happens to entries that are pending in a group when they are removed from the stream. */
+enum stream_policy {
+    STREAM_POLICY_NONE, /* not given: as KEEPREF */
+    STREAM_KEEPREF,     /* they stay pending */
+    STREAM_DELREF,      /* they are no longer pending in any group */
+    STREAM_ACKED,       /* only entries are removed that every group has read and acknowledged */
+};
+/* Parses KEEPREF, DELREF or ACKED. 0: none of these, -1: a second one (an error was replied). */
+int stream_policy_option(struct call *call, struct bytes word, enum stream_policy *policy);
+
+/* Entries that a command removes one by one. */
+struct stream_removal {
+    uint64_t count;
+    bool has_end; /* the first or the last entry of the stream was removed */
+};
+/* Removes an entry: OK, ERR_NOT_FOUND or a read failure. stream_removal_end() completes the removal of all. */
+int stream_remove(struct call *call, struct entry *entry, struct stream_id id,
+                  struct stream_removal *removal);
+/* Finds the new ends of the stream, saves its metadata row and reports the event. False: the store failed. */
+bool stream_removal_end(struct call *call, struct entry *entry,
+                        const struct stream_removal *removal);
+
 /* Limits of XADD and XTRIM. */
 enum trim_by { TRIM_NONE, TRIM_LENGTH, TRIM_ID };
 struct trim {
     enum trim_by by;
+    enum stream_policy policy;
     bool is_rough; /* "~": remove whole nodes only */
     int64_t length;
     struct stream_id id;
@@ -84,3 +111,5 @@ int stream_trim_option(struct call *call, uint32_t *index, struct trim *trim);
 bool stream_trim_complete(struct call *call, struct trim *trim, bool is_needed);
 /* Removes entries; the caller saves the metadata row. -1: the store failed. */
 int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *trim);
+/* Maximum number of entries that a trim with "~" removes; 0: unlimited. */
+int64_t stream_trim_limit(const struct call *call, const struct trim *trim);

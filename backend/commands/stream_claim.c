@@ -44,11 +44,6 @@ static bool int_argument(struct call *call, uint32_t index, const char *error, i
     return false;
 }
 
-static uint64_t idle_ms(const struct call *call, const struct stream_pending *pending)
-{
-    return call->now_ms > pending->delivered_ms ? call->now_ms - pending->delivered_ms : 0;
-}
-
 /* ---- XACK ---- */
 
 void cmd_xack(struct call *call)
@@ -196,7 +191,7 @@ static bool list_pending(struct call *call, struct entry *entry, const struct st
            pending_row_read(&it, group->name, &id, &pending) &&
            stream_id_compare(id, listing->last) <= 0) {
         if ((listing->consumer && !bytes_equal(pending.consumer, *listing->consumer)) ||
-            (listing->idle > 0 && idle_ms(call, &pending) < (uint64_t)listing->idle))
+            (listing->idle > 0 && stream_idle_ms(call, &pending) < (uint64_t)listing->idle))
             continue;
         ++*count;
         if (!reply)
@@ -204,7 +199,7 @@ static bool list_pending(struct call *call, struct entry *entry, const struct st
         reply_array(reply, 4);
         stream_id_reply(reply, id);
         reply_bulk(reply, pending.consumer);
-        reply_int(reply, (int64_t)idle_ms(call, &pending));
+        reply_int(reply, (int64_t)stream_idle_ms(call, &pending));
         reply_int(reply, (int64_t)pending.deliveries);
     }
     return sub_iter_fini(&it);
@@ -258,7 +253,7 @@ static int find_stream_entry(struct call *call, struct entry *entry, struct stre
 static bool claim_one(struct call *call, struct claim *claim, struct stream_id id,
                       const struct stream_pending *old)
 {
-    if (old && claim->idle > 0 && idle_ms(call, old) < (uint64_t)claim->idle)
+    if (old && claim->idle > 0 && stream_idle_ms(call, old) < (uint64_t)claim->idle)
         return true;
     if (!claim->has_consumer &&
         !consumer_open(call, &claim->entry, &claim->group, call->argv[3], &claim->consumer))

@@ -37,6 +37,12 @@ struct stream_pending {
     struct bytes consumer; /* consumer's name, in the call's arena */
 };
 
+/* The time since the entry was delivered. */
+static inline uint64_t stream_idle_ms(const struct call *call, const struct stream_pending *pending)
+{
+    return call->now_ms > pending->delivered_ms ? call->now_ms - pending->delivered_ms : 0;
+}
+
 /* These functions return OK, ERR_NOT_FOUND or a read failure (replied). */
 int group_find(struct call *call, struct entry *entry, struct bytes name,
                struct stream_group *group);

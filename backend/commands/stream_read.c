@@ -3,12 +3,13 @@
  *
  *   XREAD       entries after an id
  *   XREADGROUP  >: entries not delivered to any consumer yet; they become pending for this consumer
+ *               > with CLAIM: before these, entries that have been pending for some time (stream_claimable.h)
  *               id: entries pending for this consumer after the id
  *
  * When there are no entries and BLOCK was given, the client blocks; when a key changes, the command runs again for
  * this key.
  */
-#include "backend/commands/stream_group.h"
+#include "backend/commands/stream_claimable.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
@@ -21,6 +22,7 @@ struct source {
     struct stream_id after;
     bool is_new; /* id ">": new entries */
     struct stream_group group;
+    struct stream_claimable claimable; /* with CLAIM and the id ">" */
 };
 
 struct read {
@@ -29,6 +31,8 @@ struct read {
     bool blocks;
     uint64_t timeout_ms;
     uint64_t count; /* 0 = all */
+    bool claims;
+    uint64_t claim_ms; /* pending entries are claimed that have been idle this long */
     struct bytes group;
     struct bytes consumer;
     uint32_t keys_at;
@@ -71,6 +75,21 @@ static bool read_streams(struct call *call, uint32_t first, struct read *read)
     return true;
 }
 
+static bool claim_option(struct call *call, uint32_t index, struct read *read)
+{
+    int64_t idle;
+    if (!read->in_group)
+        return refuse_read(call, "ERR The CLAIM option is only supported by XREADGROUP. You called "
+                                 "XREAD instead.");
+    if (!number_parse_int64(call->argv[index], &idle))
+        return refuse_read(call, "ERR min-idle-time is not an integer");
+    if (idle < 0)
+        return refuse_read(call, "ERR min-idle-time must be a positive integer");
+    read->claims = true;
+    read->claim_ms = (uint64_t)idle;
+    return true;
+}
+
 /* Parses one option; sets *i to the option's last argument. STREAMS takes all remaining arguments. */
 static bool read_option(struct call *call, uint32_t *i, struct read *read)
 {
@@ -105,6 +124,8 @@ static bool read_option(struct call *call, uint32_t *i, struct read *read)
         *i += 2;
         return true;
     }
+    if (bytes_is(word, "CLAIM") && more)
+        return claim_option(call, ++*i, read);
     if (bytes_is(word, "NOACK")) {
         read->no_ack = true;
         return read->in_group ||
@@ -204,7 +225,10 @@ static bool open_sources(struct call *call, struct read *read)
             continue; /* reads only the changed key */
         if (!open_source(call, source) ||
             (read->in_group && !find_read_group(call, read, source)) ||
-            !parse_start_id(call, read->keys_at + read->streams + i, read, source))
+            !parse_start_id(call, read->keys_at + read->streams + i, read, source) ||
+            (read->claims && source->is_new &&
+             !stream_claimable_find(call, &source->entry, &source->group, read->claim_ms,
+                                    read->count, &source->claimable)))
             return false;
     }
     return true;
@@ -229,6 +253,8 @@ static bool has_news(const struct read *read, const struct source *source)
         return false;
     if (read->in_group && !source->is_new)
         return true; /* its pending entries are replied, even when there are none */
+    if (source->claimable.count)
+        return true;
     const struct stream_id *after = read->in_group ? &source->group.last : &source->after;
     return meta->size && stream_id_compare(meta->stream_last, *after) > 0;
 }
@@ -269,21 +295,76 @@ static struct stream_id *collect_new(struct call *call, struct entry *entry, str
     return sub_iter_fini(&it) ? ids : NULL;
 }
 
-/* Replies new entries; they become pending for this consumer. */
+/* Gives the claimable entries to the consumer, and replies them with how they were pending before. */
+static bool serve_claimable(struct call *call, struct source *source,
+                            struct stream_consumer *consumer)
+{
+    const struct stream_claimable *claimable = &source->claimable;
+    char sub[STREAM_ID_BYTES];
+    for (uint64_t i = 0; i < claimable->count; i++) {
+        struct stream_id id = claimable->ids[i];
+        struct stream_pending old;
+        struct bytes row;
+        int err = pending_find(call, &source->entry, source->group.name, id, &old);
+        if (err == OK)
+            err = sub_get(call, &source->entry, CF_STREAM, stream_id_encode(sub, id), &row);
+        if (err == ERR_NOT_FOUND)
+            call_error(call, ERR_STORE);
+        struct stream_pending fresh = {call->now_ms, old.deliveries + 1, consumer->name};
+        if (err ||
+            !stream_entry_reply_delivered(call, id, row, stream_idle_ms(call, &old),
+                                          old.deliveries) ||
+            !pending_give(call, &source->entry, &source->group, consumer, id, &old, &fresh))
+            return false;
+    }
+    return true;
+}
+
+/* Replies new entries in the form of claimed ones: they were not delivered before. */
+static bool reply_undelivered(struct call *call, struct source *source, const struct stream_id *ids,
+                              uint64_t count)
+{
+    char sub[STREAM_ID_BYTES];
+    struct bytes row;
+    for (uint64_t i = 0; i < count; i++) {
+        if (sub_get(call, &source->entry, CF_STREAM, stream_id_encode(sub, ids[i]), &row) != OK) {
+            if (!call->failed)
+                call_error(call, ERR_STORE);
+            return false;
+        }
+        if (!stream_entry_reply_delivered(call, ids[i], row, 0, 0))
+            return false;
+    }
+    return true;
+}
+
+/* Replies new entries; they become pending for this consumer. With CLAIM those that are claimed precede them. */
 static bool serve_new(struct call *call, const struct read *read, struct source *source,
                       struct stream_consumer *consumer)
 {
     struct stream_group *group = &source->group;
     struct stream_id first = group->last;
+    uint64_t claimed = source->claimable.count;
     uint64_t count = 0;
-    struct stream_id *ids = collect_new(call, &source->entry, group->last, read->count, &count);
-    if (!ids)
-        return false;
+    struct stream_id *ids = NULL;
+    bool is_full = read->count && claimed >= read->count;
+    if (!is_full) {
+        ids = collect_new(call, &source->entry, group->last,
+                          read->count ? read->count - claimed : 0, &count);
+        if (!ids)
+            return false;
+    }
     (void)stream_id_next(&first);
-    if (count && !read->no_ack)
+    if (claimed || (count && !read->no_ack))
         consumer->active_ms = call->now_ms;
-    if (!stream_range_reply(call, &source->entry, first, STREAM_ID_MAX, count, 0))
+    if (read->claims) {
+        reply_array(&call->reply, (int64_t)(claimed + count));
+        if (!serve_claimable(call, source, consumer) ||
+            !reply_undelivered(call, source, ids, count))
+            return false;
+    } else if (!stream_range_reply(call, &source->entry, first, STREAM_ID_MAX, count, 0)) {
         return false;
+    }
     for (uint64_t i = 0; i < count; i++) {
         const struct stream_pending fresh = {call->now_ms, 1, consumer->name};
         struct stream_pending old;
@@ -416,6 +497,19 @@ static const struct bytes *fixed_arguments(struct call *call, const struct read 
     return argv;
 }
 
+/* The command waits: with CLAIM it also runs again when the next pending entry may be claimed. Entries that become pending
+ * while it waits may be claimed CLAIM's time later, and no change of the key reports that. */
+static void wake_to_claim(struct call *call, const struct read *read)
+{
+    enum { WAKE_MS_MIN = 20 };
+    uint64_t wake_ms = read->claim_ms;
+    for (uint32_t i = 0; i < read->streams; i++)
+        if (read->sources[i].is_new && read->sources[i].claimable.next_ms < wake_ms)
+            wake_ms = read->sources[i].claimable.next_ms;
+    if (read->claims)
+        blocking_wake_after(call, wake_ms < WAKE_MS_MIN ? WAKE_MS_MIN : wake_ms);
+}
+
 static void read_run(struct call *call, bool in_group)
 {
     struct read read = {.in_group = in_group};
@@ -429,6 +523,8 @@ static void read_run(struct call *call, bool in_group)
             !blocking_wait_as(call, call->argv + read.keys_at, read.streams, read.timeout_ms,
                               fixed_arguments(call, &read), call->argc))
             reply_null_array(&call->reply);
+        else if (call->is_waiting)
+            wake_to_claim(call, &read);
         return;
     }
     if (call->reply.resp < 3)

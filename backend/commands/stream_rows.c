@@ -187,13 +187,14 @@ bool stream_entry_count(struct bytes row, uint32_t *count)
     return true;
 }
 
-static bool reply_entry(struct reply *reply, struct stream_id id, struct bytes row)
+/* Replies the entry as an array of `parts` elements, of which the caller replies those after the first two. */
+static bool reply_entry(struct reply *reply, struct stream_id id, struct bytes row, uint32_t parts)
 {
     uint32_t count;
     struct bytes string;
     if (!stream_entry_count(row, &count))
         return false;
-    reply_array(reply, 2);
+    reply_array(reply, parts);
     stream_id_reply(reply, id);
     reply_array(reply, count);
     while (row.len && stream_entry_next(&row, &string))
@@ -203,10 +204,22 @@ static bool reply_entry(struct reply *reply, struct stream_id id, struct bytes r
 
 bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row)
 {
-    bool is_good = reply_entry(&call->reply, id, row);
+    bool is_good = reply_entry(&call->reply, id, row, 2);
     if (!is_good)
         call_error(call, ERR_STORE);
     return is_good;
+}
+
+bool stream_entry_reply_delivered(struct call *call, struct stream_id id, struct bytes row,
+                                  uint64_t idle_ms, uint64_t deliveries)
+{
+    if (!reply_entry(&call->reply, id, row, 4)) {
+        call_error(call, ERR_STORE);
+        return false;
+    }
+    reply_int(&call->reply, (int64_t)idle_ms);
+    reply_int(&call->reply, (int64_t)deliveries);
+    return true;
 }
 
 /* reply_stream_row_fn; a damaged row is replied as null. */
@@ -214,7 +227,7 @@ static void reply_stream_row(struct reply *reply, struct bytes key, struct bytes
 {
     struct stream_id id;
     (void)how;
-    if (!stream_id_decode(key, &id) || !reply_entry(reply, id, row))
+    if (!stream_id_decode(key, &id) || !reply_entry(reply, id, row, 2))
         reply_null(reply);
 }
 

@@ -4,6 +4,7 @@
  * With "~" only whole nodes of Redis are removed (stream_node.h).
  */
 #include "backend/commands/stream_node.h"
+#include "backend/commands/stream_references.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "shared/number.h"
@@ -51,8 +52,9 @@ static int threshold_option(struct call *call, uint32_t *index, struct trim *tri
 int stream_trim_option(struct call *call, uint32_t *index, struct trim *trim)
 {
     struct bytes option = call->argv[*index];
-    if (*index + 1 >= call->argc)
-        return 0;
+    int policy = stream_policy_option(call, option, &trim->policy);
+    if (policy != 0 || *index + 1 >= call->argc)
+        return policy;
     if (bytes_is(option, "maxlen"))
         return threshold_option(call, index, trim, TRIM_LENGTH);
     if (bytes_is(option, "minid"))
@@ -99,8 +101,8 @@ struct rough {
     int64_t more;    /* rows that the search may still read */
 };
 
-/* Maximum number of entries to remove: LIMIT, or Redis' default. */
-static int64_t trim_limit(const struct call *call, const struct trim *trim)
+/* LIMIT, or Redis' default. */
+int64_t stream_trim_limit(const struct call *call, const struct trim *trim)
 {
     if (trim->limit_given)
         return trim->limit;
@@ -146,7 +148,7 @@ static int64_t whole_nodes(struct call *call, struct entry *entry, const struct 
     struct sub_iter it;
     struct stream_id id;
     char from[STREAM_ID_BYTES];
-    rough.limit = trim_limit(call, trim);
+    rough.limit = stream_trim_limit(call, trim);
     sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, meta->stream_first), &it);
     while (rough.more > 0 && sub_iter_next(&it) && stream_id_decode(it.sub, &id)) {
         if (stream_node_add(&node, &limits, id, it.value) && rough.live) {
@@ -203,11 +205,30 @@ static bool look_at_first(struct call *call, struct entry *entry, int64_t count,
     return seen == count;
 }
 
-int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *trim)
+/* Ends the pending state of the first `count` entries in all groups; false: the store failed. */
+static bool drop_references(struct call *call, struct entry *entry, int64_t count,
+                            struct stream_references *references)
 {
-    int64_t count = entries_to_go(call, entry, trim);
-    if (count <= 0)
-        return count;
+    struct stream_id *ids = arena_alloc(call->arena, (size_t)count * sizeof *ids);
+    char from[STREAM_ID_BYTES];
+    struct sub_iter it;
+    int64_t found = 0;
+    sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, entry->meta.stream_first), &it);
+    while (found < count && sub_iter_next(&it) && stream_id_decode(it.sub, &ids[found]))
+        found++;
+    if (!sub_iter_fini(&it))
+        return false;
+    for (int64_t i = 0; i < found; i++)
+        if (!stream_references_drop(call, entry, references, ids[i]))
+            return false;
+    stream_references_save(call, entry, references);
+    return true;
+}
+
+/* Removes the first `count` entries. -1: the store failed. */
+static int64_t trim_first(struct call *call, struct entry *entry, const struct trim *trim,
+                          int64_t count)
+{
     char from[STREAM_ID_BYTES];
     char end[STREAM_ID_BYTES];
     struct stream_id ids[SINGLES_MAX];
@@ -235,4 +256,18 @@ int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *t
         entry->meta.stream_node_size = entry->meta.size ? node_size : 0;
     }
     return count;
+}
+
+int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *trim)
+{
+    struct stream_references references = {0};
+    bool has_policy = trim->policy == STREAM_DELREF || trim->policy == STREAM_ACKED;
+    if (has_policy && !stream_references_read(call, entry, &references))
+        return -1;
+    if (trim->policy == STREAM_ACKED && references.count)
+        return stream_trim_acked(call, entry, trim, &references);
+    int64_t count = entries_to_go(call, entry, trim);
+    if (count > 0 && references.count && !drop_references(call, entry, count, &references))
+        return -1;
+    return count > 0 ? trim_first(call, entry, trim, count) : count;
 }

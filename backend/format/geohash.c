@@ -109,18 +109,76 @@ double geo_distance(struct geo_point a, struct geo_point b)
     return 2.0 * EARTH_RADIUS * asin(sqrt(u * u + cos(latitude_a) * cos(latitude_b) * v * v));
 }
 
+/* The point on the surface in the direction of the sum of the vectors from the centre of the globe to the points. */
+static struct geo_point mean_of(const struct geo_point *points, uint32_t count)
+{
+    double x = 0;
+    double y = 0;
+    double z = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        double longitude = radians(points[i].longitude);
+        double latitude = radians(points[i].latitude);
+        x += cos(latitude) * cos(longitude);
+        y += cos(latitude) * sin(longitude);
+        z += sin(latitude);
+    }
+    return (struct geo_point){degrees(atan2(y, x)), degrees(atan2(z, sqrt(x * x + y * y)))};
+}
+
+void geo_set_polygon(struct geo_shape *shape, const struct geo_point *corners, uint32_t count)
+{
+    *shape = (struct geo_shape){
+        .form = GEO_POLYGON,
+        .center = mean_of(corners, count),
+        .unit = 1,
+        .corners = corners,
+        .corners_count = count,
+        .min = corners[0],
+        .max = corners[0],
+    };
+    for (uint32_t i = 1; i < count; i++) {
+        shape->min.longitude = fmin(shape->min.longitude, corners[i].longitude);
+        shape->min.latitude = fmin(shape->min.latitude, corners[i].latitude);
+        shape->max.longitude = fmax(shape->max.longitude, corners[i].longitude);
+        shape->max.latitude = fmax(shape->max.latitude, corners[i].latitude);
+    }
+}
+
+/* Even-odd rule: a line from the point eastwards crosses the border an odd number of times. */
+static bool polygon_contains(const struct geo_shape *shape, struct geo_point point)
+{
+    bool is_inside = false;
+    if (point.longitude < shape->min.longitude || point.longitude > shape->max.longitude ||
+        point.latitude < shape->min.latitude || point.latitude > shape->max.latitude)
+        return false;
+    struct geo_point a = shape->corners[shape->corners_count - 1];
+    for (uint32_t i = 0; i < shape->corners_count; i++) {
+        struct geo_point b = shape->corners[i];
+        if ((a.latitude > point.latitude) != (b.latitude > point.latitude) &&
+            point.longitude < (b.longitude - a.longitude) * (point.latitude - a.latitude) /
+                                      (b.latitude - a.latitude) +
+                                  a.longitude)
+            is_inside = !is_inside;
+        a = b;
+    }
+    return is_inside;
+}
+
+static bool box_contains(const struct geo_shape *shape, struct geo_point point)
+{
+    struct geo_point beside = {shape->center.longitude, point.latitude};
+    struct geo_point below = {point.longitude, shape->center.latitude};
+    return geo_distance(point, beside) <= shape->width * shape->unit / 2 &&
+           geo_distance(point, below) <= shape->height * shape->unit / 2;
+}
+
 bool geo_contains(const struct geo_shape *shape, struct geo_point point, double *distance)
 {
-    struct geo_point center = shape->center;
-    if (shape->is_box) {
-        struct geo_point beside = {center.longitude, point.latitude};
-        struct geo_point below = {point.longitude, center.latitude};
-        if (geo_distance(point, beside) > shape->width * shape->unit / 2 ||
-            geo_distance(point, below) > shape->height * shape->unit / 2)
-            return false;
-    }
-    *distance = geo_distance(center, point);
-    return shape->is_box || *distance <= shape->radius * shape->unit;
+    if ((shape->form == GEO_BOX && !box_contains(shape, point)) ||
+        (shape->form == GEO_POLYGON && !polygon_contains(shape, point)))
+        return false;
+    *distance = geo_distance(shape->center, point);
+    return shape->form != GEO_CIRCLE || *distance <= shape->radius * shape->unit;
 }
 
 /* ---- covering ---- */
@@ -142,8 +200,11 @@ static int steps_for(double metres, double latitude)
 /* The smallest area in degrees that contains the shape. */
 static struct area bounds_of(const struct geo_shape *shape)
 {
-    double height = shape->unit * (shape->is_box ? shape->height / 2 : shape->radius);
-    double width = shape->unit * (shape->is_box ? shape->width / 2 : shape->radius);
+    if (shape->form == GEO_POLYGON)
+        return (struct area){shape->min, shape->max};
+    bool is_box = shape->form == GEO_BOX;
+    double height = shape->unit * (is_box ? shape->height / 2 : shape->radius);
+    double width = shape->unit * (is_box ? shape->width / 2 : shape->radius);
     double x = shape->center.longitude;
     double y = shape->center.latitude;
     double dy = degrees(height / EARTH_RADIUS);
@@ -173,20 +234,54 @@ static bool is_too_fine(const struct area *bounds, uint64_t bits, int steps)
            area_of(cell_beside(bits, -1, 0, steps), steps).min.longitude > bounds->min.longitude;
 }
 
+/* The precision of the cells around the centre of a circle or a box, and the cell with the centre. */
+static int round_steps(const struct geo_shape *shape, const struct area *bounds, uint64_t *home)
+{
+    double x = shape->width / 2;
+    double y = shape->height / 2;
+    double radius = (shape->form == GEO_BOX ? sqrt(x * x + y * y) : shape->radius) * shape->unit;
+    int steps = steps_for(radius, shape->center.latitude);
+    *home = encode_point(shape->center, GEO_LATITUDE_MAX, steps);
+    if (steps > 1 && is_too_fine(bounds, *home, steps)) {
+        steps--;
+        *home = encode_point(shape->center, GEO_LATITUDE_MAX, steps);
+    }
+    return steps;
+}
+
+/* … of a polygon: cells as coarse as for a circle with its farthest corner, so that members without an order come in Valkey's
+ * order, and no side of a cell shorter than the way from the centre to an end of the polygon. */
+static int polygon_steps(const struct geo_shape *shape, uint64_t *home)
+{
+    static const double LITTLE =
+        1e-9; /* a centre at the edge of the map belongs to the last cell */
+    struct geo_point center = {
+        within(shape->center.longitude, GEO_LONGITUDE_MAX - LITTLE),
+        within(shape->center.latitude, GEO_LATITUDE_MAX - LITTLE),
+    };
+    double width =
+        fmax(shape->max.longitude - center.longitude, center.longitude - shape->min.longitude);
+    double height =
+        fmax(shape->max.latitude - center.latitude, center.latitude - shape->min.latitude);
+    double radius = 0;
+    for (uint32_t i = 0; i < shape->corners_count; i++)
+        radius = fmax(radius, geo_distance(shape->center, shape->corners[i]));
+    int steps = steps_for(radius, center.latitude);
+    while (steps > 1 && (ldexp(2 * GEO_LONGITUDE_MAX, -steps) < width ||
+                         ldexp(2 * GEO_LATITUDE_MAX, -steps) < height))
+        steps--;
+    *home = encode_point(center, GEO_LATITUDE_MAX, steps);
+    return steps;
+}
+
 uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_CELLS])
 {
     static const int8_t AROUND[GEOHASH_CELLS][2] = {{0, 0}, {0, 1},  {0, -1}, {1, 0},  {-1, 0},
                                                     {1, 1}, {-1, 1}, {1, -1}, {-1, -1}};
-    double x = shape->width / 2;
-    double y = shape->height / 2;
-    double radius = (shape->is_box ? sqrt(x * x + y * y) : shape->radius) * shape->unit;
-    int steps = steps_for(radius, shape->center.latitude);
-    uint64_t home = encode_point(shape->center, GEO_LATITUDE_MAX, steps);
+    uint64_t home;
     struct area bounds = bounds_of(shape);
-    if (steps > 1 && is_too_fine(&bounds, home, steps)) {
-        steps--;
-        home = encode_point(shape->center, GEO_LATITUDE_MAX, steps);
-    }
+    int steps = shape->form == GEO_POLYGON ? polygon_steps(shape, &home)
+                                           : round_steps(shape, &bounds, &home);
     struct area area = area_of(home, steps);
     uint32_t count = 0;
     int last = 0; /* index of the last cell added */

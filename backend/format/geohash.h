@@ -22,12 +22,18 @@ struct geo_point {
     double longitude, latitude;
 };
 
-/* A circle or a box around a point; lengths in metres. */
+enum geo_form { GEO_CIRCLE, GEO_BOX, GEO_POLYGON };
+
+/* A circle or a box around a point, or a polygon. */
 struct geo_shape {
+    enum geo_form form;
     struct geo_point center;
-    bool is_box;
-    double radius, width, height; /* multiples of `unit` */
+    double radius, width, height; /* of a circle or a box, multiples of `unit` */
     double unit;                  /* metres per unit */
+    /* Of a polygon: its corners, in order; lines between them are straight in degrees and do not cross the antimeridian. */
+    const struct geo_point *corners;
+    uint32_t corners_count;
+    struct geo_point min, max;
 };
 
 /* Scores of one cell: [from, to). */
@@ -41,6 +47,9 @@ struct geo_point geohash_decode(uint64_t bits);
 void geohash_text(uint64_t bits, char text[GEOHASH_TEXT]);
 /* Metres along a great circle. */
 double geo_distance(struct geo_point a, struct geo_point b);
+/* Makes the shape a polygon with these corners, at least one, which are borrowed. Its centre is the mean of the corners on the
+ * sphere. */
+void geo_set_polygon(struct geo_shape *shape, const struct geo_point *corners, uint32_t count);
 /* Is the point inside? *distance: from the centre, in metres. */
 bool geo_contains(const struct geo_shape *shape, struct geo_point point, double *distance);
 /* The cells that cover the shape, in search order; returns their number. */

@@ -5,7 +5,7 @@
  *                            │         │       │
  *   ready ─► awaited ─► …    │      waiter   waiter      (waiter->waits: one per different key)
  *                                      │
- *   heap by deadline ──────────────────┘  one loop timer, set to the first
+ *   heap by due time ──────────────────┘  one loop timer, set to the first
  *
  * (1) A struct awaited exists while its key has waiters or is being served.
  * (2) Commands that run while a key is being served do not make it ready again: serving continues as long as the key has
@@ -71,6 +71,8 @@ struct waiter {
     enum command_group group; /* the key must have the type of this group's commands */
     struct list waits;
     uint64_t deadline_ms; /* monotonic; 0 = none */
+    uint64_t again_ms;    /* when its command runs again although no key changed; 0 = never */
+    uint64_t due_ms;      /* the earlier of both; 0: it is not in the heap */
     uint32_t place;       /* index in the heap */
     uint64_t observed;    /* newest ticket that its last run observed */
     bool is_kept;         /* its command ran again and waits again */
@@ -89,7 +91,7 @@ struct blocking_set {
     struct list ending;     /* waiters to unblock after the running command */
     struct waiter *serving; /* waiter whose command runs again; NULL: none */
     uint32_t clients;
-    struct waiter **heap; /* earliest deadline first */
+    struct waiter **heap; /* by due_ms, the earliest first */
     uint32_t heap_count;
     uint32_t heap_cap;
     struct timer *timer;
@@ -108,7 +110,7 @@ static void heap_up(struct blocking_set *set, struct waiter *waiter)
     uint32_t place = waiter->place;
     for (; place > 0; place = (place - 1) / 2) {
         struct waiter *parent = set->heap[(place - 1) / 2];
-        if (parent->deadline_ms <= waiter->deadline_ms)
+        if (parent->due_ms <= waiter->due_ms)
             break;
         heap_set(set, place, parent);
     }
@@ -120,10 +122,9 @@ static void heap_down(struct blocking_set *set, struct waiter *waiter)
     uint32_t place = waiter->place;
     for (;;) {
         uint32_t child = place * 2 + 1;
-        if (child + 1 < set->heap_count &&
-            set->heap[child + 1]->deadline_ms < set->heap[child]->deadline_ms)
+        if (child + 1 < set->heap_count && set->heap[child + 1]->due_ms < set->heap[child]->due_ms)
             child++;
-        if (child >= set->heap_count || waiter->deadline_ms <= set->heap[child]->deadline_ms)
+        if (child >= set->heap_count || waiter->due_ms <= set->heap[child]->due_ms)
             break;
         heap_set(set, place, set->heap[child]);
         place = child;
@@ -131,7 +132,7 @@ static void heap_down(struct blocking_set *set, struct waiter *waiter)
     heap_set(set, place, waiter);
 }
 
-/* Sets the timer to the first deadline. A timer that fires too early is set again. */
+/* Sets the timer to the first due time. A timer that fires too early is set again. */
 static void timer_follow(struct blocking_set *set)
 {
     if (set->heap_count == 0) {
@@ -139,8 +140,8 @@ static void timer_follow(struct blocking_set *set)
         return;
     }
     uint64_t now_ms = loop_mono_ms(set->partition->loop);
-    uint64_t deadline_ms = set->heap[0]->deadline_ms;
-    uint64_t wait_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+    uint64_t due_ms = set->heap[0]->due_ms;
+    uint64_t wait_ms = due_ms > now_ms ? due_ms - now_ms : 0;
     timer_start(set->timer, wait_ms < TIMER_MS_MAX ? wait_ms : TIMER_MS_MAX, 0);
 }
 
@@ -167,6 +168,18 @@ static void heap_remove(struct blocking_set *set, struct waiter *waiter)
     heap_set(set, place, last);
     heap_up(set, last);
     heap_down(set, last);
+}
+
+/* After a change of deadline_ms or again_ms: moves the waiter in the heap. */
+static void waiter_schedule(struct blocking_set *set, struct waiter *waiter)
+{
+    if (waiter->due_ms)
+        heap_remove(set, waiter);
+    bool is_earlier =
+        waiter->again_ms && (!waiter->deadline_ms || waiter->again_ms < waiter->deadline_ms);
+    waiter->due_ms = is_earlier ? waiter->again_ms : waiter->deadline_ms;
+    if (waiter->due_ms)
+        heap_add(set, waiter);
 }
 
 /* ---- keys ---- */
@@ -437,7 +450,7 @@ static bool wait_for(struct call *call, const struct wish *wish)
     waiter_enlist(set, waiter);
     if (wish->timeout_ms) { /* the loop's time may be older than the command's start */
         waiter->deadline_ms = (call->partition->running.started_us + 999) / 1000 + wish->timeout_ms;
-        heap_add(set, waiter);
+        waiter_schedule(set, waiter);
     }
     return true;
 }
@@ -459,6 +472,23 @@ bool blocking_await(struct call *call, enum command_group group, const struct by
 bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count, uint64_t timeout_ms)
 {
     return blocking_wait_as(call, keys, count, timeout_ms, call->argv, call->argc);
+}
+
+void blocking_wake_after(struct call *call, uint64_t wake_ms)
+{
+    struct blocking_set *set = call->partition->watchers.blocking;
+    struct session *session = call->session;
+    uint64_t id = waits_current(session);
+    struct waiter *waiter = set->serving;
+    if (!call->ready_key)
+        waiter = id ? waits_find(session, id) : session->pending.waiter;
+    CHECK(waiter);
+    uint64_t now_ms = loop_mono_ms(set->partition->loop);
+    uint64_t again_ms = wake_ms < INT64_MAX - now_ms ? now_ms + wake_ms : 0;
+    if (waiter->again_ms && (!again_ms || waiter->again_ms <= again_ms))
+        return; /* another of its keys asks for an earlier time */
+    waiter->again_ms = again_ms;
+    waiter_schedule(set, waiter);
 }
 
 bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms)
@@ -492,7 +522,7 @@ void blocking_cancel(struct waiter *waiter)
         awaited_free_if_unused(set, wait->awaited);
         free(wait);
     }
-    if (waiter->deadline_ms)
+    if (waiter->due_ms)
         heap_remove(set, waiter);
     list_remove(&waiter->ending);
     set->clients--;
@@ -570,12 +600,33 @@ static void end_unblocked(struct blocking_set *set)
     }
 }
 
+/* The waiter's command runs again for each of its keys, as if it had changed. */
+static void make_waiter_ready(struct blocking_set *set, struct waiter *waiter)
+{
+    for (const struct list *link = waiter->waits.next; link != &waiter->waits; link = link->next)
+        make_ready(set, container_of(link, struct wait, waiter_link)->awaited);
+    waiter->again_ms = 0;
+    waiter_schedule(set, waiter);
+}
+
 static void on_timer(void *owner)
 {
     struct blocking_set *set = owner;
     uint64_t now_ms = loop_mono_ms(set->partition->loop);
-    while (set->heap_count && set->heap[0]->deadline_ms <= now_ms)
-        leave_wait(set->heap[0], NULL, false);
+    bool is_ready = false;
+    while (set->heap_count && set->heap[0]->due_ms <= now_ms) {
+        struct waiter *waiter = set->heap[0];
+        if (waiter->deadline_ms && waiter->deadline_ms <= now_ms) {
+            leave_wait(waiter, NULL, false);
+            continue;
+        }
+        make_waiter_ready(set, waiter);
+        is_ready = true;
+    }
+    if (is_ready) {
+        set->partition->running.started_us = clock_mono_us();
+        blocking_serve(set);
+    }
     timer_follow(set);
 }
 

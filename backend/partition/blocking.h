@@ -39,6 +39,9 @@ bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count,
 /* As blocking_wait, but the command runs again with these arguments in place of its own (XREAD's $ as an id). */
 bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
                       uint64_t timeout_ms, const struct bytes *argv, uint32_t argc);
+/* After one of these returned true and the client waits: the command also runs again after this time, once for each of its
+ * keys, unless it has run again before (XREADGROUP CLAIM). */
+void blocking_wake_after(struct call *call, uint64_t wake_ms);
 /* As blocking_wait, but a key is ready when it has the type of the commands of `group` (SCREE AWAIT). */
 bool blocking_await(struct call *call, enum command_group group, const struct bytes *keys,
                     uint32_t count, uint64_t timeout_ms);
@@ -77,5 +80,5 @@ void blocking_unblock(struct waiter *waiter, bool with_error);
 /* As blocking_unblock, but after the running command has ended. */
 void blocking_unblock_later(struct waiter *waiter, bool with_error);
 uint32_t blocking_clients(const struct blocking_set *set);
-/* Number of waiters with a timeout. */
+/* Number of waiters with a timeout, or with a time at which they run again. */
 uint32_t blocking_timeouts(const struct blocking_set *set);

@@ -2,13 +2,15 @@
 """Commands and options that redis-server 7.0 does not have reply as their documentation says.
 
 The cases are in the files vectors_*.py; support/vectors.py describes their syntax. Each case is played at a partition and
-through a proxy over three shards, alone, in MULTI and in scripts, in RESP2 and RESP3.
+through a proxy over three shards, alone, in MULTI and in scripts, in RESP2 and RESP3; a case with the mark `direct` at
+a partition only.
 """
 
 import contextlib
 
 import vectors_connection
 import vectors_hash_ttl
+import vectors_streams
 import vectors_values
 from support import vectors
 from support.cluster import Cluster
@@ -42,10 +44,12 @@ def add(title, text, *marks):
     @suite.case(title)
     def _(_run):
         for name, address in WORLD.start():
+            if 'direct' in marks and name != 'direct':
+                continue
             vectors.play(name, address, text, 'alone' in marks)
 
 
-for case in vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES:
+for case in vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES + vectors_streams.CASES:
     add(*case)
 
 

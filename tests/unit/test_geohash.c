@@ -57,6 +57,49 @@ START_TEST(points_inside_lie_in_a_cell)
 }
 END_TEST
 
+static double random_degrees(double max)
+{
+    return (rand() / (double)RAND_MAX * 2 - 1) * max;
+}
+
+/* Points of random polygons, small and as large as the globe, are in exactly one cell. */
+START_TEST(points_in_a_polygon_lie_in_a_cell)
+{
+    enum { CORNERS = 7, POINTS = 50 };
+    int inside = 0;
+    srand(1);
+    for (int i = 0; i < 2000; i++) {
+        struct geo_point corners[CORNERS];
+        struct geo_shape shape;
+        struct geo_cell cells[GEOHASH_CELLS];
+        struct geo_point around = {random_degrees(170), random_degrees(80)};
+        double size = pow(10, rand() % 7 - 4) * 2;
+        for (int j = 0; j < CORNERS; j++) {
+            double x = around.longitude + random_degrees(size);
+            double y = around.latitude + random_degrees(size);
+            corners[j] = (struct geo_point){fmax(-180, fmin(180, x)), fmax(-85, fmin(85, y))};
+        }
+        geo_set_polygon(&shape, corners, CORNERS);
+        uint32_t count = geo_cover(&shape, cells);
+        for (int j = 0; j < POINTS; j++) {
+            double distance = -1;
+            int times = 0;
+            uint64_t bits = geohash_encode(
+                (struct geo_point){fmax(-180, fmin(179.9, around.longitude + random_degrees(size))),
+                                   fmax(-85, fmin(85, around.latitude + random_degrees(size)))});
+            if (!geo_contains(&shape, geohash_decode(bits), &distance))
+                continue;
+            for (uint32_t k = 0; k < count; k++)
+                times += cells[k].from <= bits && bits < cells[k].to;
+            ck_assert_int_eq(times, 1);
+            ck_assert(distance >= 0);
+            inside++;
+        }
+    }
+    ck_assert_int_gt(inside, 10000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("geohash");
@@ -66,6 +109,7 @@ int main(void)
     tcase_add_test(tcase, geohashes_have_their_standard_texts);
     tcase_add_test(tcase, distances_are_great_circles);
     tcase_add_test(tcase, points_inside_lie_in_a_cell);
+    tcase_add_test(tcase, points_in_a_polygon_lie_in_a_cell);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -1,0 +1,40 @@
+/*
+ * stream_references.h - which groups still need an entry of a stream: for KEEPREF, DELREF and ACKED.
+ *
+ * A group needs an entry that it has not delivered yet (its id is greater than that of the last delivered one), or that is
+ * pending.
+ */
+#pragma once
+
+#include "backend/commands/stream_group.h"
+
+/* The groups of a stream, as they are changed in memory. */
+struct stream_references {
+    struct stream_group *groups;
+    bool *is_changed;
+    uint64_t count;
+};
+
+/* Reads the groups into the call's arena. False: the store failed. */
+bool stream_references_read(struct call *call, struct entry *entry,
+                            struct stream_references *references);
+/* The number of this group; -1: it does not exist. */
+int64_t stream_references_find(const struct stream_references *references, struct bytes name);
+/* Does a group need the entry? 1, 0, or -1: the store failed. */
+int stream_references_has(struct call *call, struct entry *entry,
+                          const struct stream_references *references, struct stream_id id);
+/* Ends the pending state of the entry in one group: OK, ERR_NOT_FOUND or a read failure. */
+int stream_references_ack(struct call *call, struct entry *entry,
+                          struct stream_references *references, uint64_t group,
+                          struct stream_id id);
+/* … in all groups. False: the store failed. */
+bool stream_references_drop(struct call *call, struct entry *entry,
+                            struct stream_references *references, struct stream_id id);
+/* Writes the rows of the groups that have changed. */
+void stream_references_save(struct call *call, struct entry *entry,
+                            const struct stream_references *references);
+
+/* XTRIM and XADD with ACKED, in a stream with groups: removes the entries that no group needs, the oldest first. Returns
+ * their number; -1: the store failed. */
+int64_t stream_trim_acked(struct call *call, struct entry *entry, const struct trim *trim,
+                          const struct stream_references *references);
