@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import textwrap
 
 import yaml
 
@@ -46,7 +47,32 @@ def _(run):
             raise Skip('npm could not fetch the schemas: %s' % done.stderr.decode('utf-8', 'replace')[-300:])
         for overlay in OVERLAYS:
             check_equal(validate(folder, render(overlay)), 'ok\n', overlay)
+        check_equal(validate(folder, documented()), 'ok\n', 'docs/kubernetes.md')
         check_schemas_can_fail(folder)
+
+
+def documented():
+    """The objects that docs/kubernetes.md shows, without those of other APIs (cert-manager's)."""
+    blocks = re.findall(r'(?ms)^ *```yaml\n(.*?)^ *```$', read(os.path.join(ROOT, 'docs/kubernetes.md')))
+    objects = [one for block in blocks for one in yaml.safe_load_all(textwrap.dedent(block))]
+    return [one for one in objects if 'cert-manager.io' not in one.get('apiVersion', 'cert-manager.io')]
+
+
+@suite.case('what docs/kubernetes.md shows may run in a namespace that enforces `restricted`, and fits the Services')
+def _(run):
+    text, objects = read(os.path.join(ROOT, 'docs/kubernetes.md')), documented()
+    check_equal(sorted(one['kind'] for one in objects), ['Job', 'NetworkPolicy', 'PriorityClass', 'Service'])
+    check('kubectl -n scree run' not in text, 'kubectl run makes a pod that `restricted` refuses')
+    pod = next(one for one in objects if one['kind'] == 'Job')['spec']['template']['spec']
+    check_equal(Agreement.security_of(dict(pod, automountServiceAccountToken=False), pod['containers'][0]), '')
+    with tempfile.TemporaryDirectory(prefix='scree-certs-') as folder:
+        proxy = Objects(render_with_tls(tls_files(folder)[0])).get('Deployment', 'scree-proxy')
+    ports = {port['name'] for port in container_of(proxy)['ports']}
+    labels = proxy['spec']['template']['metadata']['labels']
+    service, policy = (next(one for one in objects if one['kind'] == kind)['spec'] for kind in ('Service', 'NetworkPolicy'))
+    check(service['selector'].items() <= labels.items() and policy['podSelector']['matchLabels'].items() <= labels.items(),
+          'the load balancer has no pods')
+    check_equal({service['ports'][0]['targetPort'], policy['ingress'][0]['ports'][0]['port']} - ports, set(), 'ports')
 
 
 def validate(folder, objects):
@@ -275,7 +301,7 @@ def _(run):
                 check(owner in stages[2].split(), '%s needs %s of %s' % (program, path, owner))
     for tool in ('scree-copy-keys', 'scree-from-nutcracker'):
         check('/image/usr/bin/%s' % tool in stages[2], '%s is not copied' % tool)
-    check({'python3-redis', 'python3-yaml'} <= set(stages[2].split()), 'what the tools need')
+    check({'python3-redis', 'python3-yaml', 'redis-tools'} <= set(stages[2].split()), 'what the tools need')
     with open(os.path.join(ROOT, '.dockerignore')) as file:
         check({'.git', 'build', 'data'} <= set(file.read().split()), 'the context would carry build trees')
 

@@ -340,7 +340,7 @@ class Agreement:
 
     def check_probes(self):
         for one, paths in ((self.proxy(), ('/healthz', '/readyz/any', '/healthz')),
-                           (self.backend(), ('/readyz', '/readyz', '/healthz'))):
+                           (self.backend(), ('/healthz', '/readyz', '/healthz'))):
             container = container_of(one)
             probes = [container.get(kind, {}) for kind in ('startupProbe', 'readinessProbe', 'livenessProbe')]
             got = tuple(probe.get('httpGet', {}).get('path') for probe in probes)
