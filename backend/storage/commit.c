@@ -175,7 +175,8 @@ static void submit(struct commit *commit, const struct batch *batch)
     commit->state = COMMIT_WRITING;
     commit->current.batch = batch;
     commit->current.sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
-    commit->sync_is_due = false;
+    if (batch) /* the open batch may still have to be synced: commit_sync_next */
+        commit->sync_is_due = false;
     worker_submit(commit->worker, &commit->job);
 }
 
@@ -283,7 +284,7 @@ static void meet_failures(struct commit *commit)
 bool commit_turn_end(struct commit *commit)
 {
     meet_failures(commit);
-    if (commit->state != COMMIT_IDLE || !overlay_dirty(commit->overlay))
+    if (commit->state != COMMIT_IDLE || !overlay_is_due(commit->overlay))
         return false;
     commit->options.on_close(commit->options.owner);
     commit->current.ticket = overlay_ticket(commit->overlay);

@@ -97,7 +97,7 @@ static enum row_state buffer_look(struct overlay *overlay, struct write_buffer *
         return ROW_DELETED;
     }
     if (state != ROW_ABSENT)
-        overlay_observe_effect(overlay, row->ticket);
+        overlay_observe_row(overlay, row);
     if (state == ROW_VALUE)
         *value = (struct slice){row->value.data, row->value.len, NULL};
     return state;
@@ -263,7 +263,8 @@ static void log_effect(struct overlay *overlay, struct row *row)
         overlay->undo.items =
             grow_array(overlay->undo.items, &overlay->undo.cap, sizeof *overlay->undo.items);
     overlay->undo.items[overlay->undo.count++] =
-        (struct undo){row, row->value, row->ticket, row->state};
+        (struct undo){row, row->value, row->ticket, row->state, row->is_secured};
+    row->is_secured = overlay->securing.is_on;
     if (row->ticket != overlay->batch->ticket)
         log_change(overlay->batch, row);
     count_effect(overlay);
@@ -344,6 +345,7 @@ static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
         undo->row->value = undo->value;
         undo->row->ticket = undo->ticket;
         undo->row->state = undo->state;
+        undo->row->is_secured = undo->is_secured;
     }
     overlay->active->ranges_count = mark->ranges_count;
     overlay->batch->effects = mark->effects;
@@ -461,6 +463,37 @@ bool overlay_in_flight(const struct overlay *overlay)
 bool overlay_dirty(const struct overlay *overlay)
 {
     return overlay->batch->effects > 0;
+}
+
+bool overlay_is_due(const struct overlay *overlay)
+{
+    const struct batch *batch = overlay->batch;
+    return batch->effects > (batch->is_awaited ? 0 : batch->secured);
+}
+
+void overlay_await(struct overlay *overlay, uint64_t ticket)
+{
+    overlay->batch->is_awaited |= ticket == overlay->batch->ticket;
+}
+
+void overlay_await_secured(struct overlay *overlay)
+{
+    overlay->batch->is_awaited |= overlay->batch->secured > 0;
+}
+
+void overlay_secured_begin(struct overlay *overlay)
+{
+    CHECK(!overlay->securing.is_on && !overlay->is_attempt && !overlay->is_script);
+    overlay->securing.is_on = true;
+    overlay->securing.from = overlay->batch->effects;
+}
+
+void overlay_secured_end(struct overlay *overlay)
+{
+    CHECK(overlay->securing.is_on && overlay->batch->effects >= overlay->securing.from);
+    overlay->securing.is_on = false;
+    overlay->batch->secured += overlay->batch->effects - overlay->securing.from;
+    overlay_savepoint(overlay);
 }
 
 size_t overlay_bytes(const struct overlay *overlay)

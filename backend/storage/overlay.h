@@ -165,12 +165,24 @@ struct bytes overlay_iter_value(const struct overlay_iter *iter);
  * in memory. */
 int overlay_iter_error(const struct overlay_iter *iter);
 
+/* Effects between these calls will be made again if their batch is lost, because a durable record asks for them. So a
+ * reply that has observed rows which they wrote need not wait for the batch, and they alone are no reason to write it soon:
+ * they become durable with the next batch that something else needs. Afterwards they can no longer be rolled back. */
+void overlay_secured_begin(struct overlay *overlay);
+void overlay_secured_end(struct overlay *overlay);
+/* Something waits until the batch with this ticket is durable. */
+void overlay_await(struct overlay *overlay, uint64_t ticket);
+/* Secured effects, if there are any, have been put off for long enough. */
+void overlay_await_secured(struct overlay *overlay);
+
 /* ---- for commit.c and apply.c ---- */
 
 /* Do reader threads still use iterators of the store? Then it cannot be recovered. */
 bool overlay_has_read_aheads(const struct overlay *overlay);
 /* Does the open batch have effects? overlay_bytes: its approximate size. */
 bool overlay_dirty(const struct overlay *overlay);
+/* Must the open batch be written now? It has effects that are not secured, or something waits for its secured ones. */
+bool overlay_is_due(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
 /* Backpressure: is the active write buffer longer than twice its configured size, or than four times while the
  * immutable buffer, of which `applied_bytes` are in the tables, is nearly applied? */

@@ -31,6 +31,8 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
     batch->ranges_from = overlay->active->ranges_count;
     batch->bytes_from = overlay->active->arena.bytes;
     batch->effects = 0;
+    batch->secured = 0;
+    batch->is_awaited = false;
     batch->header = (struct batch_header){0};
     batch->ticket = ticket;
     overlay->undo.count = 0;

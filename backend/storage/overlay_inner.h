@@ -16,6 +16,7 @@ struct undo {
     struct bytes value;
     uint64_t ticket;
     enum row_state state;
+    bool is_secured;
 };
 
 /* A state to which rollback returns. */
@@ -46,6 +47,8 @@ struct batch {
     size_t ranges_count;
     size_t bytes_from; /* of the buffer's arena, at the beginning of the batch */
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
+    size_t secured;    /* of these: the batch is not closed for them (overlay_is_due) … */
+    bool is_awaited;   /* … unless someone waits for the batch */
     struct batch_header header;
     uint64_t ticket;
 };
@@ -90,6 +93,10 @@ struct overlay {
     struct mark attempt; /* beginning of the attempt */
     bool is_script;      /* a script runs: savepoints keep the undo log */
     struct mark script;  /* beginning of the script */
+    struct {
+        bool is_on;  /* between overlay_secured_begin and overlay_secured_end */
+        size_t from; /* effects of the batch at its beginning */
+    } securing;
 };
 
 /* Records that a row of the batch with this ticket was read; the batch can fail until it is durable. */
@@ -97,6 +104,13 @@ static inline void overlay_observe_effect(struct overlay *overlay, uint64_t tick
 {
     if (ticket > overlay->observed_reads)
         overlay->observed_reads = ticket;
+}
+
+/* Records that a row was read. */
+static inline void overlay_observe_row(struct overlay *overlay, const struct row *row)
+{
+    if (!row->is_secured)
+        overlay_observe_effect(overlay, row->ticket);
 }
 
 /* Number of write buffers that keep a column family's rows sorted after an iteration over it. */

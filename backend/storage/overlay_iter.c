@@ -97,7 +97,7 @@ static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer 
         if (row->state != ROW_ABSENT) {
             struct row *own = write_buffer_append(copy, iter->cf, row->key);
             own->state = row->state; /* ticket 0: reading it observes no effect */
-            overlay_observe_effect(iter->overlay, row->ticket);
+            overlay_observe_row(iter->overlay, row);
             own->value = arena_copy(&copy->arena, row->value);
             if (row == at)
                 iter->rows[index] = own;
@@ -231,7 +231,7 @@ static void iter_find_visible(struct overlay_iter *iter)
         if (winner < 0)
             return;
         if (winner < 2)
-            overlay_observe_effect(iter->overlay, iter->rows[winner]->ticket);
+            overlay_observe_row(iter->overlay, iter->rows[winner]);
         const struct range *range = covered(iter, winner, source_key(iter, winner));
         if (!range && (winner == 2 || iter->rows[winner]->state == ROW_VALUE))
             return;

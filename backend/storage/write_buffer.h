@@ -31,6 +31,7 @@ struct row {
     enum row_state state;
     uint8_t cf;
     uint8_t height;
+    bool is_secured;    /* its last effect was (overlay_secured_begin) */
     struct row *next[]; /* one per level of the row's height */
 };
 

@@ -34,6 +34,7 @@ static const struct store_options OPTIONS = {.path = "overlay"};
 /* The value of each key in one state: -1: no row, else a number. */
 struct state {
     int values[KEYS];
+    bool are_secured[KEYS]; /* the last effect was */
 };
 
 struct world {
@@ -63,6 +64,7 @@ struct world {
     bool is_told;                  /* on_rows was called: it may continue */
     bool has_failed;               /* a read of the store failed */
     bool reverse;
+    bool is_securing; /* effects are secured */
     uint64_t random;
     uint64_t seed;
     int next_value;
@@ -105,6 +107,7 @@ static void step_put(struct world *world)
     char value[16];
     int index = (int)chance(world, KEYS);
     world->now.values[index] = ++world->next_value;
+    world->now.are_secured[index] = world->is_securing;
     size_t len = (size_t)sprintf(value, "%d", world->next_value);
     overlay_put(world->overlay, CF_DATA, key_of(index, key), (struct bytes){value, len});
 }
@@ -114,6 +117,7 @@ static void step_delete(struct world *world)
     char key[NAME_BYTES];
     int index = (int)chance(world, KEYS);
     world->now.values[index] = -1;
+    world->now.are_secured[index] = world->is_securing;
     overlay_delete(world->overlay, CF_DATA, key_of(index, key));
 }
 
@@ -124,8 +128,10 @@ static void step_delete_range(struct world *world)
     int a = (int)chance(world, KEYS);
     int b = a + 1 + (int)chance(world, KEYS / 2);
     bool to_the_end = b >= KEYS;
-    for (int i = a; i < KEYS && i < b; i++)
+    for (int i = a; i < KEYS && i < b; i++) {
         world->now.values[i] = -1;
+        world->now.are_secured[i] = false;
+    }
     overlay_delete_range(world->overlay, CF_DATA, key_of(a, from),
                          to_the_end ? (struct bytes){"", 0} : key_of(b, to));
 }
@@ -164,6 +170,38 @@ static void step_command(struct world *world)
     /* A reply must not wait when there is no batch to be written. */
     if (!overlay_dirty(world->overlay))
         CHECK(overlay_observed(world->overlay) != overlay_ticket(world->overlay));
+}
+
+/* Some effects that need not be written soon, unless something waits for them. They may be rolled back before they are
+ * complete. */
+static void step_secured(struct world *world)
+{
+    bool was_due = overlay_is_due(world->overlay);
+    bool is_good = chance(world, 4) > 0;
+    overlay_observe_begin(world->overlay);
+    overlay_savepoint(world->overlay);
+    world->saved = world->now;
+    overlay_secured_begin(world->overlay);
+    world->is_securing = true;
+    step_put(world);
+    step_delete(world);
+    world->is_securing = false;
+    if (!is_good) {
+        overlay_rollback(world->overlay);
+        world->now = world->saved;
+    }
+    overlay_secured_end(world->overlay);
+    CHECK(overlay_is_due(world->overlay) == was_due);
+    if (!is_good)
+        return;
+    CHECK(overlay_observed(world->overlay) == overlay_ticket(world->overlay));
+    overlay_await(world->overlay, overlay_ticket(world->overlay) - 1);
+    CHECK(overlay_is_due(world->overlay) == was_due);
+    if (chance(world, 2))
+        overlay_await(world->overlay, overlay_ticket(world->overlay));
+    else
+        overlay_await_secured(world->overlay);
+    CHECK(overlay_is_due(world->overlay));
 }
 
 /* Applies the immutable buffer to the store's tables. */
@@ -484,7 +522,7 @@ static void step_detached(struct world *world)
         detached_end(world);
 }
 
-/* A read that saw only durable rows must not wait for a ticket; a read that saw a newer effect must. */
+/* A read that saw only durable rows or secured ones must not wait for a ticket; a read that saw another effect must. */
 static void check_observed(struct world *world)
 {
     for (int i = 0; i < KEYS; i++) {
@@ -493,7 +531,9 @@ static void check_observed(struct world *world)
         overlay_observe_begin(world->overlay);
         if (overlay_get(world->overlay, CF_DATA, key_of(i, key), &value) == OK)
             slice_release(&value);
-        if (world->now.values[i] != world->durable.values[i])
+        if (world->now.are_secured[i])
+            CHECK(overlay_observed(world->overlay) == 0);
+        else if (world->now.values[i] != world->durable.values[i])
             CHECK(overlay_observed(world->overlay) != 0);
         if (!world->in_flight && !overlay_dirty(world->overlay))
             CHECK(overlay_observed(world->overlay) == 0);
@@ -557,6 +597,8 @@ static int run_seed(uint64_t seed, int steps)
     for (int i = 0; i < steps; i++) {
         if (chance(&world, 4) == 0)
             step_commit(&world);
+        else if (chance(&world, 4) == 0)
+            step_secured(&world);
         else
             step_command(&world);
         if (chance(&world, 6) == 0)
