@@ -977,9 +977,11 @@ static void forget_decision(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
     overlay_savepoint(partition->overlay);
+    overlay_secured_begin(partition->overlay);
     overlay_delete(
         partition->overlay, CF_SYSTEM,
         encode_transaction_key(&partition->running.arena, TRANSACTION_DECIDED, &transaction->id));
+    overlay_secured_end(partition->overlay);
     coordinated_free(transaction);
 }
 

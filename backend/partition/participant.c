@@ -779,17 +779,19 @@ static bool apply(struct part *part)
         return false;
     internal_call_begin(partition, &call);
     overlay_observe_begin(partition->overlay);
+    overlay_secured_begin(partition->overlay);
     call.failed = !apply_effects(partition, part->effects);
     delete_record(part);
     tell_part_changes(part, &call);
     bool is_good = !call.failed;
     internal_call_end(partition, &call);
+    overlay_secured_end(partition->overlay);
     if (!is_good)
         return false;
     part->state = PART_APPLYING;
     lock_release(partition->shards.locks, &part->owner);
     commit_sync_next(partition->commit);
-    ticket_wait_begin(partition, &part->ticket);
+    ticket_wait_begin_patient(partition, &part->ticket);
     blocking_resume(partition->watchers.blocking);
     return true;
 }
@@ -825,8 +827,10 @@ static void abort_part(struct part *part)
     struct call call;
     if (part->state == PART_PREPARING || part->state == PART_PREPARED) {
         internal_call_begin(partition, &call);
+        overlay_secured_begin(partition->overlay);
         delete_record(part);
         internal_call_end(partition, &call);
+        overlay_secured_end(partition->overlay);
     }
     part_end(part, "the transaction was aborted");
 }

@@ -5,7 +5,9 @@
  *                 ▲                                   │ │                  │
  *                 └──────────── LOCK ─────────────────┘ └─RELEASE, closed  └─RELEASE: aborted
  *
- * (1) Rows are sent, PREPARE and APPLY are answered, when everything that they show or change is durable, and synced.
+ * (1) Rows are sent, PREPARE and APPLY are answered, when everything that they show or change is durable, and synced. APPLY
+ *     waits patiently: its effects are secured by the record of PREPARE (coordinator.h), so others may use them at once.
+ *     Only its answer, after which the coordinator forgets the decision, must wait.
  * (2) Until it is prepared, a transaction ends with its coordinator's connection, or when the coordinator, asked after two
  *     seconds without news, has ended it: its RELEASE may have been refused by a limit. RELEASE replies whether the
  *     transaction had its locks.

@@ -40,8 +40,10 @@ static uint64_t wait_ticket(const struct session *session, uint64_t observed)
 static struct out *held_out(struct session *session, uint64_t ticket)
 {
     unsigned parity = ticket & 1;
-    if (!session_holds(session, parity))
+    if (!session_holds(session, parity)) {
         list_push(&session->partition->clients.waiting[parity], &session->replies.waiting[parity]);
+        overlay_await(session->partition->overlay, ticket);
+    }
     return &session->replies.held[parity];
 }
 

@@ -34,6 +34,7 @@ static void tick_shards(void *owner)
     coordinator_tick(partition->shards.coordinator);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
         lock_wake_old(partition->shards.locks, now_ms - timeout_ms);
+    overlay_await_secured(partition->overlay);
 }
 
 bool shards_new(struct partition *partition)

@@ -9,13 +9,19 @@ void ticket_wait_init(struct ticket_wait *wait, void (*on_end)(struct ticket_wai
     wait->on_end = on_end;
 }
 
-void ticket_wait_begin(struct partition *partition, struct ticket_wait *wait)
+void ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait)
 {
     wait->ticket = overlay_observed(partition->overlay);
     if (wait->ticket)
         list_push(&partition->shards.ticket_waits, &wait->link);
     else
         wait->on_end(wait, OK);
+}
+
+void ticket_wait_begin(struct partition *partition, struct ticket_wait *wait)
+{
+    overlay_await(partition->overlay, overlay_observed(partition->overlay));
+    ticket_wait_begin_patient(partition, wait);
 }
 
 void ticket_wait_cancel(struct ticket_wait *wait)

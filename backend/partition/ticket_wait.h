@@ -20,6 +20,8 @@ void ticket_wait_init(struct ticket_wait *wait, void (*on_end)(struct ticket_wai
 /* Waits for the newest ticket that was observed since overlay_observe_begin; calls on_end at once if
  * everything observed is durable. */
 void ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
+/* As ticket_wait_begin, but secured effects (overlay_secured_begin) are not written any sooner for this wait. */
+void ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait);
 void ticket_wait_cancel(struct ticket_wait *wait);
 /* Called when the batch with this ticket is durable; err: this batch and all later ones were rolled back. */
 void ticket_waits_end(struct partition *partition, uint64_t ticket, int err);

@@ -39,6 +39,8 @@ bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct byt
                       enum lock_mode mode);
 void __real_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
 void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
+void __real_ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait);
+void __wrap_ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait);
 int __real_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch,
                            char *error, size_t size);
 int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch,
@@ -114,6 +116,14 @@ void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *w
         wait->on_end(wait, 0);
     else
         __real_ticket_wait_begin(partition, wait);
+}
+
+void __wrap_ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait)
+{
+    if (sim_broken == BREAK_EARLY_APPLIED && handling == PEER_APPLY)
+        wait->on_end(wait, 0);
+    else
+        __real_ticket_wait_begin_patient(partition, wait);
 }
 
 bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,

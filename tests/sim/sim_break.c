@@ -23,6 +23,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_TOLD_AT_PREPARE] = "told-at-prepare",
         [BREAK_EARLY_PREPARED] = "early-prepared",
         [BREAK_UNKNOWN_APPLIED] = "unknown-applied",
+        [BREAK_EARLY_APPLIED] = "early-applied",
         [BREAK_NO_READ_LOCKS] = "no-read-locks",
         [BREAK_TAIL_DROPPED] = "tail-dropped",
         [BREAK_NOT_FROZEN] = "not-frozen",

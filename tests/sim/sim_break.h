@@ -26,6 +26,7 @@ enum sim_break {
     BREAK_TOLD_AT_PREPARE,    /* changes are reported at PREPARE already */
     BREAK_EARLY_PREPARED,     /* PREPARE is answered before its record is durable */
     BREAK_UNKNOWN_APPLIED,    /* a transaction without a decision counts as committed */
+    BREAK_EARLY_APPLIED,      /* APPLY is answered before the effects are durable */
     BREAK_NO_READ_LOCKS,      /* keys that are only read are not locked until the last attempt */
     /* of slots that move: */
     BREAK_TAIL_DROPPED, /* what is written while rows are copied does not follow */
