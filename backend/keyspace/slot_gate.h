@@ -42,6 +42,13 @@ static inline bool slot_is_frozen(const struct partition *partition, uint16_t sl
     return partition->shards.moving && slot_set_has(&partition->shards.moving->frozen, slot);
 }
 
+/* Is the slot in transition? */
+static inline bool slot_is_moving(const struct partition *partition, uint16_t slot)
+{
+    const struct moving_slots *moving = partition->shards.moving;
+    return moving && (slot_set_has(&moving->frozen, slot) || slot_set_has(&moving->arriving, slot));
+}
+
 /* Are there frozen slots? */
 static inline bool slots_are_frozen(const struct partition *partition)
 {

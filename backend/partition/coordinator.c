@@ -607,21 +607,38 @@ bool coordinator_watch(struct call *call, struct bytes key)
     return false;
 }
 
+/* Has the slot of a key that was watched elsewhere moved here since? */
+static bool has_moved_here(const struct call *call, const struct watches_elsewhere *watches)
+{
+    const struct watch_elsewhere *watch = watches->first;
+    while (watch && !slot_set_has(call->slots, watch->slot))
+        watch = watch->next;
+    return watch;
+}
+
+bool coordinator_ask_watches(struct call *call)
+{
+    const struct watches_elsewhere *watches = call->session->pending.watches;
+    bool is_known = true;
+    if (!watches || has_moved_here(call, watches))
+        return true;
+    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next)
+        if (watch->is_first &&
+            borrow_watch(call, NEED_CHECK, watch->slot, watch->row_key,
+                         (struct bytes){watches->name, sizeof watches->name}) != OK)
+            is_known = false;
+    return is_known;
+}
+
 bool coordinator_watch_dirty(struct call *call)
 {
     const struct watches_elsewhere *watches = call->session->pending.watches;
     if (!watches)
         return false;
-    if (!call->borrow)
+    if (!call->borrow || has_moved_here(call, watches))
         return true; /* they cannot be checked */
-    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next)
-        if (slot_set_has(call->slots, watch->slot))
-            return true; /* the slot has moved here since */
-    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next)
-        if (watch->is_first &&
-            borrow_watch(call, NEED_CHECK, watch->slot, watch->row_key,
-                         (struct bytes){watches->name, sizeof watches->name}) != OK)
-            call_error(call, ERR_UNCACHED);
+    if (!coordinator_ask_watches(call))
+        call_error(call, ERR_UNCACHED);
     return call->borrow->is_dirty;
 }
 

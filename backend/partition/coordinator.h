@@ -1,10 +1,10 @@
 /*
  * coordinator.h - commands, scripts and transactions whose keys lie on several shards: this partition runs them.
  *
- *   SCREE ACROSS command ─► it runs, and opens a key of another shard ─► rolled back (borrow.h)
- *        ┌──────────── needs ◄──────────────────────────┘    ▲
- *        ▼                                                   │ runs again, until nothing is needed
- *   LOCK to the owners: keys are locked, rows fetched ───────┘
+ *   SCREE ACROSS command ─► the keys that it names are needed (lock_ahead.h)
+ *        ┌────── needs ◄──────────┘ ▲
+ *        ▼                          └─ rolled back (borrow.h) ◄─ it opens a key that it did not name
+ *   LOCK to the owners: keys are locked, rows fetched ─► it runs ┘
  *
  *   nothing is needed ─► effects, changes and the reply are collected, and everything is rolled back
  *        │
@@ -15,6 +15,15 @@
  *        │ durable: committed, the reply leaves
  *        ▼
  *   APPLY to each shard with effects ─► all applied ─► the decision is deleted
+ *
+ * A client waits for two round trips between shards, LOCK and PREPARE, and for two syncs, however many shards there are:
+ *   - Each shard syncs its effects before it answers PREPARE. Once the decision is made they must survive every crash, and no
+ *     other shard has them.
+ *   - This shard syncs the decision before the reply leaves and the first APPLY is sent. Until then a crash aborts the
+ *     transaction, and nobody may have seen it.
+ * Applying needs no sync of its own: the shard has the effects in its log and the decision is durable, so after a crash they are
+ * applied again. Nor does deleting the decision, which would be found and deleted again. Both are secured effects (overlay.h):
+ * readers do not wait for them, and they are written with the next batch, at most a tick later.
  *
  * Without effects on other shards there is no decision: the own effects, if any, are in the batch as those of any command.
  *
@@ -75,6 +84,8 @@ void coordinator_abandon(struct session *session);
 
 /* WATCH of a key of another shard: it is watched there. False: the command waits, or an error was replied. */
 bool coordinator_watch(struct call *call, struct bytes key);
+/* For EXEC: asks the owners of watched keys whether one has changed. True: that is known, or need not be asked. */
+bool coordinator_ask_watches(struct call *call);
 /* For EXEC: has a watched key of another shard changed? Not known yet if overlay_has_uncached. */
 bool coordinator_watch_dirty(struct call *call);
 /* Removes all watches of the session, on all shards. */

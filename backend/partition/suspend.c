@@ -5,10 +5,12 @@
 #include "backend/format/encoding.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/lock.h"
+#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/command_stats.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/lock_ahead.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/waits.h"
@@ -17,7 +19,6 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/keys.h"
-#include "shared/slot.h"
 
 enum {
     SUSPEND_TRIES = 16,
@@ -34,6 +35,7 @@ static void prefetch_keys(struct session *session, const struct command *command
 {
     struct partition *partition = session->partition;
     const struct space *space = session_space(session);
+    const struct slot_set *slots = session_slots(session);
     struct key_list keys;
     if (!partition->reader)
         return;
@@ -42,6 +44,8 @@ static void prefetch_keys(struct session *session, const struct command *command
         for (uint32_t i = 0; i < keys.count && i < PREFETCH_KEYS_MAX; i++) {
             struct bytes key = argv[keys.refs[i].index];
             uint16_t slot = slot_rule_slot(session->scope.slot_rule, key);
+            if (slots && !slot_set_has(slots, slot))
+                continue; /* its row is at another shard */
             (void)overlay_prefetch(
                 partition->overlay, CF_METADATA,
                 encode_metadata_key(&partition->running.arena, space->name, slot, key),
@@ -136,6 +140,15 @@ static bool may_suspend(const struct call *call)
     return changes_only_keys(command);
 }
 
+/* Can the command be rolled back after it used keys of other shards, or met a locked key? It can however often it ran. */
+static bool may_roll_back(const struct call *call)
+{
+    const struct command *command = call->command;
+    if (runs_others(command))
+        return is_undone_as_one(call);
+    return changes_only_keys(command);
+}
+
 /* Suspends the session until the requested rows are fetched. */
 static void wait_for_rows(struct session *session)
 {
@@ -153,6 +166,12 @@ bool suspend_ready(struct call *call)
     struct session *session = call->session;
     const struct command *command = call->command;
     struct partition *partition = call->partition;
+    if (session->request.is_across && may_roll_back(call) && lock_ahead(call)) {
+        coordinator_fetch(call);
+        arena_reset(call->arena);
+        wait_for_rows(session);
+        return false;
+    }
     if (!partition->reader || !reader_has_missed(partition->reader) ||
         session->pending.suspend_tries >= SUSPEND_TRIES)
         return true;
@@ -174,15 +193,6 @@ static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES
                                       METRIC_BACKEND_ERRORS};
 
 enum { COUNTED = sizeof counted / sizeof counted[0] };
-
-/* Can the command be rolled back after it used keys of other shards, or met a locked key? It can however often it ran. */
-static bool may_roll_back(const struct call *call)
-{
-    const struct command *command = call->command;
-    if (runs_others(command))
-        return is_undone_as_one(call);
-    return changes_only_keys(command);
-}
 
 static void attempt_begin(const struct call *call, struct suspend_mark *mark)
 {

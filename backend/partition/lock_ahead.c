@@ -1,0 +1,118 @@
+#include "backend/partition/lock_ahead.h"
+
+#include "backend/context/partition.h"
+#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/slot_gate.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/coordinator.h"
+#include "backend/partition/session.h"
+#include "backend/storage/reader.h"
+#include "shared/keys.h"
+
+/* A key that a command names; in the call's arena. */
+struct named {
+    struct named *next;
+    struct entry entry; /* key, slot, space and row_key */
+    bool writes;
+};
+
+struct named_list {
+    struct named *first;
+    struct named **end;
+    bool has_foreign;
+    bool is_moving; /* the slot of an own key is in transition */
+};
+
+static void add_named_key(struct call *call, struct named_list *list, struct bytes key, bool writes)
+{
+    struct named *named = arena_alloc(call->arena, sizeof *named);
+    uint16_t slot = slot_rule_slot(call->slot_rule, key);
+    *named = (struct named){
+        .entry = {.key = key,
+                  .slot = slot,
+                  .space = call->space,
+                  .row_key = encode_metadata_key(call->arena, call->space->name, slot, key),
+                  .is_borrowed = !slot_set_has(call->slots, slot)},
+        .writes = writes,
+    };
+    list->has_foreign |= named->entry.is_borrowed;
+    list->is_moving |= slot_is_moving(call->partition, slot);
+    *list->end = named;
+    list->end = &named->next;
+}
+
+static void add_named_keys(struct call *call, struct named_list *list,
+                           const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    struct key_list keys;
+    bool writes = command->flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+    keys_list_init(&keys);
+    if (keys_find(command, argv, argc, &keys) == 0)
+        for (uint32_t i = 0; i < keys.count; i++)
+            add_named_key(call, list, argv[keys.refs[i].index], writes);
+    keys_list_fini(&keys);
+}
+
+/* Behind a SELECT or SWAPDB the keys are in another database than now. */
+static bool changes_database(const struct command *command)
+{
+    return command->id == COMMAND_select || command->id == COMMAND_swapdb;
+}
+
+static void add_queue(struct call *call, struct named_list *list)
+{
+    const struct queued *queued = call->session->transaction.first;
+    for (; queued && !changes_database(queued->command); queued = queued->next)
+        add_named_keys(call, list, queued->command, queued->argv, queued->argc);
+}
+
+/* Can the command run at all, and does it open the keys that it names? WATCH only watches them. */
+static bool wants_keys(const struct call *call)
+{
+    const struct session *session = call->session;
+    if (call->command->traits & TRAIT_RUNS_QUEUE)
+        return session->transaction.is_open && !session->transaction.is_aborted &&
+               !session->watcher.dirty;
+    return call->command->id != COMMAND_watch;
+}
+
+/* Locks an own key and prefetches its row, or requests a key of another shard. */
+static void lock_named(struct call *call, const struct named *named)
+{
+    struct partition *partition = call->partition;
+    const struct entry *entry = &named->entry;
+    if (entry->is_borrowed) {
+        (void)borrow_key(call, entry, named->writes);
+        return;
+    }
+    if (!lock_take(partition->shards.locks, call->borrow->owner, entry->row_key,
+                   named->writes ? LOCK_WRITE : LOCK_READ))
+        borrow_wait(call);
+    if (partition->reader)
+        (void)overlay_prefetch(partition->overlay, CF_METADATA, entry->row_key,
+                               &call->session->pending.row_wait);
+}
+
+bool lock_ahead(struct call *call)
+{
+    struct session *session = call->session;
+    struct named_list list = {.first = NULL};
+    list.end = &list.first;
+    call->space = session_space(session);
+    call->slot_rule = session->scope.slot_rule;
+    call->slots = session_slots(session);
+    if (!call->slots || !wants_keys(call))
+        return false;
+    add_named_keys(call, &list, call->command, call->argv, call->argc);
+    if (call->command->traits & TRAIT_RUNS_QUEUE)
+        add_queue(call, &list);
+    call->borrow = list.has_foreign && !list.is_moving ? coordinator_borrow(call) : NULL;
+    if (!call->borrow || borrow_is_used(call->borrow))
+        return false;
+    overlay_nonblocking_begin(call->partition->overlay, &session->pending.row_wait);
+    (void)coordinator_ask_watches(call);
+    for (const struct named *named = list.first; named; named = named->next)
+        lock_named(call, named);
+    overlay_nonblocking_begin(call->partition->overlay, NULL);
+    return true;
+}
