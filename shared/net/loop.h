@@ -11,6 +11,8 @@
  */
 #pragma once
 
+#include "shared/list.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,6 +45,15 @@ struct turn_hook {
     struct turn_hook *next;
 };
 void loop_add_hook(struct loop *loop, struct turn_hook *hook);
+
+/* A function that the loop calls once, in the last step before it waits for events: after the hooks, and after everything
+ * else that may give the function more work. So what is collected at any time, also by a hook, is never left until the
+ * next event. list_init(&step->link) comes first; list_remove cancels the call. */
+struct last_step {
+    struct list link;
+    void (*run)(struct last_step *step);
+};
+void loop_at_last(struct loop *loop, struct last_step *step);
 
 /* A message to another loop's thread; its memory belongs to the loop until run() is called there. */
 struct task {

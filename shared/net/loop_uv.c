@@ -55,6 +55,14 @@ static bool hooks_run(struct loop *loop)
     return true;
 }
 
+static void last_steps_run(struct loop *loop)
+{
+    for (struct list *link; (link = list_pop(&loop->last));) {
+        struct last_step *step = container_of(link, struct last_step, link);
+        step->run(step);
+    }
+}
+
 static void on_again(uv_idle_t *idle)
 {
     (void)idle;
@@ -73,6 +81,7 @@ static void turn_end(struct loop *loop)
     /* handshakes are slow: they run last, so that finished replies are sent before */
     again |= handshakes_run(loop);
     again |= streams_bury(loop);
+    last_steps_run(loop);
     if (again || !list_empty(&loop->telling))
         uv_idle_start(&loop->again, on_again);
     else
@@ -86,6 +95,7 @@ static void on_uv_prepare(uv_prepare_t *prepare)
     if (loop->is_polling) {
         streams_deliver(loop);
         streams_flush(loop);
+        last_steps_run(loop);
         return;
     }
     turn_end(loop);
@@ -163,6 +173,7 @@ struct loop *loop_new(void)
     CHECK(uv_async_init(&loop->uv, &loop->wake, on_wake) == 0);
     loop->turn.data = loop->wake.data = loop;
     loop->tasks_end = &loop->tasks;
+    list_init(&loop->last);
     list_init(&loop->dirty);
     list_init(&loop->telling);
     list_init(&loop->dead);
@@ -281,6 +292,11 @@ void loop_add_hook(struct loop *loop, struct turn_hook *hook)
         end = &(*end)->next;
     hook->next = NULL;
     *end = hook;
+}
+
+void loop_at_last(struct loop *loop, struct last_step *step)
+{
+    list_push(&loop->last, &step->link);
 }
 
 /* ---- timers ----------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
  *        ─► turn hooks, until none returns true                                            ─┘ there are new events
  *        ─► streams_flush: one writev per stream that has bytes
  *        ─► handshakes_run: a few steps of ready handshakes
+ *        ─► last steps (loop_at_last)
  *        ─► poll: waits, unless streams have new events or a handshake ran
  *
  * Everything after the callbacks runs in a uv_prepare, which libuv calls last before it polls. The memory of a handle
@@ -50,6 +51,7 @@ struct loop {
     bool is_running;
 
     struct turn_hook *hooks;
+    struct list last;    /* struct last_step */
     struct list dirty;   /* streams with bytes to flush */
     struct list telling; /* streams with pending events (TELL_ bits) */
     struct list dead;    /* closed streams that never had a uv handle; freed at the turn's end */

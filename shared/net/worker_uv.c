@@ -5,6 +5,10 @@
  *                                                                                         │
  *                                                                          done() of all ◄┘
  *
+ * Threads are woken one after the other: worker_submit wakes one, and a thread that begins a job wakes the next one if more
+ * jobs wait. So jobs that are short are done by few threads, which saves most of the wake-ups; a thread that blocks in its job
+ * has woken another one before. Whenever jobs wait, a thread is on its way or all are busy (`is_waking`).
+ *
  * A worker with its own thread is the only worker of a pool with one thread. The task is posted once for all jobs that
  * finish before the loop runs it.
  */
@@ -22,9 +26,11 @@ struct job_list {
 };
 
 struct worker_pool {
-    pthread_mutex_t lock; /* guards `waiting` and `is_ending` */
+    pthread_mutex_t lock; /* guards the following fields, up to `is_ending` */
     pthread_cond_t changed;
     struct job_list waiting;
+    unsigned idle;  /* threads that wait for `changed` */
+    bool is_waking; /* `changed` was signalled, and no idle thread runs yet */
     bool is_ending;
     char name[16];
     unsigned count;
@@ -69,14 +75,28 @@ static struct job *job_list_pop(struct job_list *list)
 
 /* ---- a pool's threads ---- */
 
+/* Releases the lock, and wakes a thread if jobs wait and none is on its way. */
+static void unlock_and_wake(struct worker_pool *pool)
+{
+    bool wakes = pool->waiting.first && pool->idle && !pool->is_waking;
+    pool->is_waking |= wakes;
+    pthread_mutex_unlock(&pool->lock);
+    if (wakes)
+        pthread_cond_signal(&pool->changed);
+}
+
 /* Waits for the next job; NULL: the thread must end. */
 static struct job *job_wait(struct worker_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    while (!pool->waiting.first && !pool->is_ending)
+    while (!pool->waiting.first && !pool->is_ending) {
+        pool->idle++;
         pthread_cond_wait(&pool->changed, &pool->lock);
+        pool->idle--;
+        pool->is_waking = false;
+    }
     struct job *job = job_list_pop(&pool->waiting);
-    pthread_mutex_unlock(&pool->lock);
+    unlock_and_wake(pool);
     return job;
 }
 
@@ -191,8 +211,7 @@ void worker_submit(struct worker *worker, struct job *job)
     pthread_mutex_unlock(&worker->lock);
     pthread_mutex_lock(&pool->lock);
     job_list_push(&pool->waiting, job);
-    pthread_cond_signal(&pool->changed);
-    pthread_mutex_unlock(&pool->lock);
+    unlock_and_wake(pool);
 }
 
 /* Waits until no job is under way; returns the finished jobs, NULL when there are none. */

@@ -91,10 +91,19 @@ static void hooks_run(struct loop *loop)
     }
 }
 
+static void last_steps_run(struct loop *loop)
+{
+    for (struct list *link; (link = list_pop(&loop->last));) {
+        struct last_step *step = container_of(link, struct last_step, link);
+        step->run(step);
+    }
+}
+
 static void turn_end(struct loop *loop)
 {
     hooks_run(loop);
     sim_streams_flush(loop);
+    last_steps_run(loop);
     if (!loop->is_stopping)
         return;
     loop->is_stopping = false;
@@ -103,6 +112,12 @@ static void turn_end(struct loop *loop)
         loop->thread->teardown(loop->thread->owner);
         sim_streams_flush(loop);
     }
+}
+
+static void schedule_turn(struct loop *loop)
+{
+    if (!sim_is_scheduled(&loop->turn))
+        sim_schedule(&loop->turn, sim_random(sim_knobs()->turn_us_max + 1));
 }
 
 static void on_turn(struct sim_event *event)
@@ -170,6 +185,7 @@ struct loop *loop_new(void)
     sim_event_init(&loop->turn, "turn", loop, on_turn);
     sim_event_init(&loop->mail, "mail", loop, on_mail);
     loop->mail.is_callback = true;
+    list_init(&loop->last);
     list_init(&loop->dirty);
     list_init(&loop->workers);
     list_init(&loop->signals);
@@ -206,8 +222,7 @@ void loop_run(struct loop *loop)
 void loop_stop(struct loop *loop)
 {
     loop->is_stopping = true;
-    if (!sim_is_scheduled(&loop->turn))
-        sim_schedule(&loop->turn, sim_random(sim_knobs()->turn_us_max + 1));
+    schedule_turn(loop);
 }
 
 uint64_t loop_mono_ms(const struct loop *loop)
@@ -240,6 +255,12 @@ void loop_add_hook(struct loop *loop, struct turn_hook *hook)
         end = &(*end)->next;
     hook->next = NULL;
     *end = hook;
+}
+
+void loop_at_last(struct loop *loop, struct last_step *step)
+{
+    list_push(&loop->last, &step->link);
+    schedule_turn(loop);
 }
 
 void sim_loop_crash(struct loop *loop)

@@ -64,6 +64,7 @@ struct loop {
     bool is_stopped;
     unsigned opened;
     struct turn_hook *hooks;
+    struct list last; /* struct last_step */
     struct task *tasks;
     struct task **tasks_end;
     struct sim_event turn;

@@ -160,6 +160,52 @@ START_TEST(work_of_a_timer_is_never_left_for_the_next_event)
 }
 END_TEST
 
+/* ---- last steps ---- */
+
+struct last_steps {
+    struct last_step first, second;
+    struct turn_hook hook;
+    int turns;
+    int runs[3]; /* of the first, of the second, and of the hook at that time */
+};
+
+static bool register_both(void *owner)
+{
+    struct last_steps *steps = owner;
+    if (steps->turns++ == 0)
+        loop_at_last(loop, &steps->first);
+    return steps->turns < 3; /* the hooks run three times in this turn */
+}
+
+static void run_first(struct last_step *step)
+{
+    struct last_steps *steps = container_of(step, struct last_steps, first);
+    steps->runs[0]++;
+    loop_at_last(loop, &steps->second);
+}
+
+static void run_second(struct last_step *step)
+{
+    struct last_steps *steps = container_of(step, struct last_steps, second);
+    steps->runs[1]++;
+    steps->runs[2] = steps->turns;
+    loop_stop(loop);
+}
+
+START_TEST(last_steps_run_once_after_all_hooks)
+{
+    struct last_steps steps = {.first = {.run = run_first}, .second = {.run = run_second}};
+    steps.hook = (struct turn_hook){.run = register_both, .owner = &steps};
+    list_init(&steps.first.link);
+    list_init(&steps.second.link);
+    loop_add_hook(loop, &steps.hook);
+    loop_run(loop);
+    ck_assert_int_eq(steps.runs[0], 1);
+    ck_assert_int_eq(steps.runs[1], 1);
+    ck_assert_int_eq(steps.runs[2], 3);
+}
+END_TEST
+
 /* ---- mail ---- */
 
 enum { SENDERS = 4, LETTERS = 20000 };
@@ -324,6 +370,7 @@ int main(void)
     tcase_add_test(tests, a_timer_repeats_and_can_be_set_anew);
     tcase_add_test(tests, a_timer_may_free_itself);
     tcase_add_test(tests, hooks_run_again_until_none_did_anything);
+    tcase_add_test(tests, last_steps_run_once_after_all_hooks);
     tcase_add_test(tests, work_of_a_timer_is_never_left_for_the_next_event);
     tcase_add_test(tests, tasks_of_one_sender_run_in_order);
     tcase_add_test(tests, two_loops_exchange_tasks);

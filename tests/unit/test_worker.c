@@ -165,6 +165,55 @@ START_TEST(a_worker_of_a_pool_is_freed_while_another_one_is_busy)
 }
 END_TEST
 
+/* Many jobs meet in groups: a thread that waits in its job must have woken others. */
+enum { MEETING = 4, MEETINGS = 50 };
+
+static void done_meetings(struct job *job)
+{
+    (void)job;
+    all_finished = ++finished == MEETING * MEETINGS;
+}
+
+START_TEST(a_job_that_blocks_does_not_hold_up_those_behind_it)
+{
+    struct worker_pool *pool = worker_pool_new("pool", MEETING);
+    struct worker *mine = worker_new_in(loop, pool);
+    pthread_barrier_init(&barrier, NULL, MEETING);
+    for (int i = 0; i < MEETING * MEETINGS; i++) {
+        jobs[i] = (struct numbered){.job.work = work_meet, .job.done = done_meetings};
+        worker_submit(mine, &jobs[i].job);
+    }
+    ck_assert(await_until(&await, await_flag, &all_finished));
+    worker_free(mine);
+    worker_free(worker);
+    worker_pool_free(pool);
+    pthread_barrier_destroy(&barrier);
+}
+END_TEST
+
+static void done_alone(struct job *job)
+{
+    (void)job;
+    all_finished = true;
+}
+
+/* One job at a time, each after a pause in which the threads fall asleep or are about to. */
+START_TEST(no_wake_up_is_lost)
+{
+    struct worker_pool *pool = worker_pool_new("pool", 3);
+    struct worker *mine = worker_new_in(loop, pool);
+    for (int i = 0; i < JOBS; i++) {
+        all_finished = false;
+        jobs[0] = (struct numbered){.job.work = work, .job.done = done_alone};
+        worker_submit(mine, &jobs[0].job);
+        ck_assert(await_until(&await, await_flag, &all_finished));
+    }
+    worker_free(mine);
+    worker_free(worker);
+    worker_pool_free(pool);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("worker");
@@ -173,6 +222,8 @@ int main(void)
     tcase_add_test(tests, jobs_are_worked_and_done_in_order);
     tcase_add_test(tests, jobs_of_a_pool_run_at_the_same_time_and_come_back_to_their_workers);
     tcase_add_test(tests, a_worker_of_a_pool_is_freed_while_another_one_is_busy);
+    tcase_add_test(tests, a_job_that_blocks_does_not_hold_up_those_behind_it);
+    tcase_add_test(tests, no_wake_up_is_lost);
     tcase_add_test(tests, free_finishes_what_was_submitted);
     tcase_add_test(tests, an_idle_worker_can_be_freed);
     tcase_add_test(tests, done_may_submit_again);
