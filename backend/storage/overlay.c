@@ -116,6 +116,17 @@ static int uncached_get(struct overlay *overlay, enum cf cf, struct bytes key, u
     return ERR_UNCACHED;
 }
 
+/* Reads a row from the store's memory. Where a reader thread can fetch the row, this is only tried if it succeeds often. */
+static int memory_get(struct overlay *overlay, enum cf cf, struct bytes key, bool may_fetch,
+                      struct slice *value)
+{
+    if (may_fetch && !reader_expects_memory(overlay->reader))
+        return ERR_UNCACHED;
+    int err = store_get_cached(overlay->store, cf, key, value);
+    reader_note_memory(overlay->reader, err != ERR_UNCACHED);
+    return err;
+}
+
 static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                       struct slice *value)
 {
@@ -123,7 +134,7 @@ static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
         return store_get(overlay->store, cf, key, value);
     int err = reader_look(overlay->reader, cf, key, hash, value);
     if (err == ERR_UNCACHED)
-        err = store_get_cached(overlay->store, cf, key, value);
+        err = memory_get(overlay, cf, key, overlay->is_nonblocking, value);
     return err == ERR_UNCACHED ? uncached_get(overlay, cf, key, hash, value) : err;
 }
 
@@ -190,7 +201,7 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
         return true;
     if (reader_has(overlay->reader, cf, key, hash, wait))
         return false;
-    int err = store_get_cached(overlay->store, cf, key, &value);
+    int err = memory_get(overlay, cf, key, true, &value);
     if (err == ERR_UNCACHED)
         reader_want(overlay->reader, cf, key, hash, wait);
     else if (err != ERR_STORE)

@@ -4,6 +4,16 @@
  *   buckets ─► fetch ─► fetch      in progress on a thread
  *                │                 done: in `kept`, oldest first, bounded
  *                └─ wants ─► waits
+ *
+ * Fetches are submitted in portions: one reader thread makes those of a portion one after the other.
+ *
+ *   reader_want ─► open portion ── it is full, or the turn ends ─► submitted ─► done
+ *                                                                    │ no progress between two ticks
+ *                                                                    └► its other fetches become portions of their own
+ *
+ * Waking a thread costs more than a fetch from the system's page cache (3 to 5 µs), and less than one from a disk. So a
+ * portion has as many fetches as take PORTION_NSEC by the mean of the last ones: one, if they go to a disk. When the disk
+ * suddenly becomes slow, the fetches behind the first slow one wait for two ticks at most.
  */
 #include "backend/storage/reader.h"
 
@@ -15,6 +25,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum {
@@ -24,10 +35,17 @@ enum {
     UNDER_WAY_MAX = 2048,      /* no prefetches while more fetches are in progress */
     MISSED_MS = 1000,
     RANGE_BYTES = 16 * 1024, /* first range that a command requests */
+    PORTION_NSEC = 50000,
+    PORTION_MAX = 32,
+    TICK_MS = 2,
+    MEAN_SHARE = 8,            /* the newest portion has this part in the mean */
+    FOUND_ALL = 1 << 16,       /* `found` when every look found its row */
+    FOUND_SHARE = 64,          /* the newest look has this part in it */
+    FOUND_MIN = FOUND_ALL / 4, /* below, one look is made of LOOKS_SKIPPED + 1 */
+    LOOKS_SKIPPED = 7,
 };
 
 struct fetch {
-    struct job job;
     struct list kept;   /* in reader->kept when it is done */
     struct list wants;  /* struct want: waits for it */
     struct fetch *next; /* in its bucket */
@@ -37,10 +55,22 @@ struct fetch {
     bool is_done;
     bool is_stale; /* the row has changed in the store since the fetch began */
     int result;    /* of store_fetch */
-    uint64_t usec; /* duration */
     struct slice value;
     size_t key_len;
     char key[];
+};
+
+/* Fetches that one reader thread makes. */
+struct portion {
+    struct job job;
+    struct list link; /* in reader->portions */
+    struct reader *reader;
+    uint32_t count;         /* of fetches that belong to it; the thread does not use it */
+    uint32_t count_before;  /* of fetches that were begun at the last tick */
+    uint64_t usec;          /* duration */
+    uint32_t end;           /* of the fetches that it had when it was submitted */
+    _Atomic uint32_t begun; /* fetches that were begun, or taken away by a tick; may exceed `end` */
+    struct fetch *fetches[PORTION_MAX];
 };
 
 /* A range that is read into RocksDB's block cache; its rows are not kept here. */
@@ -70,6 +100,14 @@ struct reader {
     size_t kept_count;
     size_t kept_bytes;
     size_t under_way;
+    struct portion *open;  /* not submitted yet; NULL: none */
+    struct last_step step; /* submits it */
+    struct list portions;  /* submitted */
+    struct timer *tick;    /* runs while there are some */
+    bool is_ticking;
+    int64_t mean_nsec; /* of a fetch */
+    int32_t found; /* part of the looks into the store's memory that find their row, of FOUND_ALL */
+    uint32_t skipped; /* looks since the last one that was made */
     struct loop *loop;
     uint64_t missed_ms; /* when a row was last uncached; monotonic */
     struct reader_figures figures;
@@ -115,12 +153,16 @@ static void fetch_free(struct fetch *fetch)
     free(fetch);
 }
 
-static void fetch_work(struct job *job)
+static void portion_work(struct job *job)
 {
-    struct fetch *fetch = container_of(job, struct fetch, job);
+    struct portion *portion = container_of(job, struct portion, job);
     uint64_t begun_us = clock_mono_us();
-    fetch->result = store_fetch(fetch->reader->store, fetch->cf, fetch_key(fetch), &fetch->value);
-    fetch->usec = clock_mono_us() - begun_us;
+    for (uint32_t i; (i = atomic_fetch_add(&portion->begun, 1)) < portion->end;) {
+        struct fetch *fetch = portion->fetches[i];
+        fetch->result =
+            store_fetch(fetch->reader->store, fetch->cf, fetch_key(fetch), &fetch->value);
+    }
+    portion->usec = clock_mono_us() - begun_us;
 }
 
 /* Completes the waits for a fetch. */
@@ -148,13 +190,12 @@ static void retain_fetch(struct reader *reader, struct fetch *fetch)
         fetch_free(container_of(reader->kept.next, struct fetch, kept));
 }
 
-static void fetch_done(struct job *job)
+static void fetch_done(struct fetch *fetch, uint64_t usec)
 {
-    struct fetch *fetch = container_of(job, struct fetch, job);
     struct reader *reader = fetch->reader;
     reader->under_way--;
     if (reader->target_us)
-        pace_note(&reader->latency, reader->target_us, fetch->usec);
+        pace_note(&reader->latency, reader->target_us, usec);
     fetch->is_done = true;
     complete_wants(&fetch->wants, fetch->result);
     if (fetch->is_stale || fetch->result == ERR_STORE)
@@ -163,12 +204,95 @@ static void fetch_done(struct job *job)
         retain_fetch(reader, fetch);
 }
 
+static void portion_done(struct job *job)
+{
+    struct portion *portion = container_of(job, struct portion, job);
+    struct reader *reader = portion->reader;
+    int64_t nsec = (int64_t)portion->usec * 1000 / portion->count;
+    list_remove(&portion->link);
+    reader->mean_nsec += (nsec - reader->mean_nsec) / MEAN_SHARE;
+    for (uint32_t i = 0; i < portion->count; i++)
+        fetch_done(portion->fetches[i], portion->usec);
+    free(portion);
+}
+
+static struct portion *portion_new(struct reader *reader)
+{
+    struct portion *portion = malloc(sizeof *portion);
+    CHECK(portion);
+    portion->job = (struct job){.work = portion_work, .done = portion_done};
+    portion->reader = reader;
+    portion->count = portion->count_before = 0;
+    list_init(&portion->link);
+    return portion;
+}
+
+static void portion_submit(struct portion *portion)
+{
+    struct reader *reader = portion->reader;
+    portion->end = portion->count;
+    atomic_init(&portion->begun, 0);
+    list_push(&reader->portions, &portion->link);
+    if (!reader->is_ticking)
+        timer_start(reader->tick, TICK_MS, 0);
+    reader->is_ticking = true;
+    worker_submit(reader->worker, &portion->job);
+}
+
+static void submit_open(struct reader *reader)
+{
+    struct portion *portion = reader->open;
+    list_remove(&reader->step.link);
+    reader->open = NULL;
+    if (portion)
+        portion_submit(portion);
+}
+
+static void on_last_step(struct last_step *step)
+{
+    submit_open(container_of(step, struct reader, step));
+}
+
+/* Takes the fetches that were not begun away from a portion without progress, and submits each of them. */
+static void portion_split(struct portion *portion)
+{
+    uint32_t from = atomic_exchange(&portion->begun, portion->end);
+    for (; portion->count > from; portion->count--) {
+        struct portion *other = portion_new(portion->reader);
+        other->fetches[other->count++] = portion->fetches[portion->count - 1];
+        portion_submit(other);
+    }
+}
+
+static void portion_check(struct portion *portion)
+{
+    uint32_t begun = atomic_load(&portion->begun);
+    bool is_stuck = begun && begun == portion->count_before && begun < portion->end;
+    portion->count_before = begun;
+    if (is_stuck)
+        portion_split(portion);
+}
+
+static void on_reader_tick(void *owner)
+{
+    struct reader *reader = owner;
+    struct list *end = reader->portions.prev; /* splitting appends more */
+    reader->is_ticking = !list_empty(&reader->portions);
+    if (!reader->is_ticking)
+        return;
+    timer_start(reader->tick, TICK_MS, 0);
+    for (struct list *link = reader->portions.next;; link = link->next) {
+        portion_check(container_of(link, struct portion, link));
+        if (link == end)
+            break;
+    }
+}
+
 static struct fetch *fetch_new(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
 {
     struct fetch *fetch = malloc(sizeof *fetch + key.len);
     CHECK(fetch);
     *fetch = (struct fetch){
-        .job = {.work = fetch_work, .done = fetch_done},
         .reader = reader,
         .hash = hash,
         .cf = cf,
@@ -188,7 +312,14 @@ static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes
     reader->under_way++;
     reader->figures.fetches++;
     reader->missed_ms = loop_mono_ms(reader->loop);
-    worker_submit(reader->worker, &fetch->job);
+    if (!reader->open) {
+        reader->open = portion_new(reader);
+        loop_at_last(reader->loop, &reader->step);
+    }
+    struct portion *portion = reader->open;
+    portion->fetches[portion->count++] = fetch;
+    if (portion->count == PORTION_MAX || portion->count * reader->mean_nsec >= PORTION_NSEC)
+        submit_open(reader);
     return fetch;
 }
 
@@ -346,6 +477,19 @@ void reader_forget_all(struct reader *reader)
     }
 }
 
+bool reader_expects_memory(struct reader *reader)
+{
+    if (reader->found < FOUND_MIN && reader->skipped++ < LOOKS_SKIPPED)
+        return false;
+    reader->skipped = 0;
+    return true;
+}
+
+void reader_note_memory(struct reader *reader, bool is_found)
+{
+    reader->found += ((is_found ? FOUND_ALL : 0) - reader->found) / FOUND_SHARE;
+}
+
 bool reader_is_full(const struct reader *reader)
 {
     return reader->under_way >= UNDER_WAY_MAX;
@@ -402,6 +546,12 @@ struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct st
     reader->worker = worker_new_in(loop, pool);
     reader->loop = loop;
     reader->store = store;
+    reader->step.run = on_last_step;
+    reader->tick = timer_new(loop, on_reader_tick, reader);
+    reader->mean_nsec = PORTION_NSEC;
+    reader->found = FOUND_ALL;
+    list_init(&reader->step.link);
+    list_init(&reader->portions);
     list_init(&reader->kept);
     list_init(&reader->ranges);
     list_init(&reader->read_aheads);
@@ -412,8 +562,13 @@ void reader_free(struct reader *reader)
 {
     if (!reader)
         return;
+    submit_open(reader);
     worker_free(reader->worker);
-    while (!list_empty(&reader->ranges)) /* not delivered, because the loop was freed */
+    timer_free(reader->tick);
+    /* not delivered, because the loop was freed */
+    for (struct list *link; (link = list_pop(&reader->portions));)
+        free(container_of(link, struct portion, link));
+    while (!list_empty(&reader->ranges))
         range_free(container_of(reader->ranges.next, struct range_fetch, link));
     while (!list_empty(&reader->read_aheads))
         read_ahead_reap(reader->read_aheads.next);

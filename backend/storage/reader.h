@@ -74,6 +74,12 @@ bool reader_is_full(const struct reader *reader);
 /* True when no fetch is in progress and no row is kept. */
 bool reader_is_empty(const struct reader *reader);
 
+/* Is it worthwhile to look for a row in the store's memory? Not if few of the last looks found their row, for a look costs as
+ * much as a fetch from the system's page cache: then only one in some looks is made. */
+bool reader_expects_memory(struct reader *reader);
+/* Counts a look. */
+void reader_note_memory(struct reader *reader, bool is_found);
+
 /* ---- for read_ahead.c ---- */
 
 struct worker *reader_worker(struct reader *reader);
