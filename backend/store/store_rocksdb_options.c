@@ -8,7 +8,8 @@
  *   - writes are slowed early and stopped late: level 0 may grow while compaction catches up
  *   - files with many deletions (queues) are compacted soon, and files with rows of collections once a day, so that
  *     orphans are dropped even where nothing is written
- *   - the upper levels use fast compression, the last one strong compression
+ *   - compression is fast, because a read that finds no cached block decompresses one; strong compression, if it is asked
+ *     for, is for the last level, which has most of the data
  */
 #include "backend/store/store_rocksdb.h"
 
@@ -102,10 +103,8 @@ static void options_set_compression(rocksdb_options_t *to, const char *compressi
     bool is_lz4 = strcmp(compression, "lz4") == 0;
     bool is_zstd = strcmp(compression, "zstd") == 0;
     CHECK(is_lz4 || is_zstd || strcmp(compression, "none") == 0);
-    int upper = is_lz4    ? rocksdb_lz4_compression
-                : is_zstd ? rocksdb_zstd_compression
-                          : rocksdb_no_compression;
-    int lowest = is_lz4 || is_zstd ? rocksdb_zstd_compression : rocksdb_no_compression;
+    int upper = is_lz4 || is_zstd ? rocksdb_lz4_compression : rocksdb_no_compression;
+    int lowest = is_zstd ? rocksdb_zstd_compression : upper;
     rocksdb_options_set_compression(to, upper);
     rocksdb_options_set_bottommost_compression(to, lowest);
 }
@@ -213,12 +212,13 @@ static void tuned_fill(struct tuned *tuned, const struct store_options *options,
                        const struct cf_traits *traits)
 {
     bool is_compressed = strcmp(options->compression, "none") != 0;
-    const char *upper = strcmp(options->compression, "lz4") == 0 ? "kLZ4Compression" : "kZSTD";
+    const char *upper = is_compressed ? "kLZ4Compression" : "kNoCompression";
+    bool is_zstd = strcmp(options->compression, "zstd") == 0;
     tuned_number(tuned, "write_buffer_size", options->memtable_bytes);
     tuned_number(tuned, "max_write_buffer_number", options->memtables);
     tuned_number(tuned, "max_bytes_for_level_base", options->memtable_bytes * LEVEL_BASE_MEMTABLES);
-    tuned_add(tuned, "compression", is_compressed ? upper : "kNoCompression");
-    tuned_add(tuned, "bottommost_compression", is_compressed ? "kZSTD" : "kNoCompression");
+    tuned_add(tuned, "compression", upper);
+    tuned_add(tuned, "bottommost_compression", is_zstd ? "kZSTD" : upper);
     if (!traits->has_values)
         return;
     tuned_add(tuned, "enable_blob_files", options->blob_threshold_bytes ? "true" : "false");
