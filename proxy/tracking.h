@@ -17,7 +17,8 @@
  *
  * When a dedicated connection is lost, invalidations may be lost: the client gets an invalidation of all keys, and the
  * next command for that shard (with BCAST: the next second) opens a new connection. A client with invalidation
- * connections is closed instead. After a new map clients get an invalidation of all keys, too.
+ * connections is closed instead. After a new map clients get an invalidation of all keys, too. When slots have moved
+ * without a new map, their old owner has sent invalidations of their keys (backend/partition/tracking.h).
  */
 #pragma once
 

@@ -20,6 +20,7 @@
 #include "proxy/subscriptions.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     SLOW_MS = 1000,
@@ -106,6 +107,31 @@ void proxy_worker_free(struct proxy_worker *worker)
 
 /* ---- reload and stop ------------------------------------------------------------------------- */
 
+static bool has_same_shards(const struct shard_map *a, const struct shard_map *b)
+{
+    if (a->shard_count != b->shard_count)
+        return false;
+    for (size_t i = 0; i < a->shard_count; i++) {
+        const struct shard *x = &a->shards[i];
+        const struct shard *y = &b->shards[i];
+        if (strcmp(x->name, y->name) != 0 || x->address_count != y->address_count)
+            return false;
+        for (size_t n = 0; n < x->address_count; n++)
+            if (strcmp(x->addresses[n], y->addresses[n]) != 0)
+                return false;
+    }
+    return true;
+}
+
+/* Does the new map only say what shards have told of their slots? Then they have sent invalidations of the keys of slots that
+ * have moved, and tracking clients need not forget the others. */
+static bool is_only_learned(const struct proxy_snapshot *before,
+                            const struct proxy_snapshot *snapshot)
+{
+    return shard_map_equal(before->wish, snapshot->wish) &&
+           has_same_shards(before->map, snapshot->map);
+}
+
 void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot)
 {
     struct proxy_snapshot *before = worker->snapshot;
@@ -117,7 +143,8 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
             worker->pool); /* so that each connection sends SCREE SLOTS before its next request */
         all_subscriptions_reloaded(worker);
         blocked_reloaded(worker);
-        tracking_reloaded(worker);
+        if (!is_only_learned(before, snapshot))
+            tracking_reloaded(worker);
     }
     keyspaces_update(&worker->keyspaces, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))

@@ -109,6 +109,7 @@ static struct topic *topic_make(struct subscription_table *set, struct bytes nam
     if (name.len)
         memcpy(topic->name, name.data, name.len);
     list_init(&topic->subscriptions);
+    list_init(&topic->group);
     list_push(&set->topics, &topic->link);
     table_put(set->names, name, topic);
     return topic;
@@ -119,6 +120,7 @@ static void topic_drop(struct topic *topic)
     CHECK(list_empty(&topic->subscriptions));
     table_remove(topic->set->names, topic_name(topic));
     list_remove(&topic->link);
+    list_remove(&topic->group);
     free(topic);
 }
 

@@ -28,6 +28,7 @@ struct follower {
 struct topic {
     struct subscription_table *set;
     struct list link;          /* in set->topics, in order of creation */
+    struct list group;         /* in a list of the table's user, who may add it; else empty */
     struct list subscriptions; /* list of struct subscription, linked by topic_link */
     uint32_t count;
     uint64_t weight; /* sum over the subscriptions */

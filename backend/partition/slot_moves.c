@@ -100,7 +100,7 @@ static void slots_were_released(struct move_host *host, const struct move_slots 
 {
     struct partition *partition = host->partition;
     watch_touch_slots(partition->watchers.watches, slots->first, slots->last);
-    tracking_forget_all(partition);
+    tracking_forget_slots(partition, slots->first, slots->last);
     blocking_check_all(partition->watchers.blocking);
     blocking_resume(partition->watchers.blocking);
 }

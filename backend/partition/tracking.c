@@ -15,9 +15,12 @@
 
 #include <stdlib.h>
 
+enum { GROUP_SLOTS = 64, GROUPS = SLOT_COUNT / GROUP_SLOTS };
+
 /* Tracked keys of one namespace. Never freed: namespaces are few. */
 struct tracked {
     struct subscription_table *keys;
+    struct list groups[GROUPS]; /* `keys` by slot: struct topic, linked by its group */
     struct subscription_table *prefixes;
     struct table
         *changed; /* keys changed in this turn, if there are prefixes → struct turn_change */
@@ -92,6 +95,8 @@ static struct tracked *tracked_of(struct tracking *tracking, struct bytes namesp
     tracked = calloc(1, sizeof *tracked);
     CHECK(tracked);
     tracked->keys = subscription_table_new();
+    for (unsigned i = 0; i < GROUPS; i++)
+        list_init(&tracked->groups[i]);
     tracked->prefixes = subscription_table_new();
     tracked->changed = table_new();
     table_put(tracking->namespaces, namespace_name, tracked);
@@ -305,6 +310,14 @@ static void invalidate_at_once(struct call *call, struct bytes key)
     news_fini(&news);
 }
 
+/* Adds a key that was not tracked so far to the list of its slot. */
+static void group_topic(struct tracked *tracked, struct topic *topic, const struct session *session)
+{
+    uint16_t slot = slot_rule_slot(session->scope.slot_rule, topic_name(topic));
+    if (list_empty(&topic->group))
+        list_push(&tracked->groups[slot / GROUP_SLOTS], &topic->group);
+}
+
 void tracking_keep(struct call *call, struct bytes key)
 {
     struct partition *partition = call->partition;
@@ -315,9 +328,11 @@ void tracking_keep(struct call *call, struct bytes key)
         invalidate_at_once(call, key);
         return;
     }
-    struct subscription_table *set =
-        tracked_of(partition->watchers.tracking, session_namespace(call->session))->keys;
-    (void)subscription_add(set, &call->session->tracker.keys, key);
+    struct tracked *tracked =
+        tracked_of(partition->watchers.tracking, session_namespace(call->session));
+    struct subscription_table *set = tracked->keys;
+    if (subscription_add(set, &call->session->tracker.keys, key))
+        group_topic(tracked, subscription_find(set, key), call->session);
     while (limit && subscription_topics(set) > limit) {
         struct topic *oldest = topic_next(set, NULL);
         struct bytes name = topic_name(oldest);
@@ -398,6 +413,51 @@ void tracking_forget_all(struct partition *partition)
     void *tracked;
     while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked))
         invalidate_trackers(&news, tracked, name);
+}
+
+/* ---- slots that have moved ---- */
+
+static uint16_t slot_of_topic(const struct topic *topic)
+{
+    const struct session *session = session_of_keys(topic_subscription_next(topic, NULL));
+    return slot_rule_slot(session->scope.slot_rule, topic_name(topic));
+}
+
+static void forget_slots_of(struct partition *partition, struct tracked *tracked, uint16_t first,
+                            uint16_t last)
+{
+    for (unsigned i = first / GROUP_SLOTS; i <= last / GROUP_SLOTS; i++) {
+        struct list *group = &tracked->groups[i];
+        struct list *next;
+        for (struct list *link = group->next; link != group; link = next) {
+            struct topic *topic = container_of(link, struct topic, group);
+            struct bytes name = topic_name(topic);
+            uint16_t slot = slot_of_topic(topic);
+            struct news news = {.partition = partition, .keys = &name, .count = 1};
+            next = link->next;
+            if (slot < first || slot > last)
+                continue;
+            tell_readers(&news, topic);
+            news_fini(&news);
+        }
+    }
+}
+
+void tracking_forget_slots(struct partition *partition, uint16_t first, uint16_t last)
+{
+    struct tracking *tracking = partition->watchers.tracking;
+    struct news everything = {.partition = partition};
+    size_t cursor = 0;
+    struct bytes name;
+    void *tracked;
+    for (struct list *link = tracking->trackers.next; link != &tracking->trackers;
+         link = link->next) {
+        struct tracker *tracker = container_of(link, struct tracker, link);
+        if (tracker->is_bcast)
+            send_invalidation(&everything, container_of(tracker, struct session, tracker));
+    }
+    while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked))
+        forget_slots_of(partition, tracked, first, last);
 }
 
 /* ---- BCAST ---- */

@@ -10,6 +10,9 @@
  * its messages are dropped; therefore every tracking client gets an invalidation of all keys. A command that fails may
  * cause an invalidation although its change was rolled back: that is harmless.
  *
+ * A slot that moves to another shard takes its keys along: clients that have read one of them get an invalidation of it, and
+ * track it at the new owner when they read it again.
+ *
  * Keys are tracked by namespace and name, regardless of the database, as in Redis. Each namespace may have
  * tracking-table-max-keys keys in its table; beyond that the oldest key is removed and invalidated.
  */
@@ -50,6 +53,9 @@ void tracking_touch(struct call *call, const struct space *space, struct bytes k
 void tracking_flush(struct call *call);
 /* Invalidates all keys for all clients, after a failed batch: its changes were undone and its invalidations dropped. */
 void tracking_forget_all(struct partition *partition);
+/* The partition has given these slots to another shard, where their keys may change: invalidates those of them that clients have
+ * read, and all keys for BCAST clients. */
+void tracking_forget_slots(struct partition *partition, uint16_t first, uint16_t last);
 /* Sends the invalidations of BCAST clients, at the end of a turn. True: some were sent. */
 bool tracking_turn_end(struct partition *partition);
 
