@@ -17,7 +17,7 @@ enum route_kind route_by_row(const struct command *command)
     case ROUTE_CHANNEL:
         return ROUTE_KIND_ONE;
     case ROUTE_ALL_SHARDS:
-        return command->merge == MERGE_FIRST_NONNULL ? ROUTE_KIND_LOCAL : ROUTE_KIND_ALL;
+        return command->traits & TRAIT_WHOLE ? ROUTE_KIND_LOCAL : ROUTE_KIND_ALL;
     case ROUTE_ANY:
         return ROUTE_KIND_ANY;
     case ROUTE_PINNED:

@@ -97,6 +97,8 @@ enum command_traits {
     /* Valkey or Kvrocks had it first: `.since` is that product's version. */
     TRAIT_VALKEY = 1 << 11,
     TRAIT_KVROCKS = 1 << 12,
+    TRAIT_WHOLE =
+        1 << 13, /* concerns all keys: the proxy repeats it until it has reached all slots */
     TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
 };
 

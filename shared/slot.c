@@ -48,3 +48,12 @@ uint16_t slot_of(struct bytes key)
 {
     return slot_crc16(slot_tag(key)) & (SLOT_COUNT - 1);
 }
+
+/* The finalizer of splitmix64. */
+uint64_t slot_term(uint16_t slot)
+{
+    uint64_t x = (slot + UINT64_C(1)) * UINT64_C(0x9E3779B97F4A7C15);
+    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
+    return x ^ x >> 31;
+}

@@ -8,6 +8,11 @@
 
 enum { SLOT_COUNT = 16384 };
 
+/* A sum over slots that differs for different sets of slots, with near certainty: of slot_term, limited to SLOT_SUM_MASK. */
+#define SLOT_SUM_MASK (UINT64_MAX >> 1)
+#define SLOT_SUM_ALL  UINT64_C(0x1752558d629f1fd0) /* of all slots, each once */
+uint64_t slot_term(uint16_t slot);
+
 /* CRC16-CCITT (XMODEM): polynomial 0x1021, initial 0; slice-by-8. */
 uint16_t slot_crc16(struct bytes data);
 /* The part of the key that is hashed: the content of the first non-empty {...}, or the whole key. */

@@ -176,7 +176,11 @@ static bool limit_slots(struct call *call, struct scan_options *options)
     if (call->partition->shards.moving && !slot_pass(call, first, NOTHING, false))
         return false;
     if (!slot_set_has(session_slots(call->session), first)) {
-        call_error_text(call, call->partition->shards.slot_refusal(call, first, NOTHING));
+        const char *refusal = call->partition->shards.slot_refusal(call, first, NOTHING);
+        if (refusal)
+            call_error_text(call, refusal);
+        else
+            call_error_again(call, "TRYAGAIN the slot is not here"); /* a bounce replaces it */
         return false;
     }
     options->last = first;

@@ -105,7 +105,7 @@ void cmd_scree_try(struct call *call)
         "ERR SCREE TRY is internal: authenticate with SCREE AUTH and the cluster secret first");
 }
 
-/* SCREE ACROSS command… and SCREE PART command…: as SCREE SHOW. */
+/* SCREE ACROSS command…, SCREE PART command… and SCREE OWNED command…: as SCREE SHOW. */
 void cmd_scree_across(struct call *call)
 {
     call_error_text(
@@ -118,6 +118,13 @@ void cmd_scree_part(struct call *call)
     call_error_text(
         call,
         "ERR SCREE PART is internal: authenticate with SCREE AUTH and the cluster secret first");
+}
+
+void cmd_scree_owned(struct call *call)
+{
+    call_error_text(
+        call,
+        "ERR SCREE OWNED is internal: authenticate with SCREE AUTH and the cluster secret first");
 }
 
 /* SCREE UNTIL slot SCAN cursor…: dispatch() handles it. This handler gets only invalid requests. */

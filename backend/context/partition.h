@@ -201,6 +201,7 @@ struct partition_shards {
     /* Rows of function libraries have come from another shard. */
     void (*libraries_changed)(struct partition *partition);
     uint64_t here_version; /* counts changes of `here`; not 0 */
+    uint64_t here_sum;     /* of `here`: slot_set_sum */
     /* monotonic: until then requests wait for a slot whose owner is not known; 0: none has waited since owners changed */
     uint64_t unknown_until_ms;
     bool

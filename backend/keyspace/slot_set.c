@@ -94,3 +94,12 @@ bool slot_set_next_run(const struct slot_set *set, unsigned *from, uint16_t *fir
     *from = slot;
     return true;
 }
+
+uint64_t slot_set_sum(const struct slot_set *set)
+{
+    uint64_t sum = 0;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (slot_set_has(set, (uint16_t)slot))
+            sum += slot_term((uint16_t)slot);
+    return sum & SLOT_SUM_MASK;
+}

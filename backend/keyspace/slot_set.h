@@ -33,6 +33,9 @@ static inline void slot_set_add(struct slot_set *set, uint16_t slot)
 /* Finds the first run of slots in the set from slot *from on, and moves *from behind it. False: there is none. */
 bool slot_set_next_run(const struct slot_set *set, unsigned *from, uint16_t *first, uint16_t *last);
 
+/* SLOT_SUM_ALL if it has all slots (shared/slot.h). */
+uint64_t slot_set_sum(const struct slot_set *set);
+
 /* A set that is NULL contains every slot. */
 static inline bool slot_set_has(const struct slot_set *set, uint16_t slot)
 {

@@ -97,8 +97,8 @@ static bool takes_bounce(struct call *call, uint16_t slot)
 {
     if (!bounce_follows(call) || call->in_exec || call->in_script)
         return false;
-    /* GEOADD runs ZADD with other arguments, which are fewer; its key is named */
-    bool is_named = call->command->flags & CMD_INTERNAL ||
+    /* GEOADD runs ZADD with other arguments, which are fewer; its key is named. A cursor of SCAN names a slot. */
+    bool is_named = call->command->flags & CMD_INTERNAL || call->session->request.scan_end ||
                     !command_arity_ok(call->command, call->argc) ||
                     named_keys_find(call, is_slot, &slot);
     if (!is_named)

@@ -194,6 +194,7 @@ void dispatch_again(struct session *session, const struct command *command,
     struct out *out = session_reply_begin(session, true);
     size_t begun = out->bytes;
     waits_write_head(session, out);
+    session_write_owned(session, session_slots(session), out);
     struct call call = call_of(session, command, argv, argc, out);
     call.ready_key = ready_key;
     session->request.is_misled = session->request.is_across = false;
@@ -381,6 +382,15 @@ static bool enter_across(struct session *session, const struct bytes *argv, uint
     return true;
 }
 
+/* SCREE OWNED command… */
+static bool enter_owned(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    (void)argv;
+    (void)argc;
+    session->request.shows_owned = true;
+    return true;
+}
+
 /* SCREE UNTIL slot command… */
 static bool enter_until(struct session *session, const struct bytes *argv, uint32_t argc)
 {
@@ -390,9 +400,9 @@ static bool enter_until(struct session *session, const struct bytes *argv, uint3
 
 static enter_prefix_fn *const enter_functions[COMMAND_COUNT] = {
     [COMMAND_scree_across] = enter_across, [COMMAND_scree_as] = enter_as,
-    [COMMAND_scree_part] = enter_part,     [COMMAND_scree_show] = enter_show,
-    [COMMAND_scree_try] = enter_try,       [COMMAND_scree_until] = enter_until,
-    [COMMAND_scree_wait] = waits_enter,
+    [COMMAND_scree_owned] = enter_owned,   [COMMAND_scree_part] = enter_part,
+    [COMMAND_scree_show] = enter_show,     [COMMAND_scree_try] = enter_try,
+    [COMMAND_scree_until] = enter_until,   [COMMAND_scree_wait] = waits_enter,
 };
 
 static bool enter_prefix(struct session *session, const struct command *prefix,
@@ -420,6 +430,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     struct out *out = begin_reply(session, command, &aside);
     size_t begun = out->bytes;
     waits_write_head(session, out);
+    session_write_owned(session, session_slots(session), out);
     struct call call = call_of(session, command, argv, argc, out);
     if (!command && is_http_request(argv)) {
         session_abort(session);

@@ -229,6 +229,7 @@ static void reply_count(struct reply_stream *streamed)
     streamed->is_new_row = true;
     if (!is_empty)
         overlay_iter_seek(streamed->iter, streamed->first);
+    session_write_owned(session, streamed->slots, out);
     reply_array(&reply, (int64_t)streamed->rows);
     session_reply_end(session, out, begun,
                       still_open(session->partition->overlay, streamed->observed));

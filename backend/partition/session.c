@@ -8,6 +8,7 @@
 #include "backend/partition/bounced_slots.h"
 #include "shared/number.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 void session_pause(struct session *session, bool is_paused)
@@ -23,6 +24,19 @@ const struct slot_set *session_slots(const struct session *session)
     if (session->pending.bounced && shards->is_gated && !session->request.is_across)
         return bounced_slots_here(session->pending.bounced, session->partition);
     return shards->is_gated ? shards->here : session->scope.slots;
+}
+
+void session_write_owned(const struct session *session, const struct slot_set *served,
+                         struct out *out)
+{
+    const struct partition_shards *shards = &session->partition->shards;
+    if (!session->request.shows_owned)
+        return;
+    if (!shards->is_gated || !served)
+        out_printf(out, "*2\r\n:-1\r\n");
+    else
+        out_printf(out, "*2\r\n:%" PRIu64 "\r\n",
+                   served == shards->here ? shards->here_sum : slot_set_sum(served));
 }
 
 void session_set_slots(struct session *session, struct slot_set *slots)

@@ -131,7 +131,8 @@ struct session_request {
     bool must_not_wait;   /* SCREE TRY: a blocking command replies null at once */
     bool is_across;       /* SCREE ACROSS: the command may reach keys of other shards */
     uint16_t
-        scan_end; /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
+        scan_end;     /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
+    bool shows_owned; /* SCREE OWNED: the reply also says which slots are owned here */
     bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
     bool is_misled;       /* it names a key that is not here, and will bounce (bounce.h) */
     uint16_t misled_slot; /* of this key */
@@ -208,6 +209,9 @@ void session_select(struct session *session, uint8_t db);
 const struct slot_set *session_slots(const struct session *session);
 /* Sets the slots that the proxy's map gives to this partition; takes the reference. NULL: all slots. */
 void session_set_slots(struct session *session, struct slot_set *slots);
+/* SCREE OWNED: writes what comes before the reply of a command that has seen these slots. */
+void session_write_owned(const struct session *session, const struct slot_set *served,
+                         struct out *out);
 /* Limits the request, a SCAN, to slots up to this one. False: the text is no slot. */
 bool session_scan_until(struct session *session, struct bytes slot);
 /* Switches namespace and database; the slot rule may be NULL. All are copied. */

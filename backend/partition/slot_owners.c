@@ -175,6 +175,7 @@ static void serve_here(struct slot_owners *owners, const struct slot_set *here)
     space_serve(owners->partition->spaces, here);
     owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
     shards->here_version++;
+    shards->here_sum = here ? slot_set_sum(here) : 0;
 }
 
 void slot_owners_reload(struct slot_owners *owners)

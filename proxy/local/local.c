@@ -3,6 +3,8 @@
  */
 #include "proxy/local/local.h"
 
+#include "proxy/worker.h"
+
 local_fn *const local_handlers[COMMAND_COUNT] = {
 #define COMMAND(id, ...)
 #define COMMAND_LOCAL(id, ...) [COMMAND_##id] = local_##id,
@@ -13,9 +15,15 @@ local_fn *const local_handlers[COMMAND_COUNT] = {
 #undef COMMAND_LOCAL
 #undef COMMAND_PROXY
 #undef COMMAND_PLANNED
-    [COMMAND_scan] = local_scan,
-    [COMMAND_randomkey] = local_randomkey,
+    [COMMAND_scan] = local_scan,         [COMMAND_dbsize] = local_dbsize,
+    [COMMAND_flushall] = local_flushall, [COMMAND_flushdb] = local_flushdb,
+    [COMMAND_keys] = local_keys,         [COMMAND_randomkey] = local_randomkey,
 };
+
+bool local_has_backends(const struct client *client)
+{
+    return *client->worker->snapshot->config.upstream_secret;
+}
 
 /* gather_visit_fn: does nothing; when it runs, the worker has handled all tasks that were posted before. */
 static void pass_by(struct proxy_worker *worker, const void *data, struct out *out)

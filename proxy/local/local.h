@@ -8,7 +8,8 @@
  * keyspace calls client_move(). Handlers need not care about order: a reply that is written while earlier requests still
  * wait is kept.
  *
- * SCAN and RANDOMKEY are COMMAND rows of the backend that need the proxy too: their handlers are declared by hand.
+ * SCAN, and the commands with TRAIT_WHOLE, are COMMAND rows of the backend that need the proxy too: their handlers are declared by
+ * hand.
  */
 #pragma once
 
@@ -28,8 +29,11 @@ typedef void local_fn(struct client *client, struct request *request, struct rep
 #undef COMMAND_PLANNED
 
 local_fn local_scan;
-local_fn local_randomkey;
+local_fn local_dbsize, local_flushall, local_flushdb, local_keys,
+    local_randomkey; /* local_whole.c */
 
+/* Are the shards backends, which know the internal commands (SCREE UNTIL, SCREE OWNED), and no plain Redis servers? local.c */
+bool local_has_backends(const struct client *client);
 /* By command id; NULL: the proxy does not answer it. local.c */
 extern local_fn *const local_handlers[COMMAND_COUNT];
 

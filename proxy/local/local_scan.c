@@ -1,5 +1,5 @@
 /*
- * local_scan.c - SCAN and RANDOMKEY over all shards.
+ * local_scan.c - SCAN over all shards.
  *
  * SCAN goes through the slots in order, 0 to 16383, and asks the owner of each. A cursor has the slot (drawing in
  * shared/scan_cursor.h), so any proxy can continue the SCAN, also after a restart, with a newer map, or after slots have moved: a key
@@ -13,19 +13,14 @@
  * left of COUNT; so empty shards cost few rounds, and no reply is much longer than needed. What shards reply is used in the order
  * of slots, up to the first that has more keys.
  *
- * A shard stops before a slot that it does not own, and refuses the request if it does not own the first one. Plain Redis servers as
- * shards get SCAN as it is, each after the other.
- *
- * RANDOMKEY sends DBSIZE to all shards, draws a shard with these weights, and forwards the command to it; so all keys are
- * equally likely.
+ * A shard stops before a slot that it does not own. If it does not own the first one, the request bounces, and goes to the shard that
+ * does (proxy/bounced.h). Plain Redis servers as shards get SCAN as it is, each after the other.
  */
-#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
-#include "shared/clock.h"
 #include "shared/number.h"
 #include "shared/scan_cursor.h"
 
@@ -41,8 +36,6 @@ enum {
     SCAN_STEPS_MAX = 64, /* runs that are asked at the same time */
     SCAN_COUNT_MIN = 16, /* COUNT of each of them, if they are several */
 };
-
-/* ---- SCAN ---- */
 
 /* Slots of one shard that a round asks it for. */
 struct scan_step {
@@ -88,12 +81,6 @@ static int64_t count_wanted(const struct request *request)
     return count;
 }
 
-/* Are the shards backends, which know SCREE UNTIL? */
-static bool has_backends(const struct client *client)
-{
-    return *client->worker->snapshot->config.upstream_secret;
-}
-
 static uint32_t shard_of_slot(const struct client *client, unsigned slot)
 {
     return shard_map_find(client->worker->snapshot->map, (uint16_t)slot);
@@ -124,7 +111,7 @@ static bool read_cursor(const struct client *client, struct bytes text, uint64_t
 {
     if (!cursor_parse(text, cursor))
         return false;
-    if (!cursor_is_ordered(*cursor) && has_backends(client) && !has_plain_runs(client))
+    if (!cursor_is_ordered(*cursor) && local_has_backends(client) && !has_plain_runs(client))
         *cursor = 0;
     return true;
 }
@@ -157,7 +144,7 @@ static void send_step(struct client *client, struct request *request, uint32_t i
     const struct scan_step *step = &state->steps[i];
     struct pool *pool = client->worker->pool;
     uint32_t argc = request_argc(request);
-    uint32_t before = has_backends(client) ? PREFIX_WORDS : 0;
+    uint32_t before = local_has_backends(client) ? PREFIX_WORDS : 0;
     uint32_t at = count_argument(request);
     char texts[3][NUMBER_TEXT_MAX];
     struct bytes *words = malloc((before + argc + COUNT_WORDS) * sizeof *words);
@@ -259,7 +246,7 @@ static void finish_page(struct client *client, const struct scan_state *state, s
     char text[NUMBER_TEXT_MAX];
     struct out items;
     uint64_t cursor = state->cursor;
-    if (cursor && has_backends(client))
+    if (cursor && local_has_backends(client))
         cursor = cursor_ordered(cursor);
     out_init(&items);
     out_move(&items, reply->out);
@@ -303,56 +290,4 @@ void local_scan(struct client *client, struct request *request, struct reply *re
     state->left = count_wanted(request);
     state->wanted = 1;
     send_round(client, request);
-}
-
-/* The integer that a shard replied, or -1. */
-static int64_t answered_count(const struct shard_reply *answer)
-{
-    struct resp_value value;
-    size_t pos = 0;
-    if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) || value.type != ':')
-        return -1;
-    return value.count;
-}
-
-/* ---- RANDOMKEY ---- */
-
-static void randomkey_done(struct client *client, struct request *request, struct reply *reply)
-{
-    (void)client;
-    copy_answer(request_reply(request, 0), reply);
-}
-
-static void sizes_done(struct client *client, struct request *request, struct reply *reply)
-{
-    static const struct bytes ARGV[] = {{"RANDOMKEY", 9}};
-    int64_t total = 0;
-    for (uint32_t i = 0; i < request_reply_count(request); i++) {
-        const struct shard_reply *answer = request_reply(request, i);
-        int64_t count = answered_count(answer);
-        if (count < 0) {
-            copy_answer(answer, reply);
-            return;
-        }
-        total += count;
-    }
-    if (total == 0) {
-        reply_null(reply);
-        return;
-    }
-    int64_t draw = (int64_t)(clock_random() % (uint64_t)total);
-    int shard = 0;
-    for (;; shard++) {
-        draw -= answered_count(request_reply(request, (uint32_t)shard));
-        if (draw < 0)
-            break;
-    }
-    request_fan_out(request, client->session.keyspace, shard, ARGV, 1, randomkey_done);
-}
-
-void local_randomkey(struct client *client, struct request *request, struct reply *reply)
-{
-    static const struct bytes ARGV[] = {{"DBSIZE", 6}};
-    (void)reply;
-    request_fan_out(request, client->session.keyspace, SHARDS_ALL, ARGV, 1, sizes_done);
 }

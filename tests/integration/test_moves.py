@@ -3,9 +3,10 @@
 
 import os
 import random
+import shutil
 import threading
 
-from support.cluster import Cluster
+from support.cluster import Cluster, slot_of, with_option
 from support.harness import Suite, check, check_equal, wait_for
 from support.moves import dumps, fields, fill, shard_lines, wait_settled
 from support.resp import ReplyError, value
@@ -285,6 +286,60 @@ def _(run):
         move(cluster, HALVES)
         check_equal(total_keys(cluster), 50)
         client.close()
+
+
+def told(client):
+    """What the client is told until now: lists of keys, None for all keys."""
+    client.send('PING', 'end')
+    found = []
+    while (frame := client.read()) != ('$', b'end'):
+        check(frame[0] == '>' and frame[1][0] == ('$', b'invalidate'), frame)
+        found.append(value(frame)[1])
+    return found
+
+
+@suite.case('clients that track are told of the keys that they have read in a slot that moves, and of no other; they track on')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, proxies=2) as cluster:
+        proxy = cluster.proxies[0]  # it does not get the new maps, and learns the owners
+        path = os.path.join(cluster.folder, 'old.ini')
+        shutil.copy(cluster.shards_path, path)
+        proxy.options = with_option(proxy.options, 'proxy', 'shards', path)
+        proxy.stop()
+        cluster.start_retrying(proxy)
+        moved = next('m:%d' % i for i in range(10 ** 6) if slot_of('m:%d' % i) == 100)
+        near = next('n:%d' % i for i in range(10 ** 6) if slot_of('n:%d' % i) == 101)  # in the same group of slots
+        far = cluster.key_on(1, 'far')
+        names = {name.encode() for name in (moved, near, far)}
+        with cluster.connect(proto=3) as client, cluster.connect(1) as writer, cluster.partition(0) as direct, \
+                cluster.partition(0) as bcast:
+            writer.get('MSET', moved, 1, near, 1, far, 1)
+            for connection in (direct, bcast):
+                connection.call('HELLO', 3)
+            check_equal(bcast.get('CLIENT', 'TRACKING', 'ON', 'BCAST'), b'OK')
+            for connection in (client, direct):
+                check_equal(connection.get('CLIENT', 'TRACKING', 'ON'), b'OK')
+                for key in (moved, near) + ((far,) if connection is client else ()):
+                    check_equal(connection.get('GET', key), b'1')
+            found = {client: [], direct: [], bcast: []}
+            for step, slots in enumerate((['0-99 101-8191', '100 8192-16383'], HALVES, ['0-99 101-8191', '100 8192-16383'])):
+                move(cluster, slots)
+
+                def is_told(connection, wanted):
+                    found[connection] += told(connection)
+                    return found[connection] == wanted
+                wait_for(lambda: is_told(client, [[moved.encode()]] * (2 * step + 1)), 'the invalidation through the proxy')
+                if step == 0:
+                    wait_for(lambda: is_told(direct, [[moved.encode()]]), 'the invalidation of a direct client')
+                    wait_for(lambda: is_told(bcast, [None]), 'the invalidation of all keys')
+                check_equal(client.get('GET', moved), b'%d' % (step + 1))  # it is tracked at its new owner
+                check_equal(writer.get('SET', moved, step + 2), b'OK')
+                wait_for(lambda: is_told(client, [[moved.encode()]] * (2 * step + 2)), 'the invalidation by the new owner')
+                check_equal(client.get('GET', moved), b'%d' % (step + 2))
+            for key in (near, far):
+                check_equal(writer.get('SET', key, 2), b'OK')
+            wait_for(lambda: is_told(client, [[moved.encode()]] * 6 + [[near.encode()], [far.encode()]]), 'the other keys')
+            check_equal({name for keys in found[client] for name in keys}, names)
 
 
 suite.main()

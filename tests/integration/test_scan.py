@@ -3,7 +3,7 @@
 
 from support.cluster import Cluster, slot_of
 from support.harness import Suite, check, check_equal, wait_for
-from support.resp import ReplyError
+from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 KEYS = {b'key:%d' % i for i in range(2000)}
@@ -155,6 +155,29 @@ def _(run):
             check(str(shard.get('SCREE', 'UNTIL', 9000, 'SCAN', 8192 << 39)).startswith('TRYAGAIN'), 'a foreign slot')
             for slot in (-1, 16384, 'x'):
                 check(isinstance(shard.get('SCREE', 'UNTIL', slot, 'SCAN', 0), ReplyError), 'slot %s' % slot)
+
+
+@suite.case('commands for all keys need no shard that owns nothing, and say which shard with keys is not reachable')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True, slots=['0-8191', '8192-16383', '']) as cluster:
+        with cluster.connect() as client:
+            fill(client)
+            cluster.backends[2].stop()
+            for _ in range(3):
+                check_equal(client.get('DBSIZE'), len(KEYS))
+                reply = client.get('KEYS', '*')
+                check(isinstance(reply, list) and set(reply) == KEYS, 'KEYS: %r' % reply)
+                check(client.get('RANDOMKEY') in KEYS, 'RANDOMKEY')
+            replies = client.pipeline([['FLUSHALL'], ['SET', 'k', 1], ['DBSIZE'], ['MULTI'], ['DBSIZE'], ['KEYS', '*'], ['EXEC'],
+                                       ['FLUSHDB', 'ASYNC'], ['RANDOMKEY'], ['SET', 'k', 2], ['RANDOMKEY'], ['GET', 'k']])
+            check_equal([value(reply) for reply in replies], [b'OK', b'OK', 1, b'OK', b'QUEUED', b'QUEUED', [1, [b'k']], b'OK', None,
+                                                              b'OK', b'k', b'2'])
+            cluster.backends[1].stop()
+            for words in (['DBSIZE'], ['KEYS', '*'], ['RANDOMKEY'], ['FLUSHALL']):
+                wait_for(lambda: "ERR shard 'b1p0'" in str(client.get(*words)), '%s to name the shard' % words[0])
+            for backend in cluster.backends[1:]:
+                backend.start()
+            wait_for(lambda: isinstance(client.get('DBSIZE'), int), 'the shards')
 
 
 suite.main()

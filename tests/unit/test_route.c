@@ -159,7 +159,8 @@ END_TEST
 START_TEST(commands_without_keys_have_a_route)
 {
     ck_assert_int_eq(kind_of("PING"), ROUTE_KIND_LOCAL);
-    ck_assert_int_eq(kind_of("DBSIZE"), ROUTE_KIND_ALL);
+    ck_assert_int_eq(kind_of("SCRIPT FLUSH"), ROUTE_KIND_ALL);
+    ck_assert_int_eq(kind_of("DBSIZE"), ROUTE_KIND_LOCAL);
     ck_assert_int_eq(kind_of("SCAN 0"), ROUTE_KIND_LOCAL);
     ck_assert_int_eq(kind_of("RANDOMKEY"), ROUTE_KIND_LOCAL);
     ck_assert_int_eq(kind_of("MULTI"), ROUTE_KIND_TRANSACTION);

@@ -80,6 +80,17 @@ START_TEST(the_tag_is_the_first_braces_when_they_hold_something)
 }
 END_TEST
 
+START_TEST(the_sum_of_all_slots_is_the_known_one)
+{
+    uint64_t sum = 0;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        ck_assert((sum & SLOT_SUM_MASK) != SLOT_SUM_ALL);
+        sum += slot_term((uint16_t)slot);
+    }
+    ck_assert_uint_eq(sum & SLOT_SUM_MASK, SLOT_SUM_ALL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("slot");
@@ -90,5 +101,6 @@ int main(void)
     tcase_add_test(tests, every_single_byte_at_every_distance_from_the_end_is_right);
     tcase_add_test(tests, random_bytes_of_every_length_agree_with_the_bitwise_crc);
     tcase_add_test(tests, the_tag_is_the_first_braces_when_they_hold_something);
+    tcase_add_test(tests, the_sum_of_all_slots_is_the_known_one);
     return suite_run(suite);
 }
