@@ -33,6 +33,9 @@ struct slot_rule {
     char separator[SLOT_RULE_SEPARATOR_MAX]; /* PREFIX */
 };
 
+/* What NAMESPACE calls the namespace of clients without one, as Kvrocks does. */
+#define NAMESPACE_DEFAULT_NAME "__namespace"
+
 bool slot_rule_parse(struct bytes text, struct slot_rule *rule);
 /* Writes the text that slot_rule_parse reads; returns its length without a terminator. */
 size_t slot_rule_format(const struct slot_rule *rule, char to[SLOT_RULE_TEXT_MAX]);

@@ -132,6 +132,21 @@ void cmd_json_debug_memory(struct call *call)
     call->failed |= inner.failed;
 }
 
+/* JSON.INFO of Kvrocks: documents are stored as text. */
+void cmd_json_info(struct call *call)
+{
+    struct entry entry;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_JSON, OPEN_READ, &entry))
+        return;
+    if (!entry.exists) {
+        json_error_no_key(call);
+        return;
+    }
+    reply_array(&call->reply, 2);
+    reply_bulk_text(&call->reply, "storage_format");
+    reply_bulk_text(&call->reply, "json");
+}
+
 void cmd_json_debug_help(struct call *call)
 {
     command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);

@@ -51,12 +51,12 @@ static bool parse_samples(struct call *call, int64_t *samples)
     return true;
 }
 
-void cmd_memory_usage(struct call *call)
+/* `samples`: number of elements whose sizes are read, 0: all. */
+static void reply_usage(struct call *call, int64_t samples)
 {
     struct entry entry;
-    int64_t samples;
     uint64_t bytes;
-    if (!parse_samples(call, &samples) || !keyspace_open(call, call->argv[2], OPEN_QUIET, &entry))
+    if (!keyspace_open(call, call->argv[2], OPEN_QUIET, &entry))
         return;
     if (!entry.exists) {
         reply_null(&call->reply);
@@ -67,6 +67,24 @@ void cmd_memory_usage(struct call *call)
     else if (!collection_bytes(call, &entry, samples, &bytes))
         return;
     reply_int(&call->reply, (int64_t)(bytes + entry.row_key.len + KEY_OVERHEAD));
+}
+
+void cmd_memory_usage(struct call *call)
+{
+    int64_t samples;
+    if (parse_samples(call, &samples))
+        reply_usage(call, samples);
+}
+
+/* DISK USAGE of Kvrocks, where MEMORY USAGE is another name of it. */
+void cmd_disk_usage(struct call *call)
+{
+    reply_usage(call, SAMPLES_DEFAULT);
+}
+
+void cmd_disk_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
 /* ---- STATS ---- */

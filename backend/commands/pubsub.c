@@ -152,6 +152,16 @@ void cmd_publish(struct call *call)
     publish_message(call, CHANNEL_PLAIN);
 }
 
+/* Replies how often the messages were received together. */
+void cmd_mpublish(struct call *call)
+{
+    int64_t receivers = 0;
+    for (uint32_t i = 2; i < call->argc; i++)
+        receivers += pubsub_publish(call->partition, session_namespace(call->session),
+                                    CHANNEL_PLAIN, call->argv[1], call->argv[i]);
+    reply_int(&call->reply, receivers);
+}
+
 void cmd_spublish(struct call *call)
 {
     publish_message(call, CHANNEL_SHARD);

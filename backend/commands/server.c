@@ -360,6 +360,19 @@ void cmd_slowlog_help(struct call *call)
     command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
+/* ---- NAMESPACE ---- */
+
+void cmd_namespace_current(struct call *call)
+{
+    struct bytes name = session_namespace(call->session);
+    reply_bulk(&call->reply, name.len ? name : BYTES(NAMESPACE_DEFAULT_NAME));
+}
+
+void cmd_namespace_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
+}
+
 /* ---- COMMAND ---- */
 
 void cmd_command(struct call *call)

@@ -6,6 +6,7 @@
  * Ranges by name are defined for members with equal scores. With several scores, Redis takes the rows from the first
  * member that is not below the range up to the first member after it that is above the range; so do we.
  */
+#include "backend/commands/name_range.h"
 #include "backend/commands/zset.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
@@ -23,13 +24,6 @@ enum {
 static const struct bytes NOTHING = {"", 0};
 
 enum range_by { BY_ANY, BY_RANK, BY_SCORE, BY_NAME };
-
-/* An end of a range by name: a member, or an infinity. */
-struct name_end {
-    int side; /* -1: before all members, 1: after all members, 0: at the member */
-    struct bytes member;
-    bool is_open; /* the member itself is excluded */
-};
 
 struct range {
     enum range_by by;
@@ -54,20 +48,6 @@ static bool parse_score(struct call *call, struct bytes text, double *score, boo
     return *end == '\0' && !isnan(*score);
 }
 
-static bool parse_lex_bound(struct bytes text, struct name_end *end)
-{
-    char kind = text.len ? text.data[0] : '\0';
-    *end = (struct name_end){.is_open = kind == '('};
-    if (kind == '+' || kind == '-') {
-        end->side = kind == '+' ? 1 : -1;
-        return text.len == 1 || text.data[1] == '\0';
-    }
-    if (kind != '[' && kind != '(')
-        return false;
-    end->member = (struct bytes){text.data + 1, text.len - 1};
-    return true;
-}
-
 /* Parses a range from two arguments; false: an error was replied. */
 static bool parse_range(struct call *call, enum range_by by, uint32_t min_at, uint32_t max_at,
                         struct range *range)
@@ -80,10 +60,9 @@ static bool parse_range(struct call *call, enum range_by by, uint32_t min_at, ui
     if (by == BY_SCORE && parse_score(call, min, &range->min, &range->min_open) &&
         parse_score(call, max, &range->max, &range->max_open))
         return true;
-    if (by == BY_NAME && parse_lex_bound(min, &range->from) && parse_lex_bound(max, &range->to))
+    if (by == BY_NAME && name_end_parse(min, &range->from) && name_end_parse(max, &range->to))
         return true;
-    call_error_text(call, by == BY_SCORE ? "ERR min or max is not a float"
-                                         : "ERR min or max not valid string range item");
+    call_error_text(call, by == BY_SCORE ? "ERR min or max is not a float" : NAME_RANGE_INVALID);
     return false;
 }
 
@@ -94,30 +73,6 @@ struct window {
     struct bytes from, to;
     uint64_t rows; /* 0: none */
 };
-
-static int name_order(struct bytes member, const struct name_end *end)
-{
-    return end->side ? -end->side : bytes_compare(member, end->member);
-}
-
-static bool name_reaches(struct bytes member, const struct name_end *from)
-{
-    int order = name_order(member, from);
-    return from->is_open ? order > 0 : order >= 0;
-}
-
-static bool name_within(struct bytes member, const struct name_end *to)
-{
-    int order = name_order(member, to);
-    return to->is_open ? order < 0 : order <= 0;
-}
-
-static bool names_are_empty(const struct name_end *from, const struct name_end *to)
-{
-    int order = from->side || to->side ? (from->side > to->side) - (from->side < to->side)
-                                       : bytes_compare(from->member, to->member);
-    return order > 0 || (order == 0 && (from->is_open || to->is_open));
-}
 
 /* The smallest place greater than `place`. */
 static struct bytes place_behind(struct call *call, struct bytes place)

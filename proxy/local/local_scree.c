@@ -7,6 +7,7 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
+#include "shared/command_reply.h"
 
 #include <stdio.h>
 
@@ -75,6 +76,41 @@ void local_scree_namespaces(struct client *client, struct request *request, stru
     reply_array(reply, (int64_t)namespaces->count);
     for (size_t i = 0; i < namespaces->count; i++)
         describe_namespace(&namespaces->items[i], reply);
+}
+
+void local_namespace_current(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    reply_bulk(reply,
+               is_tenant(client) ? client->session.keyspace->name : BYTES(NAMESPACE_DEFAULT_NAME));
+}
+
+/* Kvrocks replies the tokens here; Scree never shows them. */
+void local_namespace_get(struct client *client, struct request *request, struct reply *reply)
+{
+    static const char HIDDEN[] = "(redacted)";
+    const struct namespaces *namespaces = client->worker->snapshot->namespaces;
+    struct bytes name = request_argv(request)[2];
+    if (bytes_equal(name, BYTES("*"))) {
+        reply_array(reply, 2 * (int64_t)namespaces->count);
+        for (size_t i = 0; i < namespaces->count; i++) {
+            reply_bulk_text(reply, namespaces->items[i].name);
+            reply_bulk_text(reply, HIDDEN);
+        }
+        return;
+    }
+    for (size_t i = 0; i < namespaces->count; i++)
+        if (bytes_equal(name, bytes_of(namespaces->items[i].name))) {
+            reply_bulk_text(reply, HIDDEN);
+            return;
+        }
+    reply_null(reply);
+}
+
+void local_namespace_help(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
 }
 
 /* ---- RELOAD ---- */

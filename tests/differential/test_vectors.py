@@ -14,7 +14,8 @@ import vectors_streams
 import vectors_values
 from support import vectors
 from support.cluster import Cluster
-from support.harness import Suite
+from support.harness import Suite, check_equal
+from support.resp import Connection
 
 suite = Suite(__doc__)
 
@@ -51,6 +52,16 @@ def add(title, text, *marks):
 
 for case in vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES + vectors_streams.CASES:
     add(*case)
+
+
+@suite.case('MPUBLISH: subscribers receive each of the messages, in their order')
+def _(_run):
+    for name, address in WORLD.start():
+        with Connection(address) as subscriber, Connection(address) as publisher:
+            subscriber.call('SUBSCRIBE', 'news')
+            check_equal(publisher.call('MPUBLISH', 'news', 'one', 'two', 'three'), (':', b'3'), '%s: receivers' % name)
+            got = [subscriber.read()[1][2][1] for _ in range(3)]
+            check_equal(got, [b'one', b'two', b'three'], '%s: messages' % name)
 
 
 @suite.case('(the servers of these cases stop cleanly)')

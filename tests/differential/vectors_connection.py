@@ -72,4 +72,17 @@ CASES = [
         SCRIPT FLUSH                                             => OK
         SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => -NOSCRIPT No matching script. Please use EVAL.
     ''', 'alone'),
+    ('MPUBLISH', '''
+        MPUBLISH c one                              => :0
+        MPUBLISH c one two three                    => :0
+        MPUBLISH c                                  => -ERR wrong number of arguments for 'mpublish' command
+    '''),
+    ('NAMESPACE', '''
+        NAMESPACE CURRENT                           => __namespace
+        NAMESPACE CURRENT x                         => -ERR wrong number of arguments for 'namespace|current' command
+    '''),
+    ('DISK and NAMESPACE: unknown subcommands', '''
+        DISK USA k                                  => -ERR unknown subcommand 'USA'. Try DISK HELP.
+        NAMESPACE CURREN                            => -ERR unknown subcommand 'CURREN'. Try NAMESPACE HELP.
+    ''', 'alone'),
 ]

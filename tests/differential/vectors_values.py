@@ -485,4 +485,71 @@ CASES = [
         SET k v                                     => OK
         GEOSEARCH k BYPOLYGON 3 1 2 3 4 5 6         => -WRONGTYPE Operation against a key holding the wrong kind of value
     '''),
+    ('HRANGEBYLEX', '''
+        HSET h a 1 b 2 c 3 key1 v1 key10 v10 key2 v2 key3 v3 x 4 z 5 => :9
+        HRANGEBYLEX h [key1 [key10                  => [key1 v1 key10 v10]
+        HRANGEBYLEX h [key1 (key3                   => [key1 v1 key10 v10 key2 v2]
+        HRANGEBYLEX h (key1 [key3 limit 0 -1        => [key10 v10 key2 v2 key3 v3]
+        HRANGEBYLEX h - [b                          => [a "1" b "2"]
+        HRANGEBYLEX h [x +                          => [x "4" z "5"]
+        HRANGEBYLEX h + [x REV                      => [z "5" x "4"]
+        HRANGEBYLEX h (key2 (key1 REV               => [key10 v10]
+        HRANGEBYLEX h [keyx [key0 REV LIMIT 1 2     => [key2 v2 key10 v10]
+        HRANGEBYLEX h - +                           => [a "1" b "2" c "3" key1 v1 key10 v10 key2 v2 key3 v3 x "4" z "5"]
+        HRANGEBYLEX h + - rev                       => [z "5" x "4" key3 v3 key2 v2 key10 v10 key1 v1 c "3" b "2" a "1"]
+        HRANGEBYLEX h [key2 [key1                   => []
+        HRANGEBYLEX h (key1 (key1                   => []
+        HRANGEBYLEX h [key1 [key1                   => [key1 v1]
+        HRANGEBYLEX h + -                           => []
+        HRANGEBYLEX h [a [z LIMIT 0 2               => [a "1" b "2"]
+        HRANGEBYLEX h [a [z LIMIT 1 2               => [b "2" c "3"]
+        HRANGEBYLEX h [z [a LIMIT 1 2 REV           => [x "4" key3 v3]
+        HRANGEBYLEX h [a [z LIMIT 1000 -1           => []
+        HRANGEBYLEX h [a [z LIMIT 0 0               => []
+        HRANGEBYLEX h [x [z LIMIT 0 -100            => [x "4" z "5"]
+        HRANGEBYLEX h [a [z LIMIT -1 2              => []
+        HRANGEBYLEX h [a [z LIMIT 7 -9223372036854775808 => [x "4" z "5"]
+        HRANGEBYLEX none - +                        => []
+        HSET e "" empty \x00 zero                   => :2
+        HRANGEBYLEX e - +                           => ["" empty "\x00" zero]
+        HRANGEBYLEX e [ [                           => ["" empty]
+        HRANGEBYLEX e ( +                           => ["\x00" zero]
+        HRANGEBYLEX h a z                           => -ERR min or max not valid string range item
+        HRANGEBYLEX h - x                           => -ERR min or max not valid string range item
+        HRANGEBYLEX h -x +                          => -ERR min or max not valid string range item
+        HRANGEBYLEX h [a [z limitzz 0 10            => -ERR syntax error
+        HRANGEBYLEX h [a [z LIMIT 0 10 BYLE         => -ERR syntax error
+        HRANGEBYLEX h [a [z LIMIT 0                 => -ERR syntax error
+        HRANGEBYLEX h [a [z LIMIT                   => -ERR syntax error
+        HRANGEBYLEX h [a [z LIMIT x 1               => -ERR value is not an integer or out of range
+        HRANGEBYLEX h [a [z LIMIT 1 1.5             => -ERR value is not an integer or out of range
+        HRANGEBYLEX h [a                            => -ERR wrong number of arguments for 'hrangebylex' command
+        SET k v                                     => OK
+        HRANGEBYLEX k - +                           => -WRONGTYPE Operation against a key holding the wrong kind of value
+    '''),
+    ('HRANGEBYLEX and fields that have expired', '''
+        HSET h a 1 b 2 c 3 d 4                      => :4
+        HPEXPIRE h 1 FIELDS 2 b d                   => [:1 :1]
+        until HGET h d => nil
+        HRANGEBYLEX h - +                           => [a "1" c "3"]
+        HRANGEBYLEX h + - REV                       => [c "3" a "1"]
+        HRANGEBYLEX h + - REV LIMIT 1 5             => [a "1"]
+        HRANGEBYLEX h + - REV LIMIT 0 1             => [c "3"]
+        HRANGEBYLEX h + - REV LIMIT 2 1             => []
+        HRANGEBYLEX h [b + LIMIT 0 1                => [c "3"]
+    '''),
+    ('DISK USAGE and JSON.INFO', '''
+        SET k v                                     => OK
+        DISK USAGE k                                => ?:
+        DISK USAGE none                             => nil
+        DISK USAGE k x                              => -ERR wrong number of arguments for 'disk|usage' command
+        DISK USAGE                                  => -ERR wrong number of arguments for 'disk|usage' command
+        HSET h a 1                                  => :1
+        DISK USAGE h                                => ?:
+        JSON.SET j $ "{}"                           => OK
+        JSON.INFO j                                 => [storage_format json]
+        JSON.INFO none                              => -ERR could not perform this operation on a key that doesn't exist
+        JSON.INFO k                                 => -WRONGTYPE Operation against a key holding the wrong kind of value
+        JSON.INFO j x                               => -ERR wrong number of arguments for 'json.info' command
+    '''),
 ]
