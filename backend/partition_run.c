@@ -8,6 +8,7 @@
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/refresh.h"
+#include "backend/partition/stopping.h"
 #include "backend/partition/tracking.h"
 #include "backend/peer/peer_set.h"
 #include "shared/net/refuse.h"
@@ -37,6 +38,14 @@ static void on_stopped(struct partition *partition)
     tell(partition->thread.stop_owner);
 }
 
+static void stop_reading(struct partition *partition)
+{
+    partition->thread.is_stopping = true;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = link->next)
+        stream_pause(container_of(link, struct session, link)->stream);
+}
+
 bool partition_end_turn(void *owner)
 {
     struct partition *partition = owner;
@@ -48,7 +57,11 @@ bool partition_end_turn(void *owner)
     (void)commit_turn_end(partition->commit);
     backup_turn_end(partition->saves.backup);
     gauges_turn_end(partition);
-    if (partition->thread.on_stopped && commit_is_idle(partition->commit))
+    if (partition->thread.is_draining && !partition->thread.is_stopping &&
+        stopping_is_drained(partition))
+        stop_reading(partition);
+    if (partition->thread.on_stopped && partition->thread.is_stopping &&
+        commit_is_idle(partition->commit))
         on_stopped(partition);
     return told;
 }
@@ -66,14 +79,11 @@ static void close_listeners(struct partition *partition)
 
 void partition_stop(struct partition *partition, void (*tell)(void *owner), void *owner)
 {
-    CHECK(!partition->thread.is_stopping);
-    partition->thread.is_stopping = true;
+    CHECK(!partition->thread.is_draining);
     partition->thread.on_stopped = tell;
     partition->thread.stop_owner = owner;
     close_listeners(partition);
-    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
-         link = link->next)
-        stream_pause(container_of(link, struct session, link)->stream);
+    stopping_begin(partition);
 }
 
 /* maxclients is reached: replies an error and closes the connection. */

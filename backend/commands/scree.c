@@ -272,6 +272,13 @@ void cmd_scree_bounces(struct call *call)
     reply_ok(&call->reply);
 }
 
+/* SCREE STOPS: before the partition stops it says so on this connection, and finishes what is in flight (stopping.h). */
+void cmd_scree_stops(struct call *call)
+{
+    call->session->login.hears_stop = true;
+    reply_ok(&call->reply);
+}
+
 /* When the database was last used. Uses before the start of this process are not recorded, so its start counts as a
  * use. */
 static uint64_t used_ms(const struct call *call, const struct space *space)

@@ -19,6 +19,7 @@
 /* Refusals of LOCK after which the coordinator tries again: another shard owns the key's slot, or soon will. */
 #define SLOT_IS_ELSEWHERE "it does not own the key's slot"
 #define SLOT_IS_LEAVING   "it is handing the key's slot over to another shard"
+#define SHARD_STOPS       "it stops"
 
 enum need_kind {
     NEED_KEY = 1,   /* a metadata row, locked; and all rows if they are few */

@@ -31,6 +31,7 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/number.h"
+#include "shared/stopping.h"
 #include "shared/table.h"
 
 #include <inttypes.h>
@@ -533,6 +534,14 @@ void blocking_cancel(struct waiter *waiter)
         session->pending.waiter_bytes = 0;
     }
     free(waiter);
+}
+
+void blocking_give_back(struct waiter *waiter)
+{
+    struct out *out = stream_out(waiter->session->stream);
+    out_printf(out, ">3\r\n:%" PRIu64 "\r\n" STOPPING_WORD, waiter->id);
+    resp_write_words(out, waiter->argv, waiter->argc);
+    blocking_cancel(waiter);
 }
 
 /* Frees a waiter after the reply to its client. */

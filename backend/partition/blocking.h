@@ -75,6 +75,8 @@ void blocking_resume(struct blocking_set *set);
 void blocking_end_foreign(struct blocking_set *set);
 /* Ends the wait without a reply. */
 void blocking_cancel(struct waiter *waiter);
+/* The partition stops: the proxy gets the command of its wait back (shared/stopping.h). Nothing was done. */
+void blocking_give_back(struct waiter *waiter);
 /* CLIENT UNBLOCK: ends the wait with a null array or the error. */
 void blocking_unblock(struct waiter *waiter, bool with_error);
 /* As blocking_unblock, but after the running command has ended. */

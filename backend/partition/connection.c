@@ -182,6 +182,7 @@ void connection_reset(struct session *session)
     session->replies.mode = REPLY_MODE_ON;
     session->login.is_authenticated = !config_snapshot_needs_password(session->partition->snapshot);
     session->login.is_internal = session->login.follows_bounces = false;
+    session->login.hears_stop = session->login.was_told = false;
     session->about.is_readonly = session->about.no_evict = session->about.no_touch = false;
     session_set_text(&session->about.name, (struct bytes){"", 0});
     session_set_text(&session->about.lib_name, (struct bytes){"", 0});

@@ -27,9 +27,10 @@
 
 enum {
     ERROR_MAX = 512,
-    KEY_SHOWN = 128,      /* bytes of a key in an error */
-    MOVED_MAX = 40,       /* ticks, of 50 ms each */
-    SEEK_OWNER_MS = 3000, /* so long all shards are asked often which slots they own */
+    KEY_SHOWN = 128,       /* bytes of a key in an error */
+    MOVED_MAX = 40,        /* ticks, of 50 ms each */
+    AWAIT_SHARD_MS = 3000, /* so long a shard may be away that restarts */
+    SEEK_OWNER_MS = 3000,  /* so long all shards are asked often which slots they own */
 };
 
 enum coordinated_state {
@@ -55,7 +56,7 @@ struct coordinated {
     struct list participants;
     uint32_t outstanding; /* requests */
     uint8_t moved;        /* how often a slot was not where LOCK was sent */
-    bool seeks_owner;     /* without locks, until the next tick: then it begins again */
+    bool is_deferred;     /* without locks, until the next tick: then it begins again */
     uint64_t started_ms;  /* monotonic */
     uint64_t started_us;  /* monotonic, for the slow log */
     uint32_t shards;      /* that take part; 0: it still collects */
@@ -327,6 +328,30 @@ static void forget_attempts(struct coordinated *transaction)
     transaction->id.number = ++transaction->coordinator->last_number;
 }
 
+/* The shard restarts: the transaction begins again at the next tick. False: the shard is away for too long. */
+static bool await_shard(struct coordinated *transaction, const char *shard, bool is_stopping)
+{
+    const struct partition *partition = transaction->coordinator->partition;
+    const struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(shard));
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
+    bool is_away = link && link->state != PEER_LINK_UP && now_ms < link->since_ms + AWAIT_SHARD_MS;
+    if (transaction->state != COORDINATED_COLLECTING || (!is_away && !is_stopping) ||
+        now_ms >= transaction->started_ms + timeout_ms)
+        return false;
+    forget_attempts(transaction);
+    transaction->is_deferred = true;
+    return true;
+}
+
+/* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
+static void cannot_send(struct coordinated *transaction, const char *shard)
+{
+    if (!await_shard(transaction, shard, false))
+        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+             "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", shard);
+}
+
 /* An older transaction needs one of the locks. */
 static void begin_again(struct coordinated *transaction)
 {
@@ -459,8 +484,7 @@ void coordinator_fetch(struct call *call)
         struct participation *part = participation_at(at);
         if (!part->needs || send_lock(part))
             continue;
-        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-             "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", part->shard);
+        cannot_send(transaction, part->shard);
         return;
     }
 }
@@ -537,8 +561,7 @@ static void on_locked(struct participation *part, struct bytes payload)
              " bytes of keys of other shards (borrow-limit)",
              limit);
     else if (part->needs && !send_lock(part))
-        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-             "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", part->shard);
+        cannot_send(transaction, part->shard);
     else
         check_fetched(transaction);
 }
@@ -825,8 +848,7 @@ static void send_to_all(struct coordinated *transaction, bool prepares)
         if (!prepares && !part->is_locked) {
             participation_free(part);
         } else if (!(prepares ? send_effects(part) : send_release(part))) {
-            fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-                 "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", part->shard);
+            cannot_send(transaction, part->shard);
             return;
         }
     }
@@ -1068,7 +1090,7 @@ static bool seek_owner(struct coordinated *transaction)
         return false;
     transaction->moved++;
     forget_attempts(transaction);
-    transaction->seeks_owner = true;
+    transaction->is_deferred = true;
     if (!shards->unknown_until_ms)
         shards->unknown_until_ms =
             loop_mono_ms(transaction->coordinator->partition->loop) + SEEK_OWNER_MS;
@@ -1087,6 +1109,9 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
     struct coordinated *transaction = part->transaction;
     if (sent == PEER_APPLY)
         return; /* coordinator_tick sends it again */
+    bool is_stopping = result != PEER_LOST && bytes_equal(payload, BYTES(SHARD_STOPS));
+    if (sent == PEER_LOCK && await_shard(transaction, part->shard, is_stopping))
+        return;
     if (result == PEER_LOST) {
         part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
         fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
@@ -1261,8 +1286,8 @@ static void tick_one(struct coordinated *transaction)
     bool is_paused = partition->pause.is_quiescing && list_empty(&transaction->participants);
     switch (transaction->state) {
     case COORDINATED_COLLECTING:
-        if (transaction->seeks_owner) {
-            transaction->seeks_owner = false;
+        if (transaction->is_deferred) {
+            transaction->is_deferred = false;
             resume(transaction);
         } else if (waits && is_over && !is_paused)
             fail_late(transaction);

@@ -630,6 +630,10 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
         refuse(incoming, frame, "the transaction has lost its locks");
         return;
     }
+    if (!part && participant->partition->thread.is_draining) {
+        refuse(incoming, frame, SHARD_STOPS);
+        return;
+    }
     if (!part) {
         part = part_new(participant, &id, incoming);
         part->owner.begun_us = begun_us;

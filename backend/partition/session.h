@@ -79,7 +79,9 @@ struct session_login {
     bool is_untrusted;
     bool is_internal;     /* authenticated with the cluster secret */
     bool follows_bounces; /* SCREE BOUNCES: the proxy sends requests that bounce to the owner */
-    char *name;           /* name of the user; heap, NULL: "default" */
+    bool hears_stop; /* SCREE STOPS: the proxy closes the connection when it is told (stopping.h) */
+    bool was_told;   /* it was told that the partition stops */
+    char *name;      /* name of the user; heap, NULL: "default" */
     const struct acl_user *user; /* cached by session_user */
     uint64_t epoch;              /* of the configuration snapshot in which `user` was found */
     struct impersonation impersonation; /* user for which a proxy runs a request */

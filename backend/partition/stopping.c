@@ -1,0 +1,50 @@
+#include "backend/partition/stopping.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/participant.h"
+#include "backend/partition/session.h"
+#include "backend/partition/waits.h"
+#include "shared/stopping.h"
+
+static void tell_stop(struct session *session)
+{
+    out_write(stream_out(session->stream), STOPPING_FRAME, sizeof STOPPING_FRAME - 1);
+    session->login.was_told = true;
+}
+
+/* Tells the proxy, and gives back the commands that wait on this connection. */
+static void drain_session(struct session *session)
+{
+    if (session->pending.streamed || session->is_closing)
+        return; /* a frame must not stand inside a reply */
+    if (!session->login.was_told)
+        tell_stop(session);
+    waits_cancel(session, blocking_give_back);
+    stream_send(session->stream);
+}
+
+void stopping_begin(struct partition *partition)
+{
+    partition->thread.is_draining = true;
+    partition->thread.drain_until_ms =
+        loop_mono_ms(partition->loop) + partition->snapshot->config.drain_timeout_ms;
+}
+
+bool stopping_is_drained(struct partition *partition)
+{
+    bool is_drained = true;
+    char why[256];
+    if (loop_mono_ms(partition->loop) >= partition->thread.drain_until_ms)
+        return true;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = link->next) {
+        struct session *session = container_of(link, struct session, link);
+        if (!session->login.hears_stop)
+            continue;
+        drain_session(session);
+        is_drained = false;
+    }
+    return is_drained && participant_is_quiet(partition->shards.participant, why, sizeof why);
+}
