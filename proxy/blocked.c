@@ -102,6 +102,12 @@ void blocked_begun(struct client *client)
         client->worker->clients.blocked++;
 }
 
+void blocked_given_back(struct client *client)
+{
+    client->worker->clients.blocked -= blocked_is_waiting(client);
+    client->blocked.unsent++;
+}
+
 bool blocked_is_waiting(const struct client *client)
 {
     return client->blocked.request && client->blocked.unsent == 0;

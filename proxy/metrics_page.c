@@ -38,6 +38,17 @@ static const struct label_family shard_families[] = {
      "Bytes of requests that were not sent to the shard yet.", 0, 0, 0},
     {LABEL_GAUGE, SHARD_CONNECTIONS, "scree_proxy_shard_connections",
      "Open connections to the shard.", 0, 0, 0},
+    {LABEL_COUNTER, SHARD_HELD, "scree_proxy_shard_held_total",
+     "Requests that waited for the shard to come back, and were sent.", 0, 0, 0},
+    {LABEL_COUNTER, SHARD_HELD_FAILED, "scree_proxy_shard_held_failed_total",
+     "Requests that waited for the shard to come back, and failed: it did not within hold.", 0, 0,
+     0},
+    {LABEL_COUNTER, SHARD_HELD_MS, "scree_proxy_shard_held_milliseconds_total",
+     "How long these requests have waited, in sum.", 0, 0, 0},
+    {LABEL_GAUGE, SHARD_HELD_NOW, "scree_proxy_shard_held",
+     "Requests that wait for the shard to come back.", 0, 0, 0},
+    {LABEL_GAUGE, SHARD_HELD_BYTES, "scree_proxy_shard_held_bytes", "Bytes of these requests.", 0,
+     0, 0},
 };
 
 static const struct label_family tenant_families[] = {
@@ -71,21 +82,26 @@ static void set_shards(struct proxy_worker *worker)
 {
     struct pool *pool = worker->pool;
     for (size_t i = 0; i < pool->count; i++) {
-        struct node *node = pool->nodes[i];
-        node->in_flight = node->queue_bytes = node->connections = 0;
+        pool->nodes[i]->sums = (struct node_sums){0};
     }
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next) {
         const struct upstream *upstream = container_of(link, struct upstream, links.pool);
-        struct node *node = upstream->node;
-        node->in_flight += upstream->queue.in_flight;
-        node->queue_bytes += upstream->out ? upstream->out->bytes : 0;
-        node->connections += upstream->state == UPSTREAM_UP;
+        struct node_sums *sums = &upstream->node->sums;
+        size_t bytes = upstream->out ? upstream->out->bytes : 0;
+        bool holds = upstream->life.is_holding;
+        sums->in_flight += upstream->queue.in_flight;
+        sums->queue_bytes += bytes;
+        sums->connections += upstream->state == UPSTREAM_UP;
+        sums->held += holds ? upstream->queue.in_flight : 0;
+        sums->held_bytes += holds ? bytes : 0;
     }
     for (size_t i = 0; i < pool->count; i++) {
-        struct node *node = pool->nodes[i];
-        cell_set(node->cell, SHARD_IN_FLIGHT, node->in_flight);
-        cell_set(node->cell, SHARD_QUEUE_BYTES, node->queue_bytes);
-        cell_set(node->cell, SHARD_CONNECTIONS, node->connections);
+        const struct node *node = pool->nodes[i];
+        cell_set(node->cell, SHARD_IN_FLIGHT, node->sums.in_flight);
+        cell_set(node->cell, SHARD_QUEUE_BYTES, node->sums.queue_bytes);
+        cell_set(node->cell, SHARD_CONNECTIONS, node->sums.connections);
+        cell_set(node->cell, SHARD_HELD_NOW, node->sums.held);
+        cell_set(node->cell, SHARD_HELD_BYTES, node->sums.held_bytes);
     }
 }
 

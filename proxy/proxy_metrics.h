@@ -22,6 +22,11 @@ enum shard_word {
     SHARD_IN_FLIGHT,
     SHARD_QUEUE_BYTES,
     SHARD_CONNECTIONS,
+    SHARD_HELD,        /* requests that were held and sent */
+    SHARD_HELD_FAILED, /* requests that were held and failed */
+    SHARD_HELD_MS,     /* how long both have waited */
+    SHARD_HELD_NOW,
+    SHARD_HELD_BYTES,
     SHARD_WORDS,
 };
 

@@ -64,6 +64,7 @@ struct part {
     uint8_t kind;     /* enum part_kind */
     uint8_t prefixes; /* enum part_prefix, a set */
     bool is_answered; /* it timed out and was answered with an error: its late reply is discarded */
+    bool is_greeting; /* of the connection's greeting: it is sent anew with each connection */
     uint8_t hops;     /* how often it has bounced */
 };
 

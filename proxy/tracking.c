@@ -93,8 +93,12 @@ static bool has_dedicated(const struct client_tracking *tracking, const struct u
 /* The connection also watches keys of the client: its EXEC will fail. */
 static void stop_watching(const struct upstream *dedicated, const char *reason)
 {
-    client_transaction_lost(&dedicated->use.client->session.transaction, dedicated->node->name,
-                            dedicated->node->address, reason);
+    struct client_transaction *transaction = &dedicated->use.client->session.transaction;
+    if (upstream_is_stopping(dedicated))
+        client_transaction_unwatched(transaction);
+    else
+        client_transaction_lost(transaction, dedicated->node->name, dedicated->node->address,
+                                reason);
 }
 
 /* Sends CLIENT TRACKING ON with the client's options on a new dedicated connection. */

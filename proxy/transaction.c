@@ -192,7 +192,11 @@ void client_transaction_release(struct client *client)
 static void on_watching_closed(struct upstream *dedicated, const char *reason)
 {
     struct client *client = dedicated->use.client;
-    if (client && client->session.transaction.dedicated == dedicated)
+    if (!client || client->session.transaction.dedicated != dedicated)
+        return;
+    if (upstream_is_stopping(dedicated))
+        client_transaction_unwatched(&client->session.transaction);
+    else
         client_transaction_lost(&client->session.transaction, dedicated->node->name,
                                 dedicated->node->address, reason);
 }
@@ -250,8 +254,12 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     lose_removed_dedicated(client);
     const struct bytes *argv = argv_of(worker, frame);
     struct route_rules rules = across_rules(client);
-    if (transaction->dedicated_lost) {
+    if (transaction->dedicated_lost && *transaction->dedicated_lost) {
         client_reply_text(client, command, transaction->dedicated_lost);
+        return true;
+    }
+    if (transaction->dedicated_lost) { /* EXEC will reply null */
+        client_reply_status(client, command, "OK");
         return true;
     }
     struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys);
@@ -366,6 +374,17 @@ static void reply_empty(struct client *client, const struct command *command)
     client_ready(client, request);
 }
 
+/* The watched keys may have changed while their shard was away. */
+static void reply_nothing(struct client *client, const struct command *command)
+{
+    struct reply reply;
+    client_transaction_clear(&client->session.transaction);
+    struct request *request = client_begin_reply(client, command, &reply);
+    reply_null_array(&reply);
+    client_ready(client, request);
+    client_transaction_release(client);
+}
+
 static bool exec(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
@@ -373,6 +392,10 @@ static bool exec(struct client *client, const struct command *command)
     lose_removed_dedicated(client);
     if (transaction->is_aborted)
         return discard(client, command, error_text(ERR_EXECABORT));
+    if (transaction->dedicated_lost && !*transaction->dedicated_lost) {
+        reply_nothing(client, command);
+        return true;
+    }
     if (transaction->dedicated_lost) {
         char text[UPSTREAM_TEXT_MAX];
         (void)snprintf(text, sizeof(text), "%s", transaction->dedicated_lost);

@@ -53,6 +53,14 @@ void client_transaction_fini(struct client_transaction *transaction)
     transaction->dedicated_lost = NULL;
 }
 
+static void lose_dedicated(struct client_transaction *transaction, const char *error)
+{
+    free(transaction->dedicated_lost);
+    transaction->dedicated_lost = strdup(error);
+    CHECK(transaction->dedicated_lost);
+    transaction->dedicated = NULL;
+}
+
 void client_transaction_lost(struct client_transaction *transaction, const char *shard,
                              const char *address, const char *reason)
 {
@@ -60,10 +68,12 @@ void client_transaction_lost(struct client_transaction *transaction, const char 
     (void)snprintf(text, sizeof(text),
                    "ERR shard '%s' (%s): connection lost while it watched keys: %s", shard, address,
                    reason);
-    free(transaction->dedicated_lost);
-    transaction->dedicated_lost = strdup(text);
-    CHECK(transaction->dedicated_lost);
-    transaction->dedicated = NULL;
+    lose_dedicated(transaction, text);
+}
+
+void client_transaction_unwatched(struct client_transaction *transaction)
+{
+    lose_dedicated(transaction, "");
 }
 
 size_t client_transaction_bytes(const struct client_transaction *transaction)

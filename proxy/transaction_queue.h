@@ -62,7 +62,8 @@ struct client_transaction {
     uint16_t written;           /* slot of the first key that a queued command writes */
     struct upstream *dedicated; /* the connection that watches keys; NULL: none */
     uint32_t watches;           /* WATCH commands that were sent on it */
-    /* the error of EXEC after the connection that watches keys was lost; heap; NULL: it was not lost */
+    /* the error of EXEC after the connection that watches keys was lost; empty: EXEC replies null; heap; NULL: it was not
+     * lost */
     char *dedicated_lost;
     struct transaction_run *run; /* NULL: no EXEC with commands of the proxy is running */
 };
@@ -81,6 +82,8 @@ static inline void client_transaction_abort(struct client_transaction *transacti
 /* The connection that watches keys at the shard was lost: EXEC will fail with an error that names the shard. */
 void client_transaction_lost(struct client_transaction *transaction, const char *shard,
                              const char *address, const char *reason);
+/* The shard stops, and watches no more: EXEC will reply null, as if a watched key had changed, and the client tries again. */
+void client_transaction_unwatched(struct client_transaction *transaction);
 /* Memory of the queue, in bytes. */
 size_t client_transaction_bytes(const struct client_transaction *transaction);
 

@@ -44,7 +44,8 @@ static struct bytes keep_text(struct share *share, const char *text)
 static void add_upstream(struct share *share, const struct upstream *upstream)
 {
     struct share_shard *to = &share->shards[upstream->node->index];
-    bool is_broken = upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING;
+    bool is_broken = upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING ||
+                     upstream->life.is_holding;
     to->in_flight += upstream->queue.in_flight;
     to->queued_bytes += upstream->out ? upstream->out->bytes : 0;
     to->open += upstream->state == UPSTREAM_UP;

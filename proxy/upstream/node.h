@@ -15,6 +15,23 @@ struct upstream;
 
 enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANES };
 
+/* The shard cannot be reached; upstream_hold.c. */
+struct node_outage {
+    /* Until then requests wait for the shard; monotonic. 0: it is reachable, or was not tried yet. */
+    uint64_t hold_until_ms;
+    bool is_restarting; /* the shard has said that it stops */
+    bool is_silent;     /* it has not answered a request within upstream-timeout */
+};
+
+/* Sums over the worker's connections to the shard, for the gauges. */
+struct node_sums {
+    uint64_t in_flight;
+    uint64_t queue_bytes;
+    uint64_t connections;
+    uint64_t held;
+    uint64_t held_bytes;
+};
+
 /* Connections for requests with keys on several shards; pool_across(). */
 struct node_across {
     uint32_t in_use;
@@ -32,6 +49,7 @@ struct node {
     struct list waiting_to_open; /* private upstreams that wait until fewer are being opened */
     uint32_t openings;           /* private upstreams that are being opened */
     struct node_across across;
+    struct node_outage outage;
     uint32_t index;    /* in the map; meaningless once is_removed */
     bool is_removed;   /* the shard is no longer in the map */
     bool is_owner;     /* it serves only slots that it owns, and bounces others (SCREE SELF) */
@@ -40,9 +58,7 @@ struct node {
     uint32_t busy_ms;  /* when said_busy was set; low bits of the loop's time */
     uint32_t asked_ms; /* when the last PING of ask_busy() was sent; low bits of the loop's time */
     struct metric_cell *cell; /* of the shard in proxy->labelled */
-    uint64_t in_flight;       /* this field and the next two: sums for the gauges */
-    uint64_t queue_bytes;
-    uint64_t connections;
+    struct node_sums sums;
 };
 
 /* A new node with one reference. */

@@ -228,7 +228,8 @@ bool node_is_down(const struct node *node)
 {
     for (unsigned resp3 = 0; resp3 < 2; resp3++) {
         const struct upstream *upstream = node->shared[LANE_NORMAL][resp3];
-        if (upstream && (upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING))
+        if (upstream && (upstream->state == UPSTREAM_DOWN || upstream->life.is_holding ||
+                         upstream->state == UPSTREAM_RETRYING))
             return true;
     }
     return false;

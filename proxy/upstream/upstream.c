@@ -18,11 +18,13 @@ enum {
     LATE_MS =
         200, /* when a reply takes longer, a PING tests whether the shard runs a slow script */
     SPARE_MS = 30 * 1000, /* after this time an unused private connection is closed */
-    /* the connection is closed after upstream-timeout times this factor without a byte */
-    SILENCE_FACTOR = 2,
+    SCRIPT_FACTOR = 2,    /* upstream-timeout of scripts is longer by this factor */
+    /* a shard that was silent must answer the greeting of a new connection within this time */
+    SILENT_GREETING_MS = 500,
     /* a silent connection with subscriptions or waits gets a PING after this time */
     LISTEN_PROBE_MS = 10 * 1000,
-    OPENINGS_MAX = 32, /* private connections to one shard that are opened at the same time */
+    HOLD_RETRY_MS = 100, /* longest wait between attempts to connect while requests are held */
+    OPENINGS_MAX = 32,   /* private connections to one shard that are opened at the same time */
     /* a command that may wait longer has no deadline, as times have 32 bits */
     PATIENCE_MS_MAX = 1 << 30,
 };
@@ -94,6 +96,10 @@ static void write_greeting(struct upstream *upstream)
         upstream->greetings = (uint8_t)(upstream->greeting.auths_left + 1);
         upstream_write_words(out, (const char *const[]){"SCREE", "BOUNCES"}, 2);
         upstream_push_own(upstream, PART_PROBE);
+        if (!upstream->use.subscriber) { /* this one gets messages until the shard closes it */
+            upstream_write_words(out, (const char *const[]){"SCREE", "STOPS"}, 2);
+            upstream_push_own(upstream, PART_PROBE);
+        }
         upstream_tell_slots(upstream, out);
     }
     if (upstream->resp == 3) {
@@ -133,9 +139,31 @@ void upstream_opened(struct upstream *upstream)
         upstream_connect(container_of(next, struct upstream, links.opening));
 }
 
+/* Writes the greeting before the requests that wait for the connection. */
+static void greet(struct upstream *upstream)
+{
+    struct upstream_queue *queue = &upstream->queue;
+    struct upstream_queue unsent = *queue;
+    uint32_t generation = upstream->generation;
+    *queue = (struct upstream_queue){0};
+    write_greeting(upstream);
+    for (struct part *part = queue->first; part; part = part->next)
+        part->is_greeting = true;
+    if (!unsent.first)
+        return;
+    upstream->generation = generation; /* what waits may have SCREE SLOTS of an older map in it */
+    if (queue->last)
+        queue->last->next = unsent.first;
+    else
+        *queue = (struct upstream_queue){.first = unsent.first, .undecided = unsent.undecided};
+    queue->last = unsent.last;
+    queue->in_flight += unsent.in_flight;
+}
+
 void upstream_open(struct upstream *upstream, enum upstream_state state)
 {
-    CHECK(!upstream->stream && !upstream->queue.first);
+    bool is_first = upstream->state != UPSTREAM_HOLDING;
+    CHECK(!upstream->stream && (!upstream->queue.first || !is_first));
     upstream->state = (uint8_t)state;
     upstream->life.is_open = false;
     upstream->reading.is_fresh = true;
@@ -143,8 +171,9 @@ void upstream_open(struct upstream *upstream, enum upstream_state state)
     upstream->greetings = 0;
     upstream->reading.skip = (struct resp_skip){0};
     upstream->out = &upstream->unsent.early;
-    upstream_set_keyspace(upstream, upstream->worker->home);
-    write_greeting(upstream);
+    if (is_first)
+        upstream_set_keyspace(upstream, upstream->worker->home);
+    greet(upstream);
     proxy_worker_need_tick(upstream->worker);
     if (upstream->use.is_private && upstream->node->openings >= OPENINGS_MAX)
         list_push(&upstream->node->waiting_to_open, &upstream->links.opening);
@@ -162,6 +191,9 @@ void upstream_up(struct upstream *upstream)
                     upstream->node->address);
     }
     upstream->failure.count = 0;
+    upstream_hold_over(upstream);
+    if (upstream->life.is_holding)
+        upstream_hold_end(upstream, true);
     cell_add(upstream->node->cell, SHARD_CONNECTS, 1);
     upstream->state = UPSTREAM_UP;
     upstream->out = stream_out(upstream->stream);
@@ -183,29 +215,33 @@ static void note_down(const struct upstream *upstream)
                 loop_wall_ms(upstream->worker->loop), upstream->node->name, text);
 }
 
-static void upstream_down(struct upstream *upstream, const char *reason)
+void upstream_down(struct upstream *upstream, const char *reason)
 {
     const struct proxy_config *config = upstream_config(upstream);
     bool was_down = upstream->failure.count > 0;
-    upstream->state = UPSTREAM_DOWN;
+    bool holds = upstream_may_hold(upstream);
+    upstream->state = holds ? UPSTREAM_HOLDING : UPSTREAM_DOWN;
+    upstream->life.is_holding = holds;
+    upstream->out = holds ? &upstream->unsent.early : NULL;
     upstream->failure.count++;
-    upstream->failure.retry_at_ms =
-        loop_mono_ms(upstream->worker->loop) + backoff_ms(upstream->failure.count,
-                                                          config->upstream_backoff_min_ms,
-                                                          config->upstream_backoff_max_ms);
+    uint64_t wait_ms = backoff_ms(upstream->failure.count, config->upstream_backoff_min_ms,
+                                  config->upstream_backoff_max_ms);
+    if (holds && wait_ms > HOLD_RETRY_MS)
+        wait_ms = HOLD_RETRY_MS;
+    upstream->failure.retry_at_ms = loop_mono_ms(upstream->worker->loop) + wait_ms;
     (void)snprintf(upstream->failure.reason, sizeof(upstream->failure.reason), "%s", reason);
     metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_FAILURES, 1);
     cell_add(upstream->node->cell, SHARD_FAILURES, 1);
-    log_event(was_down ? LOG_DEBUG : LOG_WARN, "upstream_down",
+    bool is_news = !was_down && !upstream->use.is_private;
+    log_event(is_news ? LOG_WARN : LOG_DEBUG, "upstream_down",
               "shard=%s address=%s reason=" LOG_QUOTED, upstream->node->name,
               upstream->node->address, reason);
-    if (!was_down)
+    if (is_news)
         note_down(upstream);
     proxy_worker_need_tick(upstream->worker);
 }
 
-/* Closes the stream and clears its state; returns the parts that were in flight. */
-static struct part *upstream_cut(struct upstream *upstream)
+struct part *upstream_cut(struct upstream *upstream)
 {
     struct part *parts = upstream->queue.first;
     upstream_opened(upstream);
@@ -243,12 +279,15 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 
 void upstream_lost(struct upstream *upstream, const char *reason)
 {
+    if (upstream_hold_unsent(upstream, reason))
+        return;
+    if (upstream->life.is_holding)
+        upstream_hold_end(upstream, false);
     bool was_idle = upstream->state == UPSTREAM_UP && !upstream->queue.first &&
                     !upstream->reading.is_fresh &&
                     !upstream->use.subscriber /* a subscription connection is never idle */ &&
                     !wait_table_is_used(upstream->waits);
-    const char *what =
-        upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
+    const char *what = upstream->state == UPSTREAM_UP ? LOST_IN_FLIGHT : NOT_REACHABLE;
     struct part *again = NULL;
     if (upstream->resend.is_unproven && !upstream->use.is_private && !upstream->life.is_draining)
         upstream_collect_resend(upstream, &again);
@@ -308,9 +347,9 @@ void upstream_close(struct upstream *upstream, const char *reason)
     if (events_of(upstream)->closed)
         events_of(upstream)->closed(upstream, reason);
     upstream->use.client = NULL;
-    upstream_fail_all(upstream, parts, "connection lost before the reply: ", reason);
+    upstream_fail_all(upstream, parts, LOST_IN_FLIGHT, reason);
     if (upstream->waits)
-        wait_table_lost(upstream, "connection lost before the reply: ", reason);
+        wait_table_lost(upstream, LOST_IN_FLIGHT, reason);
     upstream_wake_clients(upstream);
 }
 
@@ -318,7 +357,8 @@ void upstream_close_if_drained(struct upstream *upstream)
 {
     if (upstream->life.is_draining && !upstream->queue.first &&
         !wait_table_is_used(upstream->waits))
-        upstream_close(upstream, "the shard is no longer in the map");
+        upstream_close(upstream, upstream->node->is_removed ? "the shard is no longer in the map"
+                                                            : "the shard stops");
 }
 
 void upstream_drain(struct upstream *upstream)
@@ -377,13 +417,19 @@ static void time_out(struct upstream *upstream, struct part *part, uint64_t time
         upstream->worker->client_events->followed(followed);
 }
 
-static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t limit_ms)
+/* Fails the requests that were sent `timeout_ms` ago. If the shard was silent for as long, all requests to it fail. */
+static void time_out_parts(struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
 {
-    if (!upstream->queue.first || !upstream->life.is_open)
-        return false;
-    uint32_t since_sent = now_ms - upstream->queue.first->sent_ms;
-    uint32_t since_heard = now_ms - upstream->reading.heard_ms;
-    return since_sent >= limit_ms && since_heard >= limit_ms;
+    bool is_silent = now_ms - upstream->reading.heard_ms >= timeout_ms;
+    for (struct part *part;
+         (part = upstream->queue.undecided) && now_ms - part->sent_ms >= timeout_ms;) {
+        upstream->queue.undecided = part->next;
+        time_out(upstream, part, timeout_ms);
+        if (upstream->life.is_closed)
+            return;
+    }
+    if (is_silent && upstream->queue.first && upstream->queue.first != upstream->queue.undecided)
+        upstream_silent(upstream, timeout_ms);
 }
 
 /* How long replies may take. */
@@ -392,7 +438,7 @@ static uint64_t timeout_of(const struct upstream *upstream)
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
     if (upstream->lane == LANE_SCRIPT || upstream->life.is_replaced)
         /* until a script counts as slow, the shard sends neither BUSY nor a reply */
-        timeout_ms *= SILENCE_FACTOR;
+        timeout_ms *= SCRIPT_FACTOR;
     if (!upstream->use.is_single_use || upstream->state != UPSTREAM_UP)
         return timeout_ms;
     bool is_forever = upstream->use.patience_ms > PATIENCE_MS_MAX;
@@ -406,11 +452,14 @@ static bool is_late(const struct upstream *upstream, uint32_t now_ms)
            now_ms - upstream->queue.first->sent_ms >= LATE_MS + patience_ms;
 }
 
-/* A blocking command must not be sent after its client got a timeout error: it could remove an element. */
+/* The shard accepts the connection, but does not answer the greeting. */
 static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
 {
-    return upstream->use.is_single_use && upstream->state == UPSTREAM_OPENING &&
-           upstream->queue.first && now_ms - upstream->queue.first->sent_ms >= timeout_ms;
+    const struct part *first = upstream->queue.first;
+    if (upstream->node->outage.is_silent && timeout_ms > SILENT_GREETING_MS)
+        timeout_ms = SILENT_GREETING_MS;
+    return upstream->state != UPSTREAM_UP && first && first->is_greeting &&
+           now_ms - first->sent_ms >= timeout_ms;
 }
 
 /* If a reply is late, sends a PING on the control connection, where no request waits before it. A shard that runs a slow
@@ -431,17 +480,26 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         upstream_send_own(control, PART_PROBE, "PING");
 }
 
-/* The shard runs a slow script: new requests are sent on a new connection, where they get BUSY at once. */
-static void replace_late(struct upstream *upstream, uint32_t now_ms)
+void upstream_replace(struct upstream *upstream)
 {
     struct node *node = upstream->node;
     struct upstream **shared = &node->shared[upstream->lane][upstream->resp == 3];
-    if (*shared != upstream || upstream->lane == LANE_CONTROL || !is_late(upstream, now_ms))
-        return;
-    *shared = NULL;
-    upstream->worker->label.replaced++;
-    upstream->life.is_replaced = true;
+    if (*shared == upstream) {
+        *shared = NULL;
+        upstream->worker->label.replaced++;
+        upstream->life.is_replaced = true;
+    } else if (node->waits == upstream) {
+        node->waits = NULL;
+    }
     upstream_drain(upstream);
+}
+
+/* The shard runs a slow script: new requests are sent on a new connection, where they get BUSY at once. */
+static void replace_late(struct upstream *upstream, uint32_t now_ms)
+{
+    if (upstream->node->shared[upstream->lane][upstream->resp == 3] == upstream &&
+        upstream->lane != LANE_CONTROL && is_late(upstream, now_ms))
+        upstream_replace(upstream);
 }
 
 /* Waits have no deadline, so a PING after them detects a shard that hangs. */
@@ -469,26 +527,22 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
         probe_waits(upstream);
     if (upstream->life.is_closed || timeout_ms == WAIT_FOREVER)
         return !upstream->life.is_closed && upstream->use.unblock;
+    if (upstream->state == UPSTREAM_HOLDING) {
+        upstream_hold_tick(upstream, now_ms);
+        return true;
+    }
     if (upstream->state == UPSTREAM_DOWN) {
         if (now_ms >= upstream->failure.retry_at_ms)
             upstream_open(upstream, UPSTREAM_RETRYING);
         return true;
     }
     if (opens_too_long(upstream, now, timeout_ms)) {
-        upstream_lost(upstream, "not connected within upstream-timeout");
+        node_hold_no_more(upstream->node);
+        upstream_lost(upstream, "the greeting was not answered in time");
         return true;
     }
-    for (struct part *part;
-         (part = upstream->queue.undecided) && now - part->sent_ms >= timeout_ms;) {
-        upstream->queue.undecided = part->next;
-        time_out(upstream, part, timeout_ms);
-    }
-    if (is_silent(upstream, now, timeout_ms * SILENCE_FACTOR)) {
-        char reason[64];
-        (void)snprintf(reason, sizeof(reason), "silent for %" PRIu64 " ms",
-                       timeout_ms * SILENCE_FACTOR);
-        upstream_lost(upstream, reason);
-    }
+    if (upstream->state == UPSTREAM_UP)
+        time_out_parts(upstream, now, timeout_ms);
     return upstream->queue.first ||
            (upstream->state != UPSTREAM_UP && upstream->state != UPSTREAM_IDLE);
 }
@@ -511,7 +565,8 @@ void upstream_slow(struct upstream *upstream, uint64_t now_ms)
 const char *upstream_state_name(const struct upstream *upstream)
 {
     static const char *const names[] = {
-        [UPSTREAM_IDLE] = "idle", [UPSTREAM_OPENING] = "opening",   [UPSTREAM_UP] = "up",
+        [UPSTREAM_IDLE] = "idle", [UPSTREAM_OPENING] = "opening",
+        [UPSTREAM_UP] = "up",     [UPSTREAM_HOLDING] = "holding",
         [UPSTREAM_DOWN] = "down", [UPSTREAM_RETRYING] = "retrying",
     };
     return names[upstream->state];

@@ -5,19 +5,24 @@
  * the queue owns the next reply: the order alone pairs requests and replies.
  *
  *     IDLE ──first send──► OPENING ──open──► UP ──closed, nothing in flight──► IDLE
- *                             │               │
- *                             ▼               ▼ broken, silent, not RESP
- *                           DOWN ◄────────────┘          any ──no longer in the map──► draining ──empty──► freed
- *                             └──backoff──► RETRYING ──open──► UP
+ *                          ▲   │ failed      │ broken
+ *                     soon │   ▼             ▼
+ *                          HOLDING ◄─────────┘              any ──no longer in the map──► draining ──empty──► freed
+ *                             │ the time of `hold` is over                             (also when its shard stops)
+ *                             ▼
+ *                           DOWN ◄── silent, refused, not RESP; ──backoff──► RETRYING ──open──► UP
  *
  * (1) In IDLE, DOWN and RETRYING nothing is in flight; in DOWN and RETRYING sends fail at once.
- * (2) Requests sent in OPENING are written when the connection is open, after the greeting (greeting.h, HELLO 3).
+ * (2) Requests sent in OPENING and HOLDING are written when the connection is open, after the greeting (greeting.h,
+ *     HELLO 3). Nothing of them was sent before, so they are kept until a later attempt succeeds (upstream_hold.c).
  * (3) `keyspace` is the keyspace of the backend's session after all requests sent so far: a request of another one is
  *     preceded by SCREE USE (or SELECT), whose reply is discarded.
  * (4) When the connection is lost, every part in flight is answered with an error. One exception: reads that were sent
  *     on an idle connection, which the backend was just closing, are sent once more.
  *
- * What clients see:  -ERR shard 'b' (host:port): not reachable: REASON                    it was not sent
+ * What clients see:  -TRYAGAIN shard 'b' (host:port): not reachable: REASON               it was not sent
+ *                    -LOADING shard 'b' (host:port): not reachable: REASON                likewise, and the shard restarts
+ *                    -ERR shard 'b' (host:port): not reachable: REASON                    its part for this shard was not sent
  *                    -ERR shard 'b' (host:port): connection lost before the reply: REASON  it is unknown whether
  *                    -ERR shard 'b' (host:port): no reply within N ms                      a write was applied
  */
@@ -36,6 +41,7 @@ enum upstream_state {
     UPSTREAM_IDLE,
     UPSTREAM_OPENING,
     UPSTREAM_UP,
+    UPSTREAM_HOLDING,
     UPSTREAM_DOWN,
     UPSTREAM_RETRYING
 };
@@ -91,6 +97,8 @@ struct upstream_life {
     bool is_draining; /* closed when its queue is empty */
     /* draining, because its shard runs a slow script and another connection has replaced it */
     bool is_replaced;
+    /* the shard has been lost: what is in the queue was not sent, and waits (upstream_hold.c) */
+    bool is_holding;
     bool is_closed;         /* freed at the end of the turn */
     bool has_authenticated; /* SCREE AUTH was sent first: internal commands are allowed */
 };
@@ -181,6 +189,8 @@ void upstream_hello(struct upstream *upstream, uint8_t resp);
 /* Ends the use as a dedicated connection. `is_clean`: it watches no keys. */
 void upstream_release(struct upstream *upstream, bool is_clean);
 void upstream_free(struct upstream *upstream);
+/* Has the shard said that it stops? */
+bool upstream_is_stopping(const struct upstream *upstream);
 
 /* True when more than queue-limit bytes are unsent: then the client is held (HOLD_UPSTREAM). */
 bool upstream_is_full(struct upstream *upstream, struct client *client);

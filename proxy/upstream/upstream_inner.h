@@ -2,6 +2,7 @@
  * upstream_inner.h - shared by the files of an upstream; no other file includes it.
  *
  *   upstream.c         the connection's life: opened, lost, closed, deadlines
+ *   upstream_hold.c    requests that wait for a shard to come back; shards that stop, and silent ones
  *   upstream_queue.c   parts in flight, and reads that may be sent a second time
  *   upstream_send.c    output: keyspace of the session, queue-limit, dedicated connections
  *   upstream_reply.c   input: which part a reply answers
@@ -12,6 +13,7 @@
  */
 #pragma once
 
+#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -49,10 +51,39 @@ void upstream_up(struct upstream *upstream);
 void upstream_lost(struct upstream *upstream, const char *reason);
 /* Closes a draining upstream whose queue is empty. */
 void upstream_close_if_drained(struct upstream *upstream);
+/* Closes the stream and clears its state; returns the parts that were in flight. */
+struct part *upstream_cut(struct upstream *upstream);
+/* Notes a failure, and when the next attempt to connect begins: HOLDING or DOWN. */
+void upstream_down(struct upstream *upstream, const char *reason);
+/* New requests use another connection; this one is closed when its queue is empty. */
+void upstream_replace(struct upstream *upstream);
 /* Resumes clients that wait for room. */
 void upstream_wake_clients(struct upstream *upstream);
 /* The upstream no longer counts under dedicated-limit or across-limit. */
 void upstream_end_dedicated(struct upstream *upstream);
+
+/* ---- waiting for a shard: upstream_hold.c ----------------------------------------------------- */
+
+/* May requests wait for the shard? The first call of an outage begins the time of `hold`. */
+bool upstream_may_hold(const struct upstream *upstream);
+/* No request waits for the shard any more until it is reachable again: it is there, but cannot be used. */
+static inline void node_hold_no_more(struct node *node)
+{
+    node->outage.hold_until_ms = 1;
+}
+/* The connection could not be opened: keeps what is in its queue for the next attempt. False: it must fail. */
+bool upstream_hold_unsent(struct upstream *upstream, const char *reason);
+/* The connection is up (its requests are sent now), or its requests fail. */
+void upstream_hold_end(struct upstream *upstream, bool is_sent);
+/* The shard is reachable again: other connections to it need not wait for their backoff. */
+void upstream_hold_over(struct upstream *upstream);
+/* Handles HOLDING. */
+void upstream_hold_tick(struct upstream *upstream, uint64_t now_ms);
+/* A request got no reply within `timeout_ms`, and nothing else has come over the connection: all requests in flight at the
+ * shard fail, unless another connection to it has received something. */
+void upstream_silent(struct upstream *upstream, uint64_t timeout_ms);
+/* The shard has said that it stops: it answers what it has received. New requests wait until it is back. */
+void upstream_hold_stopping(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */
 
@@ -85,6 +116,11 @@ static inline void upstream_pop(struct upstream *upstream, struct part *part)
 
 /* Adds a part for a command of the proxy itself; the kind says what its reply means. */
 void upstream_push_own(struct upstream *upstream, enum part_kind kind);
+/* The request was not sent. */
+#define NOT_REACHABLE "not reachable: "
+/* It may have been executed. */
+#define LOST_IN_FLIGHT "connection lost before the reply: "
+
 /* Answers a part with an error that names the shard. */
 void upstream_fail(struct upstream *upstream, struct part *part, const char *what,
                    const char *reason);

@@ -2,7 +2,6 @@
  * The queue of parts in flight: parts that fail, and reads that are sent a second time.
  */
 #include "proxy/proxy_metrics.h"
-#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"
@@ -21,16 +20,31 @@ void upstream_push_own(struct upstream *upstream, enum part_kind kind)
     upstream_push(upstream, &request->part);
 }
 
+/* The first word of the error: clients repeat requests that fail with TRYAGAIN or LOADING, so it must be certain that
+ * nothing was done. Other shards may have executed other parts of the request. */
+static const char *code_of(const struct upstream *upstream, const struct part *part,
+                           const char *what)
+{
+    if (part->request->parts || strcmp(what, NOT_REACHABLE) != 0)
+        return "ERR";
+    return upstream->node->outage.is_restarting ? "LOADING" : "TRYAGAIN";
+}
+
 void upstream_fail(struct upstream *upstream, struct part *part, const char *what,
                    const char *reason)
 {
     char text[UPSTREAM_TEXT_MAX];
+    struct worker_scratch *scratch = &upstream->worker->scratch;
+    const struct node *answering = scratch->answering;
     CHECK(part);
-    (void)snprintf(text, sizeof(text), "ERR shard '%s' (%s): %s%s", upstream->node->name,
-                   upstream->node->address, what, reason);
+    (void)snprintf(text, sizeof(text), "%s shard '%s' (%s): %s%s", code_of(upstream, part, what),
+                   upstream->node->name, upstream->node->address, what, reason);
     if (!part->request->is_internal)
         cell_add(upstream->node->cell, SHARD_ERRORS, 1);
+    scratch->answering = upstream->node; /* for the slow log */
+    scratch->answered_us = 0;
     part_failed(part, text);
+    scratch->answering = answering;
 }
 
 void upstream_fail_all(struct upstream *upstream, struct part *part, const char *what,

@@ -1,13 +1,13 @@
 /*
  * Frames from a backend. The oldest part in the queue owns the next reply; push frames (`>`) are no replies.
  */
-#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/slow_log.h"
 #include "shared/bounce.h"
 #include "shared/log.h"
 #include "shared/number.h"
+#include "shared/stopping.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -163,6 +163,10 @@ static void handle_push(struct upstream *upstream, struct block *block, const ch
 {
     if (show_script_command(upstream, upstream->queue.first, (struct bytes){data, len}))
         return;
+    if (len == sizeof STOPPING_FRAME - 1 && memcmp(data, STOPPING_FRAME, len) == 0) {
+        upstream_hold_stopping(upstream);
+        return;
+    }
     if (events_of(upstream)->push)
         events_of(upstream)->push(upstream, block, data, len);
     else if (upstream->waits && !wait_table_answer(upstream, block, data, len))

@@ -1,7 +1,6 @@
 /*
  * Frames to a backend: opens the connection when needed, and switches the backend's session to the request's keyspace.
  */
-#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"
@@ -122,7 +121,7 @@ static bool begin_slow(struct upstream *upstream, struct part *part, struct keys
     if (upstream->state == UPSTREAM_IDLE)
         upstream_open(upstream, UPSTREAM_OPENING);
     if (upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING) {
-        upstream_fail(upstream, part, "not reachable: ", upstream->failure.reason);
+        upstream_fail(upstream, part, NOT_REACHABLE, upstream->failure.reason);
         return false;
     }
     if (upstream->keyspace != keyspace)

@@ -14,17 +14,18 @@
  *     the proxy only request that the shard ends the wait: so an element that the shard has taken out of a list is not
  *     lost. The shard also handles timeouts.
  * (4) When the connection is lost, every wait fails.
+ *     A shard that stops gives its waits back (shared/stopping.h): they are sent on the next connection.
  * (5) Waits may have no reply for days. To detect a shard that hangs, a PING is sent after new waits, and whenever the
  *     shard was silent for some time (upstream_slow).
  *
  * Backends without the secret do not have SCREE WAIT: there each waiting client has a dedicated connection (blocked.h).
  */
 #include "proxy/proxy_metrics.h"
-#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/blocked.h"
 #include "proxy/client.h"
+#include "proxy/upstream/pool.h"
 #include "shared/bounce.h"
 #include "shared/namespace.h"
 #include "shared/number.h"
@@ -55,6 +56,7 @@ struct entry {
     uint32_t next_free; /* index + 1; 0: none */
     bool is_begun;      /* the shard has confirmed that the command waits */
     bool is_ending;     /* UNBLOCK was sent */
+    bool ends_in_error; /* with ERROR */
 };
 
 struct wait_table {
@@ -290,17 +292,24 @@ static void send_unblock(struct upstream *upstream, const struct entry *entry, c
     proxy_worker_need_tick(upstream->worker);
 }
 
+/* Replies as the shard does after UNBLOCK. */
+static void reply_unblocked(struct upstream *upstream, struct entry *entry, bool with_error)
+{
+    const char *null = entry->part->request->resp == 3 ? "_\r\n" : "*-1\r\n";
+    const char *reply = with_error ? unblocked : null;
+    part_answered(entry_free(upstream, entry), NULL, reply, strlen(reply));
+}
+
 void wait_table_unblock(struct part *part, bool with_error)
 {
     struct upstream *upstream = part->upstream;
     struct entry *entry = entry_of(part);
-    const char *null = part->request->resp == 3 ? "_\r\n" : "*-1\r\n";
-    const char *reply = with_error ? unblocked : null;
     if (entry->kept) {
-        part_answered(entry_free(upstream, entry), NULL, reply, strlen(reply));
+        reply_unblocked(upstream, entry, with_error);
         upstream_close_if_drained(upstream);
     } else if (!entry->is_ending) {
         entry->is_ending = true;
+        entry->ends_in_error = with_error;
         send_unblock(upstream, entry, with_error ? "ERROR" : "TIMEOUT");
     }
 }
@@ -331,8 +340,8 @@ void wait_table_lost(struct upstream *upstream, const char *what, const char *re
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Parses the number in a push frame; *reply_at is where the command's reply begins. 0: the frame only confirms that the
- * command waits. */
+/* Parses the number in a push frame; *reply_at is where the command's reply begins, or STOPPING_WORD. 0: the frame only
+ * confirms that the command waits. */
 static bool parse_wait_head(const char *data, size_t len, int64_t *number, size_t *reply_at)
 {
     const struct bytes frame = {data, len};
@@ -340,11 +349,40 @@ static bool parse_wait_head(const char *data, size_t len, int64_t *number, size_
     struct resp_value id;
     size_t pos = 0;
     if (!resp_value_next(frame, &pos, &head) || head.type != '>' || head.count < 1 ||
-        head.count > 2 || !resp_value_next(frame, &pos, &id) || id.type != ':')
+        head.count > 3 || !resp_value_next(frame, &pos, &id) || id.type != ':')
         return false;
     *number = id.count;
-    *reply_at = head.count == 2 ? pos : 0;
+    *reply_at = head.count > 1 ? pos : 0;
     return true;
+}
+
+/* The shard stops, and has given the command back, frame[at..): it waits again when the shard is back. */
+static void take_back(struct upstream *upstream, struct entry *entry, struct bytes frame, size_t at)
+{
+    struct node *node = upstream->node;
+    struct client *client = entry->part->request->client;
+    struct resp_value value;
+    size_t begun;
+    if (entry->is_ending) {
+        reply_unblocked(upstream, entry, entry->ends_in_error);
+        return;
+    }
+    bool is_valid = resp_value_next(frame, &at, &value);
+    begun = at;
+    is_valid = is_valid && resp_value_next(frame, &at, &value) && value.type == '*';
+    if (entry->is_begun)
+        blocked_given_back(client);
+    struct part *part = entry_free(upstream, entry);
+    if (!is_valid || node->is_removed || node->waits == upstream) {
+        upstream_fail(upstream, part, NOT_REACHABLE, "the shard stops");
+        part_unlinked(part);
+        return;
+    }
+    struct frame command = {
+        .data = frame.data + begun, .len = frame.len - begun, .argc = (uint32_t)value.count};
+    part->request->linked--;
+    wait_table_send(pool_waits(upstream->worker->pool, node->index), part, client->session.keyspace,
+                    &command);
 }
 
 bool wait_table_answer(struct upstream *upstream, struct block *block, const char *data, size_t len)
@@ -360,6 +398,10 @@ bool wait_table_answer(struct upstream *upstream, struct block *block, const cha
         if (!entry->is_begun)
             blocked_begun(entry->part->request->client);
         entry->is_begun = true;
+        return true;
+    }
+    if (data[1] == '3') {
+        take_back(upstream, entry, (struct bytes){data, len}, at);
         return true;
     }
     struct bounce bounce;

@@ -258,17 +258,34 @@ static void take_answer(struct sim_client *client, const struct sim_wanted *want
 
 /* ---- errors ----------------------------------------------------------------------------------- */
 
+static bool starts_with(struct bytes text, const char *start)
+{
+    size_t len = strlen(start);
+    return text.len >= len && memcmp(text.data, start, len) == 0;
+}
+
+/* Was the request certainly not executed? */
+static bool is_unsent(struct bytes text)
+{
+    return starts_with(text, "TRYAGAIN shard '") || starts_with(text, "LOADING shard '");
+}
+
 /* Errors that faults may cause. */
 static bool is_fault(struct bytes text)
 {
     static const char *const starts[] = {"MISCONF ", "EXECABORT ", "ERR shard '",
                                          "ERR the store could not"};
-    for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
-        size_t len = strlen(starts[i]);
-        if (text.len >= len && memcmp(text.data, starts[i], len) == 0)
+    for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
+        if (starts_with(text, starts[i]))
             return true;
-    }
-    return false;
+    return is_unsent(text);
+}
+
+/* The request did not run, so its values must never be read. */
+static void unsend(struct sim_client *client, const struct sim_request *request)
+{
+    for (unsigned i = 0; i < request->operation_count; i++)
+        history_operation(&client->work->history, request->operations[i])->is_sent = false;
 }
 
 /* True: the reply is an error. An error without a possible cause is a failure of the simulation. */
@@ -281,8 +298,12 @@ static bool take_error(struct sim_client *client, const struct sim_request *requ
         return false;
     work->errors++;
     bool may_fail = work->may_fail || (request->is_watch && work->has_reloaded);
-    if (resp_value_next(frame, &pos, &value) && may_fail && is_fault(value.text))
+    bool is_whole = pos == 0;
+    if (resp_value_next(frame, &pos, &value) && may_fail && is_fault(value.text)) {
+        if (is_whole && is_unsent(value.text))
+            unsend(client, request);
         return true;
+    }
     sim_client_fail(client, "got an error without a fault: %.*s", (int)value.text.len,
                     value.text.data);
     return true;
@@ -294,13 +315,6 @@ static void answered(struct sim_client *client, const struct sim_request *reques
 {
     for (unsigned i = 0; i < request->operation_count; i++)
         history_answered(&client->work->history, request->operations[i], clock_wall_us() / 1000);
-}
-
-/* The block did not run, so its values must never be read. */
-static void unsend(struct sim_client *client, const struct sim_request *request)
-{
-    for (unsigned i = 0; i < request->operation_count; i++)
-        history_operation(&client->work->history, request->operations[i])->is_sent = false;
 }
 
 /* A command of a block failed: its own steps have no effect, those of other commands have. */

@@ -1,0 +1,166 @@
+/*
+ * Requests wait for a shard that restarts, instead of failing.
+ *
+ *   the connection is lost, or cannot be opened ──► HOLDING: requests are queued, the proxy connects every HOLD_RETRY_MS
+ *                                                      ├── the shard is back ──► they are sent, in order
+ *                                                      └── after `hold` ──► DOWN: they fail, and so do new ones, at once
+ *
+ * (1) Only requests of which nothing was sent are held. A request that was in flight when the connection broke may have been
+ *     executed, so it fails with an error that says so.
+ * (2) The time of `hold` belongs to the shard: it begins when the worker first loses it, and ends when one connection is up.
+ *     So a shard that stays away makes clients wait once, and not with each request.
+ * (3) queue-limit bounds what is held on a connection; at the limit the clients that send to it are not read (HOLD_UPSTREAM).
+ * (4) A shard that stops in an orderly way says so first, by a push frame (SCREE STOPS). It answers what it has received
+ *     until the proxy closes the connection. New requests take a new connection, which cannot be opened and so is HOLDING.
+ * (5) A shard that is there, but silent, refuses the greeting or sends no RESP, is not waited for.
+ */
+#include "proxy/proxy_metrics.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream_inner.h"
+
+#include "shared/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+bool upstream_may_hold(const struct upstream *upstream)
+{
+    struct node_outage *outage = &upstream->node->outage;
+    uint64_t now_ms = loop_mono_ms(upstream->worker->loop);
+    if (upstream->lane == LANE_CONTROL || upstream->use.subscriber)
+        return false;
+    if (!outage->hold_until_ms)
+        outage->hold_until_ms = now_ms + upstream_config(upstream)->upstream_hold_ms;
+    return now_ms < outage->hold_until_ms;
+}
+
+/* Removes the parts of the greeting, which is written anew for the next connection. */
+static void drop_greeting(struct upstream *upstream)
+{
+    struct part *part;
+    while ((part = upstream->queue.first) && part->is_greeting) {
+        upstream_pop(upstream, part);
+        part_unlinked(part);
+    }
+}
+
+bool upstream_hold_unsent(struct upstream *upstream, const char *reason)
+{
+    bool is_passing = upstream->use.is_private || upstream->life.is_draining;
+    if (upstream->state != UPSTREAM_OPENING || !upstream_may_hold(upstream))
+        return false;
+    drop_greeting(upstream);
+    if (is_passing && !upstream->queue.first)
+        return false;
+    upstream_opened(upstream);
+    if (upstream->stream)
+        stream_abort(upstream->stream);
+    upstream->stream = NULL;
+    upstream->life.is_open = false;
+    out_clear(&upstream->unsent.greeting);
+    upstream_down(upstream, reason);
+    return true;
+}
+
+void upstream_hold_end(struct upstream *upstream, bool is_sent)
+{
+    struct metric_cell *cell = upstream->node->cell;
+    uint32_t now_ms = worker_now_ms(upstream->worker);
+    upstream->life.is_holding = false;
+    for (struct part *part = upstream->queue.first; part; part = part->next) {
+        if (part_is_request(part)) {
+            cell_add(cell, is_sent ? SHARD_HELD : SHARD_HELD_FAILED, 1);
+            cell_add(cell, SHARD_HELD_MS, now_ms - part->sent_ms);
+        }
+        part->sent_ms = now_ms;
+    }
+}
+
+void upstream_hold_over(struct upstream *upstream)
+{
+    const struct pool *pool = upstream->worker->pool;
+    if (!upstream->node->outage.hold_until_ms)
+        return;
+    upstream->node->outage = (struct node_outage){0};
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next) {
+        struct upstream *other = container_of(link, struct upstream, links.pool);
+        if (other->node != upstream->node || other->life.is_closed || other == upstream)
+            continue;
+        other->failure.retry_at_ms = 0;
+        if (other->state == UPSTREAM_DOWN && !other->use.subscriber)
+            other->state = UPSTREAM_IDLE;
+    }
+}
+
+void upstream_hold_tick(struct upstream *upstream, uint64_t now_ms)
+{
+    char reason[sizeof upstream->failure.reason];
+    if (now_ms < upstream->node->outage.hold_until_ms ||
+        upstream->node->outage.hold_until_ms == 0) {
+        if (now_ms >= upstream->failure.retry_at_ms)
+            upstream_open(upstream, UPSTREAM_OPENING);
+        return;
+    }
+    (void)snprintf(reason, sizeof reason, "%s", upstream->failure.reason);
+    upstream_lost(upstream, reason);
+}
+
+/* ---- silent shards --------------------------------------------------------------------------- */
+
+/* Has the shard sent anything on another connection since this one is silent? */
+static bool is_heard_elsewhere(const struct upstream *upstream, uint64_t timeout_ms)
+{
+    const struct pool *pool = upstream->worker->pool;
+    uint32_t now_ms = worker_now_ms(upstream->worker);
+    for (const struct list *link = pool->upstreams.next; link != &pool->upstreams;
+         link = link->next) {
+        const struct upstream *other = container_of(link, struct upstream, links.pool);
+        if (other->node == upstream->node && other->life.is_open &&
+            now_ms - other->reading.heard_ms < timeout_ms && !other->reading.is_fresh)
+            return true;
+    }
+    return false;
+}
+
+void upstream_silent(struct upstream *upstream, uint64_t timeout_ms)
+{
+    const struct pool *pool = upstream->worker->pool;
+    struct node *node = upstream->node;
+    char reason[64];
+    (void)snprintf(reason, sizeof reason, "silent for %" PRIu64 " ms", timeout_ms);
+    bool is_heard = is_heard_elsewhere(upstream, timeout_ms);
+    if (!is_heard) {
+        node->outage.is_silent = true;
+        node_hold_no_more(node);
+    }
+    upstream_lost(upstream, reason);
+    for (struct list *link = pool->upstreams.next; !is_heard && link != &pool->upstreams;
+         link = link->next) {
+        struct upstream *other = container_of(link, struct upstream, links.pool);
+        bool waits_long = (other->use.is_single_use && other->use.patience_ms) ||
+                          other->lane == LANE_SCRIPT || other->life.is_replaced;
+        if (other->node == node && other->state == UPSTREAM_UP && other->queue.first &&
+            !waits_long && !other->life.is_closed)
+            upstream_lost(other, reason);
+    }
+}
+
+/* ---- shards that stop ------------------------------------------------------------------------ */
+
+bool upstream_is_stopping(const struct upstream *upstream)
+{
+    return upstream->life.is_draining && !upstream->node->is_removed;
+}
+
+void upstream_hold_stopping(struct upstream *upstream)
+{
+    struct node_outage *outage = &upstream->node->outage;
+    if (!outage->is_restarting) {
+        outage->is_restarting = true;
+        outage->hold_until_ms = 0;
+        (void)upstream_may_hold(upstream);
+        log_event(LOG_INFO, "upstream_stopping", "shard=%s address=%s", upstream->node->name,
+                  upstream->node->address);
+    }
+    upstream_replace(upstream);
+}
