@@ -353,6 +353,16 @@ static void exec_at_shard(struct client *client, struct request *request, struct
     client_transaction_clear(transaction);
 }
 
+/* The replies to MULTI and to the commands leave together with EXEC's, if the client has sent all of them at once: then they
+ * are exactly what has not left so far. Other replies and messages never wait for EXEC. */
+static void hold_queued_replies(struct client *client, uint32_t count)
+{
+    size_t bytes = BYTES("+OK\r\n").len + count * BYTES("+QUEUED\r\n").len;
+    if (!client->is_closed && client->pipeline.count == 1 &&
+        stream_pending(client->stream) == bytes)
+        stream_hold(client->stream);
+}
+
 /* The transaction begins with commands that no shard must run as a transaction. */
 static void exec_in_steps(struct client *client, const struct command *command,
                           const struct transaction_target *target)
@@ -408,6 +418,7 @@ static bool exec(struct client *client, const struct command *command)
         return true;
     }
     bool is_run = transaction->needs_proxy || transaction->has_steps;
+    uint32_t count = transaction->count;
     if (is_run && client->pipeline.count > 0) {
         client_hold(client, HOLD_ORDER);
         return false;
@@ -424,10 +435,12 @@ static bool exec(struct client *client, const struct command *command)
     struct request *request = client_new_request(client, command);
     request->is_exec = true;
     (void)detach_dedicated(client); /* transaction_executed() releases it */
-    if (is_run)
+    if (is_run) {
         transaction_run_first_part(client, request, upstream);
-    else
+    } else {
         exec_at_shard(client, request, upstream, &target);
+        hold_queued_replies(client, count);
+    }
     return true;
 }
 

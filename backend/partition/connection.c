@@ -272,6 +272,8 @@ static void suspend(struct session *session, const char *behind, size_t len)
 {
     session->is_throttled = true;
     stream_pause(session->stream);
+    if (session->request.is_across && session->request.command->traits & TRAIT_RUNS_QUEUE)
+        stream_hold(session->stream); /* the proxy needs no reply to MULTI before that to EXEC */
     metric_add(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     suspend_prefetch(session, behind, len);
 }

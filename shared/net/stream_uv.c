@@ -264,6 +264,13 @@ void stream_send(struct stream *stream)
         list_push(&stream->loop->dirty, &stream->dirty);
 }
 
+void stream_hold(struct stream *stream)
+{
+    /* TLS may have bytes of its own to send */
+    if (stream->state == STREAM_OPEN && stream_pending(stream) == stream->out.bytes)
+        list_remove(&stream->dirty);
+}
+
 /* Nothing more can be written. on_end is called at the end of the turn, after the bytes that can still be read. */
 static void stream_broke(struct stream *stream, int err)
 {

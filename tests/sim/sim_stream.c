@@ -312,6 +312,11 @@ void stream_send(struct stream *stream)
         list_push(&stream->loop->dirty, &stream->dirty);
 }
 
+void stream_hold(struct stream *stream)
+{
+    list_remove(&stream->dirty);
+}
+
 size_t stream_pending(const struct stream *stream)
 {
     return stream->out.bytes;
