@@ -270,6 +270,7 @@ static bool install(struct overlay *overlay, struct bytes effects)
 
 bool borrow_install(struct borrow *borrow, struct partition *partition)
 {
+    overlay_next_generation(partition->overlay);
     for (const struct arrival *arrival = borrow->arrivals; arrival; arrival = arrival->next)
         if (!install(partition->overlay, (struct bytes){arrival->effects, arrival->len}))
             return false;

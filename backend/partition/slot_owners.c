@@ -173,6 +173,7 @@ static void serve_here(struct slot_owners *owners, const struct slot_set *here)
     struct partition_shards *shards = &owners->partition->shards;
     shards->here = here;
     space_serve(owners->partition->spaces, here);
+    overlay_next_generation(owners->partition->overlay);
     owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
     shards->here_version++;
     shards->here_sum = here ? slot_set_sum(here) : 0;

@@ -232,12 +232,13 @@ int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key, 
 {
     const struct write_buffer *buffer = overlay->active;
     const struct row *row = write_buffer_find(buffer, cf, key, hash_row(cf, key));
-    CHECK(overlay->is_attempt);
-    if (row && row->state == ROW_VALUE)
+    CHECK(overlay->attempt.is_on);
+    bool is_own = row && row->attempt == overlay->attempt.number;
+    if (is_own && row->state == ROW_VALUE)
         *value = (struct slice){row->value.data, row->value.len, NULL};
-    if (row && row->state != ROW_ABSENT)
+    if (is_own && row->state != ROW_ABSENT)
         return row->state == ROW_VALUE ? OK : ERR_NOT_FOUND;
-    for (size_t i = overlay->attempt.ranges_count; i < buffer->ranges_count; i++)
+    for (size_t i = overlay->attempt.mark.ranges_count; i < buffer->ranges_count; i++)
         if (range_has(&buffer->ranges[i], cf, key))
             return ERR_NOT_FOUND;
     return ERR_UNCACHED;
@@ -274,8 +275,9 @@ static void log_effect(struct overlay *overlay, struct row *row)
         overlay->undo.items =
             grow_array(overlay->undo.items, &overlay->undo.cap, sizeof *overlay->undo.items);
     overlay->undo.items[overlay->undo.count++] =
-        (struct undo){row, row->value, row->ticket, row->state, row->is_secured};
+        (struct undo){row, row->value, row->ticket, row->state, row->is_secured, row->attempt};
     row->is_secured = overlay->securing.is_on;
+    row->attempt = overlay->attempt.is_on ? overlay->attempt.number : 0;
     if (row->ticket != overlay->batch->ticket)
         log_change(overlay->batch, row);
     count_effect(overlay);
@@ -338,7 +340,7 @@ void overlay_savepoint(struct overlay *overlay)
 {
     if (overlay->cache)
         row_cache_release_borrowed(overlay->cache);
-    if (!overlay->is_attempt && !overlay->is_script)
+    if (!overlay->attempt.is_on && !overlay->is_script)
         overlay->undo.count = 0;
     overlay->savepoint = (struct mark){
         .undo_count = overlay->undo.count,
@@ -357,6 +359,7 @@ static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
         undo->row->ticket = undo->ticket;
         undo->row->state = undo->state;
         undo->row->is_secured = undo->is_secured;
+        undo->row->attempt = undo->attempt;
     }
     overlay->active->ranges_count = mark->ranges_count;
     overlay->batch->effects = mark->effects;
@@ -370,23 +373,24 @@ void overlay_rollback(struct overlay *overlay)
 
 void overlay_attempt_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->is_attempt);
+    CHECK(!overlay->attempt.is_on);
     overlay_savepoint(overlay);
-    overlay->is_attempt = true;
-    overlay->attempt = overlay->savepoint;
+    overlay->attempt.is_on = true;
+    overlay->attempt.number += overlay->attempt.number == UINT32_MAX ? 2 : 1;
+    overlay->attempt.mark = overlay->savepoint;
 }
 
 void overlay_attempt_end(struct overlay *overlay, bool is_good)
 {
-    CHECK(overlay->is_attempt);
-    overlay->is_attempt = false;
+    CHECK(overlay->attempt.is_on);
+    overlay->attempt.is_on = false;
     if (!is_good)
-        roll_back_rows(overlay, &overlay->attempt);
+        roll_back_rows(overlay, &overlay->attempt.mark);
 }
 
 size_t overlay_attempt_position(const struct overlay *overlay)
 {
-    CHECK(overlay->is_attempt);
+    CHECK(overlay->attempt.is_on);
     return overlay->undo.count;
 }
 
@@ -403,8 +407,8 @@ static int compare_changed(const void *a, const void *b)
 void overlay_each_change(const struct overlay *overlay, size_t position,
                          const struct overlay_changes *changes)
 {
-    CHECK(overlay->is_attempt && position <= overlay->undo.count);
-    for (size_t i = overlay->attempt.ranges_count; i < overlay->active->ranges_count; i++) {
+    CHECK(overlay->attempt.is_on && position <= overlay->undo.count);
+    for (size_t i = overlay->attempt.mark.ranges_count; i < overlay->active->ranges_count; i++) {
         const struct range *range = &overlay->active->ranges[i];
         changes->on_range(changes->owner, range->cf, range->from, range->to);
     }
@@ -494,7 +498,7 @@ void overlay_await_secured(struct overlay *overlay)
 
 void overlay_secured_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->securing.is_on && !overlay->is_attempt && !overlay->is_script);
+    CHECK(!overlay->securing.is_on && !overlay->attempt.is_on && !overlay->is_script);
     overlay->securing.is_on = true;
     overlay->securing.from = overlay->batch->effects;
 }
@@ -529,6 +533,11 @@ size_t overlay_memory(const struct overlay *overlay)
                  overlay->buffers[i].index_cap * sizeof *overlay->buffers[i].index +
                  overlay->batches[i].cap * sizeof *overlay->batches[i].changes;
     return bytes;
+}
+
+void overlay_next_generation(struct overlay *overlay)
+{
+    overlay->generation++;
 }
 
 uint64_t overlay_generation(const struct overlay *overlay)

@@ -67,8 +67,9 @@ static inline bool is_read_failure(int err)
 /* Reads a row: OK and the value (borrowed until the next overlay_savepoint, _applied or _discard; slice_release when
  * pinned), ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
-/* As overlay_get, for a row of another shard in an attempt: reads only what the attempt has written and deleted. Ranges that
- * were deleted before say nothing about it. ERR_UNCACHED: the attempt does not have the row. */
+/* As overlay_get, for a row of another shard in an attempt: reads only what the attempt has written and deleted. Older rows and
+ * deleted ranges say nothing about it: they are left from before the slot moved away, or are copies made while it moves
+ * here. ERR_UNCACHED: the attempt does not have the row. */
 int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
                          struct slice *value);
 /* Writes a row; key and value are copied. */
@@ -109,6 +110,8 @@ void overlay_script_end(struct overlay *overlay, bool is_good);
 /* A number that changes whenever effects are rolled back or the store is recovered: data derived from rows read before
  * may be wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);
+/* Changes that number, because rows will be seen that have changed elsewhere: on another shard. */
+void overlay_next_generation(struct overlay *overlay);
 
 /* overlay_observed: the newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all
  * are durable. Effects that were rolled back do not count, because a batch without effects is never written. */
@@ -139,9 +142,9 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
 struct overlay_iter;
 struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
                                       struct bytes upper);
-/* As overlay_iter_new, but iterates over rows of the write buffers only. */
-struct overlay_iter *overlay_iter_new_buffered(struct overlay *overlay, enum cf cf,
-                                               struct bytes lower, struct bytes upper);
+/* As overlay_iter_new, but iterates only over rows that the attempt has written: those of a collection of another shard. */
+struct overlay_iter *overlay_iter_new_attempt(struct overlay *overlay, enum cf cf,
+                                              struct bytes lower, struct bytes upper);
 void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
 /* Gives the iterator its own copy of the buffered effects ahead of its position: from now on the overlay may change and
  * turns may end; the iterator continues in the same direction over the old state. To be freed before the overlay. The

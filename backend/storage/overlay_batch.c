@@ -59,7 +59,7 @@ static void keep_ranges(struct batch *batch)
 const struct batch *overlay_close_batch(struct overlay *overlay)
 {
     struct batch *closed = overlay->batch;
-    CHECK(!overlay->in_flight && !overlay->is_attempt && !overlay->is_script);
+    CHECK(!overlay->in_flight && !overlay->attempt.is_on && !overlay->is_script);
     for (size_t i = 0; i < closed->count; i++) {
         struct change *change = &closed->changes[i];
         change->after = change->row->value;
@@ -162,7 +162,7 @@ void overlay_switch_buffers(struct overlay *overlay)
             overlay->iterated[cf]--;
     overlay_begin_batch(overlay, overlay->batch->ticket);
     /* a command may be running: its marks refer to the old buffer */
-    overlay->savepoint = overlay->attempt = overlay->script = (struct mark){0};
+    overlay->savepoint = overlay->attempt.mark = overlay->script = (struct mark){0};
 }
 
 const struct write_buffer *overlay_immutable(const struct overlay *overlay)

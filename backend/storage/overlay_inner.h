@@ -17,6 +17,7 @@ struct undo {
     uint64_t ticket;
     enum row_state state;
     bool is_secured;
+    uint32_t attempt;
 };
 
 /* A state to which rollback returns. */
@@ -89,10 +90,13 @@ struct overlay {
     uint64_t observed_writes;
     struct undo_log undo;
     struct mark savepoint;
-    bool is_attempt;
-    struct mark attempt; /* beginning of the attempt */
-    bool is_script;      /* a script runs: savepoints keep the undo log */
-    struct mark script;  /* beginning of the script */
+    struct {
+        bool is_on;
+        uint32_t number;  /* of the present or the last one; not 0 */
+        struct mark mark; /* its beginning */
+    } attempt;
+    bool is_script;     /* a script runs: savepoints keep the undo log */
+    struct mark script; /* beginning of the script */
     struct {
         bool is_on;  /* between overlay_secured_begin and overlay_secured_end */
         size_t from; /* effects of the batch at its beginning */

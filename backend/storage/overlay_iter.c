@@ -17,7 +17,7 @@ struct overlay_iter {
     struct overlay *overlay;
     enum cf cf;
     bool reverse;
-    bool is_buffered;                /* the store's rows are not needed */
+    bool is_attempt;                 /* over the rows of the present attempt only */
     struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
     struct row *rows[2];             /* current row in each buffer */
     struct write_buffer *own;        /* the two copies in buffers[] when detached; else NULL */
@@ -52,18 +52,20 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     return iter;
 }
 
-struct overlay_iter *overlay_iter_new_buffered(struct overlay *overlay, enum cf cf,
-                                               struct bytes lower, struct bytes upper)
+struct overlay_iter *overlay_iter_new_attempt(struct overlay *overlay, enum cf cf,
+                                              struct bytes lower, struct bytes upper)
 {
     struct overlay_iter *iter = overlay_iter_new(overlay, cf, lower, upper);
-    iter->stored.is_through = iter->is_buffered = true;
+    CHECK(overlay->attempt.is_on);
+    iter->stored.is_through = iter->is_attempt = true;
+    iter->buffers[1] = NULL; /* its rows are older */
     return iter;
 }
 
-/* Moves the store's iterator, unless the iteration is over the write buffers only. */
+/* Moves the store's iterator, unless the iteration is over rows of the attempt only. */
 static void stored_seek(struct overlay_iter *iter, bool reverse, struct bytes key, bool has_from)
 {
-    if (!iter->is_buffered)
+    if (!iter->is_attempt)
         cached_iter_seek(&iter->stored, reverse, key, has_from);
 }
 
@@ -139,12 +141,19 @@ void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_row
     }
 }
 
-/* The first row from `row` on in this direction that is not ABSENT and is within the bounds. */
-static struct row *buffer_skip_absent(struct overlay_iter *iter, struct write_buffer *buffer,
+/* Does the iteration pass over the row? */
+static bool is_hidden(const struct overlay_iter *iter, const struct row *row)
+{
+    return row->state == ROW_ABSENT ||
+           (iter->is_attempt && row->attempt != iter->overlay->attempt.number);
+}
+
+/* The first row from `row` on in this direction that is not hidden and is within the bounds. */
+static struct row *buffer_skip_hidden(struct overlay_iter *iter, struct write_buffer *buffer,
                                       struct row *row)
 {
     struct rows *rows = &buffer->rows[iter->cf];
-    while (row && row->state == ROW_ABSENT)
+    while (row && is_hidden(iter, row))
         row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
     return row && in_iter_bounds(iter, row->key) ? row : NULL;
 }
@@ -154,7 +163,7 @@ static void buffer_step(struct overlay_iter *iter, int index)
     struct row *row = iter->rows[index];
     struct rows *rows = &iter->buffers[index]->rows[iter->cf];
     row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
-    iter->rows[index] = buffer_skip_absent(iter, iter->buffers[index], row);
+    iter->rows[index] = buffer_skip_hidden(iter, iter->buffers[index], row);
 }
 
 static struct bytes source_key(const struct overlay_iter *iter, int source)
@@ -249,7 +258,7 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
     iter->reverse = false;
     for (int i = 0; i < 2; i++)
         if (iter->buffers[i])
-            iter->rows[i] = buffer_skip_absent(
+            iter->rows[i] = buffer_skip_hidden(
                 iter, iter->buffers[i], rows_at_or_after(&iter->buffers[i]->rows[iter->cf], key));
     stored_seek(iter, false, key, true);
     iter_find_visible(iter);
@@ -265,7 +274,7 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
     iter->reverse = true;
     for (int i = 0; i < 2; i++)
         if (iter->buffers[i])
-            iter->rows[i] = buffer_skip_absent(
+            iter->rows[i] = buffer_skip_hidden(
                 iter, iter->buffers[i],
                 rows_before(&iter->buffers[i]->rows[iter->cf], key, or_equal, unbounded));
 }

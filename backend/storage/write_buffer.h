@@ -20,7 +20,7 @@
 
 enum { WRITE_BUFFER_HEIGHT_MAX = 12 };
 
-enum row_state { ROW_ABSENT, ROW_DELETED, ROW_VALUE };
+enum __attribute__((packed)) row_state { ROW_ABSENT, ROW_DELETED, ROW_VALUE };
 
 struct row {
     struct bytes key;
@@ -32,6 +32,7 @@ struct row {
     uint8_t cf;
     uint8_t height;
     bool is_secured;    /* its last effect was (overlay_secured_begin) */
+    uint32_t attempt;   /* the last effect is of the attempt with this number; 0: of none */
     struct row *next[]; /* one per level of the row's height */
 };
 
