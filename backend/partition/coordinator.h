@@ -20,7 +20,7 @@
  *   - Each shard syncs its effects before it answers PREPARE. Once the decision is made they must survive every crash, and no
  *     other shard has them.
  *   - This shard syncs the decision before the reply leaves and the first APPLY is sent. Until then a crash aborts the
- *     transaction, and nobody may have seen it.
+ *     transaction, so no client may have seen it.
  * Applying needs no sync of its own: the shard has the effects in its log and the decision is durable, so after a crash they are
  * applied again. Nor does deleting the decision, which would be found and deleted again. Both are secured effects (overlay.h):
  * readers do not wait for them, and they are written with the next batch, at most a tick later.
