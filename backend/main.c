@@ -30,6 +30,7 @@ int main(int argc, char **argv)
     char reason[256];
     int code;
     harden_files();
+    log_detect_journal();
     command_init();
     if (!program_parse(&program, argc, argv, &config.head, &code))
         return code;

@@ -316,6 +316,8 @@ bool dispatch_frame(struct client *client, const struct frame *frame)
     if (client->worker->pauses.count && pause_holds(client, command))
         return false;
     client->last_command = command;
+    if (command->traits & (TRAIT_AUDITED | TRAIT_AUDITED_ACTIONS))
+        users_audit(client, frame, command);
     if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))
         return true;
     if (client->session.transaction.is_open && !(command->traits & TRAIT_ACTS_IN_MULTI))

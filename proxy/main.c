@@ -62,6 +62,7 @@ int main(int argc, char **argv)
     char reason[REASON_MAX];
     int exit_code;
     harden_files();
+    log_detect_journal();
     command_init();
     if (!program_parse(&program, argc, argv, &config.head, &exit_code))
         return exit_code;

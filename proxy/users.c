@@ -4,6 +4,7 @@
 #include "proxy/proxy.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
+#include "shared/audit.h"
 #include "shared/check.h"
 
 #include <pthread.h>
@@ -87,6 +88,7 @@ static void log_denied(struct client *client, enum acl_denied reason, struct byt
     CHECK(pthread_mutex_lock(&refusals->mutex) == 0);
     acl_log_add(&refusals->log, &event, (size_t)client->worker->snapshot->config.acllog_max_len);
     CHECK(pthread_mutex_unlock(&refusals->mutex) == 0);
+    audit_refusal(&event);
     free(line);
     metric_add(client->worker->metrics.process, METRIC_PROXY_ACL_REFUSED, 1);
 }
@@ -110,6 +112,14 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
                denied == ACL_DENIED_COMMAND ? bytes_of(command_full_name(command)) : argv[index]);
     acl_denied_error(denied, command, error);
     return false;
+}
+
+void users_audit(const struct client *client, const struct frame *frame,
+                 const struct command *command)
+{
+    const struct bytes *argv = argv_of(client->worker, frame);
+    if (audit_wants(command, argv, frame->argc))
+        audit_command(users_name(client), stream_peer(client->stream), command, argv, frame->argc);
 }
 
 /* ---- rules that are sent with a command ------------------------------------------------------ */

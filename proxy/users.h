@@ -31,6 +31,9 @@ bool users_is_removed(const struct client *client);
 /* True when the client may run the request. False: the refusal is in ACL LOG, and error[] has Redis' text. */
 bool users_allow(struct client *client, const struct frame *frame, const struct command *command,
                  char error[ACL_ERROR_MAX]);
+/* Logs the command if an administrator changes something by it (audit.h). */
+void users_audit(const struct client *client, const struct frame *frame,
+                 const struct command *command);
 /* True when the shard must check the user's rules too, because only the shard sees the keys of scripts and of SORT's
  * patterns. */
 static inline bool users_go_along(const struct client *client, const struct command *command)

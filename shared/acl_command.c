@@ -280,12 +280,6 @@ bool acl_deluser(struct acl *acl, const struct bytes *argv, uint32_t argc, int64
 
 static void reply_event(struct reply *reply, const struct acl_event *event, uint64_t now_ms)
 {
-    static const char *const reasons[] = {
-        [ACL_DENIED_COMMAND] = "command",
-        [ACL_DENIED_KEY] = "key",
-        [ACL_DENIED_AUTH] = "auth",
-        [ACL_DENIED_CHANNEL] = "channel",
-    };
     static const char *const contexts[] = {
         [ACL_TOPLEVEL] = "toplevel",
         [ACL_MULTI] = "multi",
@@ -295,7 +289,7 @@ static void reply_event(struct reply *reply, const struct acl_event *event, uint
     reply_bulk_text(reply, "count");
     reply_int(reply, (int64_t)event->times);
     reply_bulk_text(reply, "reason");
-    reply_bulk_text(reply, reasons[event->reason]);
+    reply_bulk_text(reply, acl_denied_name(event->reason));
     reply_bulk_text(reply, "context");
     reply_bulk_text(reply, contexts[event->context]);
     reply_bulk_text(reply, "object");

@@ -6,6 +6,17 @@
 
 enum { SAME_EVENT_MS = 60 * 1000 };
 
+const char *acl_denied_name(enum acl_denied reason)
+{
+    static const char *const names[] = {
+        [ACL_DENIED_COMMAND] = "command",
+        [ACL_DENIED_KEY] = "key",
+        [ACL_DENIED_AUTH] = "auth",
+        [ACL_DENIED_CHANNEL] = "channel",
+    };
+    return names[reason];
+}
+
 void acl_log_init(struct acl_log *log)
 {
     list_init(&log->entries);

@@ -26,6 +26,8 @@ struct acl_event {
     struct bytes client; /* the client, as CLIENT LIST shows it */
 };
 
+/* "command", "key", "channel" or "auth", as ACL LOG shows it. */
+const char *acl_denied_name(enum acl_denied reason);
 void acl_log_init(struct acl_log *log);
 void acl_log_clear(struct acl_log *log);
 /* Adds a refusal: copies reason, context, at_ms and the texts of `event`. Keeps the newest `count_max` entries. */

@@ -99,6 +99,9 @@ enum command_traits {
     TRAIT_KVROCKS = 1 << 12,
     TRAIT_WHOLE =
         1 << 13, /* concerns all keys: the proxy repeats it until it has reached all slots */
+    TRAIT_AUDITED = 1 << 14, /* an administrator's change: logged (audit.h) */
+    /* Likewise if it has a subcommand that is no question: SCREE BACKUP START, but neither STATUS nor LIST. */
+    TRAIT_AUDITED_ACTIONS = 1 << 15,
     TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
 };
 

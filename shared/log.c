@@ -14,7 +14,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +24,7 @@ enum { LINE_MAX_BYTES = 4096, FILE_MODE = 0640 };
 
 static _Atomic int threshold = LOG_INFO;
 static _Atomic int target = STDERR_FILENO;
+static _Atomic bool is_journal; /* standard error is the journal */
 static pthread_mutex_t file_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int file_fd = -1; /* never closed once opened; guarded by file_mutex */
 
@@ -60,14 +63,38 @@ bool log_set_file(const char *path)
     return ok;
 }
 
+void log_detect_journal(void)
+{
+    const char *stream =
+        getenv("JOURNAL_STREAM"); /* device:inode of the standard error that systemd gave us */
+    struct stat found;
+    char text[64] = "";
+    if (fstat(STDERR_FILENO, &found) == 0)
+        (void)snprintf(text, sizeof text, "%llu:%llu", (unsigned long long)found.st_dev,
+                       (unsigned long long)found.st_ino);
+    atomic_store(&is_journal, stream && strcmp(stream, text) == 0);
+}
+
+static size_t write_priority(char *line, enum log_level level)
+{
+    static const char priorities[] = "7643"; /* of syslog(3): debug, info, warning, error */
+    if (!atomic_load(&is_journal) || atomic_load(&target) != STDERR_FILENO)
+        return 0;
+    line[0] = '<';
+    line[1] = priorities[level];
+    line[2] = '>';
+    return 3;
+}
+
 static size_t write_line_head(char *line, size_t max, enum log_level level, const char *event)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
+    size_t start = write_priority(line, level);
     uint64_t now_ms = clock_wall_us() / 1000;
     time_t seconds = (time_t)(now_ms / 1000);
     struct tm utc;
     CHECK(gmtime_r(&seconds, &utc));
-    size_t len = strftime(line, max, "%Y-%m-%dT%H:%M:%S", &utc);
+    size_t len = start + strftime(line + start, max - start, "%Y-%m-%dT%H:%M:%S", &utc);
     int more = snprintf(line + len, max - len, ".%03uZ %s %.64s ", (unsigned)(now_ms % 1000),
                         names[level], event);
     CHECK(more > 0);

@@ -7,6 +7,7 @@
 #include "backend/partition/session_line.h"
 #include "shared/acl_command.h"
 #include "shared/arena.h"
+#include "shared/audit.h"
 
 #include <stdio.h>
 
@@ -27,6 +28,7 @@ void acl_note(struct call *call, enum acl_denied reason, enum acl_context contex
         .client = {line, out.bytes},
     };
     out_clear(&out);
+    audit_refusal(&event);
     acl_log_add(&call->partition->metrics.acl_log, &event,
                 (size_t)config_snapshot_number(call->partition->snapshot, "acllog-max-len"));
 }

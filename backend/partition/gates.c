@@ -10,6 +10,7 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/session_reply.h"
+#include "shared/audit.h"
 #include "shared/keys.h"
 
 void reject_command(struct call *call, const char *text)
@@ -175,11 +176,23 @@ static bool gate_monitor(struct call *call)
     return false;
 }
 
+/* Logs changes that an administrator makes at this port. Those of a proxy's clients are in the log of the proxy. */
+static bool audit(struct call *call)
+{
+    const struct command *command = call->command;
+    if (command->traits & (TRAIT_AUDITED | TRAIT_AUDITED_ACTIONS) &&
+        !call->session->login.is_internal && audit_wants(command, call->argv, call->argc))
+        audit_command(session_user_name(call->session), stream_peer(call->session->stream), command,
+                      call->argv, call->argc);
+    return true;
+}
+
 bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
            gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && cluster_gate(call) &&
-           gate_disk(call) && gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
+           gate_disk(call) && gate_subscriber(call) && gate_busy(call) && gate_monitor(call) &&
+           audit(call);
 }
 
 const char *gates_refuse_nested(struct call *call, int32_t *slot)

@@ -4,6 +4,7 @@
 #include "backend/storage/replay.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/log.h"
 
@@ -19,6 +20,16 @@ enum {
     WAL_SEGMENT_MAX = 16 << 20, /* a backup copies a segment even if only a part is needed */
     /* free bytes that a reopen needs besides those for the rows in the WAL */
     RECOVER_BYTES_FREE = 4 << 20,
+    PROGRESS_EVERY_US = 1000 * 1000,
+};
+
+/* How far a replay of the WAL is, for the log. */
+struct replay_progress {
+    uint64_t begun_us; /* monotonic time */
+    uint64_t logged_us;
+    uint64_t batches;
+    uint64_t bytes;
+    uint64_t bytes_max; /* of the WAL's files, with zeros at their ends */
 };
 
 struct storage {
@@ -31,6 +42,7 @@ struct storage {
     /* shared: flush and checkpoint; exclusive: the database was reopened and has not all rows yet */
     pthread_rwlock_t lock;
     pthread_mutex_t trim_lock; /* keeps the WAL whole during a checkpoint; taken after `lock` */
+    struct replay_progress progress;
 };
 
 /* ---- the WAL ----------------------------------------------------------------------------- */
@@ -152,10 +164,45 @@ static int leave_wal(struct storage *storage, char *error, size_t size)
 
 /* ---- replay ------------------------------------------------------------------------------ */
 
+static void begin_progress(struct storage *storage)
+{
+    uint64_t now_us = clock_mono_us();
+    storage->progress = (struct replay_progress){
+        .begun_us = now_us,
+        .logged_us = now_us,
+        .bytes_max = wal_bytes_at(storage->path),
+    };
+}
+
+/* Counts a batch, and logs the progress once a second. */
+static void count_progress(struct storage *storage, size_t bytes)
+{
+    struct replay_progress *progress = &storage->progress;
+    uint64_t now_us = clock_mono_us();
+    progress->batches++;
+    progress->bytes += bytes;
+    if (now_us - progress->logged_us < PROGRESS_EVERY_US)
+        return;
+    progress->logged_us = now_us;
+    log_event(LOG_INFO, "wal_replaying", "path=%s bytes=%" PRIu64 " of=%" PRIu64, storage->path,
+              progress->bytes, progress->bytes_max);
+}
+
+static void end_progress(const struct storage *storage)
+{
+    const struct replay_progress *progress = &storage->progress;
+    if (progress->batches)
+        log_event(LOG_INFO, "wal_replayed",
+                  "path=%s batches=%" PRIu64 " bytes=%" PRIu64 " ms=%" PRIu64, storage->path,
+                  progress->batches, progress->bytes,
+                  (clock_mono_us() - progress->begun_us) / 1000);
+}
+
 /* replay_fn */
 static bool apply_again(void *owner, struct bytes record, char *error, size_t size)
 {
     struct storage *storage = owner;
+    count_progress(storage, record.len);
     if (effects_is_write_batch(record))
         return store_apply_write_batch(storage->store, record, error, size) == OK;
     struct store_batch *batch = store_batch_new();
@@ -192,8 +239,10 @@ static int end_replay(struct storage *storage, const struct replay *replay, char
     atomic_store(&storage->filed, 0);
     if (wal_last(storage->wal))
         err = leave_wal(storage, error, size);
-    if (err == OK)
+    if (err == OK) {
         store_replayed(storage->store);
+        end_progress(storage);
+    }
     return err;
 }
 
@@ -205,6 +254,7 @@ static int open_wal(struct storage *storage, char *error, size_t size)
         .path = storage->path,
         .file_bytes = bytes < WAL_SEGMENT_MAX ? bytes : WAL_SEGMENT_MAX,
     };
+    begin_progress(storage);
     struct replay *replay = replay_new(apply_again, storage);
     storage->wal = wal_open(&options, replay_batch, replay, error, size);
     int err = storage->wal ? end_replay(storage, replay, error, size) : ERR_STORE;
@@ -218,6 +268,7 @@ static int replay_wal(struct storage *storage, char *error, size_t size)
     struct bytes batch;
     uint64_t index;
     int err;
+    begin_progress(storage);
     struct replay *replay = replay_new(apply_again, storage);
     struct wal_cursor *cursor = wal_cursor_new(storage->wal, wal_first(storage->wal));
     CHECK(cursor); /* only a flush trims, and none runs */

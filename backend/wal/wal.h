@@ -111,7 +111,9 @@ int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *ba
 void wal_trim(struct wal *wal, uint64_t index);
 uint64_t
 wal_first(struct wal *wal); /* index of the oldest batch; without batches, of the next one */
-uint64_t wal_last(const struct wal *wal);  /* index of the last batch; 0: none yet */
+uint64_t wal_last(const struct wal *wal); /* index of the last batch; 0: none yet */
+/* Of all files in a directory whose WAL is not open, with zeros at their ends. */
+uint64_t wal_bytes_at(const char *path);
 uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */
 /* Number of whole batches that were dropped at opening, after one that could not be read (wal_damaged). */
 uint64_t wal_damaged(const struct wal *wal);

@@ -318,5 +318,43 @@ def _(run):
             backend.close()
 
 
+def log_lines(process, event):
+    return [line for line in process.log().decode().splitlines() if ' %s ' % event in line]
+
+
+@suite.case('the log says who changed what as an administrator, at the program that the client used, and who failed to log in')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        proxy, backend = cluster.proxies[0], cluster.backends[0]
+        with cluster.connect() as client:
+            for words in (['CONFIG', 'SET', 'slowlog-max-len', '100'], ['CONFIG', 'GET', 'slowlog-max-len'],
+                          ['ACL', 'SETUSER', 'eve', 'on', '>eves-password', '~a*', '+get'], ['SET', 'k', 'v'],
+                          ['SCREE', 'BACKUP', 'STATUS'], ['SCREE', 'COMPACT', 'START'], ['SCREE', 'OWNERS'], ['FLUSHALL', 'x\ny']):
+                client.call(*words)
+            client.get('FLUSHALL')
+            commands = [line.split('command=')[1] for line in log_lines(proxy, 'admin_command')]
+            check_equal(commands, ['"config|set slowlog-max-len 100"', '"acl|setuser (redacted) (redacted) (redacted) (redacted) (redacted)"',
+                                   '"scree|compact START"', '"flushall x\\ny"', '"flushall"'])
+            check_equal(log_lines(backend, 'admin_command'), [], 'the shard logs what only proxies know')
+            address = client.get('CLIENT', 'INFO').decode().split(' addr=')[1].split()[0]
+            check(all('user="default" client=%s ' % address in line for line in log_lines(proxy, 'admin_command')), 'who')
+            check('NOPERM' not in str(client.call('AUTH', 'eve', 'wrong')), 'a login fails')
+            wait_for(lambda: log_lines(proxy, 'login_failed'), 'the line')
+            check('user="eve" client=%s times=1' % address in log_lines(proxy, 'login_failed')[0], log_lines(proxy, 'login_failed'))
+            client.get('AUTH', 'eve', 'eves-password')
+
+            def refused():
+                client.call('FLUSHALL')  # a line a second, and that of the login was just written
+                return log_lines(proxy, 'access_refused')
+            wait_for(refused, 'the refusal')
+            check('reason=command object="flushall"' in log_lines(proxy, 'access_refused')[0], 'what')
+            check_equal(len(log_lines(proxy, 'admin_command')), 5, 'what is refused is not logged as done')
+        with cluster.partition(0) as direct:
+            direct.get('CONFIG', 'SET', 'slowlog-max-len', '128')
+            check('command="config|set slowlog-max-len 128"' in log_lines(backend, 'admin_command')[0], 'at the port of a partition')
+        for process in (proxy, backend):
+            check(b'eves-password' not in process.log(), 'a password is in the log of %s' % process.name)
+
+
 if __name__ == '__main__':
     suite.main()

@@ -2,10 +2,12 @@
 #include "tests/unit/suite.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[64];
@@ -52,6 +54,41 @@ START_TEST(a_line_has_time_level_event_and_pairs)
     ck_assert_int_ge(year, 2024);
     ck_assert_int_eq(tail, 25);
     ck_assert_str_eq(line + tail, "warn upstream_down shard=b port=7402\n");
+    end();
+}
+END_TEST
+
+START_TEST(in_the_journal_a_line_begins_with_its_priority_and_in_a_file_it_does_not)
+{
+    static const char *const heads[] = {"<7>", "<6>", "<4>", "<3>"};
+    struct stat found;
+    char stream[64];
+    begin();
+    int kept = dup(STDERR_FILENO);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    ck_assert(kept >= 0 && fd >= 0 && fstat(fd, &found) == 0);
+    ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+    (void)snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)found.st_dev,
+                   (unsigned long long)found.st_ino);
+    ck_assert_int_eq(setenv("JOURNAL_STREAM", stream, 1), 0);
+    log_detect_journal();
+    log_event(LOG_ERROR, "to_a_file", "%s", "");
+    ck_assert_ptr_null(strchr(content(path), '<'));
+    ck_assert(log_set_file(NULL));
+    log_set_level(LOG_DEBUG);
+    for (int level = LOG_DEBUG; level <= LOG_ERROR; level++) {
+        ck_assert_int_eq(ftruncate(fd, 0), 0);
+        log_event((enum log_level)level, "to_the_journal", "%s", "");
+        ck_assert_int_eq(strncmp(content(path), heads[level], 3), 0);
+    }
+    ck_assert_int_eq(setenv("JOURNAL_STREAM", "1:1", 1), 0); /* standard error was redirected */
+    log_detect_journal();
+    ck_assert_int_eq(ftruncate(fd, 0), 0);
+    log_event(LOG_ERROR, "elsewhere", "%s", "");
+    ck_assert_ptr_null(strchr(content(path), '<'));
+    ck_assert_int_eq(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+    (void)close(kept);
+    (void)close(fd);
     end();
 }
 END_TEST
@@ -174,6 +211,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, a_line_has_time_level_event_and_pairs);
+    tcase_add_test(tests, in_the_journal_a_line_begins_with_its_priority_and_in_a_file_it_does_not);
     tcase_add_test(tests, an_event_without_pairs_has_no_blank_at_its_end);
     tcase_add_test(tests, control_characters_are_escaped);
     tcase_add_test(tests, lines_below_the_level_are_not_written);
