@@ -493,8 +493,11 @@ static void send_prepare(struct cluster_backup *backup, struct request *request)
                                  BYTES(""),
                                  BYTES("MAP"),
                                  {backup->map, backup->map_len},
-                                 backup->wish.is_full ? BYTES("FULL") : BYTES("INCREMENTAL")};
-    fan_out_backup(backup, request, argv, sizeof argv / sizeof argv[0], 8, on_prepare);
+                                 backup->wish.is_full ? BYTES("FULL") : BYTES("INCREMENTAL"),
+                                 BYTES("SLOTS"),
+                                 bytes_of(backup->wish.slots)};
+    uint32_t argc = sizeof argv / sizeof argv[0] - (*backup->wish.slots ? 0 : 2);
+    fan_out_backup(backup, request, argv, argc, 8, on_prepare);
 }
 
 static struct cluster_backup *backup_of(struct proxy_worker *worker)

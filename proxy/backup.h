@@ -35,6 +35,7 @@ enum { BACKUP_LEASE_MS = 3000, BACKUP_LEASE_MAX_MS = 60000, BACKUP_REASON_MAX = 
 /* The options of a backup. */
 struct backup_wish {
     char name[BACKUP_NAME_MAX + 1];
+    char slots[BACKUP_SLOTS_MAX + 1]; /* ranges (slot_ranges.h); empty: all */
     bool is_full;
     bool waits;         /* the reply comes when the backup has ended, and says whether it is good */
     uint32_t keep;      /* complete backups that are kept; 0: all */

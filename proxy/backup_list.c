@@ -61,6 +61,10 @@ static bool read_item(struct bytes frame, size_t *pos, struct listed_backup *ite
             copy_bounded(item->name, sizeof item->name, value.text);
         else if (bytes_is(name.text, "id"))
             copy_bounded(item->id, sizeof item->id, value.text);
+        else if (bytes_is(name.text, "slots"))
+            copy_bounded(item->slots, sizeof item->slots, value.text);
+        else if (bytes_is(name.text, "parts"))
+            item->parts = (uint32_t)value.count;
         else if (bytes_is(name.text, "taken-ms"))
             item->taken_ms = (uint64_t)value.count;
         else if (bytes_is(name.text, "bytes"))
@@ -125,6 +129,8 @@ static void delete_next(struct client *client, struct request *request, struct r
     struct keeping *keeping = keeping_of(request);
     (void)client;
     (void)reply;
+    while (keeping->at < keeping->end && *keeping->list.items[keeping->at].slots)
+        keeping->at++;
     if (keeping->at == keeping->end) {
         backup_list_free(&keeping->list);
         keeping->done(request->worker);
@@ -146,8 +152,10 @@ static void choose_old(struct client *client, struct request *request, struct re
     uint32_t complete = 0;
     backup_list_read(request, list);
     size_t i = list->count;
-    while (i > 0 && complete < keeping->keep)
-        complete += list->items[--i].shards == list->shards;
+    while (i > 0 && complete < keeping->keep) {
+        const struct listed_backup *item = &list->items[--i];
+        complete += !*item->slots && item->shards == list->shards;
+    }
     keeping->end = complete == keeping->keep && list->silent == 0 ? i : 0;
     while (keeping->end > 0 && list->items[keeping->end - 1].taken_ms >= keeping->keep_from_ms)
         keeping->end--;

@@ -19,9 +19,11 @@ struct request;
 struct listed_backup {
     char name[BACKUP_NAME_MAX + 1];
     char id[BACKUP_ID_LEN + 1];
-    uint64_t taken_ms; /* the newest time of its shards */
+    char slots[BACKUP_SLOTS_MAX + 1]; /* empty: all */
+    uint64_t taken_ms;                /* the newest time of its shards */
     uint64_t bytes;
     uint32_t shards; /* number of shards that have it */
+    uint32_t parts;  /* of some slots: number of shards that must have it */
 };
 
 struct backup_list {
@@ -37,6 +39,7 @@ void backup_list_ask(struct request *request, backup_listed_fn *done);
 void backup_list_read(const struct request *request, struct backup_list *list);
 void backup_list_free(struct backup_list *list);
 /* Deletes the backups that are neither among the newest `keep` complete ones nor younger than `days`, then calls `done`.
+ * Those of some slots are not counted, and never deleted.
  * 0: that does not count; one complete backup is kept in any case. Deletes nothing when a shard did not answer. */
 void backup_keep(struct proxy_worker *worker, uint32_t keep, uint32_t days,
                  void (*done)(struct proxy_worker *worker));

@@ -5,7 +5,12 @@
 
 #include "shared/bytes.h"
 
-enum { BACKUP_NAME_MAX = 64, BACKUP_ID_LEN = 32, BACKUP_TIME_NAME_MAX = 32 };
+enum {
+    BACKUP_NAME_MAX = 64,
+    BACKUP_ID_LEN = 32,
+    BACKUP_TIME_NAME_MAX = 32,
+    BACKUP_SLOTS_MAX = 200, /* bytes of the text of slot ranges */
+};
 
 /* Can `name` name a backup, a shard or a file: only letters, digits, '.', '_', '-', and no leading dot? */
 bool backup_name_valid(struct bytes name);

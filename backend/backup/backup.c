@@ -2,7 +2,7 @@
 
 #include "backend/backup/backup_catalog.h"
 #include "backend/backup/backup_record.h"
-#include "backend/backup/disk_file.h"
+#include "backend/backup/backup_slots.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/format/encoding.h"
@@ -63,6 +63,7 @@ struct backup {
     char *to;      /* the directory that is being filled; during a deletion: the shard's name */
     bool has_more; /* files were deleted since the deletion began */
     struct manifest *manifest;
+    struct backup_slots slots;
     struct disk_progress progress;
     uint64_t bytes_shared; /* of the files that are links */
     uint64_t changes;      /* space_changes() when the cut began; for partition_saved */
@@ -161,7 +162,10 @@ static bool copy(struct backup *backup)
 {
     char from[PATH_MAX];
     char to[PATH_MAX];
-    bool good = list_cut(backup);
+    bool good = (!backup->slots.wanted ||
+                 backup_slots_cut(&backup->slots, backup->partition, backup->cut, &backup->progress,
+                                  backup->reason, sizeof backup->reason)) &&
+                list_cut(backup);
     struct manifest *before = good && !backup->is_full
                                   ? backup_catalog_newest(backup->dir, backup->manifest->shard)
                                   : NULL;
@@ -186,8 +190,12 @@ static void delete_older(struct backup *backup)
     struct backup_catalog_entry *entries;
     char reason[REASON_MAX];
     size_t count = backup_catalog_list(backup->dir, backup->manifest->shard, &entries);
-    for (size_t i = 0; i + (size_t)backup->keep < count; i++)
-        if (!backup_catalog_delete(backup->dir, entries[i].name, backup->manifest->shard, reason,
+    size_t whole = 0;
+    for (size_t i = 0; i < count; i++)
+        whole += !*entries[i].slots;
+    for (size_t i = 0; i < count && whole > (size_t)backup->keep; i++)
+        if (!*entries[i].slots && whole-- &&
+            !backup_catalog_delete(backup->dir, entries[i].name, backup->manifest->shard, reason,
                                    sizeof reason))
             log_event(LOG_WARN, "backup_delete_failed", "backup=%s reason=" LOG_QUOTED,
                       entries[i].name, reason);
@@ -218,10 +226,11 @@ static void run_backup_job(struct job *job)
         backup_catalog_clean(backup->dir, backup->to);
         return;
     }
-    backup->good = backup->state == STATE_PREPARING ? prepare_folders(backup)
-                   : backup->state == STATE_CUTTING ? make_checkpoint(backup)
-                   : backup->state == STATE_COPYING ? copy(backup)
-                                                    : seal(backup);
+    backup->good = backup->slots.is_none              ? true
+                   : backup->state == STATE_PREPARING ? prepare_folders(backup)
+                   : backup->state == STATE_CUTTING   ? make_checkpoint(backup)
+                   : backup->state == STATE_COPYING   ? copy(backup)
+                                                      : seal(backup);
     if (!backup->good)
         remove_partial(backup);
 }
@@ -268,6 +277,7 @@ static void become_idle(struct backup *backup)
     free(backup->to);
     free(backup->dir);
     backup->to = backup->dir = NULL;
+    backup_slots_forget(&backup->slots);
     backup->state = STATE_IDLE;
     slot_moves_go_on(backup->partition->shards.moves);
 }
@@ -471,9 +481,15 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
     if (!refused && !backup_catalog_path(path, dir, manifest->backup, manifest->shard,
                                          backup->reason, sizeof backup->reason))
         refused = "ERR the path of the backup is too long";
+    if (!refused && plan->slots.len)
+        refused = plan->keep || plan->is_full
+                      ? "ERR KEEP and FULL are for backups of all slots"
+                      : backup_slots_choose(&backup->slots, backup->partition, plan->slots,
+                                            plan->map, plan->shard);
     if (!refused)
         refused = slot_moves_hold(backup->partition->shards.moves, plan->map, plan->shard);
     if (refused) {
+        backup_slots_forget(&backup->slots);
         manifest_free(manifest);
         free(dir);
         return refused;
@@ -481,6 +497,9 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
     free(manifest->map);
     manifest->map = strndup(plan->map.len ? plan->map.data : "", plan->map.len);
     CHECK(manifest->map);
+    free(manifest->slots);
+    manifest->slots = strndup(plan->slots.len ? plan->slots.data : "", plan->slots.len);
+    CHECK(manifest->slots);
     manifest->partition = backup->partition->index;
     manifest->data_format = DATA_FORMAT;
     backup->manifest = manifest;
@@ -638,11 +657,13 @@ void backup_reply_list(const struct backup *backup, struct bytes shard, struct r
     size_t count = backup_catalog_list(dir, name, &entries);
     reply_array(reply, (int64_t)count);
     for (size_t i = 0; i < count; i++) {
-        reply_map(reply, 4);
+        reply_map(reply, 6);
         reply_pair_text(reply, "backup", entries[i].name);
         reply_pair_text(reply, "id", entries[i].id);
         reply_pair_int(reply, "taken-ms", entries[i].taken_ms);
         reply_pair_int(reply, "bytes", entries[i].bytes);
+        reply_pair_text(reply, "slots", entries[i].slots);
+        reply_pair_int(reply, "parts", entries[i].parts);
     }
     free(entries);
     free(dir);

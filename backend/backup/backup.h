@@ -23,6 +23,9 @@
  * coordinators of all shards are quiet, so no PREPARE is sent any more. One that is still on its way belongs to a
  * transaction that has locks at its receiver, and the receiver makes its cut after that transaction has ended.
  *
+ * A backup of some slots has only their rows: they are copied out of the cut (slot_copy.h). A shard that owns none of them
+ * makes all steps with the others, and writes nothing.
+ *
  * The files of the cut (links in `<data>/cut-partition-N`) are copied; unchanged ones become links to the newest
  * backup.
  */
@@ -42,6 +45,7 @@ struct backup_plan {
     struct bytes shard; /* empty: the partition's name */
     struct bytes id;    /* empty: a new one is generated */
     struct bytes map;   /* shards.ini; empty: backup of one shard */
+    struct bytes slots; /* ranges (slot_ranges.h); empty: all */
     bool is_full;       /* copy all files, without links to the last backup */
     int64_t keep;       /* backup of one shard: number of backups to keep; 0: all */
 };

@@ -1,9 +1,11 @@
 #include "backend/backup/backup_catalog.h"
 
 #include "backend/backup/disk_file.h"
+#include "config/shards_file.h"
 #include "shared/check.h"
 #include "shared/log.h"
 #include "shared/path.h"
+#include "shared/slot_ranges.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -62,6 +64,25 @@ struct found {
     size_t count;
 };
 
+/* The number of shards that have slots of the backup; 1 if it was made without a map. */
+static uint32_t count_parts(const struct manifest *manifest)
+{
+    static _Thread_local bool is_in[SLOT_COUNT];
+    char error[REASON_MAX];
+    uint32_t count = 0;
+    struct shard_map *map =
+        *manifest->map ? shards_parse("", bytes_of(manifest->map), error, sizeof error) : NULL;
+    bool is_some = *manifest->slots && slot_ranges_read(bytes_of(manifest->slots), is_in);
+    for (size_t i = 0; map && i < map->shard_count; i++) {
+        bool has_part = !is_some;
+        for (unsigned slot = 0; slot < SLOT_COUNT && !has_part; slot++)
+            has_part = is_in[slot] && map->slot_shard[slot] == i;
+        count += has_part;
+    }
+    shard_map_unref(map);
+    return count ? count : 1;
+}
+
 static void add_backup_entry(void *owner, const char *backup, const char *path)
 {
     struct found *found = owner;
@@ -73,9 +94,11 @@ static void add_backup_entry(void *owner, const char *backup, const char *path)
     CHECK(found->entries);
     struct backup_catalog_entry *entry = &found->entries[found->count++];
     *entry = (struct backup_catalog_entry){.taken_ms = manifest->taken_ms,
-                                           .bytes = manifest_bytes(manifest)};
+                                           .bytes = manifest_bytes(manifest),
+                                           .parts = count_parts(manifest)};
     (void)snprintf(entry->name, sizeof entry->name, "%s", backup);
     (void)snprintf(entry->id, sizeof entry->id, "%s", manifest->id);
+    (void)snprintf(entry->slots, sizeof entry->slots, "%s", manifest->slots);
     manifest_free(manifest);
 }
 
@@ -106,6 +129,8 @@ struct manifest *backup_catalog_newest(const char *dir, const char *shard)
     struct backup_catalog_entry *entries;
     struct manifest *manifest = NULL;
     size_t count = backup_catalog_list(dir, shard, &entries);
+    while (count && *entries[count - 1].slots)
+        count--;
     if (count &&
         backup_catalog_path(path, dir, entries[count - 1].name, shard, reason, sizeof reason))
         manifest = manifest_read(path, reason, sizeof reason);

@@ -16,8 +16,10 @@
 struct backup_catalog_entry {
     char name[BACKUP_NAME_MAX + 1];
     char id[BACKUP_ID_LEN + 1];
+    char slots[BACKUP_SLOTS_MAX + 1]; /* empty: all */
     uint64_t taken_ms;
     uint64_t bytes;
+    uint32_t parts; /* shards that have a part of it */
 };
 
 /* Writes <dir>/<backup>/<shard> to path[PATH_MAX]. False and a reason: the path is too long. */
@@ -27,7 +29,7 @@ bool backup_catalog_path(char *path, const char *dir, const char *backup, const 
  * no backups. */
 size_t backup_catalog_list(const char *dir, const char *shard,
                            struct backup_catalog_entry **entries);
-/* The manifest of the newest backup; NULL: there is no backup. */
+/* The manifest of the newest backup of all slots; NULL: there is no backup. */
 struct manifest *backup_catalog_newest(const char *dir, const char *shard);
 /* Marks the shard's part of a backup as deleted, so that its files may be removed. False and a reason: the directory
  * does not exist, or is no backup. */

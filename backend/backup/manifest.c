@@ -30,6 +30,7 @@ struct manifest *manifest_new(void)
     manifest_set(&manifest->id, "");
     manifest_set(&manifest->shard, "");
     manifest_set(&manifest->map, "");
+    manifest_set(&manifest->slots, "");
     return manifest;
 }
 
@@ -44,6 +45,7 @@ void manifest_free(struct manifest *manifest)
     free(manifest->id);
     free(manifest->shard);
     free(manifest->map);
+    free(manifest->slots);
     free(manifest);
 }
 
@@ -102,13 +104,16 @@ static json_t *to_json(const struct manifest *manifest)
                       "mtime_ns", (json_int_t)file->mtime_ns, "sha256", file->sha256);
         CHECK(json_array_append_new(files, item) == 0);
     }
-    json_t *root = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:o}", "format", BACKUP_FORMAT,
-        "program", SCREE_VERSION, "backup", manifest->backup, "id", manifest->id, "shard",
-        manifest->shard, "partition", (json_int_t)manifest->partition, "data_format",
-        (json_int_t)manifest->data_format, "taken_ms", (json_int_t)manifest->taken_ms,
-        "batch_index", (json_int_t)manifest->batch_index, "map", manifest->map, "files", files);
+    json_t *root =
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:o}", "format",
+                  *manifest->slots ? BACKUP_FORMAT : 1, "program", SCREE_VERSION, "backup",
+                  manifest->backup, "id", manifest->id, "shard", manifest->shard, "partition",
+                  (json_int_t)manifest->partition, "data_format", (json_int_t)manifest->data_format,
+                  "taken_ms", (json_int_t)manifest->taken_ms, "batch_index",
+                  (json_int_t)manifest->batch_index, "map", manifest->map, "files", files);
     CHECK(root);
+    if (*manifest->slots)
+        CHECK(json_object_set_new(root, "slots", json_string(manifest->slots)) == 0);
     return root;
 }
 
@@ -205,27 +210,29 @@ static bool from_json(struct manifest *manifest, json_t *root)
     const char *id;
     const char *shard;
     const char *map;
+    const char *slots = "";
     json_int_t partition;
     json_int_t data_format;
     json_int_t taken_ms;
     json_int_t batch_index;
     json_t *files;
-    if (json_unpack(root, "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "backup", &backup, "id",
-                    &id, "shard", &shard, "map", &map, "partition", &partition, "data_format",
+    if (json_unpack(root, "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s?s}", "backup", &backup,
+                    "id", &id, "shard", &shard, "map", &map, "partition", &partition, "data_format",
                     &data_format, "taken_ms", &taken_ms, "batch_index", &batch_index, "files",
-                    &files) != 0 ||
+                    &files, "slots", &slots) != 0 ||
         !json_is_array(files))
         return false;
     manifest_set(&manifest->backup, backup);
     manifest_set(&manifest->id, id);
     manifest_set(&manifest->shard, shard);
     manifest_set(&manifest->map, map);
+    manifest_set(&manifest->slots, slots);
     manifest->partition = (uint64_t)partition;
     manifest->data_format = (uint64_t)data_format;
     manifest->taken_ms = (uint64_t)taken_ms;
     manifest->batch_index = (uint64_t)batch_index;
     return backup_name_valid(bytes_of(backup)) && backup_name_valid(bytes_of(shard)) &&
-           parse_files(manifest, files);
+           strlen(slots) <= BACKUP_SLOTS_MAX && parse_files(manifest, files);
 }
 
 /* Is MANIFEST.sha256 the digest of `text`? */

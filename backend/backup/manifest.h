@@ -12,14 +12,14 @@
  * backup-dir may be something else, e.g. the directory of a store.
  *
  * Shards of one cluster-wide backup share `id` and `map`, which names all of them: the backup is complete when every
- * shard of the map has a manifest with this id.
+ * shard of the map has a manifest with this id. A backup of some slots needs the shards to which the map gives any of them.
  */
 #pragma once
 
 #include "shared/backup_name.h"
 
 enum {
-    BACKUP_FORMAT = 1,
+    BACKUP_FORMAT = 2, /* of a backup of some slots; of a whole one: 1 */
     BACKUP_FILES_MAX = 1 << 20,
     BACKUP_MANIFEST_MAX = 256 << 20, /* bytes of MANIFEST.json */
 };
@@ -36,7 +36,8 @@ struct manifest {
     char *backup; /* name of the backup */
     char *id;     /* common to all shards of the backup */
     char *shard;
-    char *map; /* the shard map in force, as a shards.ini; "": this shard was backed up alone */
+    char *map;   /* the shard map in force, as a shards.ini; "": this shard was backed up alone */
+    char *slots; /* ranges of the slots that the backup has; "": all */
     uint64_t data_format;
     uint64_t partition;   /* number in its process */
     uint64_t taken_ms;    /* wall clock of the cut */

@@ -27,7 +27,7 @@ static bool takes(struct call *call, uint32_t *i, const char *word, struct bytes
     return true;
 }
 
-/* Parses [NAME name] [SHARD shard] [ID id] [MAP text] [FULL|INCREMENTAL] [KEEP n]. */
+/* Parses [NAME name] [SHARD shard] [ID id] [MAP text] [SLOTS ranges] [FULL|INCREMENTAL] [KEEP n]. */
 static bool parse_plan(struct call *call, struct backup_plan *plan)
 {
     struct bytes keep = BYTES("0");
@@ -43,7 +43,8 @@ static bool parse_plan(struct call *call, struct backup_plan *plan)
             plan->is_full = is_full;
         } else if (!takes(call, &i, "NAME", &plan->name) &&
                    !takes(call, &i, "SHARD", &plan->shard) && !takes(call, &i, "ID", &plan->id) &&
-                   !takes(call, &i, "MAP", &plan->map) && !takes(call, &i, "KEEP", &keep)) {
+                   !takes(call, &i, "MAP", &plan->map) && !takes(call, &i, "SLOTS", &plan->slots) &&
+                   !takes(call, &i, "KEEP", &keep)) {
             call_error(call, ERR_SYNTAX);
             return false;
         }

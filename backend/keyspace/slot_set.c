@@ -1,42 +1,15 @@
 #include "backend/keyspace/slot_set.h"
 
 #include "shared/check.h"
-#include "shared/number.h"
+#include "shared/slot_ranges.h"
 
 #include <stdlib.h>
 
-static bool parse_slot(struct bytes text, uint64_t *slot)
+/* slot_range_fn */
+static void add_range(void *owner, uint16_t first, uint16_t last)
 {
-    return number_parse_uint64(text, slot) && *slot < SLOT_COUNT;
-}
-
-/* Adds "7000" or "0-5460". */
-static bool add_range(struct slot_set *set, struct bytes text)
-{
-    const char *dash = text.len ? memchr(text.data, '-', text.len) : NULL;
-    struct bytes left = {text.data, dash ? (size_t)(dash - text.data) : text.len};
-    struct bytes right = dash ? (struct bytes){dash + 1, text.len - left.len - 1} : left;
-    uint64_t first;
-    uint64_t last;
-    if (!parse_slot(left, &first) || !parse_slot(right, &last) || first > last)
-        return false;
-    for (uint64_t slot = first; slot <= last; slot++)
-        slot_set_add(set, (uint16_t)slot);
-    return true;
-}
-
-/* Parses ranges separated by spaces; an empty text is an empty set. */
-static bool parse(struct slot_set *set, struct bytes ranges)
-{
-    while (ranges.len) {
-        const char *space = memchr(ranges.data, ' ', ranges.len);
-        size_t len = space ? (size_t)(space - ranges.data) : ranges.len;
-        if (!add_range(set, (struct bytes){ranges.data, len}))
-            return false;
-        len += space != NULL;
-        ranges = (struct bytes){ranges.data + len, ranges.len - len};
-    }
-    return true;
+    for (unsigned slot = first; slot <= last; slot++)
+        slot_set_add(owner, (uint16_t)slot);
 }
 
 static bool has_all_slots(const struct slot_set *set)
@@ -52,7 +25,7 @@ bool slot_set_get(struct list *sets, struct bytes ranges, struct slot_set **set)
     struct slot_set *fresh = calloc(1, sizeof *fresh);
     CHECK(fresh);
     *set = NULL;
-    bool is_good = parse(fresh, ranges);
+    bool is_good = slot_ranges_each(ranges, add_range, fresh);
     if (!is_good || has_all_slots(fresh)) {
         free(fresh);
         return is_good;

@@ -263,6 +263,13 @@ static void delete_stray(struct stray_moves *strays, struct space *space, uint16
 
 /* ---- pages ---- */
 
+/* The longest payload of a request: peer-output-limit may be small. */
+static size_t payload_max(const struct stray_moves *strays)
+{
+    size_t limit = strays->partition->snapshot->config.peer_output_limit_bytes / 2;
+    return limit < KEY_BYTES_MAX ? limit : KEY_BYTES_MAX;
+}
+
 static bool is_look(const struct stray_moves *strays)
 {
     return strays->wish == STRAYS_CHECK;
@@ -284,7 +291,8 @@ static void add_key(struct stray_moves *strays)
         return;
     }
     page->is_closed = page->count && (strcmp(page->owner, owner) != 0 || page->count == PAGE_KEYS ||
-                                      page->payload.bytes + bytes > PAGE_BYTES);
+                                      page->payload.bytes + bytes > PAGE_BYTES ||
+                                      page->payload.bytes + bytes > payload_max(strays) / 2);
     if (page->is_closed)
         return;
     if (!page->count) {
@@ -342,7 +350,7 @@ static bool read_strays(struct stray_moves *strays, bool *is_end)
         open_stray(strays, key, value);
         return true;
     }
-    switch (key_reader_step(reader, KEY_BYTES_MAX)) {
+    switch (key_reader_step(reader, payload_max(strays))) {
     case ROWS_WAIT:
         return false;
     case ROWS_FAILED:

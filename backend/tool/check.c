@@ -1,10 +1,10 @@
 #include "backend/tool/check.h"
 
+#include "backend/backup/counts.h"
 #include "backend/format/effects.h"
 #include "backend/format/json/json_doc.h"
 #include "backend/keyspace/count_rows.h"
 #include "backend/storage/partition_store.h"
-#include "backend/tool/counts.h"
 #include "backend/tool/tool.h"
 #include "config/memory_plan.h"
 #include "shared/check.h"

@@ -1,10 +1,10 @@
 /*
  * dump.c - --dump-keys: one line per key, in the order of the store: namespace, database, type, expiry, size, slot, key.
  */
+#include "backend/backup/counts.h"
+#include "backend/backup/places.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
-#include "backend/tool/counts.h"
-#include "backend/tool/places.h"
 #include "backend/tool/tool.h"
 #include "config/memory_plan.h"
 #include "shared/path.h"

@@ -5,7 +5,7 @@
  *                         │ interrupted: no server starts on it; the next --restore begins again
  *
  * A partition gets the rows of its slots. If a shard keeps its slots, its files are copied and compared with their
- * checksums. Otherwise the rows of the wanted slots are read from the shards that own them (import.h); these are opened in
+ * checksums. Otherwise, and with --slots, the rows of the wanted slots are read from the shards that own them (import.h); these are opened in
  * a scratch directory of links, because opening a store changes it.
  *
  * With --partition one damaged partition of a directory is replaced, also while the backend serves the others:
@@ -14,8 +14,8 @@
  *
  * A restore that root runs gives its files to the owner of the directory, so that the service can open them.
  */
+#include "backend/backup/import.h"
 #include "backend/storage/partition_store.h"
-#include "backend/tool/import.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
 #include "config/memory_plan.h"
@@ -24,6 +24,7 @@
 #include "shared/error.h"
 #include "shared/number.h"
 #include "shared/path.h"
+#include "shared/slot_ranges.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,7 @@ struct restore {
     const struct backend_config *config;
     struct sources sources;
     struct shard_map *map; /* the new map; NULL: as in the backup */
+    bool *slots;           /* of --slots; heap; NULL: it was not given */
     struct target targets[64];
     size_t count;
     uid_t user; /* owner of the data directory */
@@ -107,6 +109,16 @@ static struct shard_map *even_map(const struct backend_config *config)
     return shard_map_even(addresses, (size_t)config->partitions);
 }
 
+/* With --slots there is one target, which gets them from all shards. */
+static bool choose_slots(struct restore *restore, const char *ranges)
+{
+    restore->slots = calloc(SLOT_COUNT, sizeof restore->slots[0]);
+    CHECK(restore->slots);
+    return slot_ranges_read(bytes_of(ranges), restore->slots)
+               ? add_target(restore, 0)
+               : set_restore_error(restore, "--slots", "expected ranges such as 0-8191,9000");
+}
+
 static bool choose_targets(struct restore *restore, const char *map, const char *names)
 {
     int partitions = restore->config->partitions;
@@ -137,7 +149,8 @@ static bool owns(const struct restore *restore, size_t source, unsigned slot)
 
 static bool wants(const struct restore *restore, const struct target *target, unsigned slot)
 {
-    return restore->map->slot_shard[slot] == (unsigned)target->shard;
+    return restore->slots ? restore->slots[slot]
+                          : restore->map->slot_shard[slot] == (unsigned)target->shard;
 }
 
 /* Does the source have exactly the slots of the target? */
@@ -148,6 +161,23 @@ static bool has_same_slots(const struct restore *restore, const struct target *t
         if (owns(restore, source, slot) != wants(restore, target, slot))
             return false;
     return restore->sources.map != NULL;
+}
+
+/* A backup of some slots must have all that are wanted, and cannot become the data of a shard. */
+static bool check_slot_ranges(struct restore *restore)
+{
+    bool has[SLOT_COUNT];
+    const char *ranges = restore->sources.items[0].manifest->slots;
+    if (!*ranges)
+        return true;
+    if (!restore->slots)
+        return set_restore_error(restore, ranges,
+                                 "the backup has only these slots: config/restore-slots restores "
+                                 "them into a running cluster");
+    bool is_good = slot_ranges_read(bytes_of(ranges), has);
+    for (unsigned slot = 0; is_good && slot < SLOT_COUNT; slot++)
+        is_good = has[slot] || !restore->slots[slot];
+    return is_good || set_restore_error(restore, ranges, "the backup has only these slots");
 }
 
 /* The backup must have the shard of every wanted slot. */
@@ -332,6 +362,15 @@ static bool import_shard(struct restore *restore, struct import *import,
     return path_remove(dir) && good;
 }
 
+/* import_progress_fn */
+static bool show_import(void *owner, uint64_t keys, uint64_t rows, uint64_t bytes)
+{
+    (void)owner;
+    (void)bytes;
+    tool_progress("%llu keys, %llu rows", (unsigned long long)keys, (unsigned long long)rows);
+    return true;
+}
+
 static bool import_target(struct restore *restore, const struct target *target)
 {
     char dir[PATH_MAX];
@@ -341,7 +380,7 @@ static bool import_target(struct restore *restore, const struct target *target)
         partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
     if (!to)
         return false;
-    struct import *import = import_new(to);
+    struct import *import = import_new(to, show_import, NULL);
     bool good = true;
     for (size_t i = 0; good && i < restore->sources.count; i++)
         good = import_shard(restore, import, target, i);
@@ -358,6 +397,8 @@ static bool import_target(struct restore *restore, const struct target *target)
 static bool make_target(struct restore *restore, size_t index)
 {
     const struct target *target = &restore->targets[index];
+    if (restore->slots)
+        return import_target(restore, target);
     if (!restore->map)
         return copy_shard(restore, target, index);
     for (size_t i = 0; i < restore->sources.count; i++)
@@ -369,8 +410,9 @@ static bool make_target(struct restore *restore, size_t index)
 /* Verifies the checksums of files that are read without being copied. */
 static bool verify_sources(struct restore *restore)
 {
+    bool imports = restore->map || restore->slots;
     bool good = true;
-    for (size_t i = 0; good && restore->map && i < restore->sources.count; i++) {
+    for (size_t i = 0; good && imports && i < restore->sources.count; i++) {
         tool_progress("verifying shard %s", restore->sources.items[i].manifest->shard);
         good = source_verify(&restore->sources.items[i], &restore->progress, NULL, REASON(restore));
     }
@@ -397,11 +439,14 @@ static void expect_bytes(struct restore *restore)
     atomic_store(&restore->progress.bytes_done, 0);
 }
 
-static bool run_restore(struct restore *restore, const char *map, const char *names)
+static bool run_restore(struct restore *restore, const char *map, const char *names,
+                        const char *slots)
 {
-    bool good =
-        choose_targets(restore, map, names) && check_formats(restore) && check_all_slots(restore);
-    for (size_t i = 0; good && restore->map && i < restore->count; i++)
+    bool good = slots ? choose_slots(restore, slots) : choose_targets(restore, map, names);
+    good = good && check_formats(restore) && check_slot_ranges(restore) &&
+           (slots || check_all_slots(restore));
+    bool imports = restore->map || restore->slots;
+    for (size_t i = 0; good && imports && i < restore->count; i++)
         good = check_slots(restore, &restore->targets[i]);
     good = good && empty_data(restore) && verify_sources(restore) && open_data(restore);
     expect_bytes(restore);
@@ -457,6 +502,7 @@ static bool run_restore_partition(struct restore *restore, const char *number)
     char damaged[PATH_MAX];
     char restoring[PATH_MAX];
     if (!choose_partition(restore, number) || !check_formats(restore) ||
+        !check_slot_ranges(restore) ||
         !disk_path(restoring, restore->config->data, restore->targets[0].name, REASON(restore)))
         return false;
     (void)snprintf(path, sizeof path, "%.*s", (int)(strrchr(restoring, '.') - restoring),
@@ -493,7 +539,7 @@ int tool_restore(const struct backend_config *config, const char *const given[TO
     if (good && partition)
         good = run_restore_partition(restore, partition);
     else if (good)
-        good = run_restore(restore, map, given[TOOL_SHARD]);
+        good = run_restore(restore, map, given[TOOL_SHARD], given[TOOL_SLOTS]);
     bool makes_map = restore->map && !map;
     if (!good)
         (void)fprintf(stderr, "not restored: %s\n", restore->error);
@@ -506,6 +552,7 @@ int tool_restore(const struct backend_config *config, const char *const given[TO
     if (good && makes_map)
         shard_map_print(restore->map, stdout);
     shard_map_unref(restore->map);
+    free(restore->slots);
     sources_close(&restore->sources);
     store_env_free(restore->env);
     free(restore);

@@ -3,6 +3,7 @@
 #include "config/shards_file.h"
 #include "shared/check.h"
 #include "shared/path.h"
+#include "shared/slot_ranges.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,17 @@ int sources_find(const struct sources *sources, const char *shard)
         if (strcmp(sources->items[i].manifest->shard, shard) == 0)
             return (int)i;
     return -1;
+}
+
+unsigned sources_slot_count(const struct sources *sources, size_t shard)
+{
+    bool has[SLOT_COUNT];
+    unsigned count = 0;
+    const char *ranges = sources->items[0].manifest->slots;
+    bool is_some = *ranges && slot_ranges_read(bytes_of(ranges), has);
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        count += sources->map->slot_shard[slot] == shard && (!is_some || has[slot]);
+    return count;
 }
 
 /* ---- verify ---- */

@@ -32,6 +32,8 @@ bool sources_next_path(const char **paths, char path[PATH_MAX]);
 void sources_close(struct sources *sources);
 /* Index of the source with this shard of the map; -1: there is none. */
 int sources_find(const struct sources *sources, const char *shard);
+/* The number of slots of this shard of the map that the backup has. */
+unsigned sources_slot_count(const struct sources *sources, size_t shard);
 /* Writes the path of a file of the source. False and a reason, e.g. that its size differs from the manifest. */
 bool source_file(const struct source *source, const struct backup_file *file, char path[PATH_MAX],
                  char *error, size_t size);

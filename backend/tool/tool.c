@@ -13,6 +13,9 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_MAP] = {"--map", "FILE", "restore: distribute the rows by this shard map", false},
     [TOOL_SHARD] = {"--shard", "NAME,NAME",
                     "restore: only these shards of the map, as partitions 0, 1 ...", false},
+    [TOOL_SLOTS] = {"--slots", "RANGES",
+                    "restore: only the rows of these slots, into one partition that owns none",
+                    false},
     [TOOL_PARTITION] = {"--partition", "N",
                         "restore: one shard, in place of a damaged partition of the directory",
                         false},
@@ -32,8 +35,9 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
 static const struct {
     enum tool option, tool;
 } options_of_tools[] = {
-    {TOOL_MAP, TOOL_RESTORE},       {TOOL_SHARD, TOOL_RESTORE},  {TOOL_PARTITION, TOOL_RESTORE},
-    {TOOL_REPAIR, TOOL_CHECK_DATA}, {TOOL_JSON, TOOL_DUMP_KEYS}, {TOOL_FROM, TOOL_DUMP_LOG},
+    {TOOL_MAP, TOOL_RESTORE},       {TOOL_SHARD, TOOL_RESTORE},     {TOOL_SLOTS, TOOL_RESTORE},
+    {TOOL_PARTITION, TOOL_RESTORE}, {TOOL_REPAIR, TOOL_CHECK_DATA}, {TOOL_JSON, TOOL_DUMP_KEYS},
+    {TOOL_FROM, TOOL_DUMP_LOG},
 };
 
 void tool_progress(const char *format, ...)

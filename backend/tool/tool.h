@@ -15,6 +15,7 @@ enum tool {
     TOOL_DATA,
     TOOL_MAP,
     TOOL_SHARD,
+    TOOL_SLOTS,
     TOOL_PARTITION,
     TOOL_VERIFY_BACKUP,
     TOOL_CHECK_DATA,

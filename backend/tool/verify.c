@@ -26,11 +26,12 @@ static bool check_complete(const struct sources *sources, const char *path)
     bool is_alone = !sources->map || sources->is_one;
     for (size_t i = 0; !is_alone && i < sources->map->shard_count; i++) {
         const struct shard *shard = &sources->map->shards[i];
-        wanted += shard->slot_count > 0;
-        if (!shard->slot_count || sources_find(sources, shard->name) >= 0)
+        unsigned slots = sources_slot_count(sources, i);
+        wanted += slots > 0;
+        if (!slots || sources_find(sources, shard->name) >= 0)
             continue;
         (void)printf("incomplete: %s: shard '%s' of %s is missing, %u slots\n", path, shard->name,
-                     shard->addresses[0], shard->slot_count);
+                     shard->addresses[0], slots);
         missing++;
     }
     if (missing)
@@ -57,9 +58,10 @@ static bool verify_one(const char *path)
         bool whole = source_verify(source, &progress, print_damage, error, sizeof error);
         good = good && whole;
         if (whole)
-            (void)printf("good: %s: shard %s, %zu files, %llu bytes\n", path,
+            (void)printf("good: %s: shard %s, %zu files, %llu bytes%s%s\n", path,
                          source->manifest->shard, source->manifest->count,
-                         (unsigned long long)manifest_bytes(source->manifest));
+                         (unsigned long long)manifest_bytes(source->manifest),
+                         *source->manifest->slots ? ", slots " : "", source->manifest->slots);
     }
     sources_close(&sources);
     return good;

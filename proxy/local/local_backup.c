@@ -1,7 +1,7 @@
 /*
  * local_backup.c - SCREE BACKUP at a proxy: backups of the whole cluster.
  *
- *   START [NAME name] [FULL|INCREMENTAL] [KEEP n] [KEEP-DAYS n] [LEASE ms] [WAIT]
+ *   START [NAME name] [SLOTS ranges] [FULL|INCREMENTAL] [KEEP n] [KEEP-DAYS n] [LEASE ms] [WAIT]
  *   STATUS    CANCEL    LIST    DELETE name
  */
 #include "proxy/backup.h"
@@ -13,6 +13,7 @@
 #include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
+#include "shared/slot_ranges.h"
 
 #include <stdio.h>
 
@@ -44,6 +45,19 @@ static bool parse_backup_name(struct reply *reply, struct bytes name, struct bac
     return true;
 }
 
+static bool parse_backup_slots(struct reply *reply, struct bytes ranges, struct backup_wish *wish)
+{
+    bool is_in[SLOT_COUNT];
+    if (ranges.len > BACKUP_SLOTS_MAX || !slot_ranges_read(ranges, is_in)) {
+        reply_error(reply, "ERR invalid SLOTS: expected ranges such as 0-8191,9000, of at most 200 "
+                           "bytes");
+        return false;
+    }
+    memcpy(wish->slots, ranges.data, ranges.len);
+    wish->slots[ranges.len] = 0;
+    return true;
+}
+
 static bool parse_wish(struct request *request, struct reply *reply, struct backup_wish *wish)
 {
     const struct bytes *argv = request_argv(request);
@@ -59,6 +73,8 @@ static bool parse_wish(struct request *request, struct reply *reply, struct back
             wish->waits = true;
         } else if (has_value && bytes_is(argv[i], "NAME")) {
             good = parse_backup_name(reply, argv[++i], wish);
+        } else if (has_value && bytes_is(argv[i], "SLOTS")) {
+            good = parse_backup_slots(reply, argv[++i], wish);
         } else if (has_value && bytes_is(argv[i], "KEEP")) {
             good = parse_backup_number(reply, argv[++i], "KEEP", KEEP_MAX, &wish->keep);
         } else if (has_value && bytes_is(argv[i], "KEEP-DAYS")) {
@@ -71,6 +87,10 @@ static bool parse_wish(struct request *request, struct reply *reply, struct back
             reply_code(reply, ERR_SYNTAX);
             good = false;
         }
+    }
+    if (good && *wish->slots && (wish->is_full || wish->keep || wish->keep_days)) {
+        reply_error(reply, "ERR KEEP, KEEP-DAYS and FULL are for backups of all slots");
+        good = false;
     }
     return good;
 }
@@ -209,14 +229,16 @@ static void listed(struct client *client, struct request *request, struct reply 
     reply_array(reply, (int64_t)list.count);
     for (size_t i = 0; i < list.count; i++) {
         const struct listed_backup *item = &list.items[i];
-        reply_map(reply, 6);
+        uint32_t parts = *item->slots ? item->parts : list.shards;
+        reply_map(reply, 7);
         reply_pair_text(reply, "backup", item->name);
         reply_pair_text(reply, "id", item->id);
         reply_pair_int(reply, "taken-ms", item->taken_ms);
         reply_pair_int(reply, "bytes", item->bytes);
-        (void)snprintf(shards, sizeof shards, "%u/%u", item->shards, list.shards);
+        (void)snprintf(shards, sizeof shards, "%u/%u", item->shards, parts);
         reply_pair_text(reply, "shards", shards);
-        reply_pair_text(reply, "complete", item->shards == list.shards ? "yes" : "no");
+        reply_pair_text(reply, "complete", item->shards == parts ? "yes" : "no");
+        reply_pair_text(reply, "slots", item->slots);
     }
     backup_list_free(&list);
 }

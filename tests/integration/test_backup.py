@@ -6,13 +6,16 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
 import time
 
-from support.cluster import Cluster, binary, even_slots, metric, scan_all, write_ini
+from support.cluster import Cluster, binary, even_slots, metric, scan_all, slot_of, with_option, write_ini
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
+from support.moves import Direct, dumps, wait_settled
+from support.moves import fill as fill_types
 from support.resp import Connection, ReplyError, value
 
 suite = Suite(__doc__)
@@ -318,6 +321,133 @@ def _(run):
         client.call('SCREE', 'BACKUP', 'START', 'NAME', 'c', 'KEEP-DAYS', '2', 'WAIT')
         check_equal(names(client), ['young', 'a', 'b', 'c'])
         check_equal(client.call('SCREE', 'BACKUP', 'START', 'KEEP-DAYS', '0')[0], '-')
+
+
+def restore_slots(cluster, catalog, name, slots, *more):
+    """Runs config/restore-slots: its exit code and output."""
+    config = cluster.backends[0].config_path
+    done = subprocess.run(['/usr/bin/python3', os.path.join(ROOT, 'config/restore-slots'), '--config', config, '--backup',
+                           catalog.of(name), '--slots', slots, '--bin', os.environ['SCREE_BIN'], '--scratch',
+                           os.path.join(cluster.folder, 'scratch'), *more],
+                          capture_output=True, text=True, timeout=patience(), check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def place(connection, name, database):
+    check_equal(connection.get('SCREE', 'USE', name, database), b'OK')
+    return Direct(connection)
+
+
+@suite.case('a backup of some slots is restored into the running cluster, at the owner that these slots have now')
+def _(run):
+    places, slots = [('', 0), ('', 3), ('shop', 0)], '3000-6000'
+    with Shelf() as catalog, Cluster(3, 1, 1, backend_options=catalog.options, linked=True) as cluster:
+        wanted = []
+
+        def visit(what):
+            for shard in range(3):
+                with cluster.partition(shard) as connection:
+                    check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+                    for where in places:
+                        what(shard, where, place(connection, *where))
+
+        def owned(keys, shard):
+            return [key for key in keys if cluster.shard_of(key) == shard]
+
+        class Filtered:
+            """Drops commands for keys of other shards."""
+
+            def __init__(self, client, shard):
+                self.client, self.shard = client, shard
+
+            def get(self, *words, key=None):
+                name = key or (words[1] if len(words) > 1 else '')
+                wanted.append(name)
+                if cluster.shard_of(name) == self.shard:
+                    return self.client.get(*words)
+                return {'PEXPIREAT': 1, 'HPEXPIREAT': [1], 'XGROUP': b'OK'}.get(words[0])
+
+        def contents():
+            found = {}
+            visit(lambda shard, where, client: found.update(
+                {(where, key): dump for key, dump in dumps(client, owned(keys, shard)).items()}))
+            return found
+
+        visit(lambda shard, where, client: fill_types(Filtered(client, shard), 60))
+        keys = sorted(set(wanted))
+        inside = [key for key in keys if 3000 <= slot_of(key) <= 6000]
+        before, client = contents(), cluster.connect()
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'part', 'SLOTS', slots, 'WAIT'), ('$', b'part'))
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'whole', 'WAIT'), ('$', b'whole'))
+        part = listed(client)[0]
+        check_equal([part[b'slots'], part[b'shards'], part[b'complete']], [slots.encode(), b'2/2', b'yes'])
+        check_equal(sorted(os.listdir(catalog.of('part'))), ['b0p0', 'b1p0'])
+        check_equal(tool('--verify-backup', catalog.of('part'))[0], 0)
+        # the middle of the slots gets another owner
+        cluster.write_shards(['0-3999', '4000-4999 5500-10922', '5000-5499 10923-16383'])
+        wait_settled(cluster, range(3))
+        visit(lambda shard, where, client: [client.get('DEL', key) for key in owned(inside, shard)])
+        check_equal(restore_slots(cluster, catalog, 'part', '3000-7000')[0], 1, 'slots that the backup does not have')
+        code, text = restore_slots(cluster, catalog, 'part', slots, '--check')
+        check_equal(code, 0, text)
+        check('%d keys to restore' % (len(places) * len(inside)) in text and 'and has 0' in text, text)
+        code, text = restore_slots(cluster, catalog, 'part', slots)
+        check_equal(code, 0, text)
+        after = contents()
+        check_equal([key for key in before if after[key] != before[key]], [])
+        # present keys are named, and need a word
+        changed = inside[0]
+        visit(lambda shard, where, client: [client.get('DEL', key) for key in owned(inside[1:], shard)])
+        visit(lambda shard, where, client: [client.get('SET', key, 'new') for key in owned([changed], shard)])
+        code, text = restore_slots(cluster, catalog, 'part', slots)
+        check_equal(code, 1)
+        check('key=%s' % changed in text and 'nothing was restored' in text, text)
+        code, text = restore_slots(cluster, catalog, 'part', slots, '--keep')
+        check_equal(code, 0, text)
+        after = contents()
+        check_equal(sorted({key[1] for key in before if after[key] != before[key]}), [changed])
+        # out of a backup of all slots, with --replace, while a client writes other keys
+        outside, written, is_over = next(key for key in keys if slot_of(key) > 6000), 0, threading.Event()
+        client.call('DEL', outside)
+        writer = threading.Thread(target=lambda: count_writes(cluster, outside, is_over))
+        writer.start()
+        code, text = restore_slots(cluster, catalog, 'whole', slots, '--replace')
+        is_over.set()
+        writer.join()
+        check_equal(code, 0, text)
+        after = contents()
+        check_equal([key for key in before if after[key] != before[key] and key[1] != outside], [])
+        check(int(client.get('GET', outside)) > written, 'the writer wrote nothing')
+        check(not os.path.exists(os.path.join(cluster.folder, 'scratch')), 'the scratch directory stays')
+
+
+def count_writes(cluster, key, is_over):
+    with cluster.connect() as client:
+        while not is_over.wait(0.001):
+            check(isinstance(client.get('INCR', key), int), 'a write failed')
+
+
+@suite.case('a restore of slots that is killed goes on when it is given again')
+def _(run):
+    with Shelf() as catalog, \
+            Cluster(2, 1, 1, backend_options=with_option(catalog.options, 'backend', 'migration-rate', '300kb'), linked=True) as cluster:
+        names_ = ['key:%d' % i for i in range(3000)]
+        client = cluster.connect()
+        client.pipeline([('SET', name, name + 'x' * 1000) for name in names_])
+        inside = [name for name in names_ if slot_of(name) < 8000]
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'part', 'SLOTS', '0-7999', 'WAIT'), ('$', b'part'))
+        client.pipeline([('DEL', name) for name in inside])
+        config = cluster.backends[0].config_path
+        process = subprocess.Popen(
+            ['/usr/bin/python3', os.path.join(ROOT, 'config/restore-slots'), '--config', config, '--backup', catalog.of('part'),
+             '--slots', '0-7999', '--bin', os.environ['SCREE_BIN'], '--scratch', os.path.join(cluster.folder, 'scratch')])
+        wait_for(lambda: client.get('DBSIZE') > len(names_) - len(inside), 'the first keys')
+        process.send_signal(signal.SIGINT)
+        check(process.wait() != 0, 'the restore was not interrupted')
+        code, text = restore_slots(cluster, catalog, 'part', '0-7999')
+        check_equal(code, 0, text)
+        check('going on' in text, text)
+        check_equal(client.get('DBSIZE'), len(names_))
 
 
 def age(folder, days):

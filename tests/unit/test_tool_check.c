@@ -4,10 +4,10 @@
  *
  * A small data directory with a key of several types is made by hand; each test damages one row.
  */
+#include "backend/backup/counts.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
-#include "backend/tool/counts.h"
 #include "backend/tool/tool.h"
 #include "shared/error.h"
 #include "shared/path.h"

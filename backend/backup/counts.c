@@ -1,4 +1,4 @@
-#include "backend/tool/counts.h"
+#include "backend/backup/counts.h"
 
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"

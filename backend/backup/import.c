@@ -1,11 +1,10 @@
-#include "backend/tool/import.h"
+#include "backend/backup/import.h"
 
+#include "backend/backup/counts.h"
+#include "backend/backup/places.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
-#include "backend/tool/counts.h"
-#include "backend/tool/places.h"
-#include "backend/tool/tool.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -25,6 +24,9 @@ struct import {
     struct batch_header header;
     uint64_t keys;
     uint64_t rows;
+    uint64_t bytes;
+    import_progress_fn *on_progress;
+    void *owner;
 
     /* of the store being read */
     struct store *from;
@@ -34,11 +36,13 @@ struct import {
     size_t size;
 };
 
-struct import *import_new(struct storage *to)
+struct import *import_new(struct storage *to, import_progress_fn *on_progress, void *owner)
 {
     struct import *import = calloc(1, sizeof *import);
     CHECK(import);
     import->to = to;
+    import->on_progress = on_progress;
+    import->owner = owner;
     import->effects = effects_new();
     import->counts = table_new();
     arena_init(&import->arena);
@@ -68,33 +72,64 @@ static bool flush_batch(struct import *import)
     return good;
 }
 
-static bool copy_row(struct import *import, enum cf cf, struct bytes key, struct bytes value)
-{
-    effects_put(import->effects, cf, key, value);
-    import->rows++;
-    tool_progress("%llu keys, %llu rows", (unsigned long long)import->keys,
-                  (unsigned long long)import->rows);
-    return effects_bytes(import->effects).len < BATCH_BYTES || flush_batch(import);
-}
-
 static bool set_import_error(struct import *import, const char *why)
 {
     (void)snprintf(import->error, import->size, "%s", why);
     return false;
 }
 
-/* Calls `take` for each row; false stops. */
+static bool copy_row(struct import *import, enum cf cf, struct bytes key, struct bytes value)
+{
+    effects_put(import->effects, cf, key, value);
+    import->rows++;
+    import->bytes += key.len + value.len;
+    if (!import->on_progress(import->owner, import->keys, import->rows, import->bytes))
+        return set_import_error(import, "cancelled");
+    return effects_bytes(import->effects).len < BATCH_BYTES || flush_batch(import);
+}
+
+/* The first key after this row that may lie in a wanted slot: of its namespace, or of the next one. */
+static struct bytes next_wanted(struct import *import, struct bytes row)
+{
+    struct bytes space = {row.data + 1, (unsigned char)row.data[0]};
+    const unsigned char *at = (const unsigned char *)space.data + space.len;
+    unsigned slot = (unsigned)at[0] << 8 | at[1];
+    while (++slot < SLOT_COUNT)
+        if (import->wanted[slot])
+            return encode_slot_prefix(&import->arena, space, (uint16_t)slot);
+    return encode_prefix_end(&import->arena, encode_space_prefix(&import->arena, space));
+}
+
+/* Is the row's slot not wanted? Rows whose key is too short for a slot are not skipped: they are damaged. */
+static bool is_unwanted(const struct import *import, enum cf cf, struct bytes row)
+{
+    size_t space_len = row.len ? (unsigned char)row.data[0] : 0;
+    if (cf == CF_SYSTEM || row.len < 1 + space_len + 2)
+        return false;
+    const unsigned char *at = (const unsigned char *)row.data + 1 + space_len;
+    unsigned slot = (unsigned)at[0] << 8 | at[1];
+    return slot < SLOT_COUNT && !import->wanted[slot];
+}
+
+/* Calls `take` for each row, except those of slots that are not wanted; false stops. */
 static bool each_source_row(struct import *import, enum cf cf,
                             bool (*take)(struct import *import, enum cf cf, struct bytes key,
                                          struct bytes value))
 {
     struct store_iter *iter = store_iter_new(import->from, cf, BYTES(""), BYTES(""));
     bool good = true;
-    for (store_iter_seek_first(iter); good && store_iter_valid(iter); store_iter_next(iter)) {
-        good = take(import, cf, store_iter_key(iter), store_iter_value(iter));
+    store_iter_seek_first(iter);
+    while (good && store_iter_valid(iter)) {
+        struct bytes row = store_iter_key(iter);
+        if (is_unwanted(import, cf, row)) {
+            store_iter_seek(iter, next_wanted(import, row));
+        } else {
+            good = take(import, cf, row, store_iter_value(iter));
+            store_iter_next(iter);
+        }
         arena_reset(&import->arena);
     }
-    if (store_iter_failed(iter))
+    if (good && store_iter_failed(iter))
         good = set_import_error(import, "the backup's store cannot be read");
     store_iter_free(iter);
     return good;

@@ -1,5 +1,6 @@
 /*
- * import.h - copies the rows of some slots from several stores into another one, to change the number of shards.
+ * import.h - copies the rows of some slots from several stores into another one, to change the number of shards, or for a
+ * backup of some slots.
  *
  *   metadata row of a wanted slot ─► metadata, expiry index, counts
  *   row of a collection ─► its metadata row has the same version? ─► the row
@@ -15,7 +16,9 @@
 struct import;
 struct storage;
 
-struct import *import_new(struct storage *to);
+/* Called often; false: the copy fails. */
+typedef bool import_progress_fn(void *owner, uint64_t keys, uint64_t rows, uint64_t bytes);
+struct import *import_new(struct storage *to, import_progress_fn *on_progress, void *owner);
 void import_free(struct import *import);
 /* Copies the rows of slots with wanted[slot]. False and a reason in error[size]. */
 bool import_from(struct import *import, struct store *from, const bool *wanted, char *error,

@@ -1,4 +1,4 @@
-#include "backend/tool/places.h"
+#include "backend/backup/places.h"
 
 #include "backend/format/encoding.h"
 #include "shared/check.h"

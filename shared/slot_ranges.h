@@ -1,0 +1,17 @@
+/*
+ * slot_ranges.h - reads a text of slot ranges: "0-5460 7000" or "0-5460,7000".
+ */
+#pragma once
+
+#include "shared/bytes.h"
+#include "shared/slot.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Calls the function for each range, in the order of the text; an empty text has none. False: the text is not valid, and some
+ * ranges may have been reported. */
+typedef void slot_range_fn(void *owner, uint16_t first, uint16_t last);
+bool slot_ranges_each(struct bytes text, slot_range_fn *on_range, void *owner);
+/* Sets is_in[slot] of all slots in the ranges. False: the text is not valid, or it is empty. */
+bool slot_ranges_read(struct bytes text, bool is_in[SLOT_COUNT]);
