@@ -35,11 +35,22 @@ static void list_moves(struct call *call)
     (void)slot_moves_list(moves, reply_move_line, &call->reply);
 }
 
+/* The operator's wish is a row of the store. False: it cannot be written now, and an error was replied. */
+static bool may_write_wish(struct call *call)
+{
+    const struct commit *commit = call->partition->commit;
+    if (commit_is_failed(commit, NULL))
+        call_error(call, (enum error)commit_error(commit));
+    return !call->failed;
+}
+
 void cmd_scree_moves(struct call *call)
 {
     struct slot_moves *moves = call->partition->shards.moves;
     if (call->argc == 2) {
         list_moves(call);
+    } else if (!may_write_wish(call)) {
+        return;
     } else if (call->argc == 3 && bytes_is(call->argv[2], "pause")) {
         slot_moves_pause(moves, true);
         reply_action(call, "paused", 1);

@@ -4,6 +4,7 @@
  */
 #include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
 
 #include <inttypes.h>
@@ -38,6 +39,7 @@ static void force_owners(struct call *call)
                               "shards that are lost, without their keys");
         return;
     }
+    slot_moves_give_up_lost(call->partition->shards.moves);
     int count = slot_owners_force(call->partition->shards.owners);
     if (count < 0) {
         call_error_text(call, "ERR the shard has no shard map with its address, or it is "

@@ -65,6 +65,11 @@ struct bytes shard_name_key(void)
     return BYTES("n");
 }
 
+struct bytes moves_paused_key(void)
+{
+    return BYTES("m");
+}
+
 /* ---- values ---- */
 
 /* Number of slots from `first` on whose records equal that of `first`. */

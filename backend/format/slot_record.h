@@ -60,6 +60,8 @@ struct bytes slot_pages_to(void);
 
 /* Key of the row with the name of the partition's shard, as text: it keeps its name when it is removed from the shard map. */
 struct bytes shard_name_key(void);
+/* Key of the row that exists while the moves of the partition are paused (SCREE MOVES PAUSE). */
+struct bytes moves_paused_key(void);
 
 /* The value of a page's row. Empty: no slot has a record, so the page has no row. */
 struct bytes encode_slot_page(struct arena *arena,

@@ -2,11 +2,13 @@
  * move_message.h - the requests by which a shard moves slots to another shard (slot_moves.h).
  *
  *   source                                                                      target
- *     MOVE_BEGIN    the slots, epoch, wish, maps, libraries           ─►   record IMPORTING is durable    ─► DONE
+ *     MOVE_BEGIN    the slots, epoch, wish, maps, new libraries       ─►   record IMPORTING is durable    ─► DONE
  *     MOVE_ROWS     number 1, 2, 3 …: rows, or effects of batches     ─►   they are in its open batch     ─► DONE
  *     MOVE_END      number of the last MOVE_ROWS, counts of keys      ─►   rows and STAGED are durable    ─► DONE
  *     MOVE_ACTIVATE the source has released the slots                 ─►   record OWNED is durable        ─► DONE
  *     MOVE_ABORT    the source keeps the slots                        ─►   the rows will be deleted       ─► DONE
+ *
+ *     enum move_news: has the source ended the move?   ◄─ DONE ─   MOVE_ASK  a STAGED target has heard nothing for a while
  *
  * All begin with the id of the move and its slots. At most one request of a move is outstanding. A request whose reply was
  * lost may be sent again: the target recognises what it has done.
@@ -53,6 +55,12 @@ struct move_end {
 struct move_activate {
     struct move_slots slots;
     uint64_t epoch; /* of the target's ownership */
+};
+
+/* The reply to MOVE_ASK, which has the epoch of the source's ownership. */
+enum move_news {
+    MOVE_GOES_ON = 1,
+    MOVE_HAS_ENDED = 2, /* the source has kept the slots: the target deletes its rows */
 };
 
 void move_put_slots(struct out *out, const struct move_slots *slots);

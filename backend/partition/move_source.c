@@ -12,6 +12,7 @@
 #include "backend/peer/peer_set.h"
 #include "backend/wal/wal.h"
 #include "shared/log.h"
+#include "shared/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -255,6 +256,24 @@ static bool read_libraries(struct partition *partition, struct effects *librarie
     return err == OK;
 }
 
+/* Libraries are sent to a process once, and again when they have changed. Else leaves none. */
+static void drop_sent_libraries(struct move_source *move, struct effects *libraries)
+{
+    const struct peer_link *link = target_link(move);
+    const char *sent = table_get(move->host->libraries, bytes_of(move->target));
+    (void)snprintf(move->libraries, sizeof move->libraries, "%s %016" PRIx64,
+                   link ? link->peer.run_id : "", hash_bytes(effects_bytes(libraries)));
+    if (sent && strcmp(sent, move->libraries) == 0)
+        effects_begin(libraries, &(struct effects_header){.type = EFFECTS_BATCH});
+}
+
+static void note_sent_libraries(struct move_source *move)
+{
+    char *sent = strdup(move->libraries);
+    CHECK(sent);
+    free(table_put(move->host->libraries, bytes_of(move->target), sent));
+}
+
 static void send_move_begin(struct move_source *move)
 {
     struct partition *partition = move->host->partition;
@@ -265,6 +284,7 @@ static void send_move_begin(struct move_source *move)
         wait_because(move, BYTES("the store cannot be read"));
         return;
     }
+    drop_sent_libraries(move, libraries);
     const struct move_begin begin = {
         .slots = move->slots,
         .epoch = move->before.epoch,
@@ -615,6 +635,7 @@ static void move_was_done(struct move_source *move, enum peer_kind kind)
     note_progress(move);
     switch (kind) {
     case PEER_MOVE_BEGIN:
+        note_sent_libraries(move);
         if (move->state == SOURCE_BEGINNING)
             open_copying(move);
         break;

@@ -26,9 +26,10 @@ struct effects;
 struct partition;
 struct slot_purge;
 struct slot_rows;
+struct table;
 struct wal_cursor;
 
-enum { MOVE_REASON_MAX = 256 };
+enum { MOVE_REASON_MAX = 256, MOVE_LIBRARIES_MAX = PEER_RUN_ID_MAX + 32 };
 
 enum source_state {
     SOURCE_STARTING,
@@ -52,6 +53,7 @@ struct move_host {
     struct partition *partition;
     int64_t allowance; /* bytes that may be copied now; negative: too many were */
     bool is_paused;
+    struct table *libraries; /* shard ─► heap text: which libraries its process has been sent */
     /* Slots were frozen or thawed, or their records have changed. */
     void (*changed)(struct move_host *host);
     /* After `changed`: the slots belong to another shard now. */
@@ -87,6 +89,7 @@ struct move_source {
     enum peer_kind kind; /* of the outstanding request; 0: none */
     struct out unsent;   /* payload of a MOVE_ROWS that must be sent, perhaps again */
     bool has_unsent;
+    char libraries[MOVE_LIBRARIES_MAX]; /* those that MOVE_BEGIN has sent, for host->libraries */
     struct ticket_wait ticket;
     bool is_changing;   /* a record is not durable yet */
     bool is_stale;      /* frozen too late: the reply to the outstanding MOVE_END does not count */

@@ -8,6 +8,7 @@
 #include "backend/partition/internal_call.h"
 #include "backend/partition/slot_purge.h"
 #include "backend/partition/slot_table.h"
+#include "backend/peer/peer_set.h"
 #include "shared/log.h"
 #include "shared/out.h"
 
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WIPE_ROWS = 256 /* at a step */ };
+enum { WIPE_ROWS = 256 /* at a step */, ASK_MS = 2000 };
 
 /* ---- life ---- */
 
@@ -52,9 +53,18 @@ static void drop_held_rows(struct move_target *move)
     move->has_held = false;
 }
 
+static struct peer_link *source_link(const struct move_target *move)
+{
+    struct peer_set *peers = move->host->partition->shards.peers;
+    return peers ? peer_set_find(peers, bytes_of(move->source)) : NULL;
+}
+
 void move_target_free(struct move_target *move)
 {
+    struct peer_link *link = source_link(move);
     CHECK(!move->is_changing);
+    if (move->is_asking && link)
+        peer_link_cancel(link, &move->ask);
     reply_to_source(move, PEER_FAILED, "the move has ended at the target");
     list_remove(&move->link);
     drop_held_rows(move);
@@ -72,6 +82,7 @@ static void set_target_state(struct move_target *move, enum target_state state)
     bool was_arriving = move_target_is_arriving(move);
     move->state = state;
     move->figures.moved_ms = loop_mono_ms(move->host->partition->loop);
+    move->ask_ms = move->figures.moved_ms + ASK_MS;
     if (was_arriving != move_target_is_arriving(move))
         move->host->changed(move->host);
 }
@@ -431,11 +442,58 @@ static void wipe_step(struct move_target *move)
         set_target_state(move, TARGET_FINISHING);
 }
 
+/* peer_request.on_reply of MOVE_ASK */
+static void source_told(struct peer_request *request, enum peer_result result, struct bytes payload)
+{
+    struct move_target *move = container_of(request, struct move_target, ask);
+    move->is_asking = false;
+    bool has_ended = result == PEER_OK && payload.len && payload.data[0] == MOVE_HAS_ENDED;
+    if (!has_ended || move->state != TARGET_STAGED || move->is_changing)
+        return;
+    log_event(LOG_WARN, "slots_move_ended", "partition=%u slots=%u-%u from=%s",
+              move->host->partition->index, move->slots.first, move->slots.last, move->source);
+    move_target_give_up(move);
+}
+
+static void ask_source(struct move_target *move)
+{
+    struct peer_link *link = source_link(move);
+    uint64_t now_ms = loop_mono_ms(move->host->partition->loop);
+    struct out out;
+    char payload[64];
+    if (!link || move->is_asking || now_ms < move->ask_ms)
+        return;
+    move->ask_ms = now_ms + ASK_MS;
+    out_init(&out);
+    move_put_activate(&out, &(struct move_activate){.slots = move->slots, .epoch = move->epoch});
+    size_t len = out.bytes;
+    CHECK(len <= sizeof payload);
+    out_copy(&out, payload);
+    out_clear(&out);
+    move->ask = (struct peer_request){.on_reply = source_told};
+    move->is_asking =
+        peer_link_send(link, &move->ask, PEER_MOVE_ASK, (struct bytes){payload, len}) == PEER_SENT;
+}
+
+/* Waits for the source, unless an operator has made the slots owned here. */
+static void staged_step(struct move_target *move)
+{
+    const struct slot_table *table = move->host->partition->shards.slots;
+    if (slot_table_state(table, move->slots.first) == SLOT_STAGED)
+        ask_source(move);
+    else
+        move_target_drop(move);
+}
+
 void move_target_step(struct move_target *move)
 {
     const struct partition *partition = move->host->partition;
     if (partition->running.busy_error || partition->thread.is_stopping || move->is_changing)
         return;
+    if (move->state == TARGET_STAGED) {
+        staged_step(move);
+        return;
+    }
     if (move->state == TARGET_WIPING)
         wipe_step(move);
     else if (move->has_held && !partition_is_full(partition))

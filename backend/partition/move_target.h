@@ -12,8 +12,9 @@
  * (3) After a restart or a failed batch some rows may be missing. IMPORTING: they are deleted, and the source begins again.
  *     STAGED: they were durable, but the source may have sent more since; so only ACTIVATE is accepted, which it sends only
  *     if nothing came after the last MOVE_END that was replied to.
- * (4) STAGED waits for the source without limit: it alone knows whether it has released the slots. If it is lost for good,
- *     SCREE OWNERS FORCE makes the slots owned here.
+ * (4) STAGED waits for the source without limit: it alone knows whether it has released the slots. The target asks it every two
+ *     seconds (MOVE_ASK), because the source may have given the move up while the target was down. If the source is lost for
+ *     good, SCREE OWNERS FORCE makes the slots owned here.
  */
 #pragma once
 
@@ -51,6 +52,9 @@ struct move_target {
     bool has_call;
     bool is_changing; /* a record is not durable yet */
     struct slot_purge *purge;
+    struct peer_request ask; /* MOVE_ASK */
+    bool is_asking;
+    uint64_t ask_ms; /* monotonic: when to ask */
     struct move_figures figures;
 };
 

@@ -15,6 +15,7 @@
 #include "backend/peer/peer_set.h"
 #include "config/shards_file.h"
 #include "shared/log.h"
+#include "shared/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,8 +121,19 @@ struct slot_moves *slot_moves_new(struct partition *partition)
     list_init(&moves->sources);
     list_init(&moves->targets);
     moves->must_load = true;
+    moves->host.libraries = table_new();
     moves->timer = timer_new(partition->loop, step_moves, moves);
     return moves;
+}
+
+static void free_libraries(struct table *libraries)
+{
+    size_t cursor = 0;
+    struct bytes shard;
+    void *sent;
+    while (table_next(libraries, &cursor, &shard, &sent))
+        free(sent);
+    table_free(libraries);
 }
 
 void slot_moves_free(struct slot_moves *moves)
@@ -140,6 +152,7 @@ void slot_moves_free(struct slot_moves *moves)
         move->is_changing = false;
         move_target_free(move);
     }
+    free_libraries(moves->host.libraries);
     free(moves);
 }
 
@@ -187,9 +200,20 @@ static void resume_move(struct slot_moves *moves, uint16_t first, uint16_t last,
         list_push(&moves->targets, &move_target_found(&moves->host, first, last, record)->link);
 }
 
+/* Reads whether moves were paused. */
+static void load_paused(struct slot_moves *moves)
+{
+    struct slice value;
+    moves->host.is_paused =
+        overlay_get(moves->host.partition->overlay, CF_SYSTEM, moves_paused_key(), &value) == OK;
+    if (moves->host.is_paused)
+        slice_release(&value);
+}
+
 /* Finds the moves that a restart or a failed batch has interrupted. */
 static void resume_moves(struct slot_moves *moves)
 {
+    load_paused(moves);
     const struct slot_table *table = moves->host.partition->shards.slots;
     for (unsigned slot = 0; slot < SLOT_COUNT;) {
         const struct slot_record *record = slot_table_get(table, (uint16_t)slot);
@@ -542,6 +566,34 @@ static void handle_move_abort(struct slot_moves *moves, struct peer_incoming *in
         confirm_move(incoming, frame);
 }
 
+/* Does a record say that this move has not ended? */
+static bool is_of_move(const struct slot_record *record, uint64_t id)
+{
+    return record->migration == id &&
+           (record->state == SLOT_EXPORTING || record->state == SLOT_RELEASED);
+}
+
+/* A target asks whether a move from here to it goes on. It has ended only if the records know the slots, and not this move. */
+static void handle_move_ask(struct slot_moves *moves, struct peer_incoming *incoming,
+                            const struct peer_frame *frame)
+{
+    struct move_activate ask;
+    const struct slot_table *table = moves->host.partition->shards.slots;
+    if (!move_get_activate(frame->payload, &ask)) {
+        refuse_move(incoming, frame, "the request is not valid");
+        return;
+    }
+    bool has_ended = true;
+    for (unsigned slot = ask.slots.first; slot <= ask.slots.last; slot++) {
+        const struct slot_record *record = slot_table_get(table, (uint16_t)slot);
+        has_ended &= record->epoch >= ask.epoch && !is_of_move(record, ask.slots.id);
+    }
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        has_ended &= source_at(at)->slots.id != ask.slots.id || source_at(at)->state == SOURCE_DONE;
+    char news = has_ended ? MOVE_HAS_ENDED : MOVE_GOES_ON;
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){&news, 1});
+}
+
 bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
                        const struct peer_frame *frame)
 {
@@ -549,12 +601,15 @@ bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
                                      const struct peer_frame *) = {
         handle_move_begin, handle_move_rows, handle_move_end, handle_move_activate,
         handle_move_abort};
-    if (frame->kind < PEER_MOVE_BEGIN || frame->kind > PEER_MOVE_ABORT)
+    bool is_ask = frame->kind == PEER_MOVE_ASK;
+    if (!is_ask && (frame->kind < PEER_MOVE_BEGIN || frame->kind > PEER_MOVE_ABORT))
         return false;
     if (moves->host.partition->running.busy_error)
         refuse_move(incoming, frame, "a slow script is running there: wait");
     else if (moves->must_load)
         refuse_move(incoming, frame, "it reads its records: wait");
+    else if (is_ask)
+        handle_move_ask(moves, incoming, frame);
     else
         functions[frame->kind - PEER_MOVE_BEGIN](moves, incoming, frame);
     return true;
@@ -564,6 +619,11 @@ bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
 
 void slot_moves_pause(struct slot_moves *moves, bool is_paused)
 {
+    struct overlay *overlay = moves->host.partition->overlay;
+    if (is_paused && !moves->host.is_paused)
+        overlay_put(overlay, CF_SYSTEM, moves_paused_key(), BYTES(""));
+    else if (!is_paused && moves->host.is_paused)
+        overlay_delete(overlay, CF_SYSTEM, moves_paused_key());
     moves->host.is_paused = is_paused;
     moves->plan_ms = 0;
 }
@@ -571,13 +631,26 @@ void slot_moves_pause(struct slot_moves *moves, bool is_paused)
 uint32_t slot_moves_cancel(struct slot_moves *moves)
 {
     uint32_t count = 0;
-    moves->host.is_paused = true;
+    slot_moves_pause(moves, true);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
         if (source_at(at)->state < SOURCE_RELEASING) {
             move_source_abort(source_at(at), "cancelled by SCREE MOVES CANCEL");
             count++;
         }
     return count;
+}
+
+void slot_moves_give_up_lost(struct slot_moves *moves)
+{
+    const struct peer_set *peers = moves->host.partition->shards.peers;
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
+        struct move_target *move = target_at(at);
+        const struct peer_link *link =
+            peer_set_find((struct peer_set *)peers, bytes_of(move->source));
+        bool is_lost = !link || link->state != PEER_LINK_UP;
+        if (is_lost && move->state <= TARGET_STAGING)
+            move_target_give_up(move);
+    }
 }
 
 /* Does the map give the shard exactly the slots that are served here? */

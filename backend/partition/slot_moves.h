@@ -28,10 +28,14 @@ void slot_moves_tick(struct slot_moves *moves);
 bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
                        const struct peer_frame *frame);
 
-/* While paused, no move begins, and those that copy wait. Not remembered over a restart. */
+/* While paused, no move begins, and those that copy wait; also after a restart. To be called by a command, of which this is
+ * an effect. */
 void slot_moves_pause(struct slot_moves *moves, bool is_paused);
 /* Pauses, and gives up all moves that have not released their slots. Returns their number. */
 uint32_t slot_moves_cancel(struct slot_moves *moves);
+/* Gives up slots of which some rows have come from a shard that is not connected now: for an operator who knows that it is
+ * lost. */
+void slot_moves_give_up_lost(struct slot_moves *moves);
 /* Keeps slots from moving while a backup is made. NULL, or the reason of a refusal: they are moving, or the map of the backup
  * (shards.ini; empty: none) does not give the shard exactly the slots that this partition owns. A restore reads each key at
  * the shard of that map. */

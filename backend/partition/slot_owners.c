@@ -671,6 +671,25 @@ static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct 
            !(link && link->state == PEER_LINK_UP);
 }
 
+/* As is_forcible, but not while rows that the lost shard has sent are being deleted here. */
+static bool is_forcible_now(const struct slot_owners *owners, uint16_t slot,
+                            struct slot_record *record)
+{
+    return slot_table_state(table_of(owners), slot) != SLOT_IMPORTING &&
+           is_forcible(owners, slot, record);
+}
+
+/* Are there slots that can be forced later? */
+static bool has_forcible(const struct slot_owners *owners)
+{
+    struct slot_record record;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (slot_table_state(table_of(owners), (uint16_t)slot) == SLOT_IMPORTING &&
+            is_forcible(owners, (uint16_t)slot, &record))
+            return true;
+    return false;
+}
+
 int slot_owners_force(struct slot_owners *owners)
 {
     struct slot_record record;
@@ -746,8 +765,8 @@ void slot_owners_tick(struct slot_owners *owners)
     if (!owners->claims_open && !has_records(owners) && may_claim(owners, now_ms))
         (void)change_slots(owners, is_claimable);
     if (!owners->claims_open && owners->is_forced) {
-        owners->is_forced = false;
-        (void)change_slots(owners, is_forcible);
+        (void)change_slots(owners, is_forcible_now);
+        owners->is_forced = has_forcible(owners);
     }
     if (!owners->claims_open && owners->may_have_lost)
         give_up_lost(owners);

@@ -22,6 +22,7 @@
  *   LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH: of transactions over shards (participant.h)
  *   SLOTS     no payload                               ─► DONE   owners of slots (slot_owners.c)
  *   MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT: slots that move to the receiver (move_message.h)
+ *   MOVE_ASK  the receiver moves slots to the sender    ─► DONE   whether it still does (move_message.h)
  *   KEYS_PUT  keys of slots that the receiver owns      ─► DONE   (key_message.h)
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
@@ -67,6 +68,7 @@ enum peer_kind {
     PEER_MOVE_ACTIVATE = 15,
     PEER_MOVE_ABORT = 16,
     PEER_KEYS_PUT = 17,
+    PEER_MOVE_ASK = 18,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };

@@ -58,6 +58,7 @@ START_TEST(keys_have_these_bytes)
     ck_assert(!decode_slot_page_key(BYTES("s\0\0"), &number));
     ck_assert(!decode_slot_page_key(BYTES("t\0"), &number));
     check_bytes(slot_pages_from(), BYTES("s"));
+    check_bytes(moves_paused_key(), BYTES("m"));
     check_bytes(slot_pages_to(), BYTES("t"));
 }
 END_TEST
