@@ -77,6 +77,7 @@ static unsigned read_weights(struct map_figures *figures, struct bytes frame)
             return SLOT_COUNT;
         figures->keys[slot] = field_number(value.text, "keys");
         figures->bytes[slot] = field_number(value.text, "bytes");
+        figures->load[slot] = field_number(value.text, "load");
     }
     return last;
 }

@@ -14,8 +14,9 @@ struct map_figures {
     bool *has_weights;         /* [wish->shard_count]: keys and bytes of all its slots are known */
     uint64_t keys[SLOT_COUNT]; /* of slots whose owner was measured */
     uint64_t bytes[SLOT_COUNT];
-    bool has_rate; /* a shard has said its migration-rate */
-    uint64_t rate; /* the lowest of all shards, bytes per second; 0: none has a limit */
+    uint64_t load[SLOT_COUNT]; /* CPU time in the last minutes */
+    bool has_rate;             /* a shard has said its migration-rate */
+    uint64_t rate;             /* the lowest of all shards, bytes per second; 0: none has a limit */
 };
 
 /* Asks the shards of the snapshot's map; waits for their replies or timeouts, at most `max_ms` (0: no limit). If `weighs`,

@@ -18,8 +18,8 @@ const struct program_tool map_tool_arguments[MAP_TOOL_COUNT] = {
     [MAP_TOOL_PLAN] = {"--plan", "MAP",
                        "print what a reload of this shard map would move, and exit", false},
     [MAP_TOOL_REBALANCE] = {"--rebalance", "MEASURE",
-                            "print a shard map that evens the shards by slots (default), keys or "
-                            "bytes, and exit",
+                            "print a shard map that evens the shards by slots (default), keys, "
+                            "bytes or load, and exit",
                             .is_optional = true},
     [MAP_TOOL_SHARDS] = {"--shards", "SHARD,...",
                          "rebalance: NAME=HOST:PORT adds a shard, NAME fills one without slots, "
@@ -189,16 +189,14 @@ static bool weigh_slots(struct proxy_snapshot *snapshot, const char *measure,
 {
     static uint64_t nothing[SLOT_COUNT];
     bool is_bytes = strcmp(measure, "bytes") == 0;
+    bool is_load = strcmp(measure, "load") == 0;
     *code = MAP_TOOL_USAGE;
     if (!*measure || strcmp(measure, "slots") == 0) {
         rebalance_weights(nothing, weight);
         return true;
     }
-    if (strcmp(measure, "load") == 0)
-        (void)fprintf(stderr, "--rebalance load: neither backends nor proxies keep figures of the "
-                              "load of each slot that last; use slots, keys or bytes\n");
-    else if (!is_bytes && strcmp(measure, "keys") != 0)
-        (void)fprintf(stderr, "--rebalance %s: expected slots, keys or bytes\n", measure);
+    if (!is_bytes && !is_load && strcmp(measure, "keys") != 0)
+        (void)fprintf(stderr, "--rebalance %s: expected slots, keys, bytes or load\n", measure);
     else
         *code = MAP_TOOL_GOOD;
     if (*code != MAP_TOOL_GOOD)
@@ -211,7 +209,7 @@ static bool weigh_slots(struct proxy_snapshot *snapshot, const char *measure,
                           measure, truth->shards[i].reason);
             *code = MAP_TOOL_SILENT;
         }
-    rebalance_weights(is_bytes ? figures->bytes : figures->keys, weight);
+    rebalance_weights(is_load ? figures->load : is_bytes ? figures->bytes : figures->keys, weight);
     map_figures_free(figures);
     return *code == MAP_TOOL_GOOD;
 }

@@ -4,6 +4,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/context/slot_load.h"
 #include "backend/context/stats.h"
 #include "backend/partition/cluster_gate.h"
 #include "backend/partition/handlers.h"
@@ -193,6 +194,7 @@ void cmd_config_resetstat(struct call *call)
 {
     stats_reset(call->partition->metrics.stats, call->partition->metrics.process);
     latency_reset_commands(call->partition->metrics.latency);
+    slot_load_reset(call->partition);
     reply_ok(&call->reply);
 }
 

@@ -1,16 +1,17 @@
 /*
- * weights.c - SCREE WEIGHTS FIRST: keys and approximate bytes of the slots that the partition owns, for a plan of which slots
- * to move.
+ * weights.c - SCREE WEIGHTS FIRST: keys, approximate bytes and CPU time of the slots that the partition owns, for a plan of
+ * which slots to move.
  *
  *   > SCREE WEIGHTS 0
  *   slots=0-255                         how far the reply goes: the next request begins with slot 256
- *   slot=17 keys=3 bytes=1200           slots without keys are left out
+ *   slot=17 keys=3 bytes=1200 load=80   slots without keys are left out
  *
  * Keys are exact. Bytes are those in files, by ranges; RocksDB estimates them from the index of each file. Bytes in memory
- * are divided among the slots by their keys. A reply ends after PAIRS_MAX pairs of a database and a slot with keys, so that
+ * are divided among the slots by their keys. The load is microseconds of CPU time in the last minutes (slot_load.h). A reply ends after PAIRS_MAX pairs of a database and a slot with keys, so that
  * it delays other commands little.
  */
 #include "backend/context/partition.h"
+#include "backend/context/slot_load.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
@@ -23,7 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PAIRS_MAX = 256, SLOTS_MAX = 2048, LINE_MAX_BYTES = 96 };
+enum { PAIRS_MAX = 256, SLOTS_MAX = 2048, LINE_MAX_BYTES = 128 };
 
 /* The rows of one slot of a storage namespace. */
 struct slot_rows {
@@ -107,6 +108,7 @@ static void add_memory_bytes(struct weights *weights)
 
 static void reply_weights(const struct weights *weights, struct reply *reply)
 {
+    const struct slot_cost *slots = weights->call->partition->metrics.slot_load->slots;
     char line[LINE_MAX_BYTES];
     int64_t lines = 1;
     for (unsigned i = 0; i <= weights->last - weights->first; i++)
@@ -117,8 +119,10 @@ static void reply_weights(const struct weights *weights, struct reply *reply)
     for (unsigned i = 0; i <= weights->last - weights->first; i++) {
         if (!weights->keys[i])
             continue;
-        (void)snprintf(line, sizeof line, "slot=%u keys=%" PRIu64 " bytes=%" PRIu64,
-                       weights->first + i, weights->keys[i], weights->bytes[i]);
+        (void)snprintf(line, sizeof line,
+                       "slot=%u keys=%" PRIu64 " bytes=%" PRIu64 " load=%" PRIu64,
+                       weights->first + i, weights->keys[i], weights->bytes[i],
+                       slots[weights->first + i].recent);
         reply_bulk_text(reply, line);
     }
 }
@@ -141,6 +145,7 @@ void cmd_scree_weights(struct call *call)
     for (size_t i = 0; weights->pairs_count && i < sizeof families / sizeof families[0]; i++)
         add_file_bytes(weights, families[i]);
     add_memory_bytes(weights);
+    slot_load_age(call->partition);
     reply_weights(weights, &call->reply);
     free(weights);
 }

@@ -90,6 +90,8 @@ struct script_hooks {
 };
 
 /* State of the running command. keyspace_end releases `pins` and `blocks`. */
+enum { LOAD_SLOT_NONE = -1 };
+
 struct partition_running {
     struct arena arena; /* reset after the command */
     struct slice *pins; /* borrowed values */
@@ -98,8 +100,11 @@ struct partition_running {
     struct block *blocks; /* borrowed values that replies may still use; linked by `next` */
     struct bytes *argv;
     uint32_t argv_cap;
-    uint64_t started_us;      /* when the command began; monotonic µs */
-    struct out discarded;     /* output that is discarded (CLIENT REPLY OFF) */
+    uint64_t started_us; /* when the command began; monotonic µs */
+    uint32_t
+        load_countdown; /* key number so many from now on is in the sample (slot_load.h); 0 is never reached */
+    int32_t load_slot;    /* of the running command, if it is in the sample; else LOAD_SLOT_NONE */
+    struct out discarded; /* output that is discarded (CLIENT REPLY OFF) */
     uint64_t random_state[4]; /* of call_random */
     const struct script_hooks *script_hooks;
     /* error for commands that may not run while a script runs; NULL: no slow script runs */
@@ -154,6 +159,7 @@ struct partition_metrics {
     struct held_stats *held_stats;
     struct latency *latency;
     struct acl_log acl_log;
+    struct slot_load *slot_load;
     uint64_t turn_us; /* when this turn's first request began; monotonic, 0: no request ran */
     uint64_t full_us; /* since when the open batch is full; monotonic, 0: not full */
 };

@@ -6,6 +6,7 @@
 #include "backend/context/change.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/context/slot_load.h"
 #include "backend/keyspace/access_times.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/field_expiry.h"
@@ -369,8 +370,11 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
 bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
                       enum open_flag flags, struct entry *entry)
 {
+    struct partition *partition = call->partition;
     *entry =
         (struct entry){.key = key, .space = space, .slot = slot_rule_slot(call->slot_rule, key)};
+    if (--partition->running.load_countdown == 0)
+        slot_load_choose(partition, entry->slot);
     return open_entry(call, flags, entry);
 }
 

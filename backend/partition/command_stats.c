@@ -2,6 +2,7 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/context/slot_load.h"
 #include "backend/context/stats.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
@@ -138,6 +139,8 @@ void command_stats_add(const struct call *call)
     uint64_t now_us = clock_mono_us();
     uint64_t usec = now_us - partition->running.started_us;
     partition->running.started_us = now_us;
+    if (partition->running.load_slot != LOAD_SLOT_NONE)
+        slot_load_add(call, usec);
     if (partition->metrics.held_stats->is_held) {
         (void)record_ran(partition->metrics.held_stats, call, usec);
         return;

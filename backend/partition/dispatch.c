@@ -94,6 +94,7 @@ static void run_handler(struct call *call)
         space_rollback(partition->spaces);
     }
     if (is_uncached) {
+        partition->running.load_slot = LOAD_SLOT_NONE;
         push_messages_drop(partition->watchers.messages, messages);
     } else if (call->failed) {
         messages_cut(partition->watchers.messages, messages);

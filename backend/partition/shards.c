@@ -2,6 +2,7 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/context/slot_load.h"
 #include "backend/keyspace/lock.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/bounce.h"
@@ -40,6 +41,9 @@ static void tick_shards(void *owner)
 bool shards_new(struct partition *partition)
 {
     struct partition_shards *shards = &partition->shards;
+    partition->metrics.slot_load = slot_load_new();
+    partition->running.load_countdown = 1;
+    partition->running.load_slot = LOAD_SLOT_NONE;
     shards->peers = peering_new(partition);
     shards->slots = slot_table_new(partition);
     shards->owners = slot_owners_new(partition);
@@ -65,6 +69,7 @@ void shards_free(struct partition *partition)
     slot_moves_free(partition->shards.moves);
     slot_owners_free(partition->shards.owners);
     slot_table_free(partition->shards.slots);
+    slot_load_free(partition->metrics.slot_load);
 }
 
 bool shards_reload(struct partition *partition)

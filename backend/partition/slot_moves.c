@@ -2,6 +2,7 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/context/slot_load.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/watch.h"
@@ -100,6 +101,7 @@ static void moving_slots_changed(struct move_host *host)
 static void slots_were_released(struct move_host *host, const struct move_slots *slots)
 {
     struct partition *partition = host->partition;
+    slot_load_forget(partition, slots->first, slots->last);
     watch_touch_slots(partition->watchers.watches, slots->first, slots->last);
     tracking_forget_slots(partition, slots->first, slots->last);
     blocking_check_all(partition->watchers.blocking);

@@ -8,10 +8,13 @@
 #include "proxy/proxy.h"
 #include "proxy/request.h"
 #include "proxy/worker.h"
+#include "shared/check.h"
 #include "shared/cluster_reply.h"
 #include "shared/number.h"
+#include "shared/slot_stats.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* The proxy as the only node. */
 struct alone {
@@ -134,4 +137,41 @@ void local_cluster_getkeysinslot(struct client *client, struct request *request,
                                  struct reply *reply)
 {
     ask_owner(client, request, reply);
+}
+
+/* ---- SLOT-STATS ---- */
+
+/* request_done_fn: merges the figures of all shards. */
+static void slot_stats_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct slot_stats_query query;
+    struct slot_stats *all = malloc(SLOT_COUNT * sizeof *all);
+    uint32_t count = 0;
+    (void)client;
+    CHECK(all);
+    CHECK(!slot_stats_parse(&query, request_argv(request), request_argc(request)));
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        if (slot_stats_read(answer->frame, all, &count))
+            continue;
+        free(all);
+        out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+        return;
+    }
+    slot_stats_reply(&query, all, count, reply);
+    free(all);
+}
+
+void local_cluster_slot_stats(struct client *client, struct request *request, struct reply *reply)
+{
+    struct slot_stats_query query;
+    (void)client;
+    const char *error = slot_stats_parse(&query, request_argv(request), request_argc(request));
+    if (error) {
+        reply_error(reply, error);
+        return;
+    }
+    request_keep(request);
+    request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request),
+                    slot_stats_done);
 }

@@ -57,7 +57,7 @@ def weights(connection):
         low, high = map(int, re.fullmatch(rb'slots=(\d+)-(\d+)', lines[0]).groups())
         check(low == first and high >= low, lines[0])
         for line in lines[1:]:
-            slot, keys, size = map(int, re.fullmatch(rb'slot=(\d+) keys=(\d+) bytes=(\d+)', line).groups())
+            slot, keys, size = map(int, re.fullmatch(rb'slot=(\d+) keys=(\d+) bytes=(\d+) load=\d+', line).groups())
             check(low <= slot <= high and slot not in found, line)
             found[slot] = (keys, size)
         first = high + 1
@@ -150,8 +150,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1) as cluster:
         for words, reason in ((['--json'], 'only together with --plan'), (['--shards', '-a'], 'only together'),
-                              (['--rebalance', 'colour'], 'expected slots, keys or bytes'),
-                              (['--rebalance', 'load'], 'neither backends nor proxies keep figures'),
+                              (['--rebalance', 'colour'], 'expected slots, keys, bytes or load'),
                               (['--rebalance', '--shards', '-b0p0'], 'at least one shard keeps slots'),
                               (['--rebalance', '--shards', '-nobody'], 'expected a shard of the map'),
                               (['--rebalance', '--shards', 'a=b'], 'expected an address'),
@@ -201,6 +200,59 @@ def _(run):
         check_equal((code, text), (3, ''))
         check('shard b1p0 has not said its keys' in error, error)
         cluster.backends[1].start()
+
+
+def slot_stats(client, *words):
+    """{slot: {metric: figure}}, in the order of the reply."""
+    reply = client.get('CLUSTER', 'SLOT-STATS', *words)
+    check(isinstance(reply, list), reply)
+    return {slot: stats if isinstance(stats, dict) else dict(zip(stats[::2], stats[1::2])) for slot, stats in reply}
+
+
+@suite.case('CLUSTER SLOT-STATS counts keys and costs by slot, and --rebalance load splits the range of busy slots')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client, cluster.partition(0) as direct:
+        busy = [key for key in ('key:%d' % i for i in range(2000)) if slot_of(key) < 2000][:40]
+        idle = cluster.key_on(0, 'idle')
+        client.pipeline([['SET', key, 'v' * 500] for key in busy + [idle]])
+        while slot_stats(client, 'ORDERBY', 'cpu-usec', 'LIMIT', 1).popitem()[1][b'cpu-usec'] < 2000:
+            client.pipeline([['GET', key] for key in busy for _ in range(50)])
+        whole = slot_stats(client, 'SLOTSRANGE', 0, 16383)
+        check_equal(list(whole), list(range(16384)))
+        for client_of in (client, direct):
+            owned = range(16384 if client_of is client else 8192)
+            check_equal(list(slot_stats(client_of, 'SLOTSRANGE', 0, 16383)), list(owned))
+            top = slot_stats(client_of, 'ORDERBY', 'network-bytes-out', 'LIMIT', 20)
+            check(len(top) == 20 and {slot_of(key) for key in busy} >= set(top), top)
+            for metric in (b'key-count', b'cpu-usec', b'network-bytes-in', b'network-bytes-out'):
+                for direction in ('ASC', 'DESC'):
+                    stats = slot_stats(client_of, 'ORDERBY', metric, direction)
+                    figures = [figure[metric] for figure in stats.values()]
+                    check_equal(figures, sorted(figures, reverse=direction == 'DESC'), metric)
+                    check_equal(sorted(stats), list(owned))
+            check_equal(sum(stats[b'key-count'] for stats in slot_stats(client_of, 'SLOTSRANGE', 0, 8191).values()), len(busy) + 1)
+        check(whole[slot_of(busy[0])][b'network-bytes-out'] > whole[slot_of(busy[0])][b'network-bytes-in'] > 0, 'bytes')
+        for words, error in ((['SLOTSRANGE', 5, 2], 'Start slot number 5 is greater than end slot number 2'),
+                             (['SLOTSRANGE', 5, 16384], 'Invalid or out of range slot'),
+                             (['ORDERBY', 'x'], 'Unrecognized sort metric for ORDERBY.'),
+                             (['ORDERBY', 'key-count', 'LIMIT', 0], 'Limit has to lie in between 1 and 16384 (maximum number of slots).'),
+                             (['ORDERBY', 'key-count', 'LIMIT'], 'syntax error'),
+                             (['ORDERBY', 'key-count', 'ASC', 'DESC'], 'Multiple filters of the same type are disallowed.'),
+                             (['SLOTSRANGE', 5], "unknown subcommand or wrong number of arguments for 'SLOT-STATS'. Try CLUSTER HELP.")):
+            for connection in (client, direct):
+                check_equal(str(connection.get('CLUSTER', 'SLOT-STATS', *words)), 'ERR ' + error)
+        code, text, error = tool(cluster, '--rebalance', 'load')
+        check_equal((code, error), (0, ''))
+        path = os.path.join(cluster.folder, 'even.ini')
+        with open(path, 'w') as file:
+            file.write(text)
+        code, text, _ = tool(cluster, '--plan', path, '--json')
+        plan = json.loads(text)
+        moved = plan['total']['keys']
+        check(code == 0 and plan['moves'][0]['from'] == 'b0p0' and 5 < moved < len(busy) - 5, plan)
+        for connection in (client, direct):  # the proxy sends RESETSTAT to no shard
+            check_equal(connection.get('CONFIG', 'RESETSTAT'), b'OK')
+        check_equal(max(figure[b'network-bytes-out'] for figure in slot_stats(direct, 'SLOTSRANGE', 0, 8191).values()), 0)
 
 
 @suite.case('--check and the log of a reload say what the new map moves')
