@@ -153,6 +153,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
         note_keys(client);
     transaction->has_select |= transaction_selects(command, argv, frame->argc, &transaction->db);
     transaction->has_script |= (command->flags & CMD_SCRIPT) != 0;
+    transaction->has_all_keys |= command_uses_all_keys(command);
     transaction->has_unnamed |= route.kind != ROUTE_KIND_ACROSS && route.is_across;
     if (frame->block && frame->len >= REFERENCE_MIN)
         out_write_block(&transaction->queue, frame->block, frame->data, frame->len);
@@ -334,9 +335,12 @@ static bool find_exec_target(const struct client *client, struct transaction_tar
     target->shard = shard_of_transaction(client, &rules);
     bool is_over_shards =
         transaction->watches_across || !are_keys_on(transaction, &rules, target->shard);
-    target->is_across = rules.is_any && (is_over_shards || transaction->has_unnamed);
+    bool is_for_all = transaction->has_all_keys && !transaction->has_steps;
+    target->is_across =
+        rules.is_any && (is_over_shards || transaction->has_unnamed || transaction->has_all_keys);
     target->has_script = transaction->has_script;
-    return rules.is_any || !is_over_shards;
+    /* the rule may have changed since the commands were queued */
+    return rules.is_any || !(is_over_shards || (is_for_all && client->worker->pool->count > 1));
 }
 
 /* Sends the whole queue to the shard. */

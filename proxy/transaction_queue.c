@@ -27,6 +27,7 @@ void client_transaction_clear(struct client_transaction *transaction)
     transaction->count = 0;
     transaction->is_open = transaction->is_aborted = transaction->has_select = false;
     transaction->has_script = transaction->has_unnamed = transaction->has_written = false;
+    transaction->has_all_keys = false;
     transaction->needs_shard = transaction->needs_proxy = false;
     transaction->has_steps = transaction->begins_with_step = false;
 }

@@ -49,6 +49,7 @@ struct client_transaction {
     bool has_steps;        /* a step is queued (transaction_run.h) */
     bool begins_with_step; /* a step is queued before the first command that a shard must run */
     bool has_unnamed;      /* a command is queued that may use keys which only the shard finds */
+    bool has_all_keys;     /* a command is queued that concerns the keys of all shards */
     bool has_written;      /* a command is queued that writes `written` */
     bool watches_across;   /* `dedicated` watches keys of other shards too */
     bool

@@ -1,5 +1,6 @@
 #include "proxy/transaction_run.h"
 
+#include "proxy/across.h"
 #include "proxy/client.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
@@ -23,7 +24,9 @@ bool transaction_is_own(const struct command *command)
 
 bool transaction_is_step(const struct client *client, const struct command *command)
 {
-    bool is_for_all = command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR;
+    bool is_any = command_uses_all_keys(command) && across_rules(client).is_any;
+    bool is_for_all =
+        !is_any && (command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR);
     bool subscribes = command->flags & CMD_PUBSUB && command->route == ROUTE_PINNED;
     return subscribes || command->traits & TRAIT_NOT_IN_EXEC ||
            (is_for_all && client->worker->pool->count > 1);

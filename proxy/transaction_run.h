@@ -1,11 +1,11 @@
 /*
  * transaction_run.h - EXEC of a transaction with commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …), or that
- * are steps: they concern all shards (DBSIZE, FLUSHALL, SCRIPT LOAD …), or subscribe.
+ * are steps: they concern all shards (SWAPDB, SCRIPT LOAD …), or subscribe.
  *
- *   queued                       SET k v    CLIENT ID    GET k          DBSIZE         INCR n
+ *   queued                       SET k v    CLIENT ID    GET k          SWAPDB 0 1     INCR n
  *   to a shard        MULTI      SET k v                 GET k   EXEC           MULTI  INCR n  EXEC
- *   to all shards                                                       DBSIZE
- *   to the client        *5      +OK        :7           $1 v           :12            :1
+ *   to all shards                                                       SWAPDB 0 1
+ *   to the client        *5      +OK        :7           $1 v           +OK            :1
  *
  * The commands of a shard up to the next step are one part, and run as one transaction. The proxy
  * writes the array: elements of the shard's replies, and the replies of the other commands, which run one after the
@@ -29,8 +29,8 @@ struct upstream;
 
 /* True when the proxy runs the command itself at EXEC. */
 bool transaction_is_own(const struct command *command);
-/* True when the command runs on its own at EXEC, between two parts: it concerns all shards, if there are several, or
- * subscribes. */
+/* True when the command runs on its own at EXEC, between two parts: it subscribes, or concerns all shards, if there are several. DBSIZE,
+ * KEYS and others that concern the keys of all shards are no steps with cross-slot = any: a shard runs them for all. */
 bool transaction_is_step(const struct client *client, const struct command *command);
 /* Moves the client's queue to a new run, and closes the transaction. */
 void transaction_run_begin(struct client *client, const struct transaction_target *target);

@@ -381,6 +381,13 @@ static inline bool command_arity_ok(const struct command *command, uint32_t argc
     return command->arity >= 0 ? count == command->arity : count >= -(int64_t)command->arity;
 }
 
+/* KEYS, SCAN, DBSIZE, FLUSHDB …: concerns the keys of all shards, and inside MULTI and scripts one shard can run it for all
+ * (backend/keyspace/borrow_all.h). */
+static inline bool command_uses_all_keys(const struct command *command)
+{
+    return command->traits & TRAIT_WHOLE || command->route == ROUTE_CURSOR;
+}
+
 /* Number of arguments before the command that the row runs (TRAIT_PREFIX); 0 for other rows. */
 static inline uint32_t command_prefix_argc(const struct command *command)
 {

@@ -22,7 +22,10 @@ static const char intro[] =
     "- **Several shards**: how it runs when its keys are on several shards, for commands that can\n"
     "  have several keys (with `cross-slot = any`). `borrow`: the shard of the first key that it\n"
     "  writes, else of its first key, locks and fetches the other keys, runs it, and all shards\n"
-    "  commit together; `any keys`: the same, also for keys that are not arguments; `parts`: each\n"
+    "  commit together; `any keys`: the same, also for keys that are not arguments; `all keys`: "
+    "inside\n"
+    "  MULTI and scripts the same for the keys of all shards, which are locked; else each shard\n"
+    "  answers by itself; `parts`: each\n"
     "  shard runs a part by itself, or `borrow` with `atomic-split = yes` and inside MULTI; "
     "`wait`:\n"
     "  the proxy waits at all shards, and the one with an element runs it; `wait, borrow`: when a\n"
@@ -61,6 +64,8 @@ static bool is_word_only(const struct command *command)
 /* How the command runs with keys on several shards; empty: it has one key at most, or is not by keys. */
 static const char *over_shards(const struct command *command)
 {
+    if (command_uses_all_keys(command))
+        return "all keys";
     if (command->key_argc_max == UINT32_MAX || !(command->handlers & HANDLER_BACKEND))
         return "";
     if (command->group == GROUP_TRANSACTIONS)

@@ -3,7 +3,7 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
@@ -431,7 +431,8 @@ void cmd_keys(struct call *call)
     int64_t count = 0;
     if (!call_pattern(call, 1) || !keyspace_is_free(call, call->space))
         return;
-    if (call->space->keys > REPLY_STREAM_STEP_ROWS && reply_stream_is_allowed(call)) {
+    if (!call->borrow && call->space->keys > REPLY_STREAM_STEP_ROWS &&
+        reply_stream_is_allowed(call)) {
         keys_in_steps(call, call->argv[1]);
         return;
     }
@@ -441,6 +442,7 @@ void cmd_keys(struct call *call)
         if (pass == 1)
             reply_array(&call->reply, count);
         key_iter_init(call, call->space, 0, NONE, &it);
+        it.wanted = ALL_NAMES;
         while (key_iter_next(&it)) {
             if (!glob_fits(pattern, it.key))
                 continue;
@@ -453,35 +455,48 @@ void cmd_keys(struct call *call)
     }
 }
 
-/* The key at `place` among the keys of the slot; expired keys are skipped. */
-static bool key_at(struct call *call, uint16_t slot, uint64_t place, struct bytes *key)
+/* The first key; NULL data: there is none. */
+static struct bytes first_key(struct call *call)
 {
     struct key_iter it;
-    bool found = false;
-    key_iter_init(call, call->space, slot, NONE, &it);
-    while (!found && key_iter_next(&it))
-        if (place-- == 0) {
-            *key = arena_copy(call->arena, it.key);
-            found = true;
-        }
-    return key_iter_fini(&it) && found;
+    struct bytes key = NONE;
+    key_iter_init(call, call->space, 0, NONE, &it);
+    if (key_iter_next(&it))
+        key = arena_copy(call->arena, it.key);
+    return key_iter_fini(&it) ? key : NONE;
+}
+
+/* The metadata row of the key at a place below keyspace_size. False: its key has expired or was deleted, or is not known yet. */
+static bool find_place(struct call *call, uint64_t place, struct bytes *row_key)
+{
+    struct slice value;
+    if (place < call->space->keys)
+        return keyspace_key_at(call, call->space, place, row_key);
+    place -= call->space->keys;
+    if (place >= borrow_keys_elsewhere(call, call->space) ||
+        !borrow_key_at(call, call->space, place, row_key) || !row_key->len)
+        return false;
+    /* has this script or EXEC deleted it? */
+    return overlay_get_borrowed(call->partition->overlay, CF_METADATA, *row_key, &value) !=
+           ERR_NOT_FOUND;
 }
 
 void cmd_randomkey(struct call *call)
 {
-    struct bytes key;
-    bool found = false;
+    struct bytes row_key;
+    struct bytes space;
+    struct bytes key = NONE;
+    uint16_t slot;
     if (!keyspace_is_free(call, call->space))
         return;
-    if (call->space->keys > 0) {
-        uint64_t place = call_random(call) % call->space->keys;
-        uint16_t slot = space_slot_at(call->partition->spaces, call->space, &place);
-        /* Expired keys are counted but skipped; after the last key, begin at the first key of the space. */
-        found = key_at(call, slot, place, &key) || (!call->failed && key_at(call, 0, 0, &key));
-    }
+    uint64_t size = keyspace_size(call->space);
+    if (size > 0 && find_place(call, call_random(call) % size, &row_key))
+        CHECK(decode_metadata_key(row_key, &space, &slot, &key));
+    else if (size > 0 && !call->failed) /* expired keys are counted but skipped */
+        key = first_key(call);
     if (call->failed)
         return;
-    if (found)
+    if (key.data)
         reply_bulk(&call->reply, key);
     else
         reply_null(&call->reply);

@@ -9,8 +9,8 @@
 #include "backend/commands/scan.h"
 
 #include "backend/context/partition.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/cursor.h"
-#include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
@@ -199,6 +199,7 @@ static uint64_t scan_keys(struct call *call, struct scan_options *options, struc
     bool has_more = false;
     uint16_t slot = cursor_slot(options->cursor);
     key_iter_init(call, call->space, slot, *last, &it);
+    it.wanted = options->count < ALL_NAMES ? (uint32_t)options->count + 1 : ALL_NAMES;
     while (key_iter_next(&it) && it.slot <= options->last) {
         has_more = *visited == options->count;
         if (has_more)

@@ -26,7 +26,7 @@
 void cmd_dbsize(struct call *call)
 {
     if (keyspace_is_free(call, call->space))
-        reply_int(&call->reply, (int64_t)call->space->keys);
+        reply_int(&call->reply, (int64_t)keyspace_size(call->space));
 }
 
 /* Parses [ASYNC|SYNC]; both are done asynchronously. */
@@ -41,14 +41,14 @@ static bool parse_flush(struct call *call)
 
 static void flush_space(struct call *call, struct space *space)
 {
-    if (space->keys)
+    if (keyspace_size(space))
         keyspace_flush(call, space);
 }
 
 /* Sends an invalidation of all keys to clients with CLIENT TRACKING. */
 static void forget_copies(struct call *call)
 {
-    const struct change change = {.kind = CHANGE_FORGOTTEN};
+    const struct change change = {.kind = CHANGE_FORGOTTEN, .space = call->space};
     call->partition->watchers.changes->add(call, &change);
 }
 
@@ -67,9 +67,11 @@ void cmd_flushall(struct call *call)
     if (!parse_flush(call))
         return;
     struct bytes name = session_namespace(call->session);
-    for (int db = 0; db < DATABASES_MAX; db++)
-        if (!keyspace_is_free(call, space_open(call->partition->spaces, name, (uint8_t)db)))
-            return;
+    bool is_free = true;
+    for (int db = 0; db < DATABASES_MAX; db++) /* if it waits, for all of them at once */
+        is_free &= keyspace_is_free(call, space_open(call->partition->spaces, name, (uint8_t)db));
+    if (!is_free)
+        return;
     for (int db = 0; db < DATABASES_MAX; db++)
         flush_space(call, space_open(call->partition->spaces, name, (uint8_t)db));
     forget_copies(call);

@@ -22,7 +22,7 @@ enum change_kind {
     CHANGE_GROUP_DELETED, /* a consumer group of the stream was deleted; WATCH and caches ignore it */
     CHANGE_WATCHED,       /* the key was replaced with its whole database: for WATCH only */
     CHANGE_FLUSHED,       /* all keys of the database were removed: for blocked clients only */
-    CHANGE_FORGOTTEN, /* all keys of the session's namespace may have been removed: for caches only */
+    CHANGE_FORGOTTEN, /* all keys of the database's namespace may have been removed: for caches only */
     CHANGE_READ,      /* the call's client caches the key from now on (CLIENT TRACKING) */
 };
 
@@ -30,7 +30,7 @@ struct change {
     enum change_kind kind;
     enum type type;            /* of CHANGE_WRITTEN: the key's type now */
     bool by_client;            /* by a command, not by expiry */
-    const struct space *space; /* NULL for CHANGE_FORGOTTEN and CHANGE_READ */
+    const struct space *space; /* NULL for CHANGE_READ */
     struct bytes key;          /* empty: all keys; copied */
 };
 

@@ -95,7 +95,29 @@ bool apply_effects(struct partition *partition, struct bytes effects)
     return result == EFFECTS_END;
 }
 
-/* The metadata row of the key to which a row or range belongs, in the arena; data NULL: it belongs to none. */
+/* Does the effect delete whole slots of a namespace? */
+static bool is_flush(const struct effect *effect)
+{
+    const struct effect_place *place = &effect->place;
+    return effect->kind == EFFECT_DELETE_RANGE && !place->is_any_space &&
+           place->first_slot != EFFECT_NO_SLOT && effect->key.len == 1 + place->space.len + 2;
+}
+
+bool effects_each_flush(struct bytes effects, void (*on_flush)(void *owner, struct bytes space),
+                        void *owner)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    enum effects_read result = effects_open(effects, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        if (effect.cf == CF_METADATA && is_flush(&effect))
+            on_flush(owner, effect.place.space);
+    return result == EFFECTS_END;
+}
+
+/* The metadata row of the key to which a row or range belongs, in the arena; of a flush: the prefix of the database's metadata rows;
+ * data NULL: it belongs to none. */
 static struct bytes key_of(struct arena *arena, const struct effect *effect)
 {
     struct bytes space;
@@ -104,6 +126,8 @@ static struct bytes key_of(struct arena *arena, const struct effect *effect)
     uint16_t slot;
     uint64_t number;
     struct bytes row_key = {0};
+    if (is_flush(effect))
+        return encode_space_prefix(arena, effect->place.space);
     switch (effect->cf) {
     case CF_METADATA:
         return effect->key;

@@ -14,7 +14,11 @@ struct partition;
 /* Writes the effects into the open batch. False: the bytes are not valid, or the store cannot be read; the caller rolls
  * back. */
 bool apply_effects(struct partition *partition, struct bytes effects);
-/* Calls on_key for the metadata row of each key that the effects change; a key may be named several times. `row_key` is
- * borrowed during the call. False: the bytes are not valid. */
+/* Calls on_key for the metadata row of each key that the effects change; a key may be named several times. If they delete all keys of a
+ * database, `row_key` is the prefix of these rows (lock.h). It is borrowed during the call. False: the bytes are not valid. */
 bool effects_each_key(struct bytes effects, void (*on_key)(void *owner, struct bytes row_key),
                       void *owner);
+/* Calls on_flush, perhaps several times, for each storage namespace of which the effects delete all keys. False: the bytes are not
+ * valid. */
+bool effects_each_flush(struct bytes effects, void (*on_flush)(void *owner, struct bytes space),
+                        void *owner);

@@ -3,6 +3,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/reader.h"
 #include "shared/table.h"
@@ -60,6 +61,7 @@ void borrow_clear(struct borrow *borrow)
     table_free(borrow->keys);
     borrow->keys = NULL;
     borrow_clear_needs(borrow);
+    borrow_clear_all(borrow);
     while (borrow->arrivals) {
         struct arrival *next = borrow->arrivals->next;
         free(borrow->arrivals);
@@ -89,6 +91,7 @@ static bool is_same_need(const struct need *need, const struct need *other)
 {
     return need->kind == other->kind && need->cf == other->cf &&
            bytes_equal(need->row_key, other->row_key) &&
+           (need->kind < NEED_ALL || need->slot == other->slot) &&
            (need->kind == NEED_KEY || bytes_equal(need->row, other->row));
 }
 
@@ -98,8 +101,7 @@ void borrow_wait(struct call *call)
         reader_wait_add(overlay_wait(call->partition->overlay), &call->borrow->wants);
 }
 
-/* Adds a need, unless the attempt has it. */
-static void add_need(struct call *call, const struct need *wanted)
+void borrow_need(struct call *call, const struct need *wanted)
 {
     struct borrow *borrow = call->borrow;
     borrow_wait(call);
@@ -158,7 +160,7 @@ int borrow_key(struct call *call, const struct entry *entry, bool writes)
     }
     if (borrowed_of(call->borrow, entry->row_key)->mode >= need.mode)
         return OK;
-    add_need(call, &need);
+    borrow_need(call, &need);
     return ERR_UNCACHED;
 }
 
@@ -193,7 +195,7 @@ int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct 
         need.row = encode_collection_prefix(call->arena, entry->space->name, entry->slot,
                                             entry->key, entry->meta.version);
     }
-    add_need(call, &need);
+    borrow_need(call, &need);
     return ERR_UNCACHED;
 }
 
@@ -204,7 +206,7 @@ bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, st
         return true;
     need.cf = cf;
     need.row = prefix;
-    add_need(call, &need);
+    borrow_need(call, &need);
     return false;
 }
 
@@ -213,7 +215,7 @@ int borrow_watch(struct call *call, enum need_kind kind, uint16_t slot, struct b
 {
     if (borrowed_of(call->borrow, row_key)->watch & 1u << kind)
         return OK;
-    add_need(
+    borrow_need(
         call,
         &(struct need){
             .kind = kind, .space = call->space, .slot = slot, .row_key = row_key, .row = watcher});
@@ -268,9 +270,17 @@ static bool install(struct overlay *overlay, struct bytes effects)
     return result == EFFECTS_END;
 }
 
+bool borrow_has_key(const struct borrow *borrow, struct bytes row_key)
+{
+    const struct borrowed *borrowed = find_borrowed(borrow, row_key);
+    return borrowed && borrowed->mode;
+}
+
 bool borrow_install(struct borrow *borrow, struct partition *partition)
 {
     overlay_next_generation(partition->overlay);
+    if (!borrow_install_all(borrow, partition))
+        return false;
     for (const struct arrival *arrival = borrow->arrivals; arrival; arrival = arrival->next)
         if (!install(partition->overlay, (struct bytes){arrival->effects, arrival->len}))
             return false;

@@ -28,24 +28,31 @@ enum need_kind {
     NEED_WATCH = 4, /* the key is watched at its owner */
     NEED_CHECK =
         5, /* watched keys of the owner are locked for reading, and it says whether one has changed */
+    /* of all keys of a database at a shard (borrow_all.h): */
+    NEED_ALL = 6,   /* they are locked and counted */
+    NEED_NAMES = 7, /* names, types and times of expiry, from a row on */
+    NEED_PLACE = 8, /* the name of the key at a place */
 };
 
 /* Something that a command read, or wants to write, and that is not here. */
 struct need {
     struct need *next;
     enum need_kind kind;
-    enum lock_mode mode; /* of a KEY */
+    enum lock_mode mode; /* of a KEY, and of ALL … PLACE */
     enum cf cf;          /* of ROW and RANGE */
     struct space *space;
-    uint16_t slot;
-    struct bytes row_key; /* metadata row of the key; follows the struct */
-    /* of ROW and RANGE: the row, or the first one; of WATCH and CHECK: the watcher's name. Follows the struct */
+    uint16_t slot; /* the shard that owns it is asked; of ALL … PLACE: one of its slots */
+    struct bytes
+        row_key; /* metadata row of the key; of ALL … PLACE: the prefix of these rows. Follows the struct */
+    /* of ROW and RANGE: the row, or the first one; of WATCH and CHECK: the watcher's name; of ALL … PLACE: the question. Follows
+     * the struct */
     struct bytes row;
 };
 
 struct borrow {
-    struct table *keys; /* borrowed, by metadata row: struct borrowed */
-    struct need *needs; /* of this attempt, newest first */
+    struct table *keys;            /* borrowed, by metadata row: struct borrowed */
+    struct borrowed_space *spaces; /* of which all keys are borrowed */
+    struct need *needs;            /* of this attempt, newest first */
     uint32_t needs_count;
     struct list wants; /* the wait of the command's session, while something is needed (reader.h) */
     struct arrival *arrivals; /* rows that were fetched, oldest first */
@@ -65,7 +72,7 @@ void borrow_clear(struct borrow *borrow);
 /* Has a key of another shard been needed so far? */
 static inline bool borrow_is_used(const struct borrow *borrow)
 {
-    return borrow && borrow->keys;
+    return borrow && (borrow->keys || borrow->spaces);
 }
 
 /* No key may be needed any more: the command can no longer be rolled back. */
@@ -84,6 +91,10 @@ int borrow_watch(struct call *call, enum need_kind kind, uint16_t slot, struct b
                  struct bytes watcher);
 /* The command waits until the coordinator ends the wait. */
 void borrow_wait(struct call *call);
+/* Adds a need, unless the attempt has it. */
+void borrow_need(struct call *call, const struct need *wanted);
+/* Was the metadata row of the key fetched? Then its lock is held. */
+bool borrow_has_key(const struct borrow *borrow, struct bytes row_key);
 /* Are all rows of the key in this column family here? Else they must be fetched. */
 bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, struct bytes prefix);
 

@@ -9,6 +9,7 @@
 #include "backend/context/slot_load.h"
 #include "backend/keyspace/access_times.h"
 #include "backend/keyspace/borrow.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_gate.h"
@@ -179,14 +180,20 @@ static void refuse_locked(struct call *call, struct reader_wait *wait, struct by
                           bool is_in_doubt)
 {
     struct bytes space;
-    struct bytes key = {"", 0};
+    struct bytes key;
     uint16_t slot;
     char *text;
-    (void)decode_metadata_key(row_key, &space, &slot, &key);
-    int len =
-        asprintf(&text, "TRYAGAIN the key '%.*s' is locked by a transaction over several shards%s",
-                 (int)(key.len < 128 ? key.len : 128), key.data,
-                 is_in_doubt ? ", whose deciding shard does not answer" : "");
+    const char *reason = is_in_doubt ? ", whose deciding shard does not answer" : "";
+    bool is_key = decode_metadata_key(row_key, &space, &slot, &key);
+    int len = is_key
+                  ? asprintf(&text,
+                             "TRYAGAIN the key '%.*s' is locked by a transaction over several "
+                             "shards%s",
+                             (int)(key.len < 128 ? key.len : 128), key.data, reason)
+                  : asprintf(&text,
+                             "TRYAGAIN all keys of the database are locked by a transaction over "
+                             "several shards%s",
+                             reason);
     CHECK(len >= 0);
     if (!wait) {
         metric_add(call->partition->metrics.process, METRIC_BACKEND_LOCKED_REFUSED, 1);
@@ -239,10 +246,12 @@ static bool lock_pass(struct call *call, struct bytes row_key)
     return !owner;
 }
 
-bool keyspace_is_free(struct call *call, const struct space *space)
+bool keyspace_is_free(struct call *call, struct space *space)
 {
     const struct lock_set *locks = call->partition->shards.locks;
     struct bytes row_key;
+    if (call->borrow)
+        return borrow_all(call, space, call_writes(call) ? LOCK_WRITE : LOCK_READ);
     if (call_writes(call) && !slots_pass(call))
         return false;
     if (!lock_set_count(locks))
@@ -463,6 +472,8 @@ static void row_write(struct call *call, struct entry *entry)
     int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
     if ((keys || expires) && !entry->is_borrowed)
         space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
+    else if (keys)
+        space_count_elsewhere(call->partition->spaces, entry->space, keys);
     entry->exists = true;
     entry->stored_expire_ms = entry->meta.expire_ms;
 }
@@ -524,7 +535,9 @@ static void remove_key(struct call *call, struct entry *entry, bool by_client)
     CHECK(entry->exists);
     index_expiry(call, entry, 0);
     overlay_delete(call->partition->overlay, CF_METADATA, entry->row_key);
-    if (!entry->is_borrowed)
+    if (entry->is_borrowed)
+        space_count_elsewhere(call->partition->spaces, entry->space, -1);
+    else
         space_count(call->partition->spaces, entry->space, entry->slot, -1,
                     entry->stored_expire_ms ? -1 : 0);
     entry->exists = false;
@@ -764,15 +777,20 @@ bool sub_iter_fini(struct sub_iter *it)
 
 /* ---- iterating over keys ---- */
 
+enum { NAMES_WANTED = 512 };
+
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
                    struct key_iter *it)
 {
-    *it = (struct key_iter){.call = call, .space = space};
+    *it = (struct key_iter){.call = call, .space = space, .wanted = NAMES_WANTED};
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
     it->iter = overlay_iter_new(call->partition->overlay, CF_METADATA, prefix,
                                 encode_prefix_end(call->arena, prefix));
     struct bytes from =
         encode_metadata_key(call->arena, space->name, slot_from, after.data ? after : NOTHING);
+    it->is_over_shards = call->borrow && borrow_has_all_keys(call, space);
+    if (it->is_over_shards)
+        it->end = borrow_names_end(call, space, from);
     overlay_iter_seek(it->iter, from);
     if (after.data && overlay_iter_valid(it->iter) && bytes_equal(overlay_iter_key(it->iter), from))
         overlay_iter_next(it->iter);
@@ -789,21 +807,42 @@ static void skip_slot(struct key_iter *it)
                                                     is_any ? first : SLOT_COUNT, NOTHING));
 }
 
+/* Is the row one of this partition's keys, or was it borrowed? It may also be left from a slot that has moved. */
+static bool is_present(const struct key_iter *it)
+{
+    struct slice value;
+    struct overlay *overlay = it->call->partition->overlay;
+    return slot_is_served(it->call->partition, it->slot) ||
+           overlay_get_borrowed(overlay, CF_METADATA, overlay_iter_key(it->iter), &value) == OK;
+}
+
+/* Has the iterator come to names that are missing? They are fetched, and the command runs again. */
+static bool is_at_end(struct key_iter *it)
+{
+    if (!it->is_over_shards || !it->end.len ||
+        (overlay_iter_valid(it->iter) && bytes_compare(overlay_iter_key(it->iter), it->end) < 0))
+        return false;
+    if (overlay_iter_error(it->iter) == OK)
+        borrow_names(it->call, it->space, it->end, it->wanted);
+    return true;
+}
+
 bool key_iter_next(struct key_iter *it)
 {
     struct bytes space;
     if (it->started)
         overlay_iter_next(it->iter);
     it->started = true;
-    while (overlay_iter_valid(it->iter)) {
+    while (!is_at_end(it) && overlay_iter_valid(it->iter)) {
         bool is_good =
             decode_metadata_key(overlay_iter_key(it->iter), &space, &it->slot, &it->key) &&
             decode_metadata(overlay_iter_value(it->iter), &it->meta);
-        if (is_good && !slot_is_served(it->call->partition, it->slot)) {
+        if (is_good && !it->is_over_shards && !slot_is_served(it->call->partition, it->slot)) {
             skip_slot(it);
             continue;
         }
-        if (is_good && !keyspace_expired(it->call, it->meta.expire_ms))
+        if (is_good && !keyspace_expired(it->call, it->meta.expire_ms) &&
+            (!it->is_over_shards || is_present(it)))
             return true;
         overlay_iter_next(it->iter);
     }
@@ -812,7 +851,22 @@ bool key_iter_next(struct key_iter *it)
 
 bool key_iter_fini(struct key_iter *it)
 {
-    return iter_close(it->call, it->iter);
+    return iter_close(it->call, it->iter) && !it->call->failed;
+}
+
+bool keyspace_key_at(struct call *call, struct space *space, uint64_t place, struct bytes *row_key)
+{
+    struct key_iter it;
+    bool found = false;
+    uint16_t slot = space_slot_at(call->partition->spaces, space, &place);
+    key_iter_init(call, space, slot, (struct bytes){NULL, 0}, &it);
+    it.is_over_shards = false;
+    while (!found && key_iter_next(&it))
+        if (place-- == 0) {
+            *row_key = arena_copy(call->arena, overlay_iter_key(it.iter));
+            found = true;
+        }
+    return key_iter_fini(&it) && found;
 }
 
 /* ---- whole namespaces ---- */
@@ -824,19 +878,29 @@ struct replaced {
     struct space *by; /* the database that replaces `space`; NULL: FLUSHDB */
 };
 
-static bool key_exists(struct call *call, struct space *space, struct bytes key)
+/* A row that cannot be read counts as a key. The caller may use all keys of the database. */
+static bool key_exists(struct call *call, const struct space *space, uint16_t slot,
+                       struct bytes key)
 {
-    struct entry entry;
-    return keyspace_open_in(call, space, key, OPEN_QUIET, &entry) && entry.exists;
+    struct slice slice;
+    struct metadata meta;
+    int err = overlay_get(call->partition->overlay, CF_METADATA,
+                          encode_metadata_key(call->arena, space->name, slot, key), &slice);
+    if (err != OK)
+        return is_read_failure(err);
+    bool exists =
+        !decode_metadata(slice_bytes(&slice), &meta) || !keyspace_expired(call, meta.expire_ms);
+    slice_release(&slice);
+    return exists;
 }
 
 /* watch_key_fn: reports the key if it exists before or after the change. */
-static void replace_watched(void *owner, struct bytes key)
+static void replace_watched(void *owner, uint16_t slot, struct bytes key)
 {
     const struct replaced *replaced = owner;
     struct call *call = replaced->call;
-    if (key_exists(call, replaced->space, key) ||
-        (replaced->by && key_exists(call, replaced->by, key))) {
+    if (key_exists(call, replaced->space, slot, key) ||
+        (replaced->by && key_exists(call, replaced->by, slot, key))) {
         const struct change change = {.kind = CHANGE_WATCHED, .space = replaced->space, .key = key};
         call->partition->watchers.changes->add(call, &change);
     }
@@ -853,6 +917,34 @@ static void flush_slots(struct call *call, const struct space *space, uint16_t f
         overlay_delete_range(call->partition->overlay, FLUSHED[i], from, end);
 }
 
+void keyspace_tell_flush(struct call *call, struct space *space)
+{
+    struct replaced replaced = {.call = call, .space = space};
+    watch_each_of(call->partition->watchers.watches, space, replace_watched, &replaced);
+    const struct change change = {.kind = CHANGE_FLUSHED, .space = space};
+    call->partition->watchers.changes->add(call, &change);
+}
+
+/* For borrow_each_run. */
+struct flushing {
+    struct call *call;
+    const struct space *space;
+};
+
+static void flush_run(void *owner, uint16_t first, uint16_t last)
+{
+    const struct flushing *flushing = owner;
+    flush_slots(flushing->call, flushing->space, first, last);
+}
+
+/* Removes the keys of all shards; the effects are collected by shard. */
+static void flush_all_shards(struct call *call, struct space *space)
+{
+    struct flushing flushing = {call, space};
+    borrow_each_run(call, flush_run, &flushing);
+    space_count_elsewhere(call->partition->spaces, space, -space->elsewhere);
+}
+
 void keyspace_flush(struct call *call, struct space *space)
 {
     const struct slot_set *served = slots_served(call->partition);
@@ -860,13 +952,18 @@ void keyspace_flush(struct call *call, struct space *space)
     uint16_t first;
     uint16_t last;
     overlay_nonblocking_end(call->partition->overlay);
-    struct replaced replaced = {.call = call, .space = space};
-    watch_each_of(call->partition->watchers.watches, space, replace_watched, &replaced);
-    const struct change change = {.kind = CHANGE_FLUSHED, .space = space};
-    call->partition->watchers.changes->add(call, &change);
-    while (slot_set_next_run(served, &slot, &first, &last))
-        flush_slots(call, space, first, last);
+    keyspace_tell_flush(call, space);
+    if (call->borrow)
+        flush_all_shards(call, space);
+    else
+        while (slot_set_next_run(served, &slot, &first, &last))
+            flush_slots(call, space, first, last);
     space_clear(call->partition->spaces, space);
+}
+
+uint64_t keyspace_size(const struct space *space)
+{
+    return space->keys + (uint64_t)space->elsewhere;
 }
 
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)

@@ -134,7 +134,8 @@ bool sub_iter_next(struct sub_iter *it);
 bool sub_iter_fini(struct sub_iter *it);
 
 /* Iterates over the metadata rows of a storage namespace in (slot, key) order, from the row after (slot, key) or from the
- * beginning; expired keys, and slots that the partition does not serve, are skipped. Borrowed until the next step; no effects may be made while it is open. */
+ * beginning; expired keys, and slots that the partition does not serve, are skipped. If all keys are borrowed (borrow_all.h), those of
+ * other shards are included. Borrowed until the next step; no effects may be made while it is open. */
 struct key_iter {
     struct call *call;
     struct space *space;
@@ -143,6 +144,11 @@ struct key_iter {
     uint16_t slot;
     struct metadata meta;
     bool started;
+    bool is_over_shards;
+    uint32_t
+        wanted; /* over shards: so many names are fetched if they are missing; the default fits a slot */
+    struct bytes
+        end; /* over shards: the row before which names of all shards are here; empty: all are */
 };
 /* Begins at `slot_from`; in that slot, after the key `after` (data NULL: at the first key). */
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
@@ -151,10 +157,18 @@ bool key_iter_next(struct key_iter *it);
 bool key_iter_fini(struct key_iter *it);
 
 /* For commands that concern all keys of a storage namespace: false: a transaction over shards has locked one, or the
- * command writes and a slot is frozen; it waits, or an error was replied. */
-bool keyspace_is_free(struct call *call, const struct space *space);
-/* Removes all keys of a storage namespace, in the slots that the partition serves, in O(runs of these slots). */
+ * command writes and a slot is frozen; it waits, or an error was replied. If the command may borrow keys, it borrows all of them. */
+bool keyspace_is_free(struct call *call, struct space *space);
+/* Number of keys of a storage namespace; with those of other shards if they are borrowed. */
+uint64_t keyspace_size(const struct space *space);
+/* The metadata row of the key at this place (< space->keys) among those of the partition, in the arena; expired keys are counted but
+ * skipped. False: there is none, or the store failed. */
+bool keyspace_key_at(struct call *call, struct space *space, uint64_t place, struct bytes *row_key);
+/* Removes all keys of a storage namespace, in the slots that the partition serves and in those that are borrowed, in O(runs of these
+ * slots). */
 void keyspace_flush(struct call *call, struct space *space);
+/* Reports that all keys of the storage namespace are about to be removed. */
+void keyspace_tell_flush(struct call *call, struct space *space);
 /* SWAPDB of two databases of a namespace. */
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b);
 /* For EXEC: was a watched key changed, or has it expired? */

@@ -15,7 +15,7 @@ struct lock {
     struct list commands;       /* waits of commands (reader.h) */
     struct list released;       /* in lock_set.released or .resumed */
     uint64_t commands_since_ms; /* when the first of these commands began to wait */
-    struct bytes key;           /* follows the struct */
+    struct bytes key; /* follows the struct; the prefix of a space: the lock of all its keys */
 };
 
 /* A key that an owner holds or requests. */
@@ -28,7 +28,8 @@ struct claim {
 };
 
 struct lock_set {
-    struct table *locks;  /* by metadata row */
+    struct table *locks;  /* by metadata row, or prefix of a space */
+    uint32_t spaces;      /* locks of all keys of a space */
     struct list released; /* locks whose waits and requests must be looked at */
     struct list
         resumed; /* released locks whose commands were resumed; their requests are granted a turn later */
@@ -65,6 +66,22 @@ static bool is_older(const struct lock_owner *a, const struct lock_owner *b)
     return a->begun_us != b->begun_us ? a->begun_us < b->begun_us : a->tie_breaker < b->tie_breaker;
 }
 
+/* The name of the lock of all keys of the space to which this key belongs: the prefix of their metadata rows. */
+static struct bytes space_of(struct bytes key)
+{
+    return (struct bytes){key.data, 1 + (size_t)(uint8_t)key.data[0]};
+}
+
+static bool is_of_space(struct bytes key)
+{
+    return key.len == space_of(key).len;
+}
+
+static bool has_prefix(struct bytes key, struct bytes prefix)
+{
+    return key.len >= prefix.len && memcmp(key.data, prefix.data, prefix.len) == 0;
+}
+
 static struct lock *lock_of(struct lock_set *set, struct bytes key)
 {
     struct lock *lock = table_get(set->locks, key);
@@ -79,7 +96,33 @@ static struct lock *lock_of(struct lock_set *set, struct bytes key)
     memcpy(lock + 1, key.data, key.len);
     lock->key = (struct bytes){(char *)(lock + 1), key.len};
     (void)table_put(set->locks, lock->key, lock);
+    set->spaces += is_of_space(key);
     return lock;
+}
+
+/* The lock of all keys of the space to which this key belongs; NULL: there is none. */
+static struct lock *space_lock(const struct lock_set *set, struct bytes key)
+{
+    return set->spaces ? table_get(set->locks, space_of(key)) : NULL;
+}
+
+/* Iterates over the locks whose claims may conflict with claims of this one: itself, and for a key the lock of all keys of its
+ * space, for that lock those of the keys. *cursor starts at 0. */
+static struct lock *next_related(const struct lock_set *set, struct lock *lock, size_t *cursor)
+{
+    size_t at = *cursor - 1;
+    struct bytes key;
+    void *value;
+    if (*cursor == 0 || !set->spaces)
+        return (*cursor)++ == 0 ? lock : NULL;
+    if (!is_of_space(lock->key))
+        return (*cursor)++ == 1 ? space_lock(set, lock->key) : NULL;
+    while (table_next(set->locks, &at, &key, &value)) {
+        *cursor = at + 1;
+        if (value != lock && has_prefix(key, lock->key))
+            return value;
+    }
+    return NULL;
 }
 
 static void free_if_unused(struct lock_set *set, struct lock *lock)
@@ -88,6 +131,7 @@ static void free_if_unused(struct lock_set *set, struct lock *lock)
         !list_empty(&lock->released))
         return;
     (void)table_remove(set->locks, lock->key);
+    set->spaces -= is_of_space(lock->key);
     free(lock);
 }
 
@@ -151,9 +195,9 @@ static void call_later(struct lock_set *set, struct lock_owner *owner)
         list_push(&set->called, &owner->link);
 }
 
-/* Does a lock of another owner conflict? Younger owners of such locks are wounded. */
-static bool is_held_by_others(struct lock_set *set, struct lock *lock,
-                              const struct lock_owner *owner, enum lock_mode mode)
+/* Wounds the younger of the owners whose locks conflict. True: there is such a lock. */
+static bool wound_others(struct lock_set *set, const struct lock *lock,
+                         const struct lock_owner *owner, enum lock_mode mode)
 {
     bool is_held = false;
     for (struct list *at = lock->holds.next; at != &lock->holds; at = at->next) {
@@ -169,13 +213,28 @@ static bool is_held_by_others(struct lock_set *set, struct lock *lock,
     return is_held;
 }
 
-/* Does an older owner request the lock, in a mode that conflicts? */
-static bool is_requested_before(const struct lock *lock, const struct lock_owner *owner,
-                                enum lock_mode mode)
+/* Does a lock of another owner conflict? Younger owners of such locks are wounded. */
+static bool is_held_by_others(struct lock_set *set, struct lock *lock,
+                              const struct lock_owner *owner, enum lock_mode mode)
 {
-    for (struct list *at = lock->requests.next; at != &lock->requests; at = at->next)
-        if (conflicts(claim_at(at), owner, mode) && is_older(claim_at(at)->owner, owner))
-            return true;
+    bool is_held = false;
+    size_t cursor = 0;
+    const struct lock *related;
+    while ((related = next_related(set, lock, &cursor)))
+        is_held |= wound_others(set, related, owner, mode);
+    return is_held;
+}
+
+/* Does an older owner request the lock, in a mode that conflicts? */
+static bool is_requested_before(const struct lock_set *set, struct lock *lock,
+                                const struct lock_owner *owner, enum lock_mode mode)
+{
+    size_t cursor = 0;
+    const struct lock *related;
+    while ((related = next_related(set, lock, &cursor)))
+        for (struct list *at = related->requests.next; at != &related->requests; at = at->next)
+            if (conflicts(claim_at(at), owner, mode) && is_older(claim_at(at)->owner, owner))
+                return true;
     return false;
 }
 
@@ -218,7 +277,7 @@ bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_
         (void)is_held_by_others(set, lock, owner, asked->mode);
         return false;
     }
-    if (is_held_by_others(set, lock, owner, mode) || is_requested_before(lock, owner, mode)) {
+    if (is_held_by_others(set, lock, owner, mode) || is_requested_before(set, lock, owner, mode)) {
         request(lock, owner, mode);
         return false;
     }
@@ -232,13 +291,23 @@ static void release_later(struct lock_set *set, struct lock *lock)
         list_push(&set->released, &lock->released);
 }
 
+/* A claim has ended, for which requests of the lock or of related ones may have waited. */
+static void release_related(struct lock_set *set, struct lock *lock)
+{
+    size_t cursor = 0;
+    struct lock *related;
+    while ((related = next_related(set, lock, &cursor)))
+        if (related == lock || !list_empty(&related->requests))
+            release_later(set, related);
+}
+
 static void drop_claims(struct lock_set *set, struct list *claims)
 {
     while (!list_empty(claims)) {
         struct claim *claim = container_of(claims->next, struct claim, owner_link);
         struct lock *lock = claim->lock;
         claim_free(claim);
-        release_later(set, lock);
+        release_related(set, lock);
     }
 }
 
@@ -279,6 +348,10 @@ const struct lock_owner *lock_stops(const struct lock_set *set, struct bytes row
                                     const struct lock_owner *self)
 {
     const struct lock *lock = table_get(set->locks, row_key);
+    const struct lock_owner *owner = lock ? stops(lock, writes, self) : NULL;
+    if (owner || !set->spaces)
+        return owner;
+    lock = space_lock(set, row_key);
     return lock ? stops(lock, writes, self) : NULL;
 }
 
@@ -288,19 +361,27 @@ const struct lock_owner *lock_stops_any(const struct lock_set *set, struct bytes
     size_t cursor = 0;
     void *value;
     while (table_next(set->locks, &cursor, row_key, &value)) {
-        bool has_prefix =
-            row_key->len >= prefix.len && memcmp(row_key->data, prefix.data, prefix.len) == 0;
-        const struct lock_owner *owner = has_prefix ? stops(value, writes, NULL) : NULL;
+        const struct lock_owner *owner =
+            has_prefix(*row_key, prefix) ? stops(value, writes, NULL) : NULL;
         if (owner)
             return owner;
     }
     return NULL;
 }
 
+/* The lock for which a command with this key must wait. */
+static struct lock *lock_in_force(struct lock_set *set, struct bytes row_key)
+{
+    const struct lock *lock = table_get(set->locks, row_key);
+    struct lock *all = space_lock(set, row_key);
+    bool is_all = all && !list_empty(&all->holds) && (!lock || list_empty(&lock->holds));
+    return is_all ? all : lock_of(set, row_key);
+}
+
 void lock_wait(struct lock_set *set, struct bytes row_key, struct reader_wait *wait,
                uint64_t now_ms)
 {
-    struct lock *lock = lock_of(set, row_key);
+    struct lock *lock = lock_in_force(set, row_key);
     if (list_empty(&lock->commands))
         lock->commands_since_ms = now_ms;
     reader_wait_add(wait, &lock->commands);
@@ -329,7 +410,7 @@ static void grant(struct lock_set *set, struct lock *lock)
         struct lock_owner *owner = asked->owner;
         next = at->next;
         if (is_held_by_others(set, lock, owner, asked->mode) ||
-            is_requested_before(lock, owner, asked->mode))
+            is_requested_before(set, lock, owner, asked->mode))
             continue;
         hold(lock, owner, asked->mode);
         claim_free(asked);
@@ -385,7 +466,8 @@ bool lock_set_turn_end(struct lock_set *set)
 bool lock_is_held(const struct lock_set *set, const struct lock_owner *owner, struct bytes row_key)
 {
     struct lock *lock = table_get(set->locks, row_key);
-    return lock && claim_of(&lock->holds, owner);
+    struct lock *all = space_lock(set, row_key);
+    return (lock && claim_of(&lock->holds, owner)) || (all && claim_of(&all->holds, owner));
 }
 
 bool lock_is_any_in(const struct lock_set *set, uint16_t first, uint16_t last)
@@ -399,8 +481,9 @@ bool lock_is_any_in(const struct lock_set *set, uint16_t first, uint16_t last)
         struct bytes key;
         uint16_t slot;
         bool is_used = !list_empty(&lock->holds) || !list_empty(&lock->requests);
-        if (is_used && decode_metadata_key(row_key, &space, &slot, &key) && first <= slot &&
-            slot <= last)
+        bool is_in = is_of_space(row_key) || (decode_metadata_key(row_key, &space, &slot, &key) &&
+                                              first <= slot && slot <= last);
+        if (is_used && is_in)
             return true;
     }
     return false;

@@ -10,6 +10,9 @@
  *     held for writing   runs, sees the old value   waits                  waits                       waits
  *     held and prepared  waits                      waits                  waits                       waits
  *
+ * A transaction that uses all keys of a database (KEYS, DBSIZE, FLUSHDB …) locks them as one: the lock's name is the prefix of
+ * their metadata rows (encode_space_prefix), wherever the name of a key is expected. It conflicts with the locks of the keys.
+ *
  * Deadlocks cannot occur (wound-wait, Rosenkrantz 1978): a transaction waits only for older ones, for prepared ones, which
  * wait for nothing, and for wounded ones, which release their locks. A command holds no lock while it waits.
  *
@@ -66,7 +69,7 @@ void lock_release(struct lock_set *set, struct lock_owner *owner);
 /* Number of keys that the owner has requested and does not hold; *row_key: the first of them. */
 uint32_t lock_requested(const struct lock_owner *owner, struct bytes *row_key);
 
-/* Does the owner hold the key, in any mode? */
+/* Does the owner hold the key, or all keys of its database, in any mode? */
 bool lock_is_held(const struct lock_set *set, const struct lock_owner *owner, struct bytes row_key);
 /* Does anyone hold or request a key of these slots? Visits every lock. */
 bool lock_is_any_in(const struct lock_set *set, uint16_t first, uint16_t last);

@@ -55,7 +55,8 @@ struct database_map {
 };
 
 struct undo {
-    struct counter *counter; /* NULL: the entry is a swap of databases `a` and `b` of `name` */
+    struct counter *counter; /* NULL: the entry is a change of `elsewhere`, … */
+    struct space *space; /* … or, if this is NULL, a swap of databases `a` and `b` of `name` */
     int64_t keys;
     int64_t expires;
     struct bytes name; /* namespace of the session */
@@ -561,6 +562,12 @@ void space_count(struct space_set *set, struct space *space, uint16_t slot, int6
     count_change(set, counter_open(set, holder_of(space), slot), keys, expires);
 }
 
+void space_count_elsewhere(struct space_set *set, struct space *space, int64_t keys)
+{
+    space->elsewhere += keys;
+    *undo_add(set) = (struct undo){.space = space, .keys = keys};
+}
+
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot)
 {
     struct counter *counter = counter_find(set, container_of(space, struct holder, space), slot);
@@ -638,6 +645,8 @@ static void roll_back_counts(struct space_set *set, size_t undo_count)
         const struct undo undo = set->undo.items[--set->undo.count];
         if (undo.counter)
             counter_add(set, undo.counter, -undo.keys, -undo.expires);
+        else if (undo.space)
+            undo.space->elsewhere -= undo.keys;
         else
             (void)swap_places(set, undo.name, undo.a, undo.b);
     }

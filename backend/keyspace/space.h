@@ -26,6 +26,8 @@ struct space {
     struct bytes name; /* storage namespace bytes */
     uint64_t keys;     /* in the slots that are served */
     uint64_t expires;  /* of these: keys with a TTL */
+    /* in an attempt that has borrowed all keys of the namespace: those of other shards, else 0 (space_count_elsewhere) */
+    int64_t elsewhere;
     /* wall clock of the last command; set by dispatch, 0 = none since the start */
     uint64_t used_ms;
     /* wall clock: until then a proxy has clients in this namespace (SCREE KEEP); 0: none */
@@ -50,6 +52,8 @@ uint64_t space_generation(const struct space_set *set);
 /* Changes the counters of a slot; rolled back by space_rollback. */
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires);
+/* Changes space->elsewhere; rolled back by space_rollback. */
+void space_count_elsewhere(struct space_set *set, struct space *space, int64_t keys);
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot);
 /* Calls the function for each slot of the namespace that has keys, in no order. */
 typedef void space_slot_fn(void *owner, uint16_t slot, uint64_t keys);

@@ -198,7 +198,7 @@ void watch_each_of(struct watch_set *set, const struct space *space, watch_key_f
     while (table_next(set->keys, &cursor, &name, &value)) {
         struct watched *watched = value;
         if (watched->space == space)
-            visit(owner, watched_key(watched));
+            visit(owner, watched->slot, watched_key(watched));
     }
 }
 

@@ -41,7 +41,7 @@ void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last);
 /* True when watch_touch would mark a watcher. */
 bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key);
 /* Calls `visit` for each watched key of the storage namespace. `visit` may not add or remove watches. */
-typedef void watch_key_fn(void *owner, struct bytes key);
+typedef void watch_key_fn(void *owner, uint16_t slot, struct bytes key);
 void watch_each_of(struct watch_set *set, const struct space *space, watch_key_fn *visit,
                    void *owner);
 /* SWAPDB: watches of keys in `a` become watches in `b`, and the reverse. */

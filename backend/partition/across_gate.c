@@ -36,8 +36,12 @@ static const char *across_refusal(struct call *call)
         call->command->traits & TRAIT_RUNS_QUEUE)
         return "ERR a command of the transaction cannot be rolled back, so all keys of the "
                "transaction must be on one shard";
-    if (!*peer_set_shard(call->partition->shards.peers) &&
-        named_keys_find(call, is_foreign_key, NULL))
+    bool is_linked = *peer_set_shard(call->partition->shards.peers);
+    if (!is_linked && session->transaction.has_all_keys && call->command->traits & TRAIT_RUNS_QUEUE)
+        return "ERR a command of the transaction concerns the keys of all shards: the backend has "
+               "no "
+               "shard map that names it ([backend] shards), so it cannot reach the others";
+    if (!is_linked && named_keys_find(call, is_foreign_key, NULL))
         return "CROSSSLOT Keys in request don't hash to the same slot: the backend has no shard "
                "map that names it ([backend] shards), so it cannot use keys of other shards";
     return NULL;

@@ -65,7 +65,7 @@ static void tell(struct call *call, const struct change *change)
         blocking_space_flushed(watchers->blocking, change->space);
         break;
     case CHANGE_FORGOTTEN:
-        tracking_flush(call);
+        tracking_flush(call, change->space);
         break;
     case CHANGE_READ:
         tracking_keep(call, change->key);

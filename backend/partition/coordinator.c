@@ -7,7 +7,7 @@
 #include "backend/format/effects.h"
 #include "backend/format/transaction_record.h"
 #include "backend/keyspace/apply_effects.h"
-#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/command_stats.h"
@@ -502,6 +502,27 @@ static struct need *rest_of(const struct need *need, struct bytes next)
     return rest;
 }
 
+/* The names of keys that follow are needed, too. */
+static struct need *rest_of_names(const struct need *need, struct bytes next)
+{
+    char *question = malloc(4 + next.len);
+    CHECK(question);
+    memcpy(question, need->row.data, 4);
+    memcpy(question + 4, next.data, next.len);
+    struct need *rest = rest_of(need, (struct bytes){question, 4 + next.len});
+    free(question);
+    return rest;
+}
+
+/* Takes the answer to a question about all keys of a database. Returns what is still needed. */
+static struct need *take_answer(struct borrow *borrow, const struct need *need,
+                                struct message_reader *reader, struct bytes answer)
+{
+    struct bytes next;
+    reader->is_good = borrow_add_answer(borrow, need, answer, &next);
+    return next.len ? rest_of_names(need, next) : NULL;
+}
+
 /* Reads the item of a reply to LOCK. Returns what is still needed; NULL: nothing. */
 static struct need *take_item(struct borrow *borrow, const struct need *need,
                               struct message_reader *reader)
@@ -510,6 +531,8 @@ static struct need *take_item(struct borrow *borrow, const struct need *need,
     struct bytes next = message_bytes(reader);
     if (!reader->is_good)
         return NULL;
+    if (need->kind >= NEED_ALL)
+        return take_answer(borrow, need, reader, next);
     if (need->kind == NEED_KEY)
         borrow_add_key(borrow, need->row_key, need->mode, whole);
     if (need->kind == NEED_WATCH || need->kind == NEED_CHECK) {
@@ -725,9 +748,8 @@ static struct effects *effects_for(const struct collecting *collecting,
 {
     struct coordinated *transaction = collecting->transaction;
     const struct partition *partition = collecting->call->partition;
-    bool is_own = place->is_any_space || place->first_slot != place->last_slot ||
-                  !is_foreign(collecting->call, place->first_slot);
-    if (is_own)
+    /* a range over several slots is a flush, by owner (borrow_each_run) */
+    if (place->is_any_space || !is_foreign(collecting->call, place->first_slot))
         return transaction->own;
     struct participation *part =
         participation_of(transaction, owner_of(partition, place->first_slot));
@@ -1203,20 +1225,29 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
 
 /* ---- time ---- */
 
-/* Writes the keys for an error: "key 'a'", or "keys 'a' and 2 others". Returns `to`. */
+/* Writes the keys for an error: "key 'a'", "keys 'a' and 2 others", or "keys of the database". Returns `to`. */
 static const char *name_keys(struct bytes row_key, uint32_t count, char to[ERROR_MAX])
 {
     struct bytes space;
     struct bytes key = {"", 0};
     uint16_t slot;
-    (void)decode_metadata_key(row_key, &space, &slot, &key);
+    bool is_key = decode_metadata_key(row_key, &space, &slot, &key);
     int len = (int)(key.len < KEY_SHOWN ? key.len : KEY_SHOWN);
-    if (count > 1)
+    if (!is_key)
+        (void)snprintf(to, ERROR_MAX, "keys of the database");
+    else if (count > 1)
         (void)snprintf(to, ERROR_MAX, "keys '%.*s' and %u other%s", len, key.data, count - 1,
                        count > 2 ? "s" : "");
     else
         (void)snprintf(to, ERROR_MAX, "key '%.*s'", len, key.data);
     return to;
+}
+
+/* Does the need concern rows of keys that are locked? */
+static bool is_for_rows(const struct need *need)
+{
+    return need->kind == NEED_ROW || need->kind == NEED_RANGE || need->kind == NEED_NAMES ||
+           need->kind == NEED_PLACE;
 }
 
 /* Number of keys that the shard has not locked yet, or else of those whose rows it has not sent; *first: the first. */
@@ -1226,9 +1257,9 @@ static uint32_t count_awaited(const struct participation *part, bool *are_locked
     uint32_t keys = 0;
     *are_locked = true;
     for (const struct need *need = part->needs; need; need = need->next)
-        *are_locked &= need->kind == NEED_ROW || need->kind == NEED_RANGE;
+        *are_locked &= is_for_rows(need);
     for (const struct need *need = part->needs; need; need = need->next) {
-        bool is_row = need->kind == NEED_ROW || need->kind == NEED_RANGE;
+        bool is_row = is_for_rows(need);
         if (is_row != *are_locked || (keys && bytes_equal(need->row_key, *first)))
             continue;
         if (keys++ == 0)

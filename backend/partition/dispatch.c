@@ -230,7 +230,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
         return "ERR This Redis command is not allowed from script";
     if (command_is_walled(command, session_namespace(call->session)))
         return error_text(ERR_OPERATOR_ONLY);
-    if (call->session->scope.slots &&
+    if (call->session->scope.slots && !(call->borrow && command_uses_all_keys(command)) &&
         (command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR))
         return "ERR This command concerns the keys of all shards, but a script runs on one shard: "
                "it is not allowed from script while there are several shards";

@@ -4,7 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/apply_effects.h"
-#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
@@ -76,6 +76,7 @@ struct participant {
 
 /* The data must not change during a slow script, which lets the loop handle events. */
 static const char SCRIPT_RUNS[] = "a slow script is running there";
+static const char SWAP_RUNS[] = "SWAPDB has not reached all shards: run it again";
 
 static void on_part_rows(struct reader_wait *wait);
 static void on_part_durable(struct ticket_wait *wait, int err);
@@ -445,11 +446,33 @@ static unsigned send_check(struct sent *sent, const struct item *item)
     return is_watcher_dirty(sent->partition, remote) || !watches_key(remote, item->row_key);
 }
 
+/* Is the item a question about all keys of a database? */
+static bool is_about_all(const struct item *item)
+{
+    return item->kind >= NEED_ALL;
+}
+
+static void send_answer(struct sent *sent, const struct item *item)
+{
+    struct out answer;
+    out_init(&answer);
+    struct space *space = space_open(sent->partition->spaces, item->namespace_name, item->db);
+    if (!borrow_answer_all(sent->call, space, item->kind, item->row, &answer))
+        sent->has_failed = true;
+    message_put_u8(&sent->items, 0);
+    message_put_u32(&sent->items, (uint32_t)answer.bytes);
+    out_move(&sent->items, &answer);
+}
+
 static void send_item(struct sent *sent, const struct item *item)
 {
     struct bytes next = {"", 0};
     struct bytes prefix;
     unsigned whole = 0;
+    if (is_about_all(item)) {
+        send_answer(sent, item);
+        return;
+    }
     if (item->kind == NEED_KEY)
         whole = send_key(sent, item->row_key);
     else if (item->kind == NEED_WATCH)
@@ -527,24 +550,39 @@ static void on_part_granted(struct lock_owner *owner)
 
 /* ---- LOCK: locking ---- */
 
+/* refuse_item for a question about all keys of a database */
+static const char *refuse_question(struct partition *partition, const struct item *item)
+{
+    const struct space *space = space_open(partition->spaces, item->namespace_name, item->db);
+    struct bytes prefix = encode_space_prefix(&partition->running.arena, space->name);
+    if (item->mode < LOCK_READ)
+        return "the request is not valid";
+    if (!bytes_equal(item->row_key, prefix))
+        return SWAP_RUNS;
+    return borrow_refuse_all(partition, item->kind, item->row);
+}
+
 /* NULL: the item is valid; else the reason of the refusal. */
-static const char *refuse_item(const struct partition *partition, const struct item *item)
+static const char *refuse_item(struct partition *partition, const struct item *item)
 {
     struct bytes space, other, key, other_key, prefix;
     uint16_t slot, other_slot;
     uint64_t version;
     struct bytes sub;
-    if (item->kind < NEED_KEY || item->kind > NEED_CHECK || item->mode > LOCK_WRITE ||
+    if (item->kind < NEED_KEY || item->kind > NEED_PLACE || item->mode > LOCK_WRITE ||
         item->cf >= CF_COUNT || item->db >= DATABASES_MAX ||
-        item->namespace_name.len > NAMESPACE_BYTES_MAX ||
-        !decode_metadata_key(item->row_key, &space, &slot, &key))
+        item->namespace_name.len > NAMESPACE_BYTES_MAX)
+        return "the request is not valid";
+    if (is_about_all(item))
+        return refuse_question(partition, item);
+    if (!decode_metadata_key(item->row_key, &space, &slot, &key))
         return "the request is not valid";
     if (partition->shards.is_gated && !slot_set_has(partition->shards.here, slot))
         return SLOT_IS_ELSEWHERE;
     if (slot_is_frozen(partition, slot))
         return SLOT_IS_LEAVING;
     if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
-        return "SWAPDB has not reached all shards: run it again";
+        return SWAP_RUNS;
     if (item->kind == NEED_KEY || (item->kind >= NEED_WATCH && item->row.len == 8))
         return NULL;
     bool is_row =
@@ -575,7 +613,7 @@ static const char *lock_items(struct part *part)
         const char *refused = reader.is_good ? refuse_item(partition, &item) : NULL;
         if (refused)
             return refused;
-        if (reader.is_good && item.kind == NEED_KEY)
+        if (reader.is_good && (item.kind == NEED_KEY || is_about_all(&item)))
             (void)lock_take(partition->shards.locks, &part->owner, item.row_key, item.mode);
         if (reader.is_good && item.kind == NEED_CHECK)
             lock_watched(part,
@@ -774,6 +812,33 @@ static void tell_part_changes(struct part *part, struct call *call)
     }
 }
 
+/* For effects_each_flush. */
+struct flushed {
+    struct call *call;
+    struct space *last;
+};
+
+static void tell_flush(void *owner, struct bytes name)
+{
+    struct flushed *flushed = owner;
+    struct space *space = space_find(flushed->call->partition->spaces, name);
+    if (space == flushed->last)
+        return; /* another run of its slots */
+    flushed->last = space;
+    keyspace_tell_flush(flushed->call, space);
+}
+
+/* Tells watchers, blocked clients and trackers of databases that the effects empty. */
+static void tell_flushes(const struct part *part, struct call *call)
+{
+    struct flushed flushed = {.call = call};
+    (void)effects_each_flush(part->effects, tell_flush, &flushed);
+    if (!flushed.last)
+        return;
+    const struct change change = {.kind = CHANGE_FORGOTTEN, .space = flushed.last};
+    call->partition->watchers.changes->add(call, &change);
+}
+
 /* Applies the effects. False: they cannot be applied now. */
 static bool apply(struct part *part)
 {
@@ -783,8 +848,9 @@ static bool apply(struct part *part)
         return false;
     internal_call_begin(partition, &call);
     overlay_observe_begin(partition->overlay);
+    tell_flushes(part, &call);
     overlay_secured_begin(partition->overlay);
-    call.failed = !apply_effects(partition, part->effects);
+    call.failed = call.failed || !apply_effects(partition, part->effects);
     delete_record(part);
     tell_part_changes(part, &call);
     bool is_good = !call.failed;

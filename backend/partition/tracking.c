@@ -395,10 +395,12 @@ static void invalidate_trackers(struct news *news, struct tracked *tracked,
         topic_clear(topic);
 }
 
-void tracking_flush(struct call *call)
+void tracking_flush(struct call *call, const struct space *space)
 {
     struct tracking *tracking = call->partition->watchers.tracking;
-    struct bytes name = session_namespace(call->session);
+    struct bytes name;
+    uint8_t database;
+    space_place(call->partition->spaces, space, &name, &database);
     struct news news = {.partition = call->partition, .current = call->session};
     if (tracking->count)
         invalidate_trackers(&news, tracked_of(tracking, name), name);

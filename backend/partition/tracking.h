@@ -49,8 +49,8 @@ void tracking_keep(struct call *call, struct bytes key);
 /* Sends or collects the invalidation of a changed key. `by_client`: by the call's client, not by expiry. Cheap when no
  * client tracks. */
 void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client);
-/* Invalidates all keys of the call's namespace, after a flush. */
-void tracking_flush(struct call *call);
+/* Invalidates all keys of the database's namespace, after a flush. */
+void tracking_flush(struct call *call, const struct space *space);
 /* Invalidates all keys for all clients, after a failed batch: its changes were undone and its invalidations dropped. */
 void tracking_forget_all(struct partition *partition);
 /* The partition has given these slots to another shard, where their keys may change: invalidates those of them that clients have

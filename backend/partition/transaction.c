@@ -24,7 +24,8 @@ void transaction_begin(struct transaction *transaction)
 static bool is_plain_command(const struct command *command)
 {
     if (command->channels == CHANNELS_FIRST || command->traits & TRAIT_SHARD_ANSWERS ||
-        command->route == ROUTE_TRANSACTION || command->route == ROUTE_ANY)
+        command_uses_all_keys(command) || command->route == ROUTE_TRANSACTION ||
+        command->route == ROUTE_ANY)
         return true;
     return (command->flags & (CMD_WRITE | CMD_READONLY) || command->group == GROUP_SCRIPTING) &&
            !(command->flags & CMD_ADMIN) && keys_possible(command);
@@ -59,6 +60,7 @@ void transaction_queue(struct transaction *transaction, const struct command *co
     transaction->end = &queued->next;
     transaction->is_plain &= is_plain_command(command);
     transaction->flags |= command->flags;
+    transaction->has_all_keys |= command_uses_all_keys(command);
     transaction->count++;
     transaction->bytes += size;
 }

@@ -310,10 +310,12 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
     row->state = ROW_DELETED;
 }
 
-/* True when the batch already has this range. */
-static bool has_range(const struct batch *batch, const struct range *range)
+/* True when the batch already has this range; in an attempt: when the attempt has it, as its effects may be collected. */
+static bool has_range(const struct overlay *overlay, const struct range *range)
 {
-    for (size_t i = batch->ranges_from; i < batch->buffer->ranges_count; i++) {
+    const struct batch *batch = overlay->batch;
+    size_t from = overlay->attempt.is_on ? overlay->attempt.mark.ranges_count : batch->ranges_from;
+    for (size_t i = from; i < batch->buffer->ranges_count; i++) {
         const struct range *other = &batch->buffer->ranges[i];
         if (other->cf == range->cf && bytes_equal(other->from, range->from) &&
             bytes_equal(other->to, range->to))
@@ -332,7 +334,7 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
             row->state = ROW_ABSENT;
         }
     count_effect(overlay);
-    if (!has_range(overlay->batch, &range))
+    if (!has_range(overlay, &range))
         write_buffer_add_range(overlay->active, &range);
 }
 

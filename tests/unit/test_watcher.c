@@ -80,8 +80,9 @@ START_TEST(keys_may_be_empty_and_binary)
 END_TEST
 
 /* watch_key_fn: joins the first bytes of the keys. */
-static void join(void *owner, struct bytes key)
+static void join(void *owner, uint16_t slot, struct bytes key)
 {
+    (void)slot;
     char *joined = owner;
     size_t len = strlen(joined);
     joined[len] = key.data[0];
