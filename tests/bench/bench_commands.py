@@ -3,6 +3,7 @@
 
     always    durable SETs: scree-backend durability = always, redis-server appendfsync always, on the same filesystem
     os        common commands: durability = os, redis-server without persistence
+    later     commands that redis-server 7.0 does not have, compared with the nearest command that it has, both in scree-backend
     ticket    a reservation: MULTI, eight commands, EXEC; 64 sellers, durability = always
     whole     GET at -P 1 through scree-proxy to one partition, compared with a direct connection to redis-server
     latency   cached GETs at 70 % of full speed, sent by a schedule (open loop), so that pauses are measured
@@ -49,6 +50,40 @@ COMMANDS = [
     ('JSON.NUMINCRBY', "JSON.NUMINCRBY event:{n:100} $.sections['D-{n:4}'].stats.available -1", None, ('us', 6)),
 ]
 
+# Commands that redis-server 7.0 does not have: (name, words, the nearest command that it has, preparing words, limit of the
+# ratio of both in scree-backend).
+LATER = [
+    ('HSET, field with TTL', 'HSET ttl:{k:%(few)d} field:{n:10} {x:64}', 'HSET hash:{k:%(few)d} field:{n:10} {x:64}',
+     'HSETEX ttl:{s} EX 9000 FIELDS 2 field:0 {x:64} field:1 {x:64}', 1.3),
+    ('HSETEX', 'HSETEX hash:{k:%(few)d} EX 9000 FIELDS 1 field:{n:10} {x:64}', 'HSET hash:{k:%(few)d} field:{n:10} {x:64}', None, None),
+    ('HGETEX', 'HGETEX hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'HGET hash:{k:%(few)d} field:{n:10}', None, None),
+    ('HEXPIRE', 'HEXPIRE hash:{k:%(few)d} 9000 FIELDS 1 field:{n:10}', 'EXPIRE hash:{k:%(few)d} 9000', None, None),
+    ('HTTL', 'HTTL hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'TTL hash:{k:%(few)d}', None, None),
+    ('HPERSIST', 'HPERSIST hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'PERSIST hash:{k:%(few)d}', None, None),
+    ('HGETDEL', 'HGETDEL hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'HDEL hash:{k:%(few)d} field:{n:10}', None, None),
+    ('HSCAN NOVALUES', 'HSCAN ttl:{k:%(few)d} 0 NOVALUES', 'HSCAN ttl:{k:%(few)d} 0', None, None),
+    ('HRANGEBYLEX', 'HRANGEBYLEX ttl:{k:%(few)d} - +', 'HGETALL ttl:{k:%(few)d}', None, None),
+    ('SET IFEQ', 'SET some:{k:%(few)d} {x:64} IFEQ other', 'GET some:{k:%(few)d}', 'SET some:{s} {x:64}', None),
+    ('DELEX IFEQ', 'DELEX some:{k:%(few)d} IFEQ other', 'GET some:{k:%(few)d}', None, None),
+    ('DIGEST', 'DIGEST some:{k:%(few)d}', 'GET some:{k:%(few)d}', None, None),
+    ('MSETEX', 'MSETEX 1 some:{k:%(few)d} {x:64} EX 9000', 'SET some:{k:%(few)d} {x:64} EX 9000', None, None),
+    ('INCREX', 'INCREX counter:{k:%(few)d}', 'INCR counter:{k:%(few)d}', None, None),
+    ('ZRANK WITHSCORE', 'ZRANK zset:{n:1000} member:{n:100} WITHSCORE', 'ZRANK zset:{n:1000} member:{n:100}',
+     'ZADD zset:{n:1000} {n:1000000} member:{n:100}', None),
+    ('SUNIONCARD', 'SUNIONCARD 1 set:{n:100}', 'SINTERCARD 1 set:{n:100}', 'SADD set:{n:100} member:{n:30}', None),
+    ('SDIFFCARD', 'SDIFFCARD 1 set:{n:100}', 'SINTERCARD 1 set:{n:100}', None, None),
+    ('BITOP DIFF', 'BITOP DIFF bits bits:{n:100} bits:{n:100}', 'BITOP AND bits bits:{n:100} bits:{n:100}', 'SETBIT bits:{n:100} {n:1000} 1', None),
+    ('XADD ACKED', 'XADD stream:{n:100} MAXLEN 100 ACKED * field {x:64}', 'XADD stream:{n:100} MAXLEN 100 * field {x:64}', None, None),
+    ('XTRIM DELREF', 'XTRIM stream:{n:100} MAXLEN 100 DELREF', 'XTRIM stream:{n:100} MAXLEN 100', None, None),
+    ('XDELEX', 'XDELEX stream:{n:100} DELREF IDS 1 1-{n:1000}', 'XDEL stream:{n:100} 1-{n:1000}', None, None),
+    ('XACKDEL', 'XACKDEL stream:{n:100} group IDS 1 1-{n:1000}', 'XACK stream:{n:100} group 1-{n:1000}', None, None),
+    ('XREADGROUP CLAIM', 'XREADGROUP GROUP group me NOACK CLAIM 9000 STREAMS stream:{n:100} >',
+     'XREADGROUP GROUP group me NOACK STREAMS stream:{n:100} >', None, None),
+    ('GEOSEARCH BYPOLYGON', 'GEOSEARCH geo BYPOLYGON 4 13 37 14 37 14 38 13 38', 'GEOSEARCH geo FROMLONLAT 13.5 37.5 BYBOX 88 111 km',
+     'GEOADD geo 1{n:10}.{n:10000} 3{n:10}.{n:10000} place:{n:1000}', None),
+    ('MPUBLISH 3', 'MPUBLISH channel {x:64} {x:64} {x:64}', 'PUBLISH channel {x:64}', None, None),
+]
+
 RESERVATION = ("MULTI ; SETBIT seats:{ev} {n:20000} 1 ; SETBIT seats:{ev} {n:20000} 1 ; "
                "JSON.NUMINCRBY event:{ev} $.sections['D-3'].stats.available -2 ; "
                "JSON.NUMINCRBY event:{ev} $.sections['D-3'].stats.reserved 2 ; "
@@ -93,6 +128,24 @@ def commands(farm, options, table):
         table.add('%s, CPU µs' % name, '%.2f' % ours.cpu_us, '%.2f' % theirs.cpu_us if theirs else '–', measured,
                   '' if not limit else '≤ %.1f %s' % (limit[1] if is_us else limit, 'µs' if is_us else '×'),
                   None if not limit else ours.cpu_us <= limit[1] if is_us else ratio <= limit)
+    farm.stop()
+
+
+def later(farm, options, table):
+    system = System(farm.backend('later', 'os'))
+    with Connection(('127.0.0.1', system.port), 30, 2) as client:
+        for i in range(100):
+            client.get('XGROUP', 'CREATE', 'stream:%d' % i, 'group', '$', 'MKSTREAM')
+    sizes = {'keys': options.keys, 'few': options.keys // 10}
+    for name, words, nearest, before, limit in LATER:
+        if options.only not in name:
+            continue
+        if before:
+            load(system, before, depth=64, count=options.keys // 10)
+        both = [in_turn({'ours': system}, line % sizes, options.repeat, seconds=options.seconds)['ours'].cpu_us for line in (words, nearest)]
+        ratio = both[0] / both[1]
+        table.add('%s, CPU µs' % name, '%.2f' % both[0], '%s: %.2f' % (nearest.split()[0], both[1]), '%.2f ×' % ratio,
+                  '≤ %.1f ×' % limit if limit else '', ratio <= limit if limit else None)
     farm.stop()
 
 
@@ -169,8 +222,10 @@ def restarts(farm, options, table):
     farm.stop()
 
 
-PARTS = [('Durable writes', durable), ('Commands', commands), ('Reservations', ticket), ('The whole of Scree', whole),
-         ('Latency of cached GETs', latency), ('Starting and stopping', restarts)]
+PARTS = [('Durable writes', durable), ('Commands', commands), ('Later commands', later), ('Reservations', ticket),
+         ('The whole of Scree', whole), ('Latency of cached GETs', latency), ('Starting and stopping', restarts)]
+# Heads of the columns, where they are not those of both programs.
+HEADS = {later: ('the command', 'the nearest one')}
 
 
 def main():
@@ -199,7 +254,7 @@ def main():
                 part(farm, options, table)
             finally:
                 farm.stop()
-        text += '\n' + table.markdown(title)
+        text += '\n' + table.markdown(title, *HEADS.get(part, ()))
     if not options.parts and not options.only:
         with open(options.output, 'w') as file:
             file.write(text)
