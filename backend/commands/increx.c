@@ -86,6 +86,10 @@ static bool increase_parse(struct call *call, struct increase *increase)
     for (uint32_t i = 2; i < call->argc; i++)
         if (!increase_option(call, &i, increase))
             return false;
+    if (increase->only_new_ttl && increase->options.flags & SET_PERSIST) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
     bool is_float = increase->is_float;
     if (is_float) {
         increase->low.real = -LDBL_MAX;
@@ -103,7 +107,7 @@ static bool increase_parse(struct call *call, struct increase *increase)
                  : increase->low.whole > increase->high.whole)
         return refuse_increase(call, "ERR LBOUND can't be greater than UBOUND");
     return !increase->only_new_ttl || increase->options.expire_at ||
-           refuse_increase(call, "ERR ENX needs one of the options EX, PX, EXAT and PXAT");
+           refuse_increase(call, "ERR ENX flag requires an expiration: EX, PX, EXAT or PXAT");
 }
 
 /* ---- the sum ---- */
