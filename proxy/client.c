@@ -290,7 +290,7 @@ void client_answer(struct client *client, struct request *request, struct block 
                    const char *data, size_t len)
 {
     bool is_error = len > 0 && data[0] == '-';
-    slow_log_look(client, request, is_error);
+    slow_log_look(client, request, is_error, len);
     if (request->is_exec || request->is_blocking)
         client->worker->client_events->answered(client, request, data);
     if (request->is_silent)
@@ -325,7 +325,7 @@ void client_answer(struct client *client, struct request *request, struct block 
 void client_ready(struct client *client, struct request *request)
 {
     CHECK(!request->progress.is_ready);
-    slow_log_look(client, request, request_is_error(request));
+    slow_log_look(client, request, request_is_error(request), request_kept_bytes(request));
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
     request->progress.is_ready = true;

@@ -115,7 +115,8 @@ struct request {
     bool is_counted;  /* one of its parts counts as the client's call */
     /* the client's protocol when the request came; a later HELLO does not change it */
     uint8_t resp;
-    uint64_t begun_us; /* when its frame was read; monotonic µs */
+    uint64_t begun_us;  /* when its frame was read; monotonic µs */
+    size_t frame_bytes; /* of its frame, if a log needs it */
     struct part part;
     /* first bytes of the frame. This field and those below are not initialized. */
     char head[REQUEST_HEAD_MAX];

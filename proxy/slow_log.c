@@ -19,7 +19,8 @@ struct slow_log *slow_log_new(void)
 
 void slow_log_free(struct slow_log *slow_log)
 {
-    slowlog_reset(&slow_log->slowlog, NULL);
+    for (int i = 0; i < SLOWLOG_KINDS; i++)
+        slowlog_reset(&slow_log->slowlogs[i], NULL);
     latency_free(slow_log->latency);
     (void)pthread_mutex_destroy(&slow_log->mutex);
     free(slow_log);
@@ -35,6 +36,12 @@ void slow_log_unlock(struct slow_log *slow_log)
     CHECK(pthread_mutex_unlock(&slow_log->mutex) == 0);
 }
 
+/* The number of bytes from which a request or reply is logged. */
+static uint64_t from_bytes(int64_t option)
+{
+    return option < 0 ? UINT64_MAX : (uint64_t)option;
+}
+
 void slow_log_configure(struct proxy_worker *worker)
 {
     const struct proxy_config *config = &worker->snapshot->config;
@@ -44,6 +51,11 @@ void slow_log_configure(struct proxy_worker *worker)
                                  : (uint64_t)config->slowlog_log_slower_than;
     if (threshold_us && threshold_us < worker->timing.slow_us)
         worker->timing.slow_us = threshold_us;
+    worker->timing.large_request = from_bytes(config->commandlog_request_larger_than);
+    worker->timing.large_reply = from_bytes(config->commandlog_reply_larger_than);
+    worker->timing.keeps_head = worker->timing.slow_us != UINT64_MAX ||
+                                worker->timing.large_request != UINT64_MAX ||
+                                worker->timing.large_reply != UINT64_MAX;
 }
 
 /* ---- arguments of a sent request -------------------------------------------------------------- */
@@ -96,14 +108,15 @@ static void tell_shard(const struct request *request, struct slow_command *slow)
     slow->shard_usec = worker->timing.now_us - since;
 }
 
-static void log_slow_request(const struct client *client, const struct request *request,
-                             uint64_t usec)
+/* `value`: µs or bytes. */
+static void log_request(const struct client *client, const struct request *request,
+                        enum slowlog_kind kind, uint64_t value, int len_max)
 {
     const struct proxy_worker *worker = client->worker;
     struct bytes argv[ARGS_MAX];
     struct slow_command slow = {
         .at_s = loop_wall_ms(worker->loop) / 1000,
-        .usec = usec,
+        .usec = value,
         .peer = bytes_of(stream_peer(client->stream)),
         .name = bytes_of(client->session.name ? client->session.name : ""),
         .space = client->session.keyspace->name,
@@ -113,8 +126,29 @@ static void log_slow_request(const struct client *client, const struct request *
     tell_shard(request, &slow);
     struct slow_log *slow_log = worker->proxy->slow_log;
     slow_log_lock(slow_log);
-    slowlog_push(&slow_log->slowlog, &slow, (uint64_t)worker->snapshot->config.slowlog_max_len);
+    slowlog_push(&slow_log->slowlogs[kind], &slow, (uint64_t)len_max);
     slow_log_unlock(slow_log);
+}
+
+/* EXEC, too, has CMD_SKIP_SLOWLOG, because a server logs the queued commands instead. The proxy does not run these, so
+ * it logs the EXEC. */
+static bool is_skipped(const struct command *command)
+{
+    return command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE);
+}
+
+void slow_log_note_bytes(struct client *client, const struct request *request, uint64_t reply_bytes)
+{
+    const struct proxy_worker *worker = client->worker;
+    const struct proxy_config *config = &worker->snapshot->config;
+    if (!request->command || client->is_closed || is_skipped(request->command))
+        return;
+    if (request->frame_bytes >= worker->timing.large_request)
+        log_request(client, request, SLOWLOG_LARGE_REQUEST, request->frame_bytes,
+                    config->commandlog_large_request_max_len);
+    if (reply_bytes >= worker->timing.large_reply)
+        log_request(client, request, SLOWLOG_LARGE_REPLY, reply_bytes,
+                    config->commandlog_large_reply_max_len);
 }
 
 void slow_log_note(struct client *client, const struct request *request, uint64_t usec)
@@ -126,11 +160,8 @@ void slow_log_note(struct client *client, const struct request *request, uint64_
     int threshold_ms = config->latency_monitor_threshold;
     if (!command || request->is_blocking || client->is_closed)
         return;
-    /* EXEC, too, has CMD_SKIP_SLOWLOG, because a server logs the queued commands instead. The proxy does not run these, so
-     * it logs the EXEC. */
-    bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE);
-    if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped)
-        log_slow_request(client, request, usec);
+    if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped(command))
+        log_request(client, request, SLOWLOG_SLOW, usec, config->slowlog_max_len);
     if (threshold_ms == 0 || usec < (uint64_t)threshold_ms * 1000)
         return;
     struct slow_log *slow_log = worker->proxy->slow_log;

@@ -1,5 +1,5 @@
 /*
- * slow_log.h - times of requests: command statistics, SLOWLOG and LATENCY.
+ * slow_log.h - times and sizes of requests: command statistics, SLOWLOG, COMMANDLOG and LATENCY.
  *
  *   frame dispatched ─► slow_log_remember: the turn's time, the frame's first bytes
  *                                   … shard(s) …
@@ -22,8 +22,8 @@
 
 struct slow_log {
     pthread_mutex_t mutex;
-    struct slowlog slowlog;  /* guarded by mutex */
-    struct latency *latency; /* guarded by mutex; only its events are used */
+    struct slowlog slowlogs[SLOWLOG_KINDS]; /* guarded by mutex */
+    struct latency *latency;                /* guarded by mutex; only its events are used */
 };
 
 struct slow_log *slow_log_new(void);
@@ -39,17 +39,21 @@ static inline void slow_log_remember(struct request *request, const struct frame
 {
     const struct proxy_worker *worker = request->worker;
     request->begun_us = worker->timing.now_us;
-    if (worker->timing.slow_us == UINT64_MAX || !frame)
+    if (!worker->timing.keeps_head || !frame)
         return;
+    request->frame_bytes = frame->len;
     request->head_len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
     memcpy(request->head, frame->data, request->head_len);
 }
 
 void slow_log_note(struct client *client, const struct request *request, uint64_t usec);
+/* Adds the request to the logs of large requests and replies, as far as it is large. */
+void slow_log_note_bytes(struct client *client, const struct request *request,
+                         uint64_t reply_bytes);
 
 /* The reply of the request is complete. */
 static inline void slow_log_look(struct client *client, const struct request *request,
-                                 bool is_error)
+                                 bool is_error, size_t reply_bytes)
 {
     struct proxy_worker *worker = client->worker;
     if (!request->begun_us)
@@ -61,4 +65,7 @@ static inline void slow_log_look(struct client *client, const struct request *re
         cell_add(client->session.keyspace->cell, TENANT_ERRORS, 1);
     if (usec >= worker->timing.slow_us && request->head_len)
         slow_log_note(client, request, usec);
+    if (request->head_len && (request->frame_bytes >= worker->timing.large_request ||
+                              reply_bytes >= worker->timing.large_reply))
+        slow_log_note_bytes(client, request, reply_bytes);
 }

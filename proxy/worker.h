@@ -92,9 +92,12 @@ struct worker_sampling {
 
 /* Monotonic µs. */
 struct worker_timing {
-    uint64_t turn_us; /* start of the turn that was measured last */
-    uint64_t now_us;  /* time at which requests begin and end in this turn; worker_clock() */
-    uint64_t slow_us; /* requests that take at least this long are logged; slow_log.h */
+    uint64_t turn_us;       /* start of the turn that was measured last */
+    uint64_t now_us;        /* time at which requests begin and end in this turn; worker_clock() */
+    uint64_t slow_us;       /* requests that take at least this long are logged; slow_log.h */
+    uint64_t large_request; /* requests and replies of at least so many bytes are logged */
+    uint64_t large_reply;
+    bool keeps_head; /* a log needs the arguments of requests */
 };
 
 /* Memory for the request that is being handled. */

@@ -156,6 +156,26 @@ bool slowlog_parse_get(const struct bytes *argv, uint32_t argc, int64_t *count,
     return true;
 }
 
+bool commandlog_parse(const struct bytes *argv, uint32_t at, enum slowlog_kind *kind,
+                      int64_t *count, char error[SLOWLOG_ERROR_MAX])
+{
+    static const char *const words[SLOWLOG_KINDS] = {"slow", "large-request", "large-reply"};
+    bool is_get = at > 2;
+    unsigned found = 0;
+    while (found < SLOWLOG_KINDS && !bytes_is(argv[at], words[found]))
+        found++;
+    *kind = (enum slowlog_kind)found;
+    *count = -1;
+    if (found == SLOWLOG_KINDS)
+        (void)snprintf(error, SLOWLOG_ERROR_MAX,
+                       "ERR type should be one of the following: slow, large-request, large-reply");
+    else if (is_get && (!number_parse_int64(argv[at - 1], count) || *count < -1))
+        (void)snprintf(error, SLOWLOG_ERROR_MAX, "ERR count should be greater than or equal to -1");
+    else
+        return true;
+    return false;
+}
+
 void slowlog_reply_entry(const struct slow_entry *entry, struct reply *reply)
 {
     reply_int(reply, (int64_t)entry->id);

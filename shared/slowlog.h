@@ -1,7 +1,7 @@
 /*
- * slowlog.h - the entries of SLOWLOG: slow commands, newest first.
+ * slowlog.h - the entries of SLOWLOG and COMMANDLOG: slow commands, large requests and large replies, newest first.
  *
- *   newest ─► {id 7, µs, arguments cut, client} ─► {id 6 …} ─► … at most len_max
+ *   newest ─► {id 7, µs or bytes, arguments cut, client} ─► {id 6 …} ─► … at most len_max
  *
  * Arguments are cut as in Redis: the first 32, the first 128 bytes of each, then a note. If the command ran on several
  * shards, a further argument says so: "(on 3 shards)". Used by both programs; not thread-safe.
@@ -12,12 +12,15 @@
 
 #include <stdint.h>
 
+/* Valkey's COMMANDLOG has a log of each kind; SLOWLOG is the first. */
+enum slowlog_kind { SLOWLOG_SLOW, SLOWLOG_LARGE_REQUEST, SLOWLOG_LARGE_REPLY, SLOWLOG_KINDS };
+
 /* One slow command; its texts follow it in the same allocation. */
 struct slow_entry {
     struct slow_entry *next;
     uint64_t id;
-    uint64_t at_s; /* wall clock time */
-    uint64_t usec;
+    uint64_t at_s;       /* wall clock time */
+    uint64_t usec;       /* bytes, in the logs of large requests and replies */
     uint64_t shard_usec; /* part of the time that shards worked on the command; only in the proxy */
     struct bytes peer;
     struct bytes name;  /* the client's name */
@@ -65,6 +68,9 @@ enum { SLOWLOG_ERROR_MAX = 256 };
 /* Parses the count of SLOWLOG GET [count]; -1 means all. False: Redis' error is in `error`. */
 bool slowlog_parse_get(const struct bytes *argv, uint32_t argc, int64_t *count,
                        char error[SLOWLOG_ERROR_MAX]);
+/* Parses the kind in argument `at` of COMMANDLOG, and for GET the count before it. False: Valkey's error is in `error`. */
+bool commandlog_parse(const struct bytes *argv, uint32_t at, enum slowlog_kind *kind,
+                      int64_t *count, char error[SLOWLOG_ERROR_MAX]);
 /* Replies SLOWLOG GET with this count. */
 void slowlog_reply(const struct slowlog *log, slowlog_space space, int64_t count,
                    struct reply *reply);

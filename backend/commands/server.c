@@ -337,8 +337,8 @@ void cmd_slowlog_get(struct call *call)
     char error[SLOWLOG_ERROR_MAX];
     int64_t count;
     if (slowlog_parse_get(call->argv, call->argc, &count, error))
-        slowlog_reply(&call->partition->metrics.stats->slowlog, slow_space(call, &name), count,
-                      &call->reply);
+        slowlog_reply(&call->partition->metrics.stats->slowlogs[SLOWLOG_SLOW],
+                      slow_space(call, &name), count, &call->reply);
     else
         call_error_text(call, error);
 }
@@ -346,18 +346,65 @@ void cmd_slowlog_get(struct call *call)
 void cmd_slowlog_len(struct call *call)
 {
     struct bytes name;
-    const struct slowlog *log = &call->partition->metrics.stats->slowlog;
+    const struct slowlog *log = &call->partition->metrics.stats->slowlogs[SLOWLOG_SLOW];
     reply_int(&call->reply, (int64_t)slowlog_count(log, slow_space(call, &name)));
 }
 
 void cmd_slowlog_reset(struct call *call)
 {
     struct bytes name;
-    slowlog_reset(&call->partition->metrics.stats->slowlog, slow_space(call, &name));
+    slowlog_reset(&call->partition->metrics.stats->slowlogs[SLOWLOG_SLOW], slow_space(call, &name));
     reply_ok(&call->reply);
 }
 
 void cmd_slowlog_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
+}
+
+/* ---- COMMANDLOG ---- */
+
+/* The log of the kind that argument `at` names; NULL: an error was replied. */
+static struct slowlog *commandlog_of(struct call *call, uint32_t at, int64_t *count)
+{
+    enum slowlog_kind kind;
+    char error[SLOWLOG_ERROR_MAX];
+    if (commandlog_parse(call->argv, at, &kind, count, error))
+        return &call->partition->metrics.stats->slowlogs[kind];
+    call_error_text(call, error);
+    return NULL;
+}
+
+void cmd_commandlog_get(struct call *call)
+{
+    struct bytes name;
+    int64_t count;
+    const struct slowlog *log = commandlog_of(call, 3, &count);
+    if (log)
+        slowlog_reply(log, slow_space(call, &name), count, &call->reply);
+}
+
+void cmd_commandlog_len(struct call *call)
+{
+    struct bytes name;
+    int64_t count;
+    const struct slowlog *log = commandlog_of(call, 2, &count);
+    if (log)
+        reply_int(&call->reply, (int64_t)slowlog_count(log, slow_space(call, &name)));
+}
+
+void cmd_commandlog_reset(struct call *call)
+{
+    struct bytes name;
+    int64_t count;
+    struct slowlog *log = commandlog_of(call, 2, &count);
+    if (!log)
+        return;
+    slowlog_reset(log, slow_space(call, &name));
+    reply_ok(&call->reply);
+}
+
+void cmd_commandlog_help(struct call *call)
 {
     command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

@@ -49,13 +49,30 @@ static void derive_password(struct config_snapshot *snapshot)
     CHECK(snapshot->acl_password);
 }
 
+static void derive_slowlogs(struct config_snapshot *snapshot)
+{
+    static const char *const from[SLOWLOG_KINDS] = {
+        "slowlog-log-slower-than",
+        "commandlog-request-larger-than",
+        "commandlog-reply-larger-than",
+    };
+    static const char *const len_max[SLOWLOG_KINDS] = {
+        "slowlog-max-len",
+        "commandlog-large-request-max-len",
+        "commandlog-large-reply-max-len",
+    };
+    for (int i = 0; i < SLOWLOG_KINDS; i++) {
+        snapshot->slowlog_from[i] = config_snapshot_number(snapshot, from[i]);
+        snapshot->slowlog_len_max[i] = config_snapshot_number(snapshot, len_max[i]);
+    }
+}
+
 void config_snapshot_derive(struct config_snapshot *snapshot)
 {
     const char *reason;
     derive_password(snapshot);
     snapshot->memory = memory_plan_here(&snapshot->config);
-    snapshot->slowlog_slower_than_us = config_snapshot_number(snapshot, "slowlog-log-slower-than");
-    snapshot->slowlog_len_max = config_snapshot_number(snapshot, "slowlog-max-len");
+    derive_slowlogs(snapshot);
     CHECK(output_limits_parse(
         bytes_of(text_of(snapshot, parameter_find(BYTES("client-output-buffer-limit")))),
         snapshot->output_limits, &reason));

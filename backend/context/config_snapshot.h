@@ -16,6 +16,7 @@
 #include "config/memory_plan.h"
 #include "shared/acl.h"
 #include "shared/shard_map.h"
+#include "shared/slowlog.h"
 #include "shared/tls.h"
 
 struct config_snapshot {
@@ -32,8 +33,9 @@ struct config_snapshot {
     char *acl_password;           /* requirepass when the users were last derived; NULL: never */
 
     /* copies of parameters[] for the hot path */
-    int64_t slowlog_slower_than_us; /* negative: off */
-    int64_t slowlog_len_max;
+    /* µs or bytes from which a command is logged, negative: off; and the number of entries that a log keeps */
+    int64_t slowlog_from[SLOWLOG_KINDS];
+    int64_t slowlog_len_max[SLOWLOG_KINDS];
     unsigned notify_classes; /* enum notify_class */
     struct output_limit output_limits[OUTPUT_CLASSES];
     int64_t tracking_keys_max;    /* 0: no limit */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct stats *stats_new(void)
 {
@@ -14,7 +15,8 @@ struct stats *stats_new(void)
 
 void stats_free(struct stats *stats)
 {
-    slowlog_reset(&stats->slowlog, NULL);
+    for (int i = 0; i < SLOWLOG_KINDS; i++)
+        slowlog_reset(&stats->slowlogs[i], NULL);
     free(stats->held);
     free(stats);
 }
@@ -22,7 +24,6 @@ void stats_free(struct stats *stats)
 void stats_reset(struct stats *stats, const struct metrics *metrics)
 {
     struct stats fresh = {
-        .slowlog = stats->slowlog,
         .held = stats->held,
         .held_cap = stats->held_cap,
         .sampled_ms = stats->sampled_ms,
@@ -31,6 +32,7 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
         .hits_before = stats_metric(metrics, METRIC_BACKEND_HITS),
         .misses_before = stats_metric(metrics, METRIC_BACKEND_MISSES),
     };
+    memcpy(fresh.slowlogs, stats->slowlogs, sizeof fresh.slowlogs);
     *stats = fresh;
 }
 

@@ -56,12 +56,12 @@ struct stats {
     uint64_t sampled_ms;
     uint64_t samples[STATS_RATES][STATS_SAMPLES]; /* a second */
     uint32_t samples_next;
-    struct slowlog slowlog;
+    struct slowlog slowlogs[SLOWLOG_KINDS];
 };
 
 struct stats *stats_new(void);
 void stats_free(struct stats *stats);
-/* CONFIG RESETSTAT: resets all but the slow log. `metrics` has the partition's counters, which are not reset. */
+/* CONFIG RESETSTAT: resets all but the slow logs. `metrics` has the partition's counters, which are not reset. */
 void stats_reset(struct stats *stats, const struct metrics *metrics);
 static inline uint64_t stats_metric(const struct metrics *metrics, enum metric metric)
 {

@@ -24,12 +24,13 @@ struct ran {
     bool is_refused; /* the command did not run */
 };
 
-/* `shards`: those on which the command ran; 0: not known. */
-static void log_slow_call(const struct call *call, uint64_t usec, uint32_t shards)
+/* `value`: µs or bytes. `shards`: those on which the command ran; 0: not known. */
+static void log_call(const struct call *call, enum slowlog_kind kind, uint64_t value,
+                     uint32_t shards)
 {
     const struct slow_command slow = {
         .at_s = call->now_ms / 1000,
-        .usec = usec,
+        .usec = value,
         .peer = bytes_of(stream_peer(call->session->stream)),
         .name = bytes_of(call->session->about.name ? call->session->about.name : ""),
         .space = session_namespace(call->session),
@@ -38,25 +39,25 @@ static void log_slow_call(const struct call *call, uint64_t usec, uint32_t shard
         .argc = call->argc,
         .shards = shards,
     };
-    slowlog_push(&call->partition->metrics.stats->slowlog, &slow,
-                 (uint64_t)call->partition->snapshot->slowlog_len_max);
+    slowlog_push(&call->partition->metrics.stats->slowlogs[kind], &slow,
+                 (uint64_t)call->partition->snapshot->slowlog_len_max[kind]);
 }
 
-static bool is_slow(const struct call *call, uint64_t usec)
+static bool is_logged(const struct call *call, enum slowlog_kind kind, uint64_t value)
 {
-    int64_t limit_us = call->partition->snapshot->slowlog_slower_than_us;
-    return limit_us >= 0 && usec >= (uint64_t)limit_us;
+    int64_t from = call->partition->snapshot->slowlog_from[kind];
+    return from >= 0 && value >= (uint64_t)from;
 }
 
 static bool is_slow_call(const struct call *call, uint64_t usec)
 {
-    return is_slow(call, usec) && !(call->command->flags & CMD_SKIP_SLOWLOG);
+    return is_logged(call, SLOWLOG_SLOW, usec) && !(call->command->flags & CMD_SKIP_SLOWLOG);
 }
 
 static void log_if_slow(const struct call *call, uint64_t usec)
 {
     if (!call->is_waiting && is_slow_call(call, usec))
-        log_slow_call(call, usec, 0);
+        log_call(call, SLOWLOG_SLOW, usec, 0);
 }
 
 /* Adds a call that has ended to the statistics of INFO and LATENCY. */
@@ -179,7 +180,7 @@ bool command_stats_are_full(const struct partition *partition)
 
 /* Counts a held command. `call` is the EXEC or script that contains the command; its command and arguments are
  * replaced. */
-static void count_ran(struct call *call, const struct ran *ran, bool is_logged)
+static void count_ran(struct call *call, const struct ran *ran, bool may_log)
 {
     call->command = ran->command;
     call->argv = ran->argv;
@@ -190,7 +191,7 @@ static void count_ran(struct call *call, const struct ran *ran, bool is_logged)
         return;
     }
     count_call(call, ran->usec);
-    if (is_logged)
+    if (may_log)
         log_if_slow(call, ran->usec);
 }
 
@@ -224,13 +225,67 @@ void command_stats_release_across(struct partition *partition)
 
 void command_stats_across(const struct call *call, uint64_t usec, uint32_t shards)
 {
-    if (is_slow(call, usec))
-        log_slow_call(call, usec, shards);
+    if (is_logged(call, SLOWLOG_SLOW, usec))
+        log_call(call, SLOWLOG_SLOW, usec, shards);
 }
 
 void command_stats_drop(struct partition *partition)
 {
     finish_counting(partition, false);
+}
+
+/* ---- large requests and replies ---- */
+
+/* EXEC, too, is not in the slow log, which has its commands; but its reply is that of all of them. */
+static bool is_never_logged(const struct command *command)
+{
+    return command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE);
+}
+
+void command_stats_answered(const struct call *call)
+{
+    uint64_t request = 0;
+    uint64_t reply = call->reply.out->bytes - call->begun;
+    for (uint32_t i = 0; i < call->argc; i++)
+        request += call->argv[i].len;
+    bool is_large_request = is_logged(call, SLOWLOG_LARGE_REQUEST, request);
+    bool is_large_reply = !call->session->pending.streamed && !call->is_waiting &&
+                          is_logged(call, SLOWLOG_LARGE_REPLY, reply);
+    if ((!is_large_request && !is_large_reply) || is_never_logged(call->command))
+        return;
+    if (is_large_request)
+        log_call(call, SLOWLOG_LARGE_REQUEST, request, 0);
+    if (is_large_reply)
+        log_call(call, SLOWLOG_LARGE_REPLY, reply, 0);
+}
+
+struct streamed_command *command_stats_copy(const struct call *call, struct arena *arena)
+{
+    if (call->partition->snapshot->slowlog_from[SLOWLOG_LARGE_REPLY] < 0)
+        return NULL;
+    struct bytes *argv = arena_alloc(arena, call->argc * sizeof *argv);
+    for (uint32_t i = 0; i < call->argc; i++)
+        argv[i] = arena_copy(arena, call->argv[i]);
+    struct streamed_command *streamed = arena_alloc(arena, sizeof *streamed);
+    *streamed = (struct streamed_command){call->command, argv, call->argc,
+                                          call->reply.out->bytes - call->begun};
+    return streamed;
+}
+
+void command_stats_streamed(struct session *session, const struct streamed_command *streamed)
+{
+    if (!streamed)
+        return;
+    const struct call call = {
+        .partition = session->partition,
+        .session = session,
+        .command = streamed->command,
+        .argv = streamed->argv,
+        .argc = streamed->argc,
+        .now_ms = loop_wall_ms(session->partition->loop),
+    };
+    if (is_logged(&call, SLOWLOG_LARGE_REPLY, streamed->bytes))
+        log_call(&call, SLOWLOG_LARGE_REPLY, streamed->bytes, 0);
 }
 
 struct held_stats *command_stats_new(void)

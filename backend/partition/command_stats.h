@@ -1,5 +1,6 @@
 /*
- * command_stats.h - command statistics: calls, errors and latencies of the commands that ran, and the slow log.
+ * command_stats.h - command statistics: calls, errors and latencies of the commands that ran, and the logs of slow commands,
+ * large requests and large replies.
  *
  *   command_stats_add ─► counted
  *      └─ command_stats_hold ─► held ─┬─ command_stats_release: counted
@@ -42,5 +43,20 @@ void command_stats_release_across(struct partition *partition);
  * is long. Its EXEC, too, whose commands are in the log with their own times. */
 void command_stats_across(const struct call *call, uint64_t usec, uint32_t shards);
 void command_stats_drop(struct partition *partition);
+/* A request has been answered: adds it to the logs of large requests and replies, if it is large. A reply that is streamed
+ * (reply_stream.h) is logged when it is complete. */
+void command_stats_answered(const struct call *call);
+
+/* A command whose reply is streamed. */
+struct streamed_command {
+    const struct command *command;
+    const struct bytes *argv;
+    uint32_t argc;
+    uint64_t bytes; /* of the reply so far */
+};
+/* Copies the command into the arena; NULL: large replies are not logged. */
+struct streamed_command *command_stats_copy(const struct call *call, struct arena *arena);
+void command_stats_streamed(struct session *session, const struct streamed_command *streamed);
+
 struct held_stats *command_stats_new(void);
 void command_stats_free(struct held_stats *held);

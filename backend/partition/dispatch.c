@@ -159,6 +159,7 @@ static void finish_call(struct call *call, size_t begun)
 {
     struct session *session = call->session;
     changes_tell(call);
+    command_stats_answered(call);
     if (call->is_waiting) {
         out_truncate(call->reply.out, begun);
         session_reply_later(session);

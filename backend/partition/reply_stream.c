@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/slot_gate.h"
+#include "backend/partition/command_stats.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/waits.h"
@@ -57,6 +58,7 @@ static struct reply_stream *hand_over(struct call *call, struct overlay_iter *it
     streamed->now_ms = call->now_ms;
     out_init(&streamed->behind);
     arena_init(&streamed->arena);
+    streamed->command = command_stats_copy(call, &streamed->arena);
     list_init(&streamed->ready);
     list_push(&call->partition->streamed.all, &streamed->link);
     call->session->pending.streamed = streamed;
@@ -205,6 +207,7 @@ static void abort_unreadable(struct session *session)
 static void end_streamed_reply(struct reply_stream *streamed)
 {
     struct session *session = streamed->session;
+    command_stats_streamed(session, streamed->command);
     reply_stream_free(streamed);
     session->pending.streamed = NULL;
     session_resume(session);
@@ -231,6 +234,8 @@ static void reply_count(struct reply_stream *streamed)
         overlay_iter_seek(streamed->iter, streamed->first);
     session_write_owned(session, streamed->slots, out);
     reply_array(&reply, (int64_t)streamed->rows);
+    if (streamed->command)
+        streamed->command->bytes += out->bytes - begun;
     session_reply_end(session, out, begun,
                       still_open(session->partition->overlay, streamed->observed));
     if (is_empty)
@@ -257,6 +262,8 @@ static void reply_step(struct reply_stream *streamed)
         return; /* on_drain calls reply_stream_wake */
     enum step step = reply_rows(streamed, &reply);
     session->partition->metrics.stats->output_bytes += reply.out->bytes - begun;
+    if (streamed->command)
+        streamed->command->bytes += reply.out->bytes - begun;
     if (step == STEP_FAILED) {
         abort_unreadable(session);
         return;

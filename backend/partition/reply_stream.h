@@ -42,6 +42,7 @@ struct reply_stream {
     struct list link;  /* in partition->streamed.all */
     struct list ready; /* in partition->streamed.ready, while it may step */
     struct session *session;
+    struct streamed_command *command; /* in the arena; NULL: it is not logged */
     struct overlay_iter *iter;
     size_t prefix_len;
     bool is_reverse;

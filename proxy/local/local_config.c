@@ -151,8 +151,11 @@ void local_config_get(struct client *client, struct request *request, struct rep
 /* Options of the proxy that backends have too, with the same meaning. */
 static bool is_shared_parameter(struct bytes name)
 {
+    static const char PREFIX[] = "commandlog-";
+    enum { PREFIX_LEN = sizeof PREFIX - 1 };
     return bytes_is(name, "slowlog-log-slower-than") || bytes_is(name, "slowlog-max-len") ||
-           bytes_is(name, "latency-monitor-threshold");
+           bytes_is(name, "latency-monitor-threshold") ||
+           (name.len > PREFIX_LEN && strncasecmp(name.data, PREFIX, PREFIX_LEN) == 0);
 }
 
 static bool is_for_shards(const struct client *client, struct bytes name)

@@ -1,5 +1,6 @@
 /*
- * local_slowlog.c - SLOWLOG: slow requests of this proxy; SCREE SLOWLOG: with the slow logs of the shards.
+ * local_slowlog.c - SLOWLOG: slow requests of this proxy; SCREE SLOWLOG: with the slow logs of the shards; COMMANDLOG: slow
+ * and large requests of this proxy.
  *
  * Clients in a namespace see and reset the entries of that namespace.
  */
@@ -30,7 +31,8 @@ void local_slowlog_get(struct client *client, struct request *request, struct re
         return;
     }
     slow_log_lock(slowlog_journal(client));
-    slowlog_reply(&slowlog_journal(client)->slowlog, slowlog_space_of(client), count, reply);
+    slowlog_reply(&slowlog_journal(client)->slowlogs[SLOWLOG_SLOW], slowlog_space_of(client), count,
+                  reply);
     slow_log_unlock(slowlog_journal(client));
 }
 
@@ -38,7 +40,8 @@ void local_slowlog_len(struct client *client, struct request *request, struct re
 {
     (void)request;
     slow_log_lock(slowlog_journal(client));
-    uint64_t count = slowlog_count(&slowlog_journal(client)->slowlog, slowlog_space_of(client));
+    uint64_t count =
+        slowlog_count(&slowlog_journal(client)->slowlogs[SLOWLOG_SLOW], slowlog_space_of(client));
     slow_log_unlock(slowlog_journal(client));
     reply_int(reply, (int64_t)count);
 }
@@ -47,7 +50,7 @@ void local_slowlog_reset(struct client *client, struct request *request, struct 
 {
     (void)request;
     slow_log_lock(slowlog_journal(client));
-    slowlog_reset(&slowlog_journal(client)->slowlog, slowlog_space_of(client));
+    slowlog_reset(&slowlog_journal(client)->slowlogs[SLOWLOG_SLOW], slowlog_space_of(client));
     slow_log_unlock(slowlog_journal(client));
     reply_ok(reply);
 }
@@ -58,11 +61,64 @@ void local_slowlog_help(struct client *client, struct request *request, struct r
     command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
 }
 
+/* ---- COMMANDLOG ---- */
+
+/* The log of the kind that argument `at` names, locked; NULL: an error was replied. */
+static struct slowlog *commandlog_begin(struct client *client, struct request *request, uint32_t at,
+                                        int64_t *count, struct reply *reply)
+{
+    enum slowlog_kind kind;
+    char error[SLOWLOG_ERROR_MAX];
+    if (!commandlog_parse(request_argv(request), at, &kind, count, error)) {
+        reply_error(reply, error);
+        return NULL;
+    }
+    slow_log_lock(slowlog_journal(client));
+    return &slowlog_journal(client)->slowlogs[kind];
+}
+
+void local_commandlog_get(struct client *client, struct request *request, struct reply *reply)
+{
+    int64_t count;
+    const struct slowlog *log = commandlog_begin(client, request, 3, &count, reply);
+    if (!log)
+        return;
+    slowlog_reply(log, slowlog_space_of(client), count, reply);
+    slow_log_unlock(slowlog_journal(client));
+}
+
+void local_commandlog_len(struct client *client, struct request *request, struct reply *reply)
+{
+    int64_t count;
+    const struct slowlog *log = commandlog_begin(client, request, 2, &count, reply);
+    if (!log)
+        return;
+    reply_int(reply, (int64_t)slowlog_count(log, slowlog_space_of(client)));
+    slow_log_unlock(slowlog_journal(client));
+}
+
+void local_commandlog_reset(struct client *client, struct request *request, struct reply *reply)
+{
+    int64_t count;
+    struct slowlog *log = commandlog_begin(client, request, 2, &count, reply);
+    if (!log)
+        return;
+    slowlog_reset(log, slowlog_space_of(client));
+    slow_log_unlock(slowlog_journal(client));
+    reply_ok(reply);
+}
+
+void local_commandlog_help(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
+}
+
 /* ---- SCREE SLOWLOG ---- */
 
 static void reply_own(const struct client *client, int64_t count, struct reply *reply)
 {
-    const struct slowlog *log = &slowlog_journal(client)->slowlog;
+    const struct slowlog *log = &slowlog_journal(client)->slowlogs[SLOWLOG_SLOW];
     slow_log_lock(slowlog_journal(client));
     slowlog_space space = slowlog_space_of(client);
     int64_t all = (int64_t)slowlog_count(log, space);

@@ -470,8 +470,8 @@ static void write_slow(struct json_writer *json, struct slow_log *slow_log)
     uint32_t shown = 0;
     json_put_list(json, "slow_log");
     slow_log_lock(slow_log);
-    for (const struct slow_entry *slow = slow_log->slowlog.newest; slow && shown++ < SLOW_SHOWN;
-         slow = slow->next)
+    for (const struct slow_entry *slow = slow_log->slowlogs[SLOWLOG_SLOW].newest;
+         slow && shown++ < SLOW_SHOWN; slow = slow->next)
         write_slow_entry(json, slow);
     slow_log_unlock(slow_log);
     json_put_end(json);

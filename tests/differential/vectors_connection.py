@@ -85,4 +85,75 @@ CASES = [
         DISK USA k                                  => -ERR unknown subcommand 'USA'. Try DISK HELP.
         NAMESPACE CURREN                            => -ERR unknown subcommand 'CURREN'. Try NAMESPACE HELP.
     ''', 'alone'),
+    ('COMMANDLOG', '''
+        COMMANDLOG RESET large-request              => OK
+        COMMANDLOG RESET large-reply                => OK
+        CONFIG SET commandlog-request-larger-than 200 => OK
+        CONFIG SET commandlog-reply-larger-than 200 => OK
+        COMMANDLOG LEN large-request                => :0
+        COMMANDLOG LEN large-reply                  => :0
+        SET k xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx => OK
+        COMMANDLOG LEN LARGE-REQUEST                => :1
+        COMMANDLOG LEN large-reply                  => :0
+        GET k                                       => "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+        COMMANDLOG LEN large-reply                  => :1
+        CLIENT SETNAME me                           => OK
+        MGET k none k                               => ["xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" nil "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"]
+        COMMANDLOG GET 1 large-reply                => [[?: ?: ?: [MGET k none k] ?$ me]]
+        COMMANDLOG GET -1 large-request             => [[?: ?: ?: [SET k "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (72 more bytes)"] ?$ ""]]
+        COMMANDLOG GET 0 large-request              => []
+        COMMANDLOG RESET large-reply                => OK
+        MULTI                                       => OK
+        GET k                                       => QUEUED
+        EXEC                                        => ["xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"]
+        COMMANDLOG GET 5 large-reply                => [[?: ?: ?: [EXEC] ?$ me]]
+        CONFIG SET commandlog-large-request-max-len 2 => OK
+        SET k xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx => OK
+        SET k xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx => OK
+        COMMANDLOG LEN large-request                => :2
+        CONFIG SET commandlog-large-request-max-len 0 => OK
+        SET k xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx => OK
+        COMMANDLOG LEN large-request                => :0
+        CONFIG SET commandlog-large-request-max-len 128 commandlog-request-larger-than -1 => OK
+        SET k xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx => OK
+        COMMANDLOG LEN large-request                => :0
+        COMMANDLOG RESET large-reply                => OK
+        CONFIG SET commandlog-reply-larger-than 30000 => OK
+        EVAL "for i=1,3000 do redis.call('HSET',KEYS[1],'field'..i,i) end return 1" 1 h => :1
+        HGETALL h                                   => ?
+        COMMANDLOG GET 5 large-reply                => [[?: ?: ?: [HGETALL h] ?$ me]]
+        CONFIG SET commandlog-reply-larger-than 1000000 => OK
+        HGETALL h                                   => ?
+        COMMANDLOG LEN large-reply                  => :1
+        CONFIG SET commandlog-reply-larger-than 1048576 commandlog-request-larger-than 1048576 => OK
+        COMMANDLOG RESET large-reply                => OK
+    ''', 'alone'),
+    ('COMMANDLOG slow is SLOWLOG', '''
+        CONFIG SET commandlog-execution-slower-than 0 => OK
+        CONFIG GET slowlog-log-slower-than          => {slowlog-log-slower-than "0"}
+        COMMANDLOG RESET slow                       => OK
+        PING                                        => +PONG
+        COMMANDLOG LEN slow                         => ?:
+        COMMANDLOG GET 1 slow                       => [[?: ?: ?: [COMMANDLOG LEN slow] ?$ ""]]
+        SLOWLOG GET 1                               => [[?: ?: ?: [COMMANDLOG GET "1" slow] ?$ ""]]
+        CONFIG SET commandlog-slow-execution-max-len 1 => OK
+        SLOWLOG LEN                                 => :1
+        CONFIG SET slowlog-max-len 128 slowlog-log-slower-than 10000 => OK
+        CONFIG GET commandlog-execution-slower-than => {commandlog-execution-slower-than "10000"}
+    ''', 'alone'),
+    ('COMMANDLOG: arguments', '''
+        COMMANDLOG                                  => -ERR wrong number of arguments for 'commandlog' command
+        COMMANDLOG LEN                              => -ERR wrong number of arguments for 'commandlog|len' command
+        COMMANDLOG GET 5                            => -ERR wrong number of arguments for 'commandlog|get' command
+        COMMANDLOG GET 5 slow x                     => -ERR wrong number of arguments for 'commandlog|get' command
+        COMMANDLOG GET 5 fast                       => -ERR type should be one of the following: slow, large-request, large-reply
+        COMMANDLOG LEN fast                         => -ERR type should be one of the following: slow, large-request, large-reply
+        COMMANDLOG RESET fast                       => -ERR type should be one of the following: slow, large-request, large-reply
+        COMMANDLOG GET -2 slow                      => -ERR count should be greater than or equal to -1
+        COMMANDLOG GET x slow                       => -ERR count should be greater than or equal to -1
+        COMMANDLOG GETS                             => -ERR unknown subcommand 'GETS'. Try COMMANDLOG HELP.
+        CONFIG SET commandlog-request-larger-than x => -ERR CONFIG SET failed …
+        CONFIG SET commandlog-reply-larger-than -2  => -ERR CONFIG SET failed …
+        CONFIG SET commandlog-large-reply-max-len -1 => -ERR CONFIG SET failed …
+    ''', 'alone'),
 ]

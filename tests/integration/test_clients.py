@@ -23,7 +23,7 @@ suite = Suite(__doc__)
 
 
 def with_cluster(body):
-    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster:
         body(cluster, cluster.proxies[0].address)
 
 

@@ -250,7 +250,8 @@ def _(run):
 # Parameters of Redis with an effect that are no options of ours. Each is read by more than CONFIG GET.
 EFFECTIVE = set('''acl-pubsub-default acllog-max-len busy-reply-threshold client-output-buffer-limit hash-max-listpack-entries
 hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hll-sparse-max-bytes latency-monitor-threshold latency-tracking
-latency-tracking-info-percentiles lua-time-limit notify-keyspace-events protected-mode set-max-intset-entries slowlog-log-slower-than
+commandlog-execution-slower-than commandlog-large-reply-max-len commandlog-large-request-max-len commandlog-reply-larger-than
+commandlog-request-larger-than commandlog-slow-execution-max-len latency-tracking-info-percentiles lua-time-limit notify-keyspace-events protected-mode set-max-intset-entries slowlog-log-slower-than
 slowlog-max-len stream-node-max-bytes stream-node-max-entries tracking-table-max-keys zset-max-listpack-entries
 zset-max-listpack-value zset-max-ziplist-entries zset-max-ziplist-value'''.split())
 OWN = re.compile(r'"([a-z0-9-]+)", PARAMETER_OWN')

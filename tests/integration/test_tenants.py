@@ -14,7 +14,7 @@ NAMESPACES = {'a': {'token': 'token-of-a'}, 'b': {'token': 'token-of-b'}}
 OPERATOR = 'operators-password'
 # Allowed for tenants although of the category @admin: each shows and changes only the tenant's own namespace.
 SAFE = {'client|kill', 'client|list', 'client|pause', 'client|unpause', 'client|unblock', 'config|get', 'module|list',
-        'monitor', 'role', 'slowlog|get', 'slowlog|len', 'slowlog|reset', 'scree|bigkeys', 'scree|hotkeys',
+        'monitor', 'role', 'slowlog|get', 'slowlog|len', 'slowlog|reset', 'commandlog|get', 'commandlog|len', 'commandlog|reset', 'scree|bigkeys', 'scree|hotkeys',
         'scree|namespaces', 'scree|slowlog'}
 # Not allowed for tenants although not of the category @admin: they concern the whole process.
 UNSAFE = {'memory|doctor', 'memory|malloc-stats', 'memory|purge', 'memory|stats', 'scree|map', 'scree|shards'}

@@ -110,13 +110,13 @@ static void test_options_that_need_a_restart_cannot_be_set(void)
 static void test_a_copy_is_the_next_epoch_and_independent(void)
 {
     struct config_snapshot *old = make();
-    CHECK(set(old, "slowlog-max-len", "5") && old->slowlog_len_max == 5);
+    CHECK(set(old, "slowlog-max-len", "5") && old->slowlog_len_max[SLOWLOG_SLOW] == 5);
     CHECK(set(old, "requirepass", "secret") && config_snapshot_needs_password(old));
     struct config_snapshot *copy = config_snapshot_copy(old);
     CHECK(copy->epoch == old->epoch + 1);
-    CHECK(copy->slowlog_len_max == 5);
+    CHECK(copy->slowlog_len_max[SLOWLOG_SLOW] == 5);
     CHECK(set(copy, "slowlog-max-len", "6") && set(copy, "requirepass", ""));
-    CHECK(old->slowlog_len_max == 5 && config_snapshot_needs_password(old));
+    CHECK(old->slowlog_len_max[SLOWLOG_SLOW] == 5 && config_snapshot_needs_password(old));
     CHECK(config_snapshot_ref(old) == old);
     config_snapshot_unref(old);
     CHECK(shows(old, "slowlog-max-len", "5"));

@@ -56,10 +56,11 @@ static void test_a_reset_keeps_the_slow_log_and_remembers_the_metrics(void)
     metric_add(metrics, METRIC_BACKEND_HITS, 9);
     stats->commands[COMMAND_get].calls = 4;
     stats_error(stats, "ERR x");
-    slowlog_push(&stats->slowlog, &(struct slow_command){.argv = argv, .argc = 1}, 3);
+    slowlog_push(&stats->slowlogs[SLOWLOG_SLOW], &(struct slow_command){.argv = argv, .argc = 1},
+                 3);
     stats_reset(stats, metrics);
     CHECK(stats->hits_before == 9 && stats->errors_count == 0 && stats->errors_total == 0);
-    CHECK(stats->commands[COMMAND_get].calls == 0 && stats->slowlog.count == 1);
+    CHECK(stats->commands[COMMAND_get].calls == 0 && stats->slowlogs[SLOWLOG_SLOW].count == 1);
     stats_free(stats);
 }
 

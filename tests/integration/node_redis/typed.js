@@ -97,6 +97,41 @@ async function later(client) {
   assert.deepStrictEqual(plain(await client.hExpire('t:lh', ['f', 'none'], 100)), [1, -2]);
 }
 
+// Streams of Redis 8.2 and 8.4.
+async function laterStreams(client) {
+  for (const id of ['1-0', '2-0', '3-0', '4-0']) await client.xAdd('t:lx', id, { f: id });
+  await client.xGroupCreate('t:lx', 'g', '0');
+  await client.xGroupCreate('t:lx', 'h', '0');
+  await client.xReadGroup('g', 'me', { key: 't:lx', id: '>' }, { COUNT: 3 });
+  await client.xReadGroup('h', 'me', { key: 't:lx', id: '>' }, { COUNT: 1 });
+  assert.deepStrictEqual(await client.xAckDel('t:lx', 'g', ['1-0', '9-0'], 'ACKED'), [2, -1]);
+  assert.deepStrictEqual(await client.xAckDel('t:lx', 'h', '1-0', 'ACKED'), [1]);
+  assert.deepStrictEqual(await client.xDelEx('t:lx', ['2-0', '9-0'], 'ACKED'), [2, -1]);
+  assert.deepStrictEqual(await client.xDelEx('t:lx', ['2-0'], 'DELREF'), [1]);
+  assert.strictEqual((await client.xPending('t:lx', 'g')).pending, 1);
+  assert.strictEqual(await client.xTrim('t:lx', 'MAXLEN', 1, { policy: 'ACKED' }), 0);
+  const read = plain(await client.xReadGroup('g', 'you', { key: 't:lx', id: '>' }, { CLAIM: 0 }));
+  const messages = Array.isArray(read) ? read[0].messages : read['t:lx'];
+  assert.deepStrictEqual(messages.map((one) => [one.id, one.deliveriesCounter]), [['3-0', 1], ['4-0', 0]]);
+  assert.ok(messages[0].millisElapsedFromDelivery >= 0 && messages[1].millisElapsedFromDelivery === 0);
+  assert.strictEqual(await client.xAck('t:lx', 'g', ['3-0', '4-0']), 2);
+  await client.xGroupDestroy('t:lx', 'h');
+  assert.strictEqual(await client.xAdd('t:lx', '5-0', { f: 'v' }, { TRIM: { strategy: 'MAXLEN', threshold: 1, policy: 'ACKED' } }), '5-0');
+  assert.strictEqual(await client.xLen('t:lx'), 1);
+  assert.deepStrictEqual(plain(await client.xRead({ key: 't:lx', id: '+' })).length ?? 1, 1);
+}
+
+// The other commands of Redis 7.2 to 8.2.
+async function laterOthers(client) {
+  await client.set('{t}:b1', 'a');
+  await client.set('{t}:b2', 'b');
+  for (const operation of ['DIFF', 'DIFF1', 'ANDOR', 'ONE'])
+    assert.strictEqual(await client.bitOp(operation, '{t}:b3', ['{t}:b1', '{t}:b2']), 1);
+  assert.strictEqual(await client.clientNoTouch(false), 'OK');
+  assert.match(await client.sendCommand(['CLUSTER', 'MYSHARDID']), /^[0-9a-f]{40}$/);
+  assert.deepStrictEqual((await client.sendCommand(['WAITAOF', '0', '0', '0'])).length, 2);
+}
+
 async function geo(client) {
   await client.geoAdd('t:g', [{ member: 'Palermo', longitude: 13.361389, latitude: 38.115556 },
     { member: 'Catania', longitude: 15.087269, latitude: 37.502669 }]);
@@ -167,6 +202,6 @@ async function json(client) {
 }
 
 module.exports = async (client) => {
-  for (const part of [hashes, hashFieldTtls, sortedSets, streams, later, geo, others, json]) await part(client);
+  for (const part of [hashes, hashFieldTtls, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
   await client.flushDb();
 };

@@ -1,0 +1,106 @@
+// later.js - the commands and options of Redis after 7.0, of Valkey and of Kvrocks, called as ioredis calls any command.
+'use strict';
+const assert = require('assert');
+
+const ANY = Symbol('any'); // any reply but an error
+const FAR = '4102444800';
+
+// [words, reply]
+const CALLS = [
+  // Redis 7.2
+  ['CLIENT NO-TOUCH off', 'OK'],
+  ['CLIENT SETINFO LIB-NAME later', 'OK'],
+  ['CLUSTER MYSHARDID', ANY],
+  ['WAITAOF 0 0 0', ANY],
+  ['ZADD io:lz 1.5 a 2 b', 2],
+  ['ZRANK io:lz b WITHSCORE', [1, 2]],
+  ['ZREVRANK io:lz b WITHSCORE', [0, 2]],
+  // Redis 7.4
+  ['HSET io:lh a 1 b 2 c 3', 3],
+  [`HEXPIREAT io:lh ${FAR} FIELDS 2 a none`, [1, -2]],
+  [`HPEXPIREAT io:lh ${FAR}000 FIELDS 1 b`, [1]],
+  ['HEXPIRE io:lh 1000 XX FIELDS 1 c', [0]],
+  ['HPEXPIRE io:lh 1000000 NX FIELDS 1 c', [1]],
+  ['HEXPIRETIME io:lh FIELDS 2 a none', [Number(FAR), -2]],
+  ['HPEXPIRETIME io:lh FIELDS 1 b', [Number(FAR) * 1000]],
+  ['HTTL io:lh FIELDS 1 none', [-2]],
+  ['HPTTL io:lh FIELDS 1 none', [-2]],
+  ['HPERSIST io:lh FIELDS 3 a b c', [1, 1, 1]],
+  ['HSCAN io:lh 0 NOVALUES', ['0', ['a', 'b', 'c']]],
+  ['CLIENT KILL MAXAGE 1000000', 0],
+  // Redis 8.0
+  ['HSETEX io:lh EX 1000 FIELDS 1 d 4', 1],
+  ['HGETEX io:lh PERSIST FIELDS 2 d none', ['4', null]],
+  ['HGETDEL io:lh FIELDS 2 d none', ['4', null]],
+  // Redis 8.2
+  ['SET {io}:b1 a', 'OK'],
+  ['SET {io}:b2 b', 'OK'],
+  ['BITOP DIFF {io}:b3 {io}:b1 {io}:b2', 1],
+  ['BITOP DIFF1 {io}:b3 {io}:b1 {io}:b2', 1],
+  ['BITOP ANDOR {io}:b3 {io}:b1 {io}:b2', 1],
+  ['BITOP ONE {io}:b3 {io}:b1 {io}:b2', 1],
+  ['XADD io:lx 1-0 f v', '1-0'],
+  ['XADD io:lx 2-0 f v', '2-0'],
+  ['XADD io:lx 3-0 f v', '3-0'],
+  ['XADD io:lx 4-0 f v', '4-0'],
+  ['XGROUP CREATE io:lx g 0', 'OK'],
+  ['XREADGROUP GROUP g c COUNT 3 STREAMS io:lx >', ANY],
+  ['XACKDEL io:lx g ACKED IDS 1 1-0', [1]],
+  ['XDELEX io:lx ACKED IDS 2 2-0 9-0', [2, -1]],
+  ['XDELEX io:lx DELREF IDS 1 2-0', [1]],
+  ['XADD io:lx MAXLEN = 1 ACKED 5-0 f v', '5-0'],
+  ['XTRIM io:lx MAXLEN = 2 DELREF', 1],
+  ['XPENDING io:lx g', [0, null, null, null]],
+  // Redis 8.4
+  ['XREADGROUP GROUP g c CLAIM 0 COUNT 1 STREAMS io:lx >', ANY],
+  ['MSETEX 2 io:l1 a io:l2 b EX 100', 1],
+  ['SET io:l1 x IFEQ other', null],
+  [['SET', 'io:l1', 'Hello world', 'IFNE', 'other'], 'OK'],
+  ['DIGEST io:l1', 'b6acb9d84a38ff74'],
+  ['SET io:l1 y IFDEQ b6acb9d84a38ff74', 'OK'],
+  ['SET io:l1 z IFDNE b6acb9d84a38ff74', 'OK'],
+  ['DELEX io:l1 IFEQ none', 0],
+  ['DELEX io:l1 IFEQ z', 1],
+  // Redis 8.8 and 8.10
+  ['INCREX io:l1 BYINT 5 EX 100', [5, 5]],
+  ['SADD io:s1 a b', 2],
+  ['SADD io:s2 b c', 2],
+  ['SUNIONCARD 2 io:s1 io:s2', 3],
+  ['SDIFFCARD 2 io:s1 io:s2', 1],
+  // Valkey 8.0 to 9.0
+  ['CLIENT CAPA redirect', 'OK'],
+  ['EVAL return(1) 0', 1],
+  ['SCRIPT SHOW 930269f31393d0be681588b6ab08dccee7d6bb67', 'return(1)'],
+  ['ZSCAN io:lz 0 NOSCORES', ['0', ['a', 'b']]],
+  ['CLIENT LIST NOT-DB 0 NAME none', ''],
+  ['COMMANDLOG LEN large-request', ANY],
+  ['COMMANDLOG GET -1 slow', ANY],
+  ['COMMANDLOG RESET large-reply', 'OK'],
+  ['DELIFEQ io:l2 none', 0],
+  ['DELIFEQ io:l2 b', 1],
+  ['GEOADD io:lg 13.361389 38.115556 Palermo 15.087269 37.502669 Catania', 2],
+  ['GEOSEARCH io:lg BYPOLYGON 3 13 38 14 38 13.5 39', ['Palermo']],
+  ['GEOSEARCHSTORE io:ld io:lg BYPOLYGON 3 13 38 14 38 13.5 39', 1],
+  // Kvrocks
+  ['CAS io:none a b', -1],
+  ['CAD io:none a', -1],
+  ['HRANGEBYLEX io:lh [b + LIMIT 0 1', ['b', '2']],
+  ['MPUBLISH io:nobody a b', 0],
+  ['DISK USAGE io:lh', ANY],
+  ['NAMESPACE CURRENT', '__namespace'],
+  ['JSON.SET io:lj $ {}', 'OK'],
+  ['JSON.INFO io:lj', ['storage_format', 'json']],
+];
+
+async function later(redis) {
+  for (const [line, expected] of CALLS) {
+    const words = Array.isArray(line) ? line : line.split(' ');
+    const reply = await redis.call(...words).catch((error) => error);
+    assert.ok(!(reply instanceof Error), `${line}: ${reply}`);
+    const isScore = line.includes('WITHSCORE'); // a double in RESP3, its text in RESP2
+    if (expected !== ANY) assert.deepStrictEqual(isScore ? reply.map(Number) : reply, expected, String(line));
+  }
+  await redis.del('io:lz', 'io:lh', '{io}:b1', '{io}:b2', '{io}:b3', 'io:lx', 'io:l1', 'io:s1', 'io:s2', 'io:lg', 'io:ld', 'io:lj');
+}
+
+module.exports = later;
