@@ -76,7 +76,7 @@ void cmd_memory_usage(struct call *call)
         reply_usage(call, samples);
 }
 
-/* DISK USAGE of Kvrocks, where MEMORY USAGE is another name of it. */
+/* DISK USAGE of Kvrocks, which also has the name MEMORY USAGE. */
 void cmd_disk_usage(struct call *call)
 {
     reply_usage(call, SAMPLES_DEFAULT);

@@ -1,5 +1,5 @@
 /*
- * stopping.h - before a partition stops, proxies learn of it, and finish what is in flight (shared/stopping.h).
+ * stopping.h - before a partition stops, its proxies are told, and finish what is in flight (shared/stopping.h).
  */
 #pragma once
 

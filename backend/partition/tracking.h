@@ -10,7 +10,7 @@
  * its messages are dropped; therefore every tracking client gets an invalidation of all keys. A command that fails may
  * cause an invalidation although its change was rolled back: that is harmless.
  *
- * A slot that moves to another shard takes its keys along: clients that have read one of them get an invalidation of it, and
+ * A slot that moves to another shard takes its keys along: clients that have read one of them get its invalidation, and
  * track it at the new owner when they read it again.
  *
  * Keys are tracked by namespace and name, regardless of the database, as in Redis. Each namespace may have

@@ -18,6 +18,49 @@ static void print_damage(const char *what)
     (void)printf("damaged: %s\n", what);
 }
 
+/* source_damage_fn: verify_source prints the problems unless the shard was deleted in between. */
+static FILE *problems;
+
+static void note_damage(const char *what)
+{
+    (void)fprintf(problems, "damaged: %s\n", what);
+}
+
+/* A deletion begins with the manifest. */
+static bool is_deleted(const struct source *source)
+{
+    char path[PATH_MAX];
+    char reason[64];
+    return disk_path(path, source->path, "MANIFEST.json", reason, sizeof reason) &&
+           !path_exists(path);
+}
+
+/* Verifies a shard, and prints the result. */
+static bool verify_source(const char *path, const struct source *source)
+{
+    struct disk_progress progress = {0};
+    char error[TOOL_ERROR_MAX];
+    char *text = NULL;
+    size_t len = 0;
+    problems = open_memstream(&text, &len);
+    CHECK(problems);
+    bool whole = source_verify(source, &progress, note_damage, error, sizeof error);
+    CHECK(fclose(problems) == 0);
+    bool deleted = !whole && is_deleted(source);
+    if (deleted)
+        (void)printf("deleted: %s: shard %s, while it was verified\n", path,
+                     source->manifest->shard);
+    else if (whole)
+        (void)printf("good: %s: shard %s, %zu files, %llu bytes%s%s\n", path,
+                     source->manifest->shard, source->manifest->count,
+                     (unsigned long long)manifest_bytes(source->manifest),
+                     *source->manifest->slots ? ", slots " : "", source->manifest->slots);
+    else
+        (void)fputs(text, stdout);
+    free(text);
+    return whole || deleted;
+}
+
 /* Reports shards of the map that are missing. */
 static bool check_complete(const struct sources *sources, const char *path)
 {
@@ -44,7 +87,6 @@ static bool check_complete(const struct sources *sources, const char *path)
 static bool verify_one(const char *path)
 {
     struct sources sources;
-    struct disk_progress progress = {0};
     char error[TOOL_ERROR_MAX];
     if (!sources_open(&sources, path, error, sizeof error)) {
         print_damage(error);
@@ -55,13 +97,7 @@ static bool verify_one(const char *path)
         const struct source *source = &sources.items[i];
         tool_progress("%s: shard %s, %zu of %zu", path, source->manifest->shard, i + 1,
                       sources.count);
-        bool whole = source_verify(source, &progress, print_damage, error, sizeof error);
-        good = good && whole;
-        if (whole)
-            (void)printf("good: %s: shard %s, %zu files, %llu bytes%s%s\n", path,
-                         source->manifest->shard, source->manifest->count,
-                         (unsigned long long)manifest_bytes(source->manifest),
-                         *source->manifest->slots ? ", slots " : "", source->manifest->slots);
+        good = verify_source(path, source) && good;
     }
     sources_close(&sources);
     return good;

@@ -450,18 +450,25 @@ def _(run):
         check_equal(client.get('DBSIZE'), len(names_))
 
 
-def age(folder, days):
-    """Makes a shard's part of a backup older."""
+def change_manifest(folder, change):
+    """Calls change(manifest) with the manifest of a shard's part of a backup, and writes what it has become."""
     path = os.path.join(folder, 'MANIFEST.json')
     with open(path) as file:
         manifest = json.load(file)
-    key = next(key for key in manifest if key.startswith('taken'))
-    manifest[key] -= days * 24 * 3600 * 1000
+    change(manifest)
     text = json.dumps(manifest)
     with open(path, 'w') as file:
         file.write(text)
     with open(os.path.join(folder, 'MANIFEST.sha256'), 'w') as file:
         file.write('%s  MANIFEST.json\n' % hashlib.sha256(text.encode()).hexdigest())
+
+
+def age(folder, days):
+    """Makes a shard's part of a backup older."""
+    def change(manifest):
+        key = next(key for key in manifest if key.startswith('taken'))
+        manifest[key] -= days * 24 * 3600 * 1000
+    change_manifest(folder, change)
 
 
 @suite.case('a backup of two partitions is restored into three, one of three shards into two: every type, TTLs, namespaces, functions')
@@ -848,6 +855,32 @@ def _(run):
         backup(client, 'last')
         check_equal(sorted(os.listdir(catalog.path)), sorted(names(client)), 'nothing half is left')
         check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
+
+
+@suite.case('a backup that is deleted while it is verified is no damage')
+def _(run):
+    with Shelf() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
+        with cluster.partition(0) as client:
+            backup(client, 'kept')
+            backup(client, 'gone')
+        folder = os.path.join(catalog.of('gone'), 'partition-0')
+        big = os.path.join(folder, '999999.sst')
+        with open(big, 'w') as file:  # takes seconds to read, so that it can be met in the middle
+            os.truncate(file.fileno(), 4 << 30)
+        change_manifest(folder, lambda manifest: manifest['files'].append(dict(manifest['files'][0], name='999999.sst', size=4 << 30)))
+        child = subprocess.Popen([binary('scree-backend'), '--verify-backup', catalog.path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+        def reads_it():
+            check(child.poll() is None, 'it has ended before')
+            files = '/proc/%d/fd' % child.pid
+            return any(os.path.realpath(os.path.join(files, name)) == big for name in os.listdir(files))
+        wait_for(reads_it, 'the big file to be read')
+        os.remove(os.path.join(folder, 'MANIFEST.json'))
+        os.truncate(big, 0)
+        shutil.rmtree(folder)
+        text = child.communicate()[0].decode()
+        check('deleted: ' in text and 'damaged' not in text and 'good: ' in text, text)
+        check_equal(child.returncode, 0, text)
 
 
 @suite.case('a backup deletes only backups: no store below backup-dir, and no target of a symbolic link')
