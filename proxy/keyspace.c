@@ -1,5 +1,6 @@
 #include "proxy/keyspace.h"
 
+#include "proxy/limits.h"
 #include "proxy/proxy_metrics.h"
 #include "proxy/rate_limiter.h"
 #include "shared/check.h"
@@ -21,9 +22,10 @@ static struct bytes keyspace_key(char key[KEYSPACE_KEY_MAX], struct bytes name, 
 }
 
 void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namespaces,
-                    struct rate_limiters *rate_limiters)
+                    struct rate_limiters *rate_limiters, struct limits *limits)
 {
     keyspaces->rate_limiters = rate_limiters;
+    keyspaces->limits = limits;
     keyspaces->by_name = table_new();
     keyspaces->requests = table_new();
     keyspaces->more_requests = 0;
@@ -50,6 +52,7 @@ static void keyspace_find_entry(struct keyspaces *keyspaces, struct keyspace *ke
     keyspace->entry = found ? match.entry : NULL;
     keyspace->is_gone = keyspace->name.len && !found;
     rate_follow(keyspaces->rate_limiters, keyspace);
+    limits_follow(keyspaces->limits, keyspace);
 }
 
 /* The request counter of the namespace. */
@@ -106,6 +109,7 @@ void keyspace_unref(struct keyspaces *keyspaces, struct keyspace *keyspace)
     CHECK(list_empty(&keyspace->waiting));
     list_remove(&keyspace->rate_link);
     rate_forget(keyspaces->rate_limiters, keyspace);
+    limits_forget(keyspaces->limits, keyspace);
     CHECK(table_remove(keyspaces->by_name, keyspace_key(text, keyspace->name, keyspace->db)) ==
           keyspace);
     free(keyspace);

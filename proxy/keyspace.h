@@ -19,6 +19,8 @@ struct rate_limiters;
 struct metric_cell;
 struct namespace;
 struct namespaces;
+struct limit;
+struct limits;
 struct table;
 
 /* Most databases that SELECT takes; a backend may have fewer (its option `databases`). */
@@ -31,6 +33,7 @@ struct keyspace {
         *entry; /* its row of the configuration in force; NULL: no namespace, or a removed one */
     struct metric_cell *cell; /* counters of the namespace; NULL: not counted. proxy_metrics.h */
     struct rate_limiter *rate_limiter; /* NULL: no limits; rate_limiter.h */
+    struct limit *limit;               /* of keys and bytes; NULL: none. limits.h */
     uint64_t *requests;    /* counter of the worker, for all databases of the namespace */
     struct list waiting;   /* clients that wait at a limit */
     struct list rate_link; /* in rate_waits->keyspaces, while clients wait */
@@ -51,13 +54,14 @@ struct keyspaces {
     struct proxy_metrics *labelled;      /* NULL: nothing is counted */
     uint32_t thread;                     /* index of the worker in `labelled` */
     struct rate_limiters *rate_limiters; /* shared by all workers; NULL: there are no limits */
+    struct limits *limits;               /* as rate_limiters */
     struct table *
         requests; /* request counters (uint64_t) by name of the namespace; kept when keyspaces are freed */
     uint64_t more_requests; /* counts namespaces beyond KEYSPACES_COUNTED_MAX */
 };
 
 void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namespaces,
-                    struct rate_limiters *rate_limiters);
+                    struct rate_limiters *rate_limiters, struct limits *limits);
 void keyspaces_fini(struct keyspaces *keyspaces);
 /* Finds or makes the keyspace; the caller gets a reference. An empty name: no namespace. */
 struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, uint8_t db);

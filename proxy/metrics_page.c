@@ -64,6 +64,14 @@ static const struct label_family tenant_families[] = {
      "Requests refused at the namespace's rate limit.", 0, 0, 0},
     {LABEL_GAUGE, TENANT_MEMORY, "scree_proxy_namespace_memory_bytes",
      "Buffers and subscriptions of the namespace's clients.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_KEYS, "scree_proxy_namespace_keys",
+     "Keys of a namespace with limits, at all shards.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_MAX_KEYS, "scree_proxy_namespace_max_keys",
+     "The option max-keys of a namespace with clients here; 0: no limit.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_BYTES, "scree_proxy_namespace_bytes",
+     "Estimated bytes of a namespace with max-bytes, at all shards.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_MAX_BYTES, "scree_proxy_namespace_max_bytes",
+     "The option max-bytes of a namespace with clients here; 0: no limit.", 0, 0, 0},
 };
 
 static const struct label_family worker_families[] = {

@@ -22,19 +22,25 @@ struct proxy_routes {
     uint64_t logged_ms;     /* when new routes were logged last; monotonic */
 };
 
+/* What all workers share about namespaces; any thread. */
+struct proxy_tenants {
+    struct rate_limiters *rate_limiters; /* rate_limiter.h */
+    struct limits *limits;               /* limits.h */
+};
+
 struct proxy {
     struct loop *loop;
     struct proxy_snapshot *snapshot; /* the newest; main thread only */
     struct proxy_worker **workers;
     uint32_t worker_count;
-    struct slow_log *slow_log;           /* slow requests; any thread. slow_log.h */
-    struct admin *admin;                 /* proxy/local/local_admin.c; NULL: off */
-    _Atomic(struct status *) status;     /* NULL: not started. Any thread. status/ */
-    struct events *events;               /* any thread. events.h */
-    struct metrics *metrics;             /* of the main thread */
-    struct proxy_metrics labelled;       /* counters by label; any thread. proxy_metrics.h */
-    struct rate_limiters *rate_limiters; /* rate_limiter.h; any thread */
-    struct refusals *refusals;           /* log of ACL refusals; any thread. users.h */
+    struct slow_log *slow_log;       /* slow requests; any thread. slow_log.h */
+    struct admin *admin;             /* proxy/local/local_admin.c; NULL: off */
+    _Atomic(struct status *) status; /* NULL: not started. Any thread. status/ */
+    struct events *events;           /* any thread. events.h */
+    struct metrics *metrics;         /* of the main thread */
+    struct proxy_metrics labelled;   /* counters by label; any thread. proxy_metrics.h */
+    struct proxy_tenants tenants;
+    struct refusals *refusals; /* log of ACL refusals; any thread. users.h */
     struct proxy_routes routes;
     char run_id[41];
     uint64_t started_ms;            /* wall clock */

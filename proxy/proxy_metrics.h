@@ -37,6 +37,10 @@ enum tenant_word {
     TENANT_BYTES_OUT,
     TENANT_RATE_REFUSED,
     TENANT_MEMORY,
+    TENANT_KEYS, /* this and the next three: of a namespace with limits, limits.h */
+    TENANT_MAX_KEYS,
+    TENANT_BYTES,
+    TENANT_MAX_BYTES,
     TENANT_WORDS,
 };
 

@@ -2,6 +2,7 @@
 
 #include "config/tls_files.h"
 #include "proxy/events.h"
+#include "proxy/limits.h"
 #include "proxy/local/local.h"
 #include "proxy/rate_limiter.h"
 #include "proxy/routes.h"
@@ -87,7 +88,8 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->events = events_new();
     events_note(proxy->events, EVENT_STARTED, proxy->started_ms, "", "version " SCREE_VERSION);
     proxy->refusals = refusals_new();
-    proxy->rate_limiters = rate_limiters_new();
+    proxy->tenants.rate_limiters = rate_limiters_new();
+    proxy->tenants.limits = limits_new();
     proxy->routes.learned = routes_new();
     proxy->routes.task.run = publish_routes;
     make_run_id(proxy->run_id);
@@ -101,7 +103,8 @@ void proxy_free(struct proxy *proxy)
     CHECK(!proxy->run);
     snapshot_unref(proxy->snapshot);
     refusals_free(proxy->refusals);
-    rate_limiters_free(proxy->rate_limiters);
+    rate_limiters_free(proxy->tenants.rate_limiters);
+    limits_free(proxy->tenants.limits);
     routes_free(proxy->routes.learned);
     free(proxy->workers);
     proxy_metrics_fini(&proxy->labelled);

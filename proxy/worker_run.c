@@ -65,7 +65,8 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->metrics.cell = proxy_metrics_worker(&proxy->labelled, index);
     worker->metrics.commands =
         (struct command_cells){.labels = proxy->labelled.commands, .thread = index};
-    keyspaces_init(&worker->keyspaces, snapshot->namespaces, proxy->rate_limiters);
+    keyspaces_init(&worker->keyspaces, snapshot->namespaces, proxy->tenants.rate_limiters,
+                   proxy->tenants.limits);
     worker->keyspaces.labelled = &proxy->labelled;
     worker->keyspaces.thread = index;
     worker->rate_waits = rate_waits_new(worker);

@@ -1,6 +1,7 @@
 #include "proxy/worker_tick.h"
 
 #include "proxy/bounced.h"
+#include "proxy/limit_rounds.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/metrics_page.h"
@@ -108,6 +109,8 @@ void worker_slow(void *owner)
         bounced_slow(worker);
     }
     local_slow(worker);
+    if (worker->index == 0)
+        limit_rounds_tick(worker->proxy->tenants.limits, worker);
     script_notes_clear(&worker->script_notes);
     choose_slot_sample(worker);
     status_slow(atomic_load(&worker->proxy->status), worker);

@@ -55,6 +55,8 @@ struct namespace
     uint64_t bandwidth_limit_bytes; /* bytes per second; 0: unlimited */
     /* for buffers and subscriptions of the namespace's clients; 0: half of the proxy's limit */
     uint64_t memory_limit_bytes;
+    uint64_t max_keys; /* in all databases, at all shards; 0: unlimited */
+    uint64_t max_bytes;
     bool rate_delays; /* requests above a limit wait; otherwise they get an error */
     struct slot_rule slot_rule;
 };

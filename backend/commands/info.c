@@ -190,7 +190,7 @@ static void print_memory(const struct call *call, struct out *out)
     uint64_t used = memory.allocated;
     uint64_t peak = memory.peak_rss;
     uint64_t system = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    int64_t limit = config_snapshot_number(call->partition->snapshot, "maxmemory");
+    int64_t limit = call->partition->snapshot->maxmemory;
     const struct parameter *policy = parameter_find(BYTES("maxmemory-policy"));
     char buffer[OPTION_TEXT_MAX];
     struct bytes policy_name = config_snapshot_get(call->partition->snapshot, policy, buffer);

@@ -82,6 +82,7 @@ void config_snapshot_derive(struct config_snapshot *snapshot)
     snapshot->latency_threshold_ms = config_snapshot_number(snapshot, "latency-monitor-threshold");
     snapshot->stream_node_entries = config_snapshot_number(snapshot, "stream-node-max-entries");
     snapshot->stream_node_bytes = config_snapshot_number(snapshot, "stream-node-max-bytes");
+    snapshot->maxmemory = config_snapshot_number(snapshot, "maxmemory");
     snapshot->protected_mode =
         strcmp(text_of(snapshot, parameter_find(BYTES("protected-mode"))), "yes") == 0;
     snapshot->latency_tracking =

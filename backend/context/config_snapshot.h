@@ -42,6 +42,7 @@ struct config_snapshot {
     int64_t latency_threshold_ms; /* 0: off */
     int64_t stream_node_entries;  /* 0: no limit */
     int64_t stream_node_bytes;
+    int64_t maxmemory; /* 0: no limit */
     bool latency_tracking;
     bool protected_mode;
 };

@@ -119,7 +119,7 @@ const struct parameter parameters[] = {
     {"masterauth", PARAMETER_TEXT, .initial = "", .only = NO_REPLICATION},
     {"masteruser", PARAMETER_TEXT, .initial = "", .only = NO_REPLICATION},
     {"maxclients", PARAMETER_OWN, .initial = "maxclients"},
-    {"maxmemory", PARAMETER_BYTES, .initial = "0", .only = "the data lies on disk and is not limited by memory; the option disk-free-min stops writes before the disk is full"},
+    {"maxmemory", PARAMETER_BYTES, .initial = "0"},
     {"maxmemory-clients", PARAMETER_BYTES, .initial = "0", .only = "each client is limited by client-output-limit and client-query-limit; a proxy has memory-limit"},
     {"maxmemory-eviction-tenacity", PARAMETER_INT, "10", .min = 0, .max = 100, .only = NO_EVICTION},
     {"maxmemory-policy", PARAMETER_WORD, "noeviction", .only = NO_EVICTION, .words = "volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},

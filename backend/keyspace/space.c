@@ -70,10 +70,23 @@ struct undo_log {
     size_t cap;
 };
 
+struct limit_set {
+    struct table *by_name; /* namespace → space_limit */
+    struct space_limit of_all;
+};
+
+/* `changes` of the set, to which rollbacks return. */
+struct change_marks {
+    uint64_t savepoint;
+    uint64_t attempt; /* when the attempt began */
+    uint64_t script;  /* when the script began */
+};
+
 struct space_set {
     struct overlay *overlay;
-    struct table *holders;  /* storage namespace → holder */
-    struct table *maps;     /* namespace → database_map */
+    struct table *holders; /* storage namespace → holder */
+    struct table *maps;    /* namespace → database_map */
+    struct limit_set limits;
     struct table *counters; /* holder address | slot → counter */
     struct holder *dirty;
     struct group *stale; /* oldest first */
@@ -82,16 +95,14 @@ struct space_set {
     const struct slot_set *served; /* slots that the sums include; NULL: all */
     uint64_t keys;                 /* keys of all namespaces */
     uint64_t changes;              /* changed keys since the start */
-    uint64_t changes_kept;         /* `changes` at the savepoint */
-    uint64_t changes_tried;        /* `changes` at the beginning of the attempt */
-    struct holder **order;         /* all holders, in order of creation */
+    struct change_marks marks;
+    struct holder **order; /* all holders, in order of creation */
     size_t order_count;
     uint64_t generation;
     size_t savepoint; /* undo.count at the savepoint */
     bool is_attempt;
     bool is_script;            /* a script runs: savepoints keep the undo log */
     size_t script;             /* undo.count when the script began */
-    uint64_t changes_script;   /* `changes` when the script began */
     space_swapped_fn *on_swap; /* NULL: none */
     void *swap_owner;
     struct arena arena; /* for rows that are being composed */
@@ -108,6 +119,28 @@ static struct holder *holder_of(struct space *space)
     return container_of(space, struct holder, space);
 }
 
+/* The namespace of a storage namespace; *database is its database in storage. */
+static struct bytes split_name(const struct space *space, uint8_t *database)
+{
+    struct bytes name = space->name;
+    *database = 0;
+    if (name.len >= 2 && name.data[name.len - 2] == 0) {
+        *database = (uint8_t)name.data[name.len - 1];
+        name.len -= 2;
+    }
+    return name;
+}
+
+/* Makes the limits of its namespace count the new storage namespace. */
+static void find_limit(struct space_set *set, struct space *space)
+{
+    uint8_t database;
+    struct bytes name = split_name(space, &database);
+    space->limit = table_get(set->limits.by_name, name);
+    if (space->limit && database < DATABASES_MAX)
+        space->limit->spaces[database] = space;
+}
+
 static struct holder *holder_open(struct space_set *set, struct bytes name)
 {
     struct holder *holder = table_get(set->holders, name);
@@ -122,6 +155,7 @@ static struct holder *holder_open(struct space_set *set, struct bytes name)
     set->order = realloc(set->order, (set->order_count + 1) * sizeof(struct holder *));
     CHECK(set->order);
     set->order[set->order_count++] = holder;
+    find_limit(set, &holder->space);
     return holder;
 }
 
@@ -292,6 +326,7 @@ struct space_set *space_set_new(struct overlay *overlay)
     set->overlay = overlay;
     set->holders = table_new();
     set->maps = table_new();
+    set->limits.by_name = table_new();
     set->counters = table_new();
     arena_init(&set->arena);
     if (space_reload(set))
@@ -319,7 +354,12 @@ void space_set_free(struct space_set *set)
     while (table_next(set->maps, &cursor, &name, &map))
         free(map);
     table_free(set->holders);
+    cursor = 0;
+    void *limit;
+    while (table_next(set->limits.by_name, &cursor, &name, &limit))
+        free(limit);
     table_free(set->maps);
+    table_free(set->limits.by_name);
     table_free(set->counters);
     arena_fini(&set->arena);
     free(set->order);
@@ -356,12 +396,8 @@ struct space *space_find(struct space_set *set, struct bytes storage_name)
 void space_place(struct space_set *set, const struct space *space, struct bytes *name,
                  uint8_t *database)
 {
-    uint8_t storage = 0;
-    *name = space->name;
-    if (name->len >= 2 && name->data[name->len - 2] == 0) {
-        storage = (uint8_t)name->data[name->len - 1];
-        name->len -= 2;
-    }
+    uint8_t storage;
+    *name = split_name(space, &storage);
     const struct database_map *map = map_open(set, *name);
     for (*database = 0; *database < DATABASES_MAX - 1; ++*database)
         if (map->storage[*database] == storage)
@@ -529,6 +565,44 @@ void space_serve(struct space_set *set, const struct slot_set *served)
     }
 }
 
+/* ---- limits ---- */
+
+struct space_limit *space_limit_of_all(struct space_set *set)
+{
+    return &set->limits.of_all;
+}
+
+struct space_limit *space_limit_open(struct space_set *set, struct bytes name)
+{
+    struct space_limit *limit = table_get(set->limits.by_name, name);
+    if (limit)
+        return limit;
+    limit = calloc(1, sizeof *limit);
+    CHECK(limit);
+    table_put(set->limits.by_name, name, limit);
+    for (size_t i = 0; i < set->order_count; i++) {
+        uint8_t database;
+        if (bytes_equal(split_name(&set->order[i]->space, &database), name))
+            find_limit(set, &set->order[i]->space);
+    }
+    return limit;
+}
+
+uint64_t space_limit_keys(const struct space_limit *limit)
+{
+    uint64_t keys = limit->keys_elsewhere;
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        keys += limit->spaces[i] ? limit->spaces[i]->keys : 0;
+    return keys;
+}
+
+struct space_limit *space_limit_next(struct space_set *set, size_t *cursor)
+{
+    struct bytes name;
+    void *limit;
+    return table_next(set->limits.by_name, cursor, &name, &limit) ? limit : NULL;
+}
+
 /* ---- counters ---- */
 
 static void counter_add(struct space_set *set, struct counter *counter, int64_t keys,
@@ -633,7 +707,7 @@ void space_clear_slots(struct space_set *set, struct space *space, uint16_t firs
 
 void space_savepoint(struct space_set *set)
 {
-    set->changes_kept = set->changes;
+    set->marks.savepoint = set->changes;
     if (!set->is_attempt && !set->is_script)
         set->undo.count = 0;
     set->savepoint = set->undo.count;
@@ -654,7 +728,7 @@ static void roll_back_counts(struct space_set *set, size_t undo_count)
 
 void space_rollback(struct space_set *set)
 {
-    set->changes = set->changes_kept;
+    set->changes = set->marks.savepoint;
     roll_back_counts(set, set->savepoint);
 }
 
@@ -662,7 +736,7 @@ void space_attempt_begin(struct space_set *set)
 {
     set->undo.count = 0;
     set->is_attempt = true;
-    set->changes_tried = set->changes;
+    set->marks.attempt = set->changes;
 }
 
 void space_attempt_end(struct space_set *set, bool is_good)
@@ -671,14 +745,14 @@ void space_attempt_end(struct space_set *set, bool is_good)
     if (is_good)
         return;
     roll_back_counts(set, 0);
-    set->changes = set->changes_tried;
+    set->changes = set->marks.attempt;
 }
 
 void space_script_begin(struct space_set *set)
 {
     set->is_script = true;
     set->script = set->undo.count;
-    set->changes_script = set->changes;
+    set->marks.script = set->changes;
 }
 
 void space_script_end(struct space_set *set, bool is_good)
@@ -686,7 +760,7 @@ void space_script_end(struct space_set *set, bool is_good)
     set->is_script = false;
     if (!is_good) {
         roll_back_counts(set, set->script);
-        set->changes = set->changes_script;
+        set->changes = set->marks.script;
     }
     space_savepoint(set);
 }

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "backend/format/encoding.h"
 #include "backend/storage/overlay.h"
 #include "shared/arena.h"
 
@@ -20,6 +21,18 @@ struct metric_cell;
 struct out;
 struct slot_set;
 struct space_set; /* all of a partition */
+
+/* Limits of a namespace, which a proxy has sent (SCREE LIMITS), and what counts against them. */
+struct space_limit {
+    uint64_t max_keys; /* 0: unlimited */
+    uint64_t max_bytes;
+    uint64_t keys_elsewhere; /* at the other shards, as of the proxy's last message */
+    uint64_t bytes_elsewhere;
+    uint64_t bytes;    /* here; an estimate, made once a second (space_bytes.h) */
+    uint64_t until_ms; /* the limits hold until then, unless a proxy repeats them; monotonic */
+    /* by database in storage; NULL: the database has not been used */
+    struct space *spaces[DATABASES_MAX];
+};
 
 /* One storage namespace. Lives as long as the set. */
 struct space {
@@ -34,7 +47,8 @@ struct space {
     uint64_t kept_until_ms;
     uint64_t keys_told; /* number of keys already added to the namespace's metrics */
     uint64_t expires_told;
-    struct metric_cell *cell; /* the namespace's metrics; NULL: nothing was added yet */
+    struct metric_cell *cell;  /* the namespace's metrics; NULL: nothing was added yet */
+    struct space_limit *limit; /* of the namespace; NULL: it never had limits */
 };
 
 /* Reads counters and database maps. NULL when the store fails. */
@@ -101,5 +115,13 @@ uint64_t space_keys_stored(const struct space_set *set);
 /* From now on the sums include these slots only; NULL: all slots. The set is borrowed until the next call, which is also
  * needed after each of its changes. To be called between commands. */
 void space_serve(struct space_set *set, const struct slot_set *served);
+/* Of all namespaces together; only its bytes are used, and compared with the parameter maxmemory. */
+struct space_limit *space_limit_of_all(struct space_set *set);
+/* The limits of a namespace; made if it has none. They live as long as the set. */
+struct space_limit *space_limit_open(struct space_set *set, struct bytes name);
+/* Keys of the namespace in all its databases at all shards, without space->elsewhere. */
+uint64_t space_limit_keys(const struct space_limit *limit);
+/* Iterates over the limits: *cursor starts at 0; NULL at the end. */
+struct space_limit *space_limit_next(struct space_set *set, size_t *cursor);
 /* Iterates over the spaces: *cursor starts at 0; NULL at the end. */
 struct space *space_next(struct space_set *set, size_t *cursor);

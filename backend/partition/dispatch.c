@@ -12,6 +12,7 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/gates.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session_reply.h"
@@ -82,13 +83,14 @@ static void run_handler(struct call *call)
         monitor_show(call);
     uint32_t messages = partition->watchers.messages->count;
     partition->watchers.messages->open++;
+    uint64_t keys = limits_begin(call);
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
     CHECK(!(call->is_waiting && call->failed));
     bool is_uncached = overlay_has_uncached(partition->overlay) ||
                        (call->failed && call->session->request.is_misled);
-    if (!is_uncached)
-        (void)call_refuse_reply(call);
+    if (!is_uncached && !call_refuse_reply(call))
+        limits_end(call, keys);
     if (call->failed || is_uncached) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);

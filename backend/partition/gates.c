@@ -8,6 +8,7 @@
 #include "backend/partition/cluster_gate.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/session_reply.h"
 #include "shared/audit.h"
@@ -146,6 +147,15 @@ static bool gate_disk(struct call *call)
     return false;
 }
 
+static bool gate_limits(struct call *call)
+{
+    int err = limits_gate(call, effective_flags(call));
+    if (err == OK)
+        return true;
+    reject_command(call, error_text((enum error)err));
+    return false;
+}
+
 /* A RESP2 client with subscriptions may run few commands, because RESP2 does not distinguish replies from messages. */
 static bool gate_subscriber(struct call *call)
 {
@@ -191,13 +201,14 @@ bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
            gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && cluster_gate(call) &&
-           gate_disk(call) && gate_subscriber(call) && gate_busy(call) && gate_monitor(call) &&
-           audit(call);
+           gate_disk(call) && gate_limits(call) && gate_subscriber(call) && gate_busy(call) &&
+           gate_monitor(call) && audit(call);
 }
 
 const char *gates_refuse_nested(struct call *call, int32_t *slot)
 {
     int err = commit_gate(call->partition->commit, call->command->flags);
+    err = err == OK ? limits_gate(call, call->command->flags) : err;
     return err == OK ? cluster_refuse_nested(call, slot) : error_text((enum error)err);
 }
 

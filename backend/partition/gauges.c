@@ -6,6 +6,7 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/memory.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/session.h"
@@ -92,6 +93,7 @@ void gauges_set(struct partition *partition)
     struct range_cache_figures ranges;
     uint64_t hits;
     uint64_t misses;
+    limits_tick(partition);
     while ((space = space_next(partition->spaces, &cursor)))
         tell_space(partition, space);
     cell_set(cell, PARTITION_KEYS, space_keys_total(partition->spaces));

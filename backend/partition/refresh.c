@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/peering.h"
 #include "backend/partition/session.h"
 #include "backend/storage/overlay.h"
@@ -31,6 +32,8 @@ void partition_refresh(struct partition *partition)
     if (now->config.durability != old->config.durability)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
     overlay_use_buffers(partition->overlay, now->memory.write_buffer);
+    if (now->maxmemory != old->maxmemory)
+        limits_tick(partition);
     if (now->config.active_expire != old->config.active_expire)
         partition->expiry.is_active = now->config.active_expire;
     if (now->acl != old->acl)

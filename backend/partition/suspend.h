@@ -41,7 +41,7 @@ struct suspend_mark {
     uint32_t messages;
     uint8_t db;      /* the session's */
     size_t position; /* in the attempt's effects, after the borrowed rows (borrow.h) */
-    uint64_t counts[5];
+    uint64_t counts[6];
 };
 
 /* Prefetches the command's rows. False: the command must wait for them before it runs. */

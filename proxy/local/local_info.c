@@ -12,6 +12,7 @@
  * does not reply is missing in the sums, and shown as down in # Shards.
  */
 #include "proxy/fan_out.h"
+#include "proxy/limits.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/routes.h"
@@ -241,9 +242,10 @@ static bool is_of_disk(struct bytes name)
     return bytes_equal(name, BYTES("store_disk_free_bytes"));
 }
 
+/* Also maxmemory, which every process has, and which limits all shards together. */
 static bool is_of_machine(struct bytes name)
 {
-    return bytes_equal(name, BYTES("total_system_memory"));
+    return bytes_equal(name, BYTES("total_system_memory")) || bytes_equal(name, BYTES("maxmemory"));
 }
 
 /* The bytes of field X in the form of its field X_human; empty: there is no such field. */
@@ -398,6 +400,20 @@ static void print_shards(const struct client *client, const struct request *requ
     }
 }
 
+/* Limits of the client's namespace. */
+static void print_limits(const struct client *client, struct out *out)
+{
+    struct limit_figures figures;
+    if (!limits_find(client->worker->proxy->tenants.limits, client->session.keyspace->name,
+                     &figures))
+        return;
+    out_printf(out,
+               "%s# Limits\r\nmax_keys:%" PRIu64 "\r\nkeys:%" PRIu64 "\r\nmax_bytes:%" PRIu64
+               "\r\nbytes:%" PRIu64 "\r\n",
+               out->bytes ? "\r\n" : "", figures.max_keys, figures.keys, figures.max_bytes,
+               figures.bytes);
+}
+
 /* Writes the counters of the proxy's TLS connections; those of shards are in their own INFO. */
 static void print_tls(struct out *out)
 {
@@ -455,6 +471,8 @@ static void info_done(struct client *client, struct request *request, struct rep
     print_document(&info, &out);
     /* clients in a namespace see nothing of the process */
     bool is_tenant = client->session.keyspace->name.len > 0;
+    if (is_tenant && asks_for(request, "limits"))
+        print_limits(client, &out);
     if (!is_tenant && (snapshot->tls || snapshot->upstream_tls) && asks_for(request, "tls"))
         print_tls(&out);
     if (!is_tenant && asks_for(request, "shards"))

@@ -45,7 +45,7 @@ static void describe_namespace(const struct namespace *item, struct reply *reply
 {
     char rule[SLOT_RULE_TEXT_MAX];
     size_t len = slot_rule_format(&item->slot_rule, rule);
-    reply_map(reply, 4);
+    reply_map(reply, 6);
     reply_bulk_text(reply, "name");
     reply_bulk_text(reply, item->name);
     reply_bulk_text(reply, "pattern");
@@ -54,6 +54,10 @@ static void describe_namespace(const struct namespace *item, struct reply *reply
     reply_bulk_text(reply, item->ephemeral ? "yes" : "no");
     reply_bulk_text(reply, "slot-rule");
     reply_bulk(reply, (struct bytes){rule, len});
+    reply_bulk_text(reply, "max-keys");
+    reply_int(reply, (int64_t)item->max_keys);
+    reply_bulk_text(reply, "max-bytes");
+    reply_int(reply, (int64_t)item->max_bytes);
 }
 
 static bool is_tenant(const struct client *client)

@@ -2,6 +2,7 @@
  * document.c - the status page's JSON: bounded in size, and valid whatever names contain.
  */
 #include "proxy/events.h"
+#include "proxy/limits.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
@@ -405,7 +406,7 @@ static void collect_spaces(const struct status *status, const struct namespaces 
 /* Writes one namespace. The number of keys comes from INFO keyspace, which counts as use of a namespace. For an ephemeral
  * namespace it is requested only while the namespace has clients; otherwise its data would never be dropped. */
 static void write_namespace(struct json_writer *json, struct survey *survey,
-                            const struct space *space)
+                            const struct proxy_tenants *tenants, const struct space *space)
 {
     uint64_t keys = 0;
     uint64_t age_ms = 0;
@@ -423,6 +424,12 @@ static void write_namespace(struct json_writer *json, struct survey *survey,
     } else {
         json_put_null(json, "keys");
     }
+    struct limit_figures limits;
+    if (limits_find(tenants->limits, space->name, &limits)) {
+        json_put_uint(json, "max_keys", limits.max_keys);
+        json_put_uint(json, "max_bytes", limits.max_bytes);
+        json_put_uint(json, "bytes", limits.bytes);
+    }
     json_put_end(json);
 }
 
@@ -439,7 +446,7 @@ static void write_spaces(struct json_writer *json, const struct status *status,
     json_put_uint(json, "namespace_count", count);
     json_put_list(json, "namespaces");
     for (size_t i = 0; i < count && i < SPACES_SHOWN; i++)
-        write_namespace(json, status->survey, &spaces[i]);
+        write_namespace(json, status->survey, &status->proxy->tenants, &spaces[i]);
     json_put_end(json);
     free(spaces);
 }

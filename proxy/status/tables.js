@@ -66,6 +66,14 @@ function named(text) {
 
 const signs = {up: 'up', down: 'down', silent: 'silent', unknown: 'not asked yet'};
 
+// max-keys and max-bytes of a namespace.
+function limits(item) {
+  const texts = [];
+  if (item.max_keys) texts.push(`${whole(item.max_keys)} keys`);
+  if (item.max_bytes) texts.push(`${bytes(item.bytes)} of ${bytes(item.max_bytes)}`);
+  return texts.join(', ') || '–';
+}
+
 export class Tables {
   constructor() {
     this.shards = new Table('shards', [['Shard', 'name'], ['State'], ['Slots', 'number'], ['Requests', 'number'], ['p50', 'number'],
@@ -73,7 +81,7 @@ export class Tables {
     this.commands = new Table('commands', [['Command', 'code long'], ['Requests', 'number'], ['p50', 'number'], ['p99', 'number'],
       ['Errors', 'number'], ['Calls in total', 'number']], 'No command was called yet.');
     this.namespaces = new Table('namespaces', [['Namespace', 'code long'], ['Clients', 'number'], ['Requests', 'number'],
-      ['Keys', 'number']], 'There are no namespaces.');
+      ['Keys', 'number'], ['Limits', 'number']], 'There are no namespaces.');
     this.keys = new Table('hot-keys', [['Key', 'code long'], ['Rate', 'number'], ['Shard', 'name'], ['Namespace', 'code name']],
       'No key is requested often.');
     this.slow = new Table('slow-log', [['Time', 'time'], ['Took', 'number'], ['Slowest at', 'name'], ['Request', 'code long'],
@@ -167,6 +175,7 @@ export class Tables {
       space(item.name), short(item.clients), rate(seen.get(item.name)?.rate),
       item.keys === null ? {text: '–', title: 'Not counted yet'}
         : {text: whole(item.keys), title: `Counted ${seconds(item.keys_age_ms / 1000)} ago`},
+      limits(item),
     ]));
   }
 

@@ -101,6 +101,7 @@ static void write_greeting(struct upstream *upstream)
             upstream_push_own(upstream, PART_PROBE);
         }
         upstream_tell_slots(upstream, out);
+        upstream->limits_version = 0;
     }
     if (upstream->resp == 3) {
         upstream_write_words(out, (const char *const[]){"HELLO", "3"}, 2);

@@ -165,6 +165,7 @@ struct upstream {
     struct keyspace *keyspace; /* rule (3); NULL: not known */
     uint32_t
         generation; /* worker->label.generation of the map whose slots were last sent to the backend */
+    uint64_t limits_version; /* limits_version() when they were last sent; 0: not yet */
     struct upstream_use use;
     struct upstream_life life;
     struct upstream_queue queue;

@@ -4,6 +4,8 @@
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"
+#include "proxy/limits.h"
+#include "proxy/proxy.h"
 #include "proxy/worker.h"
 #include "shared/bounce.h"
 #include "shared/namespace.h"
@@ -77,6 +79,18 @@ void upstream_note_bounce(struct upstream *upstream)
     upstream_set_keyspace(upstream, NULL);
 }
 
+/* Sends the limits of namespaces if this connection has not sent them. */
+static void tell_limits(struct upstream *upstream, const struct keyspace *keyspace)
+{
+    struct limits *limits = upstream->worker->proxy->tenants.limits;
+    uint64_t version = limits_version(limits);
+    if (upstream->limits_version == version)
+        return;
+    upstream->limits_version = version;
+    limits_write(limits, keyspace, upstream->node->name, upstream->out);
+    upstream_push_own(upstream, PART_PROBE); /* the reply is ignored: limit_rounds.c asks, too */
+}
+
 /* Switches the session to the keyspace; after a change of the map, sends the shard's slots first. */
 static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
 {
@@ -84,6 +98,8 @@ static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
     char db[8];
     int len = snprintf(db, sizeof(db), "%u", keyspace->db);
     upstream_tell_new_slots(upstream);
+    if (keyspace->limit)
+        tell_limits(upstream, keyspace);
     if (*upstream_config(upstream)->upstream_secret) {
         const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
         char rule[SLOT_RULE_TEXT_MAX];

@@ -238,7 +238,7 @@ def _(run):
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         for client in (cluster.connect(), cluster.partition(0)):
-            for name, value in (('maxmemory', '100mb'), ('maxmemory-policy', 'allkeys-lru'), ('save', '3600 1'),
+            for name, value in (('maxmemory-policy', 'allkeys-lru'), ('save', '3600 1'),
                                 ('appendonly', 'no'), ('min-replicas-to-write', '1'), ('activedefrag', 'yes'), ('port', '1'),
                                 ('bind', '::'), ('tls-port', '1'), ('unixsocket', '/x')):
                 before = client.get('CONFIG', 'GET', name)
@@ -251,7 +251,7 @@ def _(run):
 EFFECTIVE = set('''acl-pubsub-default acllog-max-len busy-reply-threshold client-output-buffer-limit hash-max-listpack-entries
 hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hll-sparse-max-bytes latency-monitor-threshold latency-tracking
 commandlog-execution-slower-than commandlog-large-reply-max-len commandlog-large-request-max-len commandlog-reply-larger-than
-commandlog-request-larger-than commandlog-slow-execution-max-len latency-tracking-info-percentiles lua-time-limit notify-keyspace-events protected-mode set-max-intset-entries slowlog-log-slower-than
+commandlog-request-larger-than commandlog-slow-execution-max-len latency-tracking-info-percentiles lua-time-limit maxmemory notify-keyspace-events protected-mode set-max-intset-entries slowlog-log-slower-than
 slowlog-max-len stream-node-max-bytes stream-node-max-entries tracking-table-max-keys zset-max-listpack-entries
 zset-max-listpack-value zset-max-ziplist-entries zset-max-ziplist-value'''.split())
 OWN = re.compile(r'"([a-z0-9-]+)", PARAMETER_OWN')

@@ -45,14 +45,17 @@ static void test_parameters_are_remembered_in_canonical_form(void)
 
 static void test_parameters_without_an_effect_are_refused(void)
 {
-    static const char *const refused[][2] = {
-        {"maxmemory", "100mb"},      {"maxmemory-policy", "allkeys-lru"},
-        {"maxmemory-clients", "1"},  {"save", "3600 1"},
-        {"appendonly", "no"},        {"min-replicas-to-write", "1"},
-        {"activedefrag", "yes"},     {"masterauth", "x"},
-        {"oom-score-adj", "yes"},    {"bind-source-addr", "::1"},
-        {"repl-backlog-size", "2mb"}};
-    static const char *const taken[][2] = {{"maxmemory", "0mb"},
+    static const char *const refused[][2] = {{"maxmemory-policy", "allkeys-lru"},
+                                             {"maxmemory-clients", "1"},
+                                             {"save", "3600 1"},
+                                             {"appendonly", "no"},
+                                             {"min-replicas-to-write", "1"},
+                                             {"activedefrag", "yes"},
+                                             {"masterauth", "x"},
+                                             {"oom-score-adj", "yes"},
+                                             {"bind-source-addr", "::1"},
+                                             {"repl-backlog-size", "2mb"}};
+    static const char *const taken[][2] = {{"maxmemory", "2mb"},
                                            {"maxmemory-policy", "NoEviction"},
                                            {"save", ""},
                                            {"appendonly", "yes"}};
@@ -61,7 +64,8 @@ static void test_parameters_without_an_effect_are_refused(void)
         CHECK(!set(snapshot, refused[i][0], refused[i][1]));
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
         CHECK(set(snapshot, taken[i][0], taken[i][1]));
-    CHECK(shows(snapshot, "maxmemory", "0"));
+    CHECK(shows(snapshot, "maxmemory", "2097152"));
+    CHECK(snapshot->maxmemory == 2097152);
     config_snapshot_unref(snapshot);
 }
 

@@ -1,0 +1,41 @@
+/*
+ * limits.h - max-keys and max-bytes of namespaces: the shards enforce them, and the proxy carries figures between the shards.
+ *
+ *   worker 0, once a second:   SCREE LIMITS shop max-keys max-bytes, keys and bytes elsewhere ──► each shard
+ *                              keys and bytes here                                         ◄──
+ *   each new connection:       the same, before the first command of a namespace with limits; so a shard that has just started
+ *                              knows the limits before it gets commands
+ *
+ * A shard compares its own keys, exactly, and those that the others had when they answered last. So the sum over all shards
+ * may exceed max-keys by what clients create at the other shards between two rounds. Bytes of all namespaces are
+ * carried too, for maxmemory.
+ */
+#pragma once
+
+#include "proxy/keyspace.h"
+
+struct limits;
+struct out;
+
+struct limits *limits_new(void);
+void limits_free(struct limits *limits);
+/* The keyspace is new, or its configuration has changed. `limits` NULL: there are none. */
+void limits_follow(struct limits *limits, struct keyspace *keyspace);
+/* The keyspace is freed. */
+void limits_forget(struct limits *limits, struct keyspace *keyspace);
+/* A number that changes when a namespace gets limits, or other limits. */
+uint64_t limits_version(struct limits *limits);
+/* Writes SCREE LIMITS for this shard, with the limits of the keyspace and of others. */
+void limits_write(struct limits *limits, const struct keyspace *keyspace, const char *shard,
+                  struct out *out);
+
+/* What is known of a namespace with limits. */
+struct limit_figures {
+    uint64_t max_keys; /* 0: unlimited */
+    uint64_t max_bytes;
+    uint64_t keys; /* at all shards, a second ago */
+    uint64_t bytes;
+    bool is_known; /* all shards have answered */
+};
+/* False: the namespace has no limits, or no clients at this proxy. */
+bool limits_find(struct limits *limits, struct bytes name, struct limit_figures *figures);
