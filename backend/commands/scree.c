@@ -360,12 +360,49 @@ static void print_transaction(void *owner, const char *line)
     reply_bulk(owner, bytes_of(line));
 }
 
+/* SCREE TRANSACTIONS COMMIT | ABORT id MAY-DIFFER, FORGET id: a line if this partition has done it. */
+static void force_transaction(struct call *call)
+{
+    char line[512];
+    const char *why = NULL;
+    struct participant *participant = call->partition->shards.participant;
+    bool forgets = call->argc == 4 && bytes_is(call->argv[2], "forget");
+    bool is_commit = bytes_is(call->argv[2], "commit");
+    bool forces = call->argc == 5 && (is_commit || bytes_is(call->argv[2], "abort")) &&
+                  bytes_is(call->argv[4], "may-differ");
+    if (!forgets && !forces) {
+        call_error_text(call, "ERR expected SCREE TRANSACTIONS; COMMIT id MAY-DIFFER or ABORT id "
+                              "MAY-DIFFER: ends a transaction whose deciding shard is lost for "
+                              "good, which may have decided otherwise; or FORGET id");
+        return;
+    }
+    bool is_done = forgets ? participant_forget(participant, call->argv[3])
+                           : participant_force(participant, call->argv[3], is_commit, &why);
+    if (why) {
+        call_error_text(call, why);
+        return;
+    }
+    (void)snprintf(line, sizeof line, "id=%.*s partition=%u %s", (int)call->argv[3].len,
+                   call->argv[3].data, call->partition->index,
+                   forgets     ? "forgotten=yes"
+                   : is_commit ? "forced=commit"
+                               : "forced=abort");
+    reply_array(&call->reply, is_done);
+    if (is_done)
+        reply_bulk_text(&call->reply, line);
+}
+
 /* SCREE TRANSACTIONS: a line for each transaction in which this partition is the coordinator or a participant. */
 void cmd_scree_transactions(struct call *call)
 {
     const struct partition_shards *shards = &call->partition->shards;
-    reply_array(&call->reply, coordinator_figures(shards->coordinator).count +
-                                  participant_figures(shards->participant).count);
+    if (call->argc > 2) {
+        force_transaction(call);
+        return;
+    }
+    struct participant_figures figures = participant_figures(shards->participant);
+    reply_array(&call->reply,
+                coordinator_figures(shards->coordinator).count + figures.count + figures.forced);
     coordinator_list(shards->coordinator, print_transaction, &call->reply);
     participant_list(shards->participant, print_transaction, &call->reply);
 }

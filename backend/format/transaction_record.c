@@ -62,7 +62,8 @@ bool decode_transaction_key(struct bytes row, enum transaction_record *record,
                             struct transaction_id *id)
 {
     if (row.len < KEY_HEAD || row.data[0] != '2' ||
-        (row.data[1] != TRANSACTION_DECIDED && row.data[1] != TRANSACTION_PREPARED))
+        (row.data[1] != TRANSACTION_DECIDED && row.data[1] != TRANSACTION_PREPARED &&
+         row.data[1] != TRANSACTION_FORCED))
         return false;
     *record = (enum transaction_record)row.data[1];
     return transaction_id_read((struct bytes){row.data + KEY_HEAD, row.len - KEY_HEAD}, id);
@@ -97,6 +98,25 @@ static bool decode_head(struct bytes value, struct bytes *rest)
 bool decode_prepared(struct bytes value, struct bytes *effects)
 {
     return decode_head(value, effects);
+}
+
+struct bytes encode_forced(struct arena *arena, bool is_commit, bool differs)
+{
+    char *value = arena_alloc(arena, 3);
+    value[0] = RECORD_FORMAT;
+    value[1] = (char)is_commit;
+    value[2] = (char)differs;
+    return (struct bytes){value, 3};
+}
+
+bool decode_forced(struct bytes value, bool *is_commit, bool *differs)
+{
+    struct bytes rest;
+    if (!decode_head(value, &rest) || rest.len != 2)
+        return false;
+    *is_commit = rest.data[0];
+    *differs = rest.data[1];
+    return true;
 }
 
 struct bytes encode_decision(struct arena *arena, const char *const *shards, size_t count)

@@ -3,6 +3,7 @@
  *
  *   '2' 'd' | id   → u8 1 | per participant: u8 length, name of the shard     decision, at the coordinator: committed
  *   '2' 'p' | id   → u8 1 | effects (effects.h)                               prepared, at a participant
+ *   '2' 'f' | id   → u8 1 | u8 1 commit, 0 abort | u8 1: the decision differs forced by an operator, at a participant
  *
  *   id: u8 length | name of the coordinator's shard | u8 length | run id of its process | u64 number, big-endian
  *
@@ -27,7 +28,11 @@ struct transaction_id {
     uint64_t number;
 };
 
-enum transaction_record { TRANSACTION_DECIDED = 'd', TRANSACTION_PREPARED = 'p' };
+enum transaction_record {
+    TRANSACTION_DECIDED = 'd',
+    TRANSACTION_PREPARED = 'p',
+    TRANSACTION_FORCED = 'f',
+};
 
 /* Writes the id; returns its length. */
 size_t transaction_id_write(const struct transaction_id *id, char to[TRANSACTION_ID_BYTES_MAX]);
@@ -49,6 +54,8 @@ struct bytes transaction_rows_to(void);
 
 struct bytes encode_prepared(struct arena *arena, struct bytes effects);
 bool decode_prepared(struct bytes value, struct bytes *effects);
+struct bytes encode_forced(struct arena *arena, bool is_commit, bool differs);
+bool decode_forced(struct bytes value, bool *is_commit, bool *differs);
 /* Decisions are written in pieces: the head, then each name. */
 struct bytes encode_decision(struct arena *arena, const char *const *shards, size_t count);
 /* Begins to read a decision: *names are the names, for decode_next_name. */

@@ -483,7 +483,7 @@ static bool answer_names(struct call *call, struct space *space, struct bytes qu
 static bool answer_place(struct call *call, struct space *space, struct bytes question,
                          struct out *answer)
 {
-    struct bytes row_key;
+    struct bytes row_key = NOTHING;
     bool is_found = false;
     uint64_t place = get_le64(question.data + 8);
     if (place < space->keys)

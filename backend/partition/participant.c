@@ -8,6 +8,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/forced.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/message.h"
@@ -72,6 +73,7 @@ struct participant {
     struct partition *partition;
     struct table *parts;  /* by id */
     struct list watchers; /* struct remote_watcher */
+    struct forced_set *forced;
 };
 
 /* The data must not change during a slow script, which lets the loop handle events. */
@@ -197,6 +199,7 @@ struct participant *participant_new(struct partition *partition)
     CHECK(participant);
     participant->partition = partition;
     participant->parts = table_new();
+    participant->forced = forced_set_new(partition);
     list_init(&participant->watchers);
     return participant;
 }
@@ -208,6 +211,7 @@ void participant_free(struct participant *participant)
     end_all(participant, "the partition stops");
     CHECK(list_empty(&participant->watchers)); /* they end with their connections */
     table_free(participant->parts);
+    forced_set_free(participant->forced);
     free(participant);
 }
 
@@ -877,6 +881,7 @@ static void handle_apply(struct participant *participant, struct peer_incoming *
     }
     struct part *part = part_find(participant, &id);
     if (!part) {
+        forced_decided(participant->forced, &id, true);
         peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
         return;
     }
@@ -960,6 +965,8 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
     struct bytes effects;
     if (!decode_transaction_key(row, &record, &id))
         return false;
+    if (record == TRANSACTION_FORCED)
+        return forced_load(participant->forced, &id, value);
     if (record != TRANSACTION_PREPARED)
         return true;
     if (!decode_prepared(value, &effects))
@@ -976,6 +983,7 @@ bool participant_load(struct participant *participant)
 {
     struct partition *partition = participant->partition;
     end_all(participant, "a batch could not be written");
+    forced_clear(participant->forced);
     struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_SYSTEM,
                                                  transaction_rows_from(), transaction_rows_to());
     bool is_good = true;
@@ -1030,6 +1038,7 @@ void participant_tick(struct participant *participant)
 {
     uint64_t now_ms = loop_mono_ms(participant->partition->loop);
     size_t count;
+    forced_tick(participant->forced);
     if (!table_count(participant->parts))
         return;
     struct part **parts = all_parts(participant, &count);
@@ -1047,6 +1056,63 @@ void participant_tick(struct participant *participant)
         ask(part, PEER_OUTCOME);
     }
     free(parts);
+}
+
+/* ---- an operator decides ---- */
+
+static struct part *find_printed(const struct participant *participant, struct bytes text)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    char id[TRANSACTION_ID_TEXT_MAX];
+    while (table_next(participant->parts, &cursor, &key, &value)) {
+        struct part *part = value;
+        transaction_id_print(&part->id, id);
+        if (bytes_equal(bytes_of(id), text))
+            return part;
+    }
+    return NULL;
+}
+
+/* Why the transaction may not be ended by an operator; NULL: it may. */
+static const char *refuse_force(const struct part *part)
+{
+    const struct partition *partition = part->participant->partition;
+    const struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(part->id.shard));
+    if (part->state != PART_PREPARED || !part->owner.is_in_doubt)
+        return "ERR the transaction is not in doubt";
+    if (link && link->state == PEER_LINK_UP)
+        return "ERR the shard that decides the transaction is reachable: it ends by itself";
+    if (commit_is_failed(partition->commit, NULL))
+        return error_text((enum error)commit_error(partition->commit));
+    return NULL;
+}
+
+bool participant_force(struct participant *participant, struct bytes id, bool is_commit,
+                       const char **why)
+{
+    struct part *part = find_printed(participant, id);
+    struct overlay *overlay = participant->partition->overlay;
+    *why = part ? refuse_force(part) : NULL;
+    if (!part || *why)
+        return false;
+    struct transaction_id forced = part->id;
+    if (is_commit && !apply(part)) {
+        *why = error_text(ERR_STORE);
+        return false;
+    }
+    if (!is_commit)
+        abort_part(part);
+    forced_add(participant->forced, &forced, is_commit);
+    commit_sync_next(participant->partition->commit);
+    overlay_observe(overlay, overlay_ticket(overlay)); /* the reply leaves when it is durable */
+    return true;
+}
+
+bool participant_forget(struct participant *participant, struct bytes id)
+{
+    return forced_forget(participant->forced, id);
 }
 
 /* ---- requests ---- */
@@ -1118,7 +1184,8 @@ bool participant_is_quiet(const struct participant *participant, char *why, size
 
 struct participant_figures participant_figures(const struct participant *participant)
 {
-    struct participant_figures figures = {.count = (uint32_t)table_count(participant->parts)};
+    struct participant_figures figures = {.count = (uint32_t)table_count(participant->parts),
+                                          .forced = forced_count(participant->forced)};
     size_t cursor = 0;
     struct bytes key;
     void *value;
@@ -1156,4 +1223,5 @@ void participant_list(const struct participant *participant,
                        part->owner.is_in_doubt ? "yes" : "no");
         on_line(owner, line);
     }
+    forced_list(participant->forced, on_line, owner);
 }

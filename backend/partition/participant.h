@@ -46,9 +46,16 @@ struct participant_figures {
     uint32_t count;    /* transactions of other shards that hold or request locks here */
     uint32_t prepared; /* of them: they have changes here that wait for the decision */
     uint32_t in_doubt; /* of them: prepared, and the coordinator does not answer */
+    uint32_t forced;   /* have ended, by an operator (forced.h) */
 };
 
 struct participant_figures participant_figures(const struct participant *participant);
+/* An operator ends the prepared transactions with this id, whose deciding shard is lost. False: there is none; or it cannot be ended, and *why
+ * is the reason. */
+bool participant_force(struct participant *participant, struct bytes id, bool is_commit,
+                       const char **why);
+/* Forgets what was forced (forced.h). False: there is no such transaction. */
+bool participant_forget(struct participant *participant, struct bytes id);
 /* One line for each transaction, for SCREE TRANSACTIONS: calls on_line. */
 void participant_list(const struct participant *participant,
                       void (*on_line)(void *owner, const char *line), void *owner);

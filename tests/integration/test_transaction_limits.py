@@ -7,6 +7,7 @@ Nothing is left behind: SCREE TRANSACTIONS is empty on all shards, no key is loc
 """
 
 import errno
+import re
 import time
 
 from support.cluster import Cluster, binary, evict_all, is_sanitized
@@ -260,6 +261,46 @@ def _(run):
         wait_for(lambda: not any(cluster.figures(shard)['transactions_in_doubt'] for shard in range(SHARDS)), 'the decision')
         wait_for(lambda: not cluster.transactions(), 'all transactions to end')
         check(len(set(cluster.values())) == 1, 'half of a transaction: %r' % cluster.values())
+
+
+@suite.case('an operator ends a transaction in doubt: durably, and when the deciding shard comes back and differs, that is logged and shown')
+def _(run):
+    def force(shard, *words):
+        return cluster.shards[shard].get('SCREE', 'TRANSACTIONS', *words)
+
+    def leave_one():
+        leave_in_doubt(cluster)
+        wait_for(lambda: b' in_doubt=yes' in b''.join(force(0)), 'the doubt')
+        return re.match(rb'id=(\S+)', force(0)[0])[1]
+
+    with Linked({'peer-timeout': '10m', 'transaction-timeout': '10m'}) as cluster:
+        name = leave_one()
+        for words in (['COMMIT', name], ['ABORT', name, 'now'], ['FORGET'], ['END', name]):
+            check_error(force(0, *words), 'MAY-DIFFER')
+        check_equal(force(0, 'COMMIT', 'none/none/1', 'MAY-DIFFER'), [])
+        check_equal(force(0, 'COMMIT', name, 'MAY-DIFFER'), [b'id=%s partition=0 forced=commit' % name])
+        value = cluster.shards[0].get('GET', cluster.keys[0])
+        check(isinstance(value, bytes), value)
+        silent = [b'id=%s role=forced state=commit deciding_shard=silent' % name]
+        check_equal(force(0), silent)
+        cluster.backends[0].kill9()
+        cluster.backends[0].start()
+        cluster.shards[0] = cluster.shard_connection(0)
+        check_equal([force(0), cluster.shards[0].get('GET', cluster.keys[0])], [silent, value], 'after a crash')
+        cluster.backends[1].start()  # without the decision, so for it the transaction is aborted
+        cluster.shards[1] = cluster.shard_connection(1)
+        differs = [silent[0].replace(b'silent', b'differs')]
+        wait_for(lambda: force(0) == differs, 'the difference')
+        check(b'transaction_differs' in cluster.backends[0].log(), 'the log')
+        check_equal([force(0, 'FORGET', name), force(0, 'FORGET', name)], [[b'id=%s partition=0 forgotten=yes' % name], []])
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        name = leave_one()
+        check_equal(force(0, 'ABORT', name, 'MAY-DIFFER'), [b'id=%s partition=0 forced=abort' % name])
+        check_equal(cluster.shards[0].get('SET', cluster.keys[0], 'free'), b'OK')
+        cluster.backends[1].start()
+        cluster.shards[1] = cluster.shard_connection(1)
+        wait_for(lambda: not cluster.transactions(), 'the shards to agree')
+        check_equal(cluster.shards[0].get('GET', cluster.keys[0]), b'free')
 
 
 @suite.case('SLOWLOG: a command or EXEC over shards has the whole time in which it waited for shards, and how many these are')

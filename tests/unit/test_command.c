@@ -332,7 +332,8 @@ static void test_help_lists_what_the_program_answers(void)
         "+STRAYS\r\n"
         "+    Manage keys of slots that other shards own: list them, CHECK, MOVE, STATUS, STOP.\r\n"
         "+TRANSACTIONS\r\n"
-        "+    List the transactions over several shards that are not complete.\r\n"));
+        "+    List the transactions over several shards that are not complete. COMMIT or ABORT id "
+        "MAY-DIFFER: end one whose deciding shard is lost.\r\n"));
     command_reply_help(&reply, find("slowlog"), HANDLER_BACKEND);
     CHECK(strncmp(replied(), "*9\r\n", 4) == 0);
 }
