@@ -387,18 +387,36 @@ static bool is_page_full(const struct move_source *move)
     return page_bytes(move) >= PAGE_BYTES || effects_count(move->copy.page) >= PAGE_ROWS;
 }
 
-/* Adds a row to the page, and the row of the expiry index that belongs to a metadata row. */
-static void page_add_row(struct move_source *move, enum cf cf, struct bytes key, struct bytes value)
+/* Gives the move up: the key is here, but what it is cannot be told. */
+static void refuse_damaged_row(struct move_source *move, struct bytes row)
+{
+    struct bytes space;
+    struct bytes key;
+    char reason[MOVE_REASON_MAX];
+    uint16_t slot = move->slots.first;
+    (void)decode_metadata_key(row, &space, &slot, &key);
+    (void)snprintf(reason, sizeof reason, "slot %u has a damaged metadata row", slot);
+    log_event(LOG_ERROR, "slot_damaged", "partition=%u slot=%u", move->host->partition->index,
+              slot);
+    move->host->damaged(move->host, slot);
+    move_source_abort(move, reason);
+}
+
+/* Adds a row to the page, and the row of the expiry index that belongs to a metadata row. False: the row is damaged. */
+static bool page_add_row(struct move_source *move, enum cf cf, struct bytes key, struct bytes value)
 {
     struct arena *arena = &move->host->partition->running.arena;
     struct metadata meta;
+    if (cf == CF_METADATA && !decode_metadata(value, &meta))
+        return false;
     effects_put(move->copy.page, cf, key, value);
-    if (cf != CF_METADATA || !decode_metadata(value, &meta) || !metadata_due_ms(&meta))
-        return;
+    if (cf != CF_METADATA || !metadata_due_ms(&meta))
+        return true;
     char type = (char)meta.type;
     effects_put(move->copy.page, CF_EXPIRE, encode_expire_key(arena, metadata_due_ms(&meta), key),
                 (struct bytes){&type, 1});
     arena_reset(arena);
+    return true;
 }
 
 /* Fills the page with rows. False: they are still being read, or the move was given up. */
@@ -410,8 +428,10 @@ static bool fill_with_rows(struct move_source *move)
         struct bytes value;
         switch (slot_rows_next(move->copy.rows, &cf, &key, &value)) {
         case ROWS_ROW:
-            page_add_row(move, cf, key, value);
-            break;
+            if (page_add_row(move, cf, key, value))
+                break;
+            refuse_damaged_row(move, key);
+            return false;
         case ROWS_WAIT:
             return false;
         case ROWS_END:

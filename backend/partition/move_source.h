@@ -56,6 +56,8 @@ struct move_host {
     struct table *libraries; /* shard ─► heap text: which libraries its process has been sent */
     /* Slots were frozen or thawed, or their records have changed. */
     void (*changed)(struct move_host *host);
+    /* The slot has a metadata row that cannot be decoded, so it cannot move. */
+    void (*damaged)(struct move_host *host, uint16_t slot);
     /* After `changed`: the slots belong to another shard now. */
     void (*released)(struct move_host *host, const struct move_slots *slots);
 };

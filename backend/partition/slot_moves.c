@@ -25,6 +25,7 @@
 enum {
     STEP_MS = 2,
     PLAN_MS = 500, /* between two looks for slots to move */
+    DAMAGED_MS = 60 * 1000,
     KEYS_A_MOVE = 16384,
     TARGETS_MAX = 64,
 };
@@ -37,10 +38,12 @@ struct slot_moves {
     struct timer *timer; /* runs while there are moves */
     bool is_running;
     bool must_load;
-    bool is_held;        /* for a backup */
-    uint64_t plan_ms;    /* monotonic: when to look for slots to move */
-    uint64_t planned_by; /* epoch of the map at the last look */
-    uint64_t filled_ms;  /* monotonic: when the allowance was filled */
+    bool is_held;            /* for a backup */
+    uint64_t plan_ms;        /* monotonic: when to look for slots to move */
+    uint64_t planned_by;     /* epoch of the map at the last look */
+    uint64_t filled_ms;      /* monotonic: when the allowance was filled */
+    struct slot_set damaged; /* slots that cannot move, because a row of theirs is damaged */
+    uint64_t damaged_ms;     /* monotonic: when they are tried again; 0: there are none */
 };
 
 static uint64_t mono_ms(const struct slot_moves *moves)
@@ -108,6 +111,28 @@ static void slots_were_released(struct move_host *host, const struct move_slots 
     blocking_resume(partition->watchers.blocking);
 }
 
+/* move_host.damaged */
+static void slot_is_damaged(struct move_host *host, uint16_t slot)
+{
+    struct slot_moves *moves = container_of(host, struct slot_moves, host);
+    slot_set_add(&moves->damaged, slot);
+    moves->damaged_ms = mono_ms(moves) + DAMAGED_MS;
+}
+
+static bool can_move(const struct slot_moves *moves, unsigned slot)
+{
+    return !moves->damaged_ms || !slot_set_has(&moves->damaged, (uint16_t)slot);
+}
+
+/* Damaged slots are tried again: their rows may have been replaced. */
+static void forgive_damaged(struct slot_moves *moves)
+{
+    if (!moves->damaged_ms || mono_ms(moves) < moves->damaged_ms)
+        return;
+    memset(&moves->damaged, 0, sizeof moves->damaged);
+    moves->damaged_ms = 0;
+}
+
 /* ---- life ---- */
 
 static void step_moves(void *owner);
@@ -119,6 +144,7 @@ struct slot_moves *slot_moves_new(struct partition *partition)
     moves->host = (struct move_host){.partition = partition,
                                      .allowance = INT64_MAX,
                                      .changed = moving_slots_changed,
+                                     .damaged = slot_is_damaged,
                                      .released = slots_were_released};
     list_init(&moves->sources);
     list_init(&moves->targets);
@@ -266,7 +292,8 @@ static bool find_chunk(const struct slot_moves *moves, const uint64_t *counts, u
     const struct slot_table *table = partition->shards.slots;
     const struct slot_owners *owners = partition->shards.owners;
     while (*slot < SLOT_COUNT &&
-           !(chunk->target = slot_owners_wish(owners, (uint16_t)*slot, &chunk->wish)))
+           (!can_move(moves, *slot) ||
+            !(chunk->target = slot_owners_wish(owners, (uint16_t)*slot, &chunk->wish))))
         ++*slot;
     if (*slot == SLOT_COUNT)
         return false;
@@ -279,7 +306,7 @@ static bool find_chunk(const struct slot_moves *moves, const uint64_t *counts, u
         if (++*slot == SLOT_COUNT || *slot - chunk->first == MOVE_SLOTS_MAX)
             break;
         keys += counts[*slot];
-    } while (keys <= KEYS_A_MOVE &&
+    } while (keys <= KEYS_A_MOVE && can_move(moves, *slot) &&
              slot_record_equal(record, slot_table_get(table, (uint16_t)*slot)) &&
              slot_owners_wish(owners, (uint16_t)*slot, &wish) == chunk->target);
     return true;
@@ -421,6 +448,7 @@ void slot_moves_tick(struct slot_moves *moves)
     }
     if (!moves->must_load) {
         check_wishes(moves);
+        forgive_damaged(moves);
         plan_moves(moves);
     }
     run_moves_timer(moves);
@@ -722,12 +750,21 @@ static void print_partition(struct slot_moves *moves, void (*on_line)(void *, co
                             void *owner)
 {
     char line[1024];
+    char damaged[64];
     const struct partition *partition = moves->host.partition;
     const struct shard_map *map = peer_set_map(partition->shards.peers);
     const struct difference difference = count_difference(moves);
     uint32_t running = count_moves(&moves->sources) + count_moves(&moves->targets);
     bool is_settled = !running && !difference.to_send && !difference.to_get;
     const char *reason = difference.to_send ? reason_to_wait(moves) : NULL;
+    uint16_t first;
+    uint16_t last;
+    unsigned from = 0;
+    if (!reason && moves->damaged_ms && slot_set_next_run(&moves->damaged, &from, &first, &last)) {
+        (void)snprintf(damaged, sizeof damaged, "slot %u has a damaged metadata row, see the log",
+                       first);
+        reason = damaged;
+    }
     (void)snprintf(line, sizeof line,
                    "partition=%u shard=%s map_epoch=%" PRIu64 " map_hash=%016" PRIx64
                    " owned=%u wanted=%u to_send=%u to_get=%u moves=%u paused=%s settled=%s "

@@ -105,7 +105,13 @@ static void look_at_key(struct check *check, struct bytes row, struct bytes valu
     struct counts *counts = counts_open(check->counts, key.space);
     counts->keys[key.slot]++;
     if (!decode_metadata(value, &key.meta)) {
-        check_problem(check, &key, false, "its metadata row cannot be decoded");
+        check_problem(check, &key, check->drops,
+                      check->drops ? "its metadata row cannot be decoded: the key is deleted"
+                                   : "its metadata row cannot be decoded");
+        if (check->drops) {
+            counts->keys[key.slot]--;
+            effects_delete(check->effects, CF_METADATA, row);
+        }
         return;
     }
     counts->expires[key.slot] += key.meta.expire_ms != 0;
@@ -255,10 +261,10 @@ static void check_store(struct check *check)
 }
 
 static bool check_partition(struct store_env *env, const struct backend_config *config,
-                            const char *name, bool repairs)
+                            const char *name, enum check_wish wish)
 {
     char error[TOOL_ERROR_MAX];
-    struct check check = {.name = name, .repairs = repairs};
+    struct check check = {.name = name, .repairs = wish != CHECK_ONLY, .drops = wish == CHECK_DROP};
     check.storage = partition_store_open(env, config, name, error, sizeof error);
     if (!check.storage) {
         (void)printf("%s\n", error);
@@ -270,7 +276,7 @@ static bool check_partition(struct store_env *env, const struct backend_config *
     return !check.has_failed && check.problems == check.repaired;
 }
 
-int tool_check(const struct backend_config *config, bool repairs)
+int tool_check(const struct backend_config *config, enum check_wish wish)
 {
     const struct store_env_options options = {
         .block_cache_bytes = memory_plan_here(config).block_cache,
@@ -286,7 +292,7 @@ int tool_check(const struct backend_config *config, bool repairs)
         if (snprintf(path, sizeof path, "%s/%s", config->data, name) >= (int)sizeof path ||
             !path_exists(path))
             break;
-        good = check_partition(env, config, name, repairs) && good;
+        good = check_partition(env, config, name, wish) && good;
     }
     store_env_free(env);
     if (count == 0)

@@ -6,7 +6,8 @@
  *   counters ─► equal to the number of keys found in each slot
  *
  * --repair corrects what can be computed from other rows: sizes, counters, expiry index and score index; a rank tree is
- * removed, and built again by the next change. Rows that cannot be decoded are reported and not changed.
+ * removed, and built again by the next change. Rows that cannot be decoded are reported and not changed; with
+ * --drop-damaged too, keys whose metadata row cannot be decoded are deleted: no command can open, replace or delete them.
  */
 #pragma once
 
@@ -19,6 +20,7 @@ struct check {
     struct store *store; /* the tables of `storage` */
     const char *name;    /* "partition-0" */
     bool repairs;
+    bool drops; /* keys whose metadata row cannot be decoded are deleted */
     struct effects *effects;
     struct arena arena;   /* for the current key */
     struct table *counts; /* storage namespace → struct counts */

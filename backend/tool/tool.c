@@ -24,6 +24,8 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and exit",
                          false},
     [TOOL_REPAIR] = {"--repair", NULL, "check-data: repair counters and indexes", false},
+    [TOOL_DROP_DAMAGED] = {"--drop-damaged", NULL,
+                           "check-data --repair: also delete keys that cannot be decoded", false},
     [TOOL_DUMP_KEYS] = {"--dump-keys", "DIR", "print a line for each key, and exit", false},
     [TOOL_JSON] = {"--json", NULL, "dump-keys: print one JSON object per line", false},
     [TOOL_DUMP_LOG] = {"--dump-log", "DIR", "print the effects of every batch in the WAL, and exit",
@@ -35,9 +37,10 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
 static const struct {
     enum tool option, tool;
 } options_of_tools[] = {
-    {TOOL_MAP, TOOL_RESTORE},       {TOOL_SHARD, TOOL_RESTORE},     {TOOL_SLOTS, TOOL_RESTORE},
-    {TOOL_PARTITION, TOOL_RESTORE}, {TOOL_REPAIR, TOOL_CHECK_DATA}, {TOOL_JSON, TOOL_DUMP_KEYS},
-    {TOOL_FROM, TOOL_DUMP_LOG},
+    {TOOL_MAP, TOOL_RESTORE},       {TOOL_SHARD, TOOL_RESTORE},
+    {TOOL_SLOTS, TOOL_RESTORE},     {TOOL_PARTITION, TOOL_RESTORE},
+    {TOOL_REPAIR, TOOL_CHECK_DATA}, {TOOL_DROP_DAMAGED, TOOL_REPAIR},
+    {TOOL_JSON, TOOL_DUMP_KEYS},    {TOOL_FROM, TOOL_DUMP_LOG},
 };
 
 void tool_progress(const char *format, ...)
@@ -92,7 +95,9 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
     else if (given[TOOL_VERIFY_BACKUP])
         *exit_code = tool_verify(given[TOOL_VERIFY_BACKUP]);
     else if (given[TOOL_CHECK_DATA])
-        *exit_code = tool_check(config, given[TOOL_REPAIR] != NULL);
+        *exit_code = tool_check(config, given[TOOL_DROP_DAMAGED] ? CHECK_DROP
+                                        : given[TOOL_REPAIR]     ? CHECK_REPAIR
+                                                                 : CHECK_ONLY);
     else if (given[TOOL_DUMP_KEYS])
         *exit_code = tool_dump(config, given[TOOL_JSON] != NULL);
     else if (given[TOOL_DUMP_LOG])

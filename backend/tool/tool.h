@@ -20,6 +20,7 @@ enum tool {
     TOOL_VERIFY_BACKUP,
     TOOL_CHECK_DATA,
     TOOL_REPAIR,
+    TOOL_DROP_DAMAGED,
     TOOL_DUMP_KEYS,
     TOOL_JSON,
     TOOL_DUMP_LOG,
@@ -37,7 +38,8 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
 /* The tools. `config` has the data directory and the options of stores. */
 int tool_restore(const struct backend_config *config, const char *const given[TOOL_COUNT]);
 int tool_verify(const char *backups);
-int tool_check(const struct backend_config *config, bool repairs);
+enum check_wish { CHECK_ONLY, CHECK_REPAIR, CHECK_DROP };
+int tool_check(const struct backend_config *config, enum check_wish wish);
 int tool_dump(const struct backend_config *config, bool is_json);
 /* `from`: an index as text; NULL: the first one. */
 int tool_dump_log(const char *data, const char *from);

@@ -2,8 +2,10 @@
 """What docs/operations.md says of moves that are interrupted: a case for each row of its table, and FORCE for shards that are lost."""
 
 import os
+import subprocess
 
 from support.cluster import Cluster, slot_of
+from support.damage import damage_string
 from support.frame_gate import MOVE_ACTIVATE, MOVE_END, FrameGate
 from support.harness import Suite, check, check_equal, wait_for
 from support.moves import fields, shard_lines, wait_settled
@@ -285,6 +287,33 @@ def _(run):
         sizes = cluster.gate(TARGET).sizes
         check(len(sizes) >= 3 and sizes[0] > len(LIBRARY), 'the first requests: %r' % sizes)
         check(all(size < 1000 for size in sizes[-2:]), 'the later requests: %r' % sizes)
+
+
+@suite.case('a slot with a damaged key does not move, the others do; the key is named, and can be deleted')
+def _(run):
+    with Shards() as cluster:
+        cluster.fill()
+        name, backend = MOVED[0], cluster.backends[SOURCE]
+        check_equal(cluster.get(SOURCE, 'SET', name, 'damage this'), b'OK')
+        backend.kill9()
+        damage_string(os.path.join(backend.data, 'partition-0'), b'damage this')
+        backend.start()
+        check(isinstance(cluster.get(SOURCE, 'GET', name), ReplyError), 'the key can be read')
+        cluster.begin()
+        damaged = 'slot %d has a damaged metadata row' % slot_of(name)
+        wait_for(lambda: damaged in cluster.get(SOURCE, 'SCREE', 'MOVES')[0].decode(), 'the reason')
+        wait_for(lambda: fields(cluster.get(SOURCE, 'SCREE', 'MOVES')[0])['to_send'] == '1' and not cluster.moves(SOURCE),
+                 'the other slots to move')
+        check(b'slot_damaged' in backend.log() and b'slot=%d' % slot_of(name) in backend.log(), 'the log')
+        backend.kill9()
+        tool = [backend.argv[0], '--check-data', backend.data, '--repair', '--drop-damaged']
+        text = subprocess.run(tool, capture_output=True, check=True).stdout
+        check(b'key %s (slot %d' % (name.encode(), slot_of(name)) in text, text)
+        backend.start()
+        wait_settled(cluster)
+        check_equal(cluster.get(TARGET, 'GET', name), None)
+        check_equal(cluster.get(TARGET, 'SET', name, name + 'x'), b'OK')
+        cluster.check_moved()
 
 
 suite.main()

@@ -140,7 +140,7 @@ static void set_up(void)
     put_counters();
     storage_close(filled);
     filled = NULL;
-    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
 }
 
 static void tear_down(void)
@@ -154,16 +154,16 @@ static void tear_down(void)
 /* The check finds the damage; after a repair it finds none. */
 static void check_heals(void)
 {
-    ck_assert_int_eq(tool_check(&config, false), TOOL_BAD);
-    ck_assert_int_eq(tool_check(&config, true), TOOL_GOOD);
-    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_BAD);
+    ck_assert_int_eq(tool_check(&config, CHECK_REPAIR), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
 }
 
 /* The check finds the damage, and a repair does not change the row. */
 static void check_finds(void)
 {
-    ck_assert_int_eq(tool_check(&config, false), TOOL_BAD);
-    ck_assert_int_eq(tool_check(&config, true), TOOL_BAD);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_BAD);
+    ck_assert_int_eq(tool_check(&config, CHECK_REPAIR), TOOL_BAD);
 }
 
 /* ---- damage ---- */
@@ -202,7 +202,7 @@ static void put_ttl(uint64_t ttls, uint64_t soonest_ms)
 START_TEST(the_ttls_of_fields_agree)
 {
     put_ttl(1, 400);
-    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
     spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 500, BYTES("a"))), gone);
     check_heals();
     spoil(CF_ZSET_SCORE, sub_of("hash", encode_field_time(&arena, 600, BYTES("a"))), BYTES(""));
@@ -254,6 +254,8 @@ START_TEST(rows_that_cannot_be_decoded_are_found)
 {
     spoil(CF_METADATA, row_of("hash"), BYTES("\x8f nonsense"));
     check_finds();
+    ck_assert_int_eq(tool_check(&config, CHECK_DROP), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
 }
 END_TEST
 
@@ -290,7 +292,7 @@ START_TEST(orphans_and_stale_times_are_no_damage)
 {
     spoil(CF_DATA, sub_of("nobody", BYTES("a")), BYTES("v"));
     spoil(CF_EXPIRE, encode_expire_key(&arena, 7, row_of("nobody")), BYTES("\x01"));
-    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
 }
 END_TEST
 
