@@ -19,7 +19,7 @@ struct backup_catalog_entry {
     char slots[BACKUP_SLOTS_MAX + 1]; /* empty: all */
     uint64_t taken_ms;
     uint64_t bytes;
-    uint32_t parts; /* shards that have a part of it */
+    uint32_t parts; /* number of shards that have a part */
 };
 
 /* Writes <dir>/<backup>/<shard> to path[PATH_MAX]. False and a reason: the path is too long. */
