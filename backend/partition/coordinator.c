@@ -1138,6 +1138,10 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
         part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
         fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
              "TRYAGAIN the connection to shard '%s' was lost", part->shard);
+    } else if (payload.len > 5 && memcmp(payload.data, "BUSY ", 5) == 0) {
+        /* a slow script runs there: the reply is that of a command for this shard alone */
+        fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "%.*s",
+             (int)(payload.len < 256 ? payload.len : 256), payload.data);
     } else if (sent != PEER_LOCK || !is_elsewhere(payload) || !seek_owner(transaction)) {
         fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "TRYAGAIN shard '%s' refused: %.*s",
              part->shard, (int)(payload.len < 256 ? payload.len : 256), payload.data);

@@ -76,8 +76,6 @@ struct participant {
     struct forced_set *forced;
 };
 
-/* The data must not change during a slow script, which lets the loop handle events. */
-static const char SCRIPT_RUNS[] = "a slow script is running there";
 static const char SWAP_RUNS[] = "SWAPDB has not reached all shards: run it again";
 
 static void on_part_rows(struct reader_wait *wait);
@@ -537,7 +535,7 @@ static void on_part_rows(struct reader_wait *wait)
 {
     struct part *part = container_of(wait, struct part, rows);
     if (part->participant->partition->running.busy_error) {
-        part_end(part, SCRIPT_RUNS);
+        part_end(part, part->participant->partition->running.busy_error);
         return;
     }
     part->tries = wait->has_failed ? ROW_TRIES_MAX : part->tries;
@@ -1132,8 +1130,9 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
                         const struct peer_frame *frame)
 {
     bool is_known = frame->kind >= PEER_LOCK && frame->kind <= PEER_RELEASE;
+    /* the data must not change during a slow script, which lets the loop handle events */
     if (is_known && participant->partition->running.busy_error) {
-        refuse(incoming, frame, SCRIPT_RUNS);
+        refuse(incoming, frame, participant->partition->running.busy_error);
         return true;
     }
     switch (frame->kind) {
