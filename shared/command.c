@@ -103,6 +103,7 @@ static const struct {
     [GROUP_BITMAP] = {"bitmap", ACL_BITMAP, false},
     [GROUP_JSON] = {"json", 0, true},
     [GROUP_SORTEDINT] = {"sortedint", 0, true},
+    [GROUP_BLOOM] = {"bf", 0, true},
     [GROUP_SCREE] = {"scree", 0, true},
 };
 // clang-format on

@@ -175,6 +175,7 @@ enum command_group {
     GROUP_BITMAP,
     GROUP_JSON,
     GROUP_SORTEDINT,
+    GROUP_BLOOM,
     GROUP_SCREE,
     GROUP_COUNT,
 };

@@ -31,8 +31,8 @@ static const char intro[] =
     "  the proxy waits at all shards, and the one with an element runs it; `wait, borrow`: when a\n"
     "  key is ready, as `borrow`; `watch`: each shard watches its keys for the shard that runs "
     "EXEC.\n"
-    "- **Since**: the version that introduced it: of Redis, of RedisJSON for `JSON.*`, of Scree\n"
-    "  for `SI*` and `SCREE`, or of the product that is named.\n";
+    "- **Since**: the version that introduced it: of Redis, of RedisJSON for `JSON.*`, of\n"
+    "  RedisBloom for `BF.*`, of Scree for `SI*` and `SCREE`, or of the product that is named.\n";
 
 static const char *product_of(const struct command *command)
 {

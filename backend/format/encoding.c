@@ -6,6 +6,7 @@
  */
 #include "backend/format/encoding.h"
 
+#include "backend/format/bloom.h"
 #include "shared/check.h"
 
 #include <math.h>
@@ -522,6 +523,24 @@ static bool next_stream(struct bytes *row, struct metadata *metadata)
            (row->len == 0 || (next_node(row, metadata) && has_node(metadata)));
 }
 
+static size_t bloom_size(const struct metadata *metadata)
+{
+    return metadata->payload.len;
+}
+
+static char *write_bloom(char *to, const struct metadata *metadata)
+{
+    return write_bytes(to, metadata->payload);
+}
+
+static bool next_bloom(struct bytes *row, struct metadata *metadata)
+{
+    struct bloom bloom;
+    metadata->payload = *row;
+    return bloom_decode(*row, &bloom) && next_part(row, row->len, &metadata->payload);
+}
+
+static const struct metadata_fields bloom_fields = {false, bloom_size, write_bloom, next_bloom};
 static const struct metadata_fields hash_fields = {true, hash_size, write_hash, next_hash};
 static const struct metadata_fields list_fields = {false, list_size, write_list, next_list};
 static const struct metadata_fields stream_fields = {false, stream_size, write_stream, next_stream};

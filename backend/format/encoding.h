@@ -30,6 +30,7 @@
  *                                 max deleted, first, last; then u64 entries added; and, if it was trimmed,
  *                                 u64 entries of the first node | of its removed front: id, u64 bytes,
  *                                 u32 entries, u32 hash of fields
+ *                                 Bloom filter: its layers (bloom.h)
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
  *
@@ -75,7 +76,7 @@ extern const struct type_row type_rows[TYPE_COUNT];
 enum {
     DATABASES_MAX = 16,
     NAMESPACE_BYTES_MAX = 200, /* storage namespaces have up to 2 bytes more */
-    DATA_FORMAT = 3,
+    DATA_FORMAT = 4,
 };
 
 enum {
@@ -103,7 +104,7 @@ struct stream_node {
 struct metadata {
     enum type type;
     uint64_t expire_ms;   /* 0 = none */
-    struct bytes payload; /* string and JSON; borrowed from the row */
+    struct bytes payload; /* string, JSON; layers of a Bloom filter; borrowed from the row */
     uint64_t version;     /* others */
     uint64_t size;        /* others: elements */
     uint64_t head, tail;  /* list */
@@ -152,7 +153,7 @@ static inline enum cf type_elements(enum type type)
     return type_rows[type].elements ? type_rows[type].elements : CF_DATA;
 }
 
-/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint"; "string" for bitmaps. */
+/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint", "MBbloom--"; "string" for bitmaps. */
 const char *type_name(enum type type);
 
 /* Encode keys in the arena. `space`: bytes of the storage namespace. */

@@ -3,6 +3,7 @@
  * sums of a rank tree.
  */
 #include "backend/commands/stream.h"
+#include "backend/format/bloom.h"
 #include "backend/format/effects.h"
 #include "backend/format/json/json_doc.h"
 #include "backend/tool/check.h"
@@ -62,6 +63,16 @@ static bool is_integer(const struct checked *key, struct bytes sub, struct bytes
 {
     (void)key;
     return sub.len == 8 && value.len == 0;
+}
+
+static bool is_filter_page(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    struct bloom bloom;
+    uint8_t layer;
+    uint32_t page;
+    return bloom_decode(key->meta.payload, &bloom) &&
+           bloom_sub_decode(&bloom, sub, &layer, &page) &&
+           value.len == bloom_page_bytes(&bloom.layers[layer]);
 }
 
 static bool is_list_element(const struct checked *key, struct bytes sub, struct bytes value)
@@ -387,6 +398,7 @@ static const struct type_check check_BITMAP = {.form = is_fragment, .is_sized_in
 static const struct type_check check_SORTEDINT = {.form = is_integer};
 static const struct type_check check_STREAM = {.form = is_group_row, .count = count_entries};
 static const struct type_check check_JSON = {.value = check_document};
+static const struct type_check check_BLOOM = {.form = is_filter_page, .has_no_ranks = true};
 
 static const struct type_check *const type_checks[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = &check_##id,

@@ -46,6 +46,8 @@ COMMANDS = [
     ('SADD', 'SADD set:{n:1000} member:{n:1000}', None, CPU_LIMIT),
     ('INCR', 'INCR counter:{k:%(few)d}', None, CPU_LIMIT),
     ('SETBIT', 'SETBIT bits:{n:100} {n:10000} 1', None, CPU_LIMIT),
+    ('BF.ADD', 'BF.ADD bloom:{n:100} {n:10000}', None, ('us', 8)),
+    ('BF.EXISTS', 'BF.EXISTS bloom:{n:100} {n:10000}', None, ('us', 4)),
     ('XADD', 'XADD stream:{n:100} * field {x:64}', None, CPU_LIMIT),
     ('JSON.NUMINCRBY', "JSON.NUMINCRBY event:{n:100} $.sections['D-{n:4}'].stats.available -1", None, ('us', 6)),
 ]

@@ -8,6 +8,7 @@ a partition only.
 
 import contextlib
 
+import vectors_bloom
 import vectors_connection
 import vectors_hash_ttl
 import vectors_streams
@@ -50,7 +51,7 @@ def add(title, text, *marks):
             vectors.play(name, address, text, 'alone' in marks)
 
 
-for case in vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES + vectors_streams.CASES:
+for case in vectors_bloom.CASES + vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES + vectors_streams.CASES:
     add(*case)
 
 

@@ -25,7 +25,7 @@ def compact(client):
     wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end')
 
 
-@suite.case("a store of format 1 opens, has the writes of RocksDB's own log, and has format 3 from then on")
+@suite.case("a store of format 1 opens, has the writes of RocksDB's own log, and has format 4 from then on")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
@@ -54,7 +54,7 @@ def _(run):
         with cluster.partition(0) as client:
             check_equal(client.get('MGET', 'inlog', 'infile', 'later'), [b'new', b'old', b'1'], 'after kill -9')
         backend.stop()
-        check_equal(int(ldb(folder, 'get', FORMAT_ROW), 16), 3, 'the format')
+        check_equal(int(ldb(folder, 'get', FORMAT_ROW), 16), 4, 'the format')
 
 
 suite.main()

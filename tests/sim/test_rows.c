@@ -39,6 +39,8 @@ static const char *const SCRIPT[] = {
     "ZADD zset 1 one -1.5 minus inf most",
     "GEOADD geo 13.361389 38.115556 Palermo",
     "SIADD ints 1 500",
+    "BF.RESERVE bloom 0.5 10",
+    "BF.ADD bloom a",
     "PFADD hll a",
     "JSON.SET json $ '{\"a\":[1,2.5],\"b\":null}'",
     "XADD stream 1-1 f v g w",

@@ -63,7 +63,7 @@ def fill(client, count):
                     ('RPUSH', 'list:%d' % i, *range(i % 40 + 1)), ('HSET', 'hash:%d' % i, 'field', i, 'other', 'x' * i),
                     ('SADD', 'set:%d' % i, *range(i % 30 + 1)), ('ZADD', 'zset:%d' % i, i, 'a', -i, 'b', 7, 'c'),
                     ('XADD', stream, '%d-1' % (i + 1), 'f', i), ('PFADD', 'hll:%d' % i, i, i + 1),
-                    ('JSON.SET', 'json:%d' % i, '$', '{"n":%d}' % i), ('SIADD', 'ints:%d' % i, i, i + 5),
+                    ('JSON.SET', 'json:%d' % i, '$', '{"n":%d}' % i), ('SIADD', 'ints:%d' % i, i, i + 5), ('BF.ADD', 'bloom:%d' % i, i),
                     ('HSET', 'fields:%d' % i, 'field', i, 'other', 'x' * i)]
         for words in commands:
             reply = client.get(*words)

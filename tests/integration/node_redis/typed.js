@@ -33,6 +33,23 @@ async function hashFieldTtls(client) {
   assert.deepStrictEqual(plain(await client.hGetAll('t:ttl')), { c: '3' });
 }
 
+async function bloomFilters(client) {
+  assert.strictEqual(await client.bf.reserve('t:bf', 0.000001, 100, { EXPANSION: 4 }), 'OK');
+  assert.strictEqual(await client.bf.add('t:bf', 'a'), true);
+  assert.strictEqual(await client.bf.add('t:bf', 'a'), false);
+  assert.deepStrictEqual(await client.bf.mAdd('t:bf', ['a', 'b']), [false, true]);
+  assert.deepStrictEqual(await client.bf.insert('t:bf', ['b', 'c'], { NOCREATE: true }), [false, true]);
+  assert.strictEqual(await client.bf.exists('t:bf', 'c'), true);
+  assert.deepStrictEqual(await client.bf.mExists('t:bf', ['a', 'none']), [true, false]);
+  assert.strictEqual(await client.bf.card('t:bf'), 3);
+  const info = plain(await client.bf.info('t:bf'));
+  assert.strictEqual(info.Capacity, 100);
+  assert.strictEqual(info['Number of items inserted'], 3);
+  assert.strictEqual(info['Expansion rate'], 4);
+  let { iterator, chunk } = await client.bf.scanDump('t:bf', 0);
+  assert.strictEqual(iterator, 1);
+}
+
 async function sortedSets(client) {
   const members = [{ value: 'low', score: -Infinity }, { value: 'mid', score: 0.1 }, { value: 'top', score: 1e300 }];
   assert.strictEqual(await client.zAdd('{t}:z', members), 3);
@@ -202,6 +219,6 @@ async function json(client) {
 }
 
 module.exports = async (client) => {
-  for (const part of [hashes, hashFieldTtls, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
+  for (const part of [hashes, hashFieldTtls, bloomFilters, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
   await client.flushDb();
 };
