@@ -50,4 +50,6 @@ void proxy_metrics_shard(struct proxy_metrics *labelled, struct bytes name,
     counts->queue_bytes = sums[SHARD_QUEUE_BYTES];
     counts->connections = sums[SHARD_CONNECTIONS];
     counts->failures = sums[SHARD_FAILURES];
+    counts->held = sums[SHARD_HELD_NOW];
+    counts->held_bytes = sums[SHARD_HELD_BYTES];
 }

@@ -77,6 +77,8 @@ struct shard_counts {
     uint64_t queue_bytes;
     uint64_t connections;
     uint64_t failures;
+    uint64_t held; /* requests that wait for the shard to come back */
+    uint64_t held_bytes;
 };
 void proxy_metrics_shard(struct proxy_metrics *labelled, struct bytes name,
                          struct shard_counts *counts);

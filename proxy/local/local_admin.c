@@ -186,6 +186,8 @@ static void write_counts(const struct admin_visit *visit, const char *name,
     json_put_uint(json, "queue_bytes", counts.queue_bytes);
     json_put_uint(json, "connections", counts.connections);
     json_put_uint(json, "failures", counts.failures);
+    json_put_uint(json, "held", counts.held);
+    json_put_uint(json, "held_bytes", counts.held_bytes);
 }
 
 static void hide(char **secret)

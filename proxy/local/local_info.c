@@ -394,9 +394,13 @@ static void print_shards(const struct client *client, const struct request *requ
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         int shard = shard_map_named(map, bytes_of(answer->node->name));
-        out_printf(out, "shard_%s:address=%s,slots=%u,state=%s\r\n", answer->node->name,
-                   answer->node->address, shard >= 0 ? map->shards[shard].slot_count : 0,
-                   answer->is_failure ? "down" : "up");
+        struct shard_counts counts;
+        proxy_metrics_shard(&client->worker->proxy->labelled, bytes_of(answer->node->name),
+                            &counts);
+        out_printf(out, "shard_%s:address=%s,slots=%u,state=%s,held=%" PRIu64 "\r\n",
+                   answer->node->name, answer->node->address,
+                   shard >= 0 ? map->shards[shard].slot_count : 0,
+                   answer->is_failure ? "down" : "up", counts.held);
     }
 }
 

@@ -19,9 +19,13 @@
 #include "proxy/upstream/upstream_inner.h"
 
 #include "shared/log.h"
+#include "shared/shard_map.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+enum { ADDRESS_MAX = 512 };
 
 bool upstream_may_hold(const struct upstream *upstream)
 {
@@ -107,42 +111,82 @@ void upstream_hold_tick(struct upstream *upstream, uint64_t now_ms)
 
 /* ---- silent shards --------------------------------------------------------------------------- */
 
-/* Has the shard sent anything on another connection since this one is silent? */
-static bool is_heard_elsewhere(const struct upstream *upstream, uint64_t timeout_ms)
+/* A request that a shard did not answer; sent to all workers. */
+struct silence {
+    char shard[SHARD_NAME_MAX + 1];
+    char address[ADDRESS_MAX];
+    uint32_t since_ms; /* when it was sent; low bits of the loop's time */
+    uint32_t lasted_ms;
+};
+
+static bool is_to(const struct upstream *upstream, const struct silence *silence)
 {
-    const struct pool *pool = upstream->worker->pool;
-    uint32_t now_ms = worker_now_ms(upstream->worker);
+    return !upstream->life.is_closed && strcmp(upstream->node->name, silence->shard) == 0 &&
+           strcmp(upstream->node->address, silence->address) == 0;
+}
+
+/* Has the worker received anything from the shard since then? */
+static bool has_heard(const struct pool *pool, const struct silence *silence)
+{
     for (const struct list *link = pool->upstreams.next; link != &pool->upstreams;
          link = link->next) {
-        const struct upstream *other = container_of(link, struct upstream, links.pool);
-        if (other->node == upstream->node && other->life.is_open &&
-            now_ms - other->reading.heard_ms < timeout_ms && !other->reading.is_fresh)
+        const struct upstream *upstream = container_of(link, struct upstream, links.pool);
+        if (is_to(upstream, silence) && upstream->life.is_open && !upstream->reading.is_fresh &&
+            (int32_t)(upstream->reading.heard_ms - silence->since_ms) > 0)
             return true;
     }
     return false;
 }
 
+/* gather_visit_fn: unless the worker has heard from the shard, its requests in flight fail. */
+static void end_silent(struct proxy_worker *worker, const void *data, struct out *out)
+{
+    const struct silence *silence = data;
+    const struct pool *pool = worker->pool;
+    char reason[64];
+    (void)out;
+    if (!pool->nodes || has_heard(pool, silence))
+        return;
+    (void)snprintf(reason, sizeof reason, "silent for %" PRIu32 " ms", silence->lasted_ms);
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next) {
+        struct upstream *upstream = container_of(link, struct upstream, links.pool);
+        bool waits_long = (upstream->use.is_single_use && upstream->use.patience_ms) ||
+                          upstream->lane == LANE_SCRIPT || upstream->life.is_replaced;
+        if (!is_to(upstream, silence))
+            continue;
+        upstream->node->outage.is_silent = true;
+        node_hold_no_more(upstream->node);
+        if (upstream->state == UPSTREAM_UP && upstream->queue.first && !waits_long)
+            upstream_lost(upstream, reason);
+    }
+}
+
+/* request_done_fn */
+static void silence_told(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    (void)reply;
+}
+
 void upstream_silent(struct upstream *upstream, uint64_t timeout_ms)
 {
-    const struct pool *pool = upstream->worker->pool;
-    struct node *node = upstream->node;
+    struct proxy_worker *worker = upstream->worker;
+    const struct node *node = upstream->node;
     char reason[64];
+    struct silence silence = {.since_ms = upstream->queue.first->sent_ms,
+                              .lasted_ms = (uint32_t)timeout_ms};
+    (void)snprintf(silence.shard, sizeof silence.shard, "%s", node->name);
+    (void)snprintf(silence.address, sizeof silence.address, "%s", node->address);
+    bool is_news = !node->outage.is_silent && !has_heard(worker->pool, &silence);
     (void)snprintf(reason, sizeof reason, "silent for %" PRIu64 " ms", timeout_ms);
-    bool is_heard = is_heard_elsewhere(upstream, timeout_ms);
-    if (!is_heard) {
-        node->outage.is_silent = true;
-        node_hold_no_more(node);
-    }
-    upstream_lost(upstream, reason);
-    for (struct list *link = pool->upstreams.next; !is_heard && link != &pool->upstreams;
-         link = link->next) {
-        struct upstream *other = container_of(link, struct upstream, links.pool);
-        bool waits_long = (other->use.is_single_use && other->use.patience_ms) ||
-                          other->lane == LANE_SCRIPT || other->life.is_replaced;
-        if (other->node == node && other->state == UPSTREAM_UP && other->queue.first &&
-            !waits_long && !other->life.is_closed)
-            upstream_lost(other, reason);
-    }
+    if (is_news)
+        end_silent(worker, &silence, NULL);
+    if (upstream->state == UPSTREAM_UP)
+        upstream_lost(upstream, reason);
+    if (is_news && !worker->thread.is_stopping)
+        request_gather(request_internal(worker), end_silent, &silence, sizeof silence,
+                       silence_told);
 }
 
 /* ---- shards that stop ------------------------------------------------------------------------ */

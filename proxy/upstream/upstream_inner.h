@@ -80,7 +80,7 @@ void upstream_hold_over(struct upstream *upstream);
 /* Handles HOLDING. */
 void upstream_hold_tick(struct upstream *upstream, uint64_t now_ms);
 /* A request got no reply within `timeout_ms`, and nothing else has come over the connection: all requests in flight at the
- * shard fail, unless another connection to it has received something. */
+ * shard fail, in every worker that has received nothing from it since. */
 void upstream_silent(struct upstream *upstream, uint64_t timeout_ms);
 /* The shard has said that it stops: it answers what it has received. New requests wait until it is back. */
 void upstream_hold_stopping(struct upstream *upstream);
