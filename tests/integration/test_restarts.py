@@ -1,10 +1,15 @@
 #!/usr/bin/python3
 """Backends restart, and clients of the proxies see no error: requests wait for the shard, in order, and none is in doubt."""
 
+import json
+import os
+import subprocess
 import threading
+import time
 
 from support.cluster import Cluster, metric
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
+from support.node import installed
 from support.resp import value
 
 suite = Suite(__doc__)
@@ -75,6 +80,86 @@ def _(run):
         check(held > 0, 'no request was held')
 
 
+# ---- clients with their default settings -------------------------------------------------------------------------
+
+class Application:
+    """A program in JavaScript that runs until its input ends (restarts.js)."""
+
+    def __init__(self, folder, address, name):
+        self.program = subprocess.Popen(['node', os.path.join(folder, 'restarts.js'), address[0], str(address[1]), name],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        check_equal(self.program.stdout.readline().strip(), b'begun', name)
+
+    def end(self):
+        output, _ = self.program.communicate(timeout=patience())
+        return json.loads(output)
+
+
+class RedisPy(threading.Thread):
+    """As restarts.js, with redis-py."""
+
+    def __init__(self, cluster, name):
+        super().__init__(daemon=True)
+        self.client = cluster.redis()
+        self.keys = ['%s:%d' % (name, i) for i in range(12)]
+        self.seen = {'rounds': 0, 'errors': []}
+        self.is_over = False
+        self.start()
+        wait_for(lambda: self.seen['rounds'] > 20, 'redis-py to begin')
+
+    def one_round(self, expected):
+        counts = [self.client.incr(key) for key in self.keys]
+        values = self.client.mget(self.keys)
+        block = self.client.pipeline().get(self.keys[0]).incr('{%s}:block' % self.keys[0]).execute()
+        text = b'%d' % expected
+        if counts != [expected] * 12 or values != [text] * 12 or block != [text, expected]:
+            self.seen['errors'].append(str([counts, values, block]))
+
+    def run(self):
+        while not self.is_over and len(self.seen['errors']) < 20:
+            self.seen['rounds'] += 1
+            try:
+                self.one_round(self.seen['rounds'])
+            except Exception as error:  # the case reports it
+                self.seen['errors'].append('%s: %s' % (type(error).__name__, error))
+
+    def end(self):
+        self.is_over = True
+        self.join()
+        return self.seen
+
+
+@suite.case('redis-py, ioredis and node-redis with default settings see no error while all backends restart')
+def _(run):
+    with installed('ioredis') as io, installed('node_redis') as node, Cluster(backends=3, partitions=2, proxies=1) as cluster:
+        address = cluster.proxies[0].address
+        clients = {'redis-py': RedisPy(cluster, 'py'), 'ioredis': Application(io, address, 'io'),
+                   'node-redis': Application(node, address, 'node')}
+        for backend in cluster.backends:
+            backend.stop()
+            backend.start()
+        for name, client in clients.items():
+            seen = client.end()
+            check(not seen['errors'], '%s: %d errors, the first: %s' % (name, len(seen['errors']), (seen['errors'] or [''])[0]))
+            check(not seen.get('broken'), '%s lost its connection to the proxy' % name)
+            run.note('%s: %d rounds' % (name, seen['rounds']))
+
+
+@suite.case('ioredis sees no error while its proxy restarts: replies are complete, and what has none was not executed')
+def _(run):
+    with installed('ioredis') as folder, Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        client = Application(folder, cluster.proxies[0].address, 'io')
+        for _ in range(3):
+            cluster.proxies[0].stop()
+            cluster.proxies[0].start()
+        seen = client.end()
+        check(not seen['errors'], '%d errors, the first: %s' % (len(seen['errors']), (seen['errors'] or [''])[0]))
+
+
+def dict_of(reply):
+    return dict(zip(reply[::2], reply[1::2]))
+
+
 def held(cluster, name, shard):
     text = cluster.proxies[0].http('/metrics')[1]
     return metric(text, 'scree_proxy_shard_%s{shard="%s"}' % (name, shard)) or 0
@@ -129,7 +214,7 @@ def _(run):
             wait_for(lambda: client.get('INCR', 'k') == 1, 'the first increment that was executed')
 
 
-@suite.case('what waits is bounded by queue-limit, and nothing of it is lost')
+@suite.case('what waits is bounded by queue-limit, and nothing is lost')
 def _(run):
     options = {'upstream': {'hold': '1m', 'queue-limit': '1mb'}}
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options=options) as cluster:
@@ -199,6 +284,35 @@ def _(run):
                 backend.start()
                 wait_for(lambda: client.get('PUBLISH', 'news', 'x') == 1, 'the subscription')
                 check_equal(value(listener.read()), [b'message', b'news', b'x'])
+
+
+# ---- silent shards -----------------------------------------------------------------------------------------------
+
+@suite.case('the first silence of a shard counts for all requests to it, and SLOWLOG names it')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '3s'}}) as cluster:
+        key, other = cluster.key_on(1), cluster.key_on(0)
+        with cluster.connect() as first, cluster.connect() as second, cluster.connect() as third, cluster.connect() as admin:
+            check_equal(admin.get('CONFIG', 'SET', 'slowlog-log-slower-than', '200000'), b'OK')
+            for client in (first, second, third):
+                check_equal(client.get('SET', key, 1), b'OK')
+            cluster.backends[1].pause()
+            first.send('INCR', key)
+            time.sleep(1.5)  # so that its own timeout would come later
+            second.send('MGET', key, other)
+            third.send('EVAL', 'return 1', 1, key)
+            error = str(value(first.read()))
+            check("ERR shard 'b1p0'" in error and 'no reply within 3000 ms' in error, error)
+            error = str(value(second.read()))
+            check("ERR shard 'b1p0'" in error and 'lost before the reply: silent for' in error, error)
+            check_equal(second.get('GET', other), None, 'the other shard')
+            error = str(second.get('INCR', key))
+            check(error.startswith("TRYAGAIN shard 'b1p0'") and 'silent for' in error, error)
+            slow = {bytes(entry[3][0]): entry[7] for entry in dict_of(admin.get('SCREE', 'SLOWLOG'))[b'proxy']}
+            check_equal([slow.get(word) for word in (b'INCR', b'MGET')], [b'b1p0'] * 2, 'the shard in SLOWLOG')
+            cluster.backends[1].resume()
+            wait_for(lambda: second.get('EXISTS', key) == 1, 'the shard to be used again')
+            third.read()
 
 
 if __name__ == '__main__':
