@@ -19,13 +19,14 @@ void transaction_begin(struct transaction *transaction)
     transaction->is_open = transaction->is_plain = true;
 }
 
-/* Can the command be rolled back in EXEC? SELECT is, by suspend.c; UNWATCH does nothing there, and commands that any
- * shard may run, such as FUNCTION LIST, only reply. */
+/* Can the command be rolled back in EXEC? SELECT is, by suspend.c; UNWATCH does nothing there; WAIT, WAITAOF and commands
+ * that any shard may run, such as FUNCTION LIST, only reply. Of those that a proxy sends to a shard in EXEC, all can. */
 static bool is_plain_command(const struct command *command)
 {
     if (command->channels == CHANNELS_FIRST || command->traits & TRAIT_SHARD_ANSWERS ||
         command_uses_all_keys(command) || command->route == ROUTE_TRANSACTION ||
-        command->route == ROUTE_ANY)
+        command->route == ROUTE_ANY || command->id == COMMAND_wait ||
+        command->id == COMMAND_waitaof)
         return true;
     return (command->flags & (CMD_WRITE | CMD_READONLY) || command->group == GROUP_SCRIPTING) &&
            !(command->flags & CMD_ADMIN) && keys_possible(command);

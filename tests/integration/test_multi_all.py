@@ -16,6 +16,7 @@ TRANSACTIONS = [
     [['FLUSHALL'], ['SET', 'a', 1], ['DBSIZE'], ['SET', 'b', 2], ['DBSIZE'], ['KEYS', '*'], ['MGET', 'a', 'b']],
     [['SET', 'a', 1], ['FLUSHDB'], ['GET', 'a'], ['SET', 'c', 3], ['RANDOMKEY'], ['SCAN', 0, 'COUNT', 1000]],
     [['DBSIZE']],
+    [['SET', 'a', 3], ['SET', 'b', 3], ['SET', 'c', 3], ['WAIT', 0, 1000], ['MGET', 'a', 'b', 'c'], ['KEYS', '?'], ['WAIT', 1, 1], ['PUBSUB', 'CHANNELS']],
     [['KEYS', '*'], ['CLIENT', 'GETNAME'], ['DBSIZE'], ['CONFIG', 'GET', 'databases'], ['GET', 'c'], ['CLIENT', 'SETNAME', 'me']],
     [['MSET', 'a', 1, 'b', 2, 'd', 4], ['RENAME', 'a', 'e'], ['KEYS', '[de]'], ['INCR', 'e'], ['LPUSH', 'b', 'x'],
      ['SCAN', 0, 'MATCH', 'e*', 'COUNT', 1000]],
