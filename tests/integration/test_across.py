@@ -5,11 +5,12 @@ The shards' replies to SCREE ACROSS come from the test (support/across.py), so i
 """
 
 import contextlib
+import random
 import signal
 
 from support.across import CLOSE, AcrossShards
 from support.cluster import Cluster, Oracle, even_slots, metric
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Connection, ReplyError, show
 
 suite = Suite(__doc__)
@@ -490,6 +491,27 @@ def _(run):
                 check_equal([other.read()[0] for _ in range(3)], ['$'] * 3)
             pending = {key: other.get('XPENDING', key, 'g')[0] for key in (a, b, c)}
             check_equal(pending, {key: int(key in got) for key in (a, b, c)}, 'what was delivered was replied')
+
+
+@suite.case('hundreds of clients wait for lists of two shards each: every element goes to one of them, and no other is woken')
+def _(run):
+    count = sized(300, long=4000)
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as other:
+        keys = [[cluster.key_on(shard, 'list%d:' % i) for shard in range(2)] for i in range(count)]
+        clients = [cluster.connect() for _ in range(count)]
+        for client, lists in zip(clients, keys):
+            client.send('BLPOP', *lists, 0)
+        wait_for(lambda: blocked(cluster) == count, 'all to wait')
+        chosen = random.Random(run.seed).sample(range(count), count // 2)
+        for i in chosen:
+            other.get('RPUSH', keys[i][i % 2], i, 'second')
+        for i in chosen:
+            check_equal(clients[i].read(), ('*', [('$', keys[i][i % 2].encode()), ('$', b'%d' % i)]))
+        wait_for(lambda: blocked(cluster) == count - len(chosen), 'the others to wait on')
+        check_equal(other.get('EVAL', "return redis.call('DBSIZE')", 0), len(chosen), 'lists with their second element')
+        for client in clients:
+            client.close()
+        wait_for(lambda: blocked(cluster) == 0, 'no wait to be left')
 
 
 @suite.case('waits over shards end with their timeout, by CLIENT UNBLOCK and when the client leaves')
