@@ -13,6 +13,7 @@ from support.node import installed
 from support.resp import value
 
 suite = Suite(__doc__)
+PATIENT = {'upstream': {'hold': '1m'}}  # a slow machine needs long to start a backend
 
 
 class Counter(threading.Thread):
@@ -70,7 +71,7 @@ def count_while(cluster, clients, action):
 
 @suite.case('a rolling restart of all backends: no client sees an error')
 def _(run):
-    with Cluster(backends=3, partitions=2, proxies=2, linked=True) as cluster:
+    with Cluster(backends=3, partitions=2, proxies=2, linked=True, proxy_options=PATIENT) as cluster:
         def restart_all():
             for backend in cluster.backends:
                 backend.stop()
@@ -131,7 +132,8 @@ class RedisPy(threading.Thread):
 
 @suite.case('redis-py, ioredis and node-redis with default settings see no error while all backends restart')
 def _(run):
-    with installed('ioredis') as io, installed('node_redis') as node, Cluster(backends=3, partitions=2, proxies=1) as cluster:
+    with installed('ioredis') as io, installed('node_redis') as node, \
+            Cluster(backends=3, partitions=2, proxies=1, proxy_options=PATIENT) as cluster:
         address = cluster.proxies[0].address
         clients = {'redis-py': RedisPy(cluster, 'py'), 'ioredis': Application(io, address, 'io'),
                    'node-redis': Application(node, address, 'node')}
@@ -168,7 +170,7 @@ def held(cluster, name, shard):
 @suite.case('requests to a shard that is away wait in order, and other shards answer meanwhile')
 def _(run):
     for stop in ('stop', 'kill9'):
-        with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as cluster:
+        with Cluster(backends=2, partitions=1, proxies=1, proxy_options=PATIENT) as cluster:
             away, other = cluster.key_on(1), cluster.key_on(0)
             with cluster.connect() as client, cluster.connect() as second:
                 check_equal(client.get('SET', away, 'before'), b'OK')
@@ -232,7 +234,7 @@ def _(run):
 
 @suite.case('clients that wait for an element go on waiting while their shard restarts')
 def _(run):
-    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as cluster:
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options=PATIENT) as cluster:
         lists = [cluster.key_on(shard, 'list') for shard in range(3)]
         stream = cluster.key_on(1, 'stream')
         with cluster.connect() as pusher, cluster.connect() as one, cluster.connect() as many, \
@@ -259,7 +261,7 @@ def _(run):
 
 @suite.case('EXEC replies null when the shard that watches its keys has restarted, and a second try succeeds')
 def _(run):
-    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as cluster:
+    with Cluster(backends=2, partitions=1, proxies=1, proxy_options=PATIENT) as cluster:
         key = cluster.key_on(1)
         with cluster.connect() as client:
             for answer in (None, [1]):
@@ -276,7 +278,7 @@ def _(run):
 
 @suite.case('subscribers get the messages that are published when the shard is back')
 def _(run):
-    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '1m'}}) as cluster:
+    with Cluster(backends=2, partitions=1, proxies=1, proxy_options=PATIENT) as cluster:
         with cluster.connect() as listener, cluster.connect() as client:
             check_equal(listener.get('SUBSCRIBE', 'news'), [b'subscribe', b'news', 1])
             for backend in cluster.backends:
