@@ -18,10 +18,10 @@
  *   BLMOVE a b            SCREE AWAIT at the shard of a, then the next try
  *   XREAD BLOCK, STREAMS  the command itself waits at each shard, with the streams of that shard. When one has replied,
  *                         the other waits end. All entries that came are in the client's reply: XREADGROUP has
- *                         delivered them. `$` is the last id when the shard has the command; the client counts as
- *                         blocked after that.
+ *                         delivered them.
  *
- * When a key of a wait moves to another shard (bounced.h), all waits end and the search begins again; `$` is read again then.
+ * XREAD with `$` first reads the last ids of these streams (XREAD … +, as one moment), and waits for later ones. When a key of a
+ * wait moves to another shard (bounced.h), all waits end and the search begins again, with the same ids: so no entry is missed.
  */
 #include "proxy/blocked.h"
 
@@ -33,9 +33,10 @@
 #include "shared/check.h"
 #include "shared/number.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4 };
+enum { PREFIX_WORDS = 2, AWAIT_WORDS = 4, LAST_WORDS = 4, ID_BYTES = 44 };
 
 /* How the command is tried, and what waits. */
 enum search_kind {
@@ -55,7 +56,8 @@ struct search {
     uint32_t timeout_at;  /* SEARCH_STREAMS: the argument of BLOCK */
     struct {
         uint16_t slot;
-        uint16_t part; /* while it waits: the part of the request with its shard */
+        uint16_t part;     /* while it waits: the part of the request with its shard */
+        char id[ID_BYTES]; /* SEARCH_STREAMS: in place of `$`; empty: the id is the client's */
     } keys[];
 };
 
@@ -122,9 +124,18 @@ static void try_keys(struct client *client, struct request *request, uint32_t i,
     upstream_commit(upstream, part);
 }
 
+/* The id after which the client wants entries of stream i. */
+static struct bytes id_of_stream(const struct request *request, const struct search *search,
+                                 uint32_t i)
+{
+    return *search->keys[i].id ? bytes_of(search->keys[i].id)
+                               : request_argv(request)[search->first + search->count + i];
+}
+
 /* Makes the shard try the whole command, on a connection of its own. */
 static void try_across(struct client *client, struct request *request, struct upstream *upstream)
 {
+    const struct search *search = request_state(request, 0);
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     request_wait_parts(request, 1, on_tried);
@@ -137,8 +148,9 @@ static void try_across(struct client *client, struct request *request, struct up
     upstream_write_header(upstream, part, out, PREFIX_WORDS + argc);
     resp_write_word(out, BYTES("SCREE"));
     resp_write_word(out, BYTES("TRY"));
+    uint32_t ids = search->kind == SEARCH_STREAMS ? search->first + search->count : argc;
     for (uint32_t i = 0; i < argc; i++)
-        resp_write_word(out, argv[i]);
+        resp_write_word(out, i < ids ? argv[i] : id_of_stream(request, search, i - ids));
     upstream_commit(upstream, part);
 }
 
@@ -257,7 +269,8 @@ static void send_stream_wait(struct client *client, struct request *request, uin
     for (uint32_t list = 0; list < 2; list++) /* the streams, then their ids */
         for (uint32_t key = 0; key < search->count; key++)
             if (shard_of_key(client, search, key) == shard)
-                resp_write_word(&out, argv[search->first + list * search->count + key]);
+                resp_write_word(&out, list ? id_of_stream(request, search, key)
+                                           : argv[search->first + key]);
     send_wait(client, request, i, shard, &out, argc);
 }
 
@@ -376,6 +389,88 @@ static void on_tried(struct client *client, struct request *request, struct repl
         await(client, request, reply);
 }
 
+/* ---- the last ids of streams ---- */
+
+static bool wants_last_id(const struct request *request, const struct search *search, uint32_t i)
+{
+    return bytes_is(id_of_stream(request, search, i), "$");
+}
+
+/* Notes the last id of a stream. */
+static void note_last_id(const struct request *request, struct search *search, struct bytes key,
+                         struct bytes id)
+{
+    for (uint32_t i = 0; i < search->count; i++)
+        if (wants_last_id(request, search, i) && id.len < ID_BYTES &&
+            bytes_equal(request_argv(request)[search->first + i], key))
+            (void)snprintf(search->keys[i].id, ID_BYTES, "%.*s", (int)id.len, id.data);
+}
+
+/* Reads the reply to XREAD COUNT 1 … +: the last entry of each stream that has entries. False: it is an error. */
+static bool read_last_ids(const struct request *request, struct search *search, struct bytes frame)
+{
+    struct resp_value head;
+    struct resp_value key;
+    struct resp_value value;
+    size_t pos = 0;
+    if (!resp_value_next(frame, &pos, &head) || head.type == '-' || head.type == '!')
+        return false;
+    for (int64_t i = 0; !head.is_null && i < head.count; i++) {
+        if (head.type == '*' && !resp_value_next(frame, &pos, &value)) /* key and entries */
+            return false;
+        if (!resp_value_next(frame, &pos, &key) || !resp_value_next(frame, &pos, &value) ||
+            value.count != 1 || !resp_value_next(frame, &pos, &value) ||
+            !resp_value_next(frame, &pos, &value))
+            return false;
+        note_last_id(request, search, key.text, value.text);
+        if (!resp_value_skip(frame, &pos)) /* the fields */
+            return false;
+    }
+    return true;
+}
+
+/* request_done_fn: the last ids are known; streams without entries have none. After an error the command itself says what it is. */
+static void on_last_ids(struct client *client, struct request *request, struct reply *reply)
+{
+    struct search *search = request_state(request, 0);
+    (void)reply;
+    bool is_good = read_last_ids(request, search, request_reply(request, 0)->frame);
+    for (uint32_t i = 0; is_good && i < search->count; i++)
+        if (wants_last_id(request, search, i))
+            (void)snprintf(search->keys[i].id, ID_BYTES, "0-0");
+    try_across_again(client, request);
+}
+
+/* Asks for the last ids. False: the client has named all ids. */
+static bool ask_last_ids(struct client *client, struct request *request, struct upstream *upstream)
+{
+    const struct search *search = request_state(request, 0);
+    uint32_t count = 0;
+    bool is_read = bytes_is(request_argv(request)[0], "XREAD"); /* XREADGROUP refuses `$` */
+    for (uint32_t i = 0; is_read && i < search->count; i++)
+        count += wants_last_id(request, search, i);
+    if (!count)
+        return false;
+    request_wait_parts(request, 1, on_last_ids);
+    struct part *part = request_part(request, 0, upstream->node);
+    part->prefixes |= PREFIX_ACROSS;
+    struct out *out = upstream_begin(upstream, part, client->session.keyspace);
+    if (!out)
+        return true;
+    upstream_write_header(upstream, part, out, LAST_WORDS + 2 * count);
+    resp_write_word(out, BYTES("XREAD"));
+    resp_write_word(out, BYTES("COUNT"));
+    resp_write_word(out, BYTES("1"));
+    resp_write_word(out, BYTES("STREAMS"));
+    for (uint32_t i = 0; i < search->count; i++)
+        if (wants_last_id(request, search, i))
+            resp_write_word(out, request_argv(request)[search->first + i]);
+    for (uint32_t i = 0; i < count; i++)
+        resp_write_word(out, BYTES("+"));
+    upstream_commit(upstream, part);
+    return true;
+}
+
 /* ---- beginning the search ---- */
 
 /* Makes the state of the client's request, with the first `count` of its keys. */
@@ -390,8 +485,10 @@ static struct search *make_search(struct client *client, uint32_t count, uint64_
     search->deadline_ms = patience_ms == WAIT_FOREVER ? WAIT_FOREVER : now_ms + patience_ms;
     search->first = keys->list.refs[0].index;
     search->count = count;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         search->keys[i].slot = keys->slots[i];
+        search->keys[i].id[0] = 0;
+    }
     return search;
 }
 
@@ -417,7 +514,8 @@ void blocked_begin_across(struct client *client, struct upstream *upstream, uint
         if (bytes_is(request_argv(request)[i], "BLOCK"))
             search->timeout_at = i + 1;
     request_hold(request);
-    try_across(client, request, upstream);
+    if (!has_streams || !ask_last_ids(client, request, upstream))
+        try_across(client, request, upstream);
     request_go(request);
 }
 

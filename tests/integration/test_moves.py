@@ -342,4 +342,30 @@ def _(run):
             check_equal({name for keys in found[client] for name in keys}, names)
 
 
+@suite.case('XREAD BLOCK with $ over several shards gets the first entry that is added while a slot moves')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True, proxies=1) as cluster, cluster.connect() as reader:
+        moving = next('s%d' % i for i in range(10000) if 4096 <= slot_of('s%d' % i) < 8192)
+        staying = cluster.key_on(1, 't')
+        for number in range(8):
+            reader.send('XREAD', 'BLOCK', 0, 'STREAMS', moving, staying, '$', '$')
+            # in every second round both streams are on one shard
+            wait_for(lambda: sum(waiting_clients(cluster, shard) for shard in (0, 1)) == 2 - number % 2, 'the client to wait')
+            shard = 1 - number % 2
+            cluster.write_shards([QUARTER, HALVES][number % 2])
+            with cluster.partition(shard) as owner:
+                entries = [owner.get('XADD', moving, '*', 'n', number)]
+                while isinstance(entries[-1], ReplyError):  # not yet its owner: then the wait may not have moved either
+                    entries.append(owner.get('XADD', moving, '*', 'n', number))
+            reply = value(reader.read())
+            check_equal([moving.encode(), [[entries[-1], [b'n', b'%d' % number]]]], reply[0])
+            wait_settled(cluster)
+
+
+def waiting_clients(cluster, shard):
+    with cluster.partition(shard) as partition:
+        text = partition.get('INFO', 'clients').decode()
+    return int(text.split('blocked_clients:')[1].split('\r')[0])
+
+
 suite.main()
