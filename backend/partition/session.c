@@ -32,7 +32,7 @@ void session_write_owned(const struct session *session, const struct slot_set *s
     const struct partition_shards *shards = &session->partition->shards;
     if (!session->request.shows_owned)
         return;
-    if (!shards->is_gated || !served)
+    if (!shards->is_gated)
         out_printf(out, "*2\r\n:-1\r\n");
     else
         out_printf(out, "*2\r\n:%" PRIu64 "\r\n",

@@ -20,6 +20,9 @@
 
 enum {
     ANSWER_FORMAT = 1,
+    ANSWER_UNCHANGED = 2, /* in place of the format: the shard that asks has this answer */
+    ANSWER_KEPT_MS = 100,
+    ASKS_A_WHOLE = 30, /* every so many questions the whole answer is wanted */
     ASK_JOINING_MS = 100,
     ASK_CALM_MS = 2000,
     CLAIM_AFTER_MS = 1000,
@@ -44,6 +47,17 @@ struct other_shard {
     uint64_t ask_ms; /* monotonic: when to ask again */
     enum answer_state state;
     uint64_t hash; /* of the map's slots: of those that it claimed, or that it would claim */
+    uint64_t told; /* hash of its last answer; 0: the whole answer is wanted */
+    uint32_t asks;
+};
+
+/* The answer to SLOTS. With many shards it is long, and rarely changes: it is kept for a moment, and a shard that has it gets one
+ * byte. An answer may be as old as a message that was late. */
+struct slots_answer {
+    char *data;
+    size_t len;
+    uint64_t hash; /* not 0 */
+    uint64_t made_ms;
 };
 
 struct slot_owners {
@@ -62,6 +76,7 @@ struct slot_owners {
     char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
     bool has_drained;              /* it was logged that this shard has no slots any more */
     bool has_learned;              /* an answer has told an owner that was not known */
+    struct slots_answer answer;
     struct slot_set here;
     char **names; /* of shards that own slots; heap */
     uint16_t names_count;
@@ -95,6 +110,7 @@ void slot_owners_free(struct slot_owners *owners)
     for (uint16_t i = 0; i < owners->names_count; i++)
         free(owners->names[i]);
     free((void *)owners->names);
+    free(owners->answer.data);
     free(owners);
 }
 
@@ -176,7 +192,7 @@ static void serve_here(struct slot_owners *owners, const struct slot_set *here)
     overlay_next_generation(owners->partition->overlay);
     owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
     shards->here_version++;
-    shards->here_sum = here ? slot_set_sum(here) : 0;
+    shards->here_sum = slot_set_sum(here);
 }
 
 void slot_owners_reload(struct slot_owners *owners)
@@ -185,6 +201,7 @@ void slot_owners_reload(struct slot_owners *owners)
     const struct slot_set before = owners->here;
     memset(&owners->here, 0, sizeof owners->here);
     uint32_t count = 0;
+    owners->answer.made_ms = 0;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         learn_from_record(owners, (uint16_t)slot);
         if (!is_owned_state(slot_table_state(table_of(owners), (uint16_t)slot)))
@@ -433,21 +450,46 @@ static void write_answer(const struct slot_owners *owners, struct out *out)
     slot_owners_each_run(owners, write_owned_run, out);
 }
 
-bool slot_owners_handle(const struct slot_owners *owners, struct peer_incoming *incoming,
-                        const struct peer_frame *frame)
+/* The same in every process; not 0. */
+static uint64_t hash_answer(struct bytes answer)
 {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (size_t i = 0; i < answer.len; i++)
+        hash = (hash ^ (unsigned char)answer.data[i]) * UINT64_C(0x100000001b3);
+    return hash | 1;
+}
+
+static const struct slots_answer *current_answer(struct slot_owners *owners)
+{
+    struct slots_answer *answer = &owners->answer;
+    uint64_t now_ms = loop_mono_ms(owners->partition->loop);
     struct out out;
-    if (frame->kind != PEER_SLOTS)
-        return false;
+    if (answer->made_ms && now_ms < answer->made_ms + ANSWER_KEPT_MS)
+        return answer;
     out_init(&out);
     write_answer(owners, &out);
-    size_t len = out.bytes;
-    char *payload = malloc(len);
-    CHECK(payload);
-    out_copy(&out, payload);
+    free(answer->data);
+    *answer = (struct slots_answer){
+        .data = malloc(out.bytes), .len = out.bytes, .made_ms = now_ms ? now_ms : 1};
+    CHECK(answer->data);
+    out_copy(&out, answer->data);
     out_clear(&out);
-    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){payload, len});
-    free(payload);
+    answer->hash = hash_answer((struct bytes){answer->data, answer->len});
+    return answer;
+}
+
+bool slot_owners_handle(struct slot_owners *owners, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    static const char unchanged[] = {ANSWER_UNCHANGED};
+    if (frame->kind != PEER_SLOTS)
+        return false;
+    const struct slots_answer *answer = current_answer(owners);
+    struct message_reader reader = message_read(frame->payload);
+    bool is_told = frame->payload.len && message_u64(&reader) == answer->hash && reader.is_good;
+    peer_incoming_reply(incoming, PEER_DONE, frame->id,
+                        is_told ? (struct bytes){unchanged, sizeof unchanged}
+                                : (struct bytes){answer->data, answer->len});
     return true;
 }
 
@@ -502,6 +544,8 @@ static bool read_owned_run(struct slot_owners *owners, const struct other_shard 
 /* Reads an answer. False: it is not valid. */
 static bool read_answer(struct slot_owners *owners, struct other_shard *other, struct bytes payload)
 {
+    if (payload.len == 1 && payload.data[0] == ANSWER_UNCHANGED && other->told)
+        return true;
     struct message_reader reader = message_read(payload);
     bool is_good = message_u8(&reader) == ANSWER_FORMAT;
     uint8_t state = message_u8(&reader);
@@ -511,6 +555,7 @@ static bool read_answer(struct slot_owners *owners, struct other_shard *other, s
         is_good = read_owned_run(owners, other, &reader);
     other->state = is_good ? (enum answer_state)state : ANSWER_NONE;
     other->hash = hash;
+    other->told = is_good ? hash_answer(payload) : 0;
     return is_good;
 }
 
@@ -525,6 +570,8 @@ static void on_answer(struct peer_request *request, enum peer_result result, str
     if (!other)
         return;
     other->is_asked = false;
+    if (result != PEER_OK)
+        other->told = 0;
     if (result == PEER_REFUSED)
         other->state = ANSWER_OLD;
     else if (result == PEER_LOST)
@@ -557,10 +604,18 @@ static void ask_other(struct slot_owners *owners, size_t index, uint64_t now_ms)
     asked->owners = owners;
     asked->generation = owners->generation;
     asked->other = index;
-    if (peer_link_send(link, &asked->request, PEER_SLOTS, BYTES("")) != PEER_SENT) {
+    struct out told;
+    char payload[sizeof other->told];
+    out_init(&told);
+    message_put_u64(&told, other->asks % ASKS_A_WHOLE ? other->told : 0);
+    out_copy(&told, payload);
+    out_clear(&told);
+    if (peer_link_send(link, &asked->request, PEER_SLOTS,
+                       (struct bytes){payload, sizeof payload}) != PEER_SENT) {
         free(asked);
         return;
     }
+    other->asks++;
     other->is_asked = true;
     bool is_joining = owners->partition->shards.is_held || !has_records(owners);
     other->ask_ms = now_ms + (is_joining ? ASK_JOINING_MS : ASK_CALM_MS);

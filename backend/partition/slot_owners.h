@@ -58,7 +58,7 @@ const char *slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
                                uint64_t wish);
 
 /* Handles SLOTS. False: the request is another one. */
-bool slot_owners_handle(const struct slot_owners *owners, struct peer_incoming *incoming,
+bool slot_owners_handle(struct slot_owners *owners, struct peer_incoming *incoming,
                         const struct peer_frame *frame);
 
 /* Consecutive slots of one owner. */
