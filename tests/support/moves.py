@@ -3,7 +3,7 @@
 import threading
 
 from support.cluster import SLOTS
-from support.harness import check, check_equal, wait_for
+from support.harness import Failure, check, check_equal, wait_for
 from support.resp import ReplyError
 
 RANGES = 16
@@ -32,7 +32,19 @@ def is_settled(cluster, shards):
 
 
 def wait_settled(cluster, shards=(0, 1)):
-    wait_for(lambda: is_settled(cluster, shards), 'the shards to have the slots of their map', 120)
+    try:
+        wait_for(lambda: is_settled(cluster, shards), 'the shards to have the slots of their map', 120)
+    except Failure as failure:
+        raise Failure('%s\n%s' % (failure, '\n'.join(describe(cluster, shards))))
+
+
+def describe(cluster, shards):
+    """Lines about what the shards move, and the transactions that may hold up moves."""
+    for shard in shards:
+        with cluster.partition(shard) as partition:
+            for words in (['SCREE', 'MOVES'], ['SCREE', 'TRANSACTIONS']):
+                for line in partition.get(*words) or ():
+                    yield 'shard %d: %s' % (shard, line)
 
 
 def random_slots(rng, shards):
