@@ -72,7 +72,7 @@ void stream_references_save(struct call *call, struct entry *entry,
 
 /* ---- XTRIM and XADD with ACKED ---- */
 
-enum { READ_AT_ONCE = 1024 };
+enum { READ_FIRST = 16, READ_AT_ONCE = 1024 };
 
 /* An entry, read before any is removed. */
 struct candidate {
@@ -86,6 +86,7 @@ struct acked_trim {
     struct entry *entry;
     const struct trim *trim;
     const struct stream_references *references;
+    struct stream_id read_by_all; /* every group has delivered the entries up to this id */
     struct stream_removal removal;
     bool is_over;
     uint64_t passed;       /* with "~": entries of the nodes so far */
@@ -94,6 +95,7 @@ struct acked_trim {
     struct stream_node node;
     struct candidate candidates[READ_AT_ONCE];
     uint32_t candidates_count;
+    uint32_t reads;        /* how many are read next: few at first, because often few are removed */
     bool is_last;          /* no entries follow the candidates */
     struct stream_id *ids; /* with "~": of the current node */
     uint64_t ids_count;
@@ -106,16 +108,18 @@ static bool read_candidates(struct acked_trim *acked)
     struct stream_node_limits limits = stream_node_limits(acked->call);
     struct sub_iter it;
     char from[STREAM_ID_BYTES];
-    struct stream_id id;
+    struct stream_id id = acked->next;
     acked->candidates_count = 0;
     sub_iter_init(acked->call, acked->entry, CF_STREAM, stream_id_encode(from, acked->next), &it);
-    while (acked->candidates_count < READ_AT_ONCE && sub_iter_next(&it) &&
+    while (acked->candidates_count < acked->reads && sub_iter_next(&it) &&
            stream_id_decode(it.sub, &id))
         acked->candidates[acked->candidates_count++] = (struct candidate){
             id, acked->trim->is_rough && stream_node_add(&acked->node, &limits, id, it.value)};
     if (!sub_iter_fini(&it))
         return false;
-    acked->is_last = acked->candidates_count < READ_AT_ONCE;
+    acked->is_last = acked->candidates_count < acked->reads;
+    if (acked->reads < READ_AT_ONCE)
+        acked->reads *= 2;
     if (!acked->is_last)
         acked->is_last = !stream_id_next(&id);
     acked->next = id;
@@ -161,12 +165,17 @@ static bool end_node(struct acked_trim *acked)
 
 static bool take_candidate(struct acked_trim *acked, const struct candidate *candidate)
 {
+    bool is_unread = stream_id_compare(candidate->id, acked->read_by_all) > 0;
     if (!acked->trim->is_rough) {
-        acked->is_over = is_enough(acked, 1, candidate->id);
+        acked->is_over = is_unread || is_enough(acked, 1, candidate->id);
         return acked->is_over || remove_if_acked(acked, candidate->id);
     }
     if (candidate->begins_node && !end_node(acked))
         return false;
+    if (candidate->begins_node && is_unread) {
+        acked->is_over = true;
+        return true;
+    }
     if (acked->ids_count == acked->ids_cap) {
         acked->ids_cap = acked->ids_cap * 2 + 128;
         struct stream_id *ids = arena_alloc(acked->call->arena, acked->ids_cap * sizeof *ids);
@@ -187,9 +196,14 @@ int64_t stream_trim_acked(struct call *call, struct entry *entry, const struct t
     acked->entry = entry;
     acked->trim = trim;
     acked->references = references;
-    acked->is_over = entry->meta.size == 0;
     acked->next = entry->meta.stream_first;
     acked->node = entry->meta.stream_node;
+    acked->read_by_all = STREAM_ID_MAX;
+    for (uint64_t i = 0; i < references->count; i++)
+        if (stream_id_compare(references->groups[i].last, acked->read_by_all) < 0)
+            acked->read_by_all = references->groups[i].last;
+    acked->reads = READ_FIRST;
+    acked->is_over = stream_id_compare(acked->next, acked->read_by_all) > 0;
     struct stream_id max_deleted = entry->meta.stream_max_deleted;
     while (!acked->is_over) {
         if (!read_candidates(acked))

@@ -124,14 +124,15 @@ static bool may_go(const struct rough *rough, struct stream_id id)
            rough->size - going >= rough->trim->length;
 }
 
-/* Could a whole node be removed? Decides by the metadata, without reading a row. */
-static bool rough_finds_work(const struct metadata *meta, const struct trim *trim)
+/* Could an entry be removed, or with "~" a whole node? Decides by the metadata, without reading a row. */
+static bool finds_work(const struct metadata *meta, const struct trim *trim)
 {
     if (meta->size == 0)
         return false;
     if (trim->by == TRIM_ID)
         return stream_id_compare(meta->stream_first, trim->id) < 0;
-    uint64_t least = meta->stream_node_size ? meta->stream_node_size : 1;
+    bool has_node = trim->is_rough && meta->stream_node_size;
+    uint64_t least = has_node ? meta->stream_node_size : 1;
     return meta->size >= least && meta->size - least >= (uint64_t)trim->length;
 }
 
@@ -140,7 +141,7 @@ static bool rough_finds_work(const struct metadata *meta, const struct trim *tri
 static int64_t whole_nodes(struct call *call, struct entry *entry, const struct trim *trim)
 {
     struct metadata *meta = &entry->meta;
-    if (!rough_finds_work(meta, trim))
+    if (!finds_work(meta, trim))
         return 0;
     struct rough rough = {.trim = trim, .size = (int64_t)meta->size, .more = ROWS_AHEAD};
     struct stream_node_limits limits = stream_node_limits(call);
@@ -262,6 +263,8 @@ int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *t
 {
     struct stream_references references = {0};
     bool has_policy = trim->policy == STREAM_DELREF || trim->policy == STREAM_ACKED;
+    if (!finds_work(&entry->meta, trim))
+        return 0;
     if (has_policy && !stream_references_read(call, entry, &references))
         return -1;
     if (trim->policy == STREAM_ACKED && references.count)

@@ -176,6 +176,22 @@ CASES = [
         XPENDING x g                                => [:0 nil nil nil*]
         CONFIG SET stream-node-max-entries 100      => OK
     ''', 'alone', 'direct'),
+    ('XTRIM with ACKED and many entries', '''
+        EVAL "for i=1,3000 do redis.call('XADD',KEYS[1],i..'-0','f','v') end return 1" 1 x => :1
+        XGROUP CREATE x g 2000-0                    => OK
+        XCLAIM x g c 0 5-0 1500-0 FORCE JUSTID      => ["5-0" "1500-0"]
+        XTRIM x MAXLEN 2000 ACKED                   => :1000
+        XTRIM x MAXLEN 100 ACKED                    => :998
+        XLEN x                                      => :1002
+        XRANGE x - + COUNT 3                        => [["5-0" [f v]] ["1500-0" [f v]] ["2001-0" [f v]]]
+        XTRIM x MINID ~ 9999 LIMIT 0 ACKED          => :0
+        XACK x g 5-0 1500-0                         => :2
+        XGROUP SETID x g 2500-0                     => OK
+        XTRIM x MINID 2400 ACKED                    => :401
+        XADD x MAXLEN 0 ACKED 3001-0 f v            => "3001-0"
+        XLEN x                                      => :501
+        XTRIM x MAXLEN 100 DELREF                   => :401
+    ''', 'alone'),
     ('XTRIM and XADD: arguments of the policies', '''
         XTRIM x MAXLEN 1 ACKED DELREF               => -ERR syntax error
         XTRIM x KEEPREF MAXLEN 1 KEEPREF            => -ERR syntax error
