@@ -52,6 +52,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     partition->caches.range_bounds = range_bounds_new();
     partition->caches.ranks = rank_cache_new(partition->overlay, memory->rank_cache / share);
     overlay_use_cache(partition->overlay, memory->row_cache / share);
+    overlay_use_plain_keys(partition->overlay, memory->plain_keys / share);
     partition->caches.accesses = access_times_new(
         ACCESSES_BYTES_MIN + memory->row_cache / share / ACCESSES_PART, clock_wall_us() / 1000000);
     overlay_use_range_cache(partition->overlay, memory->range_cache / share);

@@ -13,6 +13,7 @@ enum {
     WRITE_BUFFERS_PARTS = 3,
     RANGE_CACHE_PARTS = 2,
     RANK_CACHE_PARTS = 2,
+    PLAIN_KEYS_PARTS = 1,
     WRITE_BUFFERS = 3, /* of a partition: active, immutable, and what backpressure allows beyond */
     MEMTABLES_OF_SIZE = 4, /* a partition's memtables have the size of four of one column family */
 };
@@ -84,6 +85,7 @@ struct memory_plan memory_plan_of(const struct backend_config *config, uint64_t 
     count_size(&division, config->store_row_cache_bytes, 1, ROW_CACHE_PARTS);
     count_size(&division, config->store_range_cache_bytes, 1, RANGE_CACHE_PARTS);
     count_size(&division, config->store_rank_cache_bytes, 1, RANK_CACHE_PARTS);
+    count_size(&division, BYTES_AUTO, 1, PLAIN_KEYS_PARTS);
     count_size(&division, config->store_memtable_bytes, MEMTABLES_OF_SIZE * partitions,
                MEMTABLES_PARTS);
     count_size(&division, config->store_write_buffer_bytes, WRITE_BUFFERS * partitions,
@@ -98,6 +100,7 @@ struct memory_plan memory_plan_of(const struct backend_config *config, uint64_t 
                                 bounded(auto_share(&division, RANGE_CACHE_PARTS), 0, UINT64_MAX));
     plan.rank_cache = given_or(config->store_rank_cache_bytes,
                                bounded(auto_share(&division, RANK_CACHE_PARTS), 0, UINT64_MAX));
+    plan.plain_keys = auto_share(&division, PLAIN_KEYS_PARTS);
     plan.memtables = config->store_memtable_bytes == BYTES_AUTO
                          ? bounded(auto_share(&division, MEMTABLES_PARTS) / partitions,
                                    MEMTABLES_OF_SIZE * MEMTABLE_MIN, MEMTABLES_SIZE_MAX)

@@ -7,6 +7,7 @@
  *                        ├─ 2/16  memtables              of the process, divided among its partitions
  *                        ├─ 3/64  write buffers          three times as much as one, for each partition
  *                        ├─ 1/32  range cache, 1/32 rank cache
+ *                        ├─ 1/64  keys that need not be read when they are replaced (backend/storage/plain_keys.h)
  *                        └─ the rest: clients, scripts, indexes and filters of data files, the allocator
  *
  * An option with a size of its own has this size; `auto` options have their share. If the sizes given leave less than these
@@ -22,6 +23,7 @@ struct memory_plan {
     uint64_t row_cache;
     uint64_t range_cache;
     uint64_t rank_cache;
+    uint64_t plain_keys;
     uint64_t memtable;     /* one memtable: of a partition and column family */
     uint64_t memtables;    /* all memtables of a partition together */
     uint64_t write_buffer; /* of a partition */

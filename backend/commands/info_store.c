@@ -68,12 +68,17 @@ void info_rocksdb(const struct call *call, struct out *out)
 {
     struct row_cache_figures rows;
     struct range_cache_figures ranges;
+    uint64_t plain_keys;
+    uint64_t plain_bytes;
     storage_info(call->partition->storage, out);
     overlay_cache_figures(call->partition->overlay, &rows);
     out_printf(out,
                "row_cache_hits:%" PRIu64 "\r\nrow_cache_misses:%" PRIu64
                "\r\nrow_cache_bytes:%" PRIu64 "\r\n",
                rows.hits, rows.misses, rows.bytes);
+    overlay_plain_figures(call->partition->overlay, &plain_keys, &plain_bytes);
+    out_printf(out, "plain_keys:%" PRIu64 "\r\nplain_keys_bytes:%" PRIu64 "\r\n", plain_keys,
+               plain_bytes);
     overlay_range_figures(call->partition->overlay, &ranges);
     out_printf(out,
                "range_cache_hits:%" PRIu64 "\r\nrange_cache_misses:%" PRIu64

@@ -26,7 +26,7 @@ void cmd_set(struct call *call)
     bool get = options.flags & SET_GET;
     if (get || options.flags & SET_COMPARES
             ? !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry)
-            : !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+            : !keyspace_open(call, call->argv[1], OPEN_REPLACE, &entry))
         return;
     if (!set_condition(call, &entry, &options, &holds))
         return;
@@ -48,7 +48,7 @@ void cmd_set(struct call *call)
 void cmd_setnx(struct call *call)
 {
     struct entry entry;
-    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+    if (!keyspace_open(call, call->argv[1], OPEN_REPLACE, &entry))
         return;
     bool set = !entry.exists;
     if (set)
@@ -61,7 +61,7 @@ static void set_with_ttl(struct call *call, unsigned flag)
     struct entry entry;
     uint64_t expire_ms;
     if (!expire_argument(call, 2, flag, &expire_ms) ||
-        !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+        !keyspace_open(call, call->argv[1], OPEN_REPLACE, &entry))
         return;
     string_set(call, &entry, call->argv[3], expire_ms);
     notify(call, NOTIFY_GENERIC, "expire", entry.key);
@@ -82,7 +82,7 @@ static bool set_all_keys(struct call *call)
 {
     for (uint32_t i = 1; i < call->argc; i += 2) {
         struct entry entry;
-        if (!keyspace_open(call, call->argv[i], OPEN_WRITE, &entry))
+        if (!keyspace_open(call, call->argv[i], OPEN_REPLACE, &entry))
             return false;
         string_set(call, &entry, call->argv[i + 1], 0);
     }
@@ -105,7 +105,7 @@ void cmd_msetnx(struct call *call)
     }
     for (uint32_t i = 1; i < call->argc; i += 2) {
         struct entry entry;
-        if (!keyspace_open(call, call->argv[i], OPEN_WRITE, &entry))
+        if (!keyspace_open(call, call->argv[i], OPEN_REPLACE, &entry))
             return;
         if (entry.exists) {
             reply_int(&call->reply, 0);

@@ -309,6 +309,18 @@ struct bytes encode_metadata(struct arena *arena, const struct metadata *metadat
     return written(row, to, size);
 }
 
+struct bytes metadata_plain(void)
+{
+    static const char row[METADATA_HEAD] = {(char)(FLAG_LAYOUT | TYPE_STRING)};
+    return (struct bytes){row, sizeof row};
+}
+
+bool metadata_is_plain(struct bytes value)
+{
+    struct bytes plain = metadata_plain();
+    return value.len >= plain.len && memcmp(value.data, plain.data, plain.len) == 0;
+}
+
 struct bytes encode_batch_header(struct arena *arena, const struct batch_header *header)
 {
     size_t size = HEADER_NUMBERS * 8;

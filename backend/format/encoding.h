@@ -190,6 +190,10 @@ bool decode_journal_key(struct bytes row, uint8_t *position);
 
 /* Metadata values. decode_metadata fails on unknown types and short rows. */
 struct bytes encode_metadata(struct arena *arena, const struct metadata *metadata);
+/* The metadata row of an empty string without TTL; static. */
+struct bytes metadata_plain(void);
+/* Is this the metadata row of a string without TTL? False for some that an old version has written. */
+bool metadata_is_plain(struct bytes value);
 bool decode_metadata(struct bytes value, struct metadata *metadata);
 
 /* Rows of counters are written and read in pieces: write_* returns the end of what it wrote, decode_next_* reads from

@@ -98,9 +98,14 @@ static int row_get_hashed(struct call *call, const struct entry *entry, enum cf 
     struct slice slice;
     if (call_refuse_reply(call)) /* the reply exceeds reply-limit: no further reads */
         return ERR_STORE;
-    int err = entry->is_borrowed
-                  ? borrow_get(call, entry, cf, key, &slice)
-                  : overlay_get_hashed(call->partition->overlay, cf, key, hash, &slice);
+    struct overlay *overlay = call->partition->overlay;
+    int err;
+    if (entry->is_borrowed)
+        err = borrow_get(call, entry, cf, key, &slice);
+    else if (entry->is_replaced && cf == CF_METADATA)
+        err = overlay_get_replaced(overlay, key, hash, &slice);
+    else
+        err = overlay_get_hashed(overlay, cf, key, hash, &slice);
     if (is_read_failure(err))
         call_error(call, (enum error)err);
     if (err != OK)
@@ -348,7 +353,8 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
     entry->hash = hash_bytes(entry->row_key);
     if (!(entry->is_borrowed ? borrow_pass(call, entry) : lock_pass(call, entry->row_key)))
         return false;
-    bool is_access = flags == OPEN_READ || flags == OPEN_WRITE;
+    bool is_access = flags == OPEN_READ || flags == OPEN_WRITE || flags == OPEN_REPLACE;
+    entry->is_replaced = flags == OPEN_REPLACE;
     if (is_access)
         access_times_prefetch(call->partition->caches.accesses, entry->hash);
     struct bytes value;

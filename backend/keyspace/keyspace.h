@@ -27,6 +27,7 @@ struct entry {
     uint16_t slot;
     bool exists;
     bool has_expired;          /* opening the key deleted it, because it had expired */
+    bool is_replaced;          /* opened by OPEN_REPLACE: the payload may be missing */
     bool is_untold;            /* changes are not reported to clients that watch, track or wait */
     bool is_borrowed;          /* of another shard (borrow.h) */
     bool fresh;                /* created by entry_create in this command: no rows on disk */
@@ -42,6 +43,8 @@ enum open_flag {
     OPEN_WRITE = 1, /* not counted as hit or miss */
     OPEN_QUIET = 2, /* not counted as hit or miss; idle time is not reset */
     OPEN_LOOK = 3,  /* counted as hit or miss; idle time is not reset */
+    OPEN_REPLACE =
+        4, /* as OPEN_WRITE, by a command that uses existence, type and TTL only: `payload` may be empty */
 };
 
 /* Opens the key in call->space, or in another storage namespace. False: the store failed, and an error was replied. A

@@ -23,6 +23,8 @@ static void apply_caches(struct partition *partition, const struct config_snapsh
     const struct memory_plan *now = &to->memory;
     if (now->row_cache != old->row_cache)
         overlay_use_cache(partition->overlay, now->row_cache / share);
+    if (now->plain_keys != old->plain_keys)
+        overlay_use_plain_keys(partition->overlay, now->plain_keys / share);
     if (now->range_cache != old->range_cache)
         overlay_use_range_cache(partition->overlay, now->range_cache / share);
     if (now->rank_cache != old->rank_cache)

@@ -46,10 +46,12 @@ static void prefetch_keys(struct session *session, const struct command *command
             uint16_t slot = slot_rule_slot(session->scope.slot_rule, key);
             if (slots && !slot_set_has(slots, slot))
                 continue; /* its row is at another shard */
-            (void)overlay_prefetch(
-                partition->overlay, CF_METADATA,
-                encode_metadata_key(&partition->running.arena, space->name, slot, key),
-                &session->pending.row_wait);
+            struct bytes row_key =
+                encode_metadata_key(&partition->running.arena, space->name, slot, key);
+            if (keys.refs[i].flags & KEY_OW && overlay_knows_plain(partition->overlay, row_key))
+                continue; /* its row is not read */
+            (void)overlay_prefetch(partition->overlay, CF_METADATA, row_key,
+                                   &session->pending.row_wait);
         }
     keys_list_fini(&keys);
 }

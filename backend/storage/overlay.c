@@ -41,6 +41,7 @@ void overlay_free(struct overlay *overlay)
     }
     row_cache_free(overlay->cache);
     range_cache_free(overlay->ranges);
+    plain_keys_free(overlay->plain);
     free(overlay->undo.items);
     free(overlay);
 }
@@ -74,6 +75,18 @@ void overlay_range_figures(const struct overlay *overlay, struct range_cache_fig
     *figures = (struct range_cache_figures){0};
     if (overlay->ranges)
         range_cache_figures(overlay->ranges, figures);
+}
+
+void overlay_use_plain_keys(struct overlay *overlay, size_t bytes)
+{
+    plain_keys_free(overlay->plain);
+    overlay->plain = bytes ? plain_keys_new(bytes) : NULL;
+}
+
+void overlay_plain_figures(const struct overlay *overlay, uint64_t *keys, uint64_t *bytes)
+{
+    *keys = overlay->plain ? plain_keys_count(overlay->plain) : 0;
+    *bytes = overlay->plain ? plain_keys_bytes(overlay->plain) : 0;
 }
 
 void overlay_use_reader(struct overlay *overlay, struct reader *reader)
@@ -143,15 +156,16 @@ static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
                       struct slice *value)
 {
     struct bytes found;
-    if (!overlay_caches(overlay, cf))
-        return stored_get(overlay, cf, key, hash, value);
-    if (row_cache_get(overlay->cache, cf, key, hash, &found)) {
+    bool is_cached = overlay_caches(overlay, cf);
+    if (is_cached && row_cache_get(overlay->cache, cf, key, hash, &found)) {
         *value = (struct slice){found.data, found.len, NULL};
         return OK;
     }
     int err = stored_get(overlay, cf, key, hash, value);
-    if (err == OK)
+    if (err == OK && is_cached)
         row_cache_offer(overlay->cache, cf, key, hash, slice_bytes(value));
+    if (err == OK && cf == CF_METADATA)
+        overlay_note_plain(overlay, hash, slice_bytes(value));
     return err;
 }
 
@@ -209,13 +223,41 @@ bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
     return err != ERR_UNCACHED;
 }
 
+static enum row_state buffers_look(struct overlay *overlay, enum cf cf, struct bytes key,
+                                   uint64_t hash, struct slice *value)
+{
+    enum row_state state = buffer_look(overlay, overlay->active, cf, key, hash, value);
+    if (state == ROW_ABSENT && overlay->immutable)
+        state = buffer_look(overlay, overlay->immutable, cf, key, hash, value);
+    return state;
+}
+
+int overlay_get_replaced(struct overlay *overlay, struct bytes key, uint64_t key_hash,
+                         struct slice *value)
+{
+    uint64_t hash = hash_row_of(CF_METADATA, key_hash);
+    enum row_state state = buffers_look(overlay, CF_METADATA, key, hash, value);
+    if (state == ROW_VALUE)
+        return OK;
+    if (state == ROW_DELETED)
+        return ERR_NOT_FOUND;
+    if (!overlay->plain || !plain_keys_has(overlay->plain, hash))
+        return cached_get(overlay, CF_METADATA, key, hash, value);
+    struct bytes plain = metadata_plain();
+    *value = (struct slice){plain.data, plain.len, NULL};
+    return OK;
+}
+
+bool overlay_knows_plain(const struct overlay *overlay, struct bytes key)
+{
+    return overlay->plain && plain_keys_has(overlay->plain, hash_row(CF_METADATA, key));
+}
+
 int overlay_get_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
                        struct slice *value)
 {
     uint64_t hash = hash_row_of(cf, key_hash);
-    enum row_state state = buffer_look(overlay, overlay->active, cf, key, hash, value);
-    if (state == ROW_ABSENT && overlay->immutable)
-        state = buffer_look(overlay, overlay->immutable, cf, key, hash, value);
+    enum row_state state = buffers_look(overlay, cf, key, hash, value);
     if (state == ROW_VALUE)
         return OK;
     if (state == ROW_DELETED)
@@ -553,6 +595,8 @@ void overlay_clear_caches(struct overlay *overlay)
         row_cache_clear(overlay->cache);
     if (overlay->ranges)
         range_cache_clear(overlay->ranges);
+    if (overlay->plain)
+        plain_keys_clear(overlay->plain);
     if (overlay->reader)
         reader_forget_all(overlay->reader);
 }

@@ -45,11 +45,15 @@ void overlay_use_buffers(struct overlay *overlay, size_t bytes);
 /* Replaces the row cache by an empty one of `bytes` bytes, for rows of the store that are read or written; 0: no cache.
  * No row of the old cache may be borrowed. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
+/* Sets the memory for keys whose rows need not be read when they are replaced (plain_keys.h), and forgets those that were known;
+ * 0: none. */
+void overlay_use_plain_keys(struct overlay *overlay, size_t bytes);
 /* Replaces the range cache by an empty one of `bytes` bytes, for rows that are iterated over; 0: no cache. No iterator
  * may be open. */
 void overlay_use_range_cache(struct overlay *overlay, size_t bytes);
 void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures);
 /* Figures of the row cache; all 0 if there is none. */
+void overlay_plain_figures(const struct overlay *overlay, uint64_t *keys, uint64_t *bytes);
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);
 /* Sets the reader that fetches uncached rows. To be called at most once, at the beginning; the reader must outlive the
  * overlay. */
@@ -79,6 +83,11 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
  * two parts, so that a header before a payload needs no copy. */
 int overlay_get_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
                        struct slice *value);
+/* As overlay_get_hashed, for a metadata row that the caller will replace: the payload of a string without TTL may be missing. */
+int overlay_get_replaced(struct overlay *overlay, struct bytes key, uint64_t key_hash,
+                         struct slice *value);
+/* Does overlay_get_replaced need no row of the store for this key? False: it may. */
+bool overlay_knows_plain(const struct overlay *overlay, struct bytes key);
 void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
                         struct bytes head, struct bytes tail);
 /* Deletes all rows with from <= k < to (empty `to`: to the end) that exist now. */

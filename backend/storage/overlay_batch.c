@@ -193,6 +193,10 @@ static void fold_row(struct overlay *overlay, const struct row *row)
         else if (row->state == ROW_DELETED)
             row_cache_remove(overlay->cache, cf, row->key, row->hash);
     }
+    if (cf == CF_METADATA && row->state == ROW_VALUE)
+        overlay_note_plain(overlay, row->hash, row->value);
+    else if (cf == CF_METADATA && row->state == ROW_DELETED && overlay->plain)
+        plain_keys_remove(overlay->plain, row->hash);
     if (overlay->ranges && overlay_keeps_ranges(cf) && !range_cache_is_empty(overlay->ranges) &&
         decode_collection_prefix(row->key, &collection))
         range_cache_forget(overlay->ranges, cf, collection);

@@ -9,6 +9,7 @@
 
 #include "backend/format/encoding.h"
 #include "backend/storage/overlay.h"
+#include "backend/storage/plain_keys.h"
 #include "backend/storage/write_buffer.h"
 
 struct undo {
@@ -72,6 +73,7 @@ struct overlay {
     struct store *store;
     struct row_cache *cache;    /* NULL: none */
     struct range_cache *ranges; /* runs of rows; NULL: none */
+    struct plain_keys *plain;   /* NULL: none */
     struct reader *reader;      /* NULL: reads may block on the disk */
     struct reader_wait *wait;   /* of the running command; NULL: its reads may block */
     bool is_nonblocking;
@@ -134,6 +136,17 @@ void overlay_clear_caches(struct overlay *overlay);
 static inline bool overlay_caches(const struct overlay *overlay, enum cf cf)
 {
     return overlay->cache && (cf == CF_METADATA || cf == CF_DATA || cf == CF_RANK);
+}
+
+/* Records whether a metadata row of the store is a string without TTL. */
+static inline void overlay_note_plain(struct overlay *overlay, uint64_t hash, struct bytes value)
+{
+    if (!overlay->plain)
+        return;
+    if (metadata_is_plain(value))
+        plain_keys_add(overlay->plain, hash);
+    else
+        plain_keys_remove(overlay->plain, hash);
 }
 
 /* Does the range cache keep rows of this column family? It keeps rows of collections. */

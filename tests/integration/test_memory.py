@@ -53,8 +53,10 @@ def _(run):
             most = max(most, rss(backend.pid))
         with cluster.partition(0) as client:
             lines = client.get('INFO', 'memory').decode().splitlines()
+            plain_keys = int(re.search(r'plain_keys_bytes:(\d+)', client.get('INFO', 'rocksdb').decode()).group(1))
             run.debug(', '.join(line for line in lines if line.startswith(('allocator_', 'mem_', 'used_memory:'))))
-        configured = BLOCKS + CACHE + RANGES + RANKS + 3 * WRITE_BUFFER + MEMTABLE * MEMTABLES + BACKGROUND + alone
+        configured = (BLOCKS + CACHE + RANGES + RANKS + plain_keys + 3 * WRITE_BUFFER + MEMTABLE * MEMTABLES + BACKGROUND +
+                      alone)
         run.note('data %d MB, at the start %d MB, configured %d MB, most %d MB' % (
             ROWS * VALUE // MB, alone // MB, configured // MB, most // MB))
         check(most <= configured * ALLOWED, '%d MB resident, %d configured' % (most // MB, configured // MB))

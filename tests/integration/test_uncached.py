@@ -129,6 +129,71 @@ def _(run):
               'errorstat_ERR' not in client.get('INFO', 'errorstats').decode(), 'errors are counted that no client saw')
 
 
+def rewrite(random, client, model):
+    """Some random commands, most of which replace a key without reading its row. `model`: type and TTL of each key."""
+    commands = []
+    for _ in range(200):
+        name, other = key(random.randrange(KEYS)), key(random.randrange(KEYS))
+        kind, ttl = model.get(name, (None, None))
+        choice = random.randrange(12)
+        if choice < 4:
+            commands.append(['SET', name, 'new'])
+            model[name] = 'string', None
+        elif choice == 4:
+            commands.append(['SETEX', name, '10000', 'new'])
+            model[name] = 'string', 10000
+        elif choice == 5:
+            commands.append(['SET', name, 'new', 'KEEPTTL'])
+            model[name] = 'string', ttl
+        elif choice == 6:
+            commands.append(['SETNX' if random.random() < 0.5 else 'MSETNX', name, 'new'])
+            model.setdefault(name, ('string', None))
+        elif choice == 7:
+            commands.append(['MSET', name, 'new', other, 'new'])
+            model[name] = model[other] = 'string', None
+        elif choice == 8:
+            commands.append(['SET', name, 'new', 'XX', 'EX', '10000'])
+            if kind:
+                model[name] = 'string', 10000
+        elif choice == 9:
+            commands.append(['DEL', name])
+            model.pop(name, None)
+        elif choice == 10:
+            commands.append(['EXPIRE', name, '10000'])
+            if kind:
+                model[name] = kind, 10000
+        elif kind in (None, 'list'):
+            commands.append(['RPUSH', name, 'element'])
+            model[name] = 'list', ttl
+    client.pipeline(commands)
+
+
+@suite.case('SET of a key on the disk reads no row, and counts and TTLs stay exact')
+def _(run):
+    random = run.rng
+    with Uncached() as slow, slow.client() as client:
+        model = {key(i): ('string', None) for i in range(KEYS)}
+        client.pipeline([['SET', key(i), text(i)] for i in range(KEYS)])
+        wait_for(lambda: b'plain_keys:0' not in client.get('INFO', 'rocksdb'), 'a write buffer to be applied')
+        before = slow.info(client, 'uncached_fetches')
+        client.pipeline([['SET', key(i), text(i)] for i in range(KEYS)])
+        fetches = slow.info(client, 'uncached_fetches') - before
+        check(fetches < KEYS // 4, '%d rows were read' % fetches)
+        run.note('%d SETs, %d rows read' % (KEYS, fetches))
+        for _ in range(30):
+            rewrite(random, client, model)
+            if random.random() < 0.2:
+                evict_all(client)
+            check_equal(client.get('DBSIZE'), len(model))
+            expires = sum(ttl is not None for _, ttl in model.values())
+            check(b'keys=%d,expires=%d,' % (len(model), expires) in client.get('INFO', 'keyspace'), 'wrong counts')
+        names = [key(i) for i in range(KEYS)]
+        types = client.pipeline([['TYPE', name] for name in names])
+        check_equal([kind.decode() for _, kind in types], [model.get(name, ('none', 0))[0] for name in names])
+        ttls = [value(reply) for reply in client.pipeline([['TTL', name] for name in names])]
+        check_equal([ttl > 0 for ttl in ttls], [model.get(name, ('none', None))[1] is not None for name in names])
+
+
 @suite.case('transactions, scripts and WATCH give the same results on uncached keys')
 def _(run):
     with Uncached() as slow, slow.client() as client, slow.client() as other:

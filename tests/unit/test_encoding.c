@@ -336,6 +336,23 @@ START_TEST(every_type_comes_back_as_it_was)
 }
 END_TEST
 
+START_TEST(plain_rows_are_strings_without_ttl)
+{
+    struct metadata metadata = {.type = TYPE_STRING};
+    ck_assert(bytes_equal(encode_metadata(&arena, &metadata), metadata_plain()));
+    ck_assert(metadata_is_plain(metadata_plain()));
+    metadata.payload = BYTES("payload");
+    ck_assert(metadata_is_plain(encode_metadata(&arena, &metadata)));
+    metadata.expire_ms = 1;
+    ck_assert(!metadata_is_plain(encode_metadata(&arena, &metadata)));
+    metadata = (struct metadata){.type = TYPE_JSON, .payload = BYTES("{}")};
+    ck_assert(!metadata_is_plain(encode_metadata(&arena, &metadata)));
+    metadata = (struct metadata){.type = TYPE_HASH, .size = 1};
+    ck_assert(!metadata_is_plain(encode_metadata(&arena, &metadata)));
+    ck_assert(!metadata_is_plain(BYTES("")));
+}
+END_TEST
+
 START_TEST(the_old_layout_is_read)
 {
     struct metadata metadata;
@@ -669,6 +686,7 @@ static void add_all(TCase *tests)
     tcase_add_test(tests, keys_come_apart_again);
     tcase_add_test(tests, counts_come_apart_again);
     tcase_add_test(tests, every_type_comes_back_as_it_was);
+    tcase_add_test(tests, plain_rows_are_strings_without_ttl);
     tcase_add_test(tests, the_old_layout_is_read);
     tcase_add_test(tests, scores_order_as_numbers);
     tcase_add_test(tests, random_scores_order_as_numbers);

@@ -24,7 +24,7 @@ static uint64_t planned(const struct memory_plan *plan)
 {
     uint64_t partitions = (uint64_t)config.partitions;
     return plan->block_cache + plan->row_cache + plan->range_cache + plan->rank_cache +
-           partitions * (plan->memtables + 3 * plan->write_buffer);
+           plan->plain_keys + partitions * (plan->memtables + 3 * plan->write_buffer);
 }
 
 START_TEST(auto_is_half_of_the_machine_and_percentages_are_of_it)
