@@ -129,7 +129,8 @@ static struct ran *record_ran(struct held_stats *held, const struct call *call, 
         .argc = call->argc,
         .failed = call->failed,
     };
-    if (call->in_script && is_slow_call(call, usec))
+    if (call->in_exec &&
+        is_slow_call(call, usec)) /* the queue, or the script, ends before it is logged */
         copy_arguments(held, ran);
     return ran;
 }

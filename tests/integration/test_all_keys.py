@@ -6,6 +6,7 @@ import threading
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, sized, wait_for
+from support.moves import wait_settled
 from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
@@ -187,6 +188,40 @@ return 'ok'"""
         partitions = [cluster.partition(shard) for shard in range(3)]
         wait_for(lambda: all(b'locked_keys:0\r' in partition.get('INFO', 'transactions') for partition in partitions), 'no lock to be left')
         check_equal(cluster.connect().get('EVAL', look, 0), b'ok')
+
+
+@suite.case('while slots move to other shards, scripts and MULTI count and list every key once')
+def _(run):
+    ranges = ['0-5000', '5001-11000', '11001-16383']
+    count = 200
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        client.get('MSET', *[word for i in range(count) for word in ('key:%d' % i, i)])
+        stop = threading.Event()
+        seen = []
+
+        def look():
+            with cluster.connect() as own:
+                while not stop.is_set():
+                    seen.append(own.get('EVAL', "return {redis.call('DBSIZE'), #redis.call('KEYS', '*'), #redis.call('SCAN', 0, 'COUNT', 1000)[2]}", 0))
+                    own.get('MULTI'), own.get('SET', 'key:0', 'x'), own.get('DBSIZE')
+                    seen.append(own.get('EXEC'))
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            for turn in range(1, sized(3, long=12)):
+                cluster.write_shards(ranges[turn % 3:] + ranges[:turn % 3])
+                wait_settled(cluster, range(3))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        refused = [reply for reply in seen if isinstance(reply, ReplyError) and str(reply).startswith('TRYAGAIN')]
+        other = [reply for reply in seen if reply not in ([count] * 3, [b'OK', count]) and reply not in refused]
+        run.note('%d replies, %d refused' % (len(seen), len(refused)))
+        check_equal(other[:3], [])
+        check(len(refused) < len(seen), 'all were refused')
+        check_equal(client.get('EVAL', "redis.call('FLUSHALL') return redis.call('DBSIZE')", 0), 0)
 
 
 suite.main()

@@ -263,6 +263,18 @@ def _(run):
         check(len(set(cluster.values())) == 1, 'half of a transaction: %r' % cluster.values())
 
 
+@suite.case('SLOWLOG: the commands of an EXEC over shards have their arguments')
+def _(run):
+    with Linked() as cluster:
+        shard = cluster.shards[1]
+        check_equal(shard.get('CONFIG', 'SET', 'slowlog-log-slower-than', '0'), b'OK')
+        commands = [['SET', cluster.key_on(i % SHARDS, 'slow%d:' % i), 'value %d' % i] for i in range(30)]
+        check_equal(cluster.exec(*commands), [b'OK'] * len(commands))
+        logged = [entry[3] for entry in shard.get('SLOWLOG', 'GET', '-1')]
+        missing = [words for words in commands if [word.encode() for word in words] not in logged]
+        check_equal(missing, [], 'not in %r' % logged)
+
+
 @suite.case('an operator ends a transaction in doubt: durably, and when the deciding shard comes back and differs, that is logged and shown')
 def _(run):
     def force(shard, *words):
