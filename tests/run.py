@@ -54,6 +54,7 @@ QUICK = {
     'bench_compaction': '--mb 60 --seconds 3 --rounds 1',
     'bench_cores': '--repeat 1',
     'bench_curves': '--quick --most-keys 100000 --folder {pages}',
+    'bench_flat': '--quick',
     'bench_handshakes': '--rounds 1',
     'bench_json': '--count 5000 --runs 1',
     'bench_long': '--elements 50000',
