@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import threading
+import time
 import unicodedata
 import urllib.error
 import urllib.request
@@ -470,6 +471,22 @@ def _(run):
                 policy = answer.headers['Content-Security-Policy']
                 check("default-src 'none'" in policy and 'unsafe' not in policy, 'policy %r' % policy)
                 check_equal(answer.headers['X-Content-Type-Options'], 'nosniff')
+
+
+@suite.case('silent shards make no proxy look as if it were down')
+def _(run):
+    with cluster_of() as cluster:
+        proxy = cluster.proxies[0]
+        wait_for(lambda: sum(peer['is_up'] for peer in document_of(proxy)['peers']) == 2, 'the proxies to be listed')
+        for backend in cluster.backends[1:]:
+            backend.pause()
+        wait_for(lambda: sum(shard['state'] != 'up' for shard in document_of(proxy)['map']['shards']) == 2,
+                 'the page to show two silent shards')
+        for _ in range(20):
+            check_equal([peer['is_up'] for peer in document_of(proxy)['peers']], [True, True], 'the proxies')
+            time.sleep(0.2)
+        for backend in cluster.backends[1:]:
+            backend.resume()
 
 
 @suite.case('many requests for the page are answered while the map changes and the proxy stops')
