@@ -167,6 +167,6 @@ CASES = [
         BF.ADD f a           => #t
         BF.ADD f a           => #f
         BF.MADD f b c        => [#t #t]
-        (events) => [new:f bloom.reserve:f bloom.add:f bloom.add:f]
+        (events) => [bloom.reserve:f bloom.add:f bloom.add:f]
     ''', 'alone'),
 ]
