@@ -27,7 +27,7 @@ enum {
     EFFECT_BYTES_MAX = 1 + PLACE_BYTES_MAX + 2 * VARINT_BYTES_MAX, /* without key and value */
     EXPIRE_BYTES = 8,                                              /* before the metadata key */
     SLOT_BYTES = 2,
-    ROOM_MIN = 4096,
+    ROOM_MIN = 512,
     ROOM_KEPT = 1 << 20, /* a bigger buffer is freed when the next batch begins */
 };
 

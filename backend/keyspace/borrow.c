@@ -89,10 +89,12 @@ void borrow_close(struct borrow *borrow)
 
 static bool is_same_need(const struct need *need, const struct need *other)
 {
+    if (need_locks(need->kind))
+        return need_locks(other->kind) && bytes_equal(need->row_key, other->row_key);
     return need->kind == other->kind && need->cf == other->cf &&
            bytes_equal(need->row_key, other->row_key) &&
            (need->kind < NEED_ALL || need->slot == other->slot) &&
-           (need->kind == NEED_KEY || bytes_equal(need->row, other->row));
+           bytes_equal(need->row, other->row);
 }
 
 void borrow_wait(struct call *call)
@@ -109,6 +111,8 @@ void borrow_need(struct call *call, const struct need *wanted)
         if (is_same_need(need, wanted)) {
             if (wanted->mode > need->mode)
                 need->mode = wanted->mode;
+            if (wanted->kind == NEED_KEY)
+                need->kind = NEED_KEY; /* it was BARE, perhaps */
             return;
         }
     struct need *need = malloc(sizeof *need + wanted->row_key.len + wanted->row.len);
@@ -162,6 +166,21 @@ int borrow_key(struct call *call, const struct entry *entry, bool writes)
         return OK;
     borrow_need(call, &need);
     return ERR_UNCACHED;
+}
+
+void borrow_ahead(struct call *call, const struct entry *entry, bool writes, bool is_bare)
+{
+    struct need need = need_of(entry, is_bare ? NEED_BARE : NEED_KEY);
+    need.mode = writes ? LOCK_WRITE : LOCK_READ;
+    (void)borrowed_of(call->borrow, entry->row_key);
+    borrow_need(call, &need);
+}
+
+void borrow_member(struct call *call, const struct entry *entry, struct bytes member)
+{
+    struct need need = need_of(entry, NEED_MEMBER);
+    need.row = member;
+    borrow_need(call, &need);
 }
 
 /* A collection that the command itself has created has no rows elsewhere. */

@@ -9,7 +9,8 @@
  *                             their owner ─► … ─► effects are collected, and everything is rolled back
  *
  * A small collection is fetched as a whole. Of a big one the metadata row is fetched, and then the rows that commands read,
- * or the whole collection when a command iterates over it. Rows that do not exist are fetched as deleted rows.
+ * or the whole collection when a command iterates over it. Of a collection of which the commands name the members that they use
+ * (named_members.h), these are fetched with its metadata row. Rows that do not exist are fetched as deleted rows.
  */
 #pragma once
 
@@ -28,23 +29,39 @@ enum need_kind {
     NEED_WATCH = 4, /* the key is watched at its owner */
     NEED_CHECK =
         5, /* watched keys of the owner are locked for reading, and it says whether one has changed */
+    NEED_BARE = 6, /* as KEY, but its elements are not needed, apart from members that follow */
+    NEED_MEMBER =
+        7, /* the row of a member or field, which may be in no other version of the collection */
     /* of all keys of a database at a shard (borrow_all.h): */
-    NEED_ALL = 6,   /* they are locked and counted */
-    NEED_NAMES = 7, /* names, types and times of expiry, from a row on */
-    NEED_PLACE = 8, /* the name of the key at a place */
+    NEED_ALL = 8,    /* they are locked and counted */
+    NEED_NAMES = 9,  /* names, types and times of expiry, from a row on */
+    NEED_PLACE = 10, /* the name of the key at a place */
 };
+
+/* Is the key locked? */
+static inline bool need_locks(enum need_kind kind)
+{
+    return kind == NEED_KEY || kind == NEED_BARE;
+}
+
+/* Is it rows of a key that is locked? */
+static inline bool need_is_rows(enum need_kind kind)
+{
+    return kind == NEED_ROW || kind == NEED_RANGE || kind == NEED_MEMBER;
+}
 
 /* Something that a command read, or wants to write, and that is not here. */
 struct need {
     struct need *next;
     enum need_kind kind;
-    enum lock_mode mode; /* of a KEY, and of ALL … PLACE */
+    enum lock_mode mode; /* of KEY and BARE, and of ALL … PLACE */
     enum cf cf;          /* of ROW and RANGE */
     struct space *space;
     uint16_t slot; /* the shard that owns it is asked; of ALL … PLACE: one of its slots */
     struct bytes
         row_key; /* metadata row of the key; of ALL … PLACE: the prefix of these rows. Follows the struct */
-    /* of ROW and RANGE: the row, or the first one; of WATCH and CHECK: the watcher's name; of ALL … PLACE: the question. Follows
+    /* of ROW and RANGE: the row, or the first one; of MEMBER: the member; of WATCH and CHECK: the watcher's name; of
+     * ALL … PLACE: the question. Follows
      * the struct */
     struct bytes row;
 };
@@ -82,6 +99,10 @@ void borrow_close(struct borrow *borrow);
 
 /* OK, or ERR_UNCACHED: the key must be fetched. ERR_STORE: it cannot be, and an error was replied. */
 int borrow_key(struct call *call, const struct entry *entry, bool writes);
+/* Before the command runs: the key is needed, with all its elements if they are few; or (is_bare) only with the members
+ * for which borrow_member is called, unless it is needed otherwise too. */
+void borrow_ahead(struct call *call, const struct entry *entry, bool writes, bool is_bare);
+void borrow_member(struct call *call, const struct entry *entry, struct bytes member);
 /* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_UNCACHED: it must be fetched. */
 int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
                struct slice *value);

@@ -533,7 +533,7 @@ static struct need *take_item(struct borrow *borrow, const struct need *need,
         return NULL;
     if (need->kind >= NEED_ALL)
         return take_answer(borrow, need, reader, next);
-    if (need->kind == NEED_KEY)
+    if (need_locks(need->kind))
         borrow_add_key(borrow, need->row_key, need->mode, whole);
     if (need->kind == NEED_WATCH || need->kind == NEED_CHECK) {
         borrow_add_watch(borrow, need->row_key, need->kind);
@@ -1250,8 +1250,7 @@ static const char *name_keys(struct bytes row_key, uint32_t count, char to[ERROR
 /* Does the need concern rows of keys that are locked? */
 static bool is_for_rows(const struct need *need)
 {
-    return need->kind == NEED_ROW || need->kind == NEED_RANGE || need->kind == NEED_NAMES ||
-           need->kind == NEED_PLACE;
+    return need_is_rows(need->kind) || need->kind == NEED_NAMES || need->kind == NEED_PLACE;
 }
 
 /* Number of keys that the shard has not locked yet, or else of those whose rows it has not sent; *first: the first. */

@@ -5,6 +5,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/named_members.h"
 #include "backend/partition/session.h"
 #include "backend/storage/reader.h"
 #include "shared/keys.h"
@@ -12,8 +13,12 @@
 /* A key that a command names; in the call's arena. */
 struct named {
     struct named *next;
-    struct entry entry; /* key, slot, space and row_key */
+    struct entry entry;       /* key, slot, space and row_key */
+    const struct bytes *argv; /* of its command */
+    uint32_t argc;
     bool writes;
+    bool is_bare; /* only these members are needed */
+    struct named_members members;
 };
 
 struct named_list {
@@ -23,18 +28,18 @@ struct named_list {
     bool is_moving; /* the slot of an own key is in transition */
 };
 
-static void add_named_key(struct call *call, struct named_list *list, struct bytes key, bool writes)
+static void add_named_key(struct call *call, struct named_list *list, const struct named *like,
+                          struct bytes key)
 {
     struct named *named = arena_alloc(call->arena, sizeof *named);
     uint16_t slot = slot_rule_slot(call->slot_rule, key);
-    *named = (struct named){
-        .entry = {.key = key,
-                  .slot = slot,
-                  .space = call->space,
-                  .row_key = encode_metadata_key(call->arena, call->space->name, slot, key),
-                  .is_borrowed = !slot_set_has(call->slots, slot)},
-        .writes = writes,
-    };
+    *named = *like;
+    named->entry =
+        (struct entry){.key = key,
+                       .slot = slot,
+                       .space = call->space,
+                       .row_key = encode_metadata_key(call->arena, call->space->name, slot, key),
+                       .is_borrowed = !slot_set_has(call->slots, slot)};
     list->has_foreign |= named->entry.is_borrowed;
     list->is_moving |= slot_is_moving(call->partition, slot);
     *list->end = named;
@@ -45,11 +50,13 @@ static void add_named_keys(struct call *call, struct named_list *list,
                            const struct command *command, const struct bytes *argv, uint32_t argc)
 {
     struct key_list keys;
-    bool writes = command->flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+    struct named like = {
+        .argv = argv, .argc = argc, .writes = command->flags & (CMD_WRITE | CMD_MAY_REPLICATE)};
+    like.is_bare = named_members_find(command, argv, argc, &like.members);
     keys_list_init(&keys);
     if (keys_find(command, argv, argc, &keys) == 0)
         for (uint32_t i = 0; i < keys.count; i++)
-            add_named_key(call, list, argv[keys.refs[i].index], writes);
+            add_named_key(call, list, &like, argv[keys.refs[i].index]);
     keys_list_fini(&keys);
 }
 
@@ -76,13 +83,21 @@ static bool wants_keys(const struct call *call)
     return call->command->id != COMMAND_watch;
 }
 
+static void need_named(struct call *call, const struct named *named)
+{
+    borrow_ahead(call, &named->entry, named->writes, named->is_bare);
+    for (uint32_t i = named->members.first; named->is_bare && i < named->argc;
+         i += named->members.step)
+        borrow_member(call, &named->entry, named->argv[i]);
+}
+
 /* Locks an own key and prefetches its row, or requests a key of another shard. */
 static void lock_named(struct call *call, const struct named *named)
 {
     struct partition *partition = call->partition;
     const struct entry *entry = &named->entry;
     if (entry->is_borrowed) {
-        (void)borrow_key(call, entry, named->writes);
+        need_named(call, named);
         return;
     }
     if (!lock_take(partition->shards.locks, call->borrow->owner, entry->row_key,

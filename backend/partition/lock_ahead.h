@@ -6,7 +6,8 @@
  *
  * Without this it would run in vain first, and a script would once for each of its keys. Keys that are not named (those that a
  * script computes, patterns of SORT) are found when it runs, as are all keys of a command that writes to slots in
- * transition: slot_pass decides there. A key is locked for writing if its command may write, as when it is opened.
+ * transition: slot_pass decides there. A key is locked for writing if its command may write, as when it is opened. Of a big
+ * collection only the members are fetched that the commands name (named_members.h), unless one of them needs others.
  */
 #pragma once
 

@@ -22,7 +22,9 @@
 #include <stdlib.h>
 
 enum {
-    WHOLE_BYTES = 64 * 1024,   /* a collection of up to so many bytes is sent whole */
+    WHOLE_BYTES = 64 * 1024,   /* a collection of up to so many bytes is sent whole … */
+    BARE_SIZE = 8,             /* … or so many elements, if only some members are needed; else */
+    BARE_RANK_BYTES = 4096,    /* only its rank tree, up to so many bytes, is */
     REPLY_BYTES = 1024 * 1024, /* rows of a reply, apart from its last row */
     ROW_TRIES_MAX = 16,        /* then reads block on the disk */
     ASK_AFTER_MS = 2000,
@@ -393,9 +395,20 @@ static void send_row(struct sent *sent, enum cf cf, struct bytes row, struct byt
     slice_release(&slice);
 }
 
-/* Sends a metadata row, and all rows of the collection if they are few. Returns the column families of which all rows
- * were sent. */
-static unsigned send_key(struct sent *sent, struct bytes row_key)
+/* Up to how many bytes of rows in this column family are sent with the collection. */
+static size_t whole_limit(const struct sent *sent, const struct metadata *meta, enum cf cf,
+                          bool is_bare)
+{
+    if (sent_bytes(sent) >= REPLY_BYTES || meta->size > WHOLE_BYTES)
+        return 0;
+    if (!is_bare || meta->size <= BARE_SIZE)
+        return WHOLE_BYTES;
+    return cf == CF_RANK ? BARE_RANK_BYTES : 0;
+}
+
+/* Sends a metadata row, and all rows of the collection if they are few, or those of its rank tree. Returns the column
+ * families of which all rows were sent. */
+static unsigned send_key(struct sent *sent, struct bytes row_key, bool is_bare)
 {
     static const enum cf families[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
     struct metadata meta;
@@ -410,14 +423,37 @@ static unsigned send_key(struct sent *sent, struct bytes row_key)
     CHECK(decode_metadata_key(row_key, &space, &slot, &key));
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         bool is_whole = !is_collection;
-        if (is_collection && meta.size <= WHOLE_BYTES && sent_bytes(sent) < REPLY_BYTES) {
+        size_t limit = is_collection ? whole_limit(sent, &meta, families[i], is_bare) : 0;
+        if (limit) {
             struct bytes prefix = encode_collection_prefix(&sent->partition->running.arena, space,
                                                            slot, key, meta.version);
-            is_whole = send_rows(sent, families[i], prefix, prefix, WHOLE_BYTES, &next);
+            is_whole = send_rows(sent, families[i], prefix, prefix, limit, &next);
         }
         whole |= is_whole ? 1u << families[i] : 0;
     }
     return whole;
+}
+
+/* Sends the row of a member or field, if the key is a collection. */
+static void send_member(struct sent *sent, const struct item *item)
+{
+    struct arena *arena = &sent->partition->running.arena;
+    struct slice slice;
+    struct metadata meta;
+    struct bytes space;
+    struct bytes key;
+    uint16_t slot;
+    int err = overlay_get(sent->partition->overlay, CF_METADATA, item->row_key, &slice);
+    sent->has_failed |= is_read_failure(err);
+    if (err != OK)
+        return;
+    bool is_collection = decode_metadata(slice_bytes(&slice), &meta) && !type_is_inline(meta.type);
+    slice_release(&slice);
+    if (!is_collection)
+        return;
+    CHECK(decode_metadata_key(item->row_key, &space, &slot, &key));
+    struct bytes prefix = encode_collection_prefix(arena, space, slot, key, meta.version);
+    send_row(sent, CF_DATA, encode_sub_key(arena, prefix, item->row), NULL);
 }
 
 /* Registers a watched key, after it was opened, so that a key that has expired before does not count as changed. */
@@ -475,8 +511,10 @@ static void send_item(struct sent *sent, const struct item *item)
         send_answer(sent, item);
         return;
     }
-    if (item->kind == NEED_KEY)
-        whole = send_key(sent, item->row_key);
+    if (need_locks(item->kind))
+        whole = send_key(sent, item->row_key, item->kind == NEED_BARE);
+    else if (item->kind == NEED_MEMBER)
+        send_member(sent, item);
     else if (item->kind == NEED_WATCH)
         send_watch(sent, item);
     else if (item->kind == NEED_CHECK)
@@ -585,7 +623,8 @@ static const char *refuse_item(struct partition *partition, const struct item *i
         return SLOT_IS_LEAVING;
     if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
         return SWAP_RUNS;
-    if (item->kind == NEED_KEY || (item->kind >= NEED_WATCH && item->row.len == 8))
+    bool is_watch = item->kind == NEED_WATCH || item->kind == NEED_CHECK;
+    if (need_locks(item->kind) || item->kind == NEED_MEMBER || (is_watch && item->row.len == 8))
         return NULL;
     bool is_row =
         item->kind == NEED_RANGE && decode_collection_prefix(item->row, &prefix)
@@ -615,7 +654,7 @@ static const char *lock_items(struct part *part)
         const char *refused = reader.is_good ? refuse_item(partition, &item) : NULL;
         if (refused)
             return refused;
-        if (reader.is_good && (item.kind == NEED_KEY || is_about_all(&item)))
+        if (reader.is_good && (need_locks(item.kind) || is_about_all(&item)))
             (void)lock_take(partition->shards.locks, &part->owner, item.row_key, item.mode);
         if (reader.is_good && item.kind == NEED_CHECK)
             lock_watched(part,

@@ -210,6 +210,32 @@ def _(run):
         check(cluster.figures(1)['locked_key_errors'] >= 1, 'SET of the locked key')
 
 
+@suite.case('of big collections only the members are borrowed that the commands name')
+def _(run):
+    with Linked() as cluster:
+        a, b, c = cluster.keys
+        fields = ['field:%05d' % i for i in range(5000)]
+        for words in (['HSET', *(word for field in fields for word in (field, 'x' * 20))], ['SADD', *fields],
+                      ['ZADD', *(word for i, field in enumerate(fields) for word in (str(i), field))]):
+            cluster.shards[1].get('DEL', b)
+            check_equal(cluster.shards[1].get(words[0], b, *words[1:]), len(fields))
+            before = cluster.figures(0)['borrowed_bytes']
+            changes, replies = {
+                'HSET': ([['HSET', b, fields[0], 'y', 'new', 'z'], ['HGET', b, fields[0]], ['HDEL', b, fields[1]]], [1, b'y', 1]),
+                'SADD': ([['SADD', b, fields[0], 'new'], ['SREM', b, fields[1]], ['SISMEMBER', b, fields[2]]], [1, 1, 1]),
+                'ZADD': ([['ZADD', b, 'XX', 'CH', '7', fields[0]], ['ZINCRBY', b, '2', fields[1]], ['ZREM', b, fields[2]]],
+                         [1, b'3', 1]),
+            }[words[0]]
+            check_equal(cluster.exec(['SET', a, 'x'], *changes, shard=0), [b'OK', *replies])
+            borrowed = cluster.figures(0)['borrowed_bytes'] - before
+            check(0 < borrowed < 8000, '%s borrowed %d bytes' % (words[0], borrowed))
+            # together with a command that needs all members
+            count = {'HSET': 'HGETALL', 'SADD': 'SMEMBERS', 'ZADD': 'ZRANGE'}[words[0]]
+            extra = ['0', '-1'] if count == 'ZRANGE' else []
+            found = cluster.exec(['SET', a, 'y'], changes[0], [count, b, *extra], shard=0)[2]
+            check_equal(found, cluster.shards[1].get(count, b, *extra))
+
+
 @suite.case('figures: committed by number of shards, locks, time that they were held, borrowed bytes; in INFO and /metrics')
 def _(run):
     with Linked({'transaction-timeout': '10m', 'peer-timeout': '10m'}) as cluster:

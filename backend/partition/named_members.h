@@ -1,0 +1,19 @@
+/*
+ * named_members.h - the members or fields of its keys that a command names, so that a shard need not send the others.
+ *
+ *   ZADD key NX 1 a 2 b ─► a, b        HDEL key f ─► f        EXPIRE key 60 ─► none        SMEMBERS key ─► any
+ */
+#pragma once
+
+#include "shared/command.h"
+
+/* The arguments first, first + step, … of the request are members. */
+struct named_members {
+    uint32_t first;
+    uint32_t step;
+};
+
+/* True: the command reads no other elements of its keys, as a rule; if it needs more, they are fetched when it runs. False: it
+ * may need any. */
+bool named_members_find(const struct command *command, const struct bytes *argv, uint32_t argc,
+                        struct named_members *members);
