@@ -17,7 +17,7 @@ SAFE = {'client|kill', 'client|list', 'client|pause', 'client|unpause', 'client|
         'monitor', 'role', 'slowlog|get', 'slowlog|len', 'slowlog|reset', 'commandlog|get', 'commandlog|len', 'commandlog|reset', 'scree|bigkeys', 'scree|hotkeys',
         'scree|namespaces', 'scree|slowlog'}
 # Not allowed for tenants although not of the category @admin: they concern the whole process.
-UNSAFE = {'memory|doctor', 'memory|malloc-stats', 'memory|purge', 'memory|stats', 'scree|map', 'scree|shards'}
+UNSAFE = {'cluster|slot-stats', 'memory|doctor', 'memory|malloc-stats', 'memory|purge', 'memory|stats', 'scree|map', 'scree|shards'}
 # These end or change the test's connection.
 LEAVES = {'quit', 'reset', 'auth', 'hello', 'client|reply', 'monitor', 'subscribe', 'psubscribe', 'ssubscribe'}
 NOPERM = 'NOPERM this command shows or changes the whole server'
