@@ -102,6 +102,17 @@ enum command_traits {
     TRAIT_AUDITED = 1 << 14, /* an administrator's change: logged (audit.h) */
     /* Likewise if it has a subcommand that is no question: SCREE BACKUP START, but neither STATUS nor LIST. */
     TRAIT_AUDITED_ACTIONS = 1 << 15,
+    TRAIT_CHANGES_DATABASE =
+        1 << 16,                  /* SELECT, SWAPDB: the keys behind it are in another database */
+    TRAIT_WATCHES = 1 << 17,      /* WATCH: reads rows of its keys, and does not open them */
+    TRAIT_ONLY_REPLIES = 1 << 18, /* WAIT, WAITAOF: neither reads nor writes rows */
+    /* Which members or fields of its keys the command names. It reads no others, as a rule (named_members.h). */
+    TRAIT_MEMBERS_NONE = 1 << 19,   /* none at all: EXPIRE, LPUSH, HLEN */
+    TRAIT_MEMBERS_AT_2 = 1 << 20,   /* argument 2: HINCRBY */
+    TRAIT_MEMBERS_AT_3 = 1 << 21,   /* argument 3: ZINCRBY, SMOVE */
+    TRAIT_MEMBERS_FROM_2 = 1 << 22, /* all from argument 2: SADD, HDEL */
+    TRAIT_MEMBERS_PAIRS = 1 << 23,  /* every second from argument 2: HSET */
+    TRAIT_MEMBERS_SCORED = 1 << 24, /* every second behind the first score: ZADD */
     TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
 };
 

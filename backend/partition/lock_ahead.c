@@ -60,16 +60,10 @@ static void add_named_keys(struct call *call, struct named_list *list,
     keys_list_fini(&keys);
 }
 
-/* Behind a SELECT or SWAPDB the keys are in another database than now. */
-static bool changes_database(const struct command *command)
-{
-    return command->id == COMMAND_select || command->id == COMMAND_swapdb;
-}
-
 static void add_queue(struct call *call, struct named_list *list)
 {
     const struct queued *queued = call->session->transaction.first;
-    for (; queued && !changes_database(queued->command); queued = queued->next)
+    for (; queued && !(queued->command->traits & TRAIT_CHANGES_DATABASE); queued = queued->next)
         add_named_keys(call, list, queued->command, queued->argv, queued->argc);
 }
 
@@ -80,7 +74,7 @@ static bool wants_keys(const struct call *call)
     if (call->command->traits & TRAIT_RUNS_QUEUE)
         return session->transaction.is_open && !session->transaction.is_aborted &&
                !session->watcher.dirty;
-    return call->command->id != COMMAND_watch;
+    return !(call->command->traits & TRAIT_WATCHES);
 }
 
 static void need_named(struct call *call, const struct named *named)

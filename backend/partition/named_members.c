@@ -17,60 +17,19 @@ static uint32_t first_score(const struct bytes *argv, uint32_t argc)
 bool named_members_find(const struct command *command, const struct bytes *argv, uint32_t argc,
                         struct named_members *members)
 {
+    uint32_t traits = command->traits;
     *members = (struct named_members){.first = argc, .step = 1};
-    switch (command->id) {
-    case COMMAND_hset:
-    case COMMAND_hmset:
+    if (traits & TRAIT_MEMBERS_PAIRS)
         *members = (struct named_members){.first = 2, .step = 2};
-        return true;
-    case COMMAND_hsetnx:
-    case COMMAND_hincrby:
-    case COMMAND_hincrbyfloat:
+    else if (traits & TRAIT_MEMBERS_AT_2)
         *members = (struct named_members){.first = 2, .step = argc};
-        return true;
-    case COMMAND_hget:
-    case COMMAND_hmget:
-    case COMMAND_hdel:
-    case COMMAND_hexists:
-    case COMMAND_hstrlen:
-    case COMMAND_sadd:
-    case COMMAND_srem:
-    case COMMAND_sismember:
-    case COMMAND_smismember:
-    case COMMAND_zrem:
-    case COMMAND_zscore:
-    case COMMAND_zmscore:
+    else if (traits & TRAIT_MEMBERS_AT_3)
+        *members = (struct named_members){.first = 3, .step = argc};
+    else if (traits & TRAIT_MEMBERS_FROM_2)
         members->first = 2;
-        return true;
-    case COMMAND_zadd:
+    else if (traits & TRAIT_MEMBERS_SCORED)
         *members = (struct named_members){.first = first_score(argv, argc) + 1, .step = 2};
-        return true;
-    case COMMAND_zincrby:
-    case COMMAND_smove:
-        members->first = 3;
-        return true;
-    case COMMAND_lpush:
-    case COMMAND_lpushx:
-    case COMMAND_rpush:
-    case COMMAND_rpushx:
-    case COMMAND_set:
-    case COMMAND_del:
-    case COMMAND_unlink:
-    case COMMAND_exists:
-    case COMMAND_type:
-    case COMMAND_expire:
-    case COMMAND_pexpire:
-    case COMMAND_expireat:
-    case COMMAND_pexpireat:
-    case COMMAND_persist:
-    case COMMAND_ttl:
-    case COMMAND_pttl:
-    case COMMAND_hlen:
-    case COMMAND_scard:
-    case COMMAND_zcard:
-    case COMMAND_llen:
-        return true;
-    default:
-        return false;
-    }
+    else
+        return traits & TRAIT_MEMBERS_NONE;
+    return true;
 }

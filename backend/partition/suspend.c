@@ -125,7 +125,7 @@ static bool is_undone_as_one(const struct call *call)
 /* Does the command only read and write keys? WATCH has neither flag, but reads rows. */
 static bool changes_only_keys(const struct command *command)
 {
-    return command->id == COMMAND_watch ||
+    return command->traits & TRAIT_WATCHES ||
            (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
 }
 

@@ -25,8 +25,7 @@ static bool is_plain_command(const struct command *command)
 {
     if (command->channels == CHANNELS_FIRST || command->traits & TRAIT_SHARD_ANSWERS ||
         command_uses_all_keys(command) || command->route == ROUTE_TRANSACTION ||
-        command->route == ROUTE_ANY || command->id == COMMAND_wait ||
-        command->id == COMMAND_waitaof)
+        command->route == ROUTE_ANY || command->traits & TRAIT_ONLY_REPLIES)
         return true;
     return (command->flags & (CMD_WRITE | CMD_READONLY) || command->group == GROUP_SCRIPTING) &&
            !(command->flags & CMD_ADMIN) && keys_possible(command);

@@ -72,7 +72,7 @@ def rest(client):
 def measure(farm, size, kind, options):
     count = int(options.million * 1e6 * min(1, 256 / size))
     rng = random.Random(size)
-    backend = farm.backend('disk-%s-%d' % (kind, size))
+    backend = farm.backend('disk-%s-%d' % (kind, size), store={'memory': options.memory})
     address = ('127.0.0.1', backend.port)
     numbers = list(range(count))
     rng.shuffle(numbers)
@@ -95,6 +95,7 @@ def main():
     parser.add_argument('--million', type=float, default=4, help='million keys with values of up to 256 bytes; fewer longer ones')
     parser.add_argument('--overwrite', type=float, default=2, help='how often each key is overwritten on average')
     parser.add_argument('--size', type=int, action='append', help='bytes of a value (default: 64 and 1024)')
+    parser.add_argument('--memory', default='auto', help='[store] memory: a smaller one has smaller memtables, as more data would')
     parser.add_argument('--quick', action='store_true', help='100 thousand keys')
     options = parser.parse_args()
     if options.quick:
