@@ -5,11 +5,13 @@
  *   shard b: # Stats  total_commands_processed:7  ├─► # Stats  total_commands_processed:12
  *                                                 ┘   # Shards  shard_a:address=…,state=up,keys=…
  *
- * Figures of a disk or a machine are not summed, as several shards may share it: the least free bytes of a disk are shown.
+ * Figures of a disk or a machine are not summed, as several shards may share it: those of the disk with the least free
+ * bytes are shown.
  *
  * Sections and fields keep the order of the shards' documents. Counts are summed (those of a process once per process,
- * recognised by its run_id); other values are the first shard's; values about the endpoint are the proxy's. A shard that
- * does not reply is missing in the sums, and shown as down in # Shards.
+ * recognised by its run_id, so the shards are also asked for the section Server); faults of any shard are shown; other
+ * values are the first shard's; values about the endpoint are the proxy's. A shard that does not reply is missing in the
+ * sums, and shown as down in # Shards.
  */
 #include "proxy/fan_out.h"
 #include "proxy/limits.h"
@@ -19,6 +21,7 @@
 #include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/arena.h"
+#include "shared/check.h"
 #include "shared/number.h"
 
 #include <inttypes.h>
@@ -26,11 +29,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How the values of a section are merged. */
+/* How the values of a section or a field are merged. */
 enum merge_rule {
     RULE_FIRST,
+    RULE_FIRST_TEXT,  /* the first that is not empty */
+    RULE_FAULT,       /* "err", if any shard says so */
     RULE_SUM,         /* numbers, and the numbers of lists such as keys=1,expires=0 */
     RULE_SUM_PROCESS, /* numbers of a process: counted once per process */
+    RULE_LARGEST,
+    RULE_SMALLEST,
 };
 
 struct field {
@@ -158,14 +165,6 @@ static struct bytes larger_number(struct bytes a, struct bytes b)
     return number_parse_double(a, &u) && number_parse_double(b, &v) && v > u ? b : a;
 }
 
-/* Every shard has all scripts and functions, so their numbers are not summed. */
-static bool is_shared_field(struct bytes name)
-{
-    return bytes_equal(name, BYTES("number_of_cached_scripts")) ||
-           bytes_equal(name, BYTES("number_of_functions")) ||
-           bytes_equal(name, BYTES("number_of_libraries"));
-}
-
 /* Averages and percentiles cannot be summed; the largest is shown. */
 static bool is_average(struct bytes name)
 {
@@ -231,21 +230,63 @@ static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
     return sum;
 }
 
-static struct bytes smaller_number(struct bytes a, struct bytes b)
+/* The rule of a field; that of its section, if the field has none of its own. */
+static enum merge_rule rule_of(const struct section *section, struct bytes name)
 {
-    return bytes_equal(larger_number(a, b), b) ? a : b;
+    static const struct {
+        const char *name;
+        enum merge_rule rule;
+    } RULES[] = {
+        /* every shard has all scripts and functions */
+        {"number_of_cached_scripts", RULE_LARGEST},
+        {"number_of_functions", RULE_LARGEST},
+        {"number_of_libraries", RULE_LARGEST},
+        /* shards share a machine; maxmemory limits all shards together */
+        {"total_system_memory", RULE_LARGEST},
+        {"maxmemory", RULE_LARGEST},
+        {"store_cache_bytes", RULE_SUM_PROCESS},
+        {"store_disk_total_bytes", RULE_FIRST}, /* see merge_disk */
+        {"store_disk_free_bytes", RULE_FIRST},
+        {"rdb_changes_since_last_save", RULE_SUM},
+        {"rdb_bgsave_in_progress", RULE_LARGEST},
+        {"rdb_last_save_time", RULE_SMALLEST},
+        {"rdb_last_bgsave_status", RULE_FAULT},
+        {"aof_rewrite_in_progress", RULE_LARGEST},
+        {"aof_last_write_status", RULE_FAULT},
+        {"keys_all_namespaces", RULE_SUM},
+        {"commits", RULE_SUM_PROCESS},
+        {"commit_failures", RULE_SUM_PROCESS},
+        {"commit_rows", RULE_SUM_PROCESS},
+        {"commit_usec", RULE_SUM_PROCESS},
+        {"read_only", RULE_LARGEST},
+        {"read_only_reason", RULE_FIRST_TEXT},
+    };
+    for (size_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
+        if (bytes_equal(name, bytes_of(RULES[i].name)))
+            return RULES[i].rule;
+    return section->rule;
 }
 
-/* Several shards share a disk and a machine, so figures of these are not summed. Writes end where the least is free. */
-static bool is_of_disk(struct bytes name)
+/* The value of a field that several shards have. */
+static struct bytes merged_value(struct info *info, enum merge_rule rule, struct bytes a,
+                                 struct bytes b)
 {
-    return bytes_equal(name, BYTES("store_disk_free_bytes"));
-}
-
-/* Also maxmemory, which every process has, and which limits all shards together. */
-static bool is_of_machine(struct bytes name)
-{
-    return bytes_equal(name, BYTES("total_system_memory")) || bytes_equal(name, BYTES("maxmemory"));
+    switch (rule) {
+    case RULE_FIRST:
+    case RULE_SUM_PROCESS: /* the figures of this process are in `a` already */
+        break;
+    case RULE_FIRST_TEXT:
+        return a.len ? a : b;
+    case RULE_FAULT:
+        return bytes_equal(b, BYTES("err")) ? b : a;
+    case RULE_SUM:
+        return memchr(b.data, '=', b.len) ? add_lists(info, a, b) : add_numbers(info, a, b);
+    case RULE_LARGEST:
+        return larger_number(a, b);
+    case RULE_SMALLEST:
+        return bytes_equal(larger_number(a, b), b) ? a : b;
+    }
+    return a;
 }
 
 /* The bytes of field X in the form of its field X_human; empty: there is no such field. */
@@ -272,20 +313,15 @@ static void field_merge(struct info *info, struct section *section, struct bytes
                         struct bytes value, bool is_new_process)
 {
     const struct field *field = field_find(section, name);
-    bool adds = section->rule == RULE_SUM || (section->rule == RULE_SUM_PROCESS && is_new_process);
+    enum merge_rule rule = rule_of(section, name);
     struct bytes human = human_of(info, section, name);
+    if (rule == RULE_SUM_PROCESS && is_new_process)
+        rule = RULE_SUM;
     if (human.len)
         field_set(info, section, name, human);
-    else if (!field)
-        field_set(info, section, name, value);
-    else if (is_of_disk(name))
-        field_set(info, section, name, smaller_number(field->value, value));
-    else if (is_shared_field(name) || is_of_machine(name))
-        field_set(info, section, name, larger_number(field->value, value));
-    else if (adds && memchr(value.data, '=', value.len))
-        field_set(info, section, name, add_lists(info, field->value, value));
-    else if (adds)
-        field_set(info, section, name, add_numbers(info, field->value, value));
+    else
+        field_set(info, section, name,
+                  field ? merged_value(info, rule, field->value, value) : value);
 }
 
 /* The value of the line "name:value" in the text; empty: there is none. */
@@ -300,9 +336,23 @@ static struct bytes info_value(struct bytes text, struct bytes wanted)
     return (struct bytes){"", 0};
 }
 
+/* Keeps the disk with the least free bytes, where writes end first. */
+static void merge_disk(struct info *info, struct section *section, struct bytes text)
+{
+    static const char *const names[] = {"store_disk_total_bytes", "store_disk_free_bytes"};
+    struct bytes free_bytes = info_value(text, bytes_of(names[1]));
+    const struct field *least = field_find(section, bytes_of(names[1]));
+    if (!least || !free_bytes.len ||
+        bytes_equal(larger_number(least->value, free_bytes), free_bytes))
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        field_set(info, section, bytes_of(names[i]), info_value(text, bytes_of(names[i])));
+}
+
 static void info_merge(struct info *info, struct bytes text, bool is_new_process)
 {
     struct section *section = NULL;
+    struct bytes whole = text;
     struct bytes line;
     struct bytes name;
     struct bytes value;
@@ -314,6 +364,45 @@ static void info_merge(struct info *info, struct bytes text, bool is_new_process
         else if (section && split_at(line, ':', &name, &value) && !field_find(section, name))
             field_set(info, section, name, value);
     }
+    for (section = info->first; section; section = section->next)
+        merge_disk(info, section, whole);
+}
+
+static bool field_number(struct section *section, const char *name, double *number)
+{
+    const struct field *field = field_find(section, bytes_of(name));
+    return field && number_parse_double(field->value, number);
+}
+
+/* Ratios are those of the sums. */
+static void info_ratios(struct info *info)
+{
+    static const struct {
+        const char *name;
+        const char *part;
+        const char *whole;
+        bool is_percent;
+    } RATIOS[] = {
+        {"mem_fragmentation_ratio", "used_memory_rss", "used_memory", false},
+        {"allocator_frag_ratio", "allocator_active", "allocator_allocated", false},
+        {"allocator_rss_ratio", "allocator_resident", "allocator_active", false},
+        {"rss_overhead_ratio", "used_memory_rss", "allocator_resident", false},
+        {"used_memory_peak_perc", "used_memory_rss", "used_memory_peak", true},
+        {"used_memory_dataset_perc", "used_memory_dataset", "used_memory", true},
+    };
+    for (struct section *section = info->first; section; section = section->next)
+        for (size_t i = 0; i < sizeof RATIOS / sizeof RATIOS[0]; i++) {
+            char text[DOUBLE_TEXT_MAX];
+            double part;
+            double whole;
+            if (!field_find(section, bytes_of(RATIOS[i].name)) ||
+                !field_number(section, RATIOS[i].part, &part) ||
+                !field_number(section, RATIOS[i].whole, &whole) || whole <= 0)
+                continue;
+            int len = snprintf(text, sizeof text, RATIOS[i].is_percent ? "%.2f%%" : "%.2f",
+                               part / whole * (RATIOS[i].is_percent ? 100 : 1));
+            field_set(info, section, bytes_of(RATIOS[i].name), (struct bytes){text, (size_t)len});
+        }
 }
 
 /* ---- fields of the proxy ---- */
@@ -432,11 +521,13 @@ static void print_tls(struct out *out)
                metrics_sum(METRIC_PROCESS_TLS_FAILURES));
 }
 
-static void print_document(const struct info *info, struct out *out)
+static void print_document(const struct info *info, const struct request *request, struct out *out)
 {
     for (const struct section *section = info->first; section; section = section->next) {
-        out_printf(out, "%s# %.*s\r\n", section == info->first ? "" : "\r\n",
-                   (int)section->name.len, section->name.data);
+        if (bytes_equal(section->name, BYTES("Server")) && !asks_for(request, "server"))
+            continue; /* only the run ids were needed */
+        out_printf(out, "%s# %.*s\r\n", out->bytes ? "\r\n" : "", (int)section->name.len,
+                   section->name.data);
         for (const struct field *field = section->first; field; field = field->next)
             out_printf(out, "%.*s:%.*s\r\n", (int)field->name.len, field->name.data,
                        (int)field->value.len, field->value.data);
@@ -470,9 +561,10 @@ static void info_done(struct client *client, struct request *request, struct rep
         struct bytes text = answer_text(request_reply(request, i));
         info_merge(&info, text, local_is_new_process(request, i));
     }
+    info_ratios(&info);
     info_own(&info, client);
     out_init(&out);
-    print_document(&info, &out);
+    print_document(&info, request, &out);
     /* clients in a namespace see nothing of the process */
     bool is_tenant = client->session.keyspace->name.len > 0;
     if (is_tenant && asks_for(request, "limits"))
@@ -490,9 +582,16 @@ static void info_done(struct client *client, struct request *request, struct rep
 
 void local_info(struct client *client, struct request *request, struct reply *reply)
 {
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    struct bytes *with_server = calloc(argc + 1, sizeof *with_server);
     (void)client;
     (void)reply;
+    CHECK(with_server);
+    memcpy(with_server, argv, argc * sizeof *argv);
+    with_server[argc] = BYTES("server");
     request_keep(request);
-    request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request),
-                    info_done);
+    request_fan_out(request, NULL, SHARDS_ALL, with_server,
+                    asks_for(request, "server") ? argc : argc + 1, info_done);
+    free(with_server);
 }

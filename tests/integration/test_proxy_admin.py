@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Administration at the proxy: slow log, latency, MONITOR, pauses, hot and big keys."""
 
+import errno
 import os
 import re
 import threading
 import time
 
 from support.cluster import Cluster, Oracle
+from support.disk import SYNC_LOG, FaultyDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Closed, Connection, ReplyError
 
@@ -662,11 +664,15 @@ def _(run):
                 client.close()
 
 
+def fields_of_info(connection, *sections):
+    text = connection.get('INFO', *sections).decode()
+    return dict(line.split(':', 1) for line in text.splitlines() if ':' in line)
+
+
 @suite.case('INFO counts a disk and a machine once, a process once, and its _human fields are those of the sums')
 def _(run):
-    def fields(connection):
-        text = connection.get('INFO', 'everything').decode()
-        return dict(line.split(':', 1) for line in text.splitlines() if ':' in line)
+    def fields(connection, section='everything'):
+        return fields_of_info(connection, section)
     with Cluster(backends=2, partitions=3, proxies=1) as cluster, cluster.connect() as client:
         direct = [fields(cluster.partition(shard)) for shard in (0, 3)]
         merged = fields(client)
@@ -683,6 +689,28 @@ def _(run):
                 size, unit = size / 1024, next(units)
             shown = '%.0fB' % size if unit == 'B' else '%.2f%s' % (size, unit)
             check_equal(merged[name + '_human'], shown, name)
+        for part, whole, ratio in (('used_memory_rss', 'used_memory', 'mem_fragmentation_ratio'),
+                                   ('allocator_active', 'allocator_allocated', 'allocator_frag_ratio')):
+            check_equal(merged[ratio], '%.2f' % (int(merged[part]) / int(merged[whole])), ratio)
+        some = fields(client, 'memory')
+        check_equal(some['mem_configured'], merged['mem_configured'], 'sizes of two processes, without the section Server')
+        check('run_id' not in some and client.get('INFO', 'memory').startswith(b'# Memory\r\n'), 'only the section that was named')
+
+
+@suite.case('INFO shows a fault of one shard, and the keys of all shards')
+def _(run):
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=2, proxies=1, disk=disk) as cluster, cluster.connect() as client:
+        client.pipeline([['SET', 'key:%d' % i, 'v'] for i in range(100)])
+
+        def shown():
+            merged = fields_of_info(client, 'scree', 'persistence')
+            return [merged[name] for name in ('keys_all_namespaces', 'read_only', 'aof_last_write_status')]
+        check_equal(shown(), ['100', '0', 'ok'])
+        disk.fail(SYNC_LOG, 1, -1, errno.EIO)
+        check(isinstance(client.get('SET', cluster.key_on(1), 'v'), Exception), 'a write that is not on disk')
+        check_equal(fields_of_info(cluster.partition(0), 'scree')['read_only'], '0', 'the first shard')
+        check_equal(shown()[1:], ['1', 'err'])
+        check('read_only_reason:\r' not in client.get('INFO', 'scree').decode(), 'the reason')
 
 
 if __name__ == '__main__':
