@@ -10,7 +10,11 @@
 
 #include <stdlib.h>
 
-enum { IDLE_ROUNDS = 5 /* without limits only every fifth round asks for maxmemory */ };
+enum {
+    IDLE_ROUNDS = 5, /* without limits only every fifth round asks for maxmemory */
+    /* While a namespace has max-keys: what clients create at several shards between two rounds may exceed it. */
+    OFTEN_MS = 50,
+};
 
 /* A message in flight; kept in its request. */
 struct question {
@@ -38,7 +42,9 @@ static void keep_answer(struct limits *limits, const struct question *question,
     if (answer->is_failure || !resp_value_next(answer->frame, &pos, &head) || head.type != '*' ||
         !next_number(answer, &pos, &usage.bytes) || !next_number(answer, &pos, &maxmemory))
         return; /* the shard is down, or older than this proxy: what it had before is kept */
+    usage.asked = limits->shares[shard].asked;
     limits->shares[shard] = usage;
+    usage.asked = 0;
     if (maxmemory > limits->maxmemory)
         limits->maxmemory = maxmemory;
     for (uint32_t i = 0; i < question->count; i++) {
@@ -58,8 +64,10 @@ static void limits_answered(struct client *client, struct request *request, stru
     (void)reply;
     limits_lock(limits);
     int shard = limits_shard(limits, answer->node->name);
-    if (shard >= 0)
+    if (shard >= 0) {
+        limits->shares[shard].asked -= limits->shares[shard].asked > 0;
         keep_answer(limits, question, answer, shard);
+    }
     for (uint32_t i = 0; i < question->count; i++)
         question->asked[i]->in_flight--;
     limits_unlock(limits);
@@ -87,10 +95,36 @@ static bool send_some(struct limits *limits, struct proxy_worker *worker, int sh
         question->asked[question->count++] = limit;
     }
     bool has_more = (*last)->next != &limits->all;
+    limits->shares[shard].asked++;
     limits_unlock(limits);
     request_fan_out(request, NULL, shard, message->argv, message->argc, limits_answered);
     free(message);
     return has_more;
+}
+
+/* Sends the limits to each shard that has answered the messages before. */
+static void ask_shards(struct limits *limits, struct proxy_worker *worker)
+{
+    const struct pool *pool = worker->pool;
+    for (size_t i = 0; pool->nodes && i < limits->shard_count && i < pool->count; i++) {
+        struct list *last = &limits->all;
+        while (limits->shares[i].asked == 0 && send_some(limits, worker, (int)i, &last))
+            ;
+    }
+}
+
+void limit_rounds_often(void *owner)
+{
+    struct proxy_worker *worker = owner;
+    ask_shards(worker->proxy->tenants.limits, worker);
+}
+
+static bool has_max_keys(const struct limits *limits)
+{
+    bool found = false;
+    for (const struct list *at = limits->all.next; !found && at != &limits->all; at = at->next)
+        found = container_of(at, struct limit, link)->max_keys > 0;
+    return found;
 }
 
 /* ---- once a second ---- */
@@ -136,14 +170,16 @@ void limit_rounds_tick(struct limits *limits, struct proxy_worker *worker)
     bool has_any = !list_empty(&limits->all);
     bool is_due =
         has_any || (pool->count > 1 && (limits->maxmemory || limits->rounds % IDLE_ROUNDS == 0));
+    bool is_often = pool->count > 1 && has_max_keys(limits);
     limits->rounds++;
     if (is_due)
         limits->maxmemory = 0; /* the answers set it */
     limits_unlock(limits);
     free(names);
-    for (size_t i = 0; is_due && pool->nodes && i < pool->count; i++) {
-        struct list *last = &limits->all;
-        while (send_some(limits, worker, (int)i, &last))
-            ;
-    }
+    if (is_due)
+        ask_shards(limits, worker);
+    if (is_often)
+        timer_start(worker->thread.limits, OFTEN_MS, OFTEN_MS);
+    else
+        timer_stop(worker->thread.limits);
 }

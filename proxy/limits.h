@@ -1,7 +1,7 @@
 /*
  * limits.h - max-keys and max-bytes of namespaces: the shards enforce them, and the proxy carries figures between the shards.
  *
- *   worker 0, once a second:   SCREE LIMITS shop max-keys max-bytes, keys and bytes elsewhere ──► each shard
+ *   worker 0, in rounds:       SCREE LIMITS shop max-keys max-bytes, keys and bytes elsewhere ──► each shard
  *                              keys and bytes here                                         ◄──
  *   each new connection:       the same, before the first command of a namespace with limits; so a shard that has just started
  *                              knows the limits before it gets commands

@@ -22,6 +22,7 @@ struct usage {
     uint64_t keys;
     uint64_t bytes;
     bool is_known;
+    uint32_t asked; /* only in limits->shares: messages to the shard that it has not answered */
 };
 
 /* The limits of one namespace. Fields are guarded by the mutex; only worker 0 frees it. */

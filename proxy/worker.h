@@ -128,6 +128,7 @@ struct worker_metrics {
 struct worker_thread {
     struct timer *tick;        /* 20 ms: deadlines, backoff; runs only when needed */
     struct timer *slow;        /* once a second */
+    struct timer *limits;      /* worker 0: limit_rounds.h */
     _Atomic uint64_t alive_ms; /* when `slow` ran last; monotonic. 0: not yet. Any thread */
     bool is_ticking;
     bool is_stopping;

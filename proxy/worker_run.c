@@ -11,6 +11,7 @@
 #include "proxy/blocked.h"
 #include "proxy/bounced.h"
 #include "proxy/hotkeys.h"
+#include "proxy/limit_rounds.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/monitor.h"
@@ -76,6 +77,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     set_limits(worker);
     worker->thread.tick = timer_new(loop, worker_tick, worker);
     worker->thread.slow = timer_new(loop, worker_slow, worker);
+    worker->thread.limits = timer_new(loop, limit_rounds_often, worker);
     timer_start(worker->thread.slow, SLOW_MS, SLOW_MS);
     worker->thread.hook = (struct turn_hook){.run = worker_end_turn, .owner = worker};
     loop_add_hook(loop, &worker->thread.hook);
@@ -95,6 +97,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     worker_free_requests(worker, worker->requests.free_count);
     timer_free(worker->thread.tick);
     timer_free(worker->thread.slow);
+    timer_free(worker->thread.limits);
     rate_waits_free(worker->rate_waits);
     pool_free(worker->pool);
     keyspace_unref(&worker->keyspaces, worker->home);
