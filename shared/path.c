@@ -108,6 +108,14 @@ uint64_t path_free_bytes(const char *path)
     return (uint64_t)room.f_bavail * room.f_frsize;
 }
 
+uint64_t path_total_bytes(const char *path)
+{
+    struct statvfs room;
+    if (statvfs(path, &room) != 0)
+        return 0;
+    return (uint64_t)room.f_blocks * room.f_frsize;
+}
+
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
 {
     (void)stat;

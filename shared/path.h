@@ -15,6 +15,8 @@ bool path_make(const char *path, char *error, size_t size);
 uint64_t path_bytes(const char *path, const char *suffix);
 /* Free bytes that we may use on the path's file system; 0 when unknown. */
 uint64_t path_free_bytes(const char *path);
+/* Size of the path's file system; 0 when unknown. */
+uint64_t path_total_bytes(const char *path);
 /* Syncs the directory, so that names in it are durable. */
 bool path_sync(const char *path);
 /* Removes a file, or a directory with its content. True also when it does not exist. False: errno. */

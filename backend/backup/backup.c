@@ -21,6 +21,7 @@
 #include "shared/reply.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -638,6 +639,19 @@ void backup_reply_status(const struct backup *backup, struct reply *reply)
     reply_pair_text(reply, "last-error", last->reason);
     reply_pair_int(reply, "last-time", last->ended_ms / 1000);
     reply_pair_int(reply, "last-success", last->success_ms / 1000);
+}
+
+void backup_info(const struct backup *backup, struct out *out)
+{
+    const struct backup_result *last = backup_record_result(backup->record);
+    out_printf(out,
+               "backup_in_progress:%d\r\nbackup_last_status:%s\r\nbackup_last_time:%" PRIu64
+               "\r\nbackup_last_success_time:%" PRIu64 "\r\n",
+               backup_is_running(backup),
+               !last->ended_ms ? "none"
+               : last->is_good ? "ok"
+                               : "err",
+               last->ended_ms / 1000, last->success_ms / 1000);
 }
 
 static void shard_name(const struct backup *backup, struct bytes shard,

@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 struct backup;
+struct out;
 struct partition;
 struct reply;
 
@@ -65,6 +66,8 @@ bool backup_cancel(struct backup *backup, struct bytes id, struct bytes reason);
 bool backup_is_running(const struct backup *backup);
 /* Replies a map with the state of the current and the last backup. */
 void backup_reply_status(const struct backup *backup, struct reply *reply);
+/* Prints fields of INFO persistence: about this backup and the last one. */
+void backup_info(const struct backup *backup, struct out *out);
 void backup_reply_list(const struct backup *backup, struct bytes shard, struct reply *reply);
 /* Deletes a backup; its files are removed in the background. NULL, or the reason for a refusal. */
 const char *backup_delete(struct backup *backup, struct bytes name, struct bytes shard);

@@ -23,6 +23,7 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/latency.h"
+#include "shared/tls.h"
 #include "shared/version.h"
 
 #include <inttypes.h>
@@ -411,6 +412,17 @@ static void print_keyspace(const struct call *call, struct out *out)
 
 /* ---- our own sections ---- */
 
+/* Prints when the own certificates expire, Unix time. */
+static void print_certificates(const struct config_snapshot *snapshot, struct out *out)
+{
+    uint64_t own = tls_context_expires_s(snapshot->tls);
+    uint64_t peer = tls_context_expires_s(snapshot->peer_tls);
+    if (own)
+        out_printf(out, "tls_certificate_expires:%" PRIu64 "\r\n", own);
+    if (peer)
+        out_printf(out, "peer_tls_certificate_expires:%" PRIu64 "\r\n", peer);
+}
+
 static void print_scree(const struct call *call, struct out *out)
 {
     static const char *const durabilities[] = {"always", "everysec", "os"};
@@ -431,7 +443,10 @@ static void print_scree(const struct call *call, struct out *out)
                stats_metric(metrics, METRIC_BACKEND_COMMIT_FAILURES),
                stats_metric(metrics, METRIC_BACKEND_COMMIT_ROWS),
                stats_metric(metrics, METRIC_BACKEND_COMMIT_US));
-    out_printf(out, "read_only:%d\r\nread_only_reason:%s\r\n", failed, failed ? reason : "");
+    bool is_disk_low = commit_gate(partition->commit, CMD_WRITE | CMD_DENYOOM) == ERR_DISK_LOW;
+    out_printf(out, "read_only:%d\r\nread_only_reason:%s\r\ndisk_low:%d\r\n", failed,
+               failed ? reason : "", is_disk_low);
+    print_certificates(partition->snapshot, out);
 }
 
 static void print_peers(const struct call *call, struct out *out)

@@ -62,6 +62,7 @@ void info_persistence(const struct call *call, struct out *out)
                compaction_is_running(compaction), written);
     print_compaction(compaction, out);
     print_pace(pace_figures(partition->process->pace), out);
+    backup_info(partition->saves.backup, out);
 }
 
 void info_rocksdb(const struct call *call, struct out *out)

@@ -100,6 +100,8 @@ static uint64_t figure_locked(struct store *store, const char *name)
         return rocksdb_cache_get_usage(store->env->cache);
     if (strcmp(name, "disk_free_bytes") == 0)
         return path_free_bytes(store->path);
+    if (strcmp(name, "disk_total_bytes") == 0)
+        return path_total_bytes(store->path);
     if (!store->db)
         return strcmp(name, "stalled") == 0;
     if (strcmp(name, "stalled") == 0)
@@ -200,10 +202,12 @@ void store_info(struct store *store, struct out *out)
 {
     pthread_rwlock_rdlock(&store->lock);
     out_printf(out, "store_state:%s\r\n", store->db ? "open" : "lost");
+    info_line(store, out, "disk_total_bytes");
     info_line(store, out, "disk_free_bytes");
     info_line(store, out, "cache_bytes");
     info_line(store, out, "stalled");
     info_line(store, out, "delayed_write_rate");
+    info_line(store, out, "running_compactions");
     for (size_t i = 0; i < FIGURES; i++)
         info_line(store, out, figures[i].name);
     for (enum cf cf = 0; store->db && cf < CF_COUNT; cf++)

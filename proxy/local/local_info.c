@@ -260,6 +260,13 @@ static enum merge_rule rule_of(const struct section *section, struct bytes name)
         {"commit_usec", RULE_SUM_PROCESS},
         {"read_only", RULE_LARGEST},
         {"read_only_reason", RULE_FIRST_TEXT},
+        {"disk_low", RULE_LARGEST},
+        {"tls_certificate_expires", RULE_SMALLEST},
+        {"peer_tls_certificate_expires", RULE_SMALLEST},
+        {"backup_in_progress", RULE_LARGEST},
+        {"backup_last_status", RULE_FAULT},
+        {"backup_last_time", RULE_SMALLEST},
+        {"backup_last_success_time", RULE_SMALLEST},
     };
     for (size_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
         if (bytes_equal(name, bytes_of(RULES[i].name)))
