@@ -65,15 +65,21 @@ static uint64_t number_in(struct bytes values, const char *name)
     return number_parse_uint64(value_of(values, name), &number) ? number : 0;
 }
 
-/* The number of the line "NAME:NUMBER". False: there is none. */
-static bool reported_figure(const char *info, const char *name, uint64_t *figure)
+/* The value of the line "NAME:VALUE"; empty: there is none. */
+static struct bytes reported_text(const char *info, const char *name)
 {
     struct bytes line;
     struct bytes value;
     while (line_of_info(&info, &line))
         if (value_after(line, name, &value) && value.len && value.data[0] == ':')
-            return number_parse_uint64((struct bytes){value.data + 1, value.len - 1}, figure);
-    return false;
+            return (struct bytes){value.data + 1, value.len - 1};
+    return (struct bytes){"", 0};
+}
+
+/* The number of the line "NAME:NUMBER". False: there is none. */
+static bool reported_figure(const char *info, const char *name, uint64_t *figure)
+{
+    return number_parse_uint64(reported_text(info, name), figure);
 }
 
 /* ---- transactions ---- */
@@ -127,6 +133,66 @@ void backends_write_transactions(struct json_writer *json, const char *info)
         json_put_uint(json, rows[i].name,
                       reported_figure(info, rows[i].figure, &figure) ? figure : 0);
     write_failures(json, info);
+    json_put_end(json);
+}
+
+/* ---- storage ---- */
+
+/* The most level-0 files of a column family: too many of them delay writes. */
+static uint64_t most_level0_files(const char *info)
+{
+    struct bytes line;
+    struct bytes values;
+    uint64_t most = 0;
+    while (line_of_info(&info, &line)) {
+        uint64_t files =
+            value_after(line, "store_cf_", &values) ? number_in(values, "level0_files") : 0;
+        most = files > most ? files : most;
+    }
+    return most;
+}
+
+void backends_write_storage(struct json_writer *json, const char *info, uint64_t age_ms)
+{
+    static const struct {
+        const char *name;
+        const char *figure;
+    } rows[] = {
+        {"keys", "keys_all_namespaces"},
+        {"disk_total_bytes", "store_disk_total_bytes"},
+        {"disk_free_bytes", "store_disk_free_bytes"},
+        {"disk_bytes", "store_disk_bytes"},
+        {"running_compactions", "store_running_compactions"},
+        {"pending_compaction_bytes", "store_pending_compaction_bytes"},
+        {"delayed_write_rate", "store_delayed_write_rate"},
+        {"stalled", "store_stalled"},
+        {"damaged_batches", "store_wal_damaged_batches"},
+        {"read_only", "read_only"},
+        {"disk_low", "disk_low"},
+        {"backup_in_progress", "backup_in_progress"},
+        {"backup_last_s", "backup_last_time"},
+        {"backup_success_s", "backup_last_success_time"},
+        {"memory_bytes", "used_memory_rss"},
+        {"memory_configured_bytes", "mem_configured"},
+        {"certificate_expires_s", "tls_certificate_expires"},
+        {"peer_certificate_expires_s", "peer_tls_certificate_expires"},
+    };
+    if (!info) {
+        json_put_null(json, "storage");
+        return;
+    }
+    json_put_object(json, "storage");
+    json_put_uint(json, "age_ms", age_ms);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint64_t figure = 0;
+        json_put_uint(json, rows[i].name,
+                      reported_figure(info, rows[i].figure, &figure) ? figure : 0);
+    }
+    json_put_uint(json, "level0_files", most_level0_files(info));
+    json_put_shown(json, "state", reported_text(info, "store_state"), LINK_TEXT_SHOWN);
+    json_put_shown(json, "reason", reported_text(info, "read_only_reason"), LINK_TEXT_SHOWN);
+    json_put_shown(json, "backup_status", reported_text(info, "backup_last_status"),
+                   LINK_TEXT_SHOWN);
     json_put_end(json);
 }
 

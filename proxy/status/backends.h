@@ -1,7 +1,9 @@
 /*
- * backends.h - what backends report about their links to each other, and about transactions over shards, as JSON.
+ * backends.h - what backends report about their storage, their links to each other, and transactions over shards, as
+ * JSON.
  *
  *   INFO peers transactions of each shard (survey.h) ─► "links": [{"from":"a","to":"b",…}], "transactions": {…}
+ *   INFO scree memory persistence rocksdb             ─► "storage": {…} of each shard
  */
 #pragma once
 
@@ -10,6 +12,8 @@
 
 /* Adds "transactions" of a shard; null: they are not known. `info` may be NULL. */
 void backends_write_transactions(struct json_writer *json, const char *info);
+/* Adds "storage" of a shard; null: it is not known. `info` may be NULL. */
+void backends_write_storage(struct json_writer *json, const char *info, uint64_t age_ms);
 /* Adds "links", those that are not up first, and "link_count" and "links_down". `infos`: by shard. */
 void backends_write_links(struct json_writer *json, const struct shard_map *map,
                           char *const *infos);

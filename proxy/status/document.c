@@ -18,6 +18,7 @@
 #include "shared/clock.h"
 #include "shared/json_writer.h"
 #include "shared/table.h"
+#include "shared/tls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,9 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     json_put_uint(json, "memory_buffer_bytes", atomic_load(&proxy->memory_used));
     json_put_uint(json, "memory_limit_bytes", config->memory_limit_bytes);
     json_put_uint(json, "clients_max", (uint64_t)config->maxclients);
+    json_put_uint(json, "certificate_expires_s", tls_context_expires_s(snapshot->tls));
+    json_put_uint(json, "upstream_certificate_expires_s",
+                  tls_context_expires_s(snapshot->upstream_tls));
     json_put_end(json);
 }
 
@@ -188,8 +192,9 @@ static void write_ranges(struct json_writer *json, const struct shard_map *map, 
 
 static void write_shard(struct json_writer *json, const struct status *status,
                         const struct shard_map *map, size_t i, const struct health *health,
-                        const char *info)
+                        const char *info, const struct survey_storage *storage)
 {
+    uint64_t now_us = clock_mono_us();
     const struct shard *shard = &map->shards[i];
     struct share_shard sum = sum_shard(status, map, i);
     const char *state = shard_state(health, &sum);
@@ -209,6 +214,9 @@ static void write_shard(struct json_writer *json, const struct status *status,
     json_put_uint(json, "queued_bytes", sum.queued_bytes);
     json_put_uint(json, "ping_us", health->round_trip_us);
     backends_write_transactions(json, info);
+    backends_write_storage(json, storage->info,
+                           now_us > storage->answered_us ? (now_us - storage->answered_us) / 1000
+                                                         : 0);
     uint64_t counts[LABEL_WORDS_MAX] = {0};
     (void)labels_find(status->proxy->labelled.shards, bytes_of(shard->name), counts);
     write_traffic(json, counts + SHARD_SECONDS, counts[SHARD_ERRORS]);
@@ -219,14 +227,16 @@ static void write_map(struct json_writer *json, struct status *status, const str
 {
     struct health *health = calloc(map->shard_count + 1, sizeof *health);
     char **infos = calloc(map->shard_count + 1, sizeof *infos);
-    CHECK(health && infos);
+    struct survey_storage *storage = calloc(map->shard_count + 1, sizeof *storage);
+    CHECK(health && infos && storage);
     survey_copy_health(status->survey, map, clock_mono_us(), health);
     survey_copy_infos(status->survey, map, infos);
+    survey_copy_storage(status->survey, map, storage);
     json_put_object(json, "map");
     json_put_uint(json, "epoch", map->epoch);
     json_put_list(json, "shards");
     for (size_t i = 0; i < map->shard_count; i++)
-        write_shard(json, status, map, i, &health[i], infos[i]);
+        write_shard(json, status, map, i, &health[i], infos[i], &storage[i]);
     json_put_end(json);
     backends_write_links(json, map, infos);
     slot_survey_write(status->slot_survey, map, json);
@@ -236,9 +246,12 @@ static void write_map(struct json_writer *json, struct status *status, const str
         json_put_uint(json, NULL, status->slot_rates[slot]);
     json_put_end(json);
     json_put_end(json);
-    for (size_t i = 0; i < map->shard_count; i++)
+    for (size_t i = 0; i < map->shard_count; i++) {
         free(infos[i]);
+        free(storage[i].info);
+    }
     free(infos);
+    free(storage);
     free(health);
 }
 

@@ -91,7 +91,10 @@ function draw() {
   const {proxy, map} = latest;
   say(byId('where'), proxy.listen);
   const up = (latest.now_ms - proxy.started_ms) / 1000;
-  say(byId('facts'), `version ${proxy.version} · map epoch ${map.epoch} · up ${seconds(up)} · process ${proxy.process_id}`);
+  const expires = [proxy.certificate_expires_s, proxy.upstream_certificate_expires_s].filter(Boolean);
+  const left = Math.min(...expires) - latest.now_ms / 1000;
+  const certificate = !expires.length ? '' : left > 0 ? ` · certificate: ${seconds(left)} left` : ' · its certificate has expired';
+  say(byId('facts'), `version ${proxy.version} · map epoch ${map.epoch} · up ${seconds(up)} · process ${proxy.process_id}${certificate}`);
   document.title = `Scree ${proxy.listen}`;
   drawFigures();
   slots.show(map);

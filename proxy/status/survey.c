@@ -31,11 +31,12 @@ struct space_keys {
 
 struct survey {
     pthread_mutex_t mutex;
-    uint64_t wanted_ms;    /* when the page was last read; monotonic */
-    struct shard_map *map; /* a reference; NULL: no shard was polled yet */
-    struct health *health; /* [map->shard_count] */
-    char **infos;          /* [map->shard_count]; see survey_copy_infos */
-    struct table *spaces;  /* struct space_keys, by name */
+    uint64_t wanted_ms;             /* when the page was last read; monotonic */
+    struct shard_map *map;          /* a reference; NULL: no shard was polled yet */
+    struct health *health;          /* [map->shard_count] */
+    char **infos;                   /* [map->shard_count]; see survey_copy_infos */
+    struct survey_storage *storage; /* [map->shard_count] */
+    struct table *spaces;           /* struct space_keys, by name */
 };
 
 struct survey *survey_new(void)
@@ -49,9 +50,12 @@ struct survey *survey_new(void)
 
 static void forget_map(struct survey *survey)
 {
-    for (size_t i = 0; survey->map && i < survey->map->shard_count; i++)
+    for (size_t i = 0; survey->map && i < survey->map->shard_count; i++) {
         free(survey->infos[i]);
+        free(survey->storage[i].info);
+    }
     free(survey->infos);
+    free(survey->storage);
     free(survey->health);
     shard_map_unref(survey->map);
 }
@@ -118,6 +122,19 @@ void survey_copy_infos(struct survey *survey, const struct shard_map *map, char 
         const char *info = survey->map == map ? survey->infos[i] : NULL;
         to[i] = info ? strdup(info) : NULL;
         CHECK(to[i] || !info);
+    }
+    unlock(survey);
+}
+
+void survey_copy_storage(struct survey *survey, const struct shard_map *map,
+                         struct survey_storage *to)
+{
+    memset(to, 0, map->shard_count * sizeof *to);
+    lock(survey);
+    for (size_t i = 0; survey->map == map && i < map->shard_count; i++) {
+        to[i] = survey->storage[i];
+        to[i].info = to[i].info ? strdup(to[i].info) : NULL;
+        CHECK(to[i].info || !survey->storage[i].info);
     }
     unlock(survey);
 }
@@ -215,6 +232,27 @@ static void informed(struct client *client, struct request *request, struct repl
     shard_map_unref(question->map);
 }
 
+/* request_done_fn: a shard that fails keeps its last figures. */
+static void storage_informed(struct client *client, struct request *request, struct reply *reply)
+{
+    struct question *question = request_state(request, sizeof *question);
+    struct survey *survey = question->survey;
+    const struct shard_reply *answer = request_reply(request, 0);
+    struct bytes frame = answer->is_failure ? BYTES("-") : answer->frame;
+    (void)client;
+    (void)reply;
+    lock(survey);
+    if (survey->map == question->map && frame.data[0] != '-' && frame.len <= SURVEY_INFO_MAX) {
+        struct survey_storage *storage = &survey->storage[question->shard];
+        free(storage->info);
+        storage->info = strndup(frame.data, frame.len);
+        CHECK(storage->info);
+        storage->answered_us = loop_mono_us(request->worker->loop);
+    }
+    unlock(survey);
+    shard_map_unref(question->map);
+}
+
 /* request_done_fn */
 static void pinged(struct client *client, struct request *request, struct reply *reply)
 {
@@ -262,10 +300,21 @@ static bool is_due(struct survey *survey, const struct shard_map *map, size_t sh
     return true;
 }
 
+/* Is the shard due for a request about its storage? Marks it as polled. */
+static bool is_storage_due(struct survey_storage *storage, uint64_t now_us)
+{
+    if (storage->asked_us && now_us < storage->asked_us + (uint64_t)SURVEY_STORAGE_MS * 1000)
+        return false;
+    storage->asked_us = now_us;
+    return true;
+}
+
 static void poll_all(struct survey *survey, struct proxy_worker *worker)
 {
     const struct bytes ping[] = {BYTES("PING")};
     const struct bytes info[] = {BYTES("INFO"), BYTES("peers"), BYTES("transactions")};
+    const struct bytes storage[] = {BYTES("INFO"), BYTES("scree"), BYTES("memory"),
+                                    BYTES("persistence"), BYTES("rocksdb")};
     struct shard_map *map = worker->snapshot->map;
     lock(survey);
     if (survey->map != map) {
@@ -273,17 +322,21 @@ static void poll_all(struct survey *survey, struct proxy_worker *worker)
         survey->map = shard_map_ref(map);
         survey->health = calloc(map->shard_count, sizeof *survey->health);
         survey->infos = calloc(map->shard_count, sizeof *survey->infos);
-        CHECK(survey->health && survey->infos);
+        survey->storage = calloc(map->shard_count, sizeof *survey->storage);
+        CHECK(survey->health && survey->infos && survey->storage);
     }
     unlock(survey);
     for (size_t i = 0; i < map->shard_count; i++) {
         lock(survey);
         bool due = is_due(survey, map, i, loop_mono_us(worker->loop));
+        bool is_storage = due && is_storage_due(&survey->storage[i], loop_mono_us(worker->loop));
         unlock(survey);
         if (!due)
             continue;
         poll_shard(survey, worker, (int)i, ping, 1, pinged);
         poll_shard(survey, worker, (int)i, info, 3, informed);
+        if (is_storage)
+            poll_shard(survey, worker, (int)i, storage, 5, storage_informed);
     }
 }
 

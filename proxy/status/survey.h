@@ -3,7 +3,8 @@
  *
  *   HTTP thread: survey_wanted, survey_keys ───────► what to poll (mutex) ──► worker 0, once a second: survey_tick
  *   HTTP thread: survey_copy_…, survey_keys ◄─────── replies (mutex) ◄────────┘ PING, INFO peers transactions
- *                                                                                and some INFO keyspace
+ *                                                                                and some INFO keyspace; INFO with
+ *                                                                                storage every SURVEY_STORAGE_MS
  *
  * Polling stops SURVEY_PATIENCE_MS after the page was last read. Numbers of keys are refreshed every SURVEY_KEYS_MS.
  */
@@ -15,6 +16,7 @@
 enum {
     SURVEY_PATIENCE_MS = 10000,
     SURVEY_KEYS_MS = 10000,
+    SURVEY_STORAGE_MS = 5000,
     SURVEY_SILENT_MS = 2000, /* a shard that has not answered for this time is shown as silent */
     SURVEY_REASON_MAX = 160,
     SURVEY_INFO_MAX = 512 * 1024, /* longer replies to INFO are ignored */
@@ -33,6 +35,13 @@ struct health {
     char reason[SURVEY_REASON_MAX];
 };
 
+/* The last reply of a shard about its storage and memory; it is kept when the shard does not answer any more. */
+struct survey_storage {
+    char *info; /* ends with a null byte; NULL: there was no reply */
+    uint64_t asked_us;
+    uint64_t answered_us; /* monotonic */
+};
+
 struct survey *survey_new(void);
 void survey_free(struct survey *survey);
 
@@ -46,6 +55,9 @@ void survey_copy_health(struct survey *survey, const struct shard_map *map, uint
 /* The last reply of each shard to INFO peers transactions, which ends with a null byte; NULL: the shard is down or has
  * not replied yet. `to` has map->shard_count entries, which the caller frees. */
 void survey_copy_infos(struct survey *survey, const struct shard_map *map, char **to);
+/* The last reply of each shard about its storage; the caller frees `info` of map->shard_count entries. */
+void survey_copy_storage(struct survey *survey, const struct shard_map *map,
+                         struct survey_storage *to);
 /* Number of keys of a namespace in all its databases, as of *age_ms ago. False: not known. If `may_ask`, old numbers
  * are refreshed. */
 bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, bool may_ask,

@@ -74,10 +74,41 @@ function limits(item) {
   return texts.join(', ') || '–';
 }
 
+function storageState({state, storage}) {
+  const age = storage ? `figures of ${seconds(storage.age_ms / 1000)} ago` : 'no figures yet';
+  if (state === 'down' || state === 'silent') return {text: 'no answer', state, note: age};
+  if (!storage) return {text: 'not asked yet', state: 'unknown'};
+  if (storage.state !== 'open') return {text: storage.state, state: 'down'};
+  if (storage.read_only) return {text: 'read-only', state: 'down', note: storage.reason, title: storage.reason};
+  if (storage.disk_low) return {text: 'disk low', state: 'down', note: 'refuses writes that need room'};
+  if (storage.damaged_batches) return {text: 'log damaged', state: 'silent', note: `${short(storage.damaged_batches)} batches lost`};
+  if (storage.stalled || storage.delayed_write_rate) return {text: 'writes wait', state: 'silent', note: 'for compaction'};
+  return {text: 'writable', state: 'up', title: age};
+}
+
+function storageCells(own, now) {
+  const backup = own.backup_success_s ? `${seconds(Math.max(0, now - own.backup_success_s))} ago` : 'never';
+  const expires = [own.certificate_expires_s, own.peer_certificate_expires_s].filter(Boolean);
+  const left = Math.min(...expires) - now;
+  return [whole(own.keys), bytes(own.disk_bytes),
+    own.disk_total_bytes ? {text: bytes(own.disk_free_bytes), title: `of ${bytes(own.disk_total_bytes)}`} : '–',
+    {text: own.running_compactions ? 'running' : 'idle', title: `${bytes(own.pending_compaction_bytes)} to compact`,
+      note: own.pending_compaction_bytes ? `${bytes(own.pending_compaction_bytes)} to do` : ''},
+    String(own.level0_files),
+    own.backup_in_progress ? {text: backup, note: 'one is running'}
+      : own.backup_status === 'err' ? {text: backup, state: 'down', note: 'the last one failed'} : backup,
+    {text: bytes(own.memory_bytes), title: `configured: ${bytes(own.memory_configured_bytes)}`},
+    !expires.length ? '–' : left <= 0 ? {text: 'expired', state: 'down'}
+      : left < 14 * 86400 ? {text: `${seconds(left)} left`, state: 'silent'} : `${seconds(left)} left`];
+}
+
 export class Tables {
   constructor() {
     this.shards = new Table('shards', [['Shard', 'name'], ['State'], ['Slots', 'number'], ['Requests', 'number'], ['p50', 'number'],
       ['p99', 'number'], ['In flight', 'number'], ['Ping', 'number'], ['Address', 'code name']], 'The map has no shards.');
+    this.storage = new Table('storage', [['Shard', 'name'], ['State'], ['Keys', 'number'], ['Data', 'number'], ['Disk free', 'number'],
+      ['Compaction', 'number'], ['Level 0', 'number'], ['Last backup', 'number'], ['Memory', 'number'], ['Certificate', 'number']],
+      'No shard has answered yet.');
     this.commands = new Table('commands', [['Command', 'code long'], ['Requests', 'number'], ['p50', 'number'], ['p99', 'number'],
       ['Errors', 'number'], ['Calls in total', 'number']], 'No command was called yet.');
     this.namespaces = new Table('namespaces', [['Namespace', 'code long'], ['Clients', 'number'], ['Requests', 'number'],
@@ -102,6 +133,7 @@ export class Tables {
   // `seen`: rates and latencies by name, which history.js has computed from the last two documents.
   show(document, seen) {
     this.showShards(document.map.shards, seen.shards);
+    this.showStorage(document);
     this.showCommands(seen.commands);
     this.showNamespaces(document, seen.namespaces);
     this.showKeys(document.hot_keys);
@@ -125,6 +157,15 @@ export class Tables {
         whole(shard.slot_count), rate(own.rate), micros(own.p50), micros(own.p99), short(shard.in_flight),
         shard.state === 'up' ? micros(shard.ping_us) : '–', shard.address];
     }));
+  }
+
+  // Shards with faults come first. A shard that does not answer keeps its last figures.
+  showStorage({map, now_ms}) {
+    const all = map.shards.map(shard => ({shard, own: shard.storage, state: storageState(shard)}));
+    const bad = all.filter(({state}) => state.state === 'down' || state.state === 'silent');
+    say(byId('storage-note'), bad.length ? `${bad.length} of ${all.length} need attention` : 'memory is that of the whole process');
+    this.storage.show([...bad, ...all.filter(one => !bad.includes(one))].map(({shard, own, state}) => [
+      {text: shard.name, swatch: colour(shard.name)}, state, ...(own ? storageCells(own, now_ms / 1000) : Array(8).fill('–'))]));
   }
 
   // What each backend reports of its connections to the others; the proxy has put those first that are not up.

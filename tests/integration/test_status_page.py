@@ -6,10 +6,12 @@ The screenshots of a run are in the build folder, status-page/*.png.
 
 import base64
 import contextlib
+import errno
 import json
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
 import unicodedata
@@ -17,6 +19,7 @@ import urllib.error
 import urllib.request
 
 from support.cluster import Cluster, slot_of
+from support.disk import SYNC_LOG, FaultyDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.in_doubt import leave_in_doubt
 
@@ -361,6 +364,54 @@ def _(run):
         check_equal(browser.complaints(), [], 'the console')
 
 
+def check_storage(browser, cluster):
+    """Checks the table against INFO of each shard."""
+    def rows():
+        return {row['Shard']: row for row in browser.rows('storage')}
+    for index, (name, _, _) in enumerate(cluster.shard_addresses()):
+        text = cluster.partition(index).get('INFO', 'scree', 'rocksdb').decode()
+        own = dict(line.split(':', 1) for line in text.splitlines() if ':' in line)
+        wait_for(lambda: rows()[name]['Keys'].replace(NARROW_SPACE, '') == own['keys_all_namespaces'], 'the keys of ' + name)
+        row = rows()[name]
+        check_equal((row['State'], row['Last backup'], row['Certificate']), ('writable', 'never', '–'), name)
+        level0 = [int(value.split('level0_files=')[1].split(',')[0]) for field, value in own.items() if field.startswith('store_cf_')]
+        check(row['Level 0'].isdigit() and abs(int(row['Level 0']) - max(level0)) <= 1, 'files of level 0: %s, %s' % (row['Level 0'], level0))
+        check(row['Disk free'].endswith('B') and row['Memory'].endswith('MB') and row['Compaction'] in ('idle', 'running'), row)
+
+
+@suite.case('storage: figures of each shard, backups, a shard that is read-only, and one that is silent')
+def _(run):
+    with FaultyDisk() as disk, tempfile.TemporaryDirectory() as backups, Browser() as browser, \
+            Cluster(backends=3, partitions=1, proxies=1, disk=disk, backend_options={'backend': {'backup-dir': backups}}) as cluster, \
+            cluster.connect(timeout=30) as client:
+        names = [name for name, _, _ in cluster.shard_addresses()]
+
+        def state(i):
+            return next(row for row in browser.rows('storage') if row['Shard'] == names[i])['State']
+        client.pipeline([['SET', 'key:%d' % i, 'v'] for i in range(1500)])
+        browser.look(DESKTOP)
+        browser.open(cluster.proxies[0])
+        wait_for(lambda: [row['State'] for row in browser.rows('storage')] == ['writable'] * 3, 'the figures of all shards')
+        check_storage(browser, cluster)
+        check(not isinstance(client.get('SCREE', 'BACKUP', 'START', 'NAME', 'one', 'WAIT'), Exception), 'a backup')
+        wait_for(lambda: all(row['Last backup'].endswith(' s ago') for row in browser.rows('storage')), 'the time of the backup')
+
+        disk.fail(SYNC_LOG, 1, -1, errno.EIO)
+        check(isinstance(client.get('SET', cluster.key_on(0), 'v'), Exception), 'a write that is not on disk')
+        cluster.backends[1].pause()
+        wait_for(lambda: (state(0), state(1), state(2)) == ('read-only', 'no answer', 'writable'), 'the faults')
+        silent = next(row for row in browser.rows('storage') if row['Shard'] == names[1])
+        check_equal(silent['Last backup'][-3:], 'ago', 'the last figures of a silent shard')
+        check('figures of ' in browser.text('storage') and browser.text('storage-note').startswith('2 of 3 '), 'their age')
+        check_equal({row['Shard'] for row in browser.rows('storage')[:2]}, set(names[:2]), 'faults come first')
+        check_equal(browser.text('live').strip(), 'live', 'a silent shard does not stall the page')
+        browser.run("document.getElementById('storage').scrollIntoView()")
+        browser.shoot('storage-faults')
+        cluster.backends[1].resume()
+        wait_for(lambda: state(1) == 'writable', 'the shard to answer again')
+        check_equal(browser.complaints(), [], 'the console')
+
+
 @suite.case('slots have the colour of their owner; those that the map gives to another shard say where they are to move')
 def _(run):
     with cluster_of(linked=True) as cluster, enter(cluster, 'outside') as admin, Browser() as browser:
@@ -445,6 +496,21 @@ def _(run):
         spaces = counts(after, 'namespaces')
         check_equal(spaces['shop'], 8, 'by namespace: AUTH, too')
         check_equal(len(after['latency_bounds_us']) + 1, len(after['commands'][0]['latency']), 'bounds')
+
+
+@suite.case('the document says when the certificates of the proxy and of the shards expire')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
+        found = []
+
+        def is_complete():
+            found.append(document_of(cluster.proxies[0]))
+            return found[-1]['map']['shards'][0]['storage'] is not None
+        wait_for(is_complete, 'the figures of the shard')
+        proxy, storage = found[-1]['proxy'], found[-1]['map']['shards'][0]['storage']
+        days = [(at - time.time()) / 86400 for at in (proxy['certificate_expires_s'], proxy['upstream_certificate_expires_s'],
+                                                      storage['certificate_expires_s'])]
+        check(all(0 < day < 3 for day in days), 'days left: %s' % days)
 
 
 @suite.case('any bytes as keys and names give a valid document of bounded size')
