@@ -33,7 +33,7 @@ void limits_write(struct limits *limits, const struct keyspace *keyspace, const 
 struct limit_figures {
     uint64_t max_keys; /* 0: unlimited */
     uint64_t max_bytes;
-    uint64_t keys; /* at all shards, a second ago */
+    uint64_t keys; /* at all shards, as of their last answers */
     uint64_t bytes;
     bool is_known; /* all shards have answered */
 };
