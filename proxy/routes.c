@@ -2,6 +2,7 @@
 
 #include "config/option.h"
 #include "shared/check.h"
+#include "shared/table.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -172,52 +173,77 @@ uint64_t routes_version(struct routes *routes)
 
 /* ---- merging ---- */
 
-static int find_address(const struct shard_map *map, const char *address)
+/* A map that is being made. */
+struct merging {
+    struct shard_map *map;
+    struct table *names; /* of its shards, and their addresses → place_value(index) */
+    struct table *addresses;
+};
+
+static void *place_value(int index)
 {
-    for (size_t i = 0; address && i < map->shard_count; i++)
-        for (size_t n = 0; n < map->shards[i].address_count; n++)
-            if (strcmp(map->shards[i].addresses[n], address) == 0)
-                return (int)i;
-    return -1;
+    return (void *)(intptr_t)(index + 1);
+}
+
+static int merged_place(const struct table *places, const char *text)
+{
+    return (int)(intptr_t)table_get(places, bytes_of(text)) - 1;
+}
+
+/* Of several shards with one address, the first counts. */
+static void index_shard(struct merging *merging, int index)
+{
+    const struct shard *shard = &merging->map->shards[index];
+    (void)table_put(merging->names, bytes_of(shard->name), place_value(index));
+    for (size_t n = 0; n < shard->address_count; n++)
+        if (merged_place(merging->addresses, shard->addresses[n]) < 0)
+            (void)table_put(merging->addresses, bytes_of(shard->addresses[n]), place_value(index));
+}
+
+/* Begins with the shards of `wish`, without slots. */
+static void merging_init(struct merging *merging, const struct shard_map *wish)
+{
+    merging->map = shard_map_without_slots(wish);
+    merging->names = table_new();
+    merging->addresses = table_new();
+    for (int i = 0; i < (int)wish->shard_count; i++)
+        index_shard(merging, i);
+}
+
+static void merging_fini(struct merging *merging)
+{
+    table_free(merging->names);
+    table_free(merging->addresses);
 }
 
 /* The shard of the map that has this name, or this address under another name; it is added if there is none. -1: it cannot be
  * added. */
-static int place_in_map(struct shard_map *map, const struct route_shard *shard)
+static int place_in_map(struct merging *merging, const struct route_shard *shard)
 {
-    int index = shard_map_named(map, bytes_of(shard->name));
-    if (index < 0)
-        index = find_address(map, shard->address);
+    int index = merged_place(merging->names, shard->name);
+    if (index < 0 && shard->address)
+        index = merged_place(merging->addresses, shard->address);
     if (index < 0 && shard->address) {
-        index = shard_map_add(map, bytes_of(shard->name));
-        if (index >= 0)
-            shard_map_add_address(map, index, bytes_of(shard->address));
+        index = shard_map_add(merging->map, bytes_of(shard->name));
+        if (index >= 0) {
+            shard_map_add_address(merging->map, index, bytes_of(shard->address));
+            index_shard(merging, index);
+        }
     }
     return index;
 }
 
-/* A map with the shards of `wish`, without slots. */
-static struct shard_map *copy_shards(const struct shard_map *wish)
-{
-    struct shard_map *map = shard_map_new(wish->epoch);
-    for (size_t i = 0; i < wish->shard_count; i++) {
-        const struct shard *shard = &wish->shards[i];
-        int index = shard_map_add(map, bytes_of(shard->name));
-        for (size_t n = 0; n < shard->address_count; n++)
-            shard_map_add_address(map, index, bytes_of(shard->addresses[n]));
-    }
-    return map;
-}
-
 struct shard_map *routes_merge(struct routes *routes, struct shard_map *wish, uint64_t *version)
 {
-    struct shard_map *map = copy_shards(wish);
+    struct merging merging;
+    merging_init(&merging, wish);
+    struct shard_map *map = merging.map;
     routes_lock(routes);
     *version = routes->version;
     int *places = calloc(routes->count + 1, sizeof *places);
     CHECK(places);
     for (size_t i = 0; i < routes->count; i++)
-        places[i] = routes->shards[i].slot_count ? place_in_map(map, &routes->shards[i]) : -1;
+        places[i] = routes->shards[i].slot_count ? place_in_map(&merging, &routes->shards[i]) : -1;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         int place = routes->owner[slot] ? places[routes->owner[slot] - 1] : -1;
         unsigned taken;
@@ -226,6 +252,7 @@ struct shard_map *routes_merge(struct routes *routes, struct shard_map *wish, ui
     }
     routes_unlock(routes);
     free(places);
+    merging_fini(&merging);
     if (!shard_map_equal(map, wish))
         return map;
     shard_map_unref(map);

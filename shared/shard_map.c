@@ -52,6 +52,22 @@ bool shard_name_valid(struct bytes name)
     return name.len > 0 && name.len <= SHARD_NAME_MAX;
 }
 
+struct shard_map *shard_map_without_slots(const struct shard_map *map)
+{
+    struct shard_map *copy = shard_map_new(map->epoch);
+    copy->shards = calloc(map->shard_count + 1, sizeof *copy->shards);
+    CHECK(copy->shards);
+    copy->shard_count = map->shard_count;
+    for (size_t i = 0; i < map->shard_count; i++) {
+        const struct shard *shard = &map->shards[i];
+        copy->shards[i].name = strdup(shard->name);
+        CHECK(copy->shards[i].name);
+        for (size_t n = 0; n < shard->address_count; n++)
+            shard_map_add_address(copy, (int)i, bytes_of(shard->addresses[n]));
+    }
+    return copy;
+}
+
 int shard_map_add(struct shard_map *map, struct bytes name)
 {
     if (!shard_name_valid(name) || map->shard_count == SHARD_COUNT_MAX ||

@@ -32,6 +32,8 @@ struct shard_map {
 };
 
 struct shard_map *shard_map_new(uint64_t epoch);
+/* A copy of the shards with their addresses, in which no shard has slots. */
+struct shard_map *shard_map_without_slots(const struct shard_map *map);
 struct shard_map *shard_map_ref(struct shard_map *map);
 /* NULL is allowed. */
 void shard_map_unref(struct shard_map *map);
