@@ -47,7 +47,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
     partition->watchers.watches = watch_set_new();
     partition->watchers.blocking = blocking_new(partition);
     space_on_swap(partition->spaces, on_swap, partition);
-    partition->watchers.messages = push_messages_new();
+    partition->watchers.messages = push_messages_new(partition);
     partition->watchers.changes = &changes_events;
     partition->watchers.pubsub = pubsub_new();
     partition->watchers.tracking = tracking_new();

@@ -6,6 +6,7 @@
  */
 #include "backend/partition/pubsub.h"
 #include "backend/context/partition.h"
+#include "backend/partition/channel_relay.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
@@ -49,6 +50,8 @@ static void subscribe_session(struct call *call, enum channel_kind kind)
         call_error(call, ERR_STATE_LIMIT);
         return;
     }
+    if (kind != CHANNEL_SHARD && !call->session->login.is_internal)
+        channel_relay_listen(call->partition->watchers.messages->relay);
     out_limit(
         call->reply.out,
         0); /* no limit: confirmed subscriptions cannot be undone; the request bounds the names */
@@ -141,15 +144,17 @@ void cmd_scree_listen(struct call *call)
 
 /* ---- publishing ---- */
 
-static void publish_message(struct call *call, enum channel_kind kind)
+/* Sends one message, also to the clients of other shards. Returns the number of subscribers here. */
+static int64_t publish_everywhere(struct call *call, struct bytes payload)
 {
-    reply_int(&call->reply, pubsub_publish(call->partition, session_namespace(call->session), kind,
-                                           call->argv[1], call->argv[2]));
+    channel_relay_add(call, call->argv[1], payload);
+    return pubsub_publish(call->partition, session_namespace(call->session), CHANNEL_PLAIN,
+                          call->argv[1], payload);
 }
 
 void cmd_publish(struct call *call)
 {
-    publish_message(call, CHANNEL_PLAIN);
+    reply_int(&call->reply, publish_everywhere(call, call->argv[2]));
 }
 
 /* Replies how often the messages were received together. */
@@ -157,14 +162,14 @@ void cmd_mpublish(struct call *call)
 {
     int64_t receivers = 0;
     for (uint32_t i = 2; i < call->argc; i++)
-        receivers += pubsub_publish(call->partition, session_namespace(call->session),
-                                    CHANNEL_PLAIN, call->argv[1], call->argv[i]);
+        receivers += publish_everywhere(call, call->argv[i]);
     reply_int(&call->reply, receivers);
 }
 
 void cmd_spublish(struct call *call)
 {
-    publish_message(call, CHANNEL_SHARD);
+    reply_int(&call->reply, pubsub_publish(call->partition, session_namespace(call->session),
+                                           CHANNEL_SHARD, call->argv[1], call->argv[2]));
 }
 
 /* ---- PUBSUB ---- */

@@ -5,6 +5,7 @@
 #include "backend/context/stats.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/partition/acl_gate.h"
+#include "backend/partition/channel_relay.h"
 #include "backend/partition/cluster_gate.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/handlers.h"
@@ -242,5 +243,5 @@ static bool waits_for_thaw(const struct call *call)
 
 bool gates_wait(const struct call *call)
 {
-    return waits_for_slots(call) || waits_for_thaw(call);
+    return waits_for_slots(call) || waits_for_thaw(call) || channel_relay_waits(call);
 }

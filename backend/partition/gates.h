@@ -26,5 +26,5 @@ uint32_t effective_flags(const struct call *call);
 
 /* May the command write keys, or publish? Of EXEC: one of its commands. */
 bool call_may_write(const struct call *call);
-/* Must the request wait, although it passed the gates: until the partition knows its slots, or frozen slots have thawed? */
+/* Must the request wait, although it passed the gates: until the partition knows its slots, frozen slots have thawed, or other shards know that this one listens to channels? */
 bool gates_wait(const struct call *call);

@@ -3,9 +3,11 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/channel_relay.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/key_put.h"
 #include "backend/partition/participant.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/peer/peer_set.h"
@@ -35,6 +37,7 @@ static bool handle_request(void *owner, struct peer_incoming *incoming,
     return slot_owners_handle(partition->shards.owners, incoming, frame) ||
            slot_moves_handle(partition->shards.moves, incoming, frame) ||
            key_put_handle(partition, incoming, frame) ||
+           channel_relay_handle(partition->watchers.messages->relay, incoming, frame) ||
            participant_handle(partition->shards.participant, incoming, frame) ||
            coordinator_handle(partition->shards.coordinator, incoming, frame);
 }

@@ -4,6 +4,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "shared/check.h"
 #include "shared/glob.h"
 #include "shared/table.h"
@@ -61,6 +62,14 @@ struct subscription_table *pubsub_set(struct pubsub *pubsub, struct bytes namesp
 
 /* ---- publishing ---- */
 
+static struct session *subscriber_session(const struct subscription *subscription,
+                                          enum channel_kind kind)
+{
+    struct subscriber *subscriber =
+        container_of(subscription->follower - kind, struct subscriber, kinds);
+    return container_of(subscriber, struct session, subscriber);
+}
+
 /* Sends one message to all subscribers of a topic; it is formatted once for each protocol. */
 static void send_to_topic(struct partition *partition, const struct topic *topic,
                           enum channel_kind kind, const struct bytes *parts, uint32_t count)
@@ -68,9 +77,7 @@ static void send_to_topic(struct partition *partition, const struct topic *topic
     struct block *frames[2] = {NULL, NULL}; /* RESP2, RESP3 */
     struct subscription *subscription = NULL;
     while ((subscription = topic_subscription_next(topic, subscription))) {
-        struct subscriber *subscriber =
-            container_of(subscription->follower - kind, struct subscriber, kinds);
-        struct session *session = container_of(subscriber, struct session, subscriber);
+        struct session *session = subscriber_session(subscription, kind);
         struct block **frame = &frames[session->resp > 2];
         if (!*frame)
             *frame = push_message_frame(session->resp, parts, count);
@@ -106,21 +113,56 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
     return receivers;
 }
 
+/* Sends one message to the subscribers of a topic that are no proxies. Not through push_messages: a slow script may be running. */
+static void send_to_clients(const struct topic *topic, enum channel_kind kind,
+                            const struct bytes *parts, uint32_t count)
+{
+    struct block *frames[2] = {NULL, NULL}; /* RESP2, RESP3 */
+    struct subscription *subscription = NULL;
+    while ((subscription = topic_subscription_next(topic, subscription))) {
+        struct session *session = subscriber_session(subscription, kind);
+        struct block **frame = &frames[session->resp > 2];
+        if (session->login.is_internal)
+            continue;
+        if (!*frame)
+            *frame = push_message_frame(session->resp, parts, count);
+        if (*frame)
+            session_push(session, *frame, 0);
+    }
+    block_unref(frames[0]);
+    block_unref(frames[1]);
+}
+
+void pubsub_publish_relayed(struct partition *partition, struct bytes channel, struct bytes payload)
+{
+    struct pubsub *pubsub = partition->watchers.pubsub;
+    const struct subscription_table *patterns = pubsub_set(pubsub, BYTES(""), CHANNEL_PATTERN);
+    const struct topic *topic =
+        subscription_find(pubsub_set(pubsub, BYTES(""), CHANNEL_PLAIN), channel);
+    if (topic) {
+        const struct bytes parts[] = {BYTES("message"), channel, payload};
+        send_to_clients(topic, CHANNEL_PLAIN, parts, 3);
+    }
+    for (topic = NULL; (topic = topic_next(patterns, topic));) {
+        const struct bytes parts[] = {BYTES("pmessage"), topic_name(topic), channel, payload};
+        if (glob_match(topic_name(topic), channel))
+            send_to_clients(topic, CHANNEL_PATTERN, parts, 4);
+    }
+}
+
 /* ---- slots that leave ---- */
 
 /* Ends the subscription of a client, and tells it. */
 static void end_subscription(struct partition *partition, const struct subscription *subscription,
                              struct bytes channel)
 {
-    struct subscriber *subscriber =
-        container_of(subscription->follower - CHANNEL_SHARD, struct subscriber, kinds);
-    struct session *session = container_of(subscriber, struct session, subscriber);
+    struct session *session = subscriber_session(subscription, CHANNEL_SHARD);
     struct out out;
     out_init(&out);
     struct reply reply = {.out = &out, .resp = session->resp};
     (void)subscription_remove(subscription->topic->set, subscription->follower, channel);
-    subscriber_confirm(subscriber, &reply, CHANNEL_WORDS[CHANNEL_SHARD].unsubscribed, CHANNEL_SHARD,
-                       &channel);
+    subscriber_confirm(&session->subscriber, &reply, CHANNEL_WORDS[CHANNEL_SHARD].unsubscribed,
+                       CHANNEL_SHARD, &channel);
     struct block *frames = message_of(&out);
     push_message_send(partition->watchers.messages, session, frames, MESSAGE_AFTER);
     block_unref(frames);
@@ -136,9 +178,7 @@ static void leave_channel_of_slot(struct partition *partition, struct topic *top
     memcpy(copy, name.data, name.len);
     while (next) {
         struct subscription *subscription = next;
-        struct subscriber *subscriber =
-            container_of(subscription->follower - CHANNEL_SHARD, struct subscriber, kinds);
-        struct session *session = container_of(subscriber, struct session, subscriber);
+        const struct session *session = subscriber_session(subscription, CHANNEL_SHARD);
         next = topic_subscription_next(topic, subscription);
         bool is_here =
             slot_is_served(partition, slot_rule_slot(session->scope.slot_rule, topic_name(topic)));

@@ -31,3 +31,6 @@ void pubsub_check_slots(struct partition *partition);
  * of subscribers; those of a proxy's connection are counted one by one. */
 int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
                        enum channel_kind kind, struct bytes channel, struct bytes payload);
+/* Sends a message that was published at another shard (channel_relay.h) to the subscribers that are no proxies. */
+void pubsub_publish_relayed(struct partition *partition, struct bytes channel,
+                            struct bytes payload);

@@ -1,6 +1,7 @@
 #include "backend/partition/push_message.h"
 
 #include "backend/context/change.h"
+#include "backend/partition/channel_relay.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "shared/check.h"
@@ -22,20 +23,23 @@ void push_messages_clear(struct push_messages *messages)
 {
     push_messages_drop(messages, 0);
     free(messages->items);
-    *messages = (struct push_messages){0};
+    *messages = (struct push_messages){.relay = messages->relay};
 }
 
-struct push_messages *push_messages_new(void)
+struct push_messages *push_messages_new(struct partition *partition)
 {
     struct push_messages *messages = calloc(1, sizeof *messages);
     CHECK(messages);
+    messages->relay = channel_relay_new(partition);
     return messages;
 }
 
 void push_messages_free(struct push_messages *messages)
 {
-    if (messages)
-        push_messages_clear(messages);
+    if (!messages)
+        return;
+    push_messages_clear(messages);
+    channel_relay_free(messages->relay);
     free(messages);
 }
 
@@ -182,10 +186,11 @@ void push_messages_deliver(struct push_messages *messages, uint64_t ticket)
 {
     CHECK(!messages->open && !messages->changes);
     for (uint32_t i = 0; i < messages->count; i++) {
-        struct session *session = messages->items[i].session;
-        if (!session)
-            continue;
-        session_push(session, messages->items[i].frames, ticket);
+        const struct push_message *item = &messages->items[i];
+        if (item->session)
+            session_push(item->session, item->frames, ticket);
+        else if (item->flags & MESSAGE_RELAYED)
+            channel_relay_send(messages->relay, item->frames, ticket);
     }
     push_messages_drop(messages, 0);
     if (messages->cap > KEPT_MAX)

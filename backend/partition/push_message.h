@@ -15,7 +15,9 @@
 #include "shared/bytes.h"
 
 struct change;
+struct channel_relay;
 struct out;
+struct partition;
 struct session;
 
 enum message_flag {
@@ -23,6 +25,8 @@ enum message_flag {
     MESSAGE_AFTER = 1,  /* the message follows the reply */
     MESSAGE_KEPT = 2,   /* sent even if the command fails or is rolled back */
     MESSAGE_DONE = 4,   /* its command succeeded inside a script: sent even if the script fails */
+    MESSAGE_RELAYED =
+        8, /* for other shards and for no session; the frames are those of channel_relay.h */
 };
 
 /* A message for a session, or a change (changes.h) that changes_tell() turns into messages. */
@@ -40,9 +44,10 @@ struct push_messages {
     uint32_t cap;
     uint32_t changes; /* number of items that are changes */
     uint32_t open;    /* nesting depth of running commands: 0 when messages are complete */
+    struct channel_relay *relay; /* sends those with MESSAGE_RELAYED */
 };
 
-struct push_messages *push_messages_new(void);
+struct push_messages *push_messages_new(struct partition *partition);
 void push_messages_free(struct push_messages *messages);
 /* Drops all messages and frees their memory; the struct stays usable. */
 void push_messages_clear(struct push_messages *messages);

@@ -9,6 +9,13 @@ void ticket_wait_init(struct ticket_wait *wait, void (*on_end)(struct ticket_wai
     wait->on_end = on_end;
 }
 
+void ticket_wait_begin_at(struct partition *partition, struct ticket_wait *wait, uint64_t ticket)
+{
+    overlay_await(partition->overlay, ticket);
+    wait->ticket = ticket;
+    list_push(&partition->shards.ticket_waits, &wait->link);
+}
+
 void ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait)
 {
     wait->ticket = overlay_observed(partition->overlay);

@@ -61,7 +61,8 @@ size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_ID
     at += write_short_text(to + at, identity->version);
     put_le16(to + at, identity->port);
     put_le16(to + at + 2, identity->tls_port);
-    return at + PORTS_BYTES;
+    to[at + PORTS_BYTES] = (char)identity->listens;
+    return at + PORTS_BYTES + 1;
 }
 
 /* Is the text printable ASCII without the characters that separate fields in INFO and in the log? */
@@ -103,5 +104,6 @@ bool peer_identity_read(struct bytes from, struct peer_identity *identity)
     bool has_ports = is_good && from.len >= PORTS_BYTES;
     identity->port = has_ports ? get_le16(from.data) : 0;
     identity->tls_port = has_ports ? get_le16(from.data + 2) : 0;
+    identity->listens = is_good && from.len > PORTS_BYTES && from.data[PORTS_BYTES] == 1;
     return is_good;
 }

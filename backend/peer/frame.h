@@ -15,7 +15,7 @@
  *             │ 0 format │ 1 map epoch │ 9 map hash  │ 17 log index  │ run id, shard, address, version:
  *             │ u8 = 1   │ u64         │ u64         │ u64           │ each u8 length, then as many bytes
  *             └──────────┴─────────────┴─────────────┴───────────────┘ then the ports for clients without and
- *             with TLS: u16 each, 0: none
+ *             with TLS: u16 each, 0: none; then u8, 1: the sender listens to channels (channel_relay.h)
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
@@ -24,9 +24,12 @@
  *   MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT: slots that move to the receiver (move_message.h)
  *   MOVE_ASK  the receiver moves slots to the sender    ─► DONE   whether it still does (move_message.h)
  *   KEYS_PUT  keys of slots that the receiver owns      ─► DONE   (key_message.h)
+ *   LISTEN    the sender wants PUBLISH from now on     ─► DONE   (channel_relay.h)
+ *   PUBLISH   u32 length of the channel, channel, payload; it has no reply
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
- * Integers are little-endian. A newer identity may be longer: bytes after the ports are skipped. An older one has no ports.
+ * Integers are little-endian. A newer identity may be longer: bytes after the known ones are skipped. An older one ends before the
+ * ports or after them.
  */
 #pragma once
 
@@ -69,6 +72,8 @@ enum peer_kind {
     PEER_MOVE_ABORT = 16,
     PEER_KEYS_PUT = 17,
     PEER_MOVE_ASK = 18,
+    PEER_LISTEN = 19,
+    PEER_PUBLISH = 20,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };
@@ -102,6 +107,7 @@ struct peer_identity {
     uint64_t map_epoch;
     uint64_t map_hash;
     uint64_t log_index; /* index of the last batch */
+    bool listens;       /* wants PUBLISH */
 };
 
 /* Encodes the identity; returns its length. */

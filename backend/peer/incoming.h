@@ -43,7 +43,7 @@ struct peer_call {
     void (*on_abandoned)(struct peer_call *call);
 };
 
-/* Handles a request: replies with peer_incoming_reply, or opens a call. */
+/* Handles a request: replies with peer_incoming_reply, or opens a call. (PEER_PUBLISH has no reply.) */
 typedef void peer_handler_fn(struct peer_incoming *incoming, uint64_t id, struct bytes payload);
 
 /* Takes ownership of the stream, after the greeting. */

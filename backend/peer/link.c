@@ -47,18 +47,23 @@ static void lose_requests(struct peer_link *link)
     }
 }
 
+static void write_frame(struct peer_link *link, uint8_t kind, uint64_t id, struct bytes payload)
+{
+    peer_frame_write(stream_out(link->stream), kind, id, payload);
+    stream_send(link->stream);
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_REQUESTS, 1);
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_OUT,
+               PEER_FRAME_HEADER_BYTES + payload.len);
+}
+
 static void send_frame(struct peer_link *link, struct peer_request *request, uint8_t kind,
                        struct bytes payload)
 {
     request->id = ++link->last_id;
     list_push(&link->requests, &request->link);
     table_put(link->by_id, request_key(&request->id), request);
-    peer_frame_write(stream_out(link->stream), kind, request->id, payload);
-    stream_send(link->stream);
-    metric_add(link->self->metrics, METRIC_BACKEND_PEER_REQUESTS, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_OUTSTANDING, 1);
-    metric_add(link->self->metrics, METRIC_BACKEND_PEER_BYTES_OUT,
-               PEER_FRAME_HEADER_BYTES + payload.len);
+    write_frame(link, kind, request->id, payload);
 }
 
 uint32_t peer_link_outstanding(const struct peer_link *link)
@@ -78,6 +83,24 @@ static void report_over_limit(struct peer_link *link)
               stream_pending(link->stream), link->self->options.output_max);
 }
 
+static bool has_output_space(const struct peer_link *link, struct bytes payload)
+{
+    return stream_pending(link->stream) + PEER_FRAME_HEADER_BYTES + payload.len <=
+           link->self->options.output_max;
+}
+
+enum peer_sent peer_link_post(struct peer_link *link, uint8_t kind, struct bytes payload)
+{
+    if (link->state != PEER_LINK_UP)
+        return PEER_NOT_UP;
+    if (payload.len > PEER_PAYLOAD_MAX || !has_output_space(link, payload)) {
+        report_over_limit(link);
+        return PEER_FULL;
+    }
+    write_frame(link, kind, ++link->last_id, payload);
+    return PEER_SENT;
+}
+
 enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *request, uint8_t kind,
                               struct bytes payload)
 {
@@ -86,9 +109,7 @@ enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *reque
     CHECK(request->on_reply);
     if (link->state != PEER_LINK_UP)
         return PEER_NOT_UP;
-    if (peer_link_outstanding(link) >= options->requests_max ||
-        stream_pending(link->stream) + PEER_FRAME_HEADER_BYTES + payload.len >
-            options->output_max) {
+    if (peer_link_outstanding(link) >= options->requests_max || !has_output_space(link, payload)) {
         report_over_limit(link);
         return PEER_FULL;
     }
@@ -99,6 +120,12 @@ enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *reque
 void peer_link_cancel(struct peer_link *link, struct peer_request *request)
 {
     forget_request(link, request);
+}
+
+void peer_link_note_listener(struct peer_link *link)
+{
+    *link->self->listeners += !link->listens;
+    link->listens = true;
 }
 
 /* ---- going up and down ---- */
@@ -139,6 +166,8 @@ static void status_replied(struct peer_request *request, enum peer_result result
     if (result != PEER_OK || !peer_identity_read(payload, &identity))
         return;
     link->peer = identity;
+    if (identity.listens)
+        peer_link_note_listener(link);
     link->round_trip_us = loop_mono_us(link->self->loop) - link->pinged_us;
     cell_observe(link->cell, LINK_ROUND_TRIP_SECONDS, link->round_trip_us);
 }
@@ -159,6 +188,8 @@ static void link_up(struct peer_link *link)
     link->was_over_limit = false;
     link->since_ms = loop_mono_ms(link->self->loop);
     link->connects++;
+    if (link->peer.listens)
+        peer_link_note_listener(link);
     cell_set(link->cell, LINK_IS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_CONNECTS, 1);
@@ -360,6 +391,7 @@ void peer_link_free(struct peer_link *link)
     link->stream = NULL;
     lose_requests(link);
     list_remove(&link->link);
+    *link->self->listeners -= link->listens;
     table_free(link->by_id);
     free(link->shard);
     free(link->address);

@@ -61,6 +61,7 @@ struct peer_self {
     uint32_t thread;      /* index of the partition, for `links` */
     struct peer_options options;
     struct peer_identity identity; /* log_index: see current_index */
+    uint32_t *listeners;           /* counts links with `listens` */
     char *secret;
     char *secret_previous;   /* is shown too; empty: none */
     struct tls_context *tls; /* NULL: plain connections */
@@ -105,6 +106,7 @@ struct peer_link {
     uint8_t auths_left;  /* replies to SCREE AUTH */
     bool is_admitted;    /* the peer has accepted a secret */
     bool was_over_limit; /* peer_over_limit was logged for this connection */
+    bool listens;        /* the peer wants PUBLISH, or did before its connection broke */
     struct list requests;
     struct table *by_id;
     uint64_t last_id;
@@ -133,6 +135,10 @@ void peer_link_tick(struct peer_link *link);
  * outstanding. */
 enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *request, uint8_t kind,
                               struct bytes payload);
+/* Sends a request that has no reply. */
+enum peer_sent peer_link_post(struct peer_link *link, uint8_t kind, struct bytes payload);
+/* The peer wants PUBLISH. */
+void peer_link_note_listener(struct peer_link *link);
 /* Cancels a request: on_reply will not be called, and the caller owns the request's memory. The peer is not
  * notified. */
 void peer_link_cancel(struct peer_link *link, struct peer_request *request);

@@ -23,6 +23,7 @@ struct peer_set {
     struct list links;
     struct list incoming;
     uint32_t links_count;
+    uint32_t listeners;             /* links to shards that want PUBLISH */
     char *echoes[PEER_ECHOES_KEPT]; /* a ring; see peer_set_echoes */
     uint64_t echoes_count;          /* number of echoes so far */
 };
@@ -89,6 +90,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
                                      .thread = host->thread,
                                      .current_index = host->current_index,
                                      .requests = host->requests,
+                                     .listeners = &peers->listeners,
                                      .owner = host->owner};
     list_init(&peers->links);
     list_init(&peers->incoming);
@@ -143,7 +145,7 @@ static const char *name_in(const struct peer_config *config, int shard)
 static void set_identity(struct peer_set *peers, const struct peer_config *config)
 {
     struct peer_identity *identity = &peers->self.identity;
-    *identity = (struct peer_identity){0};
+    *identity = (struct peer_identity){.listens = identity->listens};
     (void)snprintf(identity->run_id, sizeof identity->run_id, "%s", peers->host.run_id);
     (void)snprintf(identity->version, sizeof identity->version, "%s", peers->host.version);
     (void)snprintf(identity->address, sizeof identity->address, "%s", config->address);
@@ -400,6 +402,43 @@ void peer_set_each(const struct peer_set *peers, peer_link_fn *on_link,
     for (struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next)
         if (!container_of(at, struct peer_incoming, link)->is_broken)
             on_incoming(owner, container_of(at, struct peer_incoming, link));
+}
+
+void peer_set_each_link(struct peer_set *peers, peer_each_link_fn *fn, void *owner)
+{
+    for (struct list *at = peers->links.next; at != &peers->links; at = at->next)
+        fn(owner, container_of(at, struct peer_link, link));
+}
+
+/* ---- shards that want PUBLISH ---- */
+
+bool peer_set_listen(struct peer_set *peers)
+{
+    bool is_new = !peers->self.identity.listens;
+    peers->self.identity.listens = true;
+    return is_new;
+}
+
+void peer_set_note_listener(struct peer_set *peers, struct bytes shard)
+{
+    struct peer_link *link = peer_set_find(peers, shard);
+    if (link)
+        peer_link_note_listener(link);
+}
+
+uint32_t peer_set_listeners(const struct peer_set *peers)
+{
+    return peers->listeners;
+}
+
+uint32_t peer_set_post(struct peer_set *peers, uint8_t kind, struct bytes payload)
+{
+    uint32_t sent = 0;
+    for (struct list *at = peers->links.next; at != &peers->links; at = at->next) {
+        struct peer_link *link = container_of(at, struct peer_link, link);
+        sent += link->listens && peer_link_post(link, kind, payload) == PEER_SENT;
+    }
+    return sent;
 }
 
 /* ---- INFO ---- */

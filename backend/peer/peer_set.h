@@ -71,6 +71,17 @@ const char *peer_set_shard(const struct peer_set *peers);
 const struct shard_map *peer_set_map(const struct peer_set *peers);
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
+/* From now on the identity says that this partition wants PUBLISH. False: it did before. */
+bool peer_set_listen(struct peer_set *peers);
+/* The shard wants PUBLISH. */
+void peer_set_note_listener(struct peer_set *peers, struct bytes shard);
+/* Number of shards that want PUBLISH. */
+uint32_t peer_set_listeners(const struct peer_set *peers);
+/* Sends a request without reply to these. Returns to how many: the others are not connected, or their links are full. */
+uint32_t peer_set_post(struct peer_set *peers, uint8_t kind, struct bytes payload);
+/* Calls the function for each link, connected or not. */
+typedef void peer_each_link_fn(void *owner, struct peer_link *link);
+void peer_set_each_link(struct peer_set *peers, peer_each_link_fn *fn, void *owner);
 /* Sends an ECHO request: the shard returns the text after delay_ms (0 .. 60000). NULL: the request was sent; else the
  * text of an error reply. The result is kept for peer_set_echoes. Used by tests of the links. */
 const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t delay_ms,

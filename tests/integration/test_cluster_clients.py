@@ -9,7 +9,7 @@ import threading
 
 import redis.cluster
 
-from support.cluster import Cluster, slot_of
+from support.cluster import Cluster, metric, slot_of
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.node import installed
 from support.resp import Connection, value
@@ -196,6 +196,77 @@ def _(run):
                 far = next('k%d' % i for i in range(10000) if slot_of('k%d' % i) > 8191)
                 check_equal(str(client.get('GET', far)), 'MOVED %d 127.0.0.1:%d' % (slot_of(far), ports[1]))
                 check(('127.0.0.1:%d@' % ports[1]).encode() in client.get('CLUSTER', 'NODES'), 'NODES')
+
+
+@suite.case('PUBLISH reaches the subscribers at all nodes and proxies, each once; events of keys stay at their node')
+def _(run):
+    def received(client, count):
+        return [value(client.read())[-1].decode() for _ in range(count)]
+
+    with Cluster(backends=SHARDS, partitions=1, proxies=2, linked=True) as cluster:
+        nodes = [cluster.partition(index) for index in range(SHARDS)]
+        proxies = [cluster.connect(index) for index in range(2)]
+        direct = [cluster.partition(index) for index in range(SHARDS)]
+        clients = direct + [cluster.connect(index, proto=3) for index in range(2)]
+        globs = [cluster.partition(index) for index in range(SHARDS)] + [cluster.connect()]
+        for client in clients:
+            check_equal(value(client.call('SUBSCRIBE', 'news')), [b'subscribe', b'news', 1])
+        for client in globs:
+            check_equal(value(client.call('PSUBSCRIBE', 'n*')), [b'psubscribe', b'n*', 1])
+        for number, sender in enumerate(nodes + proxies):
+            key = cluster.key_on(number % SHARDS)
+            sender.get('PUBLISH', 'news', 'plain')
+            sender.get('MPUBLISH', 'news', 'first', 'second')
+            sender.get('EVAL', "redis.call('SET', KEYS[1], 1) redis.call('PUBLISH', 'news', 'script')", 1, key)
+            for words in (['MULTI'], ['SET', key, 2], ['PUBLISH', 'news', 'exec'], ['EXEC']):
+                sender.get(*words)
+            expected = ['plain', 'first', 'second', 'script', 'exec']
+            for client in clients + globs:
+                got = received(client, len(expected))
+                if number >= SHARDS:  # through a proxy they come from two shards
+                    got.sort(), expected.sort()
+                check_equal(got, expected)
+        nodes[0].get('CONFIG', 'SET', 'notify-keyspace-events', 'KA')
+        for client in direct:
+            check_equal(value(client.call('PSUBSCRIBE', '__key*')), [b'psubscribe', b'__key*', 2])
+        nodes[0].get('SET', cluster.key_on(0), 3)
+        check_equal(value(direct[0].read())[-1], b'set')
+        nodes[0].get('PUBLISH', 'news', 'last')
+        for client in clients + globs:  # nothing else came between, and nothing twice
+            check_equal(received(client, 1), ['last'])
+        for client in direct:
+            check_equal(value(client.call('PING')), [b'pong', b''])
+
+
+@suite.case('PUBLISH goes only to nodes where a client has subscribed, also after restarts; what a lost node misses is counted')
+def _(run):
+    def metrics(index, name):
+        return metric(cluster.backends[index].http('/metrics')[1], 'scree_backend_messages_%s_total' % name)
+
+    with Cluster(backends=SHARDS, partitions=1, proxies=1, linked=True) as cluster:
+        with cluster.connect() as proxy, cluster.partition(0) as node, cluster.partition(1) as client:
+            proxy.get('SUBSCRIBE', 'news')
+            check_equal(node.get('PUBLISH', 'news', 1), 1)
+            check_equal(metrics(0, 'relayed'), 0)
+            client.get('SUBSCRIBE', 'news')
+            check_equal(node.get('PUBLISH', 'news', 2), 1)
+            check_equal(value(client.read()), [b'message', b'news', b'2'])
+            check_equal((metrics(0, 'relayed'), metrics(0, 'lost')), (1, 0))
+            cluster.backends[2].stop()
+            cluster.backends[2].start()  # it learns when it connects that node 1 listens
+            with cluster.partition(2) as other:
+                def arrives():
+                    other.get('PUBLISH', 'news', 3)
+                    return metrics(2, 'relayed')
+                wait_for(arrives, 'node 2 to know that node 1 listens')
+                check_equal(value(client.read()), [b'message', b'news', b'3'])
+            cluster.backends[1].kill9()
+
+            def is_lost():
+                node.get('PUBLISH', 'news', 4)
+                return metrics(0, 'lost')
+            wait_for(is_lost, 'a message to be lost')
+            cluster.backends[1].start()
 
 
 suite.main()
