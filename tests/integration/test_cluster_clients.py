@@ -269,4 +269,28 @@ def _(run):
             cluster.backends[1].start()
 
 
+@suite.case("the token of a namespace is a wrong password at a node, and never lets a client into the open space")
+def _(run):
+    logins = (['AUTH', 'token-one'], ['AUTH', 'one', 'token-one'], ['HELLO', 3, 'AUTH', 'one', 'token-one'],
+              ['AUTH', 'one', 'outside'], ['AUTH', 'token-one', 'outside'])
+    with Cluster(backends=2, partitions=1, linked=True, namespaces={'one': {'token': 'token-one'}}) as cluster, \
+            cluster.connect() as inside, cluster.partition(0) as operator:
+        key = cluster.key_on(0)
+        check_equal(inside.get('AUTH', 'one', 'token-one'), b'OK')
+        check_equal(inside.get('SET', key, 'of one'), b'OK')
+        for password in ('', 'outside'):
+            check_equal(operator.get('CONFIG', 'SET', 'requirepass', password), b'OK')
+            with cluster.partition(0) as node:
+                for login in logins:
+                    reply = str(node.get(*login))
+                    alone = not password and len(login) == 2
+                    check(reply.startswith('ERR AUTH <password> called without any password configured' if alone else 'WRONGPASS '),
+                          '%r: %s' % (login, reply))
+                    reply = node.get('GET', key)  # without requirepass the client was in the open space before
+                    check(str(reply).startswith('NOAUTH ') if password else reply is None, repr(reply))
+                if password:
+                    check_equal(node.get('AUTH', password), b'OK')
+                    check_equal(node.get('GET', key), None)
+
+
 suite.main()
