@@ -2,11 +2,15 @@
 """A proxy whose shard map names the wrong owners follows bounces: each request runs once, in order, at the owner."""
 
 import contextlib
+import itertools
 import os
 import random
+import re
+import socket
+import socketserver
 import threading
 
-from support.cluster import SLOTS, Cluster, metric, with_option
+from support.cluster import SLOTS, Cluster, metric, slot_of, with_option
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import value
 
@@ -390,6 +394,74 @@ def _(run):
             check_equal(value(waiting[4].read()), None)
         for connection in waiting:
             connection.close()
+
+
+class Denier:
+    """A relay in front of a backend. It answers each request for a key that begins with `nobody` with a bounce to the other backend."""
+    deniers, epochs = [], itertools.count(1)
+
+    def __init__(self, upstream):
+        denier = self
+        self.upstream, self.shard, self.denied = upstream, 'b%dp0' % len(self.deniers), 0
+        self.deniers.append(self)
+
+        class Link(socketserver.BaseRequestHandler):
+            def handle(self):
+                denier.relay(self.request)
+        self.server = socketserver.ThreadingTCPServer(('127.0.0.1', 0), Link)
+        self.server.daemon_threads, self.server.block_on_close = True, False
+        self.address = self.server.server_address
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def relay(self, client):
+        denial = []  # lines of replies that come first, and the bounce
+        with socket.create_connection(self.upstream) as backend:
+            threading.Thread(target=self.answer, args=(backend, client, denial), daemon=True).start()
+            with contextlib.suppress(OSError):
+                while data := client.recv(1 << 16):
+                    start = data.rfind(b'*', 0, data.find(b'nobody') + 1)
+                    if b'nobody' in data:
+                        denial[:] = data[:start].count(b'*'), self.bounce(data[start:])
+                        data = data[:start]  # SCREE SLOTS and SCREE USE may precede the request
+                        if not data:
+                            client.sendall(denial[1])
+                    backend.sendall(data)
+                backend.shutdown(socket.SHUT_RDWR)
+
+    @staticmethod
+    def answer(backend, client, denial):
+        with contextlib.suppress(OSError):
+            while data := backend.recv(1 << 16):
+                client.sendall(data)
+                if denial and denial[0]:
+                    denial[0] -= data.count(b'\r\n')
+                    if not denial[0]:
+                        client.sendall(denial[1])
+
+    def bounce(self, request):
+        self.denied += 1
+        slot = slot_of('nobody')
+        shard = next(denier.shard for denier in self.deniers if denier is not self)
+        body = b'BOUNCE 1 %d %d %d %d 0 1 %d 0 0\n' % (slot, slot, slot, next(self.epochs), len(shard)) + shard.encode() + request
+        return b'!%d\r\n%s\r\n' % (len(body), body)
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@suite.case('a request that has bounced more than five times ends with TRYAGAIN, and the connection goes on')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, relay=Denier) as cluster, cluster.connect() as client:
+        for number, words in enumerate((['GET', 'nobody'], ['INCR', 'nobody']), 1):
+            reply = str(client.get(*words))
+            said = r"TRYAGAIN slot %d: the request was sent to 6 shards, and the last one, '(b[01]p0)', says that shard '(b[01]p0)' " \
+                   r"owns the slot \(epoch %d\)" % (slot_of('nobody'), 6 * number)
+            found = re.fullmatch(said, reply)
+            check(found and found[1] != found[2], reply)
+            check_equal([denier.denied for denier in Denier.deniers], [3 * number] * 2)
+        check_equal(client.get('SET', 'somebody', 1), b'OK')
+        check_equal(bounces(cluster), 12)
 
 
 suite.main()
