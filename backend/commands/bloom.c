@@ -9,6 +9,7 @@
  */
 #include "backend/commands/bloom.h"
 
+#include "backend/format/item_hash.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 #include "shared/check.h"
@@ -178,7 +179,7 @@ static enum added add_to_filter(struct call *call, struct entry *entry, struct b
 {
     struct bytes sub;
     struct bytes page;
-    uint64_t hash = bloom_hash(item);
+    uint64_t hash = item_hash(item);
     if (find_in_filter(call, entry, bloom, hash, &sub, &page))
         return ADDED_BEFORE;
     if (call->failed)
@@ -341,8 +342,8 @@ void cmd_bf_exists(struct call *call)
     struct bytes page;
     if (!filter_open(call, OPEN_READ, &entry, &bloom))
         return;
-    bool is_in = entry.exists &&
-                 find_in_filter(call, &entry, &bloom, bloom_hash(call->argv[2]), &sub, &page);
+    bool is_in =
+        entry.exists && find_in_filter(call, &entry, &bloom, item_hash(call->argv[2]), &sub, &page);
     if (!call->failed)
         reply_bool(&call->reply, is_in);
 }
@@ -358,7 +359,7 @@ void cmd_bf_mexists(struct call *call)
     reply_array(&call->reply, call->argc - 2);
     for (uint32_t i = 2; i < call->argc && !call->failed; i++) {
         bool is_in = entry.exists &&
-                     find_in_filter(call, &entry, &bloom, bloom_hash(call->argv[i]), &sub, &page);
+                     find_in_filter(call, &entry, &bloom, item_hash(call->argv[i]), &sub, &page);
         if (!call->failed)
             reply_bool(&call->reply, is_in);
     }

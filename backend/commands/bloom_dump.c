@@ -4,14 +4,14 @@
  *   BF.SCANDUMP key 0 ─► 1, head        head:  the text HEAD_MARK, then the bytes of the metadata row (format/bloom.h)
  *                    1 ─► n, chunk      chunk: rows: u8 layer │ u32 page │ u16 length │ bits of the page
  *                    n ─► 0, ""
- *   DUMP: a module's value: head and each row, without the length, as a string
+ *   DUMP: a module's value (module_value.h): head and each row, without the length
  *
  * Both are forms of our own: where RedisBloom has an item's bits is not known from its documentation, so its payloads are
  * refused.
  */
 #include "backend/commands/bloom.h"
 
-#include "backend/commands/types.h"
+#include "backend/commands/module_value.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 #include "shared/byte_order.h"
@@ -22,11 +22,11 @@ enum {
     CHUNK_BYTES = 64 * 1024,
     LENGTH_BYTES = 2,
     ROW_HEAD_BYTES = BLOOM_SUB_BYTES + LENGTH_BYTES,
-    PAYLOAD_VERSION = 1000, /* RedisBloom refuses versions that it does not know */
 };
 
-#define HEAD_MARK "screeBF1"
-#define BAD_DATA  "ERR received bad data"
+#define BLOOM_MODULE "MBbloom--"
+#define HEAD_MARK    "screeBF1"
+#define BAD_DATA     "ERR received bad data"
 
 /* Reads the head of a filter. The layers say how many items there are; the rows follow. */
 static bool head_decode(struct bytes data, struct bloom *bloom)
@@ -203,32 +203,18 @@ void cmd_bf_loadchunk(struct call *call)
 
 /* ---- DUMP, RESTORE ---- */
 
-static void write_string_part(struct rdb_writer *writer, struct bytes text)
-{
-    rdb_write_length(writer, RDB_OPCODE_STRING);
-    rdb_write_string(writer, text);
-}
-
 static bool save_filter(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
-    struct sub_iter it;
-    struct bloom bloom;
-    char row[BLOOM_SUB_BYTES + BLOOM_PAGE_BYTES];
-    if (!bloom_decode(entry->meta.payload, &bloom))
-        return false;
-    rdb_write_byte(writer, RDB_TYPE_MODULE_2);
-    rdb_write_module(writer, "MBbloom--", PAYLOAD_VERSION);
-    write_string_part(writer, head_encode(call, &bloom));
-    sub_iter_init(call, entry, CF_DATA, (struct bytes){"", 0}, &it);
-    while (!writer->is_over && sub_iter_next(&it)) {
-        if (it.sub.len + it.value.len > sizeof row)
-            continue; /* a damaged row */
-        memcpy(row, it.sub.data, it.sub.len);
-        memcpy(row + it.sub.len, it.value.data, it.value.len);
-        write_string_part(writer, (struct bytes){row, it.sub.len + it.value.len});
-    }
-    rdb_write_length(writer, RDB_OPCODE_END);
-    return sub_iter_fini(&it);
+    return module_save(call, entry, writer, BLOOM_MODULE, HEAD_MARK);
+}
+
+/* module_row_fn */
+static bool put_filter_row(struct call *call, struct entry *entry, const void *object,
+                           struct bytes row)
+{
+    return row.len >= BLOOM_SUB_BYTES &&
+           put_filter_page(call, entry, object, (struct bytes){row.data, BLOOM_SUB_BYTES},
+                           (struct bytes){row.data + BLOOM_SUB_BYTES, row.len - BLOOM_SUB_BYTES});
 }
 
 static bool load_filter(struct call *call, struct entry *entry, struct rdb_reader *reader,
@@ -237,27 +223,16 @@ static bool load_filter(struct call *call, struct entry *entry, struct rdb_reade
     (void)form;
     (void)expire_ms;
     struct bloom bloom;
-    struct bytes text;
-    uint64_t opcode;
-    if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_STRING ||
-        !rdb_read_string(reader, &text) || !head_decode(text, &bloom))
+    struct bytes head;
+    if (!module_read_head(reader, HEAD_MARK, &head) || !bloom_decode(head, &bloom))
         return false;
     entry_create(call, entry, TYPE_BLOOM);
     entry->meta.payload = bloom_encode(call->arena, &bloom);
-    while (rdb_read_length(reader, &opcode) && opcode == RDB_OPCODE_STRING) {
-        if (!rdb_read_string(reader, &text) || text.len < BLOOM_SUB_BYTES)
-            return false;
-        struct bytes sub = {text.data, BLOOM_SUB_BYTES};
-        if (!put_filter_page(
-                call, entry, &bloom, sub,
-                (struct bytes){text.data + BLOOM_SUB_BYTES, text.len - BLOOM_SUB_BYTES}))
-            return false;
-    }
-    return opcode == RDB_OPCODE_END;
+    return module_read_rows(call, entry, reader, put_filter_row, &bloom);
 }
 
 const struct type_functions type_BLOOM_functions = {
-    .module = "MBbloom--",
+    .module = BLOOM_MODULE,
     .save = save_filter,
     .load = load_filter,
     .encoding = encoding_raw,

@@ -1,6 +1,6 @@
 #include "backend/format/bloom.h"
 
-#include "backend/format/xxh3.h"
+#include "backend/format/item_hash.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 
@@ -15,8 +15,6 @@ enum {
     DEVIATIONS =
         9, /* pages with more or fewer items than this many standard deviations do not matter */
 };
-
-__extension__ typedef unsigned __int128 wide;
 
 /* ---- sizes ---- */
 
@@ -205,28 +203,12 @@ bool bloom_sub_decode(const struct bloom *bloom, struct bytes sub, uint8_t *laye
 
 /* ---- items ---- */
 
-uint64_t bloom_hash(struct bytes item)
-{
-    struct xxh3 hash;
-    xxh3_init(&hash);
-    xxh3_add(&hash, item);
-    return xxh3_result(&hash);
-}
-
 uint32_t bloom_page(const struct bloom_layer *layer, uint64_t hash)
 {
-    return (uint32_t)((wide)hash * layer->pages >> 64);
+    return item_scale(hash, layer->pages);
 }
 
-/* Two numbers of 32 bits for hash functions 2 * round and 2 * round + 1: SplitMix64 (Steele, Lea and Flood). */
-static uint64_t mix_round(uint64_t hash, uint32_t round)
-{
-    uint64_t value = hash + (round + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-    return value ^ value >> 31;
-}
-
+/* `number`: one half of item_mix, which serves two hash functions. */
 static uint32_t page_bit(const struct bloom_layer *layer, uint32_t number)
 {
     return (uint32_t)((uint64_t)number * layer->page_bits >> 32);
@@ -236,7 +218,7 @@ bool bloom_has(const struct bloom_layer *layer, const char *page, uint64_t hash)
 {
     uint64_t mixed = 0;
     for (uint32_t i = 0; i < layer->hashes; i++) {
-        mixed = i % 2 ? mixed >> 32 : mix_round(hash, i / 2);
+        mixed = i % 2 ? mixed >> 32 : item_mix(hash, i / 2);
         uint32_t bit = page_bit(layer, (uint32_t)mixed);
         if (!(page[bit / 8] & 1 << bit % 8))
             return false;
@@ -248,7 +230,7 @@ void bloom_add(const struct bloom_layer *layer, char *page, uint64_t hash)
 {
     uint64_t mixed = 0;
     for (uint32_t i = 0; i < layer->hashes; i++) {
-        mixed = i % 2 ? mixed >> 32 : mix_round(hash, i / 2);
+        mixed = i % 2 ? mixed >> 32 : item_mix(hash, i / 2);
         uint32_t bit = page_bit(layer, (uint32_t)mixed);
         page[bit / 8] = (char)(page[bit / 8] | 1 << bit % 8);
     }

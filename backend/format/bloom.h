@@ -70,7 +70,7 @@ bool bloom_decode(struct bytes data, struct bloom *bloom);
 struct bytes bloom_sub(struct arena *arena, uint8_t layer, uint32_t page);
 bool bloom_sub_decode(const struct bloom *bloom, struct bytes sub, uint8_t *layer, uint32_t *page);
 
-uint64_t bloom_hash(struct bytes item);
+/* The page of an item with this item_hash. */
 uint32_t bloom_page(const struct bloom_layer *layer, uint64_t hash);
 /* Are all bits of the item set in its page? */
 bool bloom_has(const struct bloom_layer *layer, const char *page, uint64_t hash);

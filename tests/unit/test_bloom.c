@@ -1,4 +1,6 @@
 #include "backend/format/bloom.h"
+
+#include "backend/format/item_hash.h"
 #include "tests/unit/suite.h"
 
 #include <math.h>
@@ -65,7 +67,7 @@ END_TEST
 START_TEST(items_have_these_bits)
 {
     struct bloom_layer layer = {.pages = 1000, .page_bits = 64, .hashes = 3};
-    uint64_t hash = bloom_hash(BYTES("item"));
+    uint64_t hash = item_hash(BYTES("item"));
     char page[8] = {0};
     char again[8] = {0};
     ck_assert_uint_lt(bloom_page(&layer, hash), 1000);

@@ -1,0 +1,25 @@
+/*
+ * module_value.h - values of a module's type in DUMP and RESTORE: a head and rows, each as a string.
+ *
+ *   │ module, version │ mark and metadata │ row: sub key and value │ row │ … │ end │
+ *
+ * It is a form of our own. The mark says so: payloads of the module itself are refused.
+ */
+#pragma once
+
+#include "backend/commands/types.h"
+#include "backend/keyspace/keyspace.h"
+
+/* Writes everything. Sub key and value together have at most MODULE_ROW_BYTES. */
+enum { MODULE_ROW_BYTES = 520 };
+bool module_save(struct call *call, struct entry *entry, struct rdb_writer *writer,
+                 const char *module, const char *mark);
+
+/* Reads the head; `metadata` is borrowed from the reader. */
+bool module_read_head(struct rdb_reader *reader, const char *mark, struct bytes *metadata);
+/* Puts a row into the key. False: the row is damaged, or the call has failed. `object`: the open value. */
+typedef bool module_row_fn(struct call *call, struct entry *entry, const void *object,
+                           struct bytes row);
+/* Reads all rows after the head. */
+bool module_read_rows(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                      module_row_fn *put, const void *object);

@@ -1,0 +1,21 @@
+/*
+ * item_hash.h - hashes of the items of Bloom filters, count-min sketches and top-k lists.
+ *
+ *   item ── XXH3 ── 64 bits ── mixed with the number of a round ── 64 other bits for each round
+ *
+ * Both functions are part of the data format: with other hashes, items would not be found in their pages.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+uint64_t item_hash(struct bytes item);
+/* SplitMix64 (Steele, Lea and Flood). */
+uint64_t item_mix(uint64_t hash, uint32_t round);
+
+/* A number below `limit`, evenly distributed, from the high bits of a hash. */
+static inline uint32_t item_scale(uint64_t hash, uint32_t limit)
+{
+    __extension__ typedef unsigned __int128 wide;
+    return (uint32_t)((wide)hash * limit >> 64);
+}
