@@ -187,6 +187,7 @@ enum command_group {
     GROUP_JSON,
     GROUP_SORTEDINT,
     GROUP_BLOOM,
+    GROUP_CMS,
     GROUP_SCREE,
     GROUP_COUNT,
 };

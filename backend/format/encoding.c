@@ -7,6 +7,7 @@
 #include "backend/format/encoding.h"
 
 #include "backend/format/bloom.h"
+#include "backend/format/sketch.h"
 #include "shared/check.h"
 
 #include <math.h>
@@ -535,12 +536,12 @@ static bool next_stream(struct bytes *row, struct metadata *metadata)
            (row->len == 0 || (next_node(row, metadata) && has_node(metadata)));
 }
 
-static size_t bloom_size(const struct metadata *metadata)
+static size_t payload_size(const struct metadata *metadata)
 {
     return metadata->payload.len;
 }
 
-static char *write_bloom(char *to, const struct metadata *metadata)
+static char *write_payload(char *to, const struct metadata *metadata)
 {
     return write_bytes(to, metadata->payload);
 }
@@ -548,11 +549,17 @@ static char *write_bloom(char *to, const struct metadata *metadata)
 static bool next_bloom(struct bytes *row, struct metadata *metadata)
 {
     struct bloom bloom;
-    metadata->payload = *row;
     return bloom_decode(*row, &bloom) && next_part(row, row->len, &metadata->payload);
 }
 
-static const struct metadata_fields bloom_fields = {false, bloom_size, write_bloom, next_bloom};
+static bool next_cms(struct bytes *row, struct metadata *metadata)
+{
+    struct sketch sketch;
+    return sketch_decode(*row, &sketch) && next_part(row, row->len, &metadata->payload);
+}
+
+static const struct metadata_fields bloom_fields = {false, payload_size, write_payload, next_bloom};
+static const struct metadata_fields cms_fields = {false, payload_size, write_payload, next_cms};
 static const struct metadata_fields hash_fields = {true, hash_size, write_hash, next_hash};
 static const struct metadata_fields list_fields = {false, list_size, write_list, next_list};
 static const struct metadata_fields stream_fields = {false, stream_size, write_stream, next_stream};

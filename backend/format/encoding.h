@@ -31,6 +31,7 @@
  *                                 u64 entries of the first node | of its removed front: id, u64 bytes,
  *                                 u32 entries, u32 hash of fields
  *                                 Bloom filter: its layers (bloom.h)
+ *                                 count-min sketch: sum, width, depth (sketch.h)
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
  *
@@ -104,7 +105,7 @@ struct stream_node {
 struct metadata {
     enum type type;
     uint64_t expire_ms;   /* 0 = none */
-    struct bytes payload; /* string, JSON; layers of a Bloom filter; borrowed from the row */
+    struct bytes payload; /* string, JSON; fields of a filter or sketch; borrowed from the row */
     uint64_t version;     /* others */
     uint64_t size;        /* others: elements */
     uint64_t head, tail;  /* list */
@@ -153,7 +154,8 @@ static inline enum cf type_elements(enum type type)
     return type_rows[type].elements ? type_rows[type].elements : CF_DATA;
 }
 
-/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint", "MBbloom--"; "string" for bitmaps. */
+/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint", "MBbloom--", "CMSk-TYPE"; "string" for
+ * bitmaps. */
 const char *type_name(enum type type);
 
 /* Encode keys in the arena. `space`: bytes of the storage namespace. */

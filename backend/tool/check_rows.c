@@ -6,6 +6,7 @@
 #include "backend/format/bloom.h"
 #include "backend/format/effects.h"
 #include "backend/format/json/json_doc.h"
+#include "backend/format/sketch.h"
 #include "backend/tool/check.h"
 #include "shared/error.h"
 
@@ -73,6 +74,14 @@ static bool is_filter_page(const struct checked *key, struct bytes sub, struct b
     return bloom_decode(key->meta.payload, &bloom) &&
            bloom_sub_decode(&bloom, sub, &layer, &page) &&
            value.len == bloom_page_bytes(&bloom.layers[layer]);
+}
+
+static bool is_sketch_page(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    struct sketch sketch;
+    uint32_t page;
+    return sketch_decode(key->meta.payload, &sketch) && sketch_sub_decode(&sketch, sub, &page) &&
+           value.len == sketch_page_bytes(&sketch, page);
 }
 
 static bool is_list_element(const struct checked *key, struct bytes sub, struct bytes value)
@@ -399,6 +408,7 @@ static const struct type_check check_SORTEDINT = {.form = is_integer};
 static const struct type_check check_STREAM = {.form = is_group_row, .count = count_entries};
 static const struct type_check check_JSON = {.value = check_document};
 static const struct type_check check_BLOOM = {.form = is_filter_page, .has_no_ranks = true};
+static const struct type_check check_CMS = {.form = is_sketch_page, .has_no_ranks = true};
 
 static const struct type_check *const type_checks[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = &check_##id,

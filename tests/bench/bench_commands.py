@@ -83,6 +83,8 @@ LATER = [
      'XREADGROUP GROUP group me NOACK STREAMS stream:{n:100} >', None, None),
     ('GEOSEARCH BYPOLYGON', 'GEOSEARCH geo BYPOLYGON 4 13 37 14 37 14 38 13 38', 'GEOSEARCH geo FROMLONLAT 13.5 37.5 BYBOX 88 111 km',
      'GEOADD geo 1{n:10}.{n:10000} 3{n:10}.{n:10000} place:{n:1000}', None),
+    ('CMS.INCRBY', 'CMS.INCRBY sketch:{n:100} {n:10000} 1', 'HINCRBY counts:{n:100} {n:10000} 1', None, None),
+    ('CMS.QUERY', 'CMS.QUERY sketch:{n:100} {n:10000}', 'HGET counts:{n:100} {n:10000}', None, None),
     ('MPUBLISH 3', 'MPUBLISH channel {x:64} {x:64} {x:64}', 'PUBLISH channel {x:64}', None, None),
 ]
 
@@ -138,6 +140,7 @@ def later(farm, options, table):
     with Connection(('127.0.0.1', system.port), 30, 2) as client:
         for i in range(100):
             client.get('XGROUP', 'CREATE', 'stream:%d' % i, 'group', '$', 'MKSTREAM')
+            client.get('CMS.INITBYDIM', 'sketch:%d' % i, 2000, 5)
     sizes = {'keys': options.keys, 'few': options.keys // 10}
     for name, words, nearest, before, limit in LATER:
         if options.only not in name:

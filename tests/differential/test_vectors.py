@@ -11,6 +11,7 @@ import contextlib
 import vectors_bloom
 import vectors_connection
 import vectors_hash_ttl
+import vectors_sketch
 import vectors_streams
 import vectors_values
 from support import vectors
@@ -51,7 +52,7 @@ def add(title, text, *marks):
             vectors.play(name, address, text, 'alone' in marks)
 
 
-for case in vectors_bloom.CASES + vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES + vectors_streams.CASES:
+for case in vectors_bloom.CASES + vectors_sketch.CASES + vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES + vectors_streams.CASES:
     add(*case)
 
 

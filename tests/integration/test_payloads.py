@@ -23,7 +23,8 @@ def options(parser):
 
 suite = Suite(__doc__, options)
 RDB_VERSION = 10
-TYPES = ('string', 'list', 'set', 'zset', 'hash', 'stream', 'ReJSON-RL', 'sortedint', 'MBbloom--')
+TYPES = ('string', 'list', 'set', 'zset', 'hash', 'stream', 'ReJSON-RL', 'sortedint', 'MBbloom--',
+         'CMSk-TYPE')
 
 
 # ---- payloads ----------------------------------------------------------------------------------------------------
@@ -33,7 +34,7 @@ def with_footer(body, version=RDB_VERSION):
 
 
 def values():
-    """Commands that make a key of each type and encoding; redis-server has all of them except JSON's, SI… and BF…"""
+    """Commands that make a key of each type and encoding; redis-server has all of them except JSON's, SI…, BF… and CMS…"""
     text = 'text ' * 30
     many = [str(i) for i in range(140)]
     yield 'string', [('SET', 'k', 'hello')]
@@ -56,6 +57,7 @@ def values():
     yield 'json', [('JSON.SET', 'k', '$', '{"a":[1,2.5,"x",null,true,{"b":"c"}]}')]
     yield 'sortedint', [('SIADD', 'k', '1', '2', '3', '1000')]
     yield 'bloom', [('BF.RESERVE', 'k', '0.01', '10'), ('BF.MADD', 'k', *many)]
+    yield 'sketch', [('CMS.INITBYDIM', 'k', '100', '3'), ('CMS.INCRBY', 'k', 'a', '1', 'b', '2')]
 
 
 def old_forms():
@@ -146,6 +148,7 @@ READS = {
                ('XGROUP', 'DESTROY', 'k', 'g'), ('XTRIM', 'k', 'MAXLEN', '1')],
     'ReJSON-RL': [('JSON.GET', 'k', '$'), ('JSON.TYPE', 'k', '$..*'), ('JSON.SET', 'k', '$.a', '1')],
     'sortedint': [('SICARD', 'k'), ('SIRANGE', 'k', '0', '100'), ('SIADD', 'k', '5'), ('SIREM', 'k', '1')],
+    'CMSk-TYPE': [('CMS.INFO', 'k'), ('CMS.QUERY', 'k', 'a', 'b'), ('CMS.INCRBY', 'k', 'a', '1', 'new', '2'), ('CMS.MERGE', 'k', '1', 'k')],
     'MBbloom--': [('BF.CARD', 'k'), ('BF.INFO', 'k'), ('BF.EXISTS', 'k', '1'), ('BF.MADD', 'k', 'new', '1', '2'), ('BF.SCANDUMP', 'k', '1')],
 }
 

@@ -41,6 +41,8 @@ static const char *const SCRIPT[] = {
     "SIADD ints 1 500",
     "BF.RESERVE bloom 0.5 10",
     "BF.ADD bloom a",
+    "CMS.INITBYDIM sketch 5 2",
+    "CMS.INCRBY sketch a 258",
     "PFADD hll a",
     "JSON.SET json $ '{\"a\":[1,2.5],\"b\":null}'",
     "XADD stream 1-1 f v g w",

@@ -5,6 +5,7 @@
 #include "backend/format/encoding.h"
 
 #include "backend/format/bloom.h"
+#include "backend/format/sketch.h"
 #include "tests/unit/suite.h"
 
 #include <math.h>
@@ -255,6 +256,7 @@ START_TEST(types_have_names)
     ck_assert_str_eq(type_name(TYPE_SORTEDINT), "sortedint");
     ck_assert_str_eq(type_name(TYPE_JSON), "ReJSON-RL");
     ck_assert_str_eq(type_name(TYPE_BLOOM), "MBbloom--");
+    ck_assert_str_eq(type_name(TYPE_CMS), "CMSk-TYPE");
     for (unsigned type = 0; type < TYPE_COUNT; type++) {
         const struct type_row *row = &type_rows[type];
         ck_assert(!row->is_inline || (row->elements == 0 && !row->exists_empty));
@@ -311,8 +313,10 @@ START_TEST(every_type_comes_back_as_it_was)
 {
     struct bloom filter;
     bloom_init(&filter, 0.01, 100, 2);
-    const enum type types[] = {TYPE_STRING, TYPE_HASH,      TYPE_LIST,   TYPE_SET,  TYPE_ZSET,
-                               TYPE_BITMAP, TYPE_SORTEDINT, TYPE_STREAM, TYPE_JSON, TYPE_BLOOM};
+    const struct sketch sketch = {.count = 7, .width = 100, .depth = 5};
+    const enum type types[] = {TYPE_STRING, TYPE_HASH,   TYPE_LIST,      TYPE_SET,
+                               TYPE_ZSET,   TYPE_BITMAP, TYPE_SORTEDINT, TYPE_STREAM,
+                               TYPE_JSON,   TYPE_BLOOM,  TYPE_CMS};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct metadata metadata = {.type = types[i], .expire_ms = UINT64_MAX}, again;
         if (type_is_inline(types[i]))
@@ -321,6 +325,8 @@ START_TEST(every_type_comes_back_as_it_was)
             metadata.version = 1, metadata.size = UINT64_MAX;
         if (types[i] == TYPE_BLOOM)
             metadata.payload = bloom_encode(&arena, &filter);
+        if (types[i] == TYPE_CMS)
+            metadata.payload = sketch_encode(&arena, &sketch);
         if (types[i] == TYPE_LIST)
             metadata.head = 2, metadata.tail = 3;
         if (types[i] == TYPE_HASH)

@@ -50,6 +50,17 @@ async function bloomFilters(client) {
   assert.strictEqual(iterator, 1);
 }
 
+async function sketches(client) {
+  assert.strictEqual(await client.cms.initByDim('{t}:cms', 1000, 5), 'OK');
+  assert.strictEqual(await client.cms.initByProb('{t}:cms2', 0.002, 0.04), 'OK');
+  assert.deepStrictEqual(await client.cms.incrBy('{t}:cms', [{ item: 'a', incrementBy: 3 }, { item: 'b', incrementBy: 1 }]), [3, 1]);
+  assert.deepStrictEqual(await client.cms.incrBy('{t}:cms2', { item: 'a', incrementBy: 5 }), [5]);
+  assert.deepStrictEqual(await client.cms.query('{t}:cms', ['a', 'none']), [3, 0]);
+  assert.strictEqual(await client.cms.merge('{t}:cms', [{ name: '{t}:cms', weight: 2 }, { name: '{t}:cms2', weight: 1 }]), 'OK');
+  assert.deepStrictEqual(await client.cms.query('{t}:cms', ['a', 'b']), [11, 2]);
+  assert.deepStrictEqual(plain(await client.cms.info('{t}:cms')), { width: 1000, depth: 5, count: 13 });
+}
+
 async function sortedSets(client) {
   const members = [{ value: 'low', score: -Infinity }, { value: 'mid', score: 0.1 }, { value: 'top', score: 1e300 }];
   assert.strictEqual(await client.zAdd('{t}:z', members), 3);
@@ -219,6 +230,6 @@ async function json(client) {
 }
 
 module.exports = async (client) => {
-  for (const part of [hashes, hashFieldTtls, bloomFilters, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
+  for (const part of [hashes, hashFieldTtls, bloomFilters, sketches, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
   await client.flushDb();
 };

@@ -1,0 +1,468 @@
+/*
+ * cms.c - count-min sketches, as in RedisBloom: CMS.INITBYDIM, CMS.INCRBY and related commands.
+ *
+ *   metadata row: sum of increments, width, depth      CF_DATA: u32 page → 128 counters (format/sketch.h)
+ *
+ * Pages without counts have no row. `size` counts the rows.
+ *
+ * https://redis.io/docs/latest/commands/?group=cms
+ */
+#include "backend/commands/module_value.h"
+#include "backend/format/item_hash.h"
+#include "backend/format/sketch.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "shared/byte_order.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#define CMS_MODULE "CMSk-TYPE"
+#define CMS_MARK   "screeCM1"
+
+/* Opens the sketch. False: it does not exist or is none, and an error was replied. */
+static bool cms_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry,
+                     struct sketch *sketch)
+{
+    if (!keyspace_open_type(call, key, TYPE_CMS, flags, entry))
+        return false;
+    if (!entry->exists) {
+        call_error_text(call, "CMS: key does not exist");
+        return false;
+    }
+    CHECK(sketch_decode(entry->meta.payload, sketch)); /* decode_metadata checks it */
+    return true;
+}
+
+static void cms_save(struct call *call, struct entry *entry, const struct sketch *sketch)
+{
+    entry->meta.payload = sketch_encode(call->arena, sketch);
+    entry_save(call, entry);
+}
+
+/* ---- CMS.INITBYDIM, CMS.INITBYPROB ---- */
+
+/* As in RedisBloom a key of any type is in the way. */
+static bool open_missing(struct call *call, struct entry *entry)
+{
+    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, entry))
+        return false;
+    if (entry->exists)
+        call_error_text(call, "CMS: key already exists");
+    return !call->failed;
+}
+
+static void create_cms(struct call *call, struct entry *entry, uint64_t width, uint64_t depth)
+{
+    if (depth > SKETCH_DEPTH_MAX) {
+        call_error_text(call, "CMS: the depth is too large: it must be at most 64");
+        return;
+    }
+    if (!sketch_size_ok(width, depth)) {
+        call_error_text(
+            call, "CMS: the sketch is too large: width * depth must be at most 16777216 counters");
+        return;
+    }
+    struct sketch sketch = {.width = (uint32_t)width, .depth = (uint32_t)depth};
+    entry_create(call, entry, TYPE_CMS);
+    cms_save(call, entry, &sketch);
+    notify(call, NOTIFY_MODULE, "cms.init", entry->key);
+    reply_ok(&call->reply);
+}
+
+void cmd_cms_initbydim(struct call *call)
+{
+    struct entry entry;
+    int64_t width;
+    int64_t depth;
+    if (!open_missing(call, &entry))
+        return;
+    if (!number_parse_int64(call->argv[2], &width) || width < 1)
+        call_error_text(call, "CMS: invalid width");
+    else if (!number_parse_int64(call->argv[3], &depth) || depth < 1)
+        call_error_text(call, "CMS: invalid depth");
+    else
+        create_cms(call, &entry, (uint64_t)width, (uint64_t)depth);
+}
+
+void cmd_cms_initbyprob(struct call *call)
+{
+    struct entry entry;
+    double error;
+    double probability;
+    if (!open_missing(call, &entry))
+        return;
+    if (!number_parse_double(call->argv[2], &error) || !(error > 0 && error < 1)) {
+        call_error_text(call, "CMS: invalid overestimation value");
+        return;
+    }
+    if (!number_parse_double(call->argv[3], &probability) ||
+        !(probability > 0 && probability < 1)) {
+        call_error_text(call, "CMS: invalid prob value");
+        return;
+    }
+    double width = sketch_width(error);
+    double depth = sketch_depth(probability);
+    if (!(depth >= 1 && depth < (double)INT64_MAX && width < (double)INT64_MAX))
+        call_error_text(call, "CMS: invalid init arguments");
+    else
+        create_cms(call, &entry, (uint64_t)width, (uint64_t)depth);
+}
+
+/* ---- counting ---- */
+
+/* A counter, and the page in which it is. */
+struct counter {
+    struct bytes sub;
+    char page[SKETCH_PAGE_BYTES];
+    size_t page_len;
+    uint32_t offset;
+    bool is_stored; /* the page has a row */
+};
+
+/* Reads the item's counter in a row of the sketch. False: the call has failed. */
+static bool counter_read(struct call *call, struct entry *entry, const struct sketch *sketch,
+                         uint32_t row, uint64_t hash, struct counter *counter)
+{
+    struct bytes data;
+    uint32_t place = sketch_place(sketch, row, hash);
+    uint32_t page = place / SKETCH_PAGE_COUNTERS;
+    counter->sub = sketch_sub(call->arena, page);
+    counter->page_len = sketch_page_bytes(sketch, page);
+    counter->offset = place % SKETCH_PAGE_COUNTERS * 4;
+    int err = sub_get(call, entry, CF_DATA, counter->sub, &data);
+    if (is_read_failure(err))
+        return false;
+    counter->is_stored = err == OK;
+    if (!counter->is_stored) {
+        memset(counter->page, 0, counter->page_len);
+        return true;
+    }
+    if (data.len != counter->page_len) {
+        call_error(call, ERR_STORE);
+        return false;
+    }
+    memcpy(counter->page, data.data, data.len);
+    return true;
+}
+
+/* Increments the item's counters, which stop at UINT32_MAX. Returns the least of them. */
+static uint32_t count_item(struct call *call, struct entry *entry, const struct sketch *sketch,
+                           struct bytes item, uint64_t increment)
+{
+    struct counter counter;
+    uint64_t hash = item_hash(item);
+    uint32_t least = UINT32_MAX;
+    for (uint32_t row = 0; row < sketch->depth; row++) {
+        if (!counter_read(call, entry, sketch, row, hash, &counter))
+            return 0;
+        uint32_t old = get_be32(counter.page + counter.offset);
+        uint32_t value = increment > UINT32_MAX - old ? UINT32_MAX : old + (uint32_t)increment;
+        if (value < least)
+            least = value;
+        if (value == old)
+            continue;
+        put_be32(counter.page + counter.offset, value);
+        entry->meta.size += !counter.is_stored;
+        sub_put(call, entry, CF_DATA, counter.sub, (struct bytes){counter.page, counter.page_len});
+    }
+    return least;
+}
+
+static bool increments_ok(struct call *call)
+{
+    int64_t increment;
+    for (uint32_t i = 3; i < call->argc && !call->failed; i += 2) {
+        if (!number_parse_int64(call->argv[i], &increment))
+            call_error_text(call, "CMS: Cannot parse number");
+        else if (increment < 0)
+            call_error_text(call, "CMS: Number cannot be negative");
+    }
+    return !call->failed;
+}
+
+void cmd_cms_incrby(struct call *call)
+{
+    struct entry entry;
+    struct sketch sketch;
+    if (call->argc % 2) {
+        call_error_arity(call);
+        return;
+    }
+    if (!cms_open(call, call->argv[1], OPEN_WRITE, &entry, &sketch) || !increments_ok(call))
+        return;
+    uint64_t count = sketch.count;
+    reply_array(&call->reply, (call->argc - 2) / 2);
+    for (uint32_t i = 2; i < call->argc; i += 2) {
+        uint64_t increment = 0;
+        CHECK(number_parse_uint64(call->argv[i + 1], &increment));
+        uint32_t value = count_item(call, &entry, &sketch, call->argv[i], increment);
+        if (call->failed)
+            return;
+        sketch.count = increment > INT64_MAX - sketch.count ? INT64_MAX : sketch.count + increment;
+        if (value == UINT32_MAX)
+            reply_error(&call->reply, "CMS: INCRBY overflow");
+        else
+            reply_int(&call->reply, value);
+    }
+    if (sketch.count == count)
+        return;
+    cms_save(call, &entry, &sketch);
+    notify(call, NOTIFY_MODULE, "cms.incrby", entry.key);
+}
+
+void cmd_cms_query(struct call *call)
+{
+    struct entry entry;
+    struct sketch sketch;
+    if (!cms_open(call, call->argv[1], OPEN_READ, &entry, &sketch))
+        return;
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc; i++) {
+        uint32_t value = count_item(call, &entry, &sketch, call->argv[i], 0);
+        if (call->failed)
+            return;
+        reply_int(&call->reply, value);
+    }
+}
+
+void cmd_cms_info(struct call *call)
+{
+    struct entry entry;
+    struct sketch sketch;
+    if (!cms_open(call, call->argv[1], OPEN_READ, &entry, &sketch))
+        return;
+    reply_map(&call->reply, 3);
+    reply_status(&call->reply, "width");
+    reply_int(&call->reply, sketch.width);
+    reply_status(&call->reply, "depth");
+    reply_int(&call->reply, sketch.depth);
+    reply_status(&call->reply, "count");
+    reply_int(&call->reply, (int64_t)sketch.count);
+}
+
+/* ---- CMS.MERGE ---- */
+
+/* A sketch that is merged. The destination is the first one, with weight 0: so its pages are visited too. */
+struct source {
+    struct entry entry;
+    struct sketch sketch;
+    int64_t weight;
+    struct sub_iter it;
+    bool live; /* the iterator has a current page */
+};
+
+struct merge {
+    struct source *sources;
+    uint32_t count;
+    bool is_over; /* a counter does not fit */
+};
+
+/* A page of the result; the counters are in the call's arena. */
+struct merged_page {
+    struct merged_page *next;
+    struct bytes sub;
+    struct bytes counters; /* empty: all are 0, so the page has no row */
+};
+
+static bool sum_add(int64_t *sum, uint64_t number, int64_t weight)
+{
+    int64_t product;
+    return !__builtin_mul_overflow((int64_t)number, weight, &product) &&
+           !__builtin_add_overflow(*sum, product, sum);
+}
+
+static bool merge_parse(struct call *call, struct merge *merge)
+{
+    int64_t number;
+    bool has_weights = false;
+    if (!number_parse_int64(call->argv[2], &number))
+        call_error_text(call, "CMS: invalid numkeys");
+    else if (number < 1)
+        call_error_text(call, "CMS: Number of keys must be positive");
+    else if (number > (int64_t)call->argc - 3)
+        call_error_text(call, "CMS: wrong number of keys");
+    if (call->failed)
+        return false;
+    uint32_t count = (uint32_t)number;
+    if (call->argc > 3 + count) {
+        has_weights = bytes_is(call->argv[3 + count], "weights");
+        if (!has_weights)
+            call_error_text(call, "CMS: wrong number of keys");
+        else if (call->argc != 4 + 2 * count)
+            call_error_text(call, "CMS: wrong number of keys/weights");
+    }
+    merge->count = count + 1;
+    merge->sources = arena_alloc(call->arena, merge->count * sizeof *merge->sources);
+    memset(merge->sources, 0, merge->count * sizeof *merge->sources);
+    for (uint32_t i = 1; i <= count && !call->failed; i++) {
+        struct source *source = &merge->sources[i];
+        source->weight = 1;
+        if (has_weights && !number_parse_int64(call->argv[3 + count + i], &source->weight))
+            call_error_text(call, "CMS: invalid weight value");
+    }
+    return !call->failed;
+}
+
+static bool merge_open(struct call *call, struct merge *merge)
+{
+    struct source *to = &merge->sources[0];
+    for (uint32_t i = 0; i < merge->count; i++) {
+        struct source *source = &merge->sources[i];
+        if (!cms_open(call, call->argv[i ? 2 + i : 1], i ? OPEN_READ : OPEN_WRITE, &source->entry,
+                      &source->sketch))
+            return false;
+        if (source->sketch.width != to->sketch.width || source->sketch.depth != to->sketch.depth) {
+            call_error_text(call, "CMS: width/depth is not equal");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Adds the weighted counters of the source's current page to the sums, and goes on to its next page. */
+static void add_source_page(struct call *call, struct merge *merge, struct source *source,
+                            size_t len, int64_t *sums)
+{
+    if (source->it.value.len != len) {
+        call_error(call, ERR_STORE);
+        return;
+    }
+    for (size_t at = 0; at < len / 4; at++)
+        merge->is_over |=
+            !sum_add(&sums[at], get_be32(source->it.value.data + at * 4), source->weight);
+    source->live = sub_iter_next(&source->it);
+}
+
+/* The weighted sum of one page of all sketches, with this sub key. NULL: a row is damaged, and an error was replied. */
+static struct merged_page *merge_page(struct call *call, struct merge *merge, struct bytes sub)
+{
+    int64_t sums[SKETCH_PAGE_COUNTERS] = {0};
+    uint32_t number;
+    if (!sketch_sub_decode(&merge->sources[0].sketch, sub, &number)) {
+        call_error(call, ERR_STORE);
+        return NULL;
+    }
+    size_t len = sketch_page_bytes(&merge->sources[0].sketch, number);
+    struct merged_page *page = arena_alloc(call->arena, sizeof *page);
+    *page = (struct merged_page){.sub = arena_copy(call->arena, sub)};
+    for (uint32_t i = 0; i < merge->count && !call->failed; i++)
+        if (merge->sources[i].live && bytes_equal(merge->sources[i].it.sub, page->sub))
+            add_source_page(call, merge, &merge->sources[i], len, sums);
+    char *counters = arena_alloc(call->arena, len);
+    bool is_empty = true;
+    for (size_t at = 0; at < len / 4; at++) {
+        merge->is_over |= sums[at] < 0 || sums[at] > UINT32_MAX;
+        is_empty &= sums[at] == 0;
+        put_be32(counters + at * 4, (uint32_t)sums[at]);
+    }
+    page->counters = (struct bytes){counters, is_empty ? 0 : len};
+    return page;
+}
+
+/* All pages that any of the sketches has. False: the call has failed. */
+static bool merge_pages(struct call *call, struct merge *merge, struct merged_page **pages)
+{
+    bool good = true;
+    *pages = NULL;
+    for (uint32_t i = 0; i < merge->count; i++) {
+        struct source *source = &merge->sources[i];
+        sub_iter_init(call, &source->entry, CF_DATA, (struct bytes){"", 0}, &source->it);
+        source->live = sub_iter_next(&source->it);
+    }
+    while (!merge->is_over && !call->failed) {
+        const struct source *least = NULL;
+        for (uint32_t i = 0; i < merge->count; i++) {
+            const struct source *source = &merge->sources[i];
+            if (source->live && (!least || bytes_compare(source->it.sub, least->it.sub) < 0))
+                least = source;
+        }
+        if (!least)
+            break;
+        struct merged_page *page = merge_page(call, merge, least->it.sub);
+        if (!page)
+            break;
+        page->next = *pages;
+        *pages = page;
+    }
+    for (uint32_t i = 0; i < merge->count; i++)
+        good = sub_iter_fini(&merge->sources[i].it) && good;
+    return good && !call->failed;
+}
+
+void cmd_cms_merge(struct call *call)
+{
+    struct merge merge = {0};
+    struct merged_page *pages;
+    int64_t count = 0;
+    if (!merge_parse(call, &merge) || !merge_open(call, &merge) ||
+        !merge_pages(call, &merge, &pages))
+        return;
+    for (uint32_t i = 0; i < merge.count; i++)
+        merge.is_over |= !sum_add(&count, merge.sources[i].sketch.count, merge.sources[i].weight);
+    if (merge.is_over || count < 0) {
+        call_error_text(call, "CMS: MERGE overflow");
+        return;
+    }
+    struct entry *entry = &merge.sources[0].entry;
+    struct sketch *sketch = &merge.sources[0].sketch;
+    entry->meta.size = 0;
+    for (; pages; pages = pages->next) {
+        if (pages->counters.len) {
+            entry->meta.size++;
+            sub_put(call, entry, CF_DATA, pages->sub, pages->counters);
+        } else {
+            sub_delete(call, entry, CF_DATA, pages->sub);
+        }
+    }
+    sketch->count = (uint64_t)count;
+    cms_save(call, entry, sketch);
+    notify(call, NOTIFY_MODULE, "cms.merge", entry->key);
+    reply_ok(&call->reply);
+}
+
+/* ---- DUMP, RESTORE ---- */
+
+static bool save_cms(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    return module_save(call, entry, writer, CMS_MODULE, CMS_MARK);
+}
+
+/* module_row_fn */
+static bool put_cms_page(struct call *call, struct entry *entry, const void *object,
+                         struct bytes row)
+{
+    const struct sketch *sketch = object;
+    struct bytes old;
+    uint32_t page;
+    if (row.len < SKETCH_SUB_BYTES)
+        return false;
+    struct bytes sub = {row.data, SKETCH_SUB_BYTES};
+    struct bytes counters = {row.data + SKETCH_SUB_BYTES, row.len - SKETCH_SUB_BYTES};
+    if (!sketch_sub_decode(sketch, sub, &page) || counters.len != sketch_page_bytes(sketch, page) ||
+        sub_get(call, entry, CF_DATA, sub, &old) != ERR_NOT_FOUND)
+        return false;
+    entry->meta.size++;
+    sub_put(call, entry, CF_DATA, sub, counters);
+    return true;
+}
+
+static bool load_cms(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                     enum rdb_type form, uint64_t expire_ms)
+{
+    (void)form;
+    (void)expire_ms;
+    struct bytes head;
+    struct sketch sketch;
+    if (!module_read_head(reader, CMS_MARK, &head) || !sketch_decode(head, &sketch))
+        return false;
+    entry_create(call, entry, TYPE_CMS);
+    entry->meta.payload = sketch_encode(call->arena, &sketch);
+    return module_read_rows(call, entry, reader, put_cms_page, &sketch);
+}
+
+const struct type_functions type_CMS_functions = {
+    .module = CMS_MODULE,
+    .save = save_cms,
+    .load = load_cms,
+    .encoding = encoding_raw,
+};
