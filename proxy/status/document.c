@@ -35,7 +35,7 @@ enum {
 
 /* ---- the proxy --------------------------------------------------------------------------------- */
 
-static uint64_t resident_bytes(void)
+uint64_t status_resident_bytes(void)
 {
     unsigned long long pages = 0;
     FILE *file = fopen("/proc/self/statm", "re");
@@ -63,7 +63,7 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     json_put_bool(json, "files_refused", !metrics_sum(METRIC_PROXY_RELOAD_GOOD));
     json_put_uint(json, "workers", gatherer_count(status->gatherer));
     json_put_uint(json, "workers_late", late_workers);
-    json_put_uint(json, "memory_resident_bytes", resident_bytes());
+    json_put_uint(json, "memory_resident_bytes", status_resident_bytes());
     json_put_uint(json, "memory_buffer_bytes", atomic_load(&proxy->memory_used));
     json_put_uint(json, "memory_limit_bytes", config->memory_limit_bytes);
     json_put_uint(json, "clients_max", (uint64_t)config->maxclients);

@@ -1,4 +1,5 @@
-// history.js - rates and latencies of the last five minutes, from counters that only grow.
+// history.js - rates and latencies of the last five minutes, from counters that only grow; those of the time before the
+// page was opened are the proxy's.
 //
 //   document ─► sample {ms, counters by name} ─► … 300 of them ─► rate = difference / time
 //                                                              └► latency = quantile of the difference of two histograms
@@ -11,6 +12,22 @@ export class History {
   constructor() {
     this.samples = [];
     this.run = null;
+    this.saved = null;
+  }
+
+  // What the proxy has kept (history.json): values of the time before this page was opened.
+  restore(saved) {
+    this.saved = saved;
+  }
+
+  // Saved points before the first own sample: [[ms, value], …]
+  earlier(values) {
+    if (!values || !this.saved || this.saved.run_id !== this.run) return [];
+    return this.saved.at_ms.map((ms, i) => [ms, values[i]]).filter(([ms]) => ms < this.samples[0].ms && ms >= this.now - WINDOW_MS);
+  }
+
+  savedSeries(kind, name) {
+    return this.saved?.[kind].find(series => series.name === name);
   }
 
   // The counters of a restarted proxy begin at 0.
@@ -18,7 +35,7 @@ export class History {
     if (this.run !== document.proxy.run_id) this.samples = [];
     this.run = document.proxy.run_id;
     this.bounds = document.latency_bounds_us;
-    this.samples.push({ms: document.mono_ms, totals: document.totals, shards: byName(document.map.shards),
+    this.samples.push({ms: document.mono_ms, totals: document.totals, memory: document.proxy.memory_resident_bytes, shards: byName(document.map.shards),
       commands: byName(document.commands), namespaces: byName(document.namespaces)});
     while (this.samples[0].ms < document.mono_ms - WINDOW_MS - 5000) this.samples.shift();
   }
@@ -32,8 +49,29 @@ export class History {
     return this.samples.slice(1).map((sample, i) => [sample.ms, growth(this.samples[i], sample, read)]);
   }
 
+  // Rates of a total, a shard or a command in the whole window.
+  totalRates(name) {
+    return [...this.earlier(this.saved?.totals[name]), ...this.rates(sample => sample.totals[name])];
+  }
+
+  requestRates(kind, name) {
+    return [...this.earlier(this.savedSeries(kind, name)?.rate), ...this.rates(sample => sample[kind].get(name)?.requests)];
+  }
+
+  // Values of a gauge: `read(sample)`, and under `name` in what was saved.
+  values(name, read) {
+    return [...this.earlier(this.saved?.totals[name]), ...this.samples.map(sample => [sample.ms, read(sample)])];
+  }
+
   latencies(kind, name, part) {
-    return this.samples.slice(1).map((sample, i) => [sample.ms, this.quantileAt(i + 1, kind, name, part)]);
+    return [...this.earlier(this.savedSeries(kind, name)?.[part === 0.5 ? 'p50' : 'p99']),
+      ...this.samples.slice(1).map((sample, i) => [sample.ms, this.quantileAt(i + 1, kind, name, part)])];
+  }
+
+  // Number of requests in the whole window.
+  requestsOf(kind, name) {
+    const own = this.samples.at(-1)[kind].get(name).requests - (this.samples[0][kind].get(name)?.requests ?? 0);
+    return own + this.earlier(this.savedSeries(kind, name)?.rate).reduce((sum, [, value]) => sum + value * this.saved.every_ms / 1000, 0);
   }
 
   quantileAt(at, kind, name, part) {

@@ -1,12 +1,13 @@
 // page.js - requests the status of the proxy once a second, and passes it to the other scripts, which draw it.
 //
-//   GET status.json ─► history.js (rates, latencies) ─► slots.js, plots.js, tables.js
+//   GET status/history.json, once ─┐
+//   GET status.json ───────────────┴─► history.js (rates, latencies) ─► slots.js, plots.js, tables.js
 //        │ 401: asks the user for the token, and stores it for this tab
 //        └ no answer: shows that, keeps the old drawing, and tries again
 
 import {bytes, byId, make, micros, plural, rate, say, seconds, short} from './text.js';
 import {History} from './history.js';
-import {Plot} from './plots.js';
+import {Plot, drawSpark} from './plots.js';
 import {SLOTS, SlotMap, colour} from './slots.js';
 import {Tables} from './tables.js';
 
@@ -26,17 +27,25 @@ let latest = null, isPaused = false, answeredAt = 0, timer = 0;
 
 // ---- requests ------------------------------------------------------------------------------------
 
-async function ask() {
-  const token = sessionStorage.getItem(TOKEN);
+function request(path, token) {
   // Without credentials a browser does not ask for a password by itself when the answer is 401.
-  const answer = await fetch('status.json', {
+  return fetch(path, {
     credentials: 'omit', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS),
     headers: token ? {Authorization: 'Bearer ' + token} : {},
   });
+}
+
+async function ask() {
+  const token = sessionStorage.getItem(TOKEN);
+  const answer = await request('status.json', token);
   if (answer.status === 401) return refuse(token !== null);
   if (!answer.ok) throw new Error(`the proxy answers ${answer.status}`);
   latest = await answer.json();
   answeredAt = Date.now();
+  if (!history.saved) {
+    const saved = await request('status/history.json', token);
+    if (saved.ok) history.restore(await saved.json());
+  }
   history.add(latest);
   byId('login').hidden = true;
   byId('main').hidden = byId('pause').hidden = false;
@@ -118,27 +127,29 @@ function drawFigures() {
   const growth = name => history.rates(sample => sample.totals[name]).at(-1)?.[1];
   const down = map.shards.filter(shard => shard.state === 'down' || shard.state === 'silent').length;
   const figures = [
-    ['Requests', rate(growth('requests')), `${short(totals.requests)} in total`],
-    ['Errors of the proxy', rate(growth('errors')), `${short(totals.errors)} in total`],
+    ['Requests', rate(growth('requests')), `${short(totals.requests)} in total`, '', history.totalRates('requests')],
+    ['Errors of the proxy', rate(growth('errors')), `${short(totals.errors)} in total`, '', history.totalRates('errors')],
     ['In flight', short(totals.inflight), `${short(totals.clients_blocked)} wait (BLPOP …)`],
-    ['Clients', short(totals.clients), `of ${short(proxy.clients_max)}; ${short(totals.clients_disconnected)} disconnected`],
+    ['Clients', short(totals.clients), `of ${short(proxy.clients_max)}; ${short(totals.clients_disconnected)} disconnected`, '',
+      history.values('clients', sample => sample.totals.clients)],
     ['Received', bytes(growth('bytes_in') || 0) + '/s', `${bytes(totals.bytes_in)} in total`],
     ['Sent', bytes(growth('bytes_out') || 0) + '/s', `${bytes(totals.bytes_out)} in total`],
-    ['Memory', bytes(proxy.memory_resident_bytes), `buffers ${bytes(proxy.memory_buffer_bytes)} of ${bytes(proxy.memory_limit_bytes)}`],
+    ['Memory', bytes(proxy.memory_resident_bytes), `buffers ${bytes(proxy.memory_buffer_bytes)} of ${bytes(proxy.memory_limit_bytes)}`, '',
+      history.values('memory', sample => sample.memory)],
     ['Shards up', `${map.shards.length - down}/${map.shards.length}`, `${short(totals.upstream_failures)} lost connections`, down ? 'bad' : ''],
   ];
   const box = byId('figures');
-  figures.forEach(([name, value, note, state = ''], i) => {
-    const figure = box.children[i] || box.appendChild(make('div', '', make('span'), make('b'), make('small')));
+  figures.forEach(([name, value, note, state = '', points = null], i) => {
+    const figure = box.children[i] || box.appendChild(make('div', '', make('span'), make('b'), make('small'), ...(points ? [make('canvas')] : [])));
     figure.className = state;
     [name, value, note].forEach((text, at) => say(figure.children[at], text));
+    if (points) drawSpark(figure.lastChild, points, history.now, name);
   });
 }
 
 // The shards or commands with most requests in the whole window, in an order that rarely changes.
 function busiest(kind) {
-  const first = history.samples[0][kind], last = history.samples.at(-1)[kind];
-  const grown = [...last].map(([name, own]) => [name, own.requests - (first.get(name)?.requests ?? 0)]);
+  const grown = [...history.samples.at(-1)[kind].keys()].map(name => [name, history.requestsOf(kind, name)]);
   return grown.filter(one => one[1] > 0).sort((a, b) => b[1] - a[1]).slice(0, LINES_MAX).map(one => one[0]);
 }
 
@@ -152,7 +163,7 @@ function drawPlots() {
     name, colour: kind === 'shards' ? colour(name) : commandColour(name), points: points(name),
     dash: kind === 'shards' ? null : dashes[Math.floor(order.indexOf(name) / palette.length) % dashes.length],
   }));
-  const rates = kind => name => history.rates(sample => sample[kind].get(name)?.requests);
+  const rates = kind => name => history.requestRates(kind, name);
   const latencies = kind => name => history.latencies(kind, name, part);
   plots.shardRates.show(lines('shards', shards, rates('shards')), history.now);
   plots.shardLatency.show(lines('shards', shards, latencies('shards')), history.now);

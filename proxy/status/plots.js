@@ -9,6 +9,19 @@ function nice(value) {
   return [1, 2, 5, 10].find(step => step * power >= value * 0.9999) * power;
 }
 
+// A line without axes, from 0 to the greatest value.
+export function drawSpark(canvas, points, now, name) {
+  const width = canvas.width = canvas.clientWidth, height = canvas.height = canvas.clientHeight;
+  const context = canvas.getContext('2d'), known = points.filter(point => point[1] !== null);
+  const most = Math.max(...known.map(point => point[1]), 1e-9);
+  canvas.setAttribute('role', 'img');
+  canvas.setAttribute('aria-label', `${name}, the last ${WINDOW_MS / 60000} minutes`);
+  context.strokeStyle = getComputedStyle(canvas).color;
+  context.beginPath();
+  for (const [ms, value] of known) context.lineTo(width - 1 - (now - ms) / WINDOW_MS * width, height - 1 - value / most * (height - 2));
+  context.stroke();
+}
+
 export class Plot {
   // `format` turns a value into text; `summary` is the title of the plot.
   constructor(canvas, format, summary) {

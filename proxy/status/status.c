@@ -3,6 +3,7 @@
 #include "proxy/proxy.h"
 #include "proxy/status/gather.h"
 #include "proxy/status/peers.h"
+#include "proxy/status/recent.h"
 #include "proxy/status/share.h"
 #include "proxy/status/slot_survey.h"
 #include "proxy/status/survey.h"
@@ -33,6 +34,7 @@ struct status *status_new(struct proxy *proxy)
     status->gatherer = gatherer_new(proxy);
     status->survey = survey_new();
     status->slot_survey = slot_survey_new();
+    status->recent = recent_new();
     if (*config->peers)
         status->peers = peers_new(config->peers, proxy->run_id);
     return status;
@@ -45,6 +47,7 @@ void status_free(struct status *status)
     peers_free(status->peers);
     survey_free(status->survey);
     slot_survey_free(status->slot_survey);
+    recent_free(status->recent);
     gatherer_free(status->gatherer);
     free(status->document);
     free(status);
@@ -54,6 +57,7 @@ void status_slow(struct status *status, struct proxy_worker *worker)
 {
     if (!status || worker->index > 0)
         return;
+    recent_tick(status->recent, worker);
     survey_tick(status->survey, worker);
     if (survey_is_wanted(status->survey, loop_mono_ms(worker->loop)))
         slot_survey_tick(status->slot_survey, worker);
@@ -116,6 +120,17 @@ static void reply_document(struct status *status, const struct proxy_snapshot *s
     out_write(&reply->body, status->document, status->document_len);
 }
 
+static void reply_history(const struct status *status, struct http_reply *reply)
+{
+    struct json_writer json;
+    json_writer_init(&json, &reply->body);
+    json_put_object(&json, NULL);
+    json_put_text(&json, "run_id", status->proxy->run_id);
+    recent_write(status->recent, &json);
+    json_put_end(&json);
+    json_writer_fini(&json);
+}
+
 static void reply_self(const struct status *status, const struct proxy_snapshot *snapshot,
                        struct http_reply *reply)
 {
@@ -139,6 +154,8 @@ void status_answer(struct status *status, const struct proxy_snapshot *snapshot,
         out_printf(&reply->body, "the proxy starts\n");
     } else if (strcmp(path, "/status.json") == 0) {
         reply_document(status, snapshot, reply);
+    } else if (strcmp(path, "/status/history.json") == 0) {
+        reply_history(status, reply);
     } else {
         reply_self(status, snapshot, reply);
     }

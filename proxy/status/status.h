@@ -6,6 +6,7 @@
  *                       survey.c: health, keys          │
  *                       slot_survey.c: owners, moves    ├─► document.c ─► JSON, cached for REUSE_MS
  *                       peers.c: other proxies' epochs ─┘
+ *   GET /status/history.json ─► recent.c: plots of the last minutes
  *   GET /status/self ─► run id, version and epoch: other proxies poll it (peers.c)
  *
  * Read-only. On the HTTP thread unless said otherwise.
@@ -26,6 +27,7 @@ struct status {
     struct gatherer *gatherer;
     struct survey *survey;
     struct slot_survey *slot_survey;
+    struct recent *recent;
     struct peers *peers; /* NULL: none are configured */
     char *document;      /* the last document; NULL: none yet */
     size_t document_len;
@@ -56,6 +58,8 @@ struct status_file {
     const char *end;
 };
 const struct status_file *status_file_find(const char *path);
+/* Resident memory of this process. document.c */
+uint64_t status_resident_bytes(void);
 /* Writes the JSON document of the gathered shares. document.c */
 void document_write(struct status *status, const struct proxy_snapshot *snapshot,
                     uint32_t late_workers, struct out *out);

@@ -440,11 +440,46 @@ def _(run):
         check_equal(browser.complaints(), [], 'complaints')
 
 
+def history_of(proxy):
+    return json.loads(proxy.http('/status/history.json')[1])
+
+
+@suite.case('plots of the last minutes survive a reload of the page, and are there when it is opened first')
+def _(run):
+    with Browser() as browser, cluster_of() as cluster:
+        proxy = cluster.proxies[0]
+        names = [name for name, _, _ in cluster.shard_addresses()]
+        with load(cluster, run.seed):
+            wait_for(lambda: any(sum((value or 0) > 0 for value in series['rate']) >= 3
+                                 for series in history_of(proxy)['commands'] if series['name'] == 'get'), 'GETs in the history')
+        saved = history_of(proxy)
+        lists = [saved['at_ms']] + list(saved['totals'].values())
+        lists += [series[figure] for kind in ('shards', 'commands') for series in saved[kind] for figure in ('rate', 'p50', 'p99')]
+        check_equal({len(values) for values in lists}, {len(saved['at_ms'])}, 'numbers of values')
+        check_equal({series['name'] for series in saved['shards']}, set(names), 'shards')
+        check(saved['at_ms'] == sorted(saved['at_ms']) and saved['totals']['requests'][0] is None, 'times')
+        check(max(value or 0 for value in saved['totals']['memory']) > 1e6, 'memory')
+
+        for _ in range(2):
+            browser.open(proxy)
+            wait_for(lambda: len(browser.rows('shards')) == 3, 'the page')
+            canvas = browser.find('command-rates')
+
+            def reads_the_past():
+                """Moves the crosshair back until it shows the load."""
+                canvas.send_keys(Keys.ARROW_LEFT)
+                return any(' get ' in label and ' get 0/s' not in label and ': ' in label
+                           for label in [canvas.get_attribute('aria-label')])
+            wait_for(reads_the_past, 'the load before the page was opened')
+            check_equal(browser.run("return document.querySelectorAll('#figures canvas').length"), 4, 'small plots')
+        check_equal(browser.complaints(), [], 'the console')
+
+
 @suite.case('with admin-token the page asks for it, keeps it for the tab, and has no data before')
 def _(run):
     with Browser() as browser, cluster_of(**{'admin-token': 'the admin token'}) as cluster:
         proxy = cluster.proxies[0]
-        for path in ('/status.json', '/status/self', '/nosuch'):
+        for path in ('/status.json', '/status/history.json', '/status/self', '/nosuch'):
             check_equal(proxy.http(path)[0], 401, path)
         browser.open(proxy, '/status')
         wait_for(lambda: browser.shown('login'), 'the page to ask')
