@@ -33,7 +33,7 @@ suite = Suite(__doc__)
 
 EVIL = '<img src=x onerror="document.title=\'broken\'">'
 NAMESPACES = {'shop': {'token': 'shop-token'}, 'test_*': {'token': 'test-token', 'ephemeral': 'yes'}}
-PHONE, DESKTOP = (390, 844), (1440, 1000)
+SMALL_PHONE, PHONE, DESKTOP = (360, 740), (390, 844), (1440, 1000)
 NARROW_SPACE = '\u202f'
 
 
@@ -91,7 +91,7 @@ class Browser:
         self.driver.execute_cdp_cmd('Emulation.setEmulatedMedia', {
             'features': [{'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}]})
         self.driver.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
-            'width': size[0], 'height': size[1], 'deviceScaleFactor': 1, 'mobile': size == PHONE})
+            'width': size[0], 'height': size[1], 'deviceScaleFactor': 1, 'mobile': size != DESKTOP})
 
     def shoot(self, name):
         folder = os.path.join(os.environ['SCREE_BIN'], 'status-page')
@@ -238,15 +238,29 @@ def check_lists(browser, admin):
     wait_for(keys_agree, 'key counts of namespaces')
 
 
+def check_tables_fit(browser):
+    """On a phone a row is a card: nothing in it is wider than the screen, cut off, or reached by scrolling sideways only."""
+    check_equal(browser.run('''return [...document.querySelectorAll('main *')].filter(element => !element.closest('thead') &&
+        (element.getBoundingClientRect().right > innerWidth || element.getBoundingClientRect().left < 0))
+        .map(element => element.outerHTML.slice(0, 100))'''), [], 'elements beyond the edge')
+    check_equal(browser.run('''return [...document.querySelectorAll('.scroll, td')].filter(element => element.clientWidth &&
+        element.scrollWidth > element.clientWidth).map(element => element.outerHTML.slice(0, 100))'''), [], 'cells that are cut off')
+    check(browser.run('''return [...document.querySelectorAll('#shards td, #storage td')].every(cell =>
+        cell.getBoundingClientRect().height > 0 && getComputedStyle(cell, '::before').content !== '' &&
+        parseFloat(getComputedStyle(cell).fontSize) >= 12)'''), 'cells that can be read')
+
+
 def check_looks(browser):
     """Phone and desktop, light and dark: nothing overflows, and everything can be reached by keys."""
-    for name, size in (('phone', PHONE), ('desktop', DESKTOP)):
+    for name, size in (('small-phone', SMALL_PHONE), ('phone', PHONE), ('desktop', DESKTOP)):
         for dark in (False, True):
             browser.look(size, dark)
             wait_for(lambda: browser.run('return innerWidth') == size[0], 'the viewport to be %d wide' % size[0])
             check_equal(browser.run('return document.documentElement.scrollWidth'), size[0], 'width of the page on a ' + name)
             check_equal(browser.run('''return [...document.querySelectorAll('main section')].filter(section =>
                 section.getBoundingClientRect().right > innerWidth).map(section => section.className)'''), [], 'sections that stick out')
+            if size != DESKTOP:
+                check_tables_fit(browser)
             browser.shoot('%s-%s' % (name, 'dark' if dark else 'light'))
     browser.look(DESKTOP)
     unnamed = browser.run('''return [...document.querySelectorAll('[tabindex], button, input, [role=img]')]
