@@ -233,6 +233,63 @@ def _(run):
             check_equal(connection.call('DBSIZE'), (':', str(len(writer.kept)).encode()))
 
 
+def named_ports(data):
+    """The ports of the shards that the map names which proxies read."""
+    with open(os.path.join(data, 'config', 'shards.ini')) as file:
+        return [int(port) for port in re.findall(r'^address = 127.0.0.1:(\d+)$', file.read(), re.M)]
+
+
+def silent_ports(data):
+    """Those of them that refuse connections."""
+    def refuses(port):
+        with socket.socket() as probe:
+            return probe.connect_ex(('127.0.0.1', port)) != 0
+    silent = [port for port in named_ports(data) if refuses(port)]
+    return [port for port in silent if port in named_ports(data)]
+
+
+class Loader(threading.Thread):
+    """Runs commands that concern all shards through a proxy, which reads its map again each time, until `done` is set; `refused`
+    are the replies that are errors, and the ports of shards that its map names before they run."""
+
+    def __init__(self, data, port, process, done):
+        super().__init__()
+        self.data, self.port, self.process, self.rounds, self.refused, self.done = data, port, process, 0, [], done
+
+    def run(self):
+        with Connection(('127.0.0.1', self.port)) as connection:
+            while not self.done.is_set():
+                self.rounds += 1
+                os.kill(self.process, signal.SIGHUP)
+                replies = [connection.call(*words) for words in (
+                    ('SCRIPT', 'LOAD', 'return %d' % self.rounds), ('DBSIZE',), ('CONFIG', 'SET', 'hash-max-listpack-entries', 128),
+                    ('FUNCTION', 'LOAD', 'REPLACE', "#!lua name=l\nredis.register_function('f', function() return %d end)" % self.rounds),
+                    ('PUBSUB', 'NUMPAT'), ('FUNCTION', 'LIST'))]
+                self.refused += [reply for reply in replies if reply[0] == '-'] + silent_ports(self.data)
+
+
+@suite.case('while --scale starts and stops shards, no command that concerns all of them fails at a proxy')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        check_equal(quickstart('--data', data, '--port', port, '--proxies', 2, '--backends', 1, '--detach').returncode, 0)
+        done = threading.Event()
+        proxies = [int(open(os.path.join(data, 'run', 'proxy-%d.pid' % index)).read().split()[0]) for index in range(2)]
+        loaders = [Loader(data, port + 2 * index, proxies[index], done) for index in range(2)]
+        for loader in loaders:
+            loader.start()
+        try:
+            for backends in (3, 2):
+                scaled = quickstart('--data', data, '--scale', backends, limit=600)
+                check_equal(scaled.returncode, 0, scaled.stdout + scaled.stderr)
+        finally:
+            done.set()
+            for loader in loaders:
+                loader.join()
+        for loader in loaders:
+            check(loader.rounds > 3 and not loader.refused, '%d rounds, refused: %r' % (loader.rounds, loader.refused[:3]))
+
+
 @suite.case('--stop stops only processes of quickstart')
 def _(run):
     with Folder() as data:
