@@ -103,7 +103,7 @@ static bool send_some(struct limits *limits, struct proxy_worker *worker, int sh
 }
 
 /* Sends the limits to each shard that has answered the messages before. */
-static void ask_shards(struct limits *limits, struct proxy_worker *worker)
+static void ask_for_counts(struct limits *limits, struct proxy_worker *worker)
 {
     const struct pool *pool = worker->pool;
     for (size_t i = 0; pool->nodes && i < limits->shard_count && i < pool->count; i++) {
@@ -116,7 +116,7 @@ static void ask_shards(struct limits *limits, struct proxy_worker *worker)
 void limit_rounds_often(void *owner)
 {
     struct proxy_worker *worker = owner;
-    ask_shards(worker->proxy->tenants.limits, worker);
+    ask_for_counts(worker->proxy->tenants.limits, worker);
 }
 
 static bool has_max_keys(const struct limits *limits)
@@ -177,7 +177,7 @@ void limit_rounds_tick(struct limits *limits, struct proxy_worker *worker)
     limits_unlock(limits);
     free(names);
     if (is_due)
-        ask_shards(limits, worker);
+        ask_for_counts(limits, worker);
     if (is_often)
         timer_start(worker->thread.limits, OFTEN_MS, OFTEN_MS);
     else
