@@ -237,10 +237,11 @@ void command_stats_drop(struct partition *partition)
 
 /* ---- large requests and replies ---- */
 
-/* EXEC, too, is not in the slow log, which has its commands; but its reply is that of all of them. */
+/* An unknown command has no row. EXEC, too, is not in the slow log, which has its commands; but its reply is that of all of
+ * them. */
 static bool is_never_logged(const struct command *command)
 {
-    return command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE);
+    return !command || (command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE));
 }
 
 void command_stats_answered(const struct call *call)
