@@ -309,6 +309,26 @@ static bool is_storage_due(struct survey_storage *storage, uint64_t now_us)
     return true;
 }
 
+/* A new map: shards that were in the old one keep their figures of storage. */
+static void begin_map(struct survey *survey, struct shard_map *map)
+{
+    struct survey_storage *storage = calloc(map->shard_count + 1, sizeof *storage);
+    CHECK(storage);
+    for (size_t i = 0; survey->map && i < map->shard_count; i++) {
+        int old = shard_map_named(survey->map, bytes_of(map->shards[i].name));
+        if (old < 0)
+            continue;
+        storage[i] = survey->storage[old];
+        survey->storage[old].info = NULL;
+    }
+    forget_map(survey);
+    survey->map = shard_map_ref(map);
+    survey->health = calloc(map->shard_count + 1, sizeof *survey->health);
+    survey->infos = calloc(map->shard_count + 1, sizeof *survey->infos);
+    survey->storage = storage;
+    CHECK(survey->health && survey->infos);
+}
+
 static void poll_all(struct survey *survey, struct proxy_worker *worker)
 {
     const struct bytes ping[] = {BYTES("PING")};
@@ -317,14 +337,8 @@ static void poll_all(struct survey *survey, struct proxy_worker *worker)
                                     BYTES("persistence"), BYTES("rocksdb")};
     struct shard_map *map = worker->snapshot->map;
     lock(survey);
-    if (survey->map != map) {
-        forget_map(survey);
-        survey->map = shard_map_ref(map);
-        survey->health = calloc(map->shard_count, sizeof *survey->health);
-        survey->infos = calloc(map->shard_count, sizeof *survey->infos);
-        survey->storage = calloc(map->shard_count, sizeof *survey->storage);
-        CHECK(survey->health && survey->infos && survey->storage);
-    }
+    if (survey->map != map)
+        begin_map(survey, map);
     unlock(survey);
     for (size_t i = 0; i < map->shard_count; i++) {
         lock(survey);
