@@ -353,6 +353,8 @@ def _(run):
             for words in commands[:-1]:
                 client.get(*words)
             check_equal(admin.get('CONFIG', 'SET', 'slowlog-log-slower-than', '50000'), b'OK')
+            with cluster.partition(shard) as looking:  # a decided one is listed until all shards have applied it
+                wait_for(lambda: not looking.get('SCREE', 'TRANSACTIONS'), 'the transaction before to be forgotten')
             cluster.backends[2].pause()
             sent = time.monotonic()
             client.send(*commands[-1])
