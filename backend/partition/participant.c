@@ -636,11 +636,20 @@ static const char *refuse_item(struct partition *partition, const struct item *i
                : "the request is not valid";
 }
 
-static void lock_watched(struct part *part, const struct remote_watcher *remote)
+/* Locks the watched keys. NULL: done; else the reason of the refusal. */
+static const char *lock_watched(struct part *part, const struct remote_watcher *remote)
 {
-    for (uint32_t i = 0; remote && i < remote->count; i++)
-        (void)lock_take(part->participant->partition->shards.locks, &part->owner,
-                        remote->row_keys[i], LOCK_READ);
+    struct partition *partition = part->participant->partition;
+    for (uint32_t i = 0; remote && i < remote->count; i++) {
+        struct bytes space;
+        struct bytes key;
+        uint16_t slot;
+        CHECK(decode_metadata_key(remote->row_keys[i], &space, &slot, &key));
+        if (slot_is_frozen(partition, slot))
+            return SLOT_IS_LEAVING;
+        (void)lock_take(partition->shards.locks, &part->owner, remote->row_keys[i], LOCK_READ);
+    }
+    return NULL;
 }
 
 /* Checks the items of the request and takes their locks. */
@@ -657,8 +666,10 @@ static const char *lock_items(struct part *part)
         if (reader.is_good && (need_locks(item.kind) || is_about_all(&item)))
             (void)lock_take(partition->shards.locks, &part->owner, item.row_key, item.mode);
         if (reader.is_good && item.kind == NEED_CHECK)
-            lock_watched(part,
-                         find_watcher(part->participant, part->incoming, get_le64(item.row.data)));
+            refused = lock_watched(
+                part, find_watcher(part->participant, part->incoming, get_le64(item.row.data)));
+        if (refused)
+            return refused;
     }
     return message_is_read(&reader) ? NULL : "the request is not valid";
 }
