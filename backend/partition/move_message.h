@@ -8,7 +8,7 @@
  *     MOVE_ACTIVATE the source has released the slots                 ─►   record OWNED is durable        ─► DONE
  *     MOVE_ABORT    the source keeps the slots                        ─►   the rows will be deleted       ─► DONE
  *
- *     enum move_news: has the source ended the move?   ◄─ DONE ─   MOVE_ASK  a STAGED target has heard nothing for a while
+ *     enum move_news: has the source ended the move?   ◄─ DONE ─   MOVE_ASK  a target has heard nothing for a while
  *
  * All begin with the id of the move and its slots. At most one request of a move is outstanding. A request whose reply was
  * lost may be sent again: the target recognises what it has done.

@@ -20,10 +20,19 @@ enum { WIPE_ROWS = 256 /* at a step */, ASK_MS = 2000 };
 
 /* ---- life ---- */
 
-/* peer_call.on_abandoned: the source asks again. */
+static void drop_held_rows(struct move_target *move)
+{
+    free((char *)move->held.data);
+    move->held = (struct bytes){0};
+    move->has_held = false;
+}
+
+/* peer_call.on_abandoned: the source asks again, and sends the rows again. */
 static void source_went_away(struct peer_call *call)
 {
-    container_of(call, struct move_target, call)->has_call = false;
+    struct move_target *move = container_of(call, struct move_target, call);
+    move->has_call = false;
+    drop_held_rows(move);
 }
 
 static struct move_target *target_alloc(struct move_host *host, const struct move_slots *slots,
@@ -44,13 +53,6 @@ static void reply_to_source(struct move_target *move, uint8_t kind, const char *
     if (move->has_call)
         peer_call_reply(&move->call, kind, bytes_of(reason));
     move->has_call = false;
-}
-
-static void drop_held_rows(struct move_target *move)
-{
-    free((char *)move->held.data);
-    move->held = (struct bytes){0};
-    move->has_held = false;
 }
 
 static struct peer_link *source_link(const struct move_target *move)
@@ -77,12 +79,17 @@ bool move_target_is_arriving(const struct move_target *move)
     return move->state == TARGET_STAGED || move->state == TARGET_ACTIVATING;
 }
 
+static void note_heard(struct move_target *move)
+{
+    move->figures.moved_ms = loop_mono_ms(move->host->partition->loop);
+    move->ask_ms = move->figures.moved_ms + ASK_MS;
+}
+
 static void set_target_state(struct move_target *move, enum target_state state)
 {
     bool was_arriving = move_target_is_arriving(move);
     move->state = state;
-    move->figures.moved_ms = loop_mono_ms(move->host->partition->loop);
-    move->ask_ms = move->figures.moved_ms + ASK_MS;
+    note_heard(move);
     if (was_arriving != move_target_is_arriving(move))
         move->host->changed(move->host);
 }
@@ -299,7 +306,7 @@ static bool write_effects(struct move_target *move, struct bytes effects)
         return false;
     move->number++;
     move->figures.bytes += effects.len;
-    move->figures.moved_ms = loop_mono_ms(partition->loop);
+    note_heard(move);
     return true;
 }
 
@@ -448,7 +455,8 @@ static void source_told(struct peer_request *request, enum peer_result result, s
     struct move_target *move = container_of(request, struct move_target, ask);
     move->is_asking = false;
     bool has_ended = result == PEER_OK && payload.len && payload.data[0] == MOVE_HAS_ENDED;
-    if (!has_ended || move->state != TARGET_STAGED || move->is_changing)
+    bool waits = move->state == TARGET_STAGED || move->state == TARGET_IMPORTING;
+    if (!has_ended || !waits || move->is_changing)
         return;
     log_event(LOG_WARN, "slots_move_ended", "partition=%u slots=%u-%u from=%s",
               move->host->partition->index, move->slots.first, move->slots.last, move->source);
@@ -498,6 +506,8 @@ void move_target_step(struct move_target *move)
         wipe_step(move);
     else if (move->has_held && !partition_is_full(partition))
         write_held_rows(move);
+    else if (move->state == TARGET_IMPORTING && !move->has_held)
+        ask_source(move);
 }
 
 void move_target_drop(struct move_target *move)

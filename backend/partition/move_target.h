@@ -12,9 +12,10 @@
  * (3) After a restart or a failed batch some rows may be missing. IMPORTING: they are deleted, and the source begins again.
  *     STAGED: they were durable, but the source may have sent more since; so only ACTIVATE is accepted, which it sends only
  *     if nothing came after the last MOVE_END that was replied to.
- * (4) STAGED waits for the source without limit: it alone knows whether it has released the slots. The target asks it every two
- *     seconds (MOVE_ASK), because the source may have given the move up while the target was down. If the source is lost for
- *     good, SCREE OWNERS FORCE makes the slots owned here.
+ * (4) IMPORTING and STAGED wait for the source without limit: of STAGED slots it alone knows whether it has released them. When
+ *     the target has received nothing for two seconds it asks (MOVE_ASK), because the source may have given the move up while the
+ *     target was down, or MOVE_BEGIN came on an old connection after MOVE_ABORT on a new one. If the source is lost for good,
+ *     SCREE OWNERS FORCE makes STAGED slots owned here.
  */
 #pragma once
 
