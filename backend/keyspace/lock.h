@@ -44,7 +44,7 @@ struct lock_owner {
     bool is_in_doubt;     /* prepared, and its coordinator has not answered for some time */
     bool is_wounded;
     bool was_granted;
-    /* An older transaction waits for one of its keys. May not free the owner. */
+    /* An older transaction waits for one of its keys, or a key's slot is being handed over. May not free the owner. */
     void (*on_wounded)(struct lock_owner *owner);
     /* No request is left. */
     void (*on_granted)(struct lock_owner *owner);
@@ -73,6 +73,10 @@ uint32_t lock_requested(const struct lock_owner *owner, struct bytes *row_key);
 bool lock_is_held(const struct lock_set *set, const struct lock_owner *owner, struct bytes row_key);
 /* Does anyone hold or request a key of these slots? Visits every lock. */
 bool lock_is_any_in(const struct lock_set *set, uint16_t first, uint16_t last);
+/* Does an owner that is in doubt hold a key of these slots? Visits every lock. */
+bool lock_is_in_doubt_in(const struct lock_set *set, uint16_t first, uint16_t last);
+/* Wounds the owners that hold or request a key of these slots and are not prepared. Visits every lock. */
+void lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last);
 
 /* The owner for which a command that reads or writes the key must wait; NULL: the command may run. `self` is not
  * considered; NULL: the command belongs to no transaction. */

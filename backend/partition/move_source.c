@@ -549,21 +549,44 @@ static void send_page(struct move_source *move)
 
 /* ---- handing over ---- */
 
-/* Writes go on; the slots are frozen again later, for a longer time. */
-static void thaw_slots(struct move_source *move)
+/* Writes go on; the slots are frozen again later. */
+static void thaw_slots(struct move_source *move, struct bytes reason)
 {
     ticket_wait_cancel(&move->ticket);
     move->is_stale = true;
-    move->freeze_ms = move->freeze_ms < FREEZE_MAX_MS / 2 ? move->freeze_ms * 2 : FREEZE_MAX_MS;
-    move->retry_ms = source_now_ms(move) + RETRY_MS;
     set_source_state(move, SOURCE_FOLLOWING);
-    set_reason(move, BYTES("handing over took too long, it will be tried again"));
+    wait_because(move, reason);
+}
+
+/* The next freeze may take longer. */
+static void thaw_late(struct move_source *move)
+{
+    move->freeze_ms = move->freeze_ms < FREEZE_MAX_MS / 2 ? move->freeze_ms * 2 : FREEZE_MAX_MS;
+    thaw_slots(move, BYTES("handing over took too long, it will be tried again"));
+}
+
+/* Why the slots cannot be handed over, however long they are frozen; empty: they can. */
+static struct bytes why_not_frozen(const struct move_source *move)
+{
+    const struct peer_link *link = target_link(move);
+    if (!link || link->state != PEER_LINK_UP)
+        return BYTES("the target shard is not connected");
+    if (lock_is_in_doubt_in(move->host->partition->shards.locks, move->slots.first,
+                            move->slots.last))
+        return BYTES("a transaction on keys of the slots is in doubt (SCREE TRANSACTIONS)");
+    return BYTES("");
 }
 
 static void freeze_slots(struct move_source *move)
 {
+    struct bytes reason = why_not_frozen(move);
+    if (reason.len) {
+        wait_because(move, reason);
+        return;
+    }
     move->frozen_ms = source_now_ms(move);
     set_source_state(move, SOURCE_FREEZING);
+    lock_wound_in(move->host->partition->shards.locks, move->slots.first, move->slots.last);
 }
 
 /* ticket_wait.on_end: everything that was written before is in the log. */
@@ -599,7 +622,7 @@ static void release_slots(struct move_source *move)
     if (change_source_record(move, &record))
         set_source_state(move, SOURCE_RELEASING);
     else
-        thaw_slots(move);
+        thaw_slots(move, BYTES("writes are refused at present"));
 }
 
 static void purge_step(struct move_source *move)
@@ -643,8 +666,9 @@ static void move_was_refused(struct move_source *move, enum peer_kind kind, stru
         restore_record(move);
     } else if (kind == PEER_MOVE_BEGIN || kind == PEER_MOVE_ACTIVATE || is_temporary(reason)) {
         if (move->state == SOURCE_ENDING)
-            thaw_slots(move);
-        wait_because(move, bytes_of(text));
+            thaw_slots(move, bytes_of(text));
+        else
+            wait_because(move, bytes_of(text));
     } else if (!(kind == PEER_MOVE_END && move->is_stale)) {
         move_source_abort(move, text);
     }
@@ -738,8 +762,13 @@ void move_source_step(struct move_source *move)
     if (partition->running.busy_error || partition->thread.is_stopping || move->is_changing)
         return;
     bool is_frozen = move_source_is_frozen(move);
+    struct bytes reason = is_frozen ? why_not_frozen(move) : BYTES("");
     if (is_frozen && is_frozen_too_long(move)) {
-        thaw_slots(move);
+        thaw_late(move);
+        return;
+    }
+    if (reason.len && move->state < SOURCE_RELEASING) {
+        thaw_slots(move, reason);
         return;
     }
     if (!is_frozen && source_now_ms(move) < move->retry_ms)

@@ -8,11 +8,19 @@
  *
  * (1) Copying needs no snapshot: the effects of all batches since its begin follow the rows, in the order of the WAL
  *     (slot_rows.h). A cursor keeps them from being trimmed.
- * (2) From FREEZING to RELEASING, writes to the slots wait and reads are served (slot_gate.h). Transactions over shards that
- *     have locked keys of the slots end first. If that takes longer than freeze_ms, writes go on, and the move freezes
- *     again later, for twice that time: so a slow disk cannot stop it for ever.
- * (3) The slots belong to this partition until RELEASED is durable, and to the target afterwards: there is no way back.
- * (4) ACTIVATE is sent until the target has replied, also after restarts: the record keeps the id of the move until the
+ * (2) From FREEZING to RELEASING, writes to the slots wait and reads are served (slot_gate.h). If that takes longer than
+ *     freeze_ms, writes go on, and the move freezes again later, for twice that time: so a slow disk cannot stop it for
+ *     ever. Slots are not frozen while the target is not connected, or a transaction on their keys is in doubt: the end of
+ *     that cannot be awaited with writes that wait.
+ * (3) FREEZING waits until no transaction over shards holds or requests a lock of a key of the slots. It must not wait for
+ *     transactions that wait for locks: these may wait for others that wait for this slot, or for a slot that is frozen at
+ *     another shard and is not released before a transaction of this shard ends. So all that are not prepared are wounded
+ *     (lock.h) when the freeze begins. They release their locks everywhere and begin again, and what meets a frozen slot gets
+ *     no lock of it: a command waits (slot_gate.h), LOCK is refused (participant.h). A coordinator ignores the wound once it
+ *     has all locks and prepares. So FREEZING waits only for transactions that wait for messages and disks, and for nothing
+ *     else; no cycle is possible, and no chain.
+ * (4) The slots belong to this partition until RELEASED is durable, and to the target afterwards: there is no way back.
+ * (5) ACTIVATE is sent until the target has replied, also after restarts: the record keeps the id of the move until the
  *     target owns the slots and all rows are deleted here.
  */
 #pragma once

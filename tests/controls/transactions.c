@@ -47,6 +47,8 @@ int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct by
                            char *error, size_t size);
 bool __real_move_source_is_frozen(const struct move_source *move);
 bool __wrap_move_source_is_frozen(const struct move_source *move);
+void __real_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last);
+void __wrap_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last);
 bool __real_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
                               const struct slot_record *record, slot_changed_fn *on_end,
                               void *owner);
@@ -170,6 +172,12 @@ int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct by
 bool __wrap_move_source_is_frozen(const struct move_source *move)
 {
     return sim_broken != BREAK_NOT_FROZEN && __real_move_source_is_frozen(move);
+}
+
+void __wrap_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last)
+{
+    if (sim_broken != BREAK_LONG_FROZEN)
+        __real_lock_wound_in(set, first, last);
 }
 
 bool __wrap_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,

@@ -28,6 +28,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_TAIL_DROPPED] = "tail-dropped",
         [BREAK_NOT_FROZEN] = "not-frozen",
         [BREAK_EARLY_OWNED] = "early-owned",
+        [BREAK_LONG_FROZEN] = "long-frozen",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

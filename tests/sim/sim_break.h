@@ -32,6 +32,7 @@ enum sim_break {
     BREAK_TAIL_DROPPED, /* what is written while rows are copied does not follow */
     BREAK_NOT_FROZEN,   /* writes go on while slots are handed over */
     BREAK_EARLY_OWNED,  /* the target owns slots before the source has released them */
+    BREAK_LONG_FROZEN,  /* transactions go on when the slots of their keys are frozen */
     BREAK_COUNT,
 };
 

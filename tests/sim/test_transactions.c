@@ -13,6 +13,7 @@
 #include "backend/context/partition.h"
 #include "backend/format/transaction_record.h"
 #include "backend/keyspace/lock.h"
+#include "backend/keyspace/slot_gate.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/slot_moves.h"
@@ -42,6 +43,10 @@ enum {
     PHASE_US = 60 * 1000 * 1000,
     DOWN_US_MAX = 3 * 1000 * 1000,
     REST_US = 1000 * 1000,
+    FREEZE_MS_MAX = 10000, /* of migration-freeze */
+    FREEZE_DELAYS =
+        15, /* a freeze takes at most so many delays of the network and jobs of disks … */
+    FREEZE_MORE_US = 100000,         /* … and ticks of partitions */
     NEVER_MS = 10 * PHASE_US / 1000, /* a deadlock that only a timeout ends is found */
 };
 
@@ -71,9 +76,14 @@ struct world {
     uint64_t up_us[SHARDS];     /* when an unreachable host becomes reachable; 0: it is reachable */
     uint64_t reload_us[SHARDS]; /* when a backend gets the newest map; 0: it has it */
     bool has_moves;             /* slots move */
+    bool is_prompt;             /* nothing else happens, and a freeze has no limit */
     uint64_t moved;             /* number of moves of ranges so far */
-    unsigned victim;            /* of a short run; VICTIMS: there is none */
-    uint64_t persists;          /* the crash comes after so many of the victim's */
+    uint64_t frozen_us[SHARDS]
+                      [SIM_RANGES]; /* since when a range is frozen at a shard; 0: it is not */
+    uint64_t longest_freeze_us;
+    uint64_t freeze_us_max; /* limit of longest_freeze_us; 0: there is none */
+    unsigned victim;        /* of a short run; VICTIMS: there is none */
+    uint64_t persists;      /* the crash comes after so many of the victim's */
     bool has_crashed;
     char why[600];
 };
@@ -148,8 +158,9 @@ static bool is_settled(const struct partition *partition, unsigned shard)
         uint16_t slot = (uint16_t)(range * (SLOT_COUNT / SIM_RANGES));
         bool is_own = world.cluster.owners[range] == shard;
         const struct slot_record *record = slot_table_get(shards->slots, slot);
-        if (is_own != (record->state == SLOT_OWNED) ||
-            (record->state == SLOT_RELEASED && record->migration))
+        bool is_moving = record->state == SLOT_IMPORTING || record->state == SLOT_STAGED ||
+                         (record->state == SLOT_RELEASED && record->migration);
+        if (is_own != (record->state == SLOT_OWNED) || is_moving)
             return false;
     }
     return !world.reload_us[shard];
@@ -265,6 +276,33 @@ static uint64_t check_owner(uint16_t slot)
     if (owner && owner->epoch < epoch)
         fail("a shard owns a slot that has a newer owner");
     return epoch;
+}
+
+/* Measures for how long the slots of a range are frozen. */
+static void watch_freeze(unsigned shard, unsigned range)
+{
+    uint16_t slot = (uint16_t)(range * (SLOT_COUNT / SIM_RANGES));
+    uint64_t *since_us = &world.frozen_us[shard][range];
+    bool is_frozen =
+        world.cluster.backends[shard].state == SIM_UP && slot_is_frozen(partition_of(shard), slot);
+    if (!is_frozen) {
+        *since_us = 0;
+        return;
+    }
+    if (!*since_us)
+        *since_us = sim_now_us();
+    if (sim_now_us() - *since_us > world.longest_freeze_us)
+        world.longest_freeze_us = sim_now_us() - *since_us;
+}
+
+/* The handing over waits for prepared transactions, messages and disks, and not for locks (move_source.h). */
+static void watch_freezes(void)
+{
+    for (unsigned shard = 0; shard < SHARDS; shard++)
+        for (unsigned range = 0; range < SIM_RANGES && world.has_moves; range++)
+            watch_freeze(shard, range);
+    if (world.is_prompt && world.longest_freeze_us > world.freeze_us_max)
+        fail("slots are frozen for too long");
 }
 
 static void check_owners(void)
@@ -483,6 +521,7 @@ static void start_cluster(unsigned proxies, enum durability durability)
                                   .durability = durability,
                                   .upstream_timeout_ms = 5000,
                                   .lock_timeout_ms = sim_random(2) ? 200 : 1 + sim_random(2000),
+                                  .migration_freeze_ms = world.is_prompt ? FREEZE_MS_MAX : 50,
                                   .transaction_timeout_ms = sim_random(2) ? 4000 : NEVER_MS};
     sim_cluster_start(&world.cluster, &plan);
     sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS);
@@ -500,9 +539,21 @@ static uint32_t draw_kinds(void)
     return world.bank.is_across_only ? kinds & ~single : kinds;
 }
 
+/* Of a world in which slots move, and nothing fails. */
+static void draw_moves_alone(void)
+{
+    struct sim_knobs *knobs = sim_knobs();
+    world.faults = 1u << FAULT_MOVE;
+    world.cluster.relays.is_faulty = false;
+    knobs->slow_ppm = knobs->cut_ppm = 0;
+    world.freeze_us_max =
+        FREEZE_DELAYS * (knobs->delay_us_max + knobs->job_us_max) + FREEZE_MORE_US;
+}
+
 static void run_schedule(void)
 {
     world.has_moves = sim_random(2);
+    world.is_prompt = world.has_moves && sim_random(3) == 0;
     start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
                   sim_random(4) ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
     draw_faults();
@@ -511,6 +562,8 @@ static void run_schedule(void)
         world.fault_ppm += sim_random(2) ? 20000 : 200000;
         world.bank.may_fail = true;
     }
+    if (world.is_prompt)
+        draw_moves_alone();
     uint32_t kinds = draw_kinds();
     world.teller_count = 2 + (unsigned)sim_random(SIM_TELLERS_MAX - 2);
     for (unsigned i = 0; i < world.teller_count; i++)
@@ -519,6 +572,7 @@ static void run_schedule(void)
         if (step % FAULT_EVERY == 0)
             chance_of_fault();
         check_owners();
+        watch_freezes();
         if (!sim_step() || (step % FAULT_EVERY == 0 && all_idle()))
             break;
     }
@@ -658,8 +712,10 @@ static void print_counts(void)
 {
     for (unsigned i = 0; i < DEAL_KINDS; i++)
         printf("%s %u, ", sim_deal_name((enum deal_kind)i), world.bank.done[i]);
-    printf("refused %u, unknown %u, moves %" PRIu64 "\n", world.bank.refused, world.bank.unknown,
-           world.moved);
+    printf("refused %u, unknown %u, moves %" PRIu64 ", longest freeze %" PRIu64 " us of %" PRIu64
+           "\n",
+           world.bank.refused, world.bank.unknown, world.moved, world.longest_freeze_us,
+           world.freeze_us_max);
 }
 
 /* sim_simulation.run */
