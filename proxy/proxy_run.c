@@ -212,6 +212,7 @@ static void merge_routes(struct proxy *proxy, struct proxy_snapshot *snapshot)
 
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
 {
+    routes_forget_removed(proxy->routes.learned, proxy->snapshot->wish, snapshot->wish);
     merge_routes(proxy, snapshot);
     if (!shard_map_equal(proxy->snapshot->wish, snapshot->wish))
         note_map(proxy, snapshot->wish);

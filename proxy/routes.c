@@ -163,6 +163,16 @@ bool routes_forget(struct routes *routes, struct bytes name)
     return shard != NULL;
 }
 
+void routes_forget_removed(struct routes *routes, const struct shard_map *before,
+                           const struct shard_map *now)
+{
+    for (size_t i = 0; before != now && i < before->shard_count; i++) {
+        struct bytes name = bytes_of(before->shards[i].name);
+        if (shard_map_named(now, name) < 0)
+            (void)routes_forget(routes, name);
+    }
+}
+
 uint64_t routes_version(struct routes *routes)
 {
     routes_lock(routes);

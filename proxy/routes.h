@@ -7,9 +7,9 @@
  *
  * shards.ini is a wish: a slot's owner is the shard whose records say so (backend/partition/slot_owners.h). A proxy has the
  * wish at first, and learns from bounces where it is not true. Of two owners the one with the higher epoch counts, so what was
- * learned stays in force when shards.ini is reloaded. An owner that shards.ini does not name is added to the map, with the
- * address of the bounce, for as long as it owns a slot. An owner that is not reachable is forgotten after a while, since an
- * operator may have given its slots to others (SCREE OWNERS FORCE); if it still is the owner, it is learned again.
+ * learned stays in force when shards.ini is reloaded, unless the owner is no longer in it. An owner that shards.ini does not name is
+ * added to the map, with the address of the bounce, for as long as it owns a slot. An owner that is not reachable is forgotten after
+ * a while, since an operator may have given its slots to others (SCREE OWNERS FORCE); if it still is the owner, it is learned again.
  *
  * Memory: 10 bytes per slot, and ROUTE_SHARDS_MAX shards.
  */
@@ -28,6 +28,10 @@ void routes_free(struct routes *routes);
 bool routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version);
 /* Forgets what was learned about slots of this shard. True: something was forgotten. */
 bool routes_forget(struct routes *routes, struct bytes shard);
+/* Forgets what was learned about shards that `before` names and `now` does not: the operator has removed them, so their processes may
+ * be gone. If one still owns slots, another shard says so in a bounce. */
+void routes_forget_removed(struct routes *routes, const struct shard_map *before,
+                           const struct shard_map *now);
 /* The map for requests, with a reference: `wish` itself if nothing else is known. */
 struct shard_map *routes_merge(struct routes *routes, struct shard_map *wish, uint64_t *version);
 uint64_t routes_version(struct routes *routes);

@@ -6,6 +6,7 @@
 #include "shared/check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct shard_map *two_shards(uint64_t epoch)
 {
@@ -102,6 +103,13 @@ static void test_an_owner_that_the_wish_does_not_name_is_there_while_it_owns_slo
     CHECK(map->shard_count == 2 && strcmp(owner(map, 0), "a") == 0);
     shard_map_unref(map);
     CHECK(learn(routes, 0, 1, 1, "b", "h:2")); /* forgotten epochs do not count */
+    struct shard_map *now =
+        shard_map_without_slots(wish); /* the operator removes b, which was drained */
+    free(now->shards[1].name);
+    now->shards[1].name = strdup("c");
+    routes_forget_removed(routes, wish, now);
+    shard_map_unref(now);
+    CHECK(!routes_forget(routes, BYTES("b")));
     shard_map_unref(wish);
     routes_free(routes);
 }
