@@ -113,6 +113,7 @@ enum command_traits {
     TRAIT_MEMBERS_FROM_2 = 1 << 22, /* all from argument 2: SADD, HDEL */
     TRAIT_MEMBERS_PAIRS = 1 << 23,  /* every second from argument 2: HSET */
     TRAIT_MEMBERS_SCORED = 1 << 24, /* every second behind the first score: ZADD */
+    TRAIT_SUBSCRIBES = 1 << 25, /* SUBSCRIBE, PSUBSCRIBE: messages of all nodes (channel_relay.h) */
     TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
 };
 

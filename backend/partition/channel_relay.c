@@ -102,8 +102,7 @@ void channel_relay_listen(struct channel_relay *relay)
 bool channel_relay_waits(const struct call *call)
 {
     struct channel_relay *relay = call->partition->watchers.messages->relay;
-    enum command_id id = call->command->id;
-    if ((id != COMMAND_subscribe && id != COMMAND_psubscribe) || call->session->login.is_internal)
+    if (!(call->command->traits & TRAIT_SUBSCRIBES) || call->session->login.is_internal)
         return false;
     channel_relay_listen(relay);
     return relay->told > 0;

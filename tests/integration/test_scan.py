@@ -40,7 +40,7 @@ def change_map(cluster, slots):
 
 @suite.case('every key is found once, in the order of slots, with any COUNT, at any proxy')
 def _(run):
-    with Cluster(backends=3, partitions=1, proxies=2) as cluster:
+    with Cluster(backends=3, partitions=1, proxies=2, linked=True) as cluster:
         change_map(cluster, SCATTERED)
         clients = [cluster.connect(0), cluster.connect(1)]
         fill(clients[0])
