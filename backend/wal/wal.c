@@ -502,11 +502,6 @@ uint64_t wal_damaged(const struct wal *wal)
     return wal->damaged_batches;
 }
 
-uint64_t wal_bytes_at(const char *path)
-{
-    return path_bytes(path, ".batches");
-}
-
 uint64_t wal_bytes(const struct wal *wal)
 {
     return wal->bytes;

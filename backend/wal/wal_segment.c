@@ -1,8 +1,10 @@
 #include "backend/wal/wal_segment.h"
 
+#include "backend/wal/wal.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/path.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -32,6 +34,11 @@ static const char suffix[] = ".batches";
 static const char suffix_new[] = ".batches.new";
 static const char first_line[] = "scree batches 2\n";
 enum { LINE_BYTES = sizeof first_line - 1, FORMAT_AT = LINE_BYTES - 2 };
+
+uint64_t wal_bytes_at(const char *path)
+{
+    return path_bytes(path, suffix);
+}
 
 int wal_segment_failure(const char *path, char *error, size_t size)
 {
