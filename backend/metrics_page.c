@@ -328,24 +328,6 @@ static void print_disk(const struct backend_config *config, struct out *out)
                  "Free inodes of the data's file system for this program.", (double)found.f_favail);
 }
 
-/* Prints when the own certificates expire. */
-static void print_backend_certificates(const struct config_snapshot *snapshot, struct out *out)
-{
-    static const char name[] = "scree_backend_tls_certificate_expiry_timestamp_seconds";
-    const struct {
-        const char *use;
-        const struct tls_context *context;
-    } rows[] = {{"clients", snapshot->tls}, {"backends", snapshot->peer_tls}};
-    if (rows[0].context || rows[1].context)
-        metric_head(out, name, "gauge", "When the certificate expires, Unix time.");
-    for (size_t i = 0; i < 2; i++) {
-        char labels[METRIC_LABELS_MAX] = "";
-        metric_label(labels, "use", bytes_of(rows[i].use));
-        if (tls_context_expires_s(rows[i].context))
-            metric_number(out, name, labels, tls_context_expires_s(rows[i].context));
-    }
-}
-
 static void print_build_info(const struct server *server, struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
@@ -376,7 +358,8 @@ void metrics_page(void *visit, struct http_reply *reply)
     print_build_info(server, out);
     print_failures(out);
     print_disk(&snapshot->config, out);
-    print_backend_certificates(snapshot, out);
+    metric_certificates(out, "scree_backend_tls_certificate_expiry_timestamp_seconds",
+                        snapshot->tls, snapshot->peer_tls);
     print_partitions_up(server, out);
     print_figures(server, out);
     print_levels(server, out);

@@ -175,24 +175,6 @@ static void print_info(const struct proxy *proxy, struct out *out)
     metric_number(out, "scree_proxy_build_info", labels, 1);
 }
 
-/* Prints when the own certificates expire. */
-static void print_proxy_certificates(const struct proxy_snapshot *snapshot, struct out *out)
-{
-    static const char name[] = "scree_proxy_tls_certificate_expiry_timestamp_seconds";
-    const struct {
-        const char *use;
-        const struct tls_context *context;
-    } rows[] = {{"clients", snapshot->tls}, {"backends", snapshot->upstream_tls}};
-    if (rows[0].context || rows[1].context)
-        metric_head(out, name, "gauge", "When the certificate expires, Unix time.");
-    for (size_t i = 0; i < 2; i++) {
-        char labels[METRIC_LABELS_MAX] = "";
-        metric_label(labels, "use", bytes_of(rows[i].use));
-        if (tls_context_expires_s(rows[i].context))
-            metric_number(out, name, labels, tls_context_expires_s(rows[i].context));
-    }
-}
-
 static void print_map(const struct admin_visit *visit, struct out *out)
 {
     const struct shard_map *map = visit->snapshot->map;
@@ -219,7 +201,8 @@ void metrics_page_print(void *owner, struct http_reply *reply)
     metrics_print(out, "scree_proxy");
     print_info(visit->proxy, out);
     print_map(visit, out);
-    print_proxy_certificates(visit->snapshot, out);
+    metric_certificates(out, "scree_proxy_tls_certificate_expiry_timestamp_seconds",
+                        visit->snapshot->tls, visit->snapshot->upstream_tls);
     admin_print_health(visit, out);
     print_hot_key(labelled, out);
     labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),

@@ -1,6 +1,7 @@
 #include "shared/metric_text.h"
 
 #include "shared/check.h"
+#include "shared/tls.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -155,4 +156,21 @@ void metric_process(struct out *out)
     metric_gauge(out, "process_open_fds", "Open file descriptors.", (double)count_descriptors());
     metric_gauge(out, "process_max_fds", "Descriptors that may be open.", (double)files.rlim_cur);
     print_allocator(out);
+}
+
+void metric_certificates(struct out *out, const char *name, const struct tls_context *clients,
+                         const struct tls_context *backends)
+{
+    const struct {
+        const char *use;
+        const struct tls_context *context;
+    } rows[] = {{"clients", clients}, {"backends", backends}};
+    if (clients || backends)
+        metric_head(out, name, "gauge", "When the certificate expires, Unix time.");
+    for (size_t i = 0; i < 2; i++) {
+        char labels[METRIC_LABELS_MAX] = "";
+        metric_label(labels, "use", bytes_of(rows[i].use));
+        if (tls_context_expires_s(rows[i].context))
+            metric_number(out, name, labels, tls_context_expires_s(rows[i].context));
+    }
 }

@@ -8,6 +8,8 @@
 
 #include "shared/out.h"
 
+struct tls_context;
+
 enum { METRIC_LABELS_MAX = 1100 };
 
 void metric_head(struct out *out, const char *name, const char *type, const char *help);
@@ -19,3 +21,7 @@ void metric_double(struct out *out, const char *name, const char *labels, double
 void metric_gauge(struct out *out, const char *name, const char *help, double value);
 /* Writes process_*, the standard names for CPU time, memory and descriptors, and the allocator's figures. */
 void metric_process(struct out *out);
+/* Writes when the certificates that the program presents to clients and to backends expire. A context that is NULL
+ * or has no certificate is left out. */
+void metric_certificates(struct out *out, const char *name, const struct tls_context *clients,
+                         const struct tls_context *backends);
