@@ -90,41 +90,37 @@ void cmd_scree_await(struct call *call)
         reply_null_array(&call->reply);
 }
 
-/* SCREE SHOW command… and SCREE TRY command…: dispatch() handles them. This handler gets only requests without the cluster secret. */
+/* Replies to a request without the cluster secret, of a subcommand that dispatch() handles when the secret was given. */
+static void reply_internal(struct call *call, const char *subcommand)
+{
+    call_errorf(
+        call, "ERR SCREE %s is internal: authenticate with SCREE AUTH and the cluster secret first",
+        subcommand);
+}
+
 void cmd_scree_show(struct call *call)
 {
-    call_error_text(
-        call,
-        "ERR SCREE SHOW is internal: authenticate with SCREE AUTH and the cluster secret first");
+    reply_internal(call, "SHOW");
 }
 
 void cmd_scree_try(struct call *call)
 {
-    call_error_text(
-        call,
-        "ERR SCREE TRY is internal: authenticate with SCREE AUTH and the cluster secret first");
+    reply_internal(call, "TRY");
 }
 
-/* SCREE ACROSS command…, SCREE PART command… and SCREE OWNED command…: as SCREE SHOW. */
 void cmd_scree_across(struct call *call)
 {
-    call_error_text(
-        call,
-        "ERR SCREE ACROSS is internal: authenticate with SCREE AUTH and the cluster secret first");
+    reply_internal(call, "ACROSS");
 }
 
 void cmd_scree_part(struct call *call)
 {
-    call_error_text(
-        call,
-        "ERR SCREE PART is internal: authenticate with SCREE AUTH and the cluster secret first");
+    reply_internal(call, "PART");
 }
 
 void cmd_scree_owned(struct call *call)
 {
-    call_error_text(
-        call,
-        "ERR SCREE OWNED is internal: authenticate with SCREE AUTH and the cluster secret first");
+    reply_internal(call, "OWNED");
 }
 
 /* SCREE UNTIL slot SCAN cursor…: dispatch() handles it. This handler gets only invalid requests. */
