@@ -1,5 +1,6 @@
 #include "proxy/backup.h"
 
+#include "proxy/backup_cancel.h"
 #include "proxy/backup_list.h"
 #include "proxy/backup_status.h"
 #include "proxy/fan_out.h"
@@ -39,6 +40,7 @@ static const char *const step_names[] = {"idle",      "preparing",  "quiescing",
 struct cluster_backup {
     struct proxy_worker *worker;
     struct timer *timer;
+    struct backup_cancels *cancels; /* of attempts that failed */
     enum step step;
     bool is_asking; /* a request to the shards is in flight */
     /* PREPARE was sent as part of the client's request: its replies are dropped if the client leaves */
@@ -115,13 +117,6 @@ static struct cluster_backup *answered(const struct request *request)
 
 /* ---- end of a backup ---- */
 
-static void on_cancelled(struct client *client, struct request *request, struct reply *reply)
-{
-    (void)client;
-    (void)request;
-    (void)reply;
-}
-
 static void finish_cluster_backup(struct cluster_backup *backup, bool good, const char *reason)
 {
     struct backup_view *view = &backup->view;
@@ -145,7 +140,7 @@ static void finish_cluster_backup(struct cluster_backup *backup, bool good, cons
 
 static void abort_cluster_backup(struct cluster_backup *backup, const char *reason)
 {
-    send_to_shards(backup, "CANCEL", reason, on_cancelled);
+    backup_cancel_at_shards(backup->cancels, backup->id, reason);
     finish_cluster_backup(backup, false, reason);
     backup->is_asking = false;
 }
@@ -159,7 +154,7 @@ static void try_again(struct cluster_backup *backup, const char *reason)
     }
     log_event(LOG_WARN, "backup_cut_again", "backup=%s reason=" LOG_QUOTED, backup->view.name,
               reason);
-    send_to_shards(backup, "CANCEL", reason, on_cancelled);
+    backup_cancel_at_shards(backup->cancels, backup->id, reason);
     backup->is_asking = false;
     backup->step = STEP_PREPARE;
     backup->is_retry = true;
@@ -508,6 +503,7 @@ static struct cluster_backup *backup_of(struct proxy_worker *worker)
     CHECK(backup);
     backup->worker = worker;
     backup->timer = timer_new(worker->loop, on_timer, backup);
+    backup->cancels = backup_cancels_new(worker);
     worker->backup = backup;
     return backup;
 }
@@ -554,6 +550,7 @@ void cluster_backup_free(struct proxy_worker *worker)
     if (!backup)
         return;
     timer_free(backup->timer);
+    backup_cancels_free(backup->cancels);
     free(backup->map);
     free(backup);
     worker->backup = NULL;
