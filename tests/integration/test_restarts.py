@@ -292,7 +292,7 @@ def _(run):
 
 @suite.case('the first silence of a shard counts for all requests to it, and SLOWLOG names it')
 def _(run):
-    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '3s'}}) as cluster:
+    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '8s'}}) as cluster:
         key, other = cluster.key_on(1), cluster.key_on(0)
         with cluster.connect() as first, cluster.connect() as second, cluster.connect() as third, cluster.connect() as admin:
             check_equal(admin.get('CONFIG', 'SET', 'slowlog-log-slower-than', '200000'), b'OK')
@@ -304,7 +304,7 @@ def _(run):
             second.send('MGET', key, other)
             third.send('EVAL', 'return 1', 1, key)
             error = str(value(first.read()))
-            check("ERR shard 'b1p0'" in error and 'no reply within 3000 ms' in error, error)
+            check("ERR shard 'b1p0'" in error and 'no reply within 8000 ms' in error, error)
             error = str(value(second.read()))
             check("ERR shard 'b1p0'" in error and 'lost before the reply: silent for' in error, error)
             check_equal(second.get('GET', other), None, 'the other shard')
