@@ -2,6 +2,7 @@
  * main.c - scree-backend: arguments, configuration, then a tool or the server.
  */
 #include "backend/server.h"
+#include "backend/store/store.h"
 #include "backend/tool/tool.h"
 #include "config/harden.h"
 #include "config/program.h"
@@ -19,11 +20,13 @@ const char *malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_deca
 int main(int argc, char **argv)
 {
     const char *given[TOOL_COUNT] = {NULL};
+    char engine[96];
     const struct program program = {
         .name = "scree-backend",
         .schema = &backend_schema,
         .tools = tool_arguments,
         .tool_count = TOOL_COUNT,
+        .engine = engine,
         .given = given,
     };
     struct backend_config config = {0};
@@ -32,6 +35,8 @@ int main(int argc, char **argv)
     harden_files();
     log_detect_journal();
     command_init();
+    (void)snprintf(engine, sizeof engine, "%s, assertions %s, CRC32C by %s",
+                   store_engine()->version, store_engine()->assertions, store_engine()->crc32c);
     if (!program_parse(&program, argc, argv, &config.head, &code))
         return code;
     if (tool_run(&config, given, &code)) {

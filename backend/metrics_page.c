@@ -333,6 +333,9 @@ static void print_build_info(const struct server *server, struct out *out)
     char labels[METRIC_LABELS_MAX] = "";
     metric_label(labels, "version", BYTES(SCREE_VERSION));
     metric_label(labels, "run_id", bytes_of(server->process->run_id));
+    metric_label(labels, "engine", bytes_of(store_engine()->version));
+    metric_label(labels, "engine_assertions", bytes_of(store_engine()->assertions));
+    metric_label(labels, "engine_crc32c", bytes_of(store_engine()->crc32c));
     metric_head(out, "scree_backend_build_info", "gauge", "1; the labels describe the program.");
     metric_number(out, "scree_backend_build_info", labels, 1);
     metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.", server_is_ready(server));

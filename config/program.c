@@ -191,6 +191,8 @@ bool program_parse(const struct program *program, int argc, char **argv, struct 
         return false;
     case ANSWER_VERSION:
         (void)printf("%s %s\n", program->name, SCREE_VERSION);
+        if (program->engine)
+            (void)printf("%s\n", program->engine);
         return false;
     case ANSWER_PRINT_DOCS:
         *exit_code = print_page(arguments.page);

@@ -25,6 +25,7 @@ struct program {
     size_t tool_count;
     /* After --check has found no error; NULL: nothing more. */
     void (*on_check)(struct proxy_snapshot *snapshot);
+    const char *engine; /* a line that --version prints after the version; NULL: none */
     const char **given; /* value of each tool's argument; "": without a value; NULL: not given */
 };
 

@@ -430,8 +430,11 @@ static void print_scree(const struct call *call, struct out *out)
     const struct metrics *metrics = partition->metrics.process;
     const char *reason;
     bool failed = commit_is_failed(partition->commit, &reason);
+    const struct store_engine *engine = store_engine();
     out_printf(out, "scree_version:%s\r\npartition:%u\r\npartitions:%u\r\n", SCREE_VERSION,
                partition->index, partition->process->partitions);
+    out_printf(out, "store_engine:%s\r\nstore_engine_assertions:%s\r\nstore_engine_crc32c:%s\r\n",
+               engine->version, engine->assertions, engine->crc32c);
     out_printf(out,
                "durability:%s\r\nbatch_index:%" PRIu64 "\r\nkeys_all_namespaces:%" PRIu64 "\r\n",
                durabilities[partition->snapshot->config.durability], partition->batch.index,

@@ -49,6 +49,15 @@ struct store_options {
     void *drop_owner;
 };
 
+/* The library that this program is linked with. */
+struct store_engine {
+    const char *version;    /* "RocksDB 7.8.3" */
+    const char *assertions; /* "on": the library checks its own invariants, which costs CPU */
+    const char *crc32c;     /* "hardware": checksums by the CPU's instructions; or "software" */
+};
+
+const struct store_engine *store_engine(void);
+
 struct store_env *store_env_new(const struct store_env_options *options);
 /* Changes the size of the block cache at once; any thread. */
 void store_env_resize(struct store_env *env, uint64_t block_cache_bytes);

@@ -32,6 +32,19 @@ struct store_iter {
     size_t bounds_size;
 };
 
+/* ---- engine ------------------------------------------------------------------------------ */
+
+/* The macros are from config/rocksdb.cmake, which has examined the library. */
+const struct store_engine *store_engine(void)
+{
+    static const struct store_engine engine = {
+        .version = "RocksDB " ROCKSDB_VERSION,
+        .assertions = ROCKSDB_ASSERTIONS,
+        .crc32c = ROCKSDB_CRC32C,
+    };
+    return &engine;
+}
+
 /* ---- environment ------------------------------------------------------------------------- */
 
 struct store_env *store_env_new(const struct store_env_options *options)

@@ -29,15 +29,10 @@ def machine():
     return '%d × %s, Linux %s' % (os.cpu_count(), models[0] if models else platform.machine(), kernel)
 
 
-def rocksdb_build():
-    """The RocksDB build with which the backend is linked, from its build directory."""
-    cache = os.path.join(os.path.dirname(binary('scree-backend')), 'CMakeCache.txt')
-    with open(cache) as file:
-        library = [line.split('=', 1)[1].strip() for line in file if line.startswith('ROCKSDB:')][0]
-    done = subprocess.run(['dpkg-query', '-W', '-f', '${Version}', 'librocksdb-dev'], capture_output=True)
-    if library.startswith('/usr/lib/'):
-        return "RocksDB: %s of Debian's package %s" % (os.path.basename(library), done.stdout.decode())
-    return "RocksDB: Debian's source package rebuilt by config/rocksdb (NDEBUG, SSE4.2, PCLMUL), linked statically"
+def engine():
+    """The RocksDB with which the backend is linked."""
+    done = subprocess.run([binary('scree-backend'), '--version'], capture_output=True, text=True)
+    return done.stdout.splitlines()[1] + (' (Debian\'s library)' if 'assertions on' in done.stdout else ' (rebuilt by config/rocksdb)')
 
 
 def heading(title, script):
@@ -51,7 +46,7 @@ def heading(title, script):
                   ['nutcracker', '--version'], [binary('scree-proxy'), '--version'],
                   [binary('scree-backend'), '--version']):
         lines.append('- %s' % version(words))
-    lines.append('- %s' % rocksdb_build())
+    lines.append('- %s' % engine())
     if lost > BUSY:
         lines += ['', '**The machine was busy with other work, which slows all figures: compare them only with other figures of the '
                   'same table.**']

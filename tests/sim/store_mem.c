@@ -162,6 +162,13 @@ static bool due(uint64_t *countdown)
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
+const struct store_engine *store_engine(void)
+{
+    static const struct store_engine engine = {
+        .version = "simulated", .assertions = "on", .crc32c = "software"};
+    return &engine;
+}
+
 struct store_env *store_env_new(const struct store_env_options *options)
 {
     struct store_env *env = calloc(1, sizeof *env);
