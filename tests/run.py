@@ -50,6 +50,7 @@ BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')
 # For --quick: the arguments of each measurement.
 QUICK = {
     'bench_uncached': '--mb 64 --seconds 1 --threads 0 16',
+    'bench_capacity': '--quick',
     'bench_commands': '--quick --output {pages}/commands.md',
     'bench_compaction': '--mb 60 --seconds 3 --rounds 1',
     'bench_cores': '--repeat 1',
