@@ -174,7 +174,7 @@ def _(run):
         shards[2].get('PEXPIRE', c, '1')
         wait_for(lambda: shards[2].get('EXISTS', c) == 0, 'the key to expire')
         check_equal(watch_and_set(lambda: None), [8, 5], 'it had expired before')
-        shards[2].get('SET', c, 'x', 'PX', '300')
+        shards[2].get('SET', c, 'x', 'PX', '3000')  # it must not expire before WATCH
         check_equal(watch_and_set(lambda: wait_for(lambda: shards[2].get('EXISTS', c) == 0, 'the key to expire')), None)
 
         def restart():

@@ -34,7 +34,7 @@ import urllib.request
 
 from support import harness
 from support.certs import Kit
-from support.harness import PATIENCE, Failure, check, wait_for
+from support.harness import PATIENCE, Failure, check, patience, wait_for
 from support.resp import Connection, value
 
 SLOTS = 16384
@@ -77,7 +77,8 @@ def lock_ports(base, count):
 
 def free_ports(count=1):
     """The first of `count` successive free ports below the ephemeral range that no other test uses."""
-    for _ in range(2000):
+    end = time.monotonic() + patience()  # many tests at the same time leave few long ranges free
+    while time.monotonic() < end:
         base = _port_rng.randrange(10000, min(ephemeral_floor(), 32768) - count)
         ports = range(base, base + count)
         if not _ports_given.intersection(ports) and lock_ports(base, count) and all(map(port_is_free, ports)):
