@@ -687,7 +687,7 @@ def _(run):
 
 @suite.case('while a backup quiesces transactions over shards, new ones wait without a time limit, others run; with the lease all goes on')
 def _(run):
-    limits = {'transaction-timeout': '100ms', 'lock-timeout': '50ms'}
+    limits = {'transaction-timeout': '1500ms', 'lock-timeout': '1s'}
     with Cluster(3, 1, 1, backend_options={'backend': limits}, linked=True) as cluster:
         a, b, c = [cluster.key_on(shard) for shard in range(3)]
         client, waiting = cluster.connect(), cluster.connect()
@@ -702,7 +702,7 @@ def _(run):
         waiting.send('RENAME', 'nothing', a)
         waiting.send_many([['MULTI'], ['SET', a, '1'], ['SET', b, '1'], ['SET', c, '1'], ['EXEC']])
         wait_for(lambda: any('state=held' in str(shard.get('SCREE', 'TRANSACTIONS')) for shard in shards), 'a held transaction')
-        end = time.monotonic() + 1
+        end = time.monotonic() + 2  # longer than the limits
         while time.monotonic() < end:
             check_equal([client.get('INCR', key) for key in (a + '.', b + '.', c + '.', a)][3] > 0, True, 'INCR')
             check_equal(status(shards[0])['state'], 'quiet')

@@ -162,7 +162,8 @@ def _(run):
 
 @suite.case('lock-timeout: a command that meets a locked key, and transaction-timeout: the transaction, reply TRYAGAIN')
 def _(run):
-    with Linked({'lock-timeout': '100ms', 'transaction-timeout': '1500ms'}) as cluster:
+    # the transaction takes long enough for all requests that are to meet its lock
+    with Linked({'lock-timeout': '100ms', 'transaction-timeout': '6s', 'peer-timeout': '10m'}) as cluster:
         a, _, _ = cluster.keys
         check_equal(cluster.set_all('old'), [b'OK'] * SHARDS)
         wait_for(lambda: not cluster.transactions(), 'all transactions to end')
@@ -186,7 +187,7 @@ def _(run):
 @suite.case('transaction-timeout: the error says which keys the transaction waited for, and at which shard')
 def _(run):
     linked = Linked({'transaction-timeout': '10m', 'lock-timeout': '100ms', 'peer-timeout': '10m'})
-    linked.backends[0].options = {'backend': {**linked.backends[0].options['backend'], 'transaction-timeout': '300ms'}}
+    linked.backends[0].options = {'backend': {**linked.backends[0].options['backend'], 'transaction-timeout': '1500ms'}}
     with linked as cluster:
         a, b, c = cluster.keys
         names = ['b%dp0' % i for i in range(SHARDS)]
