@@ -134,7 +134,7 @@ class Shelf:
 
 def tool(*arguments):
     done = subprocess.run([binary('scree-backend')] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          timeout=300, check=False)
+                          timeout=5 * patience(), check=False)
     return done.returncode, done.stdout.decode('utf-8', 'replace')
 
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 from support.cluster import Cluster, binary, http_get, metric, slot_of
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
@@ -16,7 +16,7 @@ suite = Suite(__doc__)
 def tool(cluster, *arguments):
     """(exit code, standard output, standard error) of scree-proxy with these arguments."""
     done = subprocess.run([binary('scree-proxy'), '--config', cluster.proxies[0].config_path, *arguments],
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=2 * patience())
     return done.returncode, done.stdout, done.stderr
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from support import ROOT
 from support.cluster import Cluster, Process, even_slots, free_ports, http_get, metric
-from support.harness import Failure, Suite, check, check_equal, wait_for
+from support.harness import Failure, Suite, check, check_equal, patience, wait_for
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -48,7 +48,7 @@ def scrape(process):
 
 
 def promtool(*words, given=None):
-    done = subprocess.run(['promtool', *words], input=given, capture_output=True, text=True, cwd=MONITORING, timeout=60)
+    done = subprocess.run(['promtool', *words], input=given, capture_output=True, text=True, cwd=MONITORING, timeout=5 * patience())
     check(done.returncode == 0, 'promtool %s: %s%s' % (' '.join(words), done.stdout, done.stderr))
     return done.stdout + done.stderr
 

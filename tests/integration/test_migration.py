@@ -10,7 +10,7 @@ import tempfile
 
 from support import ROOT
 from support.cluster import Cluster, Oracle, Process, binary, free_ports, http_get
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.kube import ini
 from support.resp import Connection
 
@@ -239,7 +239,7 @@ def ask(program, port, commands):
             return client.pipeline(commands)
     finally:
         program.signal(15)
-        program.child.wait(30)
+        program.child.wait(patience())
         program.child = None
 
 

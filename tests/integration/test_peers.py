@@ -325,9 +325,9 @@ def _(run):
         good = backend.options
         backend.options = {'backend': {'advertise-host': marks}}
         backend.write_config()
-        done = subprocess.run([*backend.argv, '--check'], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*backend.argv, '--check'], capture_output=True, text=True, timeout=patience())
         check(done.returncode and 'advertise-host: expected a host of up to 247 characters' in done.stderr, done)
-        done = subprocess.run(backend.argv, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(backend.argv, capture_output=True, text=True, timeout=patience())
         check(done.returncode and 'advertise-host: expected a host of up to 247 characters' in done.stderr, done)
         backend.signal(signal.SIGHUP)
         wait_for(lambda: b'reload_refused' in backend.log() and b'advertise-host: expected a host of up to' in backend.log(),

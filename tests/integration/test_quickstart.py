@@ -12,7 +12,7 @@ import threading
 
 from support import ROOT
 from support.cluster import free_ports
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection
 
 QUICKSTART = os.path.join(ROOT, 'config', 'quickstart')
@@ -98,7 +98,7 @@ def _(run):
         pids = pids_in(data)
         os.killpg(child.pid, signal.SIGINT)
         rest = child.stdout.read()
-        check_equal(child.wait(60), 0, 'exit code')
+        check_equal(child.wait(patience()), 0, 'exit code')
         check('stopped' in rest, 'got %r' % rest)
         check(not any(is_alive(pid) for pid in pids), 'a process is left')
 
@@ -114,7 +114,7 @@ def _(run):
                 break
         pids = pids_in(data)
         os.kill(int(open(os.path.join(data, 'run', 'proxy-0.pid')).read().split()[0]), signal.SIGKILL)
-        error = child.communicate(timeout=90)[1]
+        error = child.communicate(timeout=2 * patience())[1]
         check_equal(child.returncode, 1, 'exit code')
         check('proxy-0 ended' in error, 'got %r' % error)
         check(not any(is_alive(pid) for pid in pids), 'a process is left')

@@ -13,7 +13,7 @@ import subprocess
 
 from support.busy import Busy
 from support.cluster import Backend, Cluster, binary, with_option
-from support.harness import Suite, check, check_equal, sized, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.moves import Direct, dumps, fill
 
 IDLE_DATABASE = 5
@@ -40,7 +40,7 @@ def read(path):
 def rebalanced(cluster, *shards):
     """The map that --rebalance makes."""
     done = subprocess.run([binary('scree-proxy'), '--config', cluster.proxies[0].config_path, '--rebalance', 'slots',
-                           '--shards=' + ','.join(shards)], capture_output=True, text=True, timeout=120)
+                           '--shards=' + ','.join(shards)], capture_output=True, text=True, timeout=2 * patience())
     check_equal((done.returncode, done.stderr), (0, ''))
     return done.stdout
 

@@ -20,7 +20,7 @@ import urllib.request
 
 from support.cluster import Cluster, slot_of
 from support.disk import SYNC_LOG, FaultyDisk
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.in_doubt import leave_in_doubt
 
 from selenium import webdriver
@@ -109,7 +109,7 @@ def document_of(proxy, token=None):
     request = urllib.request.Request('http://127.0.0.1:%d/status.json' % proxy.admin)
     if token:
         request.add_header('Authorization', 'Bearer ' + token)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=patience()) as answer:
         return json.loads(answer.read())
 
 
@@ -588,7 +588,7 @@ def _(run):
             check(len(text) < 700 and not hidden.intersection(map(unicodedata.category, text)) and '\u202e' not in text, repr(text))
         check(len(shown) > 20, 'texts %d' % len(shown))
         for path in ('/', '/status', '/status/page.js', '/status.json'):
-            with urllib.request.urlopen('http://127.0.0.1:%d%s' % (proxy.admin, path), timeout=10) as answer:
+            with urllib.request.urlopen('http://127.0.0.1:%d%s' % (proxy.admin, path), timeout=patience()) as answer:
                 policy = answer.headers['Content-Security-Policy']
                 check("default-src 'none'" in policy and 'unsafe' not in policy, 'policy %r' % policy)
                 check_equal(answer.headers['X-Content-Type-Options'], 'nosniff')

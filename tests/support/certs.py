@@ -14,13 +14,15 @@ import ssl
 import subprocess
 import threading
 
+from support.harness import patience
+
 NAMES = ('DNS:localhost', 'IP:127.0.0.1')
 _numbers = iter(range(1, 1 << 30))
 _lock = threading.Lock()
 
 
 def openssl(*words, text=None):
-    done = subprocess.run(['openssl'] + list(words), input=text, capture_output=True, timeout=30)
+    done = subprocess.run(['openssl'] + list(words), input=text, capture_output=True, timeout=patience())
     if done.returncode:
         raise RuntimeError('openssl %s: %s' % (' '.join(words), done.stderr.decode('utf-8', 'replace')))
     return done.stdout

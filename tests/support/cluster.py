@@ -444,7 +444,7 @@ class Proxy(Process):
 def http_get(port, path):
     """(status, body); (0, reason) without a response."""
     try:
-        with urllib.request.urlopen('http://127.0.0.1:%d%s' % (port, path), timeout=20) as answer:
+        with urllib.request.urlopen('http://127.0.0.1:%d%s' % (port, path), timeout=20 * harness.SLOW) as answer:
             return answer.status, answer.read().decode('utf-8', 'replace')
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode('utf-8', 'replace')
