@@ -362,9 +362,9 @@ static void watch_files(struct server *server)
     char *paths[WATCHED_TLS_FILES_MAX] = {NULL};
     struct config_snapshot *snapshot = process_settings(server->process);
     const struct backend_config *config = &snapshot->config;
-    if (snapshot->tls)
+    if (config->tls_port)
         backend_tls_paths(config, paths);
-    if (snapshot->peer_tls && (!snapshot->tls || *config->peer_tls_cert_file))
+    if (config->peer_tls && (!config->tls_port || *config->peer_tls_cert_file))
         peer_tls_paths(config, paths + TLS_FILES_MAX);
     config_snapshot_unref(snapshot);
     unwatch_files(server);
@@ -394,6 +394,9 @@ static bool server_open(struct server *server, char *error, size_t size)
         (void)snprintf(error, size, "port: no port is set; set port or tls-port");
         return false;
     }
+    server->loop = loop_new();
+    server->watch.run = rewatch_and_reload;
+    watch_files(server); /* before they are read: a change in between would not be noticed */
     if (!check_partitions(config, error, size) ||
         !config_snapshot_load_tls(server->process->snapshot, error, size) ||
         !config_snapshot_load_users(server->process->snapshot, error, size))
@@ -412,12 +415,9 @@ static bool server_open(struct server *server, char *error, size_t size)
         return false;
     for (uint32_t i = 0; i < server->members_count; i++)
         peering_configure(server->members[i].partition);
-    server->loop = loop_new();
     loop_on_signal(server->loop, SIGTERM, on_signal, server);
     loop_on_signal(server->loop, SIGINT, on_signal, server);
     loop_on_signal(server->loop, SIGHUP, on_signal, server);
-    server->watch.run = rewatch_and_reload;
-    watch_files(server);
     return admin_start(server, error, size);
 }
 

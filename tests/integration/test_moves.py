@@ -4,8 +4,10 @@
 import os
 import random
 import shutil
+import subprocess
 import threading
 
+from support import TESTS
 from support.cluster import Cluster, slot_of, with_option
 from support.harness import Suite, check, check_equal, wait_for
 from support.moves import dumps, fields, fill, shard_lines, wait_settled
@@ -200,6 +202,32 @@ def _(run):
         check_equal(total_keys(cluster, (1, 2), db=5), len(keys))
         wait_for(lambda: b'shard_drained' in cluster.backends[0].log(), 'the log line of the drained shard')
         client.close()
+
+
+def build_library(folder, name):
+    """Compiles tests/support/NAME.c, which replaces functions of programs (LD_PRELOAD)."""
+    library = os.path.join(folder, name + '.so')
+    subprocess.run(['cc', '-D_GNU_SOURCE', '-std=gnu11', '-O1', '-shared', '-fPIC', '-o', library,
+                    os.path.join(TESTS, 'support', name + '.c'), '-ldl'], check=True)
+    return library
+
+
+@suite.case('a map that is written while a backend reads the one before is carried out')
+def _(run):
+    with pair() as cluster:
+        backend = cluster.backends[0]
+        backend.stop()
+        backend.extra_env = {'LD_PRELOAD': build_library(cluster.folder, 'late_file'), 'LATE_FILE': cluster.shards_path,
+                             'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1'}
+        with open(cluster.shards_path) as file:
+            before = file.read()
+        cluster.write_shards(['0-99', '100-%d' % (SLOTS - 1)])
+        os.rename(cluster.shards_path, cluster.shards_path + '.late')
+        with open(cluster.shards_path, 'w') as file:
+            file.write(before)
+        backend.start()
+        check(not os.path.exists(cluster.shards_path + '.late'), 'the program opened the map')
+        wait_settled(cluster)
 
 
 @suite.case('a map of the same or a lower epoch moves nothing, whatever it says')
