@@ -1,5 +1,6 @@
 #include "proxy/proxy_run.h"
 
+#include "config/shards_file.h"
 #include "config/tls_files.h"
 #include "proxy/events.h"
 #include "proxy/limits.h"
@@ -472,6 +473,20 @@ static void run_watch(struct task *task)
     reload_now(run->proxy);
 }
 
+/* Reloads if the map was replaced after it was read and before it was watched. */
+static void catch_up(struct proxy *proxy)
+{
+    char error[REASON_MAX];
+    const struct proxy_snapshot *snapshot = proxy->snapshot;
+    struct shard_map *now =
+        snapshot->shards_path ? shards_load(snapshot->shards_path, NULL, error, sizeof error) : NULL;
+    bool is_newer = now && now->epoch > snapshot->wish->epoch;
+    if (now)
+        shard_map_unref(now);
+    if (is_newer)
+        reload_now(proxy);
+}
+
 bool proxy_start(struct proxy *proxy, char *error, size_t size)
 {
     const struct proxy_config *config = &proxy->snapshot->config;
@@ -514,6 +529,7 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
             watch_new(proxy->loop, proxy->snapshot->users_path, on_file_change, proxy);
     if (*config->admin)
         atomic_store(&proxy->status, status_new(proxy));
+    catch_up(proxy);
     return true;
 }
 

@@ -80,8 +80,8 @@ def listed_keys(cluster, shards=(0, 1)):
     return sorted(keys)
 
 
-def pair(**options):
-    return Cluster(backends=2, partitions=1, linked=True, proxies=0, **options)
+def pair(proxies=0, **options):
+    return Cluster(backends=2, partitions=1, linked=True, proxies=proxies, **options)
 
 
 @suite.case('keys of all types, databases and TTLs are the same after their slots have moved there and back')
@@ -212,22 +212,30 @@ def build_library(folder, name):
     return library
 
 
-@suite.case('a map that is written while a backend reads the one before is carried out')
+def restart_with_late_map(cluster, program, slots):
+    """Restarts the program; just after it has opened its map, a newer one takes the place of the file."""
+    program.stop()
+    program.extra_env = {'LD_PRELOAD': build_library(cluster.folder, 'late_file'), 'LATE_FILE': cluster.shards_path,
+                         'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1'}
+    with open(cluster.shards_path) as file:
+        before = file.read()
+    cluster.write_shards(slots)
+    os.rename(cluster.shards_path, cluster.shards_path + '.late')
+    with open(cluster.shards_path, 'w') as file:
+        file.write(before)
+    program.start()
+    check(not os.path.exists(cluster.shards_path + '.late'), 'the program opened the map')
+
+
+@suite.case('a map that is written while a program reads the one before is carried out')
 def _(run):
-    with pair() as cluster:
-        backend = cluster.backends[0]
-        backend.stop()
-        backend.extra_env = {'LD_PRELOAD': build_library(cluster.folder, 'late_file'), 'LATE_FILE': cluster.shards_path,
-                             'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1'}
-        with open(cluster.shards_path) as file:
-            before = file.read()
-        cluster.write_shards(['0-99', '100-%d' % (SLOTS - 1)])
-        os.rename(cluster.shards_path, cluster.shards_path + '.late')
-        with open(cluster.shards_path, 'w') as file:
-            file.write(before)
-        backend.start()
-        check(not os.path.exists(cluster.shards_path + '.late'), 'the program opened the map')
+    with pair(proxies=1) as cluster:
+        restart_with_late_map(cluster, cluster.backends[0], QUARTER)
         wait_settled(cluster)
+        restart_with_late_map(cluster, cluster.proxies[0], SHIFTED)
+        wait_settled(cluster)
+        with cluster.connect() as client:
+            wait_for(lambda: b'\nepoch:%d\r' % cluster.epoch in client.get('SCREE', 'MAP', 'STATUS'), 'the proxy to have the map')
 
 
 @suite.case('a map of the same or a lower epoch moves nothing, whatever it says')
