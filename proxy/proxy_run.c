@@ -478,8 +478,9 @@ static void catch_up(struct proxy *proxy)
 {
     char error[REASON_MAX];
     const struct proxy_snapshot *snapshot = proxy->snapshot;
-    struct shard_map *now =
-        snapshot->shards_path ? shards_load(snapshot->shards_path, NULL, error, sizeof error) : NULL;
+    struct shard_map *now = snapshot->shards_path
+                                ? shards_load(snapshot->shards_path, NULL, error, sizeof error)
+                                : NULL;
     bool is_newer = now && now->epoch > snapshot->wish->epoch;
     if (now)
         shard_map_unref(now);

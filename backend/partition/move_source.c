@@ -339,9 +339,10 @@ static void restore_record(struct move_source *move)
 
 static void send_move_abort(struct move_source *move)
 {
+    const struct peer_link *link = target_link(move);
     struct out out;
-    if (!target_link(
-            move)) { /* the shard is in no map any more: it deletes the rows at its next start */
+    if (!link ||
+        link->state != PEER_LINK_UP) { /* it asks when it is back, and is told (MOVE_ASK) */
         restore_record(move);
         return;
     }

@@ -477,20 +477,33 @@ static void confirm_move(struct peer_incoming *incoming, const struct peer_frame
     peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
 }
 
-/* Gives up earlier attempts to receive some of the slots. True: there were some, whose rows must be deleted first. */
-static bool end_attempts(struct slot_moves *moves, const struct move_begin *begin)
+/* Did the source, or an owner of before, begin that move before this one? */
+static bool is_earlier(const struct move_target *move, const char *source,
+                       const struct move_begin *begin)
 {
-    bool is_any = false;
+    return strcmp(move->source, source) == 0 ? move->slots.id < begin->slots.id
+                                             : move->epoch < begin->epoch;
+}
+
+/* Gives up earlier attempts to receive some of the slots. Returns why the new one cannot begin now; NULL: there is none. A
+ * request that was late, on a connection of before, must not end the move that came after it: the source may have released
+ * the slots. */
+static const char *end_attempts(struct slot_moves *moves, const char *source,
+                                const struct move_begin *begin)
+{
+    const char *refused = NULL;
     for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
         struct move_target *move = target_at(at);
         bool overlaps =
             move->slots.first <= begin->slots.last && begin->slots.first <= move->slots.last;
-        if (!overlaps || move->state == TARGET_DONE || begin->epoch < move->epoch)
+        if (!overlaps || move->state == TARGET_DONE)
             continue;
+        if (!is_earlier(move, source, begin))
+            return "it receives these slots by a move that began later, or by this one: wait";
         move_target_give_up(move);
-        is_any = true;
+        refused = "it deletes what it has received in an earlier attempt: wait";
     }
-    return is_any;
+    return refused;
 }
 
 static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *incoming,
@@ -514,8 +527,8 @@ static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *in
         refused = "a backup is being made: wait";
     if (!refused && move && move->state == TARGET_OPENING)
         refused = "it opens the move: wait";
-    else if (!refused && end_attempts(moves, &begin))
-        refused = "it deletes what it has received in an earlier attempt: wait";
+    else if (!refused)
+        refused = end_attempts(moves, incoming->peer.shard, &begin);
     if (refused) {
         refuse_move(incoming, frame, refused);
         return;

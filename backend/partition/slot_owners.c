@@ -257,6 +257,21 @@ const char *slot_owners_name(const struct slot_owners *owners)
     return owners->name;
 }
 
+/* Is the slot on its way to this shard or from it? */
+static bool is_in_transit(const struct slot_record *record)
+{
+    return record->state == SLOT_IMPORTING || record->state == SLOT_STAGED ||
+           (record->state == SLOT_RELEASED && record->migration);
+}
+
+static bool has_moving(const struct slot_owners *owners)
+{
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (is_in_transit(slot_table_get(table_of(owners), (uint16_t)slot)))
+            return true;
+    return false;
+}
+
 /* Logs once that this shard has given away all slots and gets none by the map: its process may stop. */
 static void check_drained(struct slot_owners *owners)
 {
@@ -265,7 +280,7 @@ static void check_drained(struct slot_owners *owners)
     bool is_wanted = own >= 0 && owners->map->shards[own].slot_count > 0;
     bool is_drained = !is_wanted && !slot_table_count(table, SLOT_OWNED) &&
                       !slot_table_count(table, SLOT_EXPORTING) &&
-                      slot_table_count(table, SLOT_RELEASED);
+                      slot_table_count(table, SLOT_RELEASED) && !has_moving(owners);
     if (is_drained && !owners->has_drained)
         log_event(LOG_INFO, "shard_drained", "partition=%u shard=%s epoch=%" PRIu64,
                   owners->partition->index, own_name(owners), owners->map->epoch);

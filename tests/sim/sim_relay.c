@@ -11,14 +11,21 @@
 #include <stdlib.h>
 
 /* Replies of a greeting: to SCREE AUTH and SCREE PEER. Chances are in a million. */
-enum { GREETING_REPLIES = 2, HOLD_PPM = 150000, DOUBLE_PPM = 100000, CONNECT_MS = 5000 };
+enum {
+    GREETING_REPLIES = 2,
+    HOLD_PPM = 150000,
+    DOUBLE_PPM = 100000,
+    CONNECT_MS = 5000,
+    LATE_MS_MAX = 2500
+};
 
 struct side {
     struct relayed *relayed;
     struct side *other;
     struct stream *stream; /* NULL: closed */
     struct out held;       /* a frame that is sent after the next one */
-    bool is_mute;          /* its bytes are dropped */
+    struct out late;       /* of a mute client: frames that arrive when it has disconnected */
+    bool is_mute;          /* its bytes are late, or dropped */
 };
 
 /* A connection and its continuation. */
@@ -28,6 +35,7 @@ struct relayed {
     struct side client, server;
     struct resp_skip reply; /* of the greeting */
     unsigned replies;
+    struct timer *timer; /* until the late frames arrive */
 };
 
 static bool has_greeted(const struct relayed *relayed)
@@ -42,15 +50,34 @@ static void relayed_end(struct relayed *relayed)
         if (sides[i]->stream)
             stream_abort(sides[i]->stream);
         out_clear(&sides[i]->held);
+        out_clear(&sides[i]->late);
     }
+    timer_free(relayed->timer);
     list_remove(&relayed->link);
     free(relayed);
 }
 
+/* Timer. */
+static void deliver_late(void *owner)
+{
+    struct relayed *relayed = owner;
+    out_move(stream_out(relayed->server.stream), &relayed->client.late);
+    stream_send(relayed->server.stream);
+}
+
+/* The end of a client that has late frames reaches the server when these have. */
 static void on_end(void *owner, int err)
 {
+    struct side *side = owner;
+    struct relayed *relayed = side->relayed;
     (void)err;
-    relayed_end(((struct side *)owner)->relayed);
+    if (side != &relayed->client || !side->late.bytes || !relayed->server.stream) {
+        relayed_end(relayed);
+        return;
+    }
+    stream_abort(side->stream);
+    side->stream = NULL;
+    timer_start(relayed->timer, sim_random(LATE_MS_MAX), 0);
 }
 
 /* Passes one frame: as it is, twice, or after the next one. */
@@ -83,6 +110,19 @@ static size_t pass_greeting(struct side *from, const char *data, size_t len)
     return used;
 }
 
+/* Returns the number of bytes of whole frames. */
+static size_t take_late(struct side *from, const char *data, size_t len)
+{
+    struct peer_frame frame;
+    size_t used = 0;
+    size_t size;
+    while (used < len &&
+           peer_frame_read(data + used, len - used, &frame, &size) == PEER_FRAME_WHOLE)
+        used += size;
+    out_write(&from->late, data, used);
+    return used;
+}
+
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {
     struct side *from = owner;
@@ -91,8 +131,10 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     size_t size;
     (void)block;
     (void)need;
-    if (from->is_mute)
+    if (!from->other->stream || (from->is_mute && from == &from->relayed->server))
         return len;
+    if (from->is_mute)
+        return take_late(from, data, len);
     if (!has_greeted(from->relayed))
         used = pass_greeting(from, data, len);
     while (has_greeted(from->relayed) && used < len &&
@@ -123,6 +165,9 @@ static void on_accept(void *owner, struct stream *stream)
     relayed->server = (struct side){.relayed = relayed, .other = &relayed->client};
     out_init(&relayed->client.held);
     out_init(&relayed->server.held);
+    out_init(&relayed->client.late);
+    out_init(&relayed->server.late);
+    relayed->timer = timer_new(relay->relays->loop, deliver_late, relayed);
     list_push(&relay->relays->connections, &relayed->link);
     stream_set_owner(stream, &events, &relayed->client);
     relayed->server.stream = stream_connect(relay->relays->loop, relay->to, CONNECT_MS, &events,
@@ -155,7 +200,11 @@ void sim_relays_mute(struct sim_relays *relays)
 {
     if (list_empty(&relays->connections))
         return;
-    struct relayed *relayed = container_of(relays->connections.next, struct relayed, link);
+    struct list *at = relays->connections.next;
+    for (uint64_t skip = sim_random(SIM_RELAYS_MAX); skip && at->next != &relays->connections;
+         skip--)
+        at = at->next;
+    struct relayed *relayed = container_of(at, struct relayed, link);
     if (has_greeted(relayed))
         (sim_random(2) ? &relayed->client : &relayed->server)->is_mute = true;
 }

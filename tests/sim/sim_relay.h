@@ -4,7 +4,8 @@
  *   link of a ──► relay in front of b ──► b           the greeting passes as it is; after it, whole frames (frame.h)
  *
  * While relays are faulty, frames are doubled and exchanged with the next one of their direction. A connection may lose one
- * direction: what was sent is lost, as if a router dropped it, until its ends close it because of the silence.
+ * direction: what was sent is lost, as if a router dropped it, until its ends close it because of the silence. Requests come
+ * late instead: after the end of their connection at the sender, and so perhaps after those of the next connection.
  */
 #pragma once
 
@@ -34,7 +35,7 @@ struct sim_relays {
 void sim_relays_init(struct sim_relays *relays);
 /* Connections to `address` are relayed to the address `to`. */
 void sim_relays_add(struct sim_relays *relays, const char *address, const char *to);
-/* The oldest connection loses one direction from now on, if its greeting is over. */
+/* A connection loses one direction from now on, if its greeting is over. */
 void sim_relays_mute(struct sim_relays *relays);
 /* Ends all connections; no further ones are accepted. */
 void sim_relays_stop(struct sim_relays *relays);
