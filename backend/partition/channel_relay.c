@@ -16,11 +16,19 @@
 
 #include <stdlib.h>
 
-enum { CHANNEL_LENGTH_BYTES = 4 };
+enum {
+    CHANNEL_LENGTH_BYTES = 4,
+    LISTEN_BYTES = 9,
+    KEEP_MS = 2000, /* so long after a SUBSCRIBE the shard listens at least */
+    LEAVE_MS = 500, /* between two looks whether it must listen */
+};
 
 struct channel_relay {
     struct partition *partition;
     uint32_t told;       /* PEER_LISTEN requests without a reply */
+    uint64_t order;      /* of the last PEER_LISTEN; increases over restarts too */
+    bool listens;        /* what it said */
+    uint64_t leave_ms;   /* monotonic: when to look whether clients are left */
     struct list delayed; /* struct delayed_message, oldest first */
     size_t delayed_bytes;
 };
@@ -82,21 +90,64 @@ static void listen_replied(struct peer_request *request, enum peer_result result
 static void tell_link(void *owner, struct peer_link *link)
 {
     struct channel_relay *relay = owner;
+    char payload[LISTEN_BYTES] = {(char)relay->listens};
     struct listen_request *listen = calloc(1, sizeof *listen);
     CHECK(listen);
+    put_le64(payload + 1, relay->order);
     listen->request.on_reply = listen_replied;
     listen->relay = relay;
-    if (peer_link_send(link, &listen->request, PEER_LISTEN, BYTES("")) == PEER_SENT)
+    if (peer_link_send(link, &listen->request, PEER_LISTEN,
+                       (struct bytes){payload, sizeof payload}) == PEER_SENT)
         relay->told++;
     else
         free(listen);
 }
 
+static void tell_links(struct channel_relay *relay, struct peer_set *peers)
+{
+    struct partition *partition = relay->partition;
+    relay->order = partition_version(partition, loop_wall_us(partition->loop));
+    peer_set_each_link(peers, tell_link, relay);
+}
+
 void channel_relay_listen(struct channel_relay *relay)
 {
     struct peer_set *peers = relay->partition->shards.peers;
-    if (peers && peer_set_listen(peers))
-        peer_set_each_link(peers, tell_link, relay);
+    if (!peers)
+        return;
+    relay->listens = true;
+    relay->leave_ms = loop_mono_ms(relay->partition->loop) + KEEP_MS;
+    if (peer_set_listen(peers, true))
+        tell_links(relay, peers);
+}
+
+/* Is a client, not a proxy, subscribed here? */
+static bool has_client_subscribers(const struct partition *partition)
+{
+    for (const struct list *at = partition->clients.all.next; at != &partition->clients.all;
+         at = at->next) {
+        const struct session *session = container_of(at, struct session, link);
+        const struct follower *kinds = session->subscriber.kinds;
+        if (!session->login.is_internal &&
+            (kinds[CHANNEL_PLAIN].count || kinds[CHANNEL_PATTERN].count))
+            return true;
+    }
+    return false;
+}
+
+/* A message has come. Tells all shards if no client is left here. */
+static void leave_if_unused(struct channel_relay *relay)
+{
+    struct partition *partition = relay->partition;
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    if (now_ms < relay->leave_ms)
+        return;
+    relay->leave_ms = now_ms + LEAVE_MS;
+    if (has_client_subscribers(partition) || !partition->shards.peers)
+        return;
+    relay->listens = false;
+    (void)peer_set_listen(partition->shards.peers, false);
+    tell_links(relay, partition->shards.peers);
 }
 
 bool channel_relay_waits(const struct call *call)
@@ -210,13 +261,23 @@ static void handle_publish(struct channel_relay *relay, struct bytes payload)
     struct bytes channel = message_bytes(&reader);
     if (reader.is_good)
         pubsub_publish_relayed(relay->partition, channel, reader.rest);
+    leave_if_unused(relay);
+}
+
+/* PEER_LISTEN; an older version sends no payload. */
+static void handle_listen(const struct channel_relay *relay, const struct peer_incoming *incoming,
+                          struct bytes payload)
+{
+    bool is_whole = payload.len == LISTEN_BYTES;
+    peer_set_note_listener(relay->partition->shards.peers, bytes_of(incoming->peer.shard),
+                           !is_whole || *payload.data, is_whole ? get_le64(payload.data + 1) : 0);
 }
 
 bool channel_relay_handle(struct channel_relay *relay, struct peer_incoming *incoming,
                           const struct peer_frame *frame)
 {
     if (frame->kind == PEER_LISTEN) {
-        peer_set_note_listener(relay->partition->shards.peers, bytes_of(incoming->peer.shard));
+        handle_listen(relay, incoming, frame->payload);
         peer_incoming_reply(incoming, PEER_DONE, frame->id, BYTES(""));
     } else if (frame->kind == PEER_PUBLISH) {
         handle_publish(relay, frame->payload);

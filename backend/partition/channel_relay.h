@@ -6,10 +6,11 @@
  *
  * (1) A proxy is subscribed at every shard (proxy/subscriptions.h), so it gets the message from a, and other shards do not send it
  *     again. They do not relay it further either.
- * (2) Messages go only to shards that listen: a client, not a proxy, has subscribed there since the process started. Before the
+ * (2) Messages go only to shards that listen: a client, not a proxy, has subscribed there. Before the
  *     first such SUBSCRIBE runs, its shard tells the others with PEER_LISTEN and waits for their replies, so that no message
  *     published after the confirmation is missed. A shard that connects later learns it from the identity (frame.h).
- *     So PUBLISH costs nothing in a cluster whose clients all use proxies.
+ *     So PUBLISH costs nothing in a cluster whose clients all use proxies. When a shard receives a message and no such client
+ *     is left, it tells the others that it listens no longer; one that this does not reach is told after its next message.
  * (3) A message is sent when the effects of its command, or of the transaction around it, are durable. Messages keep their order.
  * (4) Messages are never resent: those for a link that is down, or that has peer-output-limit unsent bytes, are lost and counted.
  * (5) Only messages of the open space are relayed: clients that connect to a backend directly are in no namespace.

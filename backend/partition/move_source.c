@@ -341,9 +341,8 @@ static void send_move_abort(struct move_source *move)
 {
     const struct peer_link *link = target_link(move);
     struct out out;
-    if (!link ||
-        link->state != PEER_LINK_UP) { /* it asks when it is back, and is told (MOVE_ASK) */
-        restore_record(move);
+    if (!link || link->state != PEER_LINK_UP) {
+        restore_record(move); /* the target asks when it is back (MOVE_ASK) */
         return;
     }
     out_init(&out);

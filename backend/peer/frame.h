@@ -24,7 +24,7 @@
  *   MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT: slots that move to the receiver (move_message.h)
  *   MOVE_ASK  the receiver moves slots to the sender    ─► DONE   whether it still does (move_message.h)
  *   KEYS_PUT  keys of slots that the receiver owns      ─► DONE   (key_message.h)
- *   LISTEN    the sender wants PUBLISH from now on     ─► DONE   (channel_relay.h)
+ *   LISTEN    u8 the sender wants PUBLISH from now on, or 0: no longer, u64 order; empty: it wants ─► DONE   (channel_relay.h)
  *   PUBLISH   u32 length of the channel, channel, payload; it has no reply
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *

@@ -122,10 +122,21 @@ void peer_link_cancel(struct peer_link *link, struct peer_request *request)
     forget_request(link, request);
 }
 
-void peer_link_note_listener(struct peer_link *link)
+void peer_link_note_listener(struct peer_link *link, bool listens, uint64_t order)
 {
-    *link->self->listeners += !link->listens;
-    link->listens = true;
+    if (order < link->listens_order)
+        return;
+    *link->self->listeners += listens;
+    *link->self->listeners -= link->listens;
+    link->listens = listens;
+    link->listens_order = order;
+}
+
+/* What an identity says has no order: that the peer wants nothing may be older than its LISTEN. */
+static void note_identity(struct peer_link *link)
+{
+    if (link->peer.listens)
+        peer_link_note_listener(link, true, link->listens_order);
 }
 
 /* ---- going up and down ---- */
@@ -166,8 +177,7 @@ static void status_replied(struct peer_request *request, enum peer_result result
     if (result != PEER_OK || !peer_identity_read(payload, &identity))
         return;
     link->peer = identity;
-    if (identity.listens)
-        peer_link_note_listener(link);
+    note_identity(link);
     link->round_trip_us = loop_mono_us(link->self->loop) - link->pinged_us;
     cell_observe(link->cell, LINK_ROUND_TRIP_SECONDS, link->round_trip_us);
 }
@@ -188,8 +198,7 @@ static void link_up(struct peer_link *link)
     link->was_over_limit = false;
     link->since_ms = loop_mono_ms(link->self->loop);
     link->connects++;
-    if (link->peer.listens)
-        peer_link_note_listener(link);
+    note_identity(link);
     cell_set(link->cell, LINK_IS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
     metric_add(link->self->metrics, METRIC_BACKEND_PEER_CONNECTS, 1);

@@ -103,10 +103,11 @@ struct peer_link {
     char *address;
     struct stream *stream; /* NULL in DOWN */
     enum peer_link_state state;
-    uint8_t auths_left;  /* replies to SCREE AUTH */
-    bool is_admitted;    /* the peer has accepted a secret */
-    bool was_over_limit; /* peer_over_limit was logged for this connection */
-    bool listens;        /* the peer wants PUBLISH, or did before its connection broke */
+    uint8_t auths_left;     /* replies to SCREE AUTH */
+    bool is_admitted;       /* the peer has accepted a secret */
+    bool was_over_limit;    /* peer_over_limit was logged for this connection */
+    bool listens;           /* the peer wants PUBLISH, or did before its connection broke */
+    uint64_t listens_order; /* of the last LISTEN that counted */
     struct list requests;
     struct table *by_id;
     uint64_t last_id;
@@ -137,8 +138,8 @@ enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *reque
                               struct bytes payload);
 /* Sends a request that has no reply. */
 enum peer_sent peer_link_post(struct peer_link *link, uint8_t kind, struct bytes payload);
-/* The peer wants PUBLISH. */
-void peer_link_note_listener(struct peer_link *link);
+/* The peer wants PUBLISH, or no longer. The `order` of what a peer says increases: what is older is ignored. */
+void peer_link_note_listener(struct peer_link *link, bool listens, uint64_t order);
 /* Cancels a request: on_reply will not be called, and the caller owns the request's memory. The peer is not
  * notified. */
 void peer_link_cancel(struct peer_link *link, struct peer_request *request);

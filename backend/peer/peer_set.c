@@ -412,18 +412,19 @@ void peer_set_each_link(struct peer_set *peers, peer_each_link_fn *fn, void *own
 
 /* ---- shards that want PUBLISH ---- */
 
-bool peer_set_listen(struct peer_set *peers)
+bool peer_set_listen(struct peer_set *peers, bool listens)
 {
-    bool is_new = !peers->self.identity.listens;
-    peers->self.identity.listens = true;
+    bool is_new = peers->self.identity.listens != listens;
+    peers->self.identity.listens = listens;
     return is_new;
 }
 
-void peer_set_note_listener(struct peer_set *peers, struct bytes shard)
+void peer_set_note_listener(struct peer_set *peers, struct bytes shard, bool listens,
+                            uint64_t order)
 {
     struct peer_link *link = peer_set_find(peers, shard);
     if (link)
-        peer_link_note_listener(link);
+        peer_link_note_listener(link, listens, order);
 }
 
 uint32_t peer_set_listeners(const struct peer_set *peers)

@@ -269,6 +269,30 @@ def _(run):
             cluster.backends[1].start()
 
 
+@suite.case('a node whose subscribers have left gets no messages of other nodes, until a client subscribes again')
+def _(run):
+    def relayed():
+        return metric(cluster.backends[0].http('/metrics')[1], 'scree_backend_messages_relayed_total')
+
+    with Cluster(backends=2, partitions=1, linked=True, proxies=0) as cluster, cluster.partition(0) as node:
+        for subscribe, unsubscribe in (('SUBSCRIBE', 'UNSUBSCRIBE'), ('PSUBSCRIBE', None), ('SUBSCRIBE', 'UNSUBSCRIBE')):
+            with cluster.partition(1) as client:
+                client.get(subscribe, 'news')
+                before = relayed()
+                node.get('PUBLISH', 'news', 'here')
+                check_equal(value(client.read())[-1], b'here')
+                check_equal(relayed(), before + 1)
+                if unsubscribe:
+                    client.get(unsubscribe, 'news')
+
+            def is_silent():
+                sent = relayed()
+                node.get('PUBLISH', 'news', 'nothing')
+                return relayed() == sent
+            wait_for(is_silent, 'node 0 to send nothing')
+            check(is_silent(), 'and nothing again')
+
+
 @suite.case("the token of a namespace is a wrong password at a node, and never lets a client into the open space")
 def _(run):
     logins = (['AUTH', 'token-one'], ['AUTH', 'one', 'token-one'], ['HELLO', 3, 'AUTH', 'one', 'token-one'],
