@@ -663,9 +663,10 @@ bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
 void slot_moves_pause(struct slot_moves *moves, bool is_paused)
 {
     struct overlay *overlay = moves->host.partition->overlay;
-    if (is_paused && !moves->host.is_paused)
+    /* whatever is_paused is: after a start the row has not been read yet */
+    if (is_paused)
         overlay_put(overlay, CF_SYSTEM, moves_paused_key(), BYTES(""));
-    else if (!is_paused && moves->host.is_paused)
+    else
         overlay_delete(overlay, CF_SYSTEM, moves_paused_key());
     moves->host.is_paused = is_paused;
     moves->plan_ms = 0;
