@@ -20,18 +20,17 @@ bool module_save(struct call *call, struct entry *entry, struct rdb_writer *writ
                  const char *module, const char *mark)
 {
     struct sub_iter it;
-    char row[MODULE_ROW_BYTES];
+    struct arena scratch;
     rdb_write_byte(writer, RDB_TYPE_MODULE_2);
     rdb_write_module(writer, module, PAYLOAD_VERSION);
     write_string_part(writer, joined(call->arena, bytes_of(mark), entry->meta.payload));
     sub_iter_init(call, entry, CF_DATA, (struct bytes){"", 0}, &it);
+    arena_init(&scratch);
     while (!writer->is_over && sub_iter_next(&it)) {
-        if (it.sub.len + it.value.len > sizeof row)
-            continue; /* a damaged row */
-        memcpy(row, it.sub.data, it.sub.len);
-        memcpy(row + it.sub.len, it.value.data, it.value.len);
-        write_string_part(writer, (struct bytes){row, it.sub.len + it.value.len});
+        write_string_part(writer, joined(&scratch, it.sub, it.value));
+        arena_reset(&scratch);
     }
+    arena_fini(&scratch);
     rdb_write_length(writer, RDB_OPCODE_END);
     return sub_iter_fini(&it);
 }

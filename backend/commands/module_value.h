@@ -10,8 +10,7 @@
 #include "backend/commands/types.h"
 #include "backend/keyspace/keyspace.h"
 
-/* Writes everything. Sub key and value together have at most MODULE_ROW_BYTES. */
-enum { MODULE_ROW_BYTES = 520 };
+/* Writes everything. */
 bool module_save(struct call *call, struct entry *entry, struct rdb_writer *writer,
                  const char *module, const char *mark);
 
