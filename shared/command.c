@@ -105,6 +105,7 @@ static const struct {
     [GROUP_SORTEDINT] = {"sortedint", 0, true},
     [GROUP_BLOOM] = {"bf", 0, true},
     [GROUP_CMS] = {"cms", 0, true},
+    [GROUP_TDIGEST] = {"tdigest", 0, true},
     [GROUP_SCREE] = {"scree", 0, true},
 };
 // clang-format on

@@ -189,6 +189,7 @@ enum command_group {
     GROUP_SORTEDINT,
     GROUP_BLOOM,
     GROUP_CMS,
+    GROUP_TDIGEST,
     GROUP_SCREE,
     GROUP_COUNT,
 };

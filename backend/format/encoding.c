@@ -8,6 +8,7 @@
 
 #include "backend/format/bloom.h"
 #include "backend/format/sketch.h"
+#include "backend/format/tdigest.h"
 #include "shared/check.h"
 
 #include <math.h>
@@ -558,11 +559,19 @@ static bool next_cms(struct bytes *row, struct metadata *metadata)
     return sketch_decode(*row, &sketch) && next_part(row, row->len, &metadata->payload);
 }
 
+static bool next_tdigest(struct bytes *row, struct metadata *metadata)
+{
+    struct tdigest digest;
+    return tdigest_decode(*row, &digest) && next_part(row, row->len, &metadata->payload);
+}
+
 static const struct metadata_fields bloom_fields = {false, payload_size, write_payload, next_bloom};
 static const struct metadata_fields cms_fields = {false, payload_size, write_payload, next_cms};
 static const struct metadata_fields hash_fields = {true, hash_size, write_hash, next_hash};
 static const struct metadata_fields list_fields = {false, list_size, write_list, next_list};
 static const struct metadata_fields stream_fields = {false, stream_size, write_stream, next_stream};
+static const struct metadata_fields tdigest_fields = {false, payload_size, write_payload,
+                                                      next_tdigest};
 
 const struct type_row type_rows[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = {__VA_ARGS__},

@@ -32,6 +32,7 @@
  *                                 u32 entries, u32 hash of fields
  *                                 Bloom filter: its layers (bloom.h)
  *                                 count-min sketch: sum, width, depth (sketch.h)
+ *                                 t-digest: compression, counts, min, max, unmerged values (tdigest.h)
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
  *
@@ -154,8 +155,8 @@ static inline enum cf type_elements(enum type type)
     return type_rows[type].elements ? type_rows[type].elements : CF_DATA;
 }
 
-/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint", "MBbloom--", "CMSk-TYPE"; "string" for
- * bitmaps. */
+/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint", "MBbloom--", "CMSk-TYPE",
+ * "TDIS-TYPE"; "string" for bitmaps. */
 const char *type_name(enum type type);
 
 /* Encode keys in the arena. `space`: bytes of the storage namespace. */

@@ -7,6 +7,7 @@
 #include "backend/format/effects.h"
 #include "backend/format/json/json_doc.h"
 #include "backend/format/sketch.h"
+#include "backend/format/tdigest.h"
 #include "backend/tool/check.h"
 #include "shared/error.h"
 
@@ -82,6 +83,13 @@ static bool is_sketch_page(const struct checked *key, struct bytes sub, struct b
     uint32_t page;
     return sketch_decode(key->meta.payload, &sketch) && sketch_sub_decode(&sketch, sub, &page) &&
            value.len == sketch_page_bytes(&sketch, page);
+}
+
+static bool is_centroids(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    struct tdigest digest;
+    return sub.len == 0 && tdigest_decode(key->meta.payload, &digest) && digest.merged > 0 &&
+           tdigest_centroids_ok(&digest, value);
 }
 
 static bool is_list_element(const struct checked *key, struct bytes sub, struct bytes value)
@@ -409,6 +417,7 @@ static const struct type_check check_STREAM = {.form = is_group_row, .count = co
 static const struct type_check check_JSON = {.value = check_document};
 static const struct type_check check_BLOOM = {.form = is_filter_page, .has_no_ranks = true};
 static const struct type_check check_CMS = {.form = is_sketch_page, .has_no_ranks = true};
+static const struct type_check check_TDIGEST = {.form = is_centroids, .has_no_ranks = true};
 
 static const struct type_check *const type_checks[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = &check_##id,

@@ -85,6 +85,10 @@ LATER = [
      'GEOADD geo 1{n:10}.{n:10000} 3{n:10}.{n:10000} place:{n:1000}', None),
     ('CMS.INCRBY', 'CMS.INCRBY sketch:{n:100} {n:10000} 1', 'HINCRBY counts:{n:100} {n:10000} 1', None, None),
     ('CMS.QUERY', 'CMS.QUERY sketch:{n:100} {n:10000}', 'HGET counts:{n:100} {n:10000}', None, None),
+    ('TDIGEST.ADD', 'TDIGEST.ADD digest:{n:100} {n:10000}.{n:1000}', 'HINCRBYFLOAT sums:{n:100} sum {n:10000}.{n:1000}', None, None),
+    ('TDIGEST.ADD 10 values', 'TDIGEST.ADD digest:{n:100}' + ' {n:10000}.{n:1000}' * 10, 'HINCRBYFLOAT sums:{n:100} sum {n:10000}.{n:1000}', None, None),
+    ('TDIGEST.QUANTILE', 'TDIGEST.QUANTILE digest:{n:100} 0.5 0.99', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.RANK', 'TDIGEST.RANK digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
     ('MPUBLISH 3', 'MPUBLISH channel {x:64} {x:64} {x:64}', 'PUBLISH channel {x:64}', None, None),
 ]
 
@@ -141,6 +145,7 @@ def later(farm, options, table):
         for i in range(100):
             client.get('XGROUP', 'CREATE', 'stream:%d' % i, 'group', '$', 'MKSTREAM')
             client.get('CMS.INITBYDIM', 'sketch:%d' % i, 2000, 5)
+            client.get('TDIGEST.CREATE', 'digest:%d' % i)
     sizes = {'keys': options.keys, 'few': options.keys // 10}
     for name, words, nearest, before, limit in LATER:
         if options.only not in name:

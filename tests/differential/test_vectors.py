@@ -13,6 +13,7 @@ import vectors_connection
 import vectors_hash_ttl
 import vectors_sketch
 import vectors_streams
+import vectors_tdigest
 import vectors_values
 from support import vectors
 from support.cluster import Cluster
@@ -52,7 +53,8 @@ def add(title, text, *marks):
             vectors.play(name, address, text, 'alone' in marks)
 
 
-for case in vectors_bloom.CASES + vectors_sketch.CASES + vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES + vectors_streams.CASES:
+for case in (vectors_bloom.CASES + vectors_sketch.CASES + vectors_tdigest.CASES + vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES
+             + vectors_streams.CASES):
     add(*case)
 
 

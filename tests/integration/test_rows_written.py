@@ -13,6 +13,7 @@ PREPARE = [
     'SET string v', 'SET number 1', 'SETBIT bits 50000 1', 'HSET hash f v g w', 'RPUSH list a b c d', 'SADD set m',
     'ZADD zset 1 one 2 two', 'XADD stream 1-1 f v', 'SIADD ints 1', 'PFADD hll a', 'JSON.SET json $ {"n":1}',
     'BF.ADD bloom a', 'CMS.INITBYDIM sketch 100000 4', 'CMS.INCRBY sketch a 1',
+    'TDIGEST.CREATE digest COMPRESSION 1', 'TDIGEST.ADD digest 1',
 ]
 
 # Commands in their order, with the rows they write. A change of a slot's number of keys, or of keys with a TTL, is a
@@ -25,6 +26,7 @@ ROWS = [
     ('XADD stream 1-2 f v', 2), ('SIADD ints 2', 2), ('PFADD hll a', 0), ('JSON.NUMINCRBY json $.n 1', 1),
     ('BF.ADD bloom b', 2), ('BF.ADD bloom b', 0), ('BF.EXISTS bloom c', 0),
     ('CMS.INCRBY sketch a 1', 5), ('CMS.INCRBY sketch b 1', 5), ('CMS.INCRBY sketch a 0', 0), ('CMS.QUERY sketch a c', 0),
+    ('TDIGEST.ADD digest 2', 1), ('TDIGEST.ADD digest 3', 1), ('TDIGEST.ADD digest 4', 2), ('TDIGEST.ADD digest 5', 1), ('TDIGEST.QUANTILE digest 0.5', 0),
     ('EXPIRE string 1000', 3), ('EXPIRE hash 1000', 3), ('HSET hash f z', 1), ('PERSIST hash', 3), ('PERSIST hash', 0),
     ('GET string', 0), ('HGETALL hash', 0), ('DEL string', 3),
 ]

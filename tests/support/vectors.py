@@ -5,7 +5,7 @@ A case is a text with one request per line, quoted as in transcript.py, and the 
     SET k v                 => OK
     INCREX k BYFLOAT 0.5    => [,1.5 ,0.5]
 
-    OK QUEUED +text         a simple string          "text"     a bulk string; \x00 and \n as in transcript.py
+    OK QUEUED +text +"t x"  a simple string          "text"     a bulk string; \x00 and \n as in transcript.py
     :5                      an integer               ,1.5       a double: a bulk string in RESP2
     :~900                   an integer that decreases with the time: up to 60 less (60000, if it is 100000 or more)
     nil                     null                     nil*       a null array: null in RESP3
@@ -65,6 +65,9 @@ class Parser:
         if self.text.startswith('="', self.at):
             word, self.at = quoted(self.text, self.at + 2)
             return '=', b'txt:' + word
+        if self.text.startswith('+"', self.at):
+            word, self.at = quoted(self.text, self.at + 2)
+            return '+', word
         if char == '"':
             word, self.at = quoted(self.text, self.at + 1)
             return '$', word

@@ -1,8 +1,10 @@
-// later.js - the commands and options of Redis after 7.0, of Valkey and of Kvrocks, called as ioredis calls any command.
+// later.js - the commands and options of Redis after 7.0, of Valkey, of Kvrocks and of RedisBloom, called as ioredis calls any command.
 'use strict';
 const assert = require('assert');
 
 const ANY = Symbol('any'); // any reply but an error
+const DOUBLES = /WITHSCORE|TDIGEST.(QUANTILE|CDF|BYRANK|BYREVRANK)/;
+const number = (text) => Number(String(text).replace('inf', 'Infinity'));
 const FAR = '4102444800';
 
 // [words, reply]
@@ -90,6 +92,19 @@ const CALLS = [
   ['NAMESPACE CURRENT', '__namespace'],
   ['JSON.SET io:lj $ {}', 'OK'],
   ['JSON.INFO io:lj', ['storage_format', 'json']],
+  // RedisBloom
+  ['TDIGEST.CREATE {io}:t1 COMPRESSION 50', 'OK'],
+  ['TDIGEST.ADD {io}:t1 1 2 2 3', 'OK'],
+  ['TDIGEST.MERGE {io}:t2 2 {io}:t1 {io}:t1', 'OK'],
+  ['TDIGEST.QUANTILE {io}:t2 0 0.5 1', [1, 2, 3]],
+  ['TDIGEST.CDF {io}:t2 0 2 5', [0, 0.5, 1]],
+  ['TDIGEST.BYRANK {io}:t2 0 8', [1, Infinity]],
+  ['TDIGEST.BYREVRANK {io}:t2 0 8', [3, -Infinity]],
+  ['TDIGEST.RANK {io}:t2 0 2 9', [-1, 4, 8]],
+  ['TDIGEST.REVRANK {io}:t2 0 2 9', [8, 4, -1]],
+  ['TDIGEST.INFO {io}:t2', ANY],
+  ['TDIGEST.RESET {io}:t1', 'OK'],
+  ['TDIGEST.QUANTILE {io}:t1 0.5', [NaN]],
 ];
 
 async function later(redis) {
@@ -97,10 +112,10 @@ async function later(redis) {
     const words = Array.isArray(line) ? line : line.split(' ');
     const reply = await redis.call(...words).catch((error) => error);
     assert.ok(!(reply instanceof Error), `${line}: ${reply}`);
-    const isScore = line.includes('WITHSCORE'); // a double in RESP3, its text in RESP2
-    if (expected !== ANY) assert.deepStrictEqual(isScore ? reply.map(Number) : reply, expected, String(line));
+    const isDouble = DOUBLES.test(line); // doubles in RESP3, their text in RESP2
+    if (expected !== ANY) assert.deepStrictEqual(isDouble ? reply.map(number) : reply, expected, String(line));
   }
-  await redis.del('io:lz', 'io:lh', '{io}:b1', '{io}:b2', '{io}:b3', 'io:lx', 'io:l1', 'io:s1', 'io:s2', 'io:lg', 'io:ld', 'io:lj');
+  await redis.del('io:lz', 'io:lh', '{io}:b1', '{io}:b2', '{io}:b3', '{io}:t1', '{io}:t2', 'io:lx', 'io:l1', 'io:s1', 'io:s2', 'io:lg', 'io:ld', 'io:lj');
 }
 
 module.exports = later;

@@ -61,6 +61,33 @@ async function sketches(client) {
   assert.deepStrictEqual(plain(await client.cms.info('{t}:cms')), { width: 1000, depth: 5, count: 13 });
 }
 
+async function digests(client) {
+  const INFO = ['Compression', 'Capacity', 'Merged nodes', 'Unmerged nodes', 'Observations'];
+  assert.strictEqual(await client.tDigest.create('{t}:td', { COMPRESSION: 200 }), 'OK');
+  assert.strictEqual(await client.tDigest.create('{t}:td2'), 'OK');
+  assert.ok(Number.isNaN(await client.tDigest.min('{t}:td')));
+  assert.ok(Number.isNaN((await client.tDigest.quantile('{t}:td', [0.5]))[0]));
+  assert.deepStrictEqual(await client.tDigest.rank('{t}:td', [1]), [-2]);
+  assert.strictEqual(await client.tDigest.add('{t}:td', [1, 2.5, 3]), 'OK');
+  assert.strictEqual(await client.tDigest.add('{t}:td2', [10]), 'OK');
+  assert.strictEqual(await client.tDigest.merge('{t}:td', ['{t}:td', '{t}:td2'], { OVERRIDE: true }), 'OK');
+  assert.strictEqual(await client.tDigest.merge('{t}:td3', '{t}:td', { COMPRESSION: 50 }), 'OK');
+  assert.strictEqual(await client.tDigest.min('{t}:td'), 1);
+  assert.strictEqual(await client.tDigest.max('{t}:td'), 10);
+  assert.deepStrictEqual(await client.tDigest.quantile('{t}:td', [0, 0.3, 1]), [1, 2.5, 10]);
+  assert.deepStrictEqual(await client.tDigest.cdf('{t}:td', [0, 1, 2.5, 11]), [0, 0.125, 0.375, 1]);
+  assert.deepStrictEqual(await client.tDigest.rank('{t}:td', [0, 3, 11]), [-1, 2, 4]);
+  assert.deepStrictEqual(await client.tDigest.revRank('{t}:td', [0, 3, 11]), [4, 1, -1]);
+  assert.deepStrictEqual(await client.tDigest.byRank('{t}:td', [0, 1, 4]), [1, 2.5, Infinity]);
+  assert.deepStrictEqual(await client.tDigest.byRevRank('{t}:td', [0, 1, 4]), [10, 3, -Infinity]);
+  assert.strictEqual(await client.tDigest.trimmedMean('{t}:td', 0, 1), 4.125);
+  const info = await client.tDigest.info('{t}:td');
+  assert.deepStrictEqual(INFO.map((name) => info[name]), [200, 1210, 4, 0, 4]);
+  assert.strictEqual((await client.tDigest.info('{t}:td3')).Compression, 50);
+  assert.strictEqual(await client.tDigest.reset('{t}:td'), 'OK');
+  assert.ok(Number.isNaN(await client.tDigest.max('{t}:td')));
+}
+
 async function sortedSets(client) {
   const members = [{ value: 'low', score: -Infinity }, { value: 'mid', score: 0.1 }, { value: 'top', score: 1e300 }];
   assert.strictEqual(await client.zAdd('{t}:z', members), 3);
@@ -230,6 +257,6 @@ async function json(client) {
 }
 
 module.exports = async (client) => {
-  for (const part of [hashes, hashFieldTtls, bloomFilters, sketches, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
+  for (const part of [hashes, hashFieldTtls, bloomFilters, sketches, digests, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
   await client.flushDb();
 };
