@@ -198,7 +198,8 @@ def _(run):
 
 @suite.case('a shard that does not come back: the requests that wait fail, and further ones fail at once')
 def _(run):
-    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '300ms'}}) as cluster:
+    # the time begins when the shard stops, and the first request must come in it
+    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '4s'}}) as cluster:
         with cluster.connect() as client:
             key, other = cluster.key_on(1), cluster.key_on(0)
             check_equal(client.get('SET', key, 1), b'OK')
