@@ -271,6 +271,36 @@ START_TEST(the_greatest_doubles_stay_finite)
 }
 END_TEST
 
+/* Above 2^53 values, the place before the last one is the number of values, as a double. */
+START_TEST(the_ends_stay_exact_among_any_number_of_values)
+{
+    struct centroid ends[] = {{-5, 1, true}, {4, 1, true}, {5, 1, true}};
+    struct centroid middle[] = {{-1, INT64_MAX / 2, false}, {1, INT64_MAX / 2 - 2, false}};
+    const struct centroids a = {ends, 3, 3};
+    const struct centroids b = {middle, 2, INT64_MAX - 3};
+    struct centroids sum;
+    tdigest_merge(&arena, 1, &a, &b, &sum);
+    ck_assert_uint_eq(sum.weight, INT64_MAX);
+    ck_assert(sum.at[0].mean == -5 && sum.at[0].weight == 1);
+    ck_assert(sum.at[sum.count - 1].mean == 5 && sum.at[sum.count - 1].weight == 1);
+}
+END_TEST
+
+/* The mean of neighbouring doubles may be rounded to one beyond them; load() checks the order. */
+START_TEST(means_of_neighbouring_doubles_stay_in_order)
+{
+    enum { COUNT = 20000 };
+    double *values = arena_alloc(&arena, COUNT * sizeof *values);
+    for (size_t i = 0; i < COUNT; i++)
+        values[i] = DBL_MAX -
+                    (double)(i * i % 97 % 40) * 0x1p971; /* the distance of the greatest doubles */
+    struct kept kept = digest_of(3, values, COUNT);
+    struct centroids centroids = load(&kept);
+    for (uint32_t i = 0; i < centroids.count; i++)
+        ck_assert(isfinite(centroids.at[i].mean));
+}
+END_TEST
+
 /* ---- estimates ---- */
 
 START_TEST(few_different_values_are_exact)
@@ -491,6 +521,8 @@ int main(void)
     tcase_add_test(tests, centroids_and_unmerged_values_fit_into_the_capacity);
     tcase_add_test(tests, centroids_stay_few_with_any_weights);
     tcase_add_test(tests, the_greatest_doubles_stay_finite);
+    tcase_add_test(tests, the_ends_stay_exact_among_any_number_of_values);
+    tcase_add_test(tests, means_of_neighbouring_doubles_stay_in_order);
     tcase_add_test(tests, few_different_values_are_exact);
     tcase_add_test(tests, a_frequent_value_is_exact);
     tcase_add_loop_test(tests, quantiles_are_close_to_the_exact_ones, 0, SHAPES);
