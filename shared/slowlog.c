@@ -17,34 +17,50 @@ enum {
 
 /* ---- pushing ---- */
 
-/* Number of arguments in an entry, including the note about missing ones. */
-static uint32_t shown_args(const struct slow_command *slow)
+/* Arguments as an entry shows them. */
+struct shown {
+    struct bytes argv[ARGS_MAX];
+    uint32_t argc;
+    size_t bytes;
+    char notes[ARGS_MAX]
+              [ARG_BYTES_MAX + NOTE_MAX]; /* texts of arguments that are not shown as they are */
+};
+
+/* Writes how many arguments or bytes are not shown; returns the note's length. */
+static size_t print_more(char note[NOTE_MAX], size_t number, const char *what)
 {
-    uint32_t known = slow->argc + (slow->missing > 0);
-    return known < ARGS_MAX ? known : ARGS_MAX;
+    return (size_t)snprintf(note, NOTE_MAX, "... (%zu more %s)", number, what);
 }
 
-/* Text of argument i in an entry: the whole argument, its beginning with a note, or the note about missing
- * arguments. */
-static struct bytes shown_text(const struct slow_command *slow, uint32_t i,
-                               char note[ARG_BYTES_MAX + NOTE_MAX])
+/* The whole argument, its beginning with a note, or (redacted). */
+static struct bytes show_argument(const struct slow_command *slow, uint32_t i,
+                                  char note[ARG_BYTES_MAX + NOTE_MAX])
 {
-    int len;
-    bool is_last = i + 1 == shown_args(slow) && slow->argc + slow->missing > i + 1;
-    if (i >= slow->argc || is_last) {
-        len = snprintf(note, NOTE_MAX, "... (%u more arguments)", slow->argc + slow->missing - i);
-        return (struct bytes){note, (size_t)len};
-    }
     if (slow->command && secret_argument(slow->command, slow->argv, i))
         return BYTES("(redacted)");
-    const struct bytes *arg = &slow->argv[i];
+    struct bytes arg = slow->argv[i];
     size_t cut = i + 1 == slow->argc ? slow->last_cut : 0;
-    size_t kept = arg->len < ARG_BYTES_MAX ? arg->len : ARG_BYTES_MAX;
-    if (kept == arg->len && cut == 0)
-        return *arg;
-    memcpy(note, arg->data, kept);
-    len = snprintf(note + kept, NOTE_MAX, "... (%zu more bytes)", arg->len - kept + cut);
-    return (struct bytes){note, kept + (size_t)len};
+    size_t kept = arg.len < ARG_BYTES_MAX ? arg.len : ARG_BYTES_MAX;
+    if (kept == arg.len && cut == 0)
+        return arg;
+    memcpy(note, arg.data, kept);
+    size_t len = print_more(note + kept, arg.len - kept + cut, "bytes");
+    return (struct bytes){note, kept + len};
+}
+
+static void show_arguments(const struct slow_command *slow, struct shown *shown)
+{
+    uint32_t known = slow->argc + (slow->missing > 0);
+    shown->argc = known < ARGS_MAX ? known : ARGS_MAX;
+    shown->bytes = 0;
+    for (uint32_t i = 0; i < shown->argc; i++) {
+        char *note = shown->notes[i];
+        uint32_t left = slow->argc + slow->missing - i;
+        bool is_missing = i >= slow->argc || (i + 1 == shown->argc && left > 1);
+        shown->argv[i] = is_missing ? (struct bytes){note, print_more(note, left, "arguments")}
+                                    : show_argument(slow, i, note);
+        shown->bytes += shown->argv[i].len;
+    }
 }
 
 static struct bytes put_text(char **at, struct bytes text)
@@ -56,30 +72,32 @@ static struct bytes put_text(char **at, struct bytes text)
     return kept;
 }
 
-static void trim(struct slowlog *log, uint64_t len_max)
+static void add_entry(struct slowlog *log, struct slow_entry *entry)
 {
-    struct slow_entry **link = &log->newest;
-    for (uint64_t i = 0; i < len_max && *link; i++)
-        link = &(*link)->next;
-    while (*link) {
-        struct slow_entry *dropped = *link;
-        *link = dropped->next;
-        free(dropped);
-        log->count--;
-    }
+    entry->next = log->newest;
+    *(log->newest ? &log->newest->newer : &log->oldest) = entry;
+    log->newest = entry;
+    log->count++;
+}
+
+static void drop_entry(struct slowlog *log, struct slow_entry *entry)
+{
+    *(entry->newer ? &entry->newer->next : &log->newest) = entry->next;
+    *(entry->next ? &entry->next->newer : &log->oldest) = entry->newer;
+    log->count--;
+    free(entry);
 }
 
 void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t len_max)
 {
-    char note[ARG_BYTES_MAX + NOTE_MAX];
     char on_shards[NOTE_MAX];
-    uint32_t shown = shown_args(slow);
-    uint32_t argc = shown + (slow->shards > 1);
-    size_t bytes = slow->peer.len + slow->name.len + slow->space.len + slow->shard.len;
-    if (argc > shown)
+    struct shown shown;
+    show_arguments(slow, &shown);
+    uint32_t argc = shown.argc + (slow->shards > 1);
+    size_t bytes =
+        slow->peer.len + slow->name.len + slow->space.len + slow->shard.len + shown.bytes;
+    if (slow->shards > 1)
         bytes += (size_t)snprintf(on_shards, sizeof on_shards, "(on %u shards)", slow->shards);
-    for (uint32_t i = 0; i < shown; i++)
-        bytes += shown_text(slow, i, note).len;
     struct slow_entry *entry = malloc(sizeof *entry + argc * sizeof *entry->argv + bytes);
     CHECK(entry);
     *entry = (struct slow_entry){.id = log->next_id++,
@@ -92,15 +110,13 @@ void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t
     entry->name = put_text(&at, slow->name);
     entry->space = put_text(&at, slow->space);
     entry->shard = put_text(&at, slow->shard);
-    for (uint32_t i = 0; i < shown; i++)
-        entry->argv[i] = put_text(&at, shown_text(slow, i, note));
-    if (argc > shown)
-        entry->argv[shown] = put_text(&at, bytes_of(on_shards));
-    entry->next = log->newest;
-    log->newest = entry;
-    log->count++;
-    if (log->count > len_max)
-        trim(log, len_max);
+    for (uint32_t i = 0; i < shown.argc; i++)
+        entry->argv[i] = put_text(&at, shown.argv[i]);
+    if (slow->shards > 1)
+        entry->argv[shown.argc] = put_text(&at, bytes_of(on_shards));
+    add_entry(log, entry);
+    while (log->count > len_max)
+        drop_entry(log, log->oldest);
 }
 
 /* ---- reading ---- */
@@ -125,16 +141,11 @@ uint64_t slowlog_count(const struct slowlog *log, slowlog_space space)
 
 void slowlog_reset(struct slowlog *log, slowlog_space space)
 {
-    struct slow_entry **link = &log->newest;
-    while (*link) {
-        struct slow_entry *entry = *link;
-        if (slowlog_next(entry, space) != entry) {
-            link = &entry->next;
-            continue;
-        }
-        *link = entry->next;
-        free(entry);
-        log->count--;
+    struct slow_entry *next;
+    for (struct slow_entry *entry = log->newest; entry; entry = next) {
+        next = entry->next;
+        if (slowlog_next(entry, space) == entry)
+            drop_entry(log, entry);
     }
 }
 

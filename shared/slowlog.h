@@ -1,7 +1,7 @@
 /*
  * slowlog.h - the entries of SLOWLOG and COMMANDLOG: slow commands, large requests and large replies, newest first.
  *
- *   newest ─► {id 7, µs or bytes, arguments cut, client} ─► {id 6 …} ─► … at most len_max
+ *   newest ─► {id 7, µs or bytes, arguments cut, client} ◄─► {id 6 …} ◄─► … at most len_max ◄─ oldest
  *
  * Arguments are cut as in Redis: the first 32, the first 128 bytes of each, then a note. If the command ran on several
  * shards, a further argument says so: "(on 3 shards)". Used by both programs; not thread-safe.
@@ -17,7 +17,8 @@ enum slowlog_kind { SLOWLOG_SLOW, SLOWLOG_LARGE_REQUEST, SLOWLOG_LARGE_REPLY, SL
 
 /* One slow command; its texts follow it in the same allocation. */
 struct slow_entry {
-    struct slow_entry *next;
+    struct slow_entry *next;  /* the next older entry */
+    struct slow_entry *newer; /* NULL: this is the newest */
     uint64_t id;
     uint64_t at_s;       /* wall clock time */
     uint64_t usec;       /* bytes, in the logs of large requests and replies */
@@ -32,6 +33,7 @@ struct slow_entry {
 
 struct slowlog {
     struct slow_entry *newest;
+    struct slow_entry *oldest;
     uint64_t count;
     uint64_t next_id;
 };

@@ -92,11 +92,32 @@ static void test_a_namespace_sees_and_resets_its_own_entries(void)
     CHECK(log.count == 0 && !log.newest);
 }
 
+static void test_the_oldest_is_dropped_after_a_namespace_was_reset(void)
+{
+    const struct bytes argv[] = {BYTES("GET")};
+    const struct bytes names[] = {BYTES("a"), BYTES("b")};
+    for (int reset = 0; reset < 2; reset++) {
+        struct slowlog log = {0};
+        for (int i = 0; i < 6; i++) {
+            const struct slow_command slow = {.argv = argv, .argc = 1, .space = names[i % 2]};
+            slowlog_push(&log, &slow, 9);
+        }
+        slowlog_reset(&log, &names[reset]); /* the oldest entry, or the newest */
+        push(&log, argv, 1, 3);
+        uint64_t oldest = reset ? 2 : 3;
+        CHECK(log.count == 3 && log.newest->id == 6 && log.newest->next->id == oldest + 2);
+        CHECK(log.newest->next->next->id == oldest && !log.newest->next->next->next);
+        slowlog_reset(&log, NULL);
+        CHECK(log.count == 0 && !log.newest && !log.oldest);
+    }
+}
+
 int main(void)
 {
     test_the_slow_log_keeps_the_newest();
     test_long_commands_are_cut_with_a_note();
     test_arguments_no_longer_kept_are_counted_in_the_notes();
     test_a_namespace_sees_and_resets_its_own_entries();
+    test_the_oldest_is_dropped_after_a_namespace_was_reset();
     return 0;
 }
