@@ -48,6 +48,7 @@ struct request *request_new(struct proxy_worker *worker, const struct command *c
     if (worker->requests.free) {
         request = container_of(worker->requests.free, struct request, link);
         worker->requests.free = request->link.next;
+        __builtin_prefetch(worker->requests.free, 1); /* for the next call */
         if (--worker->requests.free_count < worker->requests.free_least)
             worker->requests.free_least = worker->requests.free_count;
     } else {

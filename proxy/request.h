@@ -129,6 +129,14 @@ struct request {
     };
 };
 
+/* Loads the part and its request, if it is its only part, into the CPU's cache, ahead of the reply: with many requests in
+ * flight they are no longer there. */
+static inline void part_prefetch(const struct part *part)
+{
+    __builtin_prefetch(part);
+    __builtin_prefetch((const char *)part - offsetof(struct request, part));
+}
+
 /* ---- for local handlers ---------------------------------------------------------------------- */
 
 /* The arguments. Valid while the handler runs, and after request_keep() until the request ends. */

@@ -235,6 +235,8 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
                                                : "received a reply without a request");
         return;
     }
+    if (part->next)
+        part_prefetch(part->next);
     if (part->swallow > 0) {
         handle_swallowed(upstream, part, data, len);
         return;
