@@ -4,14 +4,18 @@
  */
 #include "backend/context/change.h"
 #include "backend/context/partition.h"
+#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/forced.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/move_source.h"
 #include "backend/partition/participant.h"
+#include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_table.h"
 #include "backend/partition/ticket_wait.h"
+#include "backend/peer/link.h"
 #include "backend/peer/message.h"
 #include "backend/storage/commit.h"
 #include "backend/wal/wal.h"
@@ -55,6 +59,22 @@ bool __real_slot_table_change(struct slot_table *table, uint16_t first, uint16_t
 bool __wrap_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
                               const struct slot_record *record, slot_changed_fn *on_end,
                               void *owner);
+bool __real_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
+                              const struct peer_frame *frame);
+bool __wrap_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
+                              const struct peer_frame *frame);
+enum peer_sent __real_peer_link_send(struct peer_link *link, struct peer_request *request,
+                                     uint8_t kind, struct bytes payload);
+enum peer_sent __wrap_peer_link_send(struct peer_link *link, struct peer_request *request,
+                                     uint8_t kind, struct bytes payload);
+const char *__real_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                     struct bytes question);
+const char *__wrap_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                     struct bytes question);
+void __real_forced_tick(struct forced_set *set);
+void __wrap_forced_tick(struct forced_set *set);
+void __real_forced_decided(struct forced_set *set, const struct transaction_id *id, bool is_commit);
+void __wrap_forced_decided(struct forced_set *set, const struct transaction_id *id, bool is_commit);
 void __real_commit_sync_next(struct commit *commit);
 void __wrap_commit_sync_next(struct commit *commit);
 
@@ -72,7 +92,9 @@ bool __wrap_participant_load(struct participant *participant)
 bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
                       enum lock_mode mode)
 {
+    bool is_of_all = row_key.len == 1 + (size_t)(uint8_t)row_key.data[0]; /* encode_space_prefix */
     if ((sim_broken == BREAK_LOCKS_NOT_REBUILT && is_loading) ||
+        (sim_broken == BREAK_NO_ALL_LOCKS && is_of_all) ||
         (sim_broken == BREAK_NO_READ_LOCKS && mode == LOCK_READ))
         return true;
     return __real_lock_take(set, owner, row_key, mode);
@@ -141,8 +163,11 @@ void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, ui
                                 struct bytes payload)
 {
     bool is_aborted = handling == PEER_OUTCOME && bytes_equal(payload, BYTES("a"));
+    const char ended = MOVE_HAS_ENDED;
     if (sim_broken == BREAK_UNKNOWN_APPLIED && is_aborted)
         payload = BYTES("c");
+    if (sim_broken == BREAK_ASK_ENDED && handling == PEER_MOVE_ASK && kind == PEER_DONE)
+        payload = (struct bytes){&ended, 1};
     __real_peer_incoming_reply(incoming, kind, id, payload);
 }
 
@@ -188,4 +213,41 @@ bool __wrap_slot_table_change(struct slot_table *table, uint16_t first, uint16_t
     if (sim_broken == BREAK_EARLY_OWNED && record->state == SLOT_STAGED)
         changed.state = SLOT_OWNED;
     return __real_slot_table_change(table, first, last, &changed, on_end, owner);
+}
+
+bool __wrap_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
+                              const struct peer_frame *frame)
+{
+    handling = (enum peer_kind)frame->kind;
+    bool is_known = __real_slot_moves_handle(moves, incoming, frame);
+    handling = 0;
+    return is_known;
+}
+
+enum peer_sent __wrap_peer_link_send(struct peer_link *link, struct peer_request *request,
+                                     uint8_t kind, struct bytes payload)
+{
+    if ((sim_broken == BREAK_NO_ASK && kind == PEER_MOVE_ASK) ||
+        (sim_broken == BREAK_NO_OUTCOME && kind == PEER_OUTCOME))
+        return PEER_NOT_UP;
+    return __real_peer_link_send(link, request, kind, payload);
+}
+
+const char *__wrap_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                     struct bytes question)
+{
+    return sim_broken == BREAK_ALL_ANYWHERE ? NULL
+                                            : __real_borrow_refuse_all(partition, kind, question);
+}
+
+void __wrap_forced_tick(struct forced_set *set)
+{
+    if (sim_broken != BREAK_FORCED_UNASKED)
+        __real_forced_tick(set);
+}
+
+void __wrap_forced_decided(struct forced_set *set, const struct transaction_id *id, bool is_commit)
+{
+    if (sim_broken != BREAK_FORCED_UNASKED)
+        __real_forced_decided(set, id, is_commit);
 }

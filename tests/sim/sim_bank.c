@@ -28,7 +28,8 @@ const char *sim_deal_name(enum deal_kind kind)
         [DEAL_LMOVE] = "lmove",        [DEAL_SMOVE] = "smove",   [DEAL_RENAME] = "rename",
         [DEAL_MSETNX] = "msetnx",      [DEAL_CLEAR] = "clear",   [LOOK_EXEC] = "look-exec",
         [LOOK_SCRIPT] = "look-script", [DEAL_ENTRY] = "entry",   [DEAL_DEPOSIT] = "deposit",
-        [LOOK_LEDGER] = "look-ledger", [DEAL_SETUP] = "setup"};
+        [LOOK_LEDGER] = "look-ledger", [DEAL_PAGES] = "pages",   [LOOK_PAGES] = "look-pages",
+        [DEAL_SETUP] = "setup"};
     return names[kind];
 }
 
@@ -59,6 +60,7 @@ void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_a
         name_key(bank, bank->purses[i], "purse", i, i % shards);
         name_key(bank, bank->bags[i], "bag", i, i % shards);
         name_key(bank, bank->trio[i], "trio", i, i % shards);
+        name_key(bank, bank->pages[i], "page", i, i % shards);
         for (unsigned thing = 0; thing < BANK_THINGS; thing++)
             name_key(bank, bank->tokens[thing][i], "token", thing, i % shards);
     }
@@ -263,15 +265,30 @@ static void read_tokens(struct sim_bank *bank, struct bytes frame, size_t *pos)
     }
 }
 
-static void read_trio(struct sim_bank *bank, struct bytes frame, size_t *pos)
+/* Reads `BANK_PLACES` values, which must be equal. Returns the number of those that exist. */
+static unsigned read_equal(struct sim_bank *bank, const char *what, struct bytes frame, size_t *pos)
 {
     struct resp_value first = next_value(frame, pos);
     for (unsigned place = 1; place < BANK_PLACES; place++) {
         struct resp_value value = next_value(frame, pos);
         if (value.is_null != first.is_null || !bytes_equal(value.text, first.text))
-            sim_bank_fail(bank, "keys of one MSETNX differ: %.*s and %.*s", (int)first.text.len,
+            sim_bank_fail(bank, "%s differ: %.*s and %.*s", what, (int)first.text.len,
                           first.text.data, (int)value.text.len, value.text.data);
     }
+    return first.is_null ? 0 : BANK_PLACES;
+}
+
+/* KEYS, DBSIZE, and the pages. */
+static void read_pages(struct sim_bank *bank, struct bytes frame, size_t *pos)
+{
+    struct resp_value keys = next_value(frame, pos);
+    for (int64_t i = 0; i < keys.count; i++)
+        (void)next_value(frame, pos);
+    int64_t count = number_of(next_value(frame, pos).text);
+    unsigned pages = read_equal(bank, "pages", frame, pos);
+    if (keys.count != pages || count != pages)
+        sim_bank_fail(bank, "KEYS has %" PRId64 " keys, DBSIZE is %" PRId64 ", of %u pages",
+                      keys.count, count, pages);
 }
 
 void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes frame)
@@ -283,6 +300,10 @@ void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes fr
         return;
     }
     CHECK(next_value(frame, &pos).type == '*');
+    if (deal->kind == LOOK_PAGES) {
+        read_pages(bank, frame, &pos);
+        return;
+    }
     for (unsigned i = 0; i < BANK_ACCOUNTS; i++) {
         if (!(deal->accounts & 1u << i))
             continue;
@@ -300,7 +321,7 @@ void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes fr
     read_things(bank, "coin", frame, &pos);
     read_things(bank, "member", frame, &pos);
     read_tokens(bank, frame, &pos);
-    read_trio(bank, frame, &pos);
+    (void)read_equal(bank, "keys of one MSETNX", frame, &pos);
 }
 
 /* ---- at the end ---- */

@@ -29,6 +29,12 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_NOT_FROZEN] = "not-frozen",
         [BREAK_EARLY_OWNED] = "early-owned",
         [BREAK_LONG_FROZEN] = "long-frozen",
+        [BREAK_NO_ASK] = "no-ask",
+        [BREAK_ASK_ENDED] = "ask-ended",
+        [BREAK_NO_OUTCOME] = "no-outcome",
+        [BREAK_NO_ALL_LOCKS] = "no-all-locks",
+        [BREAK_ALL_ANYWHERE] = "all-anywhere",
+        [BREAK_FORCED_UNASKED] = "forced-unasked",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

@@ -33,6 +33,13 @@ enum sim_break {
     BREAK_NOT_FROZEN,   /* writes go on while slots are handed over */
     BREAK_EARLY_OWNED,  /* the target owns slots before the source has released them */
     BREAK_LONG_FROZEN,  /* transactions go on when the slots of their keys are frozen */
+    BREAK_NO_ASK,       /* a target that hears nothing does not ask the source */
+    BREAK_ASK_ENDED,    /* … and is always told that the move has ended */
+    /* of transactions over shards again: */
+    BREAK_NO_OUTCOME,     /* a participant that hears nothing does not ask for the outcome */
+    BREAK_NO_ALL_LOCKS,   /* a transaction that uses all keys of a database locks none */
+    BREAK_ALL_ANYWHERE,   /* a shard says what keys it has, whatever slots it is expected to own */
+    BREAK_FORCED_UNASKED, /* nothing compares a forced decision with that of the deciding shard */
     BREAK_COUNT,
 };
 

@@ -133,6 +133,8 @@ static struct shard_map *make_map_of_links(const struct sim_cluster *cluster)
     struct shard_map *map = shard_map_new(cluster->map ? cluster->map->epoch + 1 : 1);
     for (unsigned shard = 0; shard < cluster->shard_count; shard++) {
         char name[SIM_NAMES_MAX];
+        if (cluster->absent == (int)shard)
+            continue;
         (void)snprintf(name, sizeof(name), "s%u", shard);
         add_shard(cluster, map, shard, name, cluster->shards[shard].relay);
     }
@@ -161,6 +163,12 @@ void sim_cluster_move(struct sim_cluster *cluster)
     unsigned count = 1 + (unsigned)sim_random(4);
     while (count--)
         cluster->owners[sim_random(SIM_RANGES)] = (uint8_t)sim_random(cluster->shard_count);
+    cluster->absent = sim_random(4) ? -1 : (int)sim_random(cluster->shard_count);
+    for (unsigned range = 0; range < SIM_RANGES; range++)
+        if (cluster->owners[range] == cluster->absent)
+            cluster->owners[range] =
+                (uint8_t)((cluster->absent + 1 + sim_random(cluster->shard_count - 1)) %
+                          cluster->shard_count);
     cluster->map = make_map_of_links(cluster);
     shard_map_unref(old);
 }
@@ -402,7 +410,7 @@ static void make_links(struct sim_cluster *cluster)
 
 void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
 {
-    *cluster = (struct sim_cluster){.plan = *plan};
+    *cluster = (struct sim_cluster){.plan = *plan, .absent = -1};
     name_places(cluster);
     name_shards(cluster);
     if (plan->is_linked)

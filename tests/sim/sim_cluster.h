@@ -103,6 +103,7 @@ struct sim_cluster {
     struct sim_place places[SIM_PLACES_MAX];
     unsigned shard_count;
     uint8_t owners[SIM_RANGES]; /* the shard that owns each range of slots */
+    int absent;                 /* the shard that is not in the map of the backends; -1: all are */
     uint64_t epoch;             /* the newest map's epoch */
     struct shard_map *map;      /* of the backends; NULL: they have no links */
     struct sim_relays relays;
@@ -115,7 +116,7 @@ void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
 void sim_cluster_fini(struct sim_cluster *cluster);
 unsigned sim_cluster_shard(const struct sim_cluster *cluster, uint16_t slot);
 
-/* Makes a newer map for the backends, in which some ranges have other owners. A backend gets it when it starts, or from
+/* Makes a newer map for the backends, in which some ranges have other owners, and perhaps a shard is missing. A backend gets it when it starts, or from
  * sim_backend_reload. Proxies keep their maps. */
 void sim_cluster_move(struct sim_cluster *cluster);
 /* Gives a running backend the newest map. */

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    SEEDS_OF_CHILD = 100,  /* seeds in one child process */
-    BREAK_SEEDS_MAX = 600, /* seeds within which a control must be detected */
+    SEEDS_OF_CHILD = 100,   /* seeds in one child process */
+    BREAK_SEEDS_MAX = 1000, /* seeds within which a control must be detected */
     SEED_SECONDS_MAX = 60,
     PROGRESS_SEEDS = 500,
 };

@@ -132,6 +132,28 @@ static void send_trio(struct sim_teller *teller)
     end_exec(teller);
 }
 
+static void send_pages(struct sim_teller *teller)
+{
+    const struct sim_bank *bank = teller->bank;
+    bool is_look = teller->deal->kind == LOOK_PAGES;
+    bool flushes = !is_look && sim_random(4);
+    bool is_empty = flushes && sim_random(2);
+    request(teller, "MULTI");
+    if (is_look) {
+        request(teller, "KEYS *");
+        request(teller, "DBSIZE");
+    }
+    if (flushes)
+        request(teller, "FLUSHDB");
+    for (unsigned i = 0; i < BANK_PLACES && !is_empty; i++) {
+        if (is_look)
+            request(teller, "GET %s", bank->pages[i]);
+        else
+            request(teller, "SET %s %u", bank->pages[i], teller->deal->number);
+    }
+    end_exec(teller);
+}
+
 /* A command of a LOOK: in MULTI, or in the text of a script. */
 struct look {
     struct sim_teller *teller;
@@ -218,8 +240,13 @@ static void send_deal(struct sim_teller *teller)
         [DEAL_LMOVE] = send_move,    [DEAL_SMOVE] = send_move,    [DEAL_RENAME] = send_move,
         [DEAL_MSETNX] = send_trio,   [DEAL_CLEAR] = send_trio,    [LOOK_EXEC] = send_look,
         [LOOK_SCRIPT] = send_look,   [DEAL_ENTRY] = send_single,  [DEAL_DEPOSIT] = send_single,
-        [LOOK_LEDGER] = send_single, [DEAL_SETUP] = send_setup,
+        [LOOK_LEDGER] = send_single, [DEAL_PAGES] = send_pages,   [LOOK_PAGES] = send_pages,
+        [DEAL_SETUP] = send_setup,
     };
+    bool has_pages = teller->deal->kind == DEAL_PAGES || teller->deal->kind == LOOK_PAGES;
+    if (has_pages != teller->is_at_pages)
+        request(teller, "SELECT %d", has_pages);
+    teller->is_at_pages = has_pages;
     teller->has_read = false;
     senders[teller->deal->kind](teller);
     stream_send(teller->stream);
@@ -287,8 +314,8 @@ static void take_last(struct sim_teller *teller, struct bytes frame)
         return;
     }
     check_parts(teller, frame);
-    bool is_look =
-        deal->kind == LOOK_EXEC || deal->kind == LOOK_SCRIPT || deal->kind == LOOK_LEDGER;
+    bool is_look = deal->kind == LOOK_EXEC || deal->kind == LOOK_SCRIPT ||
+                   deal->kind == LOOK_LEDGER || deal->kind == LOOK_PAGES;
     if (is_look && value.is_null)
         sim_bank_fail(teller->bank, "a read was answered with null");
     if (is_look && !teller->bank->why[0])
@@ -410,6 +437,7 @@ static void connect_now(struct sim_teller *teller)
         teller->shard = (unsigned)sim_random(cluster->shard_count);
     }
     teller->skip = (struct resp_skip){0};
+    teller->is_at_pages = false;
     teller->greetings = 1; /* until it is open */
     const char *address = teller->proxy >= 0 ? cluster->proxies[teller->proxy].address
                                              : cluster->shards[teller->shard].addresses[0];

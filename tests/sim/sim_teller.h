@@ -28,6 +28,7 @@ struct sim_teller {
     unsigned greetings;    /* outstanding replies to its greeting */
     unsigned replies;      /* outstanding replies to the deal's requests */
     struct sim_deal *deal; /* NULL: none is open */
+    bool is_at_pages;      /* its connection uses the database of the pages */
     bool has_read;         /* WATCHED: the second requests were sent */
     bool is_stubborn;      /* it repeats its only deal until that is done */
 };

@@ -15,9 +15,11 @@
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/internal_call.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_table.h"
+#include "backend/storage/commit.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/sim_seeds.h"
@@ -60,7 +62,9 @@ enum fault {
     FAULT_DISK, /* writes fail until the store has recovered */
     FAULT_RESTART_PROXY,
     FAULT_CLOCK,
-    FAULT_MOVE, /* a new map gives slots to other shards, which hear of it at different times */
+    FAULT_MOVE,   /* a new map gives slots to other shards, which hear of it at different times */
+    FAULT_CANCEL, /* SCREE MOVES CANCEL at a shard; its moves go on later */
+    FAULT_FORCE,  /* an operator ends a transaction in doubt, in any way */
     FAULT_KINDS,
 };
 
@@ -75,9 +79,13 @@ struct world {
     unsigned fault_ppm;         /* chance of a fault each time, in a million */
     uint64_t up_us[SHARDS];     /* when an unreachable host becomes reachable; 0: it is reachable */
     uint64_t reload_us[SHARDS]; /* when a backend gets the newest map; 0: it has it */
-    bool has_moves;             /* slots move */
-    bool is_prompt;             /* nothing else happens, and a freeze has no limit */
-    uint64_t moved;             /* number of moves of ranges so far */
+    uint64_t go_on_us[SHARDS];  /* when cancelled moves go on; 0: nothing was cancelled */
+    bool was_cancelled[SHARDS];
+    bool was_forced;   /* an operator has ended a transaction */
+    bool has_differed; /* … in another way than its deciding shard */
+    bool has_moves;    /* slots move */
+    bool is_prompt;    /* nothing else happens, and a freeze has no limit */
+    uint64_t moved;    /* number of moves of ranges so far */
     uint64_t frozen_us[SHARDS]
                       [SIM_RANGES]; /* since when a range is frozen at a shard; 0: it is not */
     uint64_t longest_freeze_us;
@@ -100,7 +108,7 @@ static bool has_failed(void)
 {
     if (world.cluster.why[0])
         fail(world.cluster.why);
-    if (world.bank.why[0])
+    if (world.bank.why[0] && !world.was_forced)
         fail(world.bank.why);
     return world.why[0] != 0;
 }
@@ -120,6 +128,8 @@ static struct partition *partition_of(unsigned shard)
 /* ---- phases ----------------------------------------------------------------------------------- */
 
 /* Runs steps until the condition holds; fails after too many steps or too much virtual time. */
+static void let_moves_go_on(bool at_once);
+
 static void run_until(bool (*is_true)(void), const char *what)
 {
     uint64_t end_us = sim_now_us() + PHASE_US;
@@ -163,7 +173,22 @@ static bool is_settled(const struct partition *partition, unsigned shard)
         if (is_own != (record->state == SLOT_OWNED) || is_moving)
             return false;
     }
-    return !world.reload_us[shard];
+    return !world.reload_us[shard] && !world.go_on_us[shard];
+}
+
+/* on_line of participant_list */
+static void see_silent(void *owner, const char *line)
+{
+    *(bool *)owner |= strstr(line, "role=forced") && strstr(line, "silent");
+}
+
+/* Has a forced decision not been compared with that of its deciding shard? */
+static bool has_silent_forced(const struct participant *participant)
+{
+    bool is_silent = false;
+    if (world.was_forced)
+        participant_list(participant, see_silent, &is_silent);
+    return is_silent;
 }
 
 /* No transaction is open at any shard, no key is locked, and no slot moves. */
@@ -175,6 +200,7 @@ static bool is_calm(void)
         const struct partition_shards *shards = &partition_of(i)->shards;
         if (!is_settled(partition_of(i), i) || lock_set_count(shards->locks) ||
             participant_figures(shards->participant).count ||
+            has_silent_forced(shards->participant) ||
             coordinator_figures(shards->coordinator).count)
             return false;
     }
@@ -211,11 +237,12 @@ static void run_until_calm(void)
 {
     uint64_t end_us = sim_now_us() + PHASE_US;
     for (uint64_t step = 0; step < PHASE_STEPS && sim_now_us() < end_us && !has_failed(); step++) {
+        let_moves_go_on(true);
         if (is_calm() || !sim_step())
             return;
         sim_cluster_tend(&world.cluster);
     }
-    for (unsigned i = 0; i < SHARDS && !has_failed(); i++) {
+    for (unsigned i = 0; i < SHARDS; i++) {
         coordinator_list(partition_of(i)->shards.coordinator, name_transaction, NULL);
         participant_list(partition_of(i)->shards.participant, name_transaction, NULL);
         name_moves(i);
@@ -403,6 +430,73 @@ static void reload_maps(bool at_once)
     }
 }
 
+static bool may_pause(unsigned which)
+{
+    struct partition *partition = partition_of(which);
+    return world.has_moves && world.cluster.backends[which].state == SIM_UP &&
+           !commit_is_failed(partition->commit, NULL) && !partition->running.busy_error;
+}
+
+/* As the command does. */
+static void cancel_moves(unsigned which)
+{
+    struct call call;
+    if (!may_pause(which))
+        return;
+    say("cancel", which);
+    internal_call_begin(partition_of(which), &call);
+    (void)slot_moves_cancel(partition_of(which)->shards.moves);
+    internal_call_end(partition_of(which), &call);
+    world.go_on_us[which] = sim_now_us() + 1 + sim_random(DOWN_US_MAX);
+    world.was_cancelled[which] = true;
+}
+
+static void let_moves_go_on(bool at_once)
+{
+    for (unsigned i = 0; i < SHARDS; i++) {
+        struct call call;
+        if (!world.go_on_us[i] || (!at_once && world.go_on_us[i] > sim_now_us()) || !may_pause(i))
+            continue;
+        say("moves go on", i);
+        internal_call_begin(partition_of(i), &call);
+        slot_moves_pause(partition_of(i)->shards.moves, false);
+        internal_call_end(partition_of(i), &call);
+        commit_sync_next(partition_of(i)->commit);
+        world.go_on_us[i] = 0;
+    }
+}
+
+/* on_line of participant_list: keeps the id of a transaction in doubt. */
+static void find_in_doubt(void *owner, const char *line)
+{
+    char *id = owner;
+    if (!*id && strstr(line, "in_doubt=yes"))
+        (void)sscanf(line, "id=%199s", id);
+}
+
+/* As the command does. What the deciding shard has decided is not known. */
+static void force_transaction(unsigned which)
+{
+    char id[200] = "";
+    const char *why;
+    struct call call;
+    if (world.cluster.backends[which].state != SIM_UP)
+        return;
+    struct partition *partition = partition_of(which);
+    participant_list(partition->shards.participant, find_in_doubt, id);
+    if (!*id || commit_is_failed(partition->commit, NULL) || partition->running.busy_error)
+        return;
+    bool is_commit = sim_random(2);
+    internal_call_begin(partition, &call);
+    bool is_done = participant_force(partition->shards.participant, bytes_of(id), is_commit, &why);
+    call.failed = !is_done;
+    internal_call_end(partition, &call);
+    if (!is_done)
+        return;
+    say(is_commit ? "operator commits" : "operator aborts", which);
+    world.was_forced = true;
+}
+
 static void make_fault(enum fault fault)
 {
     unsigned which = (unsigned)sim_random(SHARDS);
@@ -441,6 +535,12 @@ static void make_fault(enum fault fault)
     case FAULT_MOVE:
         move_slots();
         break;
+    case FAULT_CANCEL:
+        cancel_moves(which);
+        break;
+    case FAULT_FORCE:
+        force_transaction(which);
+        break;
     case FAULT_KINDS:
         break;
     }
@@ -456,6 +556,7 @@ static void come_back(bool at_once)
         world.up_us[i] = 0;
     }
     reload_maps(at_once);
+    let_moves_go_on(at_once);
     sim_cluster_tend(&world.cluster);
     sim_cluster_revive(&world.cluster, at_once);
 }
@@ -463,6 +564,8 @@ static void come_back(bool at_once)
 static void chance_of_fault(void)
 {
     come_back(false);
+    if (world.faults & 1u << FAULT_FORCE && world.fault_ppm && sim_random(8) == 0)
+        force_transaction((unsigned)sim_random(SHARDS));
     if (!sim_chance(world.fault_ppm))
         return;
     unsigned fault = (unsigned)sim_random(FAULT_KINDS);
@@ -481,6 +584,8 @@ static void heal(void)
     sim_knobs()->job_us_max = sim_knobs()->job_us_min + 100;
     world.cluster.relays.is_faulty = false;
     for (unsigned i = 0; i < SHARDS; i++) {
+        if (world.was_cancelled[i] && !world.go_on_us[i])
+            world.go_on_us[i] = sim_now_us(); /* a crash may have brought the pause back */
         if (world.cluster.backends[i].state == SIM_DOWN)
             continue;
         storage_mem_fail_next(partition_of(i)->storage, 0, ERR_STORE);
@@ -495,10 +600,12 @@ static void draw_faults(void)
 {
     static const unsigned rates[] = {0, 5000, 20000, 60000};
     world.fault_ppm = rates[sim_random(4)];
-    world.faults = 1u << sim_random(FAULT_KINDS);
-    for (unsigned fault = 0; fault < FAULT_KINDS; fault++)
+    world.faults = 1u << sim_random(FAULT_FORCE);
+    for (unsigned fault = 0; fault < FAULT_FORCE; fault++)
         if (sim_random(2))
             world.faults |= 1u << fault;
+    if (sim_random(4) == 0)
+        world.faults |= 1u << FAULT_FORCE | 1u << FAULT_DOWN | 1u << FAULT_CRASH;
     sim_knobs_shuffle();
     if (sim_random(2))
         sim_knobs()->slow_ppm = 0;
@@ -536,6 +643,8 @@ static uint32_t draw_kinds(void)
     const uint32_t looks = 1u << LOOK_EXEC | 1u << LOOK_SCRIPT;
     const uint32_t single = 1u << DEAL_ENTRY | 1u << DEAL_DEPOSIT | 1u << LOOK_LEDGER;
     uint32_t kinds = sim_random(2) ? all : (uint32_t)sim_random(all) | looks | 1u << DEAL_EXEC;
+    if (sim_random(4) == 0)
+        kinds = 1u << DEAL_PAGES | 1u << LOOK_PAGES;
     return world.bank.is_across_only ? kinds & ~single : kinds;
 }
 
@@ -639,6 +748,33 @@ static bool is_down(void)
     return sim_cluster_is_down(&world.cluster);
 }
 
+/* on_line of participant_list: a forced transaction agrees with its deciding shard, and is forgotten, or differs. */
+static void take_forced(void *owner, const char *line)
+{
+    if (!strstr(line, "role=forced"))
+        return;
+    if (!strstr(line, "deciding_shard=differs"))
+        fail("a forced decision is not compared");
+    (void)sscanf(line, "id=%199s", (char *)owner);
+    world.has_differed = true;
+}
+
+/* Looks at the decisions that differ, which are forgotten. */
+static void forget_forced(unsigned shard)
+{
+    struct partition *partition = partition_of(shard);
+    struct call call;
+    char id[200] = "x";
+    while (*id && !has_failed()) {
+        *id = 0;
+        participant_list(partition->shards.participant, take_forced, id);
+        internal_call_begin(partition, &call);
+        if (*id)
+            (void)participant_forget(partition->shards.participant, bytes_of(id));
+        internal_call_end(partition, &call);
+    }
+}
+
 /* No decision and no prepared transaction is in the store. */
 static void check_records(unsigned shard)
 {
@@ -691,11 +827,15 @@ static void end_world(void)
     end_tellers();
     rest();
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
+        forget_forced(i);
+    for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
         check_records(i);
     if (!has_failed())
         look_at_all();
     if (!has_failed())
         sim_bank_check_end(&world.bank);
+    if (world.was_forced && !world.has_differed && world.bank.why[0])
+        fail(world.bank.why); /* forced as decided: nothing may show it */
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
         if (!world.has_moves)
             sim_tracker_check(&world.trackers[i], !world.bank.may_fail);
