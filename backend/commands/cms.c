@@ -190,7 +190,7 @@ void cmd_cms_incrby(struct call *call)
     }
     if (!cms_open(call, call->argv[1], OPEN_WRITE, &entry, &sketch) || !increments_ok(call))
         return;
-    uint64_t count = sketch.count;
+    bool is_changed = false; /* the sum may be at its limit, and stay the same */
     reply_array(&call->reply, (call->argc - 2) / 2);
     for (uint32_t i = 2; i < call->argc; i += 2) {
         uint64_t increment = 0;
@@ -198,13 +198,14 @@ void cmd_cms_incrby(struct call *call)
         uint32_t value = count_item(call, &entry, &sketch, call->argv[i], increment);
         if (call->failed)
             return;
+        is_changed |= increment > 0;
         sketch.count = increment > INT64_MAX - sketch.count ? INT64_MAX : sketch.count + increment;
         if (value == UINT32_MAX)
             reply_error(&call->reply, "CMS: INCRBY overflow");
         else
             reply_int(&call->reply, value);
     }
-    if (sketch.count == count)
+    if (!is_changed)
         return;
     cms_save(call, &entry, &sketch);
     notify(call, NOTIFY_MODULE, "cms.incrby", entry.key);

@@ -83,6 +83,13 @@ CASES = [
         CMS.QUERY s a b c              => [:4294967295 :20 :4294967295]
         CMS.INFO s                     => {+width :1000 +depth :2 +count :9223372036854775807}
     ''', 'alone'),
+    ('increments are reported and saved when the sum of all is at its limit', '''
+        CMS.INITBYDIM s 1000 2                 => OK
+        CMS.INCRBY s a 9223372036854775807     => ?*
+        CMS.INCRBY s b 5                       => [:5]
+        CMS.QUERY s b                          => [:5]
+        (events) => [cms.init:s cms.incrby:s cms.incrby:s]
+    ''', 'alone'),
     ('CMS.MERGE', '''
         CMS.INITBYDIM {t}a 1000 5                => OK
         CMS.INITBYDIM {t}b 1000 5                => OK
