@@ -65,7 +65,7 @@ static bool error_argument(struct call *call, uint32_t index, double *error)
 
 static bool capacity_argument(struct call *call, uint32_t index, uint64_t *capacity)
 {
-    int64_t number;
+    int64_t number = 0;
     if (!number_parse_int64(call->argv[index], &number))
         call_error_text(call, "ERR bad capacity");
     else if (number <= 0)
@@ -78,7 +78,7 @@ static bool capacity_argument(struct call *call, uint32_t index, uint64_t *capac
 
 static bool expansion_argument(struct call *call, uint32_t index, struct filter_options *options)
 {
-    int64_t number;
+    int64_t number = 0;
     if (!number_parse_int64(call->argv[index], &number))
         call_error_text(call, "ERR bad expansion");
     else if (number < 1)
