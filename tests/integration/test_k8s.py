@@ -306,6 +306,28 @@ def _(run):
         check({'.git', 'build', 'data'} <= set(file.read().split()), 'the context would carry build trees')
 
 
+@suite.case('the image has the rebuilt RocksDB: its layer needs two files only, and a build argument chooses')
+def _(run):
+    with open(os.path.join(ROOT, 'k8s/Containerfile')) as file:
+        build = file.read().split('\nFROM ')[1].replace('\\\n', ' ')
+    before, after = build.split('\nCOPY . .\n')
+    copied = re.search(r'^COPY (.*) config/$', before, re.M).group(1).split()
+    check(all(os.path.exists(os.path.join(ROOT, name)) for name in copied), copied)
+    check_equal(re.search(r'^ARG ROCKSDB=(\w+)$', before, re.M).group(1), 'rebuilt')
+    words = re.search(r'rebuilt\) (\S+) (\S+) ;;', before)
+    check(words.group(1) in copied, '%s is not copied' % words.group(1))
+    with open(os.path.join(ROOT, words.group(1))) as file:
+        sourced = re.findall(r'^source "\$root/(\S+)"', file.read(), re.M)
+    check_equal(sorted(sourced + [words.group(1)]), sorted(copied), 'files of the layer')
+    option = re.search(r'-DSCREE_ROCKSDB="\$\((.*)\)"', after).group(1)
+    for word, want in (('rebuilt', words.group(2)), ('debian', '')):
+        check_equal(subprocess.run(['sh', '-c', option], env={'ROCKSDB': word}, capture_output=True, text=True).stdout.strip(), want)
+    choice = re.search(r'case .*? esac', before).group(0).replace(words.group(0), 'rebuilt) echo built ;;')
+    for word, want in (('rebuilt', (0, 'built')), ('debian', (0, '')), ('mine', (2, ''))):
+        done = subprocess.run(['sh', '-c', choice], env={'ROCKSDB': word}, capture_output=True, text=True)
+        check_equal((done.returncode, done.stdout.strip()), want, word)
+
+
 def owner_of(path):
     """The Debian package of a library; dpkg may only know the path from before /usr was merged."""
     for name in (path, os.path.realpath(path), '*/' + os.path.basename(path)):
