@@ -205,12 +205,11 @@ void cmd_bf_loadchunk(struct call *call)
 
 static bool save_filter(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
-    return module_save(call, entry, writer, BLOOM_MODULE, HEAD_MARK);
+    return module_save(call, entry, writer, BLOOM_MODULE, HEAD_MARK, BYTES(""));
 }
 
 /* module_row_fn */
-static bool put_filter_row(struct call *call, struct entry *entry, const void *object,
-                           struct bytes row)
+static bool put_filter_row(struct call *call, struct entry *entry, void *object, struct bytes row)
 {
     return row.len >= BLOOM_SUB_BYTES &&
            put_filter_page(call, entry, object, (struct bytes){row.data, BLOOM_SUB_BYTES},

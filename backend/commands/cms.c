@@ -8,6 +8,7 @@
  * https://redis.io/docs/latest/commands/?group=cms
  */
 #include "backend/commands/module_value.h"
+#include "backend/commands/sketch_page.h"
 #include "backend/format/item_hash.h"
 #include "backend/format/sketch.h"
 #include "backend/partition/handlers.h"
@@ -110,60 +111,36 @@ void cmd_cms_initbyprob(struct call *call)
 
 /* ---- counting ---- */
 
-/* A counter, and the page in which it is. */
-struct counter {
-    struct bytes sub;
-    char page[SKETCH_PAGE_BYTES];
-    size_t page_len;
-    uint32_t offset;
-    bool is_stored; /* the page has a row */
-};
-
-/* Reads the item's counter in a row of the sketch. False: the call has failed. */
-static bool counter_read(struct call *call, struct entry *entry, const struct sketch *sketch,
-                         uint32_t row, uint64_t hash, struct counter *counter)
+/* Goes to the page of the item's counter in a row of the sketch. NULL: the call has failed. */
+static char *counter_of(struct sketch_page *page, const struct sketch *sketch, uint32_t row,
+                        uint64_t hash)
 {
-    struct bytes data;
     uint32_t place = sketch_place(sketch, row, hash);
-    uint32_t page = place / SKETCH_PAGE_COUNTERS;
-    counter->sub = sketch_sub(call->arena, page);
-    counter->page_len = sketch_page_bytes(sketch, page);
-    counter->offset = place % SKETCH_PAGE_COUNTERS * 4;
-    int err = sub_get(call, entry, CF_DATA, counter->sub, &data);
-    if (is_read_failure(err))
-        return false;
-    counter->is_stored = err == OK;
-    if (!counter->is_stored) {
-        memset(counter->page, 0, counter->page_len);
-        return true;
-    }
-    if (data.len != counter->page_len) {
-        call_error(call, ERR_STORE);
-        return false;
-    }
-    memcpy(counter->page, data.data, data.len);
-    return true;
+    uint32_t number = place / SKETCH_PAGE_COUNTERS;
+    if (!sketch_page_turn(page, sketch_sub(page->call->arena, number),
+                          sketch_page_bytes(sketch, number)))
+        return NULL;
+    return page->data + (size_t)(place % SKETCH_PAGE_COUNTERS) * 4;
 }
 
 /* Increments the item's counters, which stop at UINT32_MAX. Returns the least of them. */
-static uint32_t count_item(struct call *call, struct entry *entry, const struct sketch *sketch,
-                           struct bytes item, uint64_t increment)
+static uint32_t count_item(struct sketch_page *page, const struct sketch *sketch, struct bytes item,
+                           uint64_t increment)
 {
-    struct counter counter;
     uint64_t hash = item_hash(item);
     uint32_t least = UINT32_MAX;
     for (uint32_t row = 0; row < sketch->depth; row++) {
-        if (!counter_read(call, entry, sketch, row, hash, &counter))
+        char *counter = counter_of(page, sketch, row, hash);
+        if (!counter)
             return 0;
-        uint32_t old = get_be32(counter.page + counter.offset);
+        uint32_t old = get_be32(counter);
         uint32_t value = increment > UINT32_MAX - old ? UINT32_MAX : old + (uint32_t)increment;
         if (value < least)
             least = value;
         if (value == old)
             continue;
-        put_be32(counter.page + counter.offset, value);
-        entry->meta.size += !counter.is_stored;
-        sub_put(call, entry, CF_DATA, counter.sub, (struct bytes){counter.page, counter.page_len});
+        put_be32(counter, value);
+        page->is_changed = true;
     }
     return least;
 }
@@ -184,6 +161,7 @@ void cmd_cms_incrby(struct call *call)
 {
     struct entry entry;
     struct sketch sketch;
+    struct sketch_page page;
     if (call->argc % 2) {
         call_error_arity(call);
         return;
@@ -191,11 +169,12 @@ void cmd_cms_incrby(struct call *call)
     if (!cms_open(call, call->argv[1], OPEN_WRITE, &entry, &sketch) || !increments_ok(call))
         return;
     bool is_changed = false; /* the sum may be at its limit, and stay the same */
+    sketch_page_init(&page, call, &entry);
     reply_array(&call->reply, (call->argc - 2) / 2);
     for (uint32_t i = 2; i < call->argc; i += 2) {
         uint64_t increment = 0;
         CHECK(number_parse_uint64(call->argv[i + 1], &increment));
-        uint32_t value = count_item(call, &entry, &sketch, call->argv[i], increment);
+        uint32_t value = count_item(&page, &sketch, call->argv[i], increment);
         if (call->failed)
             return;
         is_changed |= increment > 0;
@@ -205,6 +184,7 @@ void cmd_cms_incrby(struct call *call)
         else
             reply_int(&call->reply, value);
     }
+    sketch_page_close(&page);
     if (!is_changed)
         return;
     cms_save(call, &entry, &sketch);
@@ -215,11 +195,13 @@ void cmd_cms_query(struct call *call)
 {
     struct entry entry;
     struct sketch sketch;
+    struct sketch_page page;
     if (!cms_open(call, call->argv[1], OPEN_READ, &entry, &sketch))
         return;
+    sketch_page_init(&page, call, &entry);
     reply_array(&call->reply, call->argc - 2);
     for (uint32_t i = 2; i < call->argc; i++) {
-        uint32_t value = count_item(call, &entry, &sketch, call->argv[i], 0);
+        uint32_t value = count_item(&page, &sketch, call->argv[i], 0);
         if (call->failed)
             return;
         reply_int(&call->reply, value);
@@ -425,26 +407,21 @@ void cmd_cms_merge(struct call *call)
 
 static bool save_cms(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
-    return module_save(call, entry, writer, CMS_MODULE, CMS_MARK);
+    return module_save(call, entry, writer, CMS_MODULE, CMS_MARK, BYTES(""));
 }
 
 /* module_row_fn */
-static bool put_cms_page(struct call *call, struct entry *entry, const void *object,
-                         struct bytes row)
+static bool put_cms_page(struct call *call, struct entry *entry, void *object, struct bytes row)
 {
     const struct sketch *sketch = object;
-    struct bytes old;
     uint32_t page;
     if (row.len < SKETCH_SUB_BYTES)
         return false;
     struct bytes sub = {row.data, SKETCH_SUB_BYTES};
     struct bytes counters = {row.data + SKETCH_SUB_BYTES, row.len - SKETCH_SUB_BYTES};
-    if (!sketch_sub_decode(sketch, sub, &page) || counters.len != sketch_page_bytes(sketch, page) ||
-        sub_get(call, entry, CF_DATA, sub, &old) != ERR_NOT_FOUND)
-        return false;
-    entry->meta.size++;
-    sub_put(call, entry, CF_DATA, sub, counters);
-    return true;
+    return sketch_sub_decode(sketch, sub, &page) &&
+           counters.len == sketch_page_bytes(sketch, page) &&
+           module_put_row(call, entry, sub, counters);
 }
 
 static bool load_cms(struct call *call, struct entry *entry, struct rdb_reader *reader,

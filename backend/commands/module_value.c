@@ -17,7 +17,7 @@ static struct bytes joined(struct arena *arena, struct bytes first, struct bytes
 }
 
 bool module_save(struct call *call, struct entry *entry, struct rdb_writer *writer,
-                 const char *module, const char *mark)
+                 const char *module, const char *mark, struct bytes end)
 {
     struct sub_iter it;
     struct arena scratch;
@@ -27,6 +27,8 @@ bool module_save(struct call *call, struct entry *entry, struct rdb_writer *writ
     sub_iter_init(call, entry, CF_DATA, (struct bytes){"", 0}, &it);
     arena_init(&scratch);
     while (!writer->is_over && sub_iter_next(&it)) {
+        if (end.len && bytes_compare(it.sub, end) >= 0)
+            break;
         write_string_part(writer, joined(&scratch, it.sub, it.value));
         arena_reset(&scratch);
     }
@@ -58,7 +60,7 @@ bool module_read_head(struct rdb_reader *reader, const char *mark, struct bytes 
 }
 
 bool module_read_rows(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                      module_row_fn *put, const void *object)
+                      module_row_fn *put, void *object)
 {
     struct bytes row;
     while (read_part(reader, &row)) {
@@ -68,4 +70,14 @@ bool module_read_rows(struct call *call, struct entry *entry, struct rdb_reader 
             return false;
     }
     return false;
+}
+
+bool module_put_row(struct call *call, struct entry *entry, struct bytes sub, struct bytes value)
+{
+    struct bytes old;
+    if (sub_get(call, entry, CF_DATA, sub, &old) != ERR_NOT_FOUND)
+        return false;
+    entry->meta.size++;
+    sub_put(call, entry, CF_DATA, sub, value);
+    return true;
 }

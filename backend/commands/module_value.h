@@ -10,15 +10,16 @@
 #include "backend/commands/types.h"
 #include "backend/keyspace/keyspace.h"
 
-/* Writes everything. */
+/* Writes everything; of the rows those whose sub key is below `end` (empty: all). */
 bool module_save(struct call *call, struct entry *entry, struct rdb_writer *writer,
-                 const char *module, const char *mark);
+                 const char *module, const char *mark, struct bytes end);
 
 /* Reads the head; `metadata` is borrowed from the reader. */
 bool module_read_head(struct rdb_reader *reader, const char *mark, struct bytes *metadata);
 /* Puts a row into the key. False: the row is damaged, or the call has failed. `object`: the open value. */
-typedef bool module_row_fn(struct call *call, struct entry *entry, const void *object,
-                           struct bytes row);
+typedef bool module_row_fn(struct call *call, struct entry *entry, void *object, struct bytes row);
 /* Reads all rows after the head. */
 bool module_read_rows(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                      module_row_fn *put, const void *object);
+                      module_row_fn *put, void *object);
+/* Writes a row of CF_DATA and counts it in the entry's size. False: the key has it already, or the call has failed. */
+bool module_put_row(struct call *call, struct entry *entry, struct bytes sub, struct bytes value);

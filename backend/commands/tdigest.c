@@ -504,12 +504,11 @@ void cmd_tdigest_trimmed_mean(struct call *call)
 
 static bool save_tdigest(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
-    return module_save(call, entry, writer, TDIGEST_MODULE, TDIGEST_MARK);
+    return module_save(call, entry, writer, TDIGEST_MODULE, TDIGEST_MARK, BYTES(""));
 }
 
 /* module_row_fn */
-static bool put_centroids(struct call *call, struct entry *entry, const void *object,
-                          struct bytes row)
+static bool put_centroids(struct call *call, struct entry *entry, void *object, struct bytes row)
 {
     const struct tdigest *digest = object;
     if (entry->meta.size || digest->merged == 0 || !tdigest_centroids_ok(digest, row))

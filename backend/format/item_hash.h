@@ -19,3 +19,9 @@ static inline uint32_t item_scale(uint64_t hash, uint32_t limit)
     __extension__ typedef unsigned __int128 wide;
     return (uint32_t)((wide)hash * limit >> 64);
 }
+
+/* The number of an item's cell in one row of a grid, whose rows of `width` cells lie one behind the other. */
+static inline uint32_t item_place(uint64_t hash, uint32_t row, uint32_t width)
+{
+    return row * width + item_scale(item_mix(hash, row), width);
+}

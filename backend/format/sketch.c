@@ -30,7 +30,7 @@ static uint32_t sketch_counters(const struct sketch *sketch)
 
 uint32_t sketch_place(const struct sketch *sketch, uint32_t row, uint64_t hash)
 {
-    return row * sketch->width + item_scale(item_mix(hash, row), sketch->width);
+    return item_place(hash, row, sketch->width);
 }
 
 size_t sketch_page_bytes(const struct sketch *sketch, uint32_t page)
