@@ -106,6 +106,7 @@ static const struct {
     [GROUP_BLOOM] = {"bf", 0, true},
     [GROUP_CMS] = {"cms", 0, true},
     [GROUP_TDIGEST] = {"tdigest", 0, true},
+    [GROUP_TOPK] = {"topk", 0, true},
     [GROUP_SCREE] = {"scree", 0, true},
 };
 // clang-format on

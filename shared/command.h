@@ -190,6 +190,7 @@ enum command_group {
     GROUP_BLOOM,
     GROUP_CMS,
     GROUP_TDIGEST,
+    GROUP_TOPK,
     GROUP_SCREE,
     GROUP_COUNT,
 };

@@ -32,8 +32,9 @@ static const char intro[] =
     "  key is ready, as `borrow`; `watch`: each shard watches its keys for the shard that runs "
     "EXEC.\n"
     "- **Since**: the version that introduced it: of Redis, of RedisJSON for `JSON.*`, of\n"
-    "  RedisBloom for `BF.*`, `CMS.*` and `TDIGEST.*`, of Scree for `SI*` and `SCREE`, or of the\n"
-    "  product that is named.\n";
+    "  RedisBloom for `BF.*`, `CMS.*`, `TDIGEST.*` and `TOPK.*`, of Scree for `SI*` and `SCREE`, "
+    "or\n"
+    "  of the product that is named.\n";
 
 static const char *product_of(const struct command *command)
 {

@@ -9,6 +9,7 @@
 #include "backend/format/bloom.h"
 #include "backend/format/sketch.h"
 #include "backend/format/tdigest.h"
+#include "backend/format/topk.h"
 #include "shared/check.h"
 
 #include <math.h>
@@ -565,6 +566,12 @@ static bool next_tdigest(struct bytes *row, struct metadata *metadata)
     return tdigest_decode(*row, &digest) && next_part(row, row->len, &metadata->payload);
 }
 
+static bool next_topk(struct bytes *row, struct metadata *metadata)
+{
+    struct topk topk;
+    return topk_decode(*row, &topk) && next_part(row, row->len, &metadata->payload);
+}
+
 static const struct metadata_fields bloom_fields = {false, payload_size, write_payload, next_bloom};
 static const struct metadata_fields cms_fields = {false, payload_size, write_payload, next_cms};
 static const struct metadata_fields hash_fields = {true, hash_size, write_hash, next_hash};
@@ -572,6 +579,7 @@ static const struct metadata_fields list_fields = {false, list_size, write_list,
 static const struct metadata_fields stream_fields = {false, stream_size, write_stream, next_stream};
 static const struct metadata_fields tdigest_fields = {false, payload_size, write_payload,
                                                       next_tdigest};
+static const struct metadata_fields topk_fields = {false, payload_size, write_payload, next_topk};
 
 const struct type_row type_rows[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = {__VA_ARGS__},

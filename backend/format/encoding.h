@@ -33,6 +33,7 @@
  *                                 Bloom filter: its layers (bloom.h)
  *                                 count-min sketch: sum, width, depth (sketch.h)
  *                                 t-digest: compression, counts, min, max, unmerged values (tdigest.h)
+ *                                 top-k list: sizes, decay, least count (topk.h)
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
  *
@@ -156,7 +157,7 @@ static inline enum cf type_elements(enum type type)
 }
 
 /* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint", "MBbloom--", "CMSk-TYPE",
- * "TDIS-TYPE"; "string" for bitmaps. */
+ * "TDIS-TYPE", "TopK-TYPE"; "string" for bitmaps. */
 const char *type_name(enum type type);
 
 /* Encode keys in the arena. `space`: bytes of the storage namespace. */

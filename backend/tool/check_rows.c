@@ -8,6 +8,7 @@
 #include "backend/format/json/json_doc.h"
 #include "backend/format/sketch.h"
 #include "backend/format/tdigest.h"
+#include "backend/format/topk.h"
 #include "backend/tool/check.h"
 #include "shared/error.h"
 
@@ -90,6 +91,20 @@ static bool is_centroids(const struct checked *key, struct bytes sub, struct byt
     struct tdigest digest;
     return sub.len == 0 && tdigest_decode(key->meta.payload, &digest) && digest.merged > 0 &&
            tdigest_centroids_ok(&digest, value);
+}
+
+static bool is_topk_row(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    struct topk topk;
+    struct bytes item;
+    uint32_t number;
+    if (!topk_decode(key->meta.payload, &topk))
+        return false;
+    if (topk_page_decode(&topk, sub, &number))
+        return value.len == topk_page_bytes(&topk, number);
+    if (topk_order_decode(sub, &number, &item))
+        return value.len == 0;
+    return topk_item_decode(sub, &item) && topk_item_value_decode(value, &number);
 }
 
 static bool is_list_element(const struct checked *key, struct bytes sub, struct bytes value)
@@ -315,6 +330,85 @@ static void check_field_ttls(struct check *check, const struct checked *key, uin
                     (struct bytes){&type, 1});
 }
 
+/* ---- top-k lists ---- */
+
+/* What the rows of a top-k list say. */
+struct topk_sums {
+    uint32_t listed;
+    uint32_t least;
+    uint32_t deleted; /* rows that do not match */
+};
+
+/* Is the item's row by item there, with this count? */
+static bool has_item(struct check *check, const struct checked *key, struct bytes item,
+                     uint32_t count)
+{
+    struct slice found;
+    uint32_t have;
+    struct bytes row =
+        encode_sub_key(&check->arena, key->prefix, topk_item_sub(&check->arena, item));
+    int err = store_get(check->store, CF_DATA, row, &found);
+    check->has_failed |= err != OK && err != ERR_NOT_FOUND;
+    if (err != OK)
+        return false;
+    bool is_same = topk_item_value_decode(slice_bytes(&found), &have) && have == count;
+    slice_release(&found);
+    return is_same;
+}
+
+/* Checks the list's order against its rows by item, and back. A row that is in one of them only is deleted. */
+static void check_topk_rows(struct check *check, const struct checked *key, struct topk_sums *sums)
+{
+    struct rows rows;
+    rows_open(check, key, CF_DATA, &rows);
+    while (rows_next(check, &rows)) {
+        struct bytes item;
+        uint32_t count;
+        bool good = true;
+        if (topk_order_decode(rows.sub, &count, &item)) {
+            good = has_item(check, key, item, count);
+            sums->listed += good;
+            if (good)
+                sums->least = count; /* the last one is the least */
+        } else if (topk_item_decode(rows.sub, &item) &&
+                   topk_item_value_decode(rows.value, &count)) {
+            good = has_row(check, CF_DATA,
+                           encode_sub_key(&check->arena, key->prefix,
+                                          topk_order_sub(&check->arena, count, item)));
+        }
+        if (good)
+            continue;
+        sums->deleted++;
+        check_problem(check, key, true, "the order of its list and the list by item differ");
+        if (check->repairs)
+            effects_delete(check->effects, CF_DATA, store_iter_key(rows.iter));
+    }
+}
+
+static void check_topk(struct check *check, const struct checked *key, uint64_t count)
+{
+    struct topk topk;
+    struct topk_sums sums = {0};
+    struct metadata meta = key->meta;
+    check_topk_rows(check, key, &sums);
+    CHECK(topk_decode(meta.payload, &topk)); /* decode_metadata checks it */
+    bool is_full = sums.listed >= topk.k;
+    uint32_t least = is_full ? sums.least : 0;
+    bool is_right = topk.listed == sums.listed && topk.least == least;
+    if (!is_right)
+        check_problem(check, key, sums.listed <= topk.k,
+                      "the number of items in its list, or their least count, is wrong");
+    if (is_right && !sums.deleted)
+        return;
+    if (!check->repairs || sums.listed > topk.k)
+        return;
+    topk.listed = sums.listed;
+    topk.least = least;
+    meta.size = count - sums.deleted;
+    meta.payload = topk_encode(&check->arena, &topk);
+    effects_put(check->effects, CF_METADATA, key->row, encode_metadata(&check->arena, &meta));
+}
+
 /* ---- ranks ---- */
 
 /* Do the counts of each level's blocks sum to `size`, and their children to the number of blocks of the level below? */
@@ -418,6 +512,9 @@ static const struct type_check check_JSON = {.value = check_document};
 static const struct type_check check_BLOOM = {.form = is_filter_page, .has_no_ranks = true};
 static const struct type_check check_CMS = {.form = is_sketch_page, .has_no_ranks = true};
 static const struct type_check check_TDIGEST = {.form = is_centroids, .has_no_ranks = true};
+
+static const struct type_check check_TOPK = {
+    .form = is_topk_row, .indexes = check_topk, .has_no_ranks = true};
 
 static const struct type_check *const type_checks[TYPE_COUNT] = {
 #define TYPE(id, number, ...) [number] = &check_##id,

@@ -89,6 +89,8 @@ LATER = [
     ('TDIGEST.ADD 10 values', 'TDIGEST.ADD digest:{n:100}' + ' {n:10000}.{n:1000}' * 10, 'HINCRBYFLOAT sums:{n:100} sum {n:10000}.{n:1000}', None, None),
     ('TDIGEST.QUANTILE', 'TDIGEST.QUANTILE digest:{n:100} 0.5 0.99', 'HGET sums:{n:100} sum', None, None),
     ('TDIGEST.RANK', 'TDIGEST.RANK digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
+    ('TOPK.ADD', 'TOPK.ADD top:{n:100} {n:10000}', 'ZINCRBY board:{n:100} 1 {n:10000}', None, None),
+    ('TOPK.LIST', 'TOPK.LIST top:{n:100}', 'ZREVRANGE board:{n:100} 0 49', None, None),
     ('MPUBLISH 3', 'MPUBLISH channel {x:64} {x:64} {x:64}', 'PUBLISH channel {x:64}', None, None),
 ]
 
@@ -146,6 +148,7 @@ def later(farm, options, table):
             client.get('XGROUP', 'CREATE', 'stream:%d' % i, 'group', '$', 'MKSTREAM')
             client.get('CMS.INITBYDIM', 'sketch:%d' % i, 2000, 5)
             client.get('TDIGEST.CREATE', 'digest:%d' % i)
+            client.get('TOPK.RESERVE', 'top:%d' % i, 50, 400, 5, 0.9)
     sizes = {'keys': options.keys, 'few': options.keys // 10}
     for name, words, nearest, before, limit in LATER:
         if options.only not in name:

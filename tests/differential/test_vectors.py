@@ -14,6 +14,7 @@ import vectors_hash_ttl
 import vectors_sketch
 import vectors_streams
 import vectors_tdigest
+import vectors_topk
 import vectors_values
 from support import vectors
 from support.cluster import Cluster
@@ -53,7 +54,7 @@ def add(title, text, *marks):
             vectors.play(name, address, text, 'alone' in marks)
 
 
-for case in (vectors_bloom.CASES + vectors_sketch.CASES + vectors_tdigest.CASES + vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES
+for case in (vectors_bloom.CASES + vectors_sketch.CASES + vectors_tdigest.CASES + vectors_topk.CASES + vectors_values.CASES + vectors_connection.CASES + vectors_hash_ttl.CASES
              + vectors_streams.CASES):
     add(*case)
 

@@ -365,7 +365,8 @@ def _(run):
                 wanted.append(name)
                 if cluster.shard_of(name) == self.shard:
                     return self.client.get(*words)
-                return {'PEXPIREAT': 1, 'HPEXPIREAT': [1], 'XGROUP': b'OK', 'CMS.INCRBY': [1], 'TDIGEST.ADD': b'OK'}.get(words[0])
+                return {'PEXPIREAT': 1, 'HPEXPIREAT': [1], 'XGROUP': b'OK', 'CMS.INCRBY': [1], 'TDIGEST.ADD': b'OK',
+                        'TOPK.ADD': [None, None, None]}.get(words[0])
 
         def contents():
             found = {}

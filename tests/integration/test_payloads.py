@@ -24,7 +24,7 @@ def options(parser):
 suite = Suite(__doc__, options)
 RDB_VERSION = 10
 TYPES = ('string', 'list', 'set', 'zset', 'hash', 'stream', 'ReJSON-RL', 'sortedint', 'MBbloom--',
-         'CMSk-TYPE', 'TDIS-TYPE')
+         'CMSk-TYPE', 'TDIS-TYPE', 'TopK-TYPE')
 
 
 # ---- payloads ----------------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ def with_footer(body, version=RDB_VERSION):
 
 
 def values():
-    """Commands that make a key of each type and encoding; redis-server has all of them except JSON's, SI…, BF…, CMS… and TDIGEST…"""
+    """Commands that make a key of each type and encoding; redis-server has all of them except JSON's, SI…, BF…, CMS…, TDIGEST… and TOPK…"""
     text = 'text ' * 30
     many = [str(i) for i in range(140)]
     yield 'string', [('SET', 'k', 'hello')]
@@ -59,6 +59,7 @@ def values():
     yield 'bloom', [('BF.RESERVE', 'k', '0.01', '10'), ('BF.MADD', 'k', *many)]
     yield 'digest', [('TDIGEST.CREATE', 'k', 'COMPRESSION', '20'), ('TDIGEST.ADD', 'k', *many), ('TDIGEST.ADD', 'k', '-0.5', '1e300')]
     yield 'sketch', [('CMS.INITBYDIM', 'k', '100', '3'), ('CMS.INCRBY', 'k', 'a', '1', 'b', '2')]
+    yield 'top-k', [('TOPK.RESERVE', 'k', '3'), ('TOPK.ADD', 'k', 'a', 'b', 'a', text, 'd')]
 
 
 def old_forms():
@@ -152,6 +153,8 @@ READS = {
     'CMSk-TYPE': [('CMS.INFO', 'k'), ('CMS.QUERY', 'k', 'a', 'b'), ('CMS.INCRBY', 'k', 'a', '1', 'new', '2'), ('CMS.MERGE', 'k', '1', 'k')],
     'TDIS-TYPE': [('TDIGEST.INFO', 'k'), ('TDIGEST.QUANTILE', 'k', '0', '0.5', '1'), ('TDIGEST.MAX', 'k'), ('TDIGEST.ADD', 'k', '5', '-7'),
                   ('TDIGEST.MERGE', 'k', '1', 'k')],
+    'TopK-TYPE': [('TOPK.INFO', 'k'), ('TOPK.LIST', 'k', 'WITHCOUNT'), ('TOPK.QUERY', 'k', 'a'), ('TOPK.COUNT', 'k', 'a', 'b'),
+                  ('TOPK.ADD', 'k', 'a', 'new', 'new', 'new'), ('TOPK.INCRBY', 'k', 'b', '9')],
     'MBbloom--': [('BF.CARD', 'k'), ('BF.INFO', 'k'), ('BF.EXISTS', 'k', '1'), ('BF.MADD', 'k', 'new', '1', '2'), ('BF.SCANDUMP', 'k', '1')],
 }
 

@@ -14,6 +14,7 @@ PREPARE = [
     'ZADD zset 1 one 2 two', 'XADD stream 1-1 f v', 'SIADD ints 1', 'PFADD hll a', 'JSON.SET json $ {"n":1}',
     'BF.ADD bloom a', 'CMS.INITBYDIM sketch 100000 4', 'CMS.INCRBY sketch a 1',
     'TDIGEST.CREATE digest COMPRESSION 1', 'TDIGEST.ADD digest 1',
+    'TOPK.RESERVE top 2', 'TOPK.INCRBY top a 5 b 1', 'TOPK.RESERVE wide 2 100000 4 0.9', 'TOPK.INCRBY wide a 5 b 3',
 ]
 
 # Commands in their order, with the rows they write. A change of a slot's number of keys, or of keys with a TTL, is a
@@ -27,6 +28,8 @@ ROWS = [
     ('BF.ADD bloom b', 2), ('BF.ADD bloom b', 0), ('BF.EXISTS bloom c', 0),
     ('CMS.INCRBY sketch a 1', 5), ('CMS.INCRBY sketch b 1', 5), ('CMS.INCRBY sketch a 0', 0), ('CMS.QUERY sketch a c', 0),
     ('TDIGEST.ADD digest 2', 1), ('TDIGEST.ADD digest 3', 1), ('TDIGEST.ADD digest 4', 2), ('TDIGEST.ADD digest 5', 1), ('TDIGEST.QUANTILE digest 0.5', 0),
+    ('TOPK.ADD top a', 4), ('TOPK.ADD top a a a', 6), ('TOPK.ADD top b', 5), ('TOPK.ADD top c', 1), ('TOPK.INCRBY top a 0', 0), ('TOPK.LIST top', 0),
+    ('TOPK.ADD wide a', 7), ('TOPK.ADD wide c', 5), ('TOPK.ADD wide c', 4), ('TOPK.ADD wide c', 8),
     ('EXPIRE string 1000', 3), ('EXPIRE hash 1000', 3), ('HSET hash f z', 1), ('PERSIST hash', 3), ('PERSIST hash', 0),
     ('GET string', 0), ('HGETALL hash', 0), ('DEL string', 3),
 ]

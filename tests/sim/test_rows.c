@@ -46,6 +46,8 @@ static const char *const SCRIPT[] = {
     "TDIGEST.CREATE digest COMPRESSION 1",
     "TDIGEST.ADD digest 1.5 2.5 2.5 2.5",
     "TDIGEST.ADD digest -3",
+    "TOPK.RESERVE top 2 3 2 0.9",
+    "TOPK.INCRBY top a 258 b 1 b 2",
     "PFADD hll a",
     "JSON.SET json $ '{\"a\":[1,2.5],\"b\":null}'",
     "XADD stream 1-1 f v g w",

@@ -76,7 +76,8 @@ def fill(client, count):
                     ('SADD', 'set:%d' % i, *range(i % 30 + 1)), ('ZADD', 'zset:%d' % i, i, 'a', -i, 'b', 7, 'c'),
                     ('XADD', stream, '%d-1' % (i + 1), 'f', i), ('PFADD', 'hll:%d' % i, i, i + 1),
                     ('JSON.SET', 'json:%d' % i, '$', '{"n":%d}' % i), ('SIADD', 'ints:%d' % i, i, i + 5), ('BF.ADD', 'bloom:%d' % i, i),
-                    ('CMS.INITBYDIM', 'cms:%d' % i, 200, 3), ('TDIGEST.CREATE', 'digest:%d' % i), ('HSET', 'fields:%d' % i, 'field', i, 'other', 'x' * i)]
+                    ('CMS.INITBYDIM', 'cms:%d' % i, 200, 3), ('TDIGEST.CREATE', 'digest:%d' % i), ('TOPK.RESERVE', 'top:%d' % i, 3),
+                    ('HSET', 'fields:%d' % i, 'field', i, 'other', 'x' * i)]
         for words in commands:
             reply = client.get(*words)
             check(not isinstance(reply, ReplyError), '%r: %r' % (words, reply))
@@ -85,6 +86,7 @@ def fill(client, count):
                 check_equal(client.get('PEXPIREAT', words[1], 4000000000000 + i), 1)
         check_equal(client.get('CMS.INCRBY', 'cms:%d' % i, 'x', 1), [1])
         check_equal(client.get('TDIGEST.ADD', 'digest:%d' % i, *range(i % 50 + 1)), b'OK')
+        check_equal(client.get('TOPK.ADD', 'top:%d' % i, 'x', 'y', 'x'), [None, None, None])
         check_equal(client.get('HPEXPIREAT', 'fields:%d' % i, 4000000000000 + i, 'FIELDS', 1, 'field'), [1])
         check_equal(client.get('XGROUP', 'CREATE', stream, 'group', 0, key=stream), b'OK')
         client.get('XREADGROUP', 'GROUP', 'group', 'reader', 'STREAMS', stream, '>', key=stream)

@@ -7,6 +7,7 @@
 #include "backend/format/bloom.h"
 #include "backend/format/sketch.h"
 #include "backend/format/tdigest.h"
+#include "backend/format/topk.h"
 #include "tests/unit/suite.h"
 
 #include <math.h>
@@ -259,6 +260,7 @@ START_TEST(types_have_names)
     ck_assert_str_eq(type_name(TYPE_BLOOM), "MBbloom--");
     ck_assert_str_eq(type_name(TYPE_CMS), "CMSk-TYPE");
     ck_assert_str_eq(type_name(TYPE_TDIGEST), "TDIS-TYPE");
+    ck_assert_str_eq(type_name(TYPE_TOPK), "TopK-TYPE");
     for (unsigned type = 0; type < TYPE_COUNT; type++) {
         const struct type_row *row = &type_rows[type];
         ck_assert(!row->is_inline || (row->elements == 0 && !row->exists_empty));
@@ -317,9 +319,11 @@ START_TEST(every_type_comes_back_as_it_was)
     bloom_init(&filter, 0.01, 100, 2);
     const struct sketch sketch = {.count = 7, .width = 100, .depth = 5};
     const struct tdigest digest = {.compression = 100, .merged = 2, .weight = 5, .max = 1};
-    const enum type types[] = {TYPE_STRING, TYPE_HASH,   TYPE_LIST,      TYPE_SET,
-                               TYPE_ZSET,   TYPE_BITMAP, TYPE_SORTEDINT, TYPE_STREAM,
-                               TYPE_JSON,   TYPE_BLOOM,  TYPE_CMS,       TYPE_TDIGEST};
+    const struct topk topk = {
+        .k = 2, .width = 8, .depth = 7, .decay = 0.9, .listed = 2, .least = 3};
+    const enum type types[] = {TYPE_STRING, TYPE_HASH,      TYPE_LIST,   TYPE_SET,  TYPE_ZSET,
+                               TYPE_BITMAP, TYPE_SORTEDINT, TYPE_STREAM, TYPE_JSON, TYPE_BLOOM,
+                               TYPE_CMS,    TYPE_TDIGEST,   TYPE_TOPK};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct metadata metadata = {.type = types[i], .expire_ms = UINT64_MAX}, again;
         if (type_is_inline(types[i]))
@@ -332,6 +336,8 @@ START_TEST(every_type_comes_back_as_it_was)
             metadata.payload = sketch_encode(&arena, &sketch);
         if (types[i] == TYPE_TDIGEST)
             metadata.payload = tdigest_encode(&arena, &digest);
+        if (types[i] == TYPE_TOPK)
+            metadata.payload = topk_encode(&arena, &topk);
         if (types[i] == TYPE_LIST)
             metadata.head = 2, metadata.tail = 3;
         if (types[i] == TYPE_HASH)

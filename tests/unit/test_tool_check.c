@@ -7,6 +7,7 @@
 #include "backend/backup/counts.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
+#include "backend/format/topk.h"
 #include "backend/storage/partition_store.h"
 #include "backend/tool/tool.h"
 #include "shared/error.h"
@@ -222,6 +223,62 @@ START_TEST(the_ttls_of_fields_agree)
 }
 END_TEST
 
+static struct bytes order_row(uint32_t count, const char *item)
+{
+    return sub_of("top", topk_order_sub(&arena, count, bytes_of(item)));
+}
+
+static struct bytes item_row(const char *item)
+{
+    return sub_of("top", topk_item_sub(&arena, bytes_of(item)));
+}
+
+/* A full list of two items, with a metadata row that may say something else. */
+static void put_top(uint32_t k, uint32_t least)
+{
+    const struct topk topk = {
+        .k = k, .width = 8, .depth = 7, .decay = 0.9, .listed = 2, .least = least};
+    const struct metadata meta = {
+        .type = TYPE_TOPK, .version = VERSION, .size = 4, .payload = topk_encode(&arena, &topk)};
+    spoil(CF_METADATA, row_of("top"), encode_metadata(&arena, &meta));
+    spoil(CF_DATA, order_row(9, "a"), BYTES(""));
+    spoil(CF_DATA, order_row(4, "b"), BYTES(""));
+    spoil(CF_DATA, item_row("a"), topk_item_value(&arena, 9));
+    spoil(CF_DATA, item_row("b"), topk_item_value(&arena, 4));
+}
+
+START_TEST(both_sides_of_a_top_k_list_agree)
+{
+    put_top(2, 4);
+    ck_assert_int_eq(tool_check(&config, CHECK_REPAIR), TOOL_GOOD); /* counters of keys */
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
+    spoil(CF_DATA, order_row(4, "b"), gone);
+    check_heals();
+    put_top(2, 4);
+    spoil(CF_DATA, item_row("a"), gone);
+    check_heals();
+    put_top(2, 4);
+    spoil(CF_DATA, item_row("a"), topk_item_value(&arena, 8));
+    check_heals();
+    put_top(2, 4);
+    spoil(CF_DATA, order_row(3, "c"), BYTES(""));
+    check_heals();
+    put_top(2, 5);
+    check_heals();
+    put_top(3, 0);
+    ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
+}
+END_TEST
+
+START_TEST(a_top_k_list_with_too_many_items_is_found)
+{
+    put_top(2, 4);
+    spoil(CF_DATA, order_row(3, "c"), BYTES(""));
+    spoil(CF_DATA, item_row("c"), topk_item_value(&arena, 3));
+    check_finds();
+}
+END_TEST
+
 START_TEST(the_score_index_follows_the_members)
 {
     spoil(CF_ZSET_SCORE, indexed("b"), gone);
@@ -316,6 +373,8 @@ int main(void)
     tcase_add_test(tests, a_wrong_size_is_counted_again);
     tcase_add_test(tests, a_missing_expiry_row_is_added_to_the_index);
     tcase_add_test(tests, the_ttls_of_fields_agree);
+    tcase_add_test(tests, both_sides_of_a_top_k_list_agree);
+    tcase_add_test(tests, a_top_k_list_with_too_many_items_is_found);
     tcase_add_test(tests, the_score_index_follows_the_members);
     tcase_add_test(tests, counters_follow_the_keys);
     tcase_add_test(tests, a_rank_tree_with_wrong_counts_is_removed);

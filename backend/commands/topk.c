@@ -1,0 +1,474 @@
+/*
+ * topk.c - lists of the most frequent items, as in RedisBloom: TOPK.RESERVE, TOPK.ADD and related commands.
+ *
+ *   TOPK.ADD item ─► its bucket in each row of the sketch ─► highest count ── at least that of the list's last item? ──► list
+ *
+ *   metadata row: sizes, least count      CF_DATA: pages of buckets; the list in its order; the list by item (format/topk.h)
+ *
+ * `size` counts all these rows. Random numbers decide which counts decay; the batch has the rows that follow.
+ *
+ * https://redis.io/docs/latest/commands/?group=topk
+ */
+#include "backend/format/topk.h"
+#include "backend/commands/module_value.h"
+#include "backend/commands/sketch_page.h"
+#include "backend/format/item_hash.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/reply_stream.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#define TOPK_MODULE "TopK-TYPE"
+#define TOPK_MARK   "screeTK1"
+
+#define INCREMENT_ERROR                                                                            \
+    "TopK: increment must be an integer greater or equal to 0 and smaller or equal to 100,000"
+
+enum {
+    WIDTH_DEFAULT = 8,
+    DEPTH_DEFAULT = 7,
+    INCREMENT_MAX = 100000,
+    LIST_ROWS = 2, /* of an item in the list */
+};
+
+static const double DECAY_DEFAULT = 0.9;
+
+/* An open list, and what its metadata row says until it is written. */
+struct top {
+    struct call *call;
+    struct entry *entry;
+    struct topk topk;
+    struct topk stored;
+    uint64_t stored_size;
+    struct sketch_page page;
+    struct topk_random random;
+    bool is_list_changed;
+};
+
+/* Opens argument 1. False: it does not exist or is no list, and an error was replied. */
+static bool top_open(struct call *call, enum open_flag flags, struct entry *entry, struct top *top)
+{
+    if (!keyspace_open_type(call, call->argv[1], TYPE_TOPK, flags, entry))
+        return false;
+    if (!entry->exists) {
+        call_error_text(call, "TopK: key does not exist");
+        return false;
+    }
+    *top = (struct top){.call = call, .entry = entry, .stored_size = entry->meta.size};
+    CHECK(topk_decode(entry->meta.payload, &top->topk)); /* decode_metadata checks it */
+    top->stored = top->topk;
+    sketch_page_init(&top->page, call, entry);
+    return true;
+}
+
+/* Writes what was changed, and reports it as this event. */
+static void top_save(struct top *top, const char *event)
+{
+    struct entry *entry = top->entry;
+    sketch_page_close(&top->page);
+    if (!top->page.was_any_changed && !top->is_list_changed)
+        return;
+    if (entry->meta.size != top->stored_size || top->topk.listed != top->stored.listed ||
+        top->topk.least != top->stored.least) {
+        entry->meta.payload = topk_encode(top->call->arena, &top->topk);
+        entry_save(top->call, entry);
+    } else {
+        entry_touch(top->call, entry);
+    }
+    notify(top->call, NOTIFY_MODULE, event, entry->key);
+}
+
+/* ---- TOPK.RESERVE ---- */
+
+/* Parses the arguments after the key. False: an error was replied. */
+static bool parse_sizes(struct call *call, struct topk *topk)
+{
+    uint64_t k;
+    uint64_t width = WIDTH_DEFAULT;
+    uint64_t depth = DEPTH_DEFAULT;
+    double decay = DECAY_DEFAULT;
+    if (!call_positive(call, 2, "TopK: invalid k", &k))
+        return false;
+    if (call->argc > 3) {
+        if (!call_positive(call, 3, "TopK: invalid width", &width) ||
+            !call_positive(call, 4, "TopK: invalid depth", &depth))
+            return false;
+        if (!number_parse_double(call->argv[5], &decay) || !(decay > 0 && decay <= 1))
+            call_error_text(call, "TopK: invalid decay value. must be '<= 1' & '> 0'");
+    }
+    if (!call->failed && k > TOPK_ITEMS_MAX)
+        call_error_text(call, "TopK: k is too large: it must be at most 100000");
+    if (!call->failed && depth > TOPK_DEPTH_MAX)
+        call_error_text(call, "TopK: the depth is too large: it must be at most 64");
+    if (!call->failed && !topk_size_ok(width, depth))
+        call_error_text(
+            call, "TopK: the sketch is too large: width * depth must be at most 16777216 counters");
+    *topk = (struct topk){
+        .k = (uint32_t)k, .width = (uint32_t)width, .depth = (uint32_t)depth, .decay = decay};
+    return !call->failed;
+}
+
+/* As in RedisBloom a key of any type is in the way. */
+void cmd_topk_reserve(struct call *call)
+{
+    struct entry entry;
+    struct topk topk;
+    if (call->argc != 3 && call->argc != 6) {
+        call_error_arity(call);
+        return;
+    }
+    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+        return;
+    if (entry.exists) {
+        call_error_text(call, "TopK: key already exists");
+        return;
+    }
+    if (!parse_sizes(call, &topk))
+        return;
+    entry_create(call, &entry, TYPE_TOPK);
+    entry.meta.payload = topk_encode(call->arena, &topk);
+    entry_save(call, &entry);
+    notify(call, NOTIFY_MODULE, "topk.reserve", entry.key);
+    reply_ok(&call->reply);
+}
+
+/* ---- the sketch ---- */
+
+/* Goes to the page of the item's bucket in a row of the sketch. NULL: the call has failed. */
+static char *turn_to_bucket(struct top *top, uint32_t row, uint64_t hash)
+{
+    uint32_t place = topk_place(&top->topk, row, hash);
+    uint32_t number = place / TOPK_PAGE_BUCKETS;
+    if (!sketch_page_turn(&top->page, topk_page_sub(top->call->arena, number),
+                          topk_page_bytes(&top->topk, number)))
+        return NULL;
+    return top->page.data + (size_t)(place % TOPK_PAGE_BUCKETS) * TOPK_BUCKET_BYTES;
+}
+
+/* Counts increments of the item in all its buckets. *count becomes the highest count. False: the call has failed. */
+static bool add_to_sketch(struct top *top, struct bytes item, uint32_t increments, uint32_t *count)
+{
+    uint64_t hash = item_hash(item);
+    uint32_t fingerprint = topk_fingerprint(hash);
+    *count = 0;
+    for (uint32_t row = 0; row < top->topk.depth; row++) {
+        char old[TOPK_BUCKET_BYTES];
+        char *bucket = turn_to_bucket(top, row, hash);
+        if (!bucket)
+            return false;
+        memcpy(old, bucket, sizeof old);
+        uint32_t here = topk_add(bucket, fingerprint, increments, top->topk.decay, &top->random);
+        top->page.is_changed |= memcmp(old, bucket, sizeof old) != 0;
+        if (here > *count)
+            *count = here;
+    }
+    return true;
+}
+
+static bool count_in_sketch(struct top *top, struct bytes item, uint32_t *count)
+{
+    uint64_t hash = item_hash(item);
+    uint32_t fingerprint = topk_fingerprint(hash);
+    *count = 0;
+    for (uint32_t row = 0; row < top->topk.depth; row++) {
+        const char *bucket = turn_to_bucket(top, row, hash);
+        if (!bucket)
+            return false;
+        uint32_t here = topk_count(bucket, fingerprint);
+        if (here > *count)
+            *count = here;
+    }
+    return true;
+}
+
+/* ---- the list ---- */
+
+/* The item's count in the list; 0: it is not in it. False: the call has failed. */
+static bool list_get(struct top *top, struct bytes item, uint32_t *count)
+{
+    struct bytes value;
+    *count = 0;
+    int err =
+        sub_get(top->call, top->entry, CF_DATA, topk_item_sub(top->call->arena, item), &value);
+    if (err == OK && !topk_item_value_decode(value, count))
+        call_error(top->call, ERR_STORE);
+    return !top->call->failed;
+}
+
+static void list_put(struct top *top, struct bytes item, uint32_t count)
+{
+    struct arena *arena = top->call->arena;
+    sub_put(top->call, top->entry, CF_DATA, topk_order_sub(arena, count, item), BYTES(""));
+    sub_put(top->call, top->entry, CF_DATA, topk_item_sub(arena, item),
+            topk_item_value(arena, count));
+    top->is_list_changed = true;
+}
+
+/* Deletes the item's row in the order. Its row by item remains, for list_put. */
+static void list_unplace(struct top *top, struct bytes item, uint32_t count)
+{
+    sub_delete(top->call, top->entry, CF_DATA, topk_order_sub(top->call->arena, count, item));
+}
+
+/* The last item of the full list, in the arena. False: the call has failed. */
+static bool list_last(struct top *top, struct bytes *item, uint32_t *count)
+{
+    struct sub_iter it;
+    /* no row has a lower count, so rows that were deleted behind the last one are not visited */
+    uint32_t below = top->topk.least ? top->topk.least - 1 : 0;
+    struct bytes end = topk_order_sub(top->call->arena, below, BYTES(""));
+    sub_iter_init_reverse(top->call, top->entry, CF_DATA, end, &it);
+    bool is_found = sub_iter_next(&it) && topk_order_decode(it.sub, count, item);
+    if (is_found)
+        *item = arena_copy(top->call->arena, *item);
+    if (!sub_iter_fini(&it))
+        return false;
+    if (!is_found)
+        call_error(top->call, ERR_STORE);
+    return is_found;
+}
+
+/* Deletes the last item of the full list. False: the call has failed. */
+static bool list_expel(struct top *top, struct bytes *item)
+{
+    uint32_t count;
+    if (!list_last(top, item, &count))
+        return false;
+    list_unplace(top, *item, count);
+    sub_delete(top->call, top->entry, CF_DATA, topk_item_sub(top->call->arena, *item));
+    return true;
+}
+
+/* The item has this count in the sketch now: changes the list if it belongs there. `expelled`: the item that it displaces, in the
+ * arena; data NULL: none. False: the call has failed. */
+static bool list_update(struct top *top, struct bytes item, uint32_t count, struct bytes *expelled)
+{
+    struct topk *topk = &top->topk;
+    struct bytes last;
+    uint32_t old;
+    *expelled = (struct bytes){NULL, 0};
+    if (!count || count < topk->least)
+        return true;
+    if (!list_get(top, item, &old))
+        return false;
+    if (old == count)
+        return true;
+    if (old) {
+        list_unplace(top, item, old);
+    } else if (topk->listed < topk->k) {
+        topk->listed++;
+        top->entry->meta.size += LIST_ROWS;
+    } else if (!list_expel(top, expelled)) {
+        return false;
+    }
+    list_put(top, item, count);
+    /* other changes leave the least count as it is */
+    return topk->listed < topk->k || (old && old != topk->least) ||
+           list_last(top, &last, &topk->least);
+}
+
+/* ---- TOPK.ADD, TOPK.INCRBY ---- */
+
+/* Counts increments of the item and replies the item that it displaces in the list, or null. */
+static void count_and_list(struct top *top, struct bytes item, uint32_t increments)
+{
+    struct bytes expelled;
+    uint32_t count;
+    if (!add_to_sketch(top, item, increments, &count) || !list_update(top, item, count, &expelled))
+        return;
+    if (expelled.data)
+        reply_bulk(&top->call->reply, expelled);
+    else
+        reply_null(&top->call->reply);
+}
+
+void cmd_topk_add(struct call *call)
+{
+    struct entry entry;
+    struct top top;
+    if (!top_open(call, OPEN_WRITE, &entry, &top))
+        return;
+    top.random.seed = call_random(call);
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc && !call->failed; i++)
+        count_and_list(&top, call->argv[i], 1);
+    if (!call->failed)
+        top_save(&top, "topk.add");
+}
+
+/* As in RedisBloom an increment that is not valid is an error in its place of the reply; the others are counted. */
+void cmd_topk_incrby(struct call *call)
+{
+    struct entry entry;
+    struct top top;
+    if (call->argc % 2) {
+        call_error_arity(call);
+        return;
+    }
+    if (!top_open(call, OPEN_WRITE, &entry, &top))
+        return;
+    top.random.seed = call_random(call);
+    reply_array(&call->reply, (call->argc - 2) / 2);
+    for (uint32_t i = 2; i < call->argc && !call->failed; i += 2) {
+        int64_t increments;
+        if (!number_parse_int64(call->argv[i + 1], &increments) || increments < 0 ||
+            increments > INCREMENT_MAX)
+            reply_error(&call->reply, INCREMENT_ERROR);
+        else if (!increments)
+            reply_null(&call->reply);
+        else
+            count_and_list(&top, call->argv[i], (uint32_t)increments);
+    }
+    if (!call->failed)
+        top_save(&top, "topk.incrby");
+}
+
+/* ---- reading ---- */
+
+void cmd_topk_query(struct call *call)
+{
+    struct entry entry;
+    struct top top;
+    uint32_t count;
+    if (!top_open(call, OPEN_READ, &entry, &top))
+        return;
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc && list_get(&top, call->argv[i], &count); i++)
+        reply_bool(&call->reply, count > 0);
+}
+
+void cmd_topk_count(struct call *call)
+{
+    struct entry entry;
+    struct top top;
+    uint32_t count;
+    if (!top_open(call, OPEN_READ, &entry, &top))
+        return;
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc && count_in_sketch(&top, call->argv[i], &count); i++)
+        reply_int(&call->reply, count);
+}
+
+/* reply_stream_row_fn; a damaged row is replied as an empty item. */
+static void reply_listed(struct reply *reply, struct bytes sub, struct bytes value,
+                         unsigned with_counts)
+{
+    struct bytes item = BYTES("");
+    uint32_t count = 0;
+    (void)value;
+    (void)topk_order_decode(sub, &count, &item);
+    reply_bulk(reply, item);
+    if (with_counts)
+        reply_int(reply, count);
+}
+
+void cmd_topk_list(struct call *call)
+{
+    struct entry entry;
+    struct top top;
+    struct sub_iter it;
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    bool with_counts = call->argc == 3;
+    if (with_counts && !bytes_is(call->argv[2], "withcount")) {
+        call_error_text(call, "WITHCOUNT keyword expected");
+        return;
+    }
+    if (!top_open(call, OPEN_READ, &entry, &top))
+        return;
+    reply_array(&call->reply, (int64_t)top.topk.listed * (with_counts ? 2 : 1));
+    if (!top.topk.listed)
+        return;
+    struct bytes first = topk_order_sub(call->arena, UINT32_MAX, BYTES(""));
+    sub_iter_init(call, &entry, CF_DATA, first, &it);
+    (void)reply_stream_rows(call, &it, top.topk.listed, reply_listed, with_counts);
+}
+
+void cmd_topk_info(struct call *call)
+{
+    struct entry entry;
+    struct top top;
+    if (!top_open(call, OPEN_READ, &entry, &top))
+        return;
+    reply_map(&call->reply, 4);
+    reply_status(&call->reply, "k");
+    reply_int(&call->reply, top.topk.k);
+    reply_status(&call->reply, "width");
+    reply_int(&call->reply, top.topk.width);
+    reply_status(&call->reply, "depth");
+    reply_int(&call->reply, top.topk.depth);
+    reply_status(&call->reply, "decay");
+    reply_double(&call->reply, top.topk.decay);
+}
+
+/* ---- DUMP, RESTORE ---- */
+
+/* The rows of the list by item follow from its order, and are the last ones. */
+static bool save_topk(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    return module_save(call, entry, writer, TOPK_MODULE, TOPK_MARK,
+                       topk_item_sub(call->arena, BYTES("")));
+}
+
+/* Puts both rows of an item. False: the list is full or has the item, or the call has failed. */
+static bool restore_item(struct top *top, uint32_t count, struct bytes item)
+{
+    struct topk *topk = &top->topk;
+    uint32_t old;
+    if (topk->listed == topk->k || !list_get(top, item, &old) || old)
+        return false;
+    list_put(top, item, count);
+    top->entry->meta.size += LIST_ROWS;
+    topk->listed++;
+    if (!topk->least || count < topk->least)
+        topk->least = count;
+    return true;
+}
+
+/* module_row_fn */
+static bool put_topk_row(struct call *call, struct entry *entry, void *object, struct bytes row)
+{
+    struct top *top = object;
+    struct bytes item;
+    uint32_t count;
+    uint32_t number;
+    if (topk_order_decode(row, &count, &item))
+        return restore_item(top, count, item);
+    if (row.len < TOPK_PAGE_SUB_BYTES)
+        return false;
+    struct bytes sub = {row.data, TOPK_PAGE_SUB_BYTES};
+    struct bytes buckets = {row.data + TOPK_PAGE_SUB_BYTES, row.len - TOPK_PAGE_SUB_BYTES};
+    return topk_page_decode(&top->topk, sub, &number) &&
+           buckets.len == topk_page_bytes(&top->topk, number) &&
+           module_put_row(call, entry, sub, buckets);
+}
+
+static bool load_topk(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                      enum rdb_type form, uint64_t expire_ms)
+{
+    (void)form;
+    (void)expire_ms;
+    struct bytes head;
+    struct topk topk;
+    if (!module_read_head(reader, TOPK_MARK, &head) || !topk_decode(head, &topk))
+        return false;
+    entry_create(call, entry, TYPE_TOPK);
+    struct top top = {.call = call, .entry = entry, .topk = topk};
+    top.topk.listed = 0;
+    top.topk.least = 0;
+    if (!module_read_rows(call, entry, reader, put_topk_row, &top) ||
+        top.topk.listed != topk.listed || (topk.least && top.topk.least != topk.least))
+        return false;
+    entry->meta.payload = topk_encode(call->arena, &topk);
+    return true;
+}
+
+const struct type_functions type_TOPK_functions = {
+    .module = TOPK_MODULE,
+    .save = save_topk,
+    .load = load_topk,
+    .encoding = encoding_raw,
+};

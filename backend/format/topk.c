@@ -1,0 +1,180 @@
+#include "backend/format/topk.h"
+
+#include "backend/format/item_hash.h"
+#include "shared/byte_order.h"
+
+#include <math.h>
+
+enum {
+    META_BYTES = 4 + 4 + 4 + 8 + 4 + 4,
+    ORDER_SUB_BYTES = 1 + 4, /* and the item */
+    FINGERPRINT_ROUND = TOPK_DEPTH_MAX,
+};
+
+bool topk_size_ok(uint64_t width, uint64_t depth)
+{
+    return width && depth && depth <= TOPK_DEPTH_MAX && width <= TOPK_BUCKETS_MAX / depth;
+}
+
+uint32_t topk_place(const struct topk *topk, uint32_t row, uint64_t hash)
+{
+    return item_place(hash, row, topk->width);
+}
+
+uint32_t topk_fingerprint(uint64_t hash)
+{
+    return (uint32_t)item_mix(hash, FINGERPRINT_ROUND);
+}
+
+size_t topk_page_bytes(const struct topk *topk, uint32_t page)
+{
+    uint32_t left = topk->width * topk->depth - page * TOPK_PAGE_BUCKETS;
+    return left < TOPK_PAGE_BUCKETS ? (size_t)left * TOPK_BUCKET_BYTES : TOPK_PAGE_BYTES;
+}
+
+/* ---- buckets ---- */
+
+/* The number of tries up to the first success, each with this chance: it has a geometric distribution. At most UINT32_MAX. */
+static uint32_t tries_until(double chance, struct topk_random *random)
+{
+    double uniform = ldexp((double)(item_mix(random->seed, random->drawn++) >> 11), -53);
+    double tries = 1 + floor(log1p(-uniform) / log1p(-chance));
+    return tries < UINT32_MAX ? (uint32_t)tries : UINT32_MAX;
+}
+
+/* Increments of another item decrement *count. Returns how many of them are left when it is 0, with the one that made it 0; 0: it
+ * is not 0. */
+static uint32_t decay_count(uint32_t *count, uint32_t increments, double decay,
+                            struct topk_random *random)
+{
+    while (increments) {
+        uint32_t tries = decay < 1 ? tries_until(pow(decay, *count), random) : 1;
+        if (tries > increments)
+            return 0;
+        increments -= tries;
+        if (--*count == 0)
+            return increments + 1;
+    }
+    return 0;
+}
+
+uint32_t topk_count(const char *bucket, uint32_t fingerprint)
+{
+    return get_be32(bucket) == fingerprint ? get_be32(bucket + 4) : 0;
+}
+
+uint32_t topk_add(char *bucket, uint32_t fingerprint, uint32_t increments, double decay,
+                  struct topk_random *random)
+{
+    uint32_t count = get_be32(bucket + 4);
+    bool is_other = count && get_be32(bucket) != fingerprint;
+    if (is_other)
+        increments = decay_count(&count, increments, decay, random);
+    if (increments) {
+        put_be32(bucket, fingerprint);
+        count = increments > UINT32_MAX - count ? UINT32_MAX : count + increments;
+    }
+    put_be32(bucket + 4, count);
+    return is_other && !increments ? 0 : count;
+}
+
+/* ---- bytes ---- */
+
+struct bytes topk_encode(struct arena *arena, const struct topk *topk)
+{
+    char *data = arena_alloc(arena, META_BYTES);
+    uint64_t decay;
+    memcpy(&decay, &topk->decay, sizeof decay);
+    put_be32(data, topk->k);
+    put_be32(data + 4, topk->width);
+    put_be32(data + 8, topk->depth);
+    put_be64(data + 12, decay);
+    put_be32(data + 20, topk->listed);
+    put_be32(data + 24, topk->least);
+    return (struct bytes){data, META_BYTES};
+}
+
+bool topk_decode(struct bytes data, struct topk *topk)
+{
+    if (data.len != META_BYTES)
+        return false;
+    uint64_t decay = get_be64(data.data + 12);
+    *topk = (struct topk){
+        .k = get_be32(data.data),
+        .width = get_be32(data.data + 4),
+        .depth = get_be32(data.data + 8),
+        .listed = get_be32(data.data + 20),
+        .least = get_be32(data.data + 24),
+    };
+    memcpy(&topk->decay, &decay, sizeof decay);
+    return topk->k && topk->k <= TOPK_ITEMS_MAX && topk_size_ok(topk->width, topk->depth) &&
+           topk->decay > 0 && topk->decay <= 1 && topk->listed <= topk->k &&
+           !topk->least == (topk->listed < topk->k);
+}
+
+/* kind | number, if `len` has room for it | item */
+static struct bytes sub_of(struct arena *arena, enum topk_row kind, size_t len, uint32_t number,
+                           struct bytes item)
+{
+    char *sub = arena_alloc(arena, len + item.len);
+    sub[0] = (char)kind;
+    if (len > 1)
+        put_be32(sub + 1, number);
+    memcpy(sub + len, item.data, item.len);
+    return (struct bytes){sub, len + item.len};
+}
+
+struct bytes topk_page_sub(struct arena *arena, uint32_t page)
+{
+    return sub_of(arena, TOPK_ROW_PAGE, TOPK_PAGE_SUB_BYTES, page, (struct bytes){"", 0});
+}
+
+struct bytes topk_order_sub(struct arena *arena, uint32_t count, struct bytes item)
+{
+    return sub_of(arena, TOPK_ROW_ORDER, ORDER_SUB_BYTES, UINT32_MAX - count, item);
+}
+
+struct bytes topk_item_sub(struct arena *arena, struct bytes item)
+{
+    return sub_of(arena, TOPK_ROW_ITEM, 1, 0, item);
+}
+
+bool topk_page_decode(const struct topk *topk, struct bytes sub, uint32_t *page)
+{
+    if (sub.len != TOPK_PAGE_SUB_BYTES || sub.data[0] != TOPK_ROW_PAGE)
+        return false;
+    *page = get_be32(sub.data + 1);
+    return *page < (topk->width * topk->depth + TOPK_PAGE_BUCKETS - 1) / TOPK_PAGE_BUCKETS;
+}
+
+bool topk_order_decode(struct bytes sub, uint32_t *count, struct bytes *item)
+{
+    if (sub.len < ORDER_SUB_BYTES || sub.data[0] != TOPK_ROW_ORDER)
+        return false;
+    *count = UINT32_MAX - get_be32(sub.data + 1);
+    *item = (struct bytes){sub.data + ORDER_SUB_BYTES, sub.len - ORDER_SUB_BYTES};
+    return *count > 0;
+}
+
+bool topk_item_decode(struct bytes sub, struct bytes *item)
+{
+    if (sub.len < 1 || sub.data[0] != TOPK_ROW_ITEM)
+        return false;
+    *item = (struct bytes){sub.data + 1, sub.len - 1};
+    return true;
+}
+
+struct bytes topk_item_value(struct arena *arena, uint32_t count)
+{
+    char *value = arena_alloc(arena, 4);
+    put_be32(value, count);
+    return (struct bytes){value, 4};
+}
+
+bool topk_item_value_decode(struct bytes value, uint32_t *count)
+{
+    if (value.len != 4)
+        return false;
+    *count = get_be32(value.data);
+    return *count > 0;
+}

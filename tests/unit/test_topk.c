@@ -1,0 +1,215 @@
+#include "backend/format/topk.h"
+
+#include "backend/format/item_hash.h"
+#include "tests/unit/suite.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct arena arena;
+
+START_TEST(sizes_have_limits)
+{
+    ck_assert(topk_size_ok(1, 1) && topk_size_ok(TOPK_BUCKETS_MAX, 1));
+    ck_assert(topk_size_ok(TOPK_BUCKETS_MAX / 64, 64));
+    ck_assert(!topk_size_ok(TOPK_BUCKETS_MAX, 2) && !topk_size_ok(1, 65));
+    ck_assert(!topk_size_ok(0, 1) && !topk_size_ok(1, 0) && !topk_size_ok(UINT64_MAX, 2));
+    const struct topk topk = {.k = 1, .width = 13, .depth = 5, .decay = 0.9};
+    ck_assert_uint_eq(topk_page_bytes(&topk, 0), TOPK_PAGE_BYTES);
+    ck_assert_uint_eq(topk_page_bytes(&topk, 1), 8);
+}
+END_TEST
+
+/* They are on disk: a change of the hashes would lose all counts. */
+START_TEST(items_have_these_buckets)
+{
+    const struct topk topk = {.k = 1, .width = 1000, .depth = 5, .decay = 0.9};
+    uint64_t hash = item_hash(BYTES("item"));
+    for (uint32_t row = 0; row < 5; row++)
+        ck_assert_uint_eq(topk_place(&topk, row, hash),
+                          row * 1000 + item_scale(item_mix(hash, row), 1000));
+    ck_assert_uint_eq(topk_fingerprint(hash), (uint32_t)item_mix(hash, 64));
+}
+END_TEST
+
+START_TEST(a_bucket_counts_the_item_that_has_it)
+{
+    char bucket[TOPK_BUCKET_BYTES] = {0};
+    struct topk_random random = {.seed = 1};
+    ck_assert_uint_eq(topk_count(bucket, 7), 0);
+    ck_assert_uint_eq(topk_add(bucket, 7, 0, 0.5, &random), 0);
+    ck_assert_uint_eq(topk_add(bucket, 7, 3, 0.5, &random), 3);
+    ck_assert_uint_eq(topk_add(bucket, 7, 2, 0.5, &random), 5);
+    ck_assert_uint_eq(topk_count(bucket, 7), 5);
+    ck_assert_uint_eq(topk_count(bucket, 8), 0);
+    ck_assert_uint_eq(random.drawn, 0);
+    ck_assert_uint_eq(topk_add(bucket, 7, UINT32_MAX, 0.5, &random), UINT32_MAX);
+}
+END_TEST
+
+START_TEST(with_decay_1_each_increment_of_another_item_decrements_the_count)
+{
+    char bucket[TOPK_BUCKET_BYTES] = {0};
+    struct topk_random random = {.seed = 1};
+    ck_assert_uint_eq(topk_add(bucket, 7, 5, 1, &random), 5);
+    ck_assert_uint_eq(topk_add(bucket, 8, 3, 1, &random), 0);
+    ck_assert_uint_eq(topk_count(bucket, 7), 2);
+    ck_assert_uint_eq(topk_add(bucket, 8, 6, 1, &random),
+                      5); /* the increment that made it 0 counts */
+    ck_assert_uint_eq(topk_count(bucket, 7), 0);
+    ck_assert_uint_eq(topk_count(bucket, 8), 5);
+}
+END_TEST
+
+/* The number of decrements that `tries` increments of another item make to a bucket with this count, one by one or together. */
+static uint32_t decrements(uint32_t count, double decay, uint32_t tries, bool together,
+                           struct topk_random *random)
+{
+    char bucket[TOPK_BUCKET_BYTES] = {0};
+    topk_add(bucket, 7, count, decay, random);
+    if (together)
+        topk_add(bucket, 8, tries, decay, random);
+    for (uint32_t i = 0; i < tries && !together; i++)
+        topk_add(bucket, 8, 1, decay, random);
+    return count - topk_count(bucket, 7);
+}
+
+/* The expected number of decrements, from the distribution of the count after each try. */
+static double expected_decrements(uint32_t count, double decay, uint32_t tries)
+{
+    double chances[64] = {0};
+    double mean = 0;
+    ck_assert_uint_lt(count, 64);
+    chances[count] = 1;
+    for (uint32_t i = 0; i < tries; i++)
+        for (uint32_t at = 1; at <= count; at++) {
+            double moved = chances[at] * pow(decay, at);
+            chances[at] -= moved;
+            chances[at - 1] += moved;
+        }
+    for (uint32_t at = 0; at <= count; at++)
+        mean += chances[at] * (count - at);
+    return mean;
+}
+
+START_TEST(counts_decay_as_often_as_documented)
+{
+    static const struct {
+        uint32_t count;
+        double decay;
+        uint32_t tries;
+    } cases[] = {{1, 0.9, 1}, {5, 0.9, 1}, {30, 0.9, 100}, {10, 0.5, 300}, {20, 0.99, 10}};
+    enum { ROUNDS = 20000 };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int together = 0; together < 2; together++) {
+            struct topk_random random = {.seed = 3};
+            double sum = 0;
+            for (int round = 0; round < ROUNDS; round++)
+                sum +=
+                    decrements(cases[i].count, cases[i].decay, cases[i].tries, together, &random);
+            double expected = expected_decrements(cases[i].count, cases[i].decay, cases[i].tries);
+            double deviation = sqrt(expected / ROUNDS); /* at most; the counts are spread less */
+            ck_assert_msg(fabs(sum / ROUNDS - expected) < 5 * deviation,
+                          "case %zu: %f instead of %f decrements", i, sum / ROUNDS, expected);
+        }
+}
+END_TEST
+
+START_TEST(a_high_count_does_not_decay)
+{
+    struct topk_random random = {.seed = 5};
+    ck_assert_uint_eq(decrements(UINT32_MAX, 0.9, 100000, true, &random), 0);
+    ck_assert_uint_eq(decrements(400, 0.5, 100000, true, &random), 0);
+    ck_assert_uint_eq(decrements(1, 1e-300, 100000, true, &random), 0);
+}
+END_TEST
+
+START_TEST(a_list_comes_back_as_it_was_and_damaged_bytes_are_refused)
+{
+    const struct topk topk = {
+        .k = 3, .width = 8, .depth = 7, .decay = 0.9, .listed = 3, .least = 2};
+    static const struct {
+        size_t at;
+        const char *bytes;
+        size_t len;
+    } damages[] = {
+        {0, "\0\0\0\0", 4},                          /* k is 0 */
+        {0, "\0\1\x86\xa1", 4},                      /* k is 100001 */
+        {4, "\xff\xff\xff\xff", 4},                  /* too wide */
+        {8, "\0\0\0\x41", 4},                        /* too deep */
+        {12, "\x3f\xf0\0\0\0\0\0\1", 8},             /* the decay is above 1 */
+        {12, "\0\0\0\0\0\0\0\0", 8},                 /* it is 0 */
+        {12, "\xff\xff\xff\xff\xff\xff\xff\xff", 8}, /* it is not a number */
+        {20, "\0\0\0\4", 4},                         /* more items than k */
+        {20, "\0\0\0\2", 4},                         /* not full, with a least count */
+        {24, "\0\0\0\0", 4},                         /* full, without one */
+    };
+    struct topk again;
+    struct bytes data = topk_encode(&arena, &topk);
+    ck_assert(topk_decode(data, &again));
+    ck_assert(bytes_equal(topk_encode(&arena, &again), data));
+    ck_assert(again.k == 3 && again.width == 8 && again.depth == 7 && again.decay == 0.9);
+    ck_assert(again.listed == 3 && again.least == 2);
+    for (size_t len = 0; len < data.len; len++)
+        ck_assert(!topk_decode((struct bytes){data.data, len}, &again));
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        char copy[64];
+        memcpy(copy, data.data, data.len);
+        memcpy(copy + damages[i].at, damages[i].bytes, damages[i].len);
+        ck_assert_msg(!topk_decode((struct bytes){copy, data.len}, &again), "damage %zu", i);
+    }
+}
+END_TEST
+
+START_TEST(rows_have_sub_keys)
+{
+    const struct topk topk = {.k = 1, .width = 13, .depth = 5, .decay = 0.9};
+    struct bytes item;
+    uint32_t number;
+    ck_assert(bytes_equal(topk_page_sub(&arena, 258), BYTES("b\0\0\1\2")));
+    ck_assert(topk_page_decode(&topk, topk_page_sub(&arena, 1), &number) && number == 1);
+    ck_assert(!topk_page_decode(&topk, topk_page_sub(&arena, 2), &number));
+    ck_assert(!topk_page_decode(&topk, BYTES("b\0\0\0"), &number));
+    ck_assert(bytes_equal(topk_order_sub(&arena, 2, BYTES("x")), BYTES("c\xff\xff\xff\xfdx")));
+    ck_assert(bytes_compare(topk_order_sub(&arena, 3, BYTES("z")),
+                            topk_order_sub(&arena, 2, BYTES("a"))) < 0);
+    ck_assert(topk_order_decode(topk_order_sub(&arena, 2, BYTES("x")), &number, &item));
+    ck_assert(number == 2 && bytes_equal(item, BYTES("x")));
+    ck_assert(!topk_order_decode(BYTES("c\xff\xff\xff\xffx"), &number, &item)); /* count 0 */
+    ck_assert(!topk_order_decode(BYTES("c\xff\xff\xff"), &number, &item));
+    ck_assert(topk_item_decode(topk_item_sub(&arena, BYTES("x")), &item));
+    ck_assert(bytes_equal(item, BYTES("x")));
+    ck_assert(!topk_item_decode(BYTES(""), &item) && !topk_item_decode(BYTES("cx"), &item));
+    ck_assert(topk_item_value_decode(topk_item_value(&arena, 7), &number) && number == 7);
+    ck_assert(!topk_item_value_decode(topk_item_value(&arena, 0), &number));
+    ck_assert(!topk_item_value_decode(BYTES("\0\0\1"), &number));
+}
+END_TEST
+
+static void setup(void)
+{
+    arena_init(&arena);
+}
+
+static void teardown(void)
+{
+    arena_fini(&arena);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("topk");
+    TCase *tests = tcase_create("topk");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, sizes_have_limits);
+    tcase_add_test(tests, items_have_these_buckets);
+    tcase_add_test(tests, a_bucket_counts_the_item_that_has_it);
+    tcase_add_test(tests, with_decay_1_each_increment_of_another_item_decrements_the_count);
+    tcase_add_test(tests, counts_decay_as_often_as_documented);
+    tcase_add_test(tests, a_high_count_does_not_decay);
+    tcase_add_test(tests, a_list_comes_back_as_it_was_and_damaged_bytes_are_refused);
+    tcase_add_test(tests, rows_have_sub_keys);
+    suite_add_tcase(suite, tests);
+    return suite_run(suite);
+}
