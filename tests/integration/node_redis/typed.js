@@ -88,6 +88,21 @@ async function digests(client) {
   assert.ok(Number.isNaN(await client.tDigest.max('{t}:td')));
 }
 
+async function topLists(client) {
+  assert.strictEqual(await client.topK.reserve('t:top', 2, { width: 1000, depth: 5, decay: 0.5 }), 'OK');
+  assert.deepStrictEqual(await client.topK.add('t:top', ['a', 'b', 'a']), [null, null, null]);
+  assert.deepStrictEqual(await client.topK.add('t:top', 'c'), ['b']);
+  assert.deepStrictEqual(await client.topK.incrBy('t:top', [{ item: 'd', incrementBy: 5 }, { item: 'a', incrementBy: 1 }]), ['c', null]);
+  assert.deepStrictEqual(await client.topK.incrBy('t:top', { item: 'b', incrementBy: 3 }), ['a']);
+  assert.deepStrictEqual(await client.topK.query('t:top', ['a', 'b', 'none']), [false, true, false]);
+  assert.deepStrictEqual(await client.topK.count('t:top', ['a', 'b', 'none']), [3, 4, 0]);
+  assert.deepStrictEqual(await client.topK.list('t:top'), ['d', 'b']);
+  assert.deepStrictEqual(plain(await client.topK.listWithCount('t:top')), [{ item: 'd', count: 5 }, { item: 'b', count: 4 }]);
+  assert.deepStrictEqual(plain(await client.topK.info('t:top')), { k: 2, width: 1000, depth: 5, decay: 0.5 });
+  assert.strictEqual(await client.topK.reserve('t:top2', 3), 'OK');
+  await assert.rejects(client.topK.list('t:none'), /TopK: key does not exist/);
+}
+
 async function sortedSets(client) {
   const members = [{ value: 'low', score: -Infinity }, { value: 'mid', score: 0.1 }, { value: 'top', score: 1e300 }];
   assert.strictEqual(await client.zAdd('{t}:z', members), 3);
@@ -257,6 +272,6 @@ async function json(client) {
 }
 
 module.exports = async (client) => {
-  for (const part of [hashes, hashFieldTtls, bloomFilters, sketches, digests, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
+  for (const part of [hashes, hashFieldTtls, bloomFilters, sketches, digests, topLists, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
   await client.flushDb();
 };
