@@ -185,6 +185,11 @@ void effects_set_index(struct effects *effects, uint64_t index)
     put_le64(effects->data + COMMIT_AT, index);
 }
 
+void effects_set_version(struct effects *effects, uint64_t version)
+{
+    put_le64(effects->data + VERSION_AT, version);
+}
+
 static char *append_varint(char *to, uint64_t value)
 {
     for (; value > 0x7f; value >>= 7)

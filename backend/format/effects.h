@@ -85,6 +85,8 @@ void effects_begin(struct effects *effects, const struct effects_header *header)
 void effects_clear(struct effects *effects);
 /* Sets the batch's index in the WAL; the batch commits itself. */
 void effects_set_index(struct effects *effects, uint64_t index);
+/* Sets the newest version of a collection. */
+void effects_set_version(struct effects *effects, uint64_t version);
 void effects_put(struct effects *effects, enum cf cf, struct bytes key, struct bytes value);
 void effects_delete(struct effects *effects, enum cf cf, struct bytes key);
 /* Deletes from <= rows < to; an empty `to` means the end of the column family. */

@@ -24,7 +24,9 @@ void move_put_rows(struct out *out, const struct move_rows *rows)
 {
     move_put_slots(out, &rows->slots);
     message_put_u64(out, rows->number);
-    message_put_bytes(out, rows->effects);
+    message_put_u64(out, rows->total);
+    message_put_u64(out, rows->offset);
+    message_put_bytes(out, rows->part);
 }
 
 void move_put_end(struct out *out, const struct move_end *end)
@@ -78,8 +80,11 @@ bool move_get_rows(struct bytes payload, struct move_rows *rows)
     struct message_reader reader = message_read(payload);
     rows->slots = read_slots(&reader);
     rows->number = message_u64(&reader);
-    rows->effects = message_bytes(&reader);
-    return message_is_read(&reader);
+    rows->total = message_u64(&reader);
+    rows->offset = message_u64(&reader);
+    rows->part = message_bytes(&reader);
+    return message_is_read(&reader) && rows->part.len && rows->offset <= rows->total &&
+           rows->part.len <= rows->total - rows->offset;
 }
 
 bool move_get_end(struct bytes payload, struct move_end *end)

@@ -4,6 +4,7 @@
  *   source                                                                      target
  *     MOVE_BEGIN    the slots, epoch, wish, maps, new libraries       ─►   record IMPORTING is durable    ─► DONE
  *     MOVE_ROWS     number 1, 2, 3 …: rows, or effects of batches     ─►   they are in its open batch     ─► DONE
+ *                   in parts, if they are long                        ─►   all but the last are in memory ─► DONE
  *     MOVE_END      number of the last MOVE_ROWS, counts of keys      ─►   rows and STAGED are durable    ─► DONE
  *     MOVE_ACTIVATE the source has released the slots                 ─►   record OWNED is durable        ─► DONE
  *     MOVE_ABORT    the source keeps the slots                        ─►   the rows will be deleted       ─► DONE
@@ -41,7 +42,10 @@ struct move_begin {
 struct move_rows {
     struct move_slots slots;
     uint64_t number;
-    struct bytes effects; /* effects.h; borrowed */
+    uint64_t total; /* bytes of the effects (effects.h) */
+    uint64_t
+        offset; /* of the part in them: parts follow each other, and the first one begins anew */
+    struct bytes part; /* borrowed */
 };
 
 struct move_end {

@@ -21,7 +21,8 @@
 enum {
     PAGE_BYTES = 256 * 1024,
     PAGE_ROWS = 2000,
-    PURGE_ROWS = 256, /* at a step */
+    PART_BYTES = 1024 * 1024, /* of a page with a long row */
+    PURGE_ROWS = 256,         /* at a step */
     RETRY_MS = 200,
     FREEZE_MAX_MS = 10000,
 };
@@ -53,7 +54,6 @@ static struct move_source *source_alloc(struct move_host *host, uint16_t first, 
     move->freeze_ms = host->partition->snapshot->config.migration_freeze_ms;
     move->figures.begun_ms = source_now_ms(move);
     list_init(&move->link);
-    out_init(&move->unsent);
     ticket_wait_init(&move->ticket, on_frozen_durable);
     note_progress(move);
     return move;
@@ -80,8 +80,6 @@ static void end_copying(struct move_source *move)
     wal_cursor_free(move->copy.cursor);
     effects_free(move->copy.page);
     move->copy = (struct move_copy){0};
-    out_clear(&move->unsent);
-    move->has_unsent = false;
 }
 
 void move_source_free(struct move_source *move)
@@ -521,30 +519,64 @@ static bool fill_with_effects(struct move_source *move, bool *is_all)
     return true;
 }
 
-/* Makes a MOVE_ROWS of the page. */
+/* From now on the page is sent. */
 static void close_page(struct move_source *move)
 {
+    struct move_copy *copy = &move->copy;
+    effects_set_version(copy->page, move->host->partition->batch.version);
+    copy->number++;
+    copy->is_closed = true;
+    copy->sent = 0;
+    move->figures.bytes += page_bytes(move);
+}
+
+/* The longest part of a page that one request may have. */
+static size_t part_max(const struct move_source *move)
+{
+    size_t limit = move->host->partition->snapshot->config.peer_output_limit_bytes / 4;
+    return limit < PART_BYTES ? limit : PART_BYTES;
+}
+
+/* Sends the next part of the page. */
+static void send_page_part(struct move_source *move)
+{
+    struct move_copy *copy = &move->copy;
+    struct bytes page = effects_bytes(copy->page);
+    size_t left = page.len - copy->sent;
+    struct out out;
+    copy->part = left < part_max(move) ? left : part_max(move);
     const struct move_rows rows = {
         .slots = move->slots,
-        .number = ++move->copy.number,
-        .effects = effects_bytes(move->copy.page),
+        .number = copy->number,
+        .total = page.len,
+        .offset = copy->sent,
+        .part = {page.data + copy->sent, copy->part},
     };
-    move->figures.bytes += rows.effects.len;
-    move->host->allowance -= (int64_t)rows.effects.len;
-    out_clear(&move->unsent);
-    move_put_rows(&move->unsent, &rows);
-    move->has_unsent = true;
-    const struct effects_header header = {.type = EFFECTS_BATCH,
-                                          .version = move->host->partition->batch.version};
-    effects_begin(move->copy.page, &header);
+    out_init(&out);
+    move_put_rows(&out, &rows);
+    if (send_move_request(move, PEER_MOVE_ROWS, &out))
+        move->host->allowance -= (int64_t)copy->part;
+    out_clear(&out);
+}
+
+/* The target has the part that was sent last. */
+static void part_was_received(struct move_source *move)
+{
+    struct move_copy *copy = &move->copy;
+    copy->sent += copy->part;
+    if (copy->sent < page_bytes(move))
+        return;
+    copy->is_closed = false;
+    copy->sent = 0;
+    effects_begin(copy->page, &(struct effects_header){.type = EFFECTS_BATCH});
 }
 
 static void send_page(struct move_source *move)
 {
-    if (effects_count(move->copy.page))
+    if (!move->copy.is_closed && effects_count(move->copy.page))
         close_page(move);
-    if (move->has_unsent)
-        (void)send_move_request(move, PEER_MOVE_ROWS, &move->unsent);
+    if (move->copy.is_closed)
+        send_page_part(move);
 }
 
 /* ---- handing over ---- */
@@ -684,8 +716,7 @@ static void move_was_done(struct move_source *move, enum peer_kind kind)
             open_copying(move);
         break;
     case PEER_MOVE_ROWS:
-        out_clear(&move->unsent);
-        move->has_unsent = false;
+        part_was_received(move);
         break;
     case PEER_MOVE_END:
         if (move->state == SOURCE_ENDING)
@@ -713,6 +744,7 @@ static void target_replied(struct peer_request *request, enum peer_result result
     if (is_busy || move->state == SOURCE_DONE)
         return; /* the request is sent again after the slow script */
     if (result == PEER_LOST) {
+        move->copy.sent = 0; /* the target has dropped the parts that it had */
         wait_because(move, BYTES("the connection to the target shard broke"));
         return;
     }
@@ -732,13 +764,9 @@ static bool is_frozen_too_long(const struct move_source *move)
 
 static void copy_rows_step(struct move_source *move)
 {
-    if (move->kind)
+    if (move->kind || move->host->is_paused || move->host->allowance <= 0)
         return;
-    if (move->has_unsent) {
-        send_page(move);
-        return;
-    }
-    if (!move->host->is_paused && move->host->allowance > 0 && fill_with_rows(move))
+    if (move->copy.is_closed || fill_with_rows(move))
         send_page(move);
 }
 
@@ -748,9 +776,9 @@ static bool follow_step(struct move_source *move)
     bool is_all = false;
     if (move->kind)
         return false;
-    if (!move->has_unsent && !fill_with_effects(move, &is_all))
+    if (!move->copy.is_closed && !fill_with_effects(move, &is_all))
         return false;
-    if (!move->has_unsent && !effects_count(move->copy.page))
+    if (!move->copy.is_closed && !effects_count(move->copy.page))
         return is_all;
     send_page(move);
     return false;
@@ -834,7 +862,7 @@ void move_source_drop(struct move_source *move)
 
 uint64_t move_source_tail(const struct move_source *move)
 {
-    return move->unsent.bytes + (move->copy.page ? page_bytes(move) : 0);
+    return move->copy.page ? page_bytes(move) - move->copy.sent : 0;
 }
 
 const char *move_source_state(const struct move_source *move)

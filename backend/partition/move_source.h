@@ -74,8 +74,12 @@ struct move_host {
 struct move_copy {
     struct slot_rows *rows;
     struct wal_cursor *cursor; /* of the batches since the begin */
-    struct effects *page;      /* being filled */
-    uint64_t number;           /* of the last MOVE_ROWS */
+    struct effects
+        *page;       /* being filled, or being sent: it has at least a row, however long that is */
+    bool is_closed;  /* the page is being sent, part by part */
+    size_t sent;     /* bytes of the page that the target has */
+    size_t part;     /* bytes of the page in the outstanding MOVE_ROWS */
+    uint64_t number; /* of the last MOVE_ROWS */
 };
 
 struct move_figures {
@@ -96,9 +100,7 @@ struct move_source {
     struct move_copy copy;
     struct slot_purge *purge;
     struct peer_request request;
-    enum peer_kind kind; /* of the outstanding request; 0: none */
-    struct out unsent;   /* payload of a MOVE_ROWS that must be sent, perhaps again */
-    bool has_unsent;
+    enum peer_kind kind;                /* of the outstanding request; 0: none */
     char libraries[MOVE_LIBRARIES_MAX]; /* those that MOVE_BEGIN has sent, for host->libraries */
     struct ticket_wait ticket;
     bool is_changing;   /* a record is not durable yet */

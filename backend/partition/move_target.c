@@ -8,6 +8,7 @@
 #include "backend/partition/internal_call.h"
 #include "backend/partition/slot_purge.h"
 #include "backend/partition/slot_table.h"
+#include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
 #include "shared/log.h"
 #include "shared/out.h"
@@ -330,29 +331,43 @@ static const char *why_not_now(const struct move_target *move)
     return is_open && move->is_whole ? NULL : "the target has lost rows of the move";
 }
 
+/* Adds a part to those that are held. False: a part before it is missing. */
+static bool hold_part(struct move_target *move, const struct move_rows *rows)
+{
+    size_t end = rows->offset + rows->part.len;
+    if (!rows->offset)
+        drop_held_rows(move);
+    if (end <= move->held.len)
+        return true; /* it was sent again */
+    if (rows->offset != move->held.len)
+        return false;
+    char *held = message_join((char *)move->held.data, move->held.len, rows->part);
+    move->held = (struct bytes){held, end};
+    return true;
+}
+
 void move_target_rows(struct move_target *move, struct peer_incoming *incoming, uint64_t id,
                       const struct move_rows *rows)
 {
     const char *refused = why_not_now(move);
-    if (!refused && rows->number != move->number && rows->number != move->number + 1)
+    bool is_next = rows->number == move->number + 1;
+    if (!refused && (is_next ? !hold_part(move, rows) : rows->number != move->number))
         refused = "rows are missing";
-    if (!refused && !are_effects_of(&move->slots, rows->effects))
+    bool is_whole = !refused && is_next && move->held.len == rows->total;
+    if (is_whole && !are_effects_of(&move->slots, move->held)) {
+        drop_held_rows(move);
         refused = "the rows are not valid, or belong to other slots";
+    }
     if (refused) {
         refuse_source(incoming, id, refused);
-    } else if (rows->number == move->number) {
-        answer_done(incoming, id);
-    } else if (partition_is_full(move->host->partition)) {
-        char *copy = malloc(rows->effects.len + 1);
-        CHECK(copy);
-        memcpy(copy, rows->effects.data, rows->effects.len);
-        move->held = (struct bytes){copy, rows->effects.len};
-        move->has_held = true;
-        open_target_call(move, incoming, id, rows->effects.len);
-    } else if (write_effects(move, rows->effects)) {
+    } else if (!is_whole) {
+        note_heard(move);
         answer_done(incoming, id);
     } else {
-        refuse_source(incoming, id, "the rows cannot be written at the target");
+        move->has_held = true;
+        open_target_call(move, incoming, id, rows->part.len);
+        if (!partition_is_full(move->host->partition))
+            write_held_rows(move);
     }
 }
 

@@ -45,10 +45,11 @@ struct move_target {
     enum target_state state;
     bool
         must_unstage; /* given up, and the record may be STAGED: it must be IMPORTING before rows are deleted */
-    bool is_whole;     /* all rows that were sent are here; false after a restart */
-    uint64_t number;   /* of the last MOVE_ROWS */
-    struct bytes held; /* heap; effects of a MOVE_ROWS that wait for room in the open batch */
-    bool has_held;
+    bool is_whole;   /* all rows that were sent are here; false after a restart */
+    uint64_t number; /* of the last MOVE_ROWS */
+    struct bytes
+        held; /* heap; parts of a MOVE_ROWS, or the whole while it waits for room in the open batch */
+    bool has_held;         /* `held` is whole */
     struct peer_call call; /* the request that is being executed */
     bool has_call;
     bool is_changing; /* a record is not durable yet */

@@ -1,7 +1,12 @@
 #include "backend/peer/message.h"
 
 #include "shared/byte_order.h"
+#include "shared/check.h"
 #include "shared/out.h"
+
+#include <stdlib.h>
+
+enum { JOINED_MIN = 4096 };
 
 void message_put_u8(struct out *out, uint8_t value)
 {
@@ -68,6 +73,24 @@ struct bytes message_bytes(struct message_reader *reader)
     uint32_t len = message_u32(reader);
     const char *data = take(reader, len);
     return data ? (struct bytes){data, len} : (struct bytes){"", 0};
+}
+
+static size_t joined_room(size_t len)
+{
+    size_t room = JOINED_MIN;
+    while (room < len)
+        room *= 2;
+    return room;
+}
+
+char *message_join(char *heap, size_t len, struct bytes part)
+{
+    size_t room = joined_room(len + part.len);
+    if (!heap || room > joined_room(len))
+        heap = realloc(heap, room);
+    CHECK(heap);
+    memcpy(heap + len, part.data, part.len);
+    return heap;
 }
 
 bool message_is_read(const struct message_reader *reader)

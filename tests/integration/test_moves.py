@@ -108,6 +108,29 @@ def _(run):
         second.close()
 
 
+@suite.case('values that are longer than a request between shards move with their slots, also those that are written meanwhile')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0, linked=True, slots=HALVES,
+                 backend_options={'backend': {'peer-output-limit': '1mb'}}) as cluster:
+        tag = cluster.key_on(0, 'long ')
+        names = ['{%s} %d' % (tag, i) for i in range(4)]  # in one slot, so that it is there until the rate is raised
+        with cluster.partition(0) as first, cluster.partition(1) as second:
+            check_equal(first.get('SET', names[0], b'0123456789' * 6800000), b'OK')
+            check_equal(first.get('HSET', names[1], 'short', 1, 'long', 'x' * 3000000), 2)
+            check_equal(first.get('JSON.SET', names[2], '$', '"%s"' % ('y' * 3000000)), b'OK')
+            check_equal(first.get('CONFIG', 'SET', 'migration-rate', '1mb'), b'OK')
+            before = {name: first.get('DUMP', name) for name in names[1:3]}
+            cluster.write_shards(['', '0-16383'])
+            wait_for(lambda: any(line['state'] == 'copying' and line['done_bytes'] != '0' for line in shard_lines(first)[1:]), 'a copy')
+            check_equal(first.get('SET', names[3], 'z' * 5000000), b'OK')
+            check_equal(first.get('CONFIG', 'SET', 'migration-rate', '0'), b'OK')
+            wait_settled(cluster)
+            check_equal({name: second.get('DUMP', name) for name in before}, before)
+            check_equal([second.get('STRLEN', name) for name in (names[0], names[3])], [68000000, 5000000])
+            check_equal(second.get('GETRANGE', names[0], -5, -1), b'56789')
+            check_equal([second.get('DBSIZE'), first.get('DBSIZE')], [4, 0])
+
+
 @suite.case('counters that clients increase while slots move back and forth have every acknowledged step')
 def _(run):
     names = ['counter:%d' % i for i in range(40)]
