@@ -26,7 +26,7 @@ enum {
     STEP_MS = 2,
     PLAN_MS = 500, /* between two looks for slots to move */
     DAMAGED_MS = 60 * 1000,
-    KEYS_A_MOVE = 16384,
+    KEYS_A_MOVE = 65536,
     TARGETS_MAX = 64,
 };
 
@@ -41,6 +41,7 @@ struct slot_moves {
     bool is_held;            /* for a backup */
     uint64_t plan_ms;        /* monotonic: when to look for slots to move */
     uint64_t planned_by;     /* epoch of the map at the last look */
+    uint32_t planned;        /* moves that ran after the last look */
     uint64_t filled_ms;      /* monotonic: when the allowance was filled */
     struct slot_set damaged; /* slots that cannot move, because a row of theirs is damaged */
     uint64_t damaged_ms;     /* monotonic: when they are tried again; 0: there are none */
@@ -351,14 +352,16 @@ static void plan_moves(struct slot_moves *moves)
     struct chunk chunk;
     uint32_t room = moves->host.partition->snapshot->config.migration_moves;
     const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
-    bool is_new_map = map && map->epoch != moves->planned_by;
-    if ((mono_ms(moves) < moves->plan_ms && !is_new_map) || reason_to_wait(moves))
+    uint32_t running = count_sources(moves);
+    bool must_plan = mono_ms(moves) >= moves->plan_ms || running < moves->planned ||
+                     (map && map->epoch != moves->planned_by);
+    if (!must_plan || reason_to_wait(moves))
         return;
     moves->plan_ms = mono_ms(moves) + PLAN_MS;
     moves->planned_by = map ? map->epoch : 0;
+    moves->planned = running;
     if (!has_wishes(moves))
         return;
-    uint32_t running = count_sources(moves);
     uint64_t *counts = running < room ? keys_by_slot(moves) : NULL;
     for (unsigned slot = 0; running < room && find_chunk(moves, counts, &slot, &chunk); running++) {
         struct move_source *move =
@@ -367,6 +370,7 @@ static void plan_moves(struct slot_moves *moves)
             break;
         list_push(&moves->sources, &move->link);
     }
+    moves->planned = running;
     free(counts);
 }
 
@@ -410,7 +414,6 @@ static void step_moves(void *owner)
     if (moves->host.partition->running.busy_error || moves->host.partition->thread.is_stopping)
         return;
     fill_move_allowance(moves);
-    uint32_t before = count_sources(moves);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = next) {
         next = at->next;
         move_source_step(source_at(at));
@@ -420,8 +423,8 @@ static void step_moves(void *owner)
         move_target_step(target_at(at));
     }
     free_ended_moves(moves);
-    if (count_sources(moves) < before)
-        moves->plan_ms = 0; /* slots may wait for their turn */
+    if (!moves->must_load)
+        plan_moves(moves);
 }
 
 static void run_moves_timer(struct slot_moves *moves)
