@@ -127,7 +127,7 @@ static void reply_stray_line(void *owner, const char *line)
 
 static void reply_stray_status(struct call *call)
 {
-    const struct stray_moves *moves = call->partition->shards.strays;
+    const struct stray_moves *moves = call->partition->shards.strays.moves;
     reply_array(&call->reply, stray_moves_list(moves, skip_stray_line, NULL));
     (void)stray_moves_list(moves, reply_stray_line, &call->reply);
 }
@@ -148,7 +148,7 @@ static bool stray_wish_parse(const struct call *call, enum stray_wish *wish)
 
 void cmd_scree_strays(struct call *call)
 {
-    struct stray_moves *moves = call->partition->shards.strays;
+    struct stray_moves *moves = call->partition->shards.strays.moves;
     enum stray_wish wish;
     if (call->argc == 2) {
         list_strays(call);

@@ -192,6 +192,12 @@ struct slot_owner_found {
 };
 
 /* What connects the partition with the other shards. */
+/* Keys that are brought to the owners of their slots. */
+struct partition_strays {
+    struct stray_moves *moves;     /* from here */
+    struct key_arrivals *arrivals; /* to here */
+};
+
 struct partition_shards {
     struct peer_set *peers;   /* NULL after the partition has stopped */
     struct slot_table *slots; /* which slots the partition owns, durably */
@@ -203,7 +209,7 @@ struct partition_shards {
     struct list slot_waits;            /* what waits for these */
     uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */
     struct slot_moves *moves;
-    struct stray_moves *strays;
+    struct partition_strays strays;
     /* Rows of function libraries have come from another shard. */
     void (*libraries_changed)(struct partition *partition);
     uint64_t here_version; /* counts changes of `here`; not 0 */

@@ -693,6 +693,7 @@ uint64_t space_changes(const struct space_set *set)
 void space_clear(struct space_set *set, struct space *space)
 {
     set->changes += space->keys;
+    space->flushes++;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys && slot_set_has(set->served, counter->slot))
             count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
@@ -700,6 +701,7 @@ void space_clear(struct space_set *set, struct space *space)
 
 void space_clear_slots(struct space_set *set, struct space *space, uint16_t first, uint16_t last)
 {
+    space->flushes++;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys && first <= counter->slot && counter->slot <= last)
             count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);

@@ -45,6 +45,7 @@ struct space {
     uint64_t used_ms;
     /* wall clock: until then a proxy has clients in this namespace (SCREE KEEP); 0: none */
     uint64_t kept_until_ms;
+    uint64_t flushes;   /* counts deletions of all keys of slots, since the start */
     uint64_t keys_told; /* number of keys already added to the namespace's metrics */
     uint64_t expires_told;
     struct metric_cell *cell;  /* the namespace's metrics; NULL: nothing was added yet */

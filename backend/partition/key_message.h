@@ -6,6 +6,12 @@
  *   reply     DONE: u8 enum put_result for each key; when that is durable
  *
  * A LOOK has no metadata rows and no rows.
+ *
+ * KEY_PART: a part of a key that is too long for one request. The parts follow each other; together they are the key's rows, as in
+ * KEYS_PUT, and at last its metadata row (column family METADATA, empty sub key).
+ *
+ *   request   u64 id of the transfer │ u8 enum put_mode │ namespace │ u8 database │ u32 slot │ key │ u64 offset │ part
+ *   reply     DONE: u8 enum put_result; when the rows that were complete are durable
  */
 #pragma once
 
@@ -28,6 +34,9 @@ enum put_result {
     PUT_EXISTS = 2, /* the owner has a key with this name */
     PUT_ABSENT = 3, /* of a LOOK: it has none */
     PUT_LATER = 4,  /* not possible now: the slot is not here, or the key is locked */
+    PUT_MORE = 5,   /* of a part: the next one is expected */
+    PUT_AGAIN =
+        6, /* of a part: parts before it were dropped, so it begins again with the first one */
 };
 
 struct put_key {
@@ -45,9 +54,22 @@ struct put_row {
     struct bytes sub, value;
 };
 
+struct key_part {
+    uint64_t id; /* of the transfer, unique at the sender */
+    uint8_t mode;
+    struct put_key key; /* without metadata and rows */
+    uint64_t offset;    /* of `part` in all bytes; 0: the transfer begins */
+    struct bytes part;
+};
+
+void key_part_write(struct out *out, const struct key_part *part);
+/* Reads a whole payload. False: it is not valid. */
+bool key_part_read(struct bytes payload, struct key_part *part);
 /* `rows` is appended and emptied; key->rows is ignored. */
 void put_key_write(struct out *out, const struct put_key *key, struct out *rows);
 void put_row_write(struct out *rows, const struct put_row *row);
 /* Reads the next key. False: the bytes are not valid. */
 bool put_key_read(struct message_reader *reader, struct put_key *key);
 bool put_row_read(struct message_reader *rows, struct put_row *row);
+/* Reads the next row of joined parts: also a metadata row that is the last one. False: it is not complete, or not valid. */
+bool part_row_read(struct message_reader *rows, struct put_row *row);

@@ -20,7 +20,7 @@ struct key_put {
     char results[]; /* enum put_result of each key */
 };
 
-static bool is_slot_ready(const struct partition *partition, uint16_t slot)
+bool key_put_is_ready(const struct partition *partition, uint16_t slot)
 {
     const struct moving_slots *moving = partition->shards.moving;
     return partition->shards.is_gated && slot_is_served(partition, slot) &&
@@ -93,7 +93,7 @@ static enum put_result put_one(struct partition *partition, enum put_mode mode,
                                const struct put_key *put)
 {
     struct call call;
-    if (!is_slot_ready(partition, put->slot))
+    if (!key_put_is_ready(partition, put->slot))
         return PUT_LATER;
     internal_call_begin(partition, &call);
     call.command = command_of(mode == PUT_LOOK ? COMMAND_exists : COMMAND_restore);
@@ -141,7 +141,7 @@ static bool count_put_keys(struct bytes payload, enum put_mode *mode, uint32_t *
     return reader.is_good && *mode >= PUT_LOOK && *mode <= PUT_REPLACE;
 }
 
-static const char *why_not_put(const struct partition *partition)
+const char *key_put_refusal(const struct partition *partition)
 {
     if (partition->running.busy_error)
         return "a slow script is running there: wait";
@@ -152,6 +152,19 @@ static const char *why_not_put(const struct partition *partition)
     return partition_is_full(partition) ? "its batch is full: wait" : NULL;
 }
 
+void key_put_reply(struct partition *partition, struct peer_incoming *incoming,
+                   const struct peer_frame *frame, struct bytes results)
+{
+    struct key_put *put = malloc(sizeof *put + results.len);
+    CHECK(put);
+    put->count = (uint32_t)results.len;
+    memcpy(put->results, results.data, results.len);
+    put->call.on_abandoned = put_is_abandoned;
+    peer_call_open(&put->call, incoming, frame->id, frame->payload.len);
+    ticket_wait_init(&put->wait, put_is_durable);
+    ticket_wait_begin(partition, &put->wait);
+}
+
 bool key_put_handle(struct partition *partition, struct peer_incoming *incoming,
                     const struct peer_frame *frame)
 {
@@ -160,25 +173,23 @@ bool key_put_handle(struct partition *partition, struct peer_incoming *incoming,
     if (frame->kind != PEER_KEYS_PUT)
         return false;
     const char *refused = count_put_keys(frame->payload, &mode, &count)
-                              ? why_not_put(partition)
+                              ? key_put_refusal(partition)
                               : "the request is not valid";
     if (refused) {
         peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(refused));
         return true;
     }
-    struct key_put *put = malloc(sizeof *put + count);
-    CHECK(put);
+    char *results = malloc(count + 1);
+    CHECK(results);
     struct message_reader reader = message_read(frame->payload);
     (void)message_u8(&reader);
     overlay_observe_begin(partition->overlay);
-    for (put->count = 0; put->count < count; put->count++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct put_key key;
         (void)put_key_read(&reader, &key);
-        put->results[put->count] = (char)put_one(partition, mode, &key);
+        results[i] = (char)put_one(partition, mode, &key);
     }
-    put->call.on_abandoned = put_is_abandoned;
-    peer_call_open(&put->call, incoming, frame->id, frame->payload.len);
-    ticket_wait_init(&put->wait, put_is_durable);
-    ticket_wait_begin(partition, &put->wait);
+    key_put_reply(partition, incoming, frame, (struct bytes){results, count});
+    free(results);
     return true;
 }

@@ -48,6 +48,14 @@ bool key_reader_open(struct key_reader *reader, struct space *space, struct byte
     return true;
 }
 
+void key_reader_rewind(struct key_reader *reader)
+{
+    range_rows_close(&reader->rows);
+    out_clear(&reader->read);
+    reader->family = 0;
+    reader->is_whole = type_is_inline(reader->meta.type);
+}
+
 static void open_family_of_key(struct key_reader *reader)
 {
     struct arena arena;

@@ -30,6 +30,8 @@ void key_reader_fini(struct key_reader *reader);
 /* Opens a key by its metadata row. False: the row is damaged, and no key is open. */
 bool key_reader_open(struct key_reader *reader, struct space *space, struct bytes row_key,
                      struct bytes metadata);
+/* Begins again with the first row. */
+void key_reader_rewind(struct key_reader *reader);
 void key_reader_close(struct key_reader *reader);
 /* Reads on until all rows were read (END), or `read` has more than limit bytes (ROW). */
 enum rows_step key_reader_step(struct key_reader *reader, size_t limit);

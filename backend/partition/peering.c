@@ -5,6 +5,7 @@
 #include "backend/context/process.h"
 #include "backend/partition/channel_relay.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/key_arrival.h"
 #include "backend/partition/key_put.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/push_message.h"
@@ -37,6 +38,7 @@ static bool handle_request(void *owner, struct peer_incoming *incoming,
     return slot_owners_handle(partition->shards.owners, incoming, frame) ||
            slot_moves_handle(partition->shards.moves, incoming, frame) ||
            key_put_handle(partition, incoming, frame) ||
+           key_arrivals_handle(partition->shards.strays.arrivals, incoming, frame) ||
            channel_relay_handle(partition->watchers.messages->relay, incoming, frame) ||
            participant_handle(partition->shards.participant, incoming, frame) ||
            coordinator_handle(partition->shards.coordinator, incoming, frame);
@@ -47,6 +49,7 @@ static void connection_closed(void *owner, struct peer_incoming *incoming)
 {
     struct partition *partition = owner;
     participant_closed(partition->shards.participant, incoming);
+    key_arrivals_closed(partition->shards.strays.arrivals, incoming);
 }
 
 struct peer_set *peering_new(struct partition *partition)

@@ -7,6 +7,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/bounce.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/key_arrival.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
 #include "backend/partition/pubsub.h"
@@ -27,6 +28,7 @@ static void tick_shards(void *owner)
     slot_owners_tick(partition->shards.owners);
     slot_moves_tick(partition->shards.moves);
     pubsub_check_slots(partition);
+    key_arrivals_tick(partition->shards.strays.arrivals);
     bounce_tick(partition);
     if (partition->shards.has_changed && partition->shards.is_gated)
         blocking_end_foreign(partition->watchers.blocking);
@@ -48,7 +50,8 @@ bool shards_new(struct partition *partition)
     shards->slots = slot_table_new(partition);
     shards->owners = slot_owners_new(partition);
     shards->moves = slot_moves_new(partition);
-    shards->strays = stray_moves_new(partition);
+    shards->strays.moves = stray_moves_new(partition);
+    shards->strays.arrivals = key_arrivals_new(partition);
     bounce_init(partition);
     shards->locks = lock_set_new(partition->metrics.cell);
     shards->coordinator = coordinator_new(partition);
@@ -65,7 +68,8 @@ void shards_free(struct partition *partition)
     participant_free(partition->shards.participant);
     coordinator_free(partition->shards.coordinator);
     lock_set_free(partition->shards.locks);
-    stray_moves_free(partition->shards.strays);
+    stray_moves_free(partition->shards.strays.moves);
+    key_arrivals_free(partition->shards.strays.arrivals);
     slot_moves_free(partition->shards.moves);
     slot_owners_free(partition->shards.owners);
     slot_table_free(partition->shards.slots);
@@ -77,7 +81,8 @@ bool shards_reload(struct partition *partition)
     if (!slot_table_load(partition->shards.slots))
         return false;
     slot_moves_load(partition->shards.moves);
-    stray_moves_load(partition->shards.strays);
+    stray_moves_load(partition->shards.strays.moves);
+    key_arrivals_load(partition->shards.strays.arrivals);
     slot_owners_load(partition->shards.owners);
     /* keys of prepared transactions can be locked again when own transactions have released them */
     return coordinator_reload(partition->shards.coordinator) &&

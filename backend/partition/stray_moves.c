@@ -6,8 +6,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/internal_call.h"
-#include "backend/partition/key_message.h"
-#include "backend/partition/key_reader.h"
+#include "backend/partition/key_parts.h"
 #include "backend/partition/slot_table.h"
 #include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
@@ -22,8 +21,8 @@ enum {
     RETRY_MS = 200,
     PAGE_BYTES = 256 * 1024,
     PAGE_KEYS = 1000,
-    KEY_BYTES_MAX = 32 * 1024 * 1024, /* of a key's rows: they are one request and one batch */
     PASSES_MAX = 20,
+    BEGINS_MAX = 100, /* of a long key in a pass */
     NAMED_MAX = 100,
     NAMED_BYTES = 128,
     REASON_BYTES = 256,
@@ -57,7 +56,6 @@ struct stray_figures {
     uint64_t present; /* left here because the owner has a key with this name */
     uint64_t kept;    /* deleted here because the owner has a key with this name */
     uint64_t expired;
-    uint64_t too_big;
     uint64_t damaged;
     uint64_t later; /* could not be moved in this pass */
     uint64_t bytes; /* sent */
@@ -72,6 +70,7 @@ struct stray_moves {
     uint32_t pass;
     struct stray_scan scan;
     struct key_reader key;
+    struct key_parts parts; /* of the key, if it is long */
     struct stray_page *page;
     struct peer_request request;
     bool is_sent;
@@ -131,6 +130,7 @@ static void end_strays(struct stray_moves *strays, const char *state, const char
     strays->is_sent = strays->is_running = false;
     range_rows_fini(&strays->scan.keys);
     key_reader_fini(&strays->key);
+    key_parts_clear(&strays->parts);
     clear_page(strays->page);
     free(strays->page);
     strays->page = NULL;
@@ -263,11 +263,11 @@ static void delete_stray(struct stray_moves *strays, struct space *space, uint16
 
 /* ---- pages ---- */
 
-/* The longest payload of a request: peer-output-limit may be small. */
-static size_t payload_max(const struct stray_moves *strays)
+/* Bytes of keys that are sent together, and of a part of a longer key: peer-output-limit may be small. */
+static size_t page_max(const struct stray_moves *strays)
 {
-    size_t limit = strays->partition->snapshot->config.peer_output_limit_bytes / 2;
-    return limit < KEY_BYTES_MAX ? limit : KEY_BYTES_MAX;
+    size_t limit = strays->partition->snapshot->config.peer_output_limit_bytes / 4;
+    return limit < PAGE_BYTES ? limit : PAGE_BYTES;
 }
 
 static bool is_look(const struct stray_moves *strays)
@@ -275,8 +275,22 @@ static bool is_look(const struct stray_moves *strays)
     return strays->wish == STRAYS_CHECK;
 }
 
-/* Adds the key that was read to the page, or closes the page because the key belongs into another one. */
-static void add_key(struct stray_moves *strays)
+static enum put_mode put_mode_of(const struct stray_moves *strays)
+{
+    return is_look(strays) ? PUT_LOOK : strays->wish == STRAYS_REPLACE ? PUT_REPLACE : PUT_NEW;
+}
+
+/* Begins to send the key in parts, or begins again. */
+static void begin_parts(struct stray_moves *strays)
+{
+    struct partition *partition = strays->partition;
+    key_parts_begin(&strays->parts, &strays->key,
+                    partition_version(partition, loop_wall_us(partition->loop)));
+}
+
+/* Adds the key to the page, or closes the page because the key belongs into another one. A key of which not all rows were read, or
+ * that is too long for a page, is sent alone, in parts. */
+static void add_key(struct stray_moves *strays, bool is_whole)
 {
     struct stray_page *page = strays->page;
     struct key_reader *reader = &strays->key;
@@ -290,17 +304,20 @@ static void add_key(struct stray_moves *strays)
         key_reader_close(reader);
         return;
     }
+    bool is_long = !is_whole || (!is_look(strays) && bytes > page_max(strays));
     page->is_closed = page->count && (strcmp(page->owner, owner) != 0 || page->count == PAGE_KEYS ||
-                                      page->payload.bytes + bytes > PAGE_BYTES ||
-                                      page->payload.bytes + bytes > payload_max(strays) / 2);
+                                      page->payload.bytes + bytes > page_max(strays) || is_long);
     if (page->is_closed)
         return;
-    if (!page->count) {
+    if (!page->count)
         (void)snprintf(page->owner, sizeof page->owner, "%s", owner);
-        message_put_u8(&page->payload, is_look(strays)                  ? PUT_LOOK
-                                       : strays->wish == STRAYS_REPLACE ? PUT_REPLACE
-                                                                        : PUT_NEW);
+    if (is_long) {
+        strays->parts.begins = 0;
+        begin_parts(strays);
+        return;
     }
+    if (!page->count)
+        message_put_u8(&page->payload, (uint8_t)put_mode_of(strays));
     space_place(strays->partition->spaces, reader->space, &put.space, &put.database);
     put.metadata = is_look(strays) ? BYTES("") : reader->metadata;
     put_key_write(&page->payload, &put, &reader->read);
@@ -334,7 +351,7 @@ static void open_stray(struct stray_moves *strays, struct bytes row_key, struct 
     }
 }
 
-/* Reads on. False: rows are being read, or nothing is left. */
+/* Reads on. False: rows are being read, a key is to be sent in parts, or nothing is left. */
 static bool read_strays(struct stray_moves *strays, bool *is_end)
 {
     struct bytes key;
@@ -350,22 +367,12 @@ static bool read_strays(struct stray_moves *strays, bool *is_end)
         open_stray(strays, key, value);
         return true;
     }
-    switch (key_reader_step(reader, payload_max(strays))) {
-    case ROWS_WAIT:
-        return false;
-    case ROWS_FAILED:
+    enum rows_step step = key_reader_step(reader, page_max(strays));
+    if (step == ROWS_FAILED)
         end_strays(strays, "failed", "the store cannot be read");
-        return false;
-    case ROWS_ROW:
-        strays->figures.too_big++;
-        name_key(strays, "too_big", reader->space, reader->slot, reader->key);
-        key_reader_close(reader);
-        return true;
-    case ROWS_END:
-        add_key(strays);
-        return true;
-    }
-    return true;
+    if (step == ROWS_ROW || step == ROWS_END)
+        add_key(strays, step == ROWS_END);
+    return (step == ROWS_ROW || step == ROWS_END) && !strays->parts.id;
 }
 
 /* ---- requests ---- */
@@ -419,22 +426,97 @@ static void page_was_put(struct peer_request *request, enum peer_result result,
     clear_page(page);
 }
 
-static void send_stray_page(struct stray_moves *strays)
+/* Sends a request to the owner. */
+static void send_to_owner(struct stray_moves *strays, enum peer_kind kind, const struct out *out,
+                          void (*on_reply)(struct peer_request *request, enum peer_result result,
+                                           struct bytes payload))
 {
-    struct partition *partition = strays->partition;
-    const struct stray_page *page = strays->page;
-    struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(page->owner));
-    char *payload = malloc(page->payload.bytes + 1);
+    struct peer_set *peers = strays->partition->shards.peers;
+    struct peer_link *link = peer_set_find(peers, bytes_of(strays->page->owner));
+    char *payload = malloc(out->bytes + 1);
     CHECK(payload);
-    out_copy(&page->payload, payload);
-    strays->request = (struct peer_request){.on_reply = page_was_put};
-    strays->is_sent =
-        link && peer_link_send(link, &strays->request, PEER_KEYS_PUT,
-                               (struct bytes){payload, page->payload.bytes}) == PEER_SENT;
+    out_copy(out, payload);
+    strays->request = (struct peer_request){.on_reply = on_reply};
+    strays->is_sent = link && peer_link_send(link, &strays->request, (uint8_t)kind,
+                                             (struct bytes){payload, out->bytes}) == PEER_SENT;
     free(payload);
-    strays->allowance -= (int64_t)page->payload.bytes;
+    strays->allowance -= (int64_t)out->bytes;
     if (!strays->is_sent)
         wait_with_strays(strays, BYTES("the owner is not connected"));
+}
+
+static void send_stray_page(struct stray_moves *strays)
+{
+    send_to_owner(strays, PEER_KEYS_PUT, &strays->page->payload, page_was_put);
+}
+
+/* ---- keys in parts ---- */
+
+/* The owner has dropped the parts that it had. */
+static void parts_were_dropped(struct stray_moves *strays, struct bytes reason)
+{
+    wait_with_strays(strays, reason);
+    begin_parts(strays);
+}
+
+/* The transfer of the key has ended with this result. */
+static void parts_have_ended(struct stray_moves *strays, enum put_result result)
+{
+    struct key_reader *reader = &strays->key;
+    const struct sent_key sent = {.space = reader->space,
+                                  .slot = reader->slot,
+                                  .key = (char *)reader->key.data,
+                                  .len = reader->key.len};
+    key_was_put(strays, &sent, result);
+    key_parts_clear(&strays->parts);
+    key_reader_close(reader);
+}
+
+/* peer_request.on_reply */
+static void part_was_put(struct peer_request *request, enum peer_result result,
+                         struct bytes payload)
+{
+    struct stray_moves *strays = container_of(request, struct stray_moves, request);
+    struct key_parts *parts = &strays->parts;
+    bool was_last = parts->has_metadata && !strays->key.read.bytes;
+    enum put_result put = payload.len == 1 ? (enum put_result)payload.data[0] : PUT_AGAIN;
+    strays->is_sent = false;
+    if (strays->partition->running.busy_error)
+        return; /* the part is sent again after the slow script */
+    if (result == PEER_REFUSED) {
+        wait_with_strays(strays, payload);
+        return;
+    }
+    if (result == PEER_LOST || put == PUT_AGAIN || (put == PUT_MORE && was_last)) {
+        if (parts->begins == BEGINS_MAX)
+            parts_have_ended(strays, PUT_LATER);
+        else
+            parts_were_dropped(strays, BYTES("a long key is sent again from its beginning"));
+        return;
+    }
+    strays->reason[0] = 0;
+    strays->figures.bytes += parts->part.bytes;
+    if (put == PUT_MORE)
+        key_parts_next(parts);
+    else
+        parts_have_ended(strays, put);
+}
+
+static void send_next_part(struct stray_moves *strays)
+{
+    struct key_reader *reader = &strays->key;
+    struct put_key put = {.slot = reader->slot, .key = reader->key};
+    struct out out;
+    enum rows_step step = key_parts_fill(&strays->parts, reader, page_max(strays));
+    if (step == ROWS_FAILED)
+        end_strays(strays, "failed", "the store cannot be read");
+    if (step == ROWS_FAILED || step == ROWS_WAIT)
+        return;
+    space_place(strays->partition->spaces, reader->space, &put.space, &put.database);
+    out_init(&out);
+    key_parts_write(&strays->parts, put_mode_of(strays), &put, &out);
+    send_to_owner(strays, PEER_KEY_PART, &out, part_was_put);
+    out_clear(&out);
 }
 
 /* ---- steps ---- */
@@ -442,7 +524,7 @@ static void send_stray_page(struct stray_moves *strays)
 static void begin_pass(struct stray_moves *strays)
 {
     struct stray_figures *figures = &strays->figures;
-    figures->keys = figures->present = figures->too_big = figures->damaged = figures->later = 0;
+    figures->keys = figures->present = figures->damaged = figures->later = 0;
     if (is_look(strays))
         figures->moved = figures->expired = 0;
     forget_named(strays);
@@ -456,7 +538,7 @@ static void end_pass(struct stray_moves *strays)
 {
     char reason[REASON_BYTES];
     const struct stray_figures *figures = &strays->figures;
-    bool is_good = !figures->later && !figures->damaged && !figures->too_big;
+    bool is_good = !figures->later && !figures->damaged;
     if (figures->later && strays->pass < PASSES_MAX) {
         begin_pass(strays);
         strays->retry_ms = strays_now_ms(strays) + RETRY_MS;
@@ -466,7 +548,7 @@ static void end_pass(struct stray_moves *strays)
     if (is_good || is_look(strays))
         end_strays(strays, "done", "");
     else
-        end_strays(strays, "failed", figures->later ? reason : "some keys are too big, or damaged");
+        end_strays(strays, "failed", figures->later ? reason : "some keys are damaged");
 }
 
 static void fill_stray_allowance(struct stray_moves *strays)
@@ -499,10 +581,14 @@ static void step_strays(void *owner)
     fill_stray_allowance(strays);
     if (!may_step(strays))
         return;
+    if (strays->parts.id) {
+        send_next_part(strays);
+        return;
+    }
     for (uint32_t i = 0; i < PAGE_KEYS && !strays->page->is_closed; i++)
         if (!read_strays(strays, &is_end))
             break;
-    if (!strays->is_running)
+    if (!strays->is_running || strays->parts.id)
         return;
     if (strays->page->count && (strays->page->is_closed || is_end))
         send_stray_page(strays);
@@ -530,6 +616,7 @@ const char *stray_moves_begin(struct stray_moves *strays, enum stray_wish wish)
     out_init(&strays->page->payload);
     range_rows_init(&strays->scan.keys, partition, step_strays, strays);
     key_reader_init(&strays->key, partition, step_strays, strays);
+    key_parts_init(&strays->parts);
     begin_pass(strays);
     timer_start(strays->timer, STEP_MS, STEP_MS);
     log_event(LOG_INFO, "strays_begun", "partition=%u state=%s", partition->index, strays->state);
@@ -545,13 +632,12 @@ uint32_t stray_moves_list(const struct stray_moves *strays,
     const struct stray_figures *figures = &strays->figures;
     (void)snprintf(line, sizeof line,
                    "partition=%u shard=%s state=%s keys=%" PRIu64 " %s=%" PRIu64 " present=%" PRIu64
-                   " kept=%" PRIu64 " expired=%" PRIu64 " too_big=%" PRIu64 " damaged=%" PRIu64
-                   " later=%" PRIu64 " bytes=%" PRIu64 " reason=%s",
+                   " kept=%" PRIu64 " expired=%" PRIu64 " damaged=%" PRIu64 " later=%" PRIu64
+                   " bytes=%" PRIu64 " reason=%s",
                    strays->partition->index, peer_set_shard(strays->partition->shards.peers),
                    strays->state, figures->keys, is_look(strays) ? "movable" : "moved",
                    figures->moved, figures->present, figures->kept, figures->expired,
-                   figures->too_big, figures->damaged, figures->later, figures->bytes,
-                   strays->reason);
+                   figures->damaged, figures->later, figures->bytes, strays->reason);
     on_line(owner, line);
     for (uint32_t i = 0; i < strays->named_count; i++)
         on_line(owner, strays->named[i]);

@@ -23,7 +23,7 @@
  *   SLOTS     u64 hash of the last answer, 0: none     ─► DONE   owners of slots, or that they are the same (slot_owners.c)
  *   MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT: slots that move to the receiver (move_message.h)
  *   MOVE_ASK  the receiver moves slots to the sender    ─► DONE   whether it still does (move_message.h)
- *   KEYS_PUT  keys of slots that the receiver owns      ─► DONE   (key_message.h)
+ *   KEYS_PUT  keys of slots that the receiver owns, KEY_PART: a part of a long one ─► DONE   (key_message.h)
  *   LISTEN    u8 the sender wants PUBLISH from now on, or 0: no longer, u64 order; empty: it wants ─► DONE   (channel_relay.h)
  *   PUBLISH   u32 length of the channel, channel, payload; it has no reply
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
@@ -74,6 +74,7 @@ enum peer_kind {
     PEER_MOVE_ASK = 18,
     PEER_LISTEN = 19,
     PEER_PUBLISH = 20,
+    PEER_KEY_PART = 21,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };

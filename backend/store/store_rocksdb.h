@@ -76,6 +76,7 @@ struct store {
     /* shared: control functions; exclusive: the database is being reopened */
     pthread_rwlock_t lock;
     _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
+    _Atomic bool keeps_orphans;
     struct store_compacting compacting;
 };
 

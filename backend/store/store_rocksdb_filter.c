@@ -33,7 +33,8 @@ static bool may_throttle(void *owner)
            !(filter->is_manual && atomic_load(&filter->store->compacting.is_disabled));
 }
 
-/* May RocksDB drop the row? Until store_replayed, and while the database is being closed, rows are kept. */
+/* May RocksDB drop the row? Until store_replayed, and while the database is being closed, rows are kept. keeps_orphans is read
+ * before drop() reads the metadata row: it is reset when that row is in the tables. */
 // NOLINTNEXTLINE(readability-function-size): the signature is RocksDB's
 static unsigned char filter_row(void *state, int level, const char *key, size_t key_len,
                                 const char *value, size_t value_len, char **new_value,
@@ -48,7 +49,8 @@ static unsigned char filter_row(void *state, int level, const char *key, size_t 
         pace_pass(filter->pace, filter->bytes, may_throttle, filter);
         filter->bytes = 0;
     }
-    if (!filter->may_drop || !atomic_load_explicit(&store->is_ready, memory_order_acquire))
+    if (!filter->may_drop || !atomic_load_explicit(&store->is_ready, memory_order_acquire) ||
+        atomic_load(&store->keeps_orphans))
         return 0;
     return store->drop(store->drop_owner, store, filter->cf, (struct bytes){key, key_len});
 }

@@ -159,6 +159,11 @@ uint64_t store_unapplied(const struct store *store)
     return atomic_load(&store->unapplied_ms);
 }
 
+void store_set_keeps_orphans(struct store *store, bool keeps)
+{
+    atomic_store(&store->keeps_orphans, keeps);
+}
+
 char *store_flush_cf(struct store *store, enum cf cf)
 {
     char *reason = NULL;

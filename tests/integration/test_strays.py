@@ -2,7 +2,7 @@
 """SCREE STRAYS: keys that shards store although the shard map gives their slots to other shards."""
 
 from support.cluster import Cluster, slot_of
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import Direct, dumps, fields, wait_settled
 from support.moves import fill as fill_types
 from support.resp import ReplyError, value
@@ -265,6 +265,207 @@ def _(run):
             check_equal(second.get('DBSIZE'), len(mine))
             first_elements = [value(reply) for reply in second.pipeline([('LRANGE', name, 0, 0) for name in mine])]
             check_equal(first_elements, [[name.encode()] for name in mine])
+
+
+# ---- keys that are too long for one request ----
+
+ELEMENTS = sized(8000, 1000000)
+STRING_BYTES = sized(40, 600) << 20  # more than the longest request between shards
+
+
+def long_value(word, number):
+    return '%s %08d %s' % (word, number, '.' * 60)
+
+
+def fill_long(connection, count=ELEMENTS):
+    """Long keys of slots of the second shard: name -> the command that counts its elements."""
+    keys = {}
+    for kind, counter, words in (('list', 'LLEN', lambda i: ('RPUSH', long_value('element', i))),
+                                 ('zset', 'ZCARD', lambda i: ('ZADD', i % 977, long_value('member', i))),
+                                 ('set', 'SCARD', lambda i: ('SADD', long_value('member', i))),
+                                 ('stream', 'XLEN', lambda i: ('XADD', '%d-1' % (i + 1), 'field', long_value('value', i)))):
+        key = next(name for name in ('long %s:%d' % (kind, i) for i in range(1000)) if slot_of(name) > 8191)
+        for first in range(0, count, 5000):
+            rows = [words(i) for i in range(first, min(first + 5000, count))]
+            if kind == 'stream':
+                connection.pipeline([(name, key, *rest) for name, *rest in rows])
+            else:
+                connection.get(rows[0][0], key, *(word for row in rows for word in row[1:]))
+        check_equal(connection.get(counter, key), count)
+        keys[key] = counter
+    keys[fill_hash(connection, count)] = 'HLEN'
+    check_equal(connection.get('PEXPIREAT', next(iter(keys)), 4000000000000), 1)
+    return keys
+
+
+def fill_hash(connection, count=8000):
+    """A long hash with a field that has a TTL, in a slot of the second shard."""
+    key = next(name for name in ('hash:%d' % i for i in range(1000)) if slot_of(name) > 8191)
+    for first in range(0, count, 5000):
+        connection.get('HSET', key, *(word for i in range(first, min(first + 5000, count)) for word in ('f%d' % i, long_value('value', i))))
+    check_equal(connection.get('HLEN', key), count)
+    check_equal(connection.get('HPEXPIREAT', key, 4000000000000, 'FIELDS', 1, 'f7'), [1])
+    return key
+
+
+def states(connection, keys):
+    return {key: (connection.get('TYPE', key), connection.get('PEXPIRETIME', key), connection.get('DUMP', key)) for key in keys}
+
+
+@suite.case('long keys of all types, and a long string, move as strays and are at the owner what they were')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0) as cluster:
+        text = cluster.key_on(1, 'text')
+        with cluster.partition(0) as first:
+            check_equal(first.get('SET', text, b'0123456789' * (STRING_BYTES // 10)), b'OK')
+            keys = fill_long(first)
+            before = states(first, keys)
+        link(cluster)
+        with cluster.partition(0) as first, cluster.partition(1) as second:
+            line, named = run_strays(first, 'MOVE')
+            check_equal([line['state'], named] + figures(line, 'moved', 'later'), ['done', [], len(keys) + 1, 0])
+            check_equal(strays(first), [])
+            check_equal(second.get('DBSIZE'), len(keys) + 1)
+        cluster.backends[1].kill9()
+        cluster.backends[1].start()
+        with cluster.partition(1) as second:
+            wait_for(lambda: not isinstance(second.get('STRLEN', text), ReplyError), 'the owner to serve')
+            check_equal(states(second, keys), before)
+            check_equal([second.get('HPEXPIRETIME', list(keys)[-1], 'FIELDS', 2, 'f7', 'f8')], [[4000000000000, -1]])
+            check_equal(second.get('STRLEN', text), STRING_BYTES // 10 * 10)
+            check_equal(second.get('GETRANGE', text, -5, -1), b'56789')
+
+
+class Paced:
+    """A cluster whose first shard is in the middle of moving a long hash."""
+
+    def __init__(self):
+        self.cluster = Cluster(backends=2, partitions=1, proxies=0)
+
+    def __enter__(self):
+        cluster = self.cluster.__enter__()
+        with cluster.partition(0) as first:
+            self.key = fill_hash(first)
+            self.before = states(first, [self.key])
+        link(cluster)
+        return self
+
+    def __exit__(self, *error):
+        return self.cluster.__exit__(*error)
+
+    def begin(self, *words):
+        """Returns when the owner has the first part. Further parts would take minutes."""
+        with self.cluster.partition(0) as first:
+            check_equal(first.get('CONFIG', 'SET', 'migration-rate', '1kb'), b'OK')
+            wait_for(lambda: not isinstance(first.get('SCREE', 'STRAYS', *words), ReplyError), 'MOVE')
+            wait_for(lambda: fields(first.get('SCREE', 'STRAYS', 'STATUS')[0])['bytes'] != '0', 'the first part to be there')
+
+    def go_on(self):
+        """Lets the move end. Returns its figures, and lines about keys."""
+        with self.cluster.partition(0) as first:
+            check_equal(first.get('CONFIG', 'SET', 'migration-rate', '0'), b'OK')
+            wait_for(lambda: fields(first.get('SCREE', 'STRAYS', 'STATUS')[0])['state'] != 'moving', 'the end of the move')
+            lines = first.get('SCREE', 'STRAYS', 'STATUS')
+            return fields(lines[0]), lines[1:]
+
+    def check_hidden(self, second):
+        check_equal([second.get('EXISTS', self.key), second.get('DBSIZE'), second.get('KEYS', '*')], [0, 0, []], 'in the middle')
+
+    def check_moved(self):
+        with self.cluster.partition(0) as first, self.cluster.partition(1) as second:
+            wait_for(lambda: not isinstance(second.get('TYPE', self.key), ReplyError), 'the owner to serve')
+            check_equal(states(second, [self.key]), self.before)
+            check_equal([second.get('DBSIZE'), strays(first)], [1, []])
+
+
+def compact(connection):
+    """Compacts everything: rows of no key are dropped."""
+    def state():
+        reply = connection.get('SCREE', 'COMPACT', 'STATUS')
+        return dict(zip(reply[::2], reply[1::2]))[b'state']
+    check_equal(connection.get('SCREE', 'COMPACT', 'START'), b'OK')
+    wait_for(lambda: state() == b'idle', 'the end of the compaction')
+
+
+@suite.case('a long key of which the owner has some rows is not seen; compaction keeps these rows; then it is whole')
+def _(run):
+    with Paced() as paced:
+        paced.begin('MOVE')
+        with paced.cluster.partition(1) as second:
+            paced.check_hidden(second)
+            compact(second)
+            paced.check_hidden(second)
+        line, _ = paced.go_on()
+        check_equal([line['state']] + figures(line, 'moved', 'later'), ['done', 1, 0])
+        paced.check_moved()
+        with paced.cluster.partition(1) as second:
+            compact(second)
+        paced.check_moved()
+
+
+@suite.case('a long key moves again from its beginning after kill -9 of either side, and is never seen in part')
+def _(run):
+    with Paced() as paced:
+        cluster = paced.cluster
+        for shard in (0, 1):
+            paced.begin('MOVE')
+            cluster.backends[shard].kill9()
+            cluster.backends[shard].start()
+            with cluster.partition(1) as second:
+                wait_for(lambda: not isinstance(second.get('EXISTS', paced.key), ReplyError), 'the owner to serve')
+                paced.check_hidden(second)
+            if shard == 0:
+                with cluster.partition(0) as first:
+                    wait_for(lambda: strays(first) != [], 'the strays')
+        line, _ = paced.go_on()
+        check_equal([line['state']] + figures(line, 'moved', 'later'), ['done', 1, 0])
+        paced.check_moved()
+
+
+@suite.case('a flush at the owner in the middle of a long key does not take rows from it')
+def _(run):
+    for words in (['FLUSHALL'], ['FLUSHDB']):
+        with Paced() as paced:
+            paced.begin('MOVE')
+            with paced.cluster.partition(1) as second:
+                check_equal(second.get(*words), b'OK')
+            line, _ = paced.go_on()
+            check_equal([line['state']] + figures(line, 'moved', 'later'), ['done', 1, 0])
+            paced.check_moved()
+
+
+@suite.case('a key that a client makes while a long stray with its name comes in is kept, or replaced with REPLACE')
+def _(run):
+    for words, kept in ((['MOVE'], True), (['MOVE', 'REPLACE'], False)):
+        with Paced() as paced:
+            paced.begin(*words)
+            with paced.cluster.partition(1) as second:
+                check_equal(second.get('SET', paced.key, 'new'), b'OK')
+            line, named = paced.go_on()
+            check_equal(figures(line, 'moved', 'present'), [0, 1] if kept else [1, 0])
+            check_equal([fields(name)['key'] for name in named], [paced.key] if kept else [])
+            with paced.cluster.partition(1) as second:
+                if kept:
+                    check_equal(second.get('GET', paced.key), b'new')
+            if not kept:
+                paced.check_moved()
+
+
+@suite.case('a long key that the owner has already is recognised, also by a single other value')
+def _(run):
+    with Paced() as paced:
+        with paced.cluster.partition(1) as second:
+            check_equal(fill_hash(second), paced.key)
+            check_equal(second.get('HSET', paced.key, 'f7999', long_value('other', 7999)), 0)
+        with paced.cluster.partition(0) as first:
+            line, named = run_strays(first, 'MOVE')
+            check_equal([fields(name)['key'] for name in named] + figures(line, 'moved', 'present'), [paced.key, 0, 1])
+        with paced.cluster.partition(1) as second:
+            check_equal(second.get('HSET', paced.key, 'f7999', long_value('value', 7999)), 0)
+        with paced.cluster.partition(0) as first:
+            line, _ = run_strays(first, 'MOVE')
+            check_equal(figures(line, 'moved', 'present'), [1, 0])
+        paced.check_moved()
 
 
 suite.main()

@@ -540,6 +540,13 @@ uint64_t store_unapplied(const struct store *store)
     return store->unapplied_ms;
 }
 
+/* This store has no compaction. */
+void store_set_keeps_orphans(struct store *store, bool keeps)
+{
+    (void)store;
+    (void)keeps;
+}
+
 enum store_state store_state(struct store *store)
 {
     if (store->is_shut)
