@@ -1,5 +1,6 @@
 /*
- * version.h - the version of Redis that clients see: INFO, HELLO, LOLWUT and scripts say it.
+ * version.h - the version of Redis that clients see: INFO, HELLO, LOLWUT and scripts say it. And the version of what proxies and
+ * backends say to each other.
  *
  * Clients switch features on by it. The option reported-version chooses one; the default is the newest whose commands all
  * exist here (docs/versions.md).
@@ -7,6 +8,15 @@
 #pragma once
 
 #include <stdint.h>
+
+enum {
+    /* Raised by each change after which a proxy and a backend of different versions would misunderstand each other: SCREE
+     * commands, bounces, and replies that are merged. SCREE SELF says both numbers; a proxy refuses a backend that does not serve its
+     * protocol (proxy/upstream/greeting.h). */
+    PROXY_PROTOCOL = 1,
+    /* The oldest protocol of a proxy that a backend serves. */
+    PROXY_PROTOCOL_OLDEST = 1,
+};
 
 /* In the order of the words of the option. */
 enum reported_version {

@@ -19,6 +19,7 @@
 #include "shared/command_reply.h"
 #include "shared/log.h"
 #include "shared/number.h"
+#include "shared/version.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -234,16 +235,22 @@ void cmd_scree_self(struct call *call)
 {
     const struct partition *partition = call->partition;
     char number[24];
+    char protocol[12];
+    char oldest[12];
     uint64_t slots = 0;
     slot_owners_each_run(partition->shards.owners, add_owned, &slots);
     const char *const fields[] = {
-        "shard",   peer_set_shard(partition->shards.peers),
-        "run_id",  partition->process->run_id,
-        "version", SCREE_VERSION,
-        "slots",   number,
+        "shard",           peer_set_shard(partition->shards.peers),
+        "run_id",          partition->process->run_id,
+        "version",         SCREE_VERSION,
+        "slots",           number,
+        "protocol",        protocol,
+        "protocol_oldest", oldest,
     };
     enum { COUNT = sizeof fields / sizeof fields[0] };
     (void)snprintf(number, sizeof number, "%" PRIu64, slots);
+    (void)snprintf(protocol, sizeof protocol, "%d", PROXY_PROTOCOL);
+    (void)snprintf(oldest, sizeof oldest, "%d", PROXY_PROTOCOL_OLDEST);
     reply_array(&call->reply, COUNT);
     for (size_t i = 0; i < COUNT; i++)
         reply_bulk_text(&call->reply, fields[i]);

@@ -4,6 +4,7 @@
 #include "shared/log.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
+#include "shared/number.h"
 #include "shared/tls.h"
 
 #include <inttypes.h>
@@ -308,9 +309,11 @@ static uint32_t count_incoming(const struct peer_set *peers)
 bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
                     struct bytes identity, struct peer_identity *peer, const char **error)
 {
+    int64_t number;
     *error = NULL;
-    if (!bytes_equal(protocol, BYTES("1")))
-        *error = "ERR this backend speaks version 1 of the protocol between backends";
+    if (!number_parse_int64(protocol, &number) || number != PEER_PROTOCOL)
+        *error = "ERR this backend has another version of the protocol between backends: run the "
+                 "same version of Scree on all backends";
     else if (!*peers->self.identity.shard)
         *error = "ERR this backend's address is not in its shard map: check advertise-host "
                  "and advertise-port";

@@ -3,6 +3,9 @@
 #include "shared/number.h"
 #include "shared/out.h"
 #include "shared/resp.h"
+#include "shared/version.h"
+
+#include <inttypes.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -56,13 +59,26 @@ void greeting_read(struct bytes frame, struct greeting_self *self)
             copy_field(self->shard, sizeof self->shard, value.text);
         else if (bytes_is(name.text, "run_id"))
             copy_field(self->run_id, sizeof self->run_id, value.text);
-        else if (bytes_is(name.text, "slots") && number_parse_int64(value.text, &number))
+        else if (!number_parse_int64(value.text, &number) || number < 0)
+            continue;
+        else if (bytes_is(name.text, "slots"))
             self->slots = (uint64_t)number;
+        else if (bytes_is(name.text, "protocol"))
+            self->protocol = (uint64_t)number;
+        else if (bytes_is(name.text, "protocol_oldest"))
+            self->oldest = (uint64_t)number;
     }
 }
 
 bool greeting_check(const struct greeting_self *self, const char *shard, char *reason, size_t size)
 {
+    if (self->protocol < PROXY_PROTOCOL || self->oldest > PROXY_PROTOCOL) {
+        (void)snprintf(reason, size,
+                       "another version of Scree: it serves protocols %" PRIu64 " to %" PRIu64
+                       " of proxies, and this proxy has %d",
+                       self->oldest, self->protocol, PROXY_PROTOCOL);
+        return false;
+    }
     if (!*self->shard || strcmp(self->shard, shard) == 0)
         return true;
     (void)snprintf(reason, size, "another shard is at its address: '%s'", self->shard);

@@ -3,10 +3,11 @@
  *
  *   proxy ─► SCREE AUTH secret ─► +OK, or the error with which every request would fail. While the secret is being changed
  *                                 both are sent, secret-previous first, and one must be accepted
- *         ─► SCREE SELF        ─► shard, run_id, version, slots: the partition at this address says which shard it is
+ *         ─► SCREE SELF        ─► shard, run_id, version, slots, protocol: the partition at this address says which shard it is,
+ *                                 and which protocols of proxies it serves (version.h)
  *
- * A partition knows its shard from its own shard map; without one, or in a version without SCREE SELF, the name is not
- * known, and the map of the proxy is believed.
+ * A partition knows its shard from its own shard map; without one the name is not known, and the map of the proxy is believed.
+ * A backend that does not serve this proxy's protocol gets no requests: requests or replies could be misunderstood.
  */
 #pragma once
 
@@ -27,6 +28,7 @@ struct greeting_self {
     char shard[SHARD_NAME_MAX + 1]; /* empty: not known */
     char run_id[RUN_ID_BYTES + 1];  /* empty: not known */
     uint64_t slots;                 /* number of slots that it owns */
+    uint64_t protocol, oldest; /* newest and oldest protocol that it serves; 0: it does not say */
 };
 
 /* Writes the commands; `previous`: a second secret, empty: none. */
@@ -34,7 +36,7 @@ void greeting_write(struct greeting *greeting, struct out *out, const char *secr
                     const char *previous);
 /* Reads the reply to a SCREE AUTH. False: no secret was accepted. */
 bool greeting_auth(struct greeting *greeting, struct bytes frame);
-/* Reads the reply to SCREE SELF; of an error, or fields that are missing, the result is empty. */
+/* Reads the reply to SCREE SELF; of an error, or fields that are missing, the result is empty or 0. */
 void greeting_read(struct bytes frame, struct greeting_self *self);
-/* False: the partition is another shard than `shard`, and reason[size] says so. */
+/* False: the partition is another shard than `shard`, or does not serve this proxy's protocol, and reason[size] says so. */
 bool greeting_check(const struct greeting_self *self, const char *shard, char *reason, size_t size);

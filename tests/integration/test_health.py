@@ -11,6 +11,7 @@ import threading
 
 from support.cluster import Cluster, free_ports, http_get, metric
 from support.harness import Suite, check, check_equal, wait_for
+from support.other_version import OtherVersion
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -89,6 +90,27 @@ def _(run):
                 for words in (['SET', cluster.key_on(shard), 'v'], ['GET', cluster.key_on(shard)]):
                     reply = value(connection.call(*words))
                     check(isinstance(reply, ReplyError) and 'another shard is at its address' in str(reply), str(reply))
+
+
+@suite.case('a backend that serves other protocols of proxies gets no request, and clients, log and /readyz are told the reason')
+def _(run):
+    for protocols in ((), ('protocol', '0', 'protocol_oldest', '0'), ('protocol', '9', 'protocol_oldest', '2')):
+        with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+            proxy = cluster.proxies[0]
+            with cluster.partition(0) as partition:
+                fields = partition.get('SCREE', 'AUTH', cluster.secret) and partition.get('SCREE', 'SELF')
+                mine = dict(zip(fields[::2], fields[1::2]))
+                check(int(mine[b'protocol']) >= int(mine[b'protocol_oldest']) >= 1, repr(mine))
+            cluster.backends[0].kill9()
+            with OtherVersion(cluster.backends[0].addresses[0], ('shard', '', 'slots', '0') + protocols) as other:
+                wait_for(lambda: 'another version of Scree' in proxy.http('/readyz')[1], 'the reason in /readyz')
+                with cluster.connect() as client:
+                    reply = client.get('SET', 'k', 'v')
+                    check(isinstance(reply, ReplyError) and 'another version of Scree' in str(reply), repr(reply))
+                check(b'another version of Scree' in proxy.log(), 'the log')
+                check_equal([words for words in other.requests if words[0] not in (b'SCREE', b'PING')], [], 'requests of clients')
+            cluster.backends[0].start()
+            wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the shard to be up again')
 
 
 @suite.case('a proxy or backend whose port is in use ends with start_failed in its log, as the runbook says, and the reason')

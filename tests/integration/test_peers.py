@@ -9,11 +9,13 @@ import subprocess
 
 from support.cluster import Cluster, even_slots
 from support.harness import Suite, check, check_equal, patience, wait_for
+from support.other_version import OtherVersion
 from support.relay import Relay
 from support.resp import ReplyError
 
 HEADER = struct.Struct('<IB3xQ')
 STATUS, ECHO, DONE, FAILED = 1, 2, 128, 129
+PROTOCOL = '2'  # PEER_PROTOCOL of backend/peer/frame.h
 
 suite = Suite(__doc__)
 
@@ -89,7 +91,7 @@ def connect_as_peer(cluster, index, shard='x'):
     """A socket on which the test has sent the greeting of another backend."""
     connection = cluster.partition(index)
     check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
-    connection.get('SCREE', 'PEER', '1', 'b%dp0' % index, greeting_of(shard))
+    connection.get('SCREE', 'PEER', PROTOCOL, 'b%dp0' % index, greeting_of(shard))
     return connection.sock
 
 
@@ -188,15 +190,15 @@ def _(run):
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
-        words = ('SCREE', 'PEER', '1', 'b0p0', greeting_of())
+        words = ('SCREE', 'PEER', PROTOCOL, 'b0p0', greeting_of())
         with cluster.partition(0) as stranger:
             check('NOPERM' in str(stranger.get(*words)), 'a peer without the secret was accepted')
             check('WRONGPASS' in str(stranger.get('SCREE', 'AUTH', cluster.secret + 'x')), 'a wrong secret was accepted')
             check('NOPERM' in str(stranger.get(*words)), 'a peer with a wrong secret was accepted')
         with cluster.partition(0) as mistaken:
             check_equal(mistaken.get('SCREE', 'AUTH', cluster.secret), b'OK')
-            for bad in (('2', 'b0p0', greeting_of()), ('1', 'b1p0', greeting_of()), ('1', 'b0p0', b''),
-                        ('1', 'b0p0', greeting_of('b0p0')), ('1', 'b0p0', greeting_of('a\r\nx'))):
+            for bad in ((PROTOCOL, 'b1p0', greeting_of()), (PROTOCOL, 'b0p0', b''), (PROTOCOL, 'b0p0', greeting_of('b0p0')),
+                        (PROTOCOL, 'b0p0', greeting_of('a\r\nx'))):
                 check(isinstance(mistaken.get('SCREE', 'PEER', *bad), ReplyError), '%r was accepted' % (bad,))
             check_equal(mistaken.get('PING'), b'PONG')
         check_equal(cluster.peers(0)[0]['peers_incoming'], '2')
@@ -338,6 +340,26 @@ def _(run):
             check_equal(connection.get('PING'), b'PONG', 'the configuration in force stays')
 
 
+@suite.case('a backend of a version with another protocol is refused, and both sides say why in log and INFO')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        sentence = 'run the same version of Scree on all backends'
+        with cluster.partition(0) as other:
+            check_equal(other.get('SCREE', 'AUTH', cluster.secret), b'OK')
+            for protocol in ('1', '3', 'x', ''):
+                reply = other.get('SCREE', 'PEER', protocol, 'b0p0', greeting_of())
+                check(isinstance(reply, ReplyError) and sentence in str(reply), '%r: %r' % (protocol, reply))
+        check(b'peer_refused' in cluster.backends[0].log() and sentence.encode() in cluster.backends[0].log(), 'the log')
+        cluster.backends[2].kill9()
+        with OtherVersion(cluster.backends[2].addresses[0], peer='-ERR run the same version of Scree on all backends') as old:
+            wait_for(lambda: any(link['state'] != 'up' and sentence in link.get('reason', '') for link in cluster.peers(0)[1].values()),
+                     'the reason in INFO')
+            check(old.greetings > 0, 'nothing connected')
+        cluster.backends[2].start()
+        cluster.wait_linked()
+
+
 @suite.case('a backend without a map works alone')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
@@ -345,7 +367,7 @@ def _(run):
             text = connection.get('INFO', 'peers')
             check(b'peers_map_epoch:0\r\n' in text and b'peers_links:0\r\n' in text, text)
             check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
-            check('not in its shard map' in str(connection.get('SCREE', 'PEER', '1', 'x', greeting_of())), 'a peer was accepted')
+            check('not in its shard map' in str(connection.get('SCREE', 'PEER', PROTOCOL, 'x', greeting_of())), 'a peer was accepted')
 
 
 @suite.case('a stopped peer delays no other request, and the requests that wait for it are bounded')
