@@ -10,7 +10,12 @@ of GETs and SETs of random keys runs before, during and after each move: in a cl
 MB/s are the bytes of the moved keys and values, by the time until both shards say that they have what the map gives them and have
 deleted the rest. The last line has the bounces of requests after the last move.
 
-    bench_moves.py                     4 M keys of 100 bytes: takes minutes, on a quiet machine
+CPU ms/MB is the CPU time of both shards for one MB that moves without load: it does not depend on who else uses the machine, and two
+cores cannot move more than 2000 ms of it a second. The last line says how much of the CPUs others had: above a few percent,
+throughput and latency mean nothing. What does not fit into --minutes is left out, and named.
+
+    bench_moves.py                     4 M keys of 100 bytes: 8 minutes on a quiet machine with two cores, 12 at most
+    bench_moves.py --bytes 1000 --keys 1000000
     bench_moves.py --quick             40 000 keys, to see whether it works
 """
 
@@ -58,12 +63,40 @@ class Figures:
             '  %d ERRORS' % self.errors if self.errors else '')
 
 
-def start_load(cluster, options, seconds, rate, words=None, count=0):
+def start_load(cluster, options, seconds, rate, words=None, count=0, depth=1):
     program = os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load')
     words = words or 'GET key:{k:%d} ; SET key:{k:%d} {x:%d}' % (options.keys, options.keys, options.bytes)
-    command = [program, '--port', cluster.proxies[0].port, '--clients', options.clients, '--depth', 1, '--seconds', seconds,
+    command = [program, '--port', cluster.proxies[0].port, '--clients', options.clients, '--depth', depth, '--seconds', seconds,
                '--count', count, '--rate', rate, '--', *words.split()]
     return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+class Machine:
+    """The CPU time that other processes have used since the begin."""
+
+    def __init__(self, system):
+        self.system, self.began = system, time.monotonic()
+        self.before = self.used()
+
+    def used(self):
+        with open('/proc/stat') as file:
+            numbers = [int(number) for number in file.readline().split()[1:9]]
+        busy = (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf('SC_CLK_TCK')
+        times = os.times()
+        mine = times.user + times.system + times.children_user + times.children_system
+        return busy - mine - sum(process.cpu_seconds() for process in self.system.processes)
+
+    def minutes(self):
+        return (time.monotonic() - self.began) / 60
+
+    def line(self):
+        share = 100 * (self.used() - self.before) / (60 * self.minutes() * os.cpu_count())
+        return 'other processes used %.0f %% of the CPUs: the machine was %s' % (max(0, share), 'quiet' if share < 5 else 'BUSY')
+
+
+def tell(text, *values):
+    """Progress."""
+    print(text % values, file=sys.stderr, flush=True)
 
 
 def finish(running):
@@ -89,13 +122,14 @@ def move_under_load(cluster, options, slots, rate):
 
 
 def move_alone(cluster, slots):
-    """Seconds of a move without load."""
+    """Seconds of a move without load, and the CPU seconds of both shards."""
+    before = sum(process.cpu_seconds() for process in cluster.backends)
     cluster.write_shards(slots)
     for process in cluster.backends + cluster.proxies:
         process.signal(1)
     began = time.monotonic()
-    wait_for(lambda: is_settled(cluster, (0, 1)), 'the move to end', 3600)
-    return time.monotonic() - began
+    wait_for(lambda: is_settled(cluster, (0, 1)), 'the move to end', 3600, pause=0.05)
+    return time.monotonic() - began, sum(process.cpu_seconds() for process in cluster.backends) - before
 
 
 def set_rate(cluster, rate):
@@ -116,7 +150,8 @@ def main():
     parser.add_argument('--clients', type=int, default=20)
     parser.add_argument('--rate', type=int, default=5000, help='requests a second of the steady load')
     parser.add_argument('--seconds', type=float, default=10, help='of the loads before and after')
-    parser.add_argument('--rates', default='10mb,50mb,0', help='of migration-rate; 0: no limit')
+    parser.add_argument('--minutes', type=float, default=11, help='begin no further rate after that')
+    parser.add_argument('--rates', default='0,10mb,50mb', help='of migration-rate; 0: no limit; in this order')
     options = parser.parse_args()
     if options.quick:
         options.keys, options.seconds, options.rate = 40000, 2, 1000
@@ -125,22 +160,30 @@ def main():
     with Cluster(backends=2, partitions=1, proxies=1, linked=True, slots=ALL,
                  backend_options={'backend': {'durability': 'everysec'}}) as cluster:
         system = System(cluster.proxies[0], cluster.backends)
-        run_load(cluster, options, seconds=0, rate=0, count=options.keys, words='SET key:{s} {x:%d}' % options.bytes)
+        machine = Machine(system)
+        tell('writing %d keys', options.keys)
+        run_load(cluster, options, seconds=0, rate=0, count=options.keys, words='SET key:{s} {x:%d}' % options.bytes, depth=16)
         wait_until_quiet(system)
-        measure(cluster, system, options)
+        tell('written after %.1f minutes', machine.minutes())
+        measure(cluster, system, options, machine)
+        print('%.1f minutes; %s' % (machine.minutes(), machine.line()))
     return 0
 
 
-def measure(cluster, system, options):
+def measure(cluster, system, options, machine):
     """Moves half of the keys with each rate: once alone, and under each kind of load."""
     mb = options.keys / 2 * (options.bytes + len('key:') + 12) / 1e6
     print('%d keys of %d bytes; half of them are %.0f MB with their names' % (options.keys, options.bytes, mb))
     places = [HALVES, ALL]
     for migration_rate in options.rates.split(','):
+        if machine.minutes() > options.minutes:
+            print('\nmigration-rate %s: left out, %.1f minutes are over' % (migration_rate, machine.minutes()))
+            continue
         set_rate(cluster, migration_rate)
-        seconds = move_alone(cluster, places[0])
+        seconds, cpu = move_alone(cluster, places[0])
         places.reverse()
-        print('\nmigration-rate %s: %.1f s without load, %.1f MB/s' % (migration_rate, seconds, mb / seconds))
+        print('\nmigration-rate %s: %.1f s without load, %.1f MB/s, CPU %.0f ms/MB' % (migration_rate, seconds, mb / seconds, 1000 * cpu / mb))
+        tell('moved without load after %.1f minutes', machine.minutes())
         print(HEAD % ('', 'requests', 'p50', 'p99', 'p99.9'))
         for title, rate in (('closed loop', 0), ('%d a second' % options.rate, options.rate)):
             wait_until_quiet(system)
@@ -150,6 +193,7 @@ def measure(cluster, system, options):
             print(Figures(runs).row('  during %.1f s, %.1f MB/s' % (seconds, mb / seconds)), flush=True)
             wait_until_quiet(system)
             print(Figures([run_load(cluster, options, seconds=options.seconds, rate=rate)]).row('  after'), flush=True)
+            tell('migration-rate %s, %s: done after %.1f minutes', migration_rate, title, machine.minutes())
     before = bounces(cluster)
     count = 1000000 if not options.quick else 20000
     run_load(cluster, options, seconds=0, rate=0, count=count)
