@@ -144,7 +144,7 @@ def copy_by_chunks(client, source, target):
     check_equal(chunk, b'')
 
 
-@suite.case('kill -9: acknowledged items stay, and --check-data knows filters')
+@suite.case('after kill -9 all acknowledged items are there, and --check-data checks filters')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]

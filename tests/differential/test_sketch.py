@@ -116,7 +116,7 @@ def in_exec_and_script(client, have, keys):
     check_equal(client.get('EVAL', script, '3', keys[3], keys[0], keys[1]), [2 * expected['i1']], 'EVAL')
 
 
-@suite.case('kill -9: acknowledged counts stay, and --check-data knows sketches')
+@suite.case('after kill -9 all acknowledged counts are there, and --check-data checks sketches')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]

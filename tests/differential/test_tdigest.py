@@ -140,7 +140,7 @@ def in_exec_and_script(client, have, keys):
     check_equal(client.get('EVAL', script, '3', keys[3], keys[0], keys[1]), exact_replies(merged, (0, 1, 2)), 'EVAL')
 
 
-@suite.case('kill -9: acknowledged values stay, and --check-data knows digests')
+@suite.case('after kill -9 all acknowledged values are there, and --check-data checks digests')
 def _(run):
     rng = random.Random(31)
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:

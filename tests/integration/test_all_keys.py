@@ -74,7 +74,7 @@ def _(run):
                         check_equal(ours, theirs, '%d shards, RESP%d, reply %d' % (backends, proto, number))
 
 
-@suite.case('they concern the namespace of the client only')
+@suite.case('commands for all keys concern only the namespace of the client')
 def _(run):
     namespaces = {'one': {'token': 'token-one'}, 'two': {'token': 'token-two'}}
     with Cluster(backends=3, partitions=1, linked=True, namespaces=namespaces, proxy_options={'proxy': {'requirepass': 'outside'}}) as cluster:
@@ -138,7 +138,7 @@ def _(run):
         check_equal(client.get('DBSIZE'), 1)
 
 
-@suite.case('transactions that use all keys and others see one moment each, and all locks end')
+@suite.case('transactions that use all keys are isolated from other transactions, and all locks are released')
 def _(run):
     """Keys of one generation exist at a time: a transaction begins the next one with FLUSHALL, others add keys with its number. A
     token is renamed over shards, so the number of tokens is always 1."""

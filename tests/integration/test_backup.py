@@ -117,7 +117,7 @@ def _(run):
 
 # ---- restoring ----
 
-class Shelf:
+class BackupCatalog:
     """A directory for backups, shared by several clusters."""
 
     def __enter__(self):
@@ -221,7 +221,7 @@ def clients_of(cluster):
 
 @suite.case('START WAIT replies when the backup has ended, with an error if it failed; every proxy knows the result, also after restarts')
 def _(run):
-    with Shelf() as catalog, Cluster(2, 1, 2, backend_options=catalog.options) as cluster:
+    with BackupCatalog() as catalog, Cluster(2, 1, 2, backend_options=catalog.options) as cluster:
         client, other = cluster.connect(0), cluster.connect(1)
         client.pipeline([['SET', 'key:%d' % i, 'x' * 50] for i in range(KEYS)])
         check_equal(other.get('SCREE', 'BACKUP', 'STATUS')[17], b'', 'no backup yet')
@@ -287,7 +287,7 @@ def _(run):
 @suite.case("some keys of one namespace are copied from a restored backup into the cluster; others' data stays")
 def _(run):
     options = {'namespaces': NAMESPACES, 'proxy_options': {'proxy': {'requirepass': 'main'}}}
-    with Shelf() as catalog, Cluster(1, 2, 1, backend_options=catalog.options, **options) as cluster:
+    with BackupCatalog() as catalog, Cluster(1, 2, 1, backend_options=catalog.options, **options) as cluster:
         clients = clients_of(cluster)
         shop, admin = clients['shop'], clients['default']
         shop.pipeline([['SET', 'basket:%d' % i, 'full'] for i in range(50)] + [['SET', 'other', 'old']])
@@ -308,7 +308,7 @@ def _(run):
 
 @suite.case('KEEP-DAYS keeps what is younger, and one complete backup in any case')
 def _(run):
-    with Shelf() as catalog, Cluster(2, 1, 1, backend_options=catalog.options) as cluster:
+    with BackupCatalog() as catalog, Cluster(2, 1, 1, backend_options=catalog.options) as cluster:
         client = cluster.connect()
         for name in ('old', 'young'):
             client.call('SCREE', 'BACKUP', 'START', 'NAME', name, 'WAIT')
@@ -341,7 +341,7 @@ def place(connection, name, database):
 @suite.case('a backup of some slots is restored into the running cluster, at the owner that these slots have now')
 def _(run):
     places, slots = [('', 0), ('', 3), ('shop', 0)], '3000-6000'
-    with Shelf() as catalog, Cluster(3, 1, 1, backend_options=catalog.options, linked=True) as cluster:
+    with BackupCatalog() as catalog, Cluster(3, 1, 1, backend_options=catalog.options, linked=True) as cluster:
         wanted = []
 
         def visit(what):
@@ -428,9 +428,9 @@ def count_writes(cluster, key, is_over):
             check(isinstance(client.get('INCR', key), int), 'a write failed')
 
 
-@suite.case('a restore of slots that is killed goes on when it is given again')
+@suite.case('a restore of slots that was killed continues when the command is given again')
 def _(run):
-    with Shelf() as catalog, \
+    with BackupCatalog() as catalog, \
             Cluster(2, 1, 1, backend_options=with_option(catalog.options, 'backend', 'migration-rate', '300kb'), linked=True) as cluster:
         names_ = ['key:%d' % i for i in range(3000)]
         client = cluster.connect()
@@ -477,7 +477,7 @@ def _(run):
     library = '#!lua name=lib\nredis.register_function{function_name="answer", callback=function() return 42 end}'
     options = {'namespaces': NAMESPACES, 'proxy_options': {'proxy': {'requirepass': 'main'}}}
     for (backends, partitions), (to_backends, to_partitions) in (((1, 2), (1, 3)), ((3, 1), (2, 1))):
-        with Shelf() as catalog:
+        with BackupCatalog() as catalog:
             with Cluster(backends, partitions, 1, backend_options=catalog.options, **options) as cluster:
                 clients = clients_of(cluster)
                 for client in clients.values():
@@ -544,7 +544,7 @@ class Writer(threading.Thread):
 
 @suite.case('under writes of many clients through two proxies, the backup is the state of the whole cluster at one moment')
 def _(run):
-    with Shelf() as catalog:
+    with BackupCatalog() as catalog:
         bounds = {}
         with Cluster(2, 2, 2, backend_options=catalog.options) as cluster:
             acked = [0] * 6
@@ -666,7 +666,7 @@ def check_bank(cluster, bounds):
 
 @suite.case('a backup during transactions over shards has all of each or nothing, none of their records, and every acknowledged one')
 def _(run):
-    with Shelf() as catalog:
+    with BackupCatalog() as catalog:
         bounds = {}
         with Cluster(3, 1, 1, backend_options=catalog.options, linked=True) as cluster:
             admin = cluster.connect(0, 60)
@@ -847,7 +847,7 @@ def _(run):
 
 @suite.case('kill -9 during a backup: older backups stay valid, a partial one does not count, and the next backup removes it')
 def _(run):
-    with Shelf() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
+    with BackupCatalog() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
         backend = cluster.backends[0]
         client = Connection(backend.addresses[0])
         client.pipeline([['SET', 'key:%d' % i, os.urandom(2000)] for i in range(5000)])
@@ -872,9 +872,9 @@ def _(run):
         check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
 
 
-@suite.case('a backup that is deleted while it is verified is no damage')
+@suite.case('a backup that is deleted while it is verified is not reported as damaged')
 def _(run):
-    with Shelf() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
+    with BackupCatalog() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
         with cluster.partition(0) as client:
             backup(client, 'kept')
             backup(client, 'gone')
@@ -942,7 +942,7 @@ def _(run):
         with open(os.path.join(folder, 'MANIFEST.sha256'), 'w') as file:
             file.write('%s  MANIFEST.json\n' % hashlib.sha256(text.encode()).hexdigest())
 
-    with Shelf() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
+    with BackupCatalog() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
         backend = cluster.backends[0]
         with cluster.partition(0) as client:
             client.call('SET', 'k', 'v')
@@ -1007,9 +1007,9 @@ def _(run):
         check(code == 0, 'the good one: %s' % said)
 
 
-@suite.case('a damaged partition is named and restored while the others of its process serve; files of a restore by root are the owner\'s')
+@suite.case('a damaged partition is named and restored while the others of its process serve; a restore by root gives its files to the owner of the directory')
 def _(run):
-    with Shelf() as catalog, Cluster(1, 3, 1, backend_options=catalog.options) as cluster:
+    with BackupCatalog() as catalog, Cluster(1, 3, 1, backend_options=catalog.options) as cluster:
         backend, client = cluster.backends[0], cluster.connect()
         keys = [cluster.key_on(shard) for shard in range(3)]
         for key in keys:
@@ -1064,7 +1064,7 @@ def _(run):
 
 @suite.case('kill -9 during a restore: the directory is not served until a new restore has completed')
 def _(run):
-    with Shelf() as catalog:
+    with BackupCatalog() as catalog:
         with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             client.pipeline([['SET', 'key:%d' % i, 'x' * 1000] for i in range(4000)])
@@ -1104,7 +1104,7 @@ def _(run):
 
 @suite.case('a changed byte in any file is found, and prevents a restore; so do missing or foreign files and shards')
 def _(run):
-    with Shelf() as catalog:
+    with BackupCatalog() as catalog:
         with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             fill(client)
@@ -1141,7 +1141,7 @@ def _(run):
 
 @suite.case('shards with disks of their own: a missing part is named; several directories make one backup')
 def _(run):
-    with Shelf() as catalog:
+    with BackupCatalog() as catalog:
         with Cluster(1, 3, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             fill(client)

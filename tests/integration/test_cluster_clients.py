@@ -238,7 +238,7 @@ def _(run):
             check_equal(value(client.call('PING')), [b'pong', b''])
 
 
-@suite.case('PUBLISH goes only to nodes where a client has subscribed, also after restarts; what a lost node misses is counted')
+@suite.case('PUBLISH goes only to nodes where a client has subscribed, also after restarts; messages that a lost node misses are counted')
 def _(run):
     def metrics(index, name):
         return metric(cluster.backends[index].http('/metrics')[1], 'scree_backend_messages_%s_total' % name)

@@ -58,7 +58,7 @@ def documented():
     return [one for one in objects if 'cert-manager.io' not in one.get('apiVersion', 'cert-manager.io')]
 
 
-@suite.case('what docs/kubernetes.md shows may run in a namespace that enforces `restricted`, and fits the Services')
+@suite.case('the examples of docs/kubernetes.md may run in a namespace that enforces `restricted`, and match the Services')
 def _(run):
     text, objects = read(os.path.join(ROOT, 'docs/kubernetes.md')), documented()
     check_equal(sorted(one['kind'] for one in objects), ['Job', 'NetworkPolicy', 'PriorityClass', 'Service'])

@@ -35,7 +35,7 @@ def pipelined(address, make, count):
                 connection.read()
 
 
-@suite.case('the resident size stays within 20 % of what is configured')
+@suite.case("the process's resident memory stays within 20 % of the configured size")
 def _(run):
     if is_sanitized(binary('scree-backend')):
         raise Skip('a sanitizer has memory of its own')

@@ -219,7 +219,7 @@ def _(run):
         check_equal(cluster.get(TARGET, 'GET', names[0]), b'new')
 
 
-@suite.case('a target that had all rows, was down when the map took it out, and comes back, deletes them')
+@suite.case('a target that had all rows, and was down when the map removed it, deletes them after its start')
 def _(run):
     with Shards() as cluster:
         cluster.fill()
@@ -247,7 +247,7 @@ def write_alone(cluster):
     os.rename(cluster.shards_path + '.new', cluster.shards_path)
 
 
-@suite.case('PAUSE is in force after a restart, until RESUME')
+@suite.case('moves stay paused after a restart, until RESUME')
 def _(run):
     with Shards() as cluster:
         cluster.fill()
@@ -265,7 +265,7 @@ def _(run):
         check_equal(fields(cluster.get(SOURCE, 'SCREE', 'MOVES')[0])['paused'], 'no')
 
 
-@suite.case('fields of hashes keep their times to live when their slots move, and expire where they are')
+@suite.case('fields of hashes keep their TTL when their slots move, and then expire at the new owner')
 def _(run):
     with Shards() as cluster:
         key = next('hash:%d' % i for i in range(10000) if 4096 <= slot_of('hash:%d' % i) <= 8191)
@@ -286,7 +286,7 @@ def _(run):
         check_equal(cluster.get(SOURCE, 'SCREE', 'STRAYS'), [])
 
 
-@suite.case('function libraries go to another process once, not with each move')
+@suite.case('function libraries are copied to another process once, not with each move')
 def _(run):
     with Shards(**{'migration-moves': 4}) as cluster:
         check_equal(cluster.get(SOURCE, 'FUNCTION', 'LOAD', LIBRARY), b'lib')

@@ -250,7 +250,7 @@ def restart_with_late_map(cluster, program, slots):
     check(not os.path.exists(cluster.shards_path + '.late'), 'the program opened the map')
 
 
-@suite.case('a map that is written while a program reads the one before is carried out')
+@suite.case('a map that is written while a program reads the previous one comes into force')
 def _(run):
     with pair(proxies=1) as cluster:
         restart_with_late_map(cluster, cluster.backends[0], QUARTER)
@@ -357,7 +357,7 @@ def told(client):
     return found
 
 
-@suite.case('clients that track are told of the keys that they have read in a slot that moves, and of no other; they track on')
+@suite.case('when a slot moves, tracking clients get invalidations of its keys that they have read, and of no others; tracking continues')
 def _(run):
     with Cluster(backends=2, partitions=1, linked=True, proxies=2) as cluster:
         proxy = cluster.proxies[0]  # it does not get the new maps, and learns the owners

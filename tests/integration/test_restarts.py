@@ -157,7 +157,7 @@ def _(run):
             run.note('%s: %d rounds' % (name, seen['rounds']))
 
 
-@suite.case('ioredis sees no error while its proxy restarts: replies are complete, and what has none was not executed')
+@suite.case('ioredis sees no error while its proxy restarts: replies are complete, and a request without a reply was not executed')
 def _(run):
     with installed('ioredis') as folder, Cluster(backends=1, partitions=2, proxies=1) as cluster:
         client = Application(folder, cluster.proxies[0].address, 'io')
@@ -177,7 +177,7 @@ def held(cluster, name, shard):
     return metric(text, 'scree_proxy_shard_%s{shard="%s"}' % (name, shard)) or 0
 
 
-@suite.case('requests to a shard that is away wait in order, and other shards answer meanwhile')
+@suite.case('requests to a shard that is down wait in order, while other shards answer')
 def _(run):
     for stop in ('stop', 'kill9'):
         with Cluster(backends=2, partitions=1, proxies=1, proxy_options=PATIENT) as cluster:
@@ -196,7 +196,7 @@ def _(run):
                 check_equal(client.get('PING'), b'PONG')
 
 
-@suite.case('a shard that does not come back: the requests that wait fail, and further ones fail at once')
+@suite.case('when a shard does not come back, the waiting requests fail, and later ones fail at once')
 def _(run):
     # the time begins when the shard stops, and the first request must come in it
     with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '4s'}}) as cluster:
@@ -217,7 +217,7 @@ def _(run):
             wait_for(lambda: client.get('GET', key) == b'1', 'the shard, and no request that failed was executed')
 
 
-@suite.case('hold = 0: requests fail at once')
+@suite.case('with hold = 0, requests to a shard that is down fail at once')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'upstream': {'hold': '0'}}) as cluster:
         with cluster.connect() as client:
@@ -227,7 +227,7 @@ def _(run):
             wait_for(lambda: client.get('INCR', 'k') == 1, 'the first increment that was executed')
 
 
-@suite.case('what waits is bounded by queue-limit, and nothing is lost')
+@suite.case('queue-limit bounds the requests that wait for a shard, and none is lost')
 def _(run):
     options = {'upstream': {'hold': '1m', 'queue-limit': '1mb'}}
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options=options) as cluster:
@@ -243,7 +243,7 @@ def _(run):
             sender.join()
 
 
-@suite.case('clients that wait for an element go on waiting while their shard restarts')
+@suite.case('blocking commands continue to wait while their shard restarts')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1, proxy_options=PATIENT) as cluster:
         lists = [cluster.key_on(shard, 'list') for shard in range(3)]
@@ -301,7 +301,7 @@ def _(run):
 
 # ---- silent shards -----------------------------------------------------------------------------------------------
 
-@suite.case('the first silence of a shard counts for all requests to it, and SLOWLOG names it')
+@suite.case('a shard that leaves one request unanswered fails all requests to it, and SLOWLOG names the shard')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '8s'}}) as cluster:
         key, other = cluster.key_on(1), cluster.key_on(0)

@@ -157,7 +157,7 @@ def _(run):
                 check(isinstance(shard.get('SCREE', 'UNTIL', slot, 'SCAN', 0), ReplyError), 'slot %s' % slot)
 
 
-@suite.case('commands for all keys need no shard that owns nothing, and say which shard with keys is not reachable')
+@suite.case('commands for all keys need no shard without slots; an error names the shard with keys that is not reachable')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1, linked=True, slots=['0-8191', '8192-16383', '']) as cluster:
         with cluster.connect() as client:

@@ -393,7 +393,7 @@ def check_storage(browser, cluster):
         check(row['Disk free'].endswith('B') and row['Memory'].endswith('MB') and row['Compaction'] in ('idle', 'running'), row)
 
 
-@suite.case('storage: figures of each shard, backups, a shard that is read-only, and one that is silent')
+@suite.case('the status document has figures of storage and backups of each shard, also of a read-only and of a silent one')
 def _(run):
     with FaultyDisk() as disk, tempfile.TemporaryDirectory() as backups, Browser() as browser, \
             Cluster(backends=3, partitions=1, proxies=1, disk=disk, backend_options={'backend': {'backup-dir': backups}}) as cluster, \
@@ -464,7 +464,7 @@ def history_of(proxy):
     return json.loads(proxy.http('/status/history.json')[1])
 
 
-@suite.case('plots of the last minutes survive a reload of the page, and are there when it is opened first')
+@suite.case('the status page has plots of the last minutes when it is first opened, and after a reload')
 def _(run):
     with Browser() as browser, cluster_of() as cluster:
         proxy = cluster.proxies[0]
@@ -553,7 +553,7 @@ def _(run):
         check_equal(len(after['latency_bounds_us']) + 1, len(after['commands'][0]['latency']), 'bounds')
 
 
-@suite.case('the document says when the certificates of the proxy and of the shards expire')
+@suite.case('the status document shows when the certificates of the proxy and of the shards expire')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
         found = []
@@ -594,7 +594,7 @@ def _(run):
                 check_equal(answer.headers['X-Content-Type-Options'], 'nosniff')
 
 
-@suite.case('silent shards make no proxy look as if it were down')
+@suite.case('the status page shows no proxy as down because shards are silent')
 def _(run):
     with cluster_of() as cluster:
         proxy = cluster.proxies[0]

@@ -182,7 +182,7 @@ def _(run):
             check_equal(strays(first), [], 'after a restart')
 
 
-@suite.case('a key that the owner has is only replaced, or its stray only deleted, when the operator says so')
+@suite.case('if the owner has the key, it is replaced only with REPLACE, and the stray is deleted only with KEEP')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0) as cluster:
         keys = [cluster.key_on(1, 'k%d:' % i) for i in range(6)]
@@ -210,7 +210,7 @@ def _(run):
                 check(isinstance(first.get('SCREE', 'STRAYS', *words), ReplyError), repr(words))
 
 
-@suite.case('REPLACE replaces keys of any type, and clients that watch or wait for them are told')
+@suite.case('REPLACE replaces keys of any type, which clients that watch them or wait for them notice')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0) as cluster:
         watched, awaited = cluster.key_on(1, 'watched'), cluster.key_on(1, 'awaited')
@@ -242,7 +242,7 @@ def has_moved_some(connection):
     return line['moved'] != '0' or line['state'] == 'done'
 
 
-@suite.case('a move of strays that is interrupted by kill -9 of either side can be given again until all are there')
+@suite.case('a move of strays that kill -9 of either side has interrupted can be started again until all keys have moved')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0, backend_options={'backend': {'migration-rate': '500kb'}}) as cluster:
         names = ['key:%d' % i for i in range(6000)]

@@ -211,7 +211,7 @@ def _(run):
         check(cluster.figures(1)['locked_key_errors'] >= 1, 'SET of the locked key')
 
 
-@suite.case('of big collections only the members are borrowed that the commands name')
+@suite.case('only those members of a big collection that the commands name are borrowed')
 def _(run):
     with Linked() as cluster:
         a, b, c = cluster.keys
@@ -431,7 +431,7 @@ for kinds, error, what in ((SYNC_LOG, errno.EIO, 'fsync fails'), (WRITE_LOG, err
         fail_disk(run, kinds, error, 0)
 
 
-@suite.case('a script runs long at a participant: transactions reply BUSY as Redis, nothing is done, and they work when it has ended')
+@suite.case('while a slow script runs at a participant, transactions reply BUSY and change nothing; they succeed when it has ended')
 def _(run):
     with Linked({'transaction-timeout': '10m', 'lock-timeout': '10m'}) as cluster:
         check_equal(cluster.shards[0].get('CONFIG', 'SET', 'busy-reply-threshold', '20'), b'OK')

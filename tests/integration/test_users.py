@@ -322,7 +322,7 @@ def log_lines(process, event):
     return [line for line in process.log().decode().splitlines() if ' %s ' % event in line]
 
 
-@suite.case('the log says who changed what as an administrator, at the program that the client used, and who failed to log in')
+@suite.case("the log of the program that a client uses shows administrators' commands and failed logins")
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         proxy, backend = cluster.proxies[0], cluster.backends[0]
