@@ -286,8 +286,8 @@ static bool member_listen(struct member *member, const struct backend_config *co
     return partition->listeners.unix_socket != NULL;
 }
 
-/* Opens a partition. A damaged one is remembered in server->failed; any other failure may pass, so the process shall end and
- * be started again: false. */
+/* Opens a partition. One with damaged files is noted in server->failed. Returns false after any other failure: it may be temporary, so
+ * the process must end and be started again. */
 static bool open_member(struct server *server, uint32_t index, char *error, size_t size)
 {
     struct member *member = &server->members[server->members_count];

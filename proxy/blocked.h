@@ -37,7 +37,7 @@ void blocked_part_answered(struct client *client, struct request *request);
 bool blocked_is_waiting(const struct client *client);
 /* One more shard has confirmed that the client's command waits there. */
 void blocked_begun(struct client *client);
-/* A shard that stops has given the client's command back: it does not wait there. */
+/* To be called when a shard that stops has given the client's command back: it no longer waits there. */
 void blocked_given_back(struct client *client);
 /* The client's command was answered. */
 void blocked_answered(struct client *client);

@@ -15,7 +15,7 @@ struct map_figures {
     uint64_t keys[SLOT_COUNT]; /* of slots whose owner was measured */
     uint64_t bytes[SLOT_COUNT];
     uint64_t load[SLOT_COUNT]; /* CPU time in the last minutes */
-    bool has_rate;             /* a shard has said its migration-rate */
+    bool has_rate;             /* at least one shard has reported its migration-rate */
     uint64_t rate;             /* the lowest of all shards, bytes per second; 0: none has a limit */
 };
 

@@ -1,11 +1,11 @@
 /*
- * map_truth.h - what the shards say of the slots: who owns them, and which moves are under way.
+ * map_truth.h - the state of the slots as the shards report it: their owners, and the moves that are under way.
  *
  *   wish    the shard map of this proxy                    ┐
  *   truth   replies of all shards to SCREE OWNERS ─► owner  ├─► difference: slots that the shards still have to move
  *           replies of all shards to SCREE MOVES ─► moves  ┘
  *
- * What a shard owns itself counts before what others say of it. Owners that are not in the wish are shards that were
+ * A shard's report about its own slots takes precedence over reports of other shards. Owners that are not in the wish are shards that were
  * removed from the map.
  */
 #pragma once

@@ -28,8 +28,8 @@ void routes_free(struct routes *routes);
 bool routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version);
 /* Forgets what was learned about slots of this shard. True: something was forgotten. */
 bool routes_forget(struct routes *routes, struct bytes shard);
-/* Forgets what was learned about shards that `before` names and `now` does not: the operator has removed them, so their processes may
- * be gone. If one still owns slots, another shard says so in a bounce. */
+/* Drops the routes to shards that `before` names and `now` does not: the operator has removed them, so their processes may be gone. If
+ * one of them still owns slots, a bounce adds the route again. */
 void routes_forget_removed(struct routes *routes, const struct shard_map *before,
                            const struct shard_map *now);
 /* The map for requests, with a reference: `wish` itself if nothing else is known. */

@@ -81,23 +81,23 @@ static void ask_shard(struct request *request, const struct script_search *searc
     request_fan_out(request, search->client->session.keyspace, shard, words, 3, done);
 }
 
-static void loaded(struct client *nobody, struct request *request, struct reply *reply)
+static void loaded(struct client *none, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
-    (void)nobody;
+    (void)none;
     (void)reply;
     if (search->client)
         end_search(search);
 }
 
 /* SCREE SOURCE was answered: with the script, or null if the shard has evicted it since. */
-static void found_body(struct client *nobody, struct request *request, struct reply *reply)
+static void found_body(struct client *none, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
     const struct shard_reply *answer = request_reply(request, 0);
     struct resp_value value;
     size_t pos = 0;
-    (void)nobody;
+    (void)none;
     (void)reply;
     if (!search->client)
         return;
@@ -109,12 +109,12 @@ static void found_body(struct client *nobody, struct request *request, struct re
 }
 
 /* All shards have replied to SCRIPT EXISTS. */
-static void asked_all(struct client *nobody, struct request *request, struct reply *reply)
+static void asked_all(struct client *none, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
     int teacher = -1;
     bool is_missing = false;
-    (void)nobody;
+    (void)none;
     (void)reply;
     if (!search->client)
         return;
@@ -132,11 +132,11 @@ static void asked_all(struct client *nobody, struct request *request, struct rep
 }
 
 /* The shards that need the script have replied to SCRIPT EXISTS. */
-static void asked_targets(struct client *nobody, struct request *request, struct reply *reply)
+static void asked_targets(struct client *none, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
     bool all_know = true;
-    (void)nobody;
+    (void)none;
     (void)reply;
     if (!search->client)
         return;

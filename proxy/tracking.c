@@ -353,11 +353,11 @@ static void visit_target(struct proxy_worker *worker, const void *data, struct o
 }
 
 /* request_done_fn: if no worker has the target, the redirection is broken. */
-static void visited(struct client *nobody, struct request *request, struct reply *reply)
+static void visited(struct client *none, struct request *request, struct reply *reply)
 {
     const uint64_t *tracker_id = request_state(request, sizeof *tracker_id);
     bool found = false;
-    (void)nobody;
+    (void)none;
     (void)reply;
     for (uint32_t i = 0; i < request_gathered_count(request); i++)
         found |= request_gathered(request, i)->bytes > 0;

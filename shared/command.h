@@ -106,7 +106,7 @@ enum command_traits {
         1 << 16,                  /* SELECT, SWAPDB: the keys behind it are in another database */
     TRAIT_WATCHES = 1 << 17,      /* WATCH: reads rows of its keys, and does not open them */
     TRAIT_ONLY_REPLIES = 1 << 18, /* WAIT, WAITAOF: neither reads nor writes rows */
-    /* Which members or fields of its keys the command names. It reads no others, as a rule (named_members.h). */
+    /* The members or fields of its keys that the command names; it usually reads no others (named_members.h). */
     TRAIT_MEMBERS_NONE = 1 << 19,   /* none at all: EXPIRE, LPUSH, HLEN */
     TRAIT_MEMBERS_AT_2 = 1 << 20,   /* argument 2: HINCRBY */
     TRAIT_MEMBERS_AT_3 = 1 << 21,   /* argument 3: ZINCRBY, SMOVE */

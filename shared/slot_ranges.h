@@ -13,5 +13,5 @@
  * ranges may have been reported. */
 typedef void slot_range_fn(void *owner, uint16_t first, uint16_t last);
 bool slot_ranges_each(struct bytes text, slot_range_fn *on_range, void *owner);
-/* Sets is_in[slot] of all slots in the ranges. False: the text is not valid, or it is empty. */
+/* Sets is_in[slot] for all slots in the ranges. Returns false if the text is empty or not valid. */
 bool slot_ranges_read(struct bytes text, bool is_in[SLOT_COUNT]);

@@ -90,7 +90,7 @@ const char *slot_stats_parse(struct slot_stats_query *query, const struct bytes 
 /* The order of `metric`, its direction, and the order of slots are in each element, for qsort. */
 struct ordered {
     struct slot_stats stats;
-    uint64_t rank; /* the smallest is first */
+    uint64_t rank; /* the element with the smallest rank is first */
 };
 
 static int by_rank(const void *a, const void *b)

@@ -1,6 +1,5 @@
 /*
- * slot_stats.h - the arguments and the reply of CLUSTER SLOT-STATS, for backends, which have the figures, and proxies, which
- * merge them.
+ * slot_stats.h - parses and replies CLUSTER SLOT-STATS, for backends, which count, and for proxies, which merge the backends' replies.
  *
  *   [[17, {key-count: 3, cpu-usec: 1200, network-bytes-in: 5000, network-bytes-out: 90000}], …]
  */
@@ -22,14 +21,14 @@ struct slot_stats_query {
     bool is_ascending;
     enum slot_metric metric;
     uint32_t limit;
-    char error[128]; /* what slot_stats_parse returns may be here */
+    char error[128]; /* memory for the text that slot_stats_parse returns */
 };
 
 /* Parses all arguments of the command. NULL, or the error. */
 const char *slot_stats_parse(struct slot_stats_query *query, const struct bytes *argv,
                              uint32_t argc);
-/* Sorts the figures of slots, which are in the order of slots, and replies them. */
+/* Sorts the figures, which are given in the order of slots, as the query demands, and replies them. */
 void slot_stats_reply(const struct slot_stats_query *query, struct slot_stats *all, uint32_t count,
                       struct reply *reply);
-/* Adds the figures of a reply to all[*count]; there must be room for SLOT_COUNT. False: the frame is no such reply. */
+/* Appends the figures in a backend's reply at all[*count]; `all` has SLOT_COUNT elements. Returns false if the frame is no such reply. */
 bool slot_stats_read(struct bytes frame, struct slot_stats *all, uint32_t *count);

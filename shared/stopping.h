@@ -1,5 +1,5 @@
 /*
- * stopping.h - what a partition sends to proxies before it stops, so that no request is in doubt.
+ * stopping.h - messages between a partition that stops and its proxies, so that the result of every request is known.
  *
  *   proxy ── SCREE STOPS ─────────► partition        on each connection, with its greeting
  *         ◄── +OK
@@ -9,8 +9,8 @@
  *         ── closes the connection, when all are answered; new requests wait for the next connection (upstream_hold.c)
  *                                      when all proxies have closed, or after drain-timeout: it stops
  *
- * A command that waits (SCREE WAIT, backend/partition/waits.h) goes back to the proxy, whose number it has: it waits no longer,
- * and nothing was done. The proxy lets it wait again when the shard is back:
+ * A blocking command (SCREE WAIT, backend/partition/waits.h) is given back to the proxy unexecuted, with the number that the proxy gave
+ * it. The proxy sends it again when the shard is back:
  *
  *   >3\r\n:<number>\r\n+stopping\r\n<the command, an array of bulk strings>
  */

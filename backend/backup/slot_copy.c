@@ -28,7 +28,7 @@ static bool copy_wanted(struct storage *from, struct storage *to, const bool *wa
     return good;
 }
 
-/* Removes the store's own log and lock file, which are no data. */
+/* Removes RocksDB's text log and lock file, because a backup does not need them. */
 static bool remove_logs(const char *dir, char *error, size_t size)
 {
     struct disk_list list;

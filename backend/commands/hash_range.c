@@ -10,7 +10,7 @@ static const struct bytes NOTHING = {"", 0};
 
 struct field_range {
     struct name_end from, to;
-    bool is_reverse; /* the last field first; the arguments have the greater end first, too */
+    bool is_reverse; /* replies the last field first; the arguments have the greater end first */
     int64_t offset;
     int64_t count; /* negative: all */
 };
@@ -37,7 +37,7 @@ static bool range_parse(struct call *call, struct field_range *range)
     return false;
 }
 
-/* Begins at the first field of the range, or at one before it. */
+/* Opens the iterator at the first field to reply, or at an earlier one, which range_next skips. */
 static void range_begin(struct call *call, struct entry *entry, const struct field_range *range,
                         struct sub_iter *it)
 {
@@ -48,7 +48,7 @@ static void range_begin(struct call *call, struct entry *entry, const struct fie
         sub_iter_init(call, entry, CF_DATA, range->from.side ? NOTHING : range->from.member, it);
 }
 
-/* The next field of the range; false: there is none. */
+/* Moves to the next field of the range. Returns false at the end. */
 static bool range_next(const struct field_range *range, struct sub_iter *it)
 {
     while (sub_iter_next(it)) {
@@ -70,7 +70,7 @@ static void reply_pair(struct reply *reply, struct bytes field, struct bytes val
     reply_bulk(reply, value);
 }
 
-/* Counts the fields, and replies them in a second pass, which may be streamed. */
+/* Counts the fields first, because the reply begins with their number; a second pass, which may be streamed, replies them. */
 static void reply_counted(struct call *call, struct entry *entry, const struct field_range *range)
 {
     struct sub_iter it;
@@ -101,7 +101,7 @@ struct pair {
     struct pair *before;
 };
 
-/* Backwards over a hash with expired fields, which only forward iterators skip: collects the whole range. */
+/* Replies backwards over a hash with expired fields. Only forward iterators skip expired fields, so the range is collected first. */
 static void reply_collected(struct call *call, struct entry *entry, struct field_range range)
 {
     struct sub_iter it;

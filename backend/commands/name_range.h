@@ -1,7 +1,7 @@
 /*
  * name_range.h - ranges of names in the order of their bytes: members of sorted sets, fields of hashes.
  *
- *   [name  the name is in the range        (name  it is not        -  from the first        +  to the last
+ *   [name  an end, included        (name  an end, excluded        -  before the first name        +  after the last name
  */
 #pragma once
 
@@ -16,10 +16,10 @@ struct name_end {
     bool is_open; /* the member itself is excluded */
 };
 
-/* Parses an end; false: it is invalid. The name is borrowed. */
+/* Parses an end, whose name is borrowed from `text`. Returns false if the text is not valid. */
 bool name_end_parse(struct bytes text, struct name_end *end);
 /* Is the name not below a range that begins here, or not above one that ends here? */
 bool name_reaches(struct bytes name, const struct name_end *from);
 bool name_within(struct bytes name, const struct name_end *to);
-/* Can no name lie in the range? */
+/* Is the range empty, whatever names there are? */
 bool names_are_empty(const struct name_end *from, const struct name_end *to);

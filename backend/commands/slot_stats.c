@@ -2,7 +2,7 @@
  * slot_stats.c - CLUSTER SLOT-STATS: keys and costs of the slots that the partition owns (backend/context/slot_load.h).
  *
  *   SLOTSRANGE first last                          in the order of slots
- *   ORDERBY metric [LIMIT n] [ASC | DESC]          by a metric, the highest first unless ASC; equal ones in the order of slots
+ *   ORDERBY metric [LIMIT n] [ASC | DESC]          by a metric, the highest first unless ASC; slots with equal figures by number
  */
 #include "shared/slot_stats.h"
 #include "backend/context/partition.h"

@@ -5,10 +5,10 @@
 struct idle {
     uint64_t delivered_ms;
     struct stream_id id;
-    bool is_there; /* the entry is known to be in the stream */
+    bool is_there; /* it was checked that the stream has the entry */
 };
 
-/* The entries found so far. When there are twice as many as wanted, the others are dropped. */
+/* The entries found so far. When they are twice as many as wanted, those that were idle for the shortest time are dropped. */
 struct idles {
     struct idle *idle;
     uint64_t count;
@@ -25,7 +25,8 @@ static int longest_first(const void *a, const void *b)
     return stream_id_compare(x->id, y->id);
 }
 
-/* Keeps the first entries that are in the stream, sorted. False: the store failed. */
+/* Sorts the entries by idle time, and keeps as many of the first as are wanted, without those that the stream no longer has. Returns
+ * false if the store failed. */
 static bool keep_first(struct call *call, struct entry *entry, struct idles *idles)
 {
     uint64_t kept = 0;
@@ -73,7 +74,7 @@ bool stream_claimable_find(struct call *call, struct entry *entry, const struct 
     *claimable = (struct stream_claimable){.next_ms = UINT64_MAX};
     if (group->pending == 0 || entry->meta.size == 0)
         return true;
-    /* entries before the first one of the stream are gone */
+    /* pending entries below the stream's first id were removed from the stream */
     sub_iter_init(call, entry, CF_DATA,
                   pending_row_key(call, group->name, entry->meta.stream_first), &it);
     while (is_good && sub_iter_next(&it) && pending_row_read(&it, group->name, &id, &pending)) {

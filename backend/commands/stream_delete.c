@@ -88,7 +88,7 @@ void cmd_xdel(struct call *call)
 
 /* ---- XDELEX, XACKDEL ---- */
 
-/* What the reply says of an id. */
+/* The reply for an id. */
 enum { ID_MISSING = -1, ID_DELETED = 1, ID_KEPT = 2 };
 
 struct deletion {
@@ -145,7 +145,7 @@ static bool deletion_open(struct call *call, struct deletion *deletion)
             stream_references_read(call, &deletion->entry, &deletion->references));
 }
 
-/* Removes the entry, as far as the policy allows it. False: the store failed. */
+/* Removes the entry if KEEPREF, DELREF or ACKED allows it. *what: the reply. Returns false if the store failed. */
 static bool delete_id(struct call *call, struct deletion *deletion, struct stream_id id, int *what)
 {
     struct entry *entry = &deletion->entry;
@@ -171,7 +171,7 @@ static bool delete_id(struct call *call, struct deletion *deletion, struct strea
     return !is_read_failure(err);
 }
 
-/* Acknowledges the entry in this group and removes it; an id that is not pending in the group is left alone. */
+/* Acknowledges the entry in this group and removes it. An id that is not pending in the group is not removed. */
 static bool ack_and_delete_id(struct call *call, struct deletion *deletion, uint64_t group,
                               struct stream_id id, int *what)
 {
@@ -182,11 +182,11 @@ static bool ack_and_delete_id(struct call *call, struct deletion *deletion, uint
     if (err || !delete_id(call, deletion, id, what))
         return false;
     if (*what == ID_MISSING)
-        *what = ID_DELETED; /* it was acknowledged, and had been removed from the stream before */
+        *what = ID_DELETED; /* acknowledged now, and removed from the stream earlier */
     return true;
 }
 
-/* Deletes the ids and replies what became of each. `group`: the number of the acknowledging group, or -1. */
+/* Deletes the ids and replies the result for each. `group`: the number of the group that acknowledges (XACKDEL), or -1 (XDELEX). */
 static void deletion_run(struct call *call, struct deletion *deletion, int64_t group)
 {
     struct stream_id id;

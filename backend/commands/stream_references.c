@@ -80,7 +80,7 @@ struct candidate {
     bool begins_node; /* of Redis' nodes (stream_node.h) */
 };
 
-/* State of a trim with ACKED, which goes from the first entry on. */
+/* State of a trim with ACKED, which visits the entries from the first on. */
 struct acked_trim {
     struct call *call;
     struct entry *entry;
@@ -89,15 +89,15 @@ struct acked_trim {
     struct stream_id read_by_all; /* every group has delivered the entries up to this id */
     struct stream_removal removal;
     bool is_over;
-    uint64_t passed;       /* with "~": entries of the nodes so far */
-    bool is_front_gone;    /* with "~": the first node, or some more, was removed whole */
+    uint64_t passed;       /* with "~": number of entries in the nodes visited */
+    bool is_front_gone;    /* with "~": at least the first node was removed completely */
     struct stream_id next; /* where the next candidates begin */
     struct stream_node node;
     struct candidate candidates[READ_AT_ONCE];
     uint32_t candidates_count;
-    uint32_t reads;        /* how many are read next: few at first, because often few are removed */
+    uint32_t reads;        /* entries to read next: few at first, because often few are removed */
     bool is_last;          /* no entries follow the candidates */
-    struct stream_id *ids; /* with "~": of the current node */
+    struct stream_id *ids; /* with "~": entries of the current node */
     uint64_t ids_count;
     uint64_t ids_cap;
 };
@@ -126,8 +126,8 @@ static bool read_candidates(struct acked_trim *acked)
     return true;
 }
 
-/* Is there nothing to remove from this entry on? With "~" only whole nodes are removed, of `count` entries here, the last of
- * which is `id`. */
+/* Does the trim end before this entry? With "~", which removes only whole nodes: before the node of `count` entries whose last one is
+ * `id`. */
 static bool is_enough(const struct acked_trim *acked, uint64_t count, struct stream_id id)
 {
     const struct trim *trim = acked->trim;

@@ -1,14 +1,14 @@
 /*
- * stream_references.h - which groups still need an entry of a stream: for KEEPREF, DELREF and ACKED.
+ * stream_references.h - for KEEPREF, DELREF and ACKED: finds the groups that still need an entry of a stream.
  *
- * A group needs an entry that it has not delivered yet (its id is greater than that of the last delivered one), or that is
- * pending.
+ * A group needs an entry that it has not delivered yet (the entry's id is greater than the group's last delivered id), and one that
+ * is pending in it.
  */
 #pragma once
 
 #include "backend/commands/stream_group.h"
 
-/* The groups of a stream, as they are changed in memory. */
+/* The groups of a stream; changes are made here and written by stream_references_save. */
 struct stream_references {
     struct stream_group *groups;
     bool *is_changed;
@@ -27,7 +27,7 @@ int stream_references_has(struct call *call, struct entry *entry,
 int stream_references_ack(struct call *call, struct entry *entry,
                           struct stream_references *references, uint64_t group,
                           struct stream_id id);
-/* … in all groups. False: the store failed. */
+/* Ends the pending state of the entry in all groups. False: the store failed. */
 bool stream_references_drop(struct call *call, struct entry *entry,
                             struct stream_references *references, struct stream_id id);
 /* Writes the rows of the groups that have changed. */

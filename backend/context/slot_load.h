@@ -3,12 +3,12 @@
  *
  *   a key is opened ── one of about SLOT_LOAD_EVERY ──► the command's slot ──ends──► its cost × SLOT_LOAD_EVERY
  *
- * Only a sample is measured, so a command pays for a counter; figures of busy slots are exact to a few percent. The intervals
- * are random, so that no pattern of requests is always or never in the sample. CPU time is the time from the end of the command
- * before to its own end, on the partition's thread.
+ * Only a sample of the commands is measured, so most commands only decrement a counter; figures of busy slots are exact to a few
+ * percent. The intervals are random, so that no pattern of requests is always or never in the sample. CPU time is the time on the
+ * partition's thread from the end of the previous command to the end of this one.
  *
- * Sums are those of CLUSTER SLOT-STATS: since the start or CONFIG RESETSTAT, and while the partition owns the slot. `recent` is
- * the CPU time for --rebalance load: it is halved every minute. Memory: 32 bytes per slot.
+ * CLUSTER SLOT-STATS replies the sums since the start, CONFIG RESETSTAT or the moment when the partition got the slot. --rebalance load
+ * uses `recent`, a sum of CPU time that is halved every minute. Memory: 32 bytes per slot.
  */
 #pragma once
 
@@ -35,13 +35,13 @@ struct slot_load {
 struct slot_load *slot_load_new(void);
 /* NULL is allowed. */
 void slot_load_free(struct slot_load *load);
-/* The running command is in the sample, and has opened a key of the slot. */
+/* To be called when the running command is in the sample and opens a key of the slot. */
 void slot_load_choose(struct partition *partition, uint16_t slot);
-/* A command that is in the sample has ended. */
+/* To be called when a command in the sample has ended; `usec`: its CPU time. */
 void slot_load_add(const struct call *call, uint64_t usec);
-/* Before `recent` is read. */
+/* To be called before `recent` is read: halves it once for each minute that has passed. */
 void slot_load_age(struct partition *partition);
-/* The partition does not own these slots any more. */
+/* Sets the costs of these slots to 0. To be called when the partition no longer owns them. */
 void slot_load_forget(struct partition *partition, uint16_t first, uint16_t last);
-/* CONFIG RESETSTAT */
+/* Sets the sums of all slots to 0 (CONFIG RESETSTAT). */
 void slot_load_reset(struct partition *partition);

@@ -3,7 +3,7 @@
  *
  *   item ── XXH3 ── 64 bits ── mixed with the number of a round ── 64 other bits for each round
  *
- * Both functions are part of the data format: with other hashes, items would not be found in their pages.
+ * Both functions are part of the format on disk: other functions would search items in the wrong pages.
  */
 #pragma once
 

@@ -11,7 +11,7 @@
 
 enum {
     SLOTS_BYTES = SLOT_COUNT / 8,
-    ANSWER_BYTES = 1024 * 1024, /* of names, apart from the last one */
+    ANSWER_BYTES = 1024 * 1024, /* names in an answer; the last name may exceed this */
 };
 
 static const struct bytes NOTHING = {"", 0};
@@ -23,7 +23,7 @@ struct name_page {
     struct bytes rows;     /* … effects that put these rows */
 };
 
-/* A key at a place. */
+/* The key that a shard has answered to PLACE. */
 struct named_place {
     struct named_place *next;
     uint64_t place;
@@ -33,9 +33,9 @@ struct named_place {
 /* Another shard that has keys of the database. */
 struct borrowed_shard {
     struct borrowed_shard *next;
-    uint16_t slot; /* one that it owns */
+    uint16_t slot; /* one of its slots */
     uint64_t keys;
-    uint32_t names; /* that it has sent */
+    uint32_t names; /* number of names that it has sent */
     struct name_page *pages;
 };
 
@@ -115,7 +115,7 @@ void borrow_clear_all(struct borrow *borrow)
 
 /* ---- locking ---- */
 
-/* The shard that owns the slot; NULL: this one; empty: it is not known. */
+/* The name of the shard that owns the slot; NULL: this partition owns it; empty: the owner is not known. */
 static const char *foreign_owner(const struct call *call, uint16_t slot)
 {
     if (slot_set_has(call->slots, slot))
@@ -257,7 +257,7 @@ uint64_t borrow_keys_elsewhere(const struct call *call, const struct space *spac
 
 /* ---- names ---- */
 
-/* The row before which the shard's names are here, from this row on; empty: all that follow. */
+/* From `row` up to the returned row, the shard's names have been fetched; empty: up to the end. */
 static struct bytes names_end(const struct borrowed_shard *shard, struct bytes row)
 {
     const struct name_page *page = shard->pages;
@@ -389,7 +389,7 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
 
 /* ---- installing ---- */
 
-/* Keys that were fetched themselves have their own rows. */
+/* Writes the names' rows into the write buffer, except those of keys that were fetched with all their rows. */
 static bool install_names(const struct borrow *borrow, struct overlay *overlay, struct bytes rows)
 {
     struct effects_header header;

@@ -1,15 +1,15 @@
 /*
- * borrow_all.h - all keys of a database, also those of other shards, for a command, script or EXEC over shards: KEYS, SCAN,
+ * borrow_all.h - gives a script, EXEC or command over shards all keys of a database, with those of other shards: for KEYS, SCAN,
  * DBSIZE, RANDOMKEY, FLUSHDB, FLUSHALL.
  *
  *   keyspace_is_free ─► ALL to every shard that owns slots ─► the database is locked there (lock.h), and its keys are counted
  *   key_iter_next    ─► NAMES, a page at a time            ─► the metadata rows, without values, are in the write buffer
  *   keyspace_random  ─► PLACE to one shard                 ─► the name of a key
  *
- * (1) Each shard is told the slots that it is expected to own, and refuses if it owns others. So together with the own ones
- *     they are all slots, each once; and no slot moves while the database is locked.
- * (2) What the attempt itself has written and deleted follows the rows in the write buffer, so the command sees it.
- * (3) Keys of the database may neither change nor appear at any shard until the transaction ends: it sees one moment.
+ * (1) ALL names the slots that the shard is expected to own, and the shard refuses if it owns others. So every slot is counted once, at
+ *     one shard; and no slot moves while the database is locked.
+ * (2) The rows from other shards are in the write buffer before the attempt's own writes and deletions, so the command sees these.
+ * (3) The keys of the database cannot change at any shard until the transaction ends, so the command sees one state of all of them.
  */
 #pragma once
 
@@ -17,18 +17,19 @@
 
 enum { ALL_NAMES = INT32_MAX }; /* a page without a limit */
 
-/* Are all keys of the database locked, here and at the other shards? False: they will be, and the command runs again. */
+/* Are all keys of the database locked, here and at the other shards? False: the locks were requested, and the command runs again. */
 bool borrow_all(struct call *call, struct space *space, enum lock_mode mode);
 /* Was borrow_all true for this database in this attempt or an earlier one? */
 bool borrow_has_all_keys(const struct call *call, const struct space *space);
-/* The row before which names of all shards are here, from this row on; empty: all that follow are here. Borrowed. */
+/* From `row` up to the returned row, the names of all shards have been fetched; empty: up to the end. Borrowed. */
 struct bytes borrow_names_end(const struct call *call, const struct space *space, struct bytes row);
-/* The shards that have sent no names behind `end` send about so many, or ALL_NAMES. The command runs again. */
+/* Requests about `count` further names, or ALL_NAMES, from the shards whose fetched names from `row` on end first. The command runs
+ * again. */
 void borrow_names(struct call *call, const struct space *space, struct bytes row, uint32_t count);
-/* Number of keys at other shards when they were locked. */
+/* Number of keys at the other shards when the database was locked there. */
 uint64_t borrow_keys_elsewhere(const struct call *call, const struct space *space);
-/* The metadata row of the key at this place among those of other shards; empty: it has expired. False: it is fetched, and the command
- * runs again. */
+/* Finds the metadata row of key number `place` of those at other shards; empty: this key has expired. Returns false if the row was
+ * requested and the command runs again. */
 bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
                    struct bytes *row_key);
 /* Calls on_run for each run of slots that one shard owns. */
@@ -42,16 +43,16 @@ bool borrow_install_all(struct borrow *borrow, struct partition *partition);
 
 /* ---- for the coordinator ---- */
 
-/* Takes the answer to ALL, NAMES or PLACE. *next: names follow from this row on, and are to be fetched; else empty. False: the answer
- * is not valid. */
+/* Adds the answer to ALL, NAMES or PLACE. *next: the row from which further names must be fetched; empty: none. Returns false if the
+ * answer is not valid. */
 bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct bytes answer,
                        struct bytes *next);
 
 /* ---- for a participant ---- */
 
-/* Why the question cannot be answered; NULL: it can. */
+/* Returns why the question cannot be answered, or NULL if it can. */
 const char *borrow_refuse_all(const struct partition *partition, enum need_kind kind,
                               struct bytes question);
-/* Writes the answer about the locked database. False: rows could not be read, or are uncached. */
+/* Writes the answer about the database, which is locked. Returns false if rows could not be read, or are uncached. */
 bool borrow_answer_all(struct call *call, struct space *space, enum need_kind kind,
                        struct bytes question, struct out *answer);

@@ -53,7 +53,7 @@ void range_rows_open(struct range_rows *rows, enum cf cf, struct bytes from, str
     rows->tries = 0;
 }
 
-/* Finds the first row, and detaches the iterator. WAIT or FAILED: it is not open. */
+/* Finds the first row, and detaches the iterator. After ROWS_WAIT and ROWS_FAILED there is no iterator. */
 static enum rows_step find_first_row(struct range_rows *rows)
 {
     struct partition *partition = rows->partition;

@@ -1,5 +1,5 @@
 /*
- * range_rows.h - reads the rows of a range of a column family, a few at a time, while commands go on.
+ * range_rows.h - reads the rows of a range of a column family in the background: a few at a time, between commands.
  *
  *   range_rows_open ─► the first row is fetched without blocking the thread ─► a detached iterator: reader threads read ahead
  */
@@ -36,13 +36,13 @@ void range_rows_init(struct range_rows *rows, struct partition *partition,
                      void (*on_rows)(void *owner), void *owner);
 /* To be called before the overlay is freed or the store recovered. */
 void range_rows_fini(struct range_rows *rows);
-/* Begins with the first row of [from, to); the keys are copied. An open range is closed. */
+/* Begins to read the rows of [from, to); both keys are copied. A range that is open is closed first. */
 void range_rows_open(struct range_rows *rows, enum cf cf, struct bytes from, struct bytes to);
 void range_rows_close(struct range_rows *rows);
 static inline bool range_rows_is_open(const struct range_rows *rows)
 {
     return rows->from.data != NULL;
 }
-/* Moves to the next row, except after WAIT, when the same row is tried again. Key and value are borrowed until the next
- * call. To be called between commands. */
+/* Reads the next row; after ROWS_WAIT it tries the same row again. Key and value are borrowed until the next call. To be called
+ * between commands. */
 enum rows_step range_rows_next(struct range_rows *rows, struct bytes *key, struct bytes *value);

@@ -39,8 +39,8 @@ bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count,
 /* As blocking_wait, but the command runs again with these arguments in place of its own (XREAD's $ as an id). */
 bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
                       uint64_t timeout_ms, const struct bytes *argv, uint32_t argc);
-/* After one of these returned true and the client waits: the command also runs again after this time, once for each of its
- * keys, unless it has run again before (XREADGROUP CLAIM). */
+/* To be called after one of these has returned true: the command also runs again after this time, once for each of its keys, unless
+ * it has run again earlier (XREADGROUP CLAIM). */
 void blocking_wake_after(struct call *call, uint64_t wake_ms);
 /* As blocking_wait, but a key is ready when it has the type of the commands of `group` (SCREE AWAIT). */
 bool blocking_await(struct call *call, enum command_group group, const struct bytes *keys,
@@ -75,7 +75,7 @@ void blocking_resume(struct blocking_set *set);
 void blocking_end_foreign(struct blocking_set *set);
 /* Ends the wait without a reply. */
 void blocking_cancel(struct waiter *waiter);
-/* The partition stops: the proxy gets the command of its wait back (shared/stopping.h). Nothing was done. */
+/* Gives the waiting command back to the proxy, unexecuted, because the partition stops (shared/stopping.h). */
 void blocking_give_back(struct waiter *waiter);
 /* CLIENT UNBLOCK: ends the wait with a null array or the error. */
 void blocking_unblock(struct waiter *waiter, bool with_error);

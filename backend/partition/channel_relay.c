@@ -19,16 +19,16 @@
 enum {
     CHANNEL_LENGTH_BYTES = 4,
     LISTEN_BYTES = 9,
-    KEEP_MS = 2000, /* so long after a SUBSCRIBE the shard listens at least */
-    LEAVE_MS = 500, /* between two looks whether it must listen */
+    KEEP_MS = 2000, /* the shard listens at least so long after a SUBSCRIBE */
+    LEAVE_MS = 500, /* time between two checks whether subscribers are left */
 };
 
 struct channel_relay {
     struct partition *partition;
-    uint32_t told;       /* PEER_LISTEN requests without a reply */
+    uint32_t told;       /* number of PEER_LISTEN requests without a reply */
     uint64_t order;      /* of the last PEER_LISTEN; increases over restarts too */
-    bool listens;        /* what it said */
-    uint64_t leave_ms;   /* monotonic: when to look whether clients are left */
+    bool listens;        /* as in the last PEER_LISTEN */
+    uint64_t leave_ms;   /* monotonic: when to check whether subscribers are left */
     struct list delayed; /* struct delayed_message, oldest first */
     size_t delayed_bytes;
 };
@@ -73,7 +73,7 @@ struct listen_request {
     struct channel_relay *relay;
 };
 
-/* on_reply: the shard knows it, or its link broke and it learns it when it connects again. */
+/* on_reply: the shard has confirmed, or its link broke: then the identity has the state when it connects again. */
 static void listen_replied(struct peer_request *request, enum peer_result result,
                            struct bytes payload)
 {
@@ -135,7 +135,7 @@ static bool has_client_subscribers(const struct partition *partition)
     return false;
 }
 
-/* A message has come. Tells all shards if no client is left here. */
+/* To be called when a message has come: sends PEER_LISTEN with 0 to all shards if no client is subscribed here any more. */
 static void leave_if_unused(struct channel_relay *relay)
 {
     struct partition *partition = relay->partition;
@@ -221,7 +221,7 @@ static void batch_ended(struct ticket_wait *wait, int err)
     free_delayed(delayed);
 }
 
-/* Messages behind a delayed one wait for its ticket at least, so they keep their order. */
+/* A message is sent no earlier than this ticket, that of the newest delayed message, so messages keep their order. */
 static uint64_t last_ticket(const struct channel_relay *relay)
 {
     return list_empty(&relay->delayed)

@@ -29,8 +29,8 @@ enum {
     ERROR_MAX = 512,
     KEY_SHOWN = 128,       /* bytes of a key in an error */
     MOVED_MAX = 40,        /* ticks, of 50 ms each */
-    AWAIT_SHARD_MS = 3000, /* so long a shard may be away that restarts */
-    SEEK_OWNER_MS = 3000,  /* so long all shards are asked often which slots they own */
+    AWAIT_SHARD_MS = 3000, /* how long to wait for a shard that restarts */
+    SEEK_OWNER_MS = 3000,  /* how long to ask all shards often for the slots that they own */
 };
 
 enum coordinated_state {
@@ -502,7 +502,7 @@ static struct need *rest_of(const struct need *need, struct bytes next)
     return rest;
 }
 
-/* The names of keys that follow are needed, too. */
+/* Adds a need for the names that follow those of an answer. */
 static struct need *rest_of_names(const struct need *need, struct bytes next)
 {
     char *question = malloc(4 + next.len);

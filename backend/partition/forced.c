@@ -168,7 +168,7 @@ bool forced_forget(struct forced_set *set, struct bytes id)
     return forced;
 }
 
-/* ---- the deciding shard is asked ---- */
+/* ---- asking the deciding shard ---- */
 
 static void on_outcome(struct peer_request *request, enum peer_result result, struct bytes payload)
 {

@@ -26,5 +26,6 @@ uint32_t effective_flags(const struct call *call);
 
 /* May the command write keys, or publish? Of EXEC: one of its commands. */
 bool call_may_write(const struct call *call);
-/* Must the request wait, although it passed the gates: until the partition knows its slots, frozen slots have thawed, or other shards know that this one listens to channels? */
+/* Must the request wait, although it passed the gates? It waits until the partition has claimed its slots, until no slot that it writes
+ * to is frozen, and until the other shards have confirmed PEER_LISTEN (channel_relay.h). */
 bool gates_wait(const struct call *call);

@@ -17,7 +17,7 @@ struct named {
     const struct bytes *argv; /* of its command */
     uint32_t argc;
     bool writes;
-    bool is_bare; /* only these members are needed */
+    bool is_bare; /* of the key only `members` are needed */
     struct named_members members;
 };
 
@@ -67,7 +67,7 @@ static void add_queue(struct call *call, struct named_list *list)
         add_named_keys(call, list, queued->command, queued->argv, queued->argc);
 }
 
-/* Can the command run at all, and does it open the keys that it names? WATCH only watches them. */
+/* Will the command open the keys that it names? Not if it is WATCH, nor if it is an EXEC that cannot run. */
 static bool wants_keys(const struct call *call)
 {
     const struct session *session = call->session;

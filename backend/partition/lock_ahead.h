@@ -4,14 +4,14 @@
  *   EXEC ─► keys of its commands ─┬─ of this shard ──► lock_take ────────────┐
  *                                 └─ of other shards ► needs ─► one LOCK each ┴─► it runs, and needs nothing more
  *
- * Without this it would run in vain first, and a script would once for each of its keys. Keys that are not named (those that a
- * script computes, patterns of SORT) are found when it runs, as are all keys of a command that writes to slots in
- * transition: slot_pass decides there. A key is locked for writing if its command may write, as when it is opened. Of a big
- * collection only the members are fetched that the commands name (named_members.h), unless one of them needs others.
+ * Without this the command would run in vain first, and a script once for each of its keys. Keys that are not named (computed by a
+ * script, or found by a pattern of SORT) are requested when the command opens them. So are all keys if a slot of this shard that the
+ * command uses is in transition, because slot_pass decides about these. A key is locked for writing if its command may write. Of a
+ * big collection only the members that the commands name are fetched (named_members.h), unless one of the commands needs others.
  */
 #pragma once
 
 #include "backend/context/call.h"
 
-/* For a command of SCREE ACROSS. True: something must be waited for, and the session's row_wait waits for it. */
+/* To be called for a command of SCREE ACROSS. True: something must be waited for, and the session's row_wait waits for it. */
 bool lock_ahead(struct call *call);

@@ -1,6 +1,6 @@
 #include "backend/partition/named_members.h"
 
-/* The first score after the options of ZADD. */
+/* The position of the first score, after the options of ZADD. */
 static uint32_t first_score(const struct bytes *argv, uint32_t argc)
 {
     static const char *const options[] = {"nx", "xx", "gt", "lt", "ch", "incr"};

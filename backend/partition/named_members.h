@@ -1,5 +1,5 @@
 /*
- * named_members.h - the members or fields of its keys that a command names, so that a shard need not send the others.
+ * named_members.h - finds the members or fields of its keys that a command names, so that a shard need not send the others.
  *
  *   ZADD key NX 1 a 2 b ─► a, b        HDEL key f ─► f        EXPIRE key 60 ─► none        SMEMBERS key ─► any
  */
@@ -13,7 +13,7 @@ struct named_members {
     uint32_t step;
 };
 
-/* True: the command reads no other elements of its keys, as a rule; if it needs more, they are fetched when it runs. False: it
- * may need any. */
+/* Returns true if the command usually reads only the elements in *members; others that it reads are fetched when it runs. Returns
+ * false if it may need any element. */
 bool named_members_find(const struct command *command, const struct bytes *argv, uint32_t argc,
                         struct named_members *members);

@@ -880,7 +880,7 @@ static void tell_flush(void *owner, struct bytes name)
     keyspace_tell_flush(flushed->call, space);
 }
 
-/* Tells watchers, blocked clients and trackers of databases that the effects empty. */
+/* Reports flushes among the effects to watchers, blocked clients and tracking clients. */
 static void tell_flushes(const struct part *part, struct call *call)
 {
     struct flushed flushed = {.call = call};

@@ -6,8 +6,8 @@
  *                 └──────────── LOCK ─────────────────┘ └─RELEASE, closed  └─RELEASE: aborted
  *
  * (1) Rows are sent, PREPARE and APPLY are answered, when everything that they show or change is durable, and synced. APPLY
- *     waits patiently: its effects are secured by the record of PREPARE (coordinator.h), so others may use them at once.
- *     Only its answer, after which the coordinator forgets the decision, must wait.
+ *     does not make the batch be written sooner: its effects are secured by the record of PREPARE (coordinator.h), so others may
+ *     use them at once. Only its answer, after which the coordinator deletes the decision, must wait.
  * (2) Until it is prepared, a transaction ends with its coordinator's connection, or when the coordinator, asked after two
  *     seconds without news, has ended it: its RELEASE may have been refused by a limit. RELEASE replies whether the
  *     transaction had its locks.
@@ -54,7 +54,7 @@ struct participant_figures participant_figures(const struct participant *partici
  * is the reason. */
 bool participant_force(struct participant *participant, struct bytes id, bool is_commit,
                        const char **why);
-/* Forgets what was forced (forced.h). False: there is no such transaction. */
+/* Deletes the record of a transaction that an operator has ended (forced.h). False: there is none with this id. */
 bool participant_forget(struct participant *participant, struct bytes id);
 /* One line for each transaction, for SCREE TRANSACTIONS: calls on_line. */
 void participant_list(const struct participant *participant,

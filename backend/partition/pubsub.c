@@ -113,7 +113,8 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
     return receivers;
 }
 
-/* Sends one message to the subscribers of a topic that are no proxies. Not through push_messages: a slow script may be running. */
+/* Sends one message to the subscribers of a topic that are no proxies. It does not use push_messages, because a slow script may be
+ * running. */
 static void send_to_clients(const struct topic *topic, enum channel_kind kind,
                             const struct bytes *parts, uint32_t count)
 {

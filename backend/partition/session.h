@@ -79,9 +79,9 @@ struct session_login {
     bool is_untrusted;
     bool is_internal;     /* authenticated with the cluster secret */
     bool follows_bounces; /* SCREE BOUNCES: the proxy sends requests that bounce to the owner */
-    bool hears_stop; /* SCREE STOPS: the proxy closes the connection when it is told (stopping.h) */
-    bool was_told;   /* it was told that the partition stops */
-    char *name;      /* name of the user; heap, NULL: "default" */
+    bool hears_stop;      /* SCREE STOPS: the proxy closes it after STOPPING_FRAME (stopping.h) */
+    bool was_told;        /* STOPPING_FRAME was sent */
+    char *name;           /* name of the user; heap, NULL: "default" */
     const struct acl_user *user; /* cached by session_user */
     uint64_t epoch;              /* of the configuration snapshot in which `user` was found */
     struct impersonation impersonation; /* user for which a proxy runs a request */
@@ -134,7 +134,7 @@ struct session_request {
     bool is_across;       /* SCREE ACROSS: the command may reach keys of other shards */
     uint16_t
         scan_end;     /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
-    bool shows_owned; /* SCREE OWNED: the reply also says which slots are owned here */
+    bool shows_owned; /* SCREE OWNED: the reply has a sum over the slots that are owned here */
     bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
     bool is_misled;       /* it names a key that is not here, and will bounce (bounce.h) */
     uint16_t misled_slot; /* of this key */

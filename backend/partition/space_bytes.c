@@ -40,7 +40,7 @@ static uint64_t memory_bytes(const struct partition *partition)
            overlay_memory(partition->overlay);
 }
 
-/* The part of these keys in what is not attributed to ranges of rows. */
+/* The share of `keys` keys in the bytes that cannot be attributed to ranges of rows. */
 static uint64_t share_by_keys(const struct partition *partition, uint64_t keys)
 {
     uint64_t total = space_keys_total(partition->spaces);

@@ -1,9 +1,9 @@
 /*
- * space_bytes.h - how many bytes the keys of some slots or databases take, approximately.
+ * space_bytes.h - estimates how many bytes the keys of some slots or databases take.
  *
- * RocksDB estimates the bytes in files from the files' indexes: compressed, and with rows that were deleted until compaction drops
- * them. What is in memory, and values in blob files, are divided by the number of keys. An estimate takes some microseconds for
- * each database.
+ * RocksDB estimates the bytes in files from the files' indexes: compressed, and including deleted rows until compaction drops them.
+ * Bytes in memory and in blob files cannot be attributed to ranges of rows: each key counts with the mean. An estimate takes some
+ * microseconds for each database.
  */
 #pragma once
 

@@ -14,7 +14,7 @@ static void tell_stop(struct session *session)
     session->login.was_told = true;
 }
 
-/* Tells the proxy, and gives back the commands that wait on this connection. */
+/* Sends STOPPING_FRAME once, and gives back the commands that wait on this connection. */
 static void drain_session(struct session *session)
 {
     if (session->pending.streamed || session->is_closing)

@@ -22,7 +22,7 @@ void ticket_wait_init(struct ticket_wait *wait, void (*on_end)(struct ticket_wai
 void ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
 /* As ticket_wait_begin, but secured effects (overlay_secured_begin) are not written any sooner for this wait. */
 void ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait);
-/* Waits for this ticket, which is not durable yet. */
+/* Begins to wait until the batch with this ticket, which is not durable yet, is durable. */
 void ticket_wait_begin_at(struct partition *partition, struct ticket_wait *wait, uint64_t ticket);
 void ticket_wait_cancel(struct ticket_wait *wait);
 /* Called when the batch with this ticket is durable; err: this batch and all later ones were rolled back. */

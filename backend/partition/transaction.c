@@ -19,8 +19,8 @@ void transaction_begin(struct transaction *transaction)
     transaction->is_open = transaction->is_plain = true;
 }
 
-/* Can the command be rolled back in EXEC? SELECT is, by suspend.c; UNWATCH does nothing there; WAIT, WAITAOF and commands
- * that any shard may run, such as FUNCTION LIST, only reply. Of those that a proxy sends to a shard in EXEC, all can. */
+/* Can the command be rolled back in EXEC? suspend.c restores the database of SELECT; UNWATCH has no effect in EXEC; WAIT, WAITAOF and
+ * commands that any shard may run, such as FUNCTION LIST, only reply. All commands that a proxy sends in an EXEC can. */
 static bool is_plain_command(const struct command *command)
 {
     if (command->channels == CHANNELS_FIRST || command->traits & TRAIT_SHARD_ANSWERS ||

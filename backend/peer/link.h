@@ -138,7 +138,7 @@ enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *reque
                               struct bytes payload);
 /* Sends a request that has no reply. */
 enum peer_sent peer_link_post(struct peer_link *link, uint8_t kind, struct bytes payload);
-/* The peer wants PUBLISH, or no longer. The `order` of what a peer says increases: what is older is ignored. */
+/* Notes whether the peer wants PUBLISH. A peer increases `order` with each such statement, so older ones are ignored. */
 void peer_link_note_listener(struct peer_link *link, bool listens, uint64_t order);
 /* Cancels a request: on_reply will not be called, and the caller owns the request's memory. The peer is not
  * notified. */

@@ -71,14 +71,15 @@ const char *peer_set_shard(const struct peer_set *peers);
 const struct shard_map *peer_set_map(const struct peer_set *peers);
 /* The link to a shard; NULL: there is none. */
 struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
-/* From now on the identity says that this partition wants PUBLISH, or does not want it. False: it said so before. */
+/* Sets in the identity whether this partition wants PUBLISH. Returns false if that does not change it. */
 bool peer_set_listen(struct peer_set *peers, bool listens);
 /* peer_link_note_listener for the link to the shard, if there is one. */
 void peer_set_note_listener(struct peer_set *peers, struct bytes shard, bool listens,
                             uint64_t order);
 /* Number of shards that want PUBLISH. */
 uint32_t peer_set_listeners(const struct peer_set *peers);
-/* Sends a request without reply to these. Returns to how many: the others are not connected, or their links are full. */
+/* Sends a request without reply to these shards. Returns the number of shards to which it was sent: others are not connected, or the
+ * limits of their links are reached. */
 uint32_t peer_set_post(struct peer_set *peers, uint8_t kind, struct bytes payload);
 /* Calls the function for each link, connected or not. */
 typedef void peer_each_link_fn(void *owner, struct peer_link *link);

@@ -45,8 +45,7 @@ void overlay_use_buffers(struct overlay *overlay, size_t bytes);
 /* Replaces the row cache by an empty one of `bytes` bytes, for rows of the store that are read or written; 0: no cache.
  * No row of the old cache may be borrowed. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
-/* Sets the memory for keys whose rows need not be read when they are replaced (plain_keys.h), and forgets those that were known;
- * 0: none. */
+/* Sets the memory for plain_keys.h, and empties it; 0: keys are not remembered. */
 void overlay_use_plain_keys(struct overlay *overlay, size_t bytes);
 /* Replaces the range cache by an empty one of `bytes` bytes, for rows that are iterated over; 0: no cache. No iterator
  * may be open. */
@@ -72,7 +71,7 @@ static inline bool is_read_failure(int err)
  * pinned), ERR_NOT_FOUND, or a read failure. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
 /* As overlay_get, for a row of another shard in an attempt: reads only what the attempt has written and deleted. Older rows and
- * deleted ranges say nothing about it: they are left from before the slot moved away, or are copies made while it moves
+ * deleted ranges here are not valid for it: they are left from before the slot moved away, or are copies made while it moves
  * here. ERR_UNCACHED: the attempt does not have the row. */
 int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
                          struct slice *value);
@@ -86,7 +85,7 @@ int overlay_get_hashed(struct overlay *overlay, enum cf cf, struct bytes key, ui
 /* As overlay_get_hashed, for a metadata row that the caller will replace: the payload of a string without TTL may be missing. */
 int overlay_get_replaced(struct overlay *overlay, struct bytes key, uint64_t key_hash,
                          struct slice *value);
-/* Does overlay_get_replaced need no row of the store for this key? False: it may. */
+/* Can overlay_get_replaced answer for this key without reading a row of the store? */
 bool overlay_knows_plain(const struct overlay *overlay, struct bytes key);
 void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
                         struct bytes head, struct bytes tail);
@@ -119,7 +118,7 @@ void overlay_script_end(struct overlay *overlay, bool is_good);
 /* A number that changes whenever effects are rolled back or the store is recovered: data derived from rows read before
  * may be wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);
-/* Changes that number, because rows will be seen that have changed elsewhere: on another shard. */
+/* Changes that number, because rows that another shard has changed will be visible. */
 void overlay_next_generation(struct overlay *overlay);
 
 /* overlay_observed: the newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all
@@ -177,14 +176,14 @@ struct bytes overlay_iter_value(const struct overlay_iter *iter);
  * in memory. */
 int overlay_iter_error(const struct overlay_iter *iter);
 
-/* Effects between these calls will be made again if their batch is lost, because a durable record asks for them. So a
- * reply that has observed rows which they wrote need not wait for the batch, and they alone are no reason to write it soon:
- * they become durable with the next batch that something else needs. Afterwards they can no longer be rolled back. */
+/* Effects between these calls are secured: a durable record makes sure that they are made again if their batch is lost. So a reply
+ * that has observed their rows need not wait for the batch, and the batch is not written early for them: they become durable
+ * with the next batch that something else needs. After the second call they can no longer be rolled back. */
 void overlay_secured_begin(struct overlay *overlay);
 void overlay_secured_end(struct overlay *overlay);
-/* Something waits until the batch with this ticket is durable. */
+/* To be called when something begins to wait until the batch with this ticket is durable. */
 void overlay_await(struct overlay *overlay, uint64_t ticket);
-/* Secured effects, if there are any, have been put off for long enough. */
+/* Makes the open batch due if it has secured effects, which have been put off for long enough. */
 void overlay_await_secured(struct overlay *overlay);
 
 /* ---- for commit.c and apply.c ---- */

@@ -50,7 +50,7 @@ struct batch {
     size_t bytes_from; /* of the buffer's arena, at the beginning of the batch */
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
     size_t secured;    /* of these: the batch is not closed for them (overlay_is_due) … */
-    bool is_awaited;   /* … unless someone waits for the batch */
+    bool is_awaited;   /* … unless something waits for the batch */
     struct batch_header header;
     uint64_t ticket;
 };

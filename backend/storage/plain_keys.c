@@ -79,7 +79,7 @@ static void add_bucket(struct plain_keys *keys)
         keys->round *= 2;
 }
 
-/* The place of the hash in its bucket; NULL: it is not there. */
+/* Points to the hash in its bucket; NULL: the set does not have it. */
 static uint64_t *find_hash(const struct plain_keys *keys, uint64_t hash)
 {
     struct hashes *bucket = bucket_for(keys, hash);
@@ -101,7 +101,7 @@ void plain_keys_add(struct plain_keys *keys, uint64_t hash)
     if (keys->count >= keys->bucket_count * GROW_AT && keys->bucket_count < keys->buckets_max)
         add_bucket(keys);
     struct hashes *bucket = bucket_for(keys, hash);
-    uint64_t *place = &bucket->of[hash >> 61]; /* any, if all are in use */
+    uint64_t *place = &bucket->of[hash >> 61]; /* a full bucket: the hash to replace */
     for (int i = 0; i < BUCKET_HASHES && *place; i++)
         if (!bucket->of[i])
             place = &bucket->of[i];

@@ -1,5 +1,5 @@
 /*
- * local_map.c - SCREE MAP at a proxy: its shard map, what the shards make of it, and control of their moves.
+ * local_map.c - SCREE MAP at a proxy: shows its shard map, compares it with the shards' slots, and controls their moves.
  *
  *   SCREE MAP                        the map of this proxy: what the operator wants
  *   SCREE MAP STATUS                 who owns the slots, what still has to move, and every move: map_truth.h

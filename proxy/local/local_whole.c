@@ -17,14 +17,14 @@ enum {
     PAUSE_MAX_MS = 64,
 };
 
-/* Where the command of a request stands. */
+/* State of a command for all keys. */
 struct whole {
     const struct bytes *argv;
     uint32_t argc;
     whole_done_fn *done;
-    uint64_t until_ms; /* monotonic: it is not repeated later than that */
+    uint64_t until_ms; /* monotonic: end of its time; it is not repeated later */
     uint32_t pause_ms;
-    struct timer *timer; /* NULL: it does not pause */
+    struct timer *timer; /* of the pause; NULL: none */
     struct request *request;
 };
 
@@ -78,7 +78,7 @@ void whole_send(struct client *client, struct request *request, const struct byt
     ask_all_shards(client, request);
 }
 
-/* ---- again ---- */
+/* ---- repeating ---- */
 
 /* request_done_fn: the pause is over. */
 static void paused(struct client *client, struct request *request, struct reply *reply)
@@ -113,7 +113,8 @@ bool whole_again(struct client *client, struct request *request)
 
 /* ---- replies ---- */
 
-/* Takes the sum of the owned slots from the reply, so that the reply of the command itself is left. -1: the shard has not said it. */
+/* Removes the sum of the owned slots from the reply, so that only the command's own reply is left. Returns the sum, or -1 if the reply
+ * has none. */
 static int64_t take_owned(struct shard_reply *answer)
 {
     struct resp_value array;
@@ -127,7 +128,7 @@ static int64_t take_owned(struct shard_reply *answer)
     return sum.count;
 }
 
-/* The replies, without the sums. *sum: that of all shards; *are_owners: all shards that have replied have said theirs. */
+/* The replies without the sums. *sum: the total of all shards; *are_owners: all replies had a sum. */
 static struct shard_reply *take_replies(struct request *request, bool is_wrapped, uint64_t *sum,
                                         bool *are_owners)
 {
@@ -238,7 +239,7 @@ static void pass_shard_reply(const struct shard_reply *answer, struct reply *rep
     out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
 }
 
-/* request_done_fn: the reply of the shard that was drawn. It has no key if its keys have moved or expired since. */
+/* request_done_fn: the reply of the shard that was chosen. It is null if the shard's keys have moved or expired since. */
 static void randomkey_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct shard_reply *answer = request_reply(request, 0);
@@ -248,7 +249,7 @@ static void randomkey_done(struct client *client, struct request *request, struc
         pass_shard_reply(answer, reply);
 }
 
-/* whole_done_fn: draws a shard. */
+/* whole_done_fn: the shards' numbers of keys are here; chooses a shard and sends RANDOMKEY to it. */
 static void sizes_done(struct client *client, struct request *request,
                        const struct shard_reply *replies, uint32_t count, struct reply *reply)
 {
@@ -279,7 +280,7 @@ static void sizes_done(struct client *client, struct request *request,
         reply_null(reply);
 }
 
-/* Draws a shard with the numbers of their keys as weights, so all keys are equally likely. */
+/* Chooses a shard at random, with the numbers of keys as weights, so that all keys are equally likely. */
 void local_randomkey(struct client *client, struct request *request, struct reply *reply)
 {
     static const struct bytes ARGV[] = {{"DBSIZE", 6}};

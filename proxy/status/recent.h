@@ -1,10 +1,10 @@
 /*
- * recent.h - rates and latencies of the last five minutes, so that a page that was just opened has plots at once.
+ * recent.h - keeps rates and latencies of the last five minutes, so that the status page has plots as soon as it is opened.
  *
  *   worker 0, every 5 s: counters of shards, commands and the proxy ─► ring of 60 samples (mutex)
- *   HTTP thread: GET /status/history.json ◄───────────────────────────┘ the page asks once, and goes on by itself
+ *   HTTP thread: GET /status/history.json ◄───────────────────────────┘ the page loads it once, then adds samples of its own
  *
- * Memory: 1 KB for each shard or command with requests, of which RECENT_SERIES_MAX are kept of each kind: at most 130 KB.
+ * Memory: 1 KB for each shard or command with requests, at most RECENT_SERIES_MAX of each kind: at most 130 KB in all.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct recent;
 
 struct recent *recent_new(void);
 void recent_free(struct recent *recent);
-/* Once a second on worker 0. */
+/* To be called once a second on worker 0. */
 void recent_tick(struct recent *recent, struct proxy_worker *worker);
 /* Adds members to the open object: "every_ms", "at_ms" and lists of values, the oldest first; null: nothing is known. */
 void recent_write(struct recent *recent, struct json_writer *json);

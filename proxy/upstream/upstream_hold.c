@@ -1,5 +1,5 @@
 /*
- * Requests wait for a shard that restarts, instead of failing.
+ * upstream_hold.c - while a shard restarts, its requests wait instead of failing.
  *
  *   the connection is lost, or cannot be opened ──► HOLDING: requests are queued, the proxy connects every HOLD_RETRY_MS
  *                                                      ├── the shard is back ──► they are sent, in order
@@ -8,11 +8,12 @@
  * (1) Only requests of which nothing was sent are held. A request that was in flight when the connection broke may have been
  *     executed, so it fails with an error that says so.
  * (2) The time of `hold` belongs to the shard: it begins when the worker first loses it, and ends when one connection is up.
- *     So a shard that stays away makes clients wait once, and not with each request.
- * (3) queue-limit bounds what is held on a connection; at the limit the clients that send to it are not read (HOLD_UPSTREAM).
- * (4) A shard that stops in an orderly way says so first, by a push frame (SCREE STOPS). It answers what it has received
- *     until the proxy closes the connection. New requests take a new connection, which cannot be opened and so is HOLDING.
- * (5) A shard that is there, but silent, refuses the greeting or sends no RESP, is not waited for.
+ *     So while a shard is down for long, clients wait once and not for each request.
+ * (3) queue-limit bounds the bytes that are held on a connection; at the limit the clients that send to it are not read
+ *     (HOLD_UPSTREAM).
+ * (4) A shard that is stopped in an orderly way first sends a push frame (shared/stopping.h), and answers all requests that it receives
+ *     until the proxy closes the connection. New requests use a new connection, which cannot be opened and so is HOLDING.
+ * (5) No request waits for a shard that accepts connections but is silent, refuses the greeting or does not send RESP.
  */
 #include "proxy/proxy_metrics.h"
 #include "proxy/upstream/pool.h"
@@ -111,7 +112,7 @@ void upstream_hold_tick(struct upstream *upstream, uint64_t now_ms)
 
 /* ---- silent shards --------------------------------------------------------------------------- */
 
-/* A request that a shard did not answer; sent to all workers. */
+/* Describes a request that a shard did not answer in time; sent to all workers. */
 struct silence {
     char shard[SHARD_NAME_MAX + 1];
     char address[ADDRESS_MAX];
@@ -138,7 +139,7 @@ static bool has_heard(const struct pool *pool, const struct silence *silence)
     return false;
 }
 
-/* gather_visit_fn: unless the worker has heard from the shard, its requests in flight fail. */
+/* gather_visit_fn: fails the worker's requests in flight at the shard, unless the worker has received anything from it since. */
 static void end_silent(struct proxy_worker *worker, const void *data, struct out *out)
 {
     const struct silence *silence = data;

@@ -71,18 +71,18 @@ static inline void node_hold_no_more(struct node *node)
 {
     node->outage.hold_until_ms = 1;
 }
-/* The connection could not be opened: keeps what is in its queue for the next attempt. False: it must fail. */
+/* To be called when the connection could not be opened: keeps its queue for the next attempt. False: the requests must fail. */
 bool upstream_hold_unsent(struct upstream *upstream, const char *reason);
-/* The connection is up (its requests are sent now), or its requests fail. */
+/* To be called when the connection is up, so its requests are sent, or when they fail. */
 void upstream_hold_end(struct upstream *upstream, bool is_sent);
-/* The shard is reachable again: other connections to it need not wait for their backoff. */
+/* To be called when the shard is reachable again: ends the backoff of other connections to it. */
 void upstream_hold_over(struct upstream *upstream);
 /* Handles HOLDING. */
 void upstream_hold_tick(struct upstream *upstream, uint64_t now_ms);
 /* A request got no reply within `timeout_ms`, and nothing else has come over the connection: all requests in flight at the
  * shard fail, in every worker that has received nothing from it since. */
 void upstream_silent(struct upstream *upstream, uint64_t timeout_ms);
-/* The shard has said that it stops: it answers what it has received. New requests wait until it is back. */
+/* To be called after STOPPING_FRAME: the shard answers the requests that it has received; new ones wait until it is back. */
 void upstream_hold_stopping(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */

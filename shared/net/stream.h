@@ -55,7 +55,7 @@ void stream_set_owner(struct stream *stream, const struct stream_events *events,
 struct out *stream_out(struct stream *stream);
 /* Marks the output to be written at the end of this turn, with one writev. Cheap if it is already marked. */
 void stream_send(struct stream *stream);
-/* Takes back the stream_send of this turn: the output leaves with the next one, which must follow. */
+/* Cancels the stream_send of this turn: the output is written with the next stream_send, which must follow. */
 void stream_hold(struct stream *stream);
 /* Bytes appended and not yet accepted by the kernel. */
 size_t stream_pending(const struct stream *stream);
