@@ -25,6 +25,7 @@ enum {
     PURGE_ROWS = 256,         /* at a step */
     RETRY_MS = 200,
     FREEZE_MAX_MS = 10000,
+    ROUNDS_MAX = 8, /* pages in a row that were the whole tail: then the slots are frozen */
 };
 
 /* ---- life ---- */
@@ -617,6 +618,7 @@ static void freeze_slots(struct move_source *move)
         return;
     }
     move->frozen_ms = source_now_ms(move);
+    move->copy.rounds = 0;
     set_source_state(move, SOURCE_FREEZING);
     lock_wound_in(move->host->partition->shards.locks, move->slots.first, move->slots.last);
 }
@@ -776,12 +778,24 @@ static bool follow_step(struct move_source *move)
     bool is_all = false;
     if (move->kind)
         return false;
-    if (!move->copy.is_closed && !fill_with_effects(move, &is_all))
-        return false;
-    if (!move->copy.is_closed && !effects_count(move->copy.page))
-        return is_all;
+    if (!move->copy.is_closed) {
+        if (!fill_with_effects(move, &is_all))
+            return false;
+        if (!effects_count(move->copy.page))
+            return is_all;
+        move->copy.rounds = is_all ? move->copy.rounds + 1 : 0;
+    }
     send_page(move);
     return false;
+}
+
+/* Sends effects. True: the slots may be frozen, because the target has everything, or because it has had all but the writes
+ * of one round trip for some time: while clients write without a pause, it never has everything. These are then sent during
+ * the freeze. */
+static bool follow_until_near(struct move_source *move)
+{
+    bool is_near = !move->kind && !move->copy.is_closed && move->copy.rounds >= ROUNDS_MAX;
+    return (is_near && !move->host->is_paused) || follow_step(move);
 }
 
 void move_source_step(struct move_source *move)
@@ -810,7 +824,7 @@ void move_source_step(struct move_source *move)
         copy_rows_step(move);
         break;
     case SOURCE_FOLLOWING:
-        if (follow_step(move) && !move->host->is_paused)
+        if (follow_until_near(move) && !move->host->is_paused)
             freeze_slots(move);
         break;
     case SOURCE_FREEZING:

@@ -7,7 +7,8 @@
  *      └──────── before RELEASING: ABORTING: MOVE_ABORT until DONE ─► record OWNED as before ◄── a restart, a failed batch
  *
  * (1) Copying needs no snapshot: the effects of all batches since its begin follow the rows, in the order of the WAL
- *     (slot_rows.h). A cursor keeps them from being trimmed.
+ *     (slot_rows.h). A cursor keeps them from being trimmed. FOLLOWING ends when the target has everything, or, while clients
+ *     write without a pause, all but the writes of one round trip.
  * (2) From FREEZING to RELEASING, writes to the slots wait and reads are served (slot_gate.h). If that takes longer than
  *     freeze_ms, writes go on, and the move freezes again later, for twice that time: so a slow disk cannot stop it for
  *     ever. Slots are not frozen while the target is not connected, or a transaction on their keys is in doubt: the end of
@@ -80,6 +81,7 @@ struct move_copy {
     size_t sent;     /* bytes of the page that the target has */
     size_t part;     /* bytes of the page in the outstanding MOVE_ROWS */
     uint64_t number; /* of the last MOVE_ROWS */
+    uint32_t rounds; /* pages in a row that had all that was logged */
 };
 
 struct move_figures {

@@ -11,6 +11,7 @@ from support import TESTS
 from support.cluster import Cluster, slot_of, with_option
 from support.harness import Suite, check, check_equal, wait_for
 from support.moves import dumps, fields, fill, shard_lines, wait_settled
+from support.relay import Relay
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -166,6 +167,53 @@ def _(run):
         for name in names:
             check_equal(int(client.get('GET', name) or 0), done[name])
         client.close()
+
+
+class LateShards(Cluster):
+    """Two linked backends; what they send to each other comes some milliseconds late."""
+
+    def __init__(self):
+        super().__init__(backends=2, partitions=1, proxies=0, linked=True, slots=list(HALVES),
+                         relay=lambda address: Relay(address, delay_ms=(20, 20), late_share=1))
+
+    def __enter__(self):
+        self.shard_addresses()
+        for backend in self.backends:
+            backend.options = dict(backend.options)
+            backend.options['backend'] = dict(backend.options['backend'],
+                                              **{'advertise-port': self.relays[backend.addresses[0]].port})
+        return super().__enter__()
+
+
+@suite.case('a slot moves although clients write to it without a pause')
+def _(run):
+    with LateShards() as cluster:
+        name = cluster.key_on(0)
+        failures, counts = [], [0] * 4
+
+        def write(own):
+            try:
+                with cluster.partition(0) as client:
+                    is_moved = False
+                    while not is_moved:
+                        replies = client.pipeline([['INCR', '{%s}%d' % (name, own)]] * 50)
+                        refused = [reply for reply in map(value, replies) if isinstance(reply, ReplyError)]
+                        check(all(str(reply).startswith('MOVED') for reply in refused), refused)
+                        counts[own] += len(replies) - len(refused)
+                        is_moved = bool(refused)
+            except BaseException as failure:
+                failures.append(failure)
+        threads = [threading.Thread(target=write, args=(own,)) for own in range(len(counts))]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: all(counts) or failures, 'writes')
+        cluster.write_shards(SWAPPED)
+        wait_for(lambda: not any(thread.is_alive() for thread in threads), 'the slot to move')
+        if failures:
+            raise failures[0]
+        wait_settled(cluster)
+        with cluster.partition(1) as partition:
+            check_equal([int(partition.get('GET', '{%s}%d' % (name, own))) for own in range(len(counts))], counts)
 
 
 @suite.case('a source or a target that is killed during moves loses no key, and the moves end after its start')

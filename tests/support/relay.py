@@ -2,7 +2,7 @@
 
     client ◄──── Relay ◄──── server        the client may be a proxy, the server its backend
 
-`delay_ms` (low, high): a random half of the chunks is sent later by such a time; their order stays.
+`delay_ms` (low, high): a random half of the chunks (`late_share`) is sent later by such a time; their order stays.
 `change` (old, new): replaces bytes in what the client sends.
 spoil(what) affects the open connections; later ones work normally:
 
@@ -40,11 +40,12 @@ PIECES_LATE_MAX = 1024
 
 
 class Relay:
-    def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_encrypted=False):
+    def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_encrypted=False,
+                 late_share=0.5):
         """`is_encrypted`: replies cannot be found in the traffic, so `cut`, `garbage` and `end` are not available."""
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
-        settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms,
+        settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms, 'late_share': late_share,
                     'change': [part.decode('latin-1') for part in change], 'is_encrypted': is_encrypted}
         self.child = subprocess.Popen([sys.executable, '-m', __name__, json.dumps(settings)], cwd=TESTS,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -73,7 +74,7 @@ class Link:
 
     def __init__(self, settings, rng, client, server):
         self.rng, self.client, self.server = rng, client, server
-        self.delay_ms = settings['delay_ms']
+        self.delay_ms, self.late_share = settings['delay_ms'], settings['late_share']
         self.old, self.new = (part.encode('latin-1') for part in settings['change'])
         self.trap = None  # the damage that the next reply gets
         self.is_slow = self.is_mute = self.has_lost = False
@@ -112,7 +113,7 @@ class Link:
                     data = await reader.read(PIECE)
                 except OSError:
                     data = b''
-                delay = self.rng.uniform(*self.delay_ms) / 1000 if self.rng.random() < 0.5 else 0
+                delay = self.rng.uniform(*self.delay_ms) / 1000 if self.rng.random() < self.late_share else 0
                 await late.put((clock() + delay, data))
         receiving = asyncio.ensure_future(receive())
         try:
