@@ -1,7 +1,7 @@
 /*
  * backup_status.h - what a shard replies to SCREE BACKUP STATUS.
  *
- * Shards keep the result of their last backup, so every proxy knows it, whichever proxy has led the backup, and also after
+ * Shards keep the result of their last backup, so every proxy can read it, whichever proxy has led the backup, and also after
  * a restart.
  */
 #pragma once

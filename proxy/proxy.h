@@ -14,7 +14,7 @@
 
 struct proxy_worker;
 
-/* Owners of slots that backends have told; routes.h */
+/* Owners of slots, from bounces; routes.h */
 struct proxy_routes {
     struct routes *learned; /* any thread */
     struct task task;       /* publishes a snapshot with new routes */

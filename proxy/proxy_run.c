@@ -202,7 +202,7 @@ static bool same_tls_paths(const struct proxy_config *a, const struct proxy_conf
            strcmp(a->upstream_tls_ca_cert_file, b->upstream_tls_ca_cert_file) == 0;
 }
 
-/* Sets the snapshot's map: the wish, with the owners of slots that backends have told. */
+/* Sets the snapshot's map: the wish, with the owners that backends have named in bounces. */
 static void merge_routes(struct proxy *proxy, struct proxy_snapshot *snapshot)
 {
     shard_map_unref(snapshot->map);

@@ -1,5 +1,5 @@
 /*
- * routes.h - which shards own slots, as backends have told in bounces; and the map by which requests are routed.
+ * routes.h - the owners of slots that backends have named in bounces, and the map by which requests are routed.
  *
  *   shards.ini ──► the wish ──┐
  *                             ├─ routes_merge ──► map of the snapshot ──► all workers

@@ -47,7 +47,7 @@ static inline void slow_log_remember(struct request *request, const struct frame
 }
 
 void slow_log_note(struct client *client, const struct request *request, uint64_t usec);
-/* Adds the request to the logs of large requests and replies, as far as it is large. */
+/* Adds the request to the log of large requests, and to that of large replies, if its size exceeds the log's limit. */
 void slow_log_note_bytes(struct client *client, const struct request *request,
                          uint64_t reply_bytes);
 

@@ -357,8 +357,8 @@ static void exec_at_shard(struct client *client, struct request *request, struct
     client_transaction_clear(transaction);
 }
 
-/* The replies to MULTI and to the commands leave together with EXEC's, if the client has sent all of them at once: then they
- * are exactly what has not left so far. Other replies and messages never wait for EXEC. */
+/* If the client has sent MULTI, the commands and EXEC at once, their replies are written together. This is possible when they are the only
+ * output that has not been written yet; other replies and messages never wait for EXEC. */
 static void hold_queued_replies(struct client *client, uint32_t count)
 {
     size_t bytes = BYTES("+OK\r\n").len + count * BYTES("+QUEUED\r\n").len;

@@ -83,7 +83,8 @@ static inline void client_transaction_abort(struct client_transaction *transacti
 /* The connection that watches keys at the shard was lost: EXEC will fail with an error that names the shard. */
 void client_transaction_lost(struct client_transaction *transaction, const char *shard,
                              const char *address, const char *reason);
-/* The shard stops, and watches no more: EXEC will reply null, as if a watched key had changed, and the client tries again. */
+/* To be called when the shard that watches the keys stops: EXEC will reply null, as if a watched key had changed, so the client
+ * tries again. */
 void client_transaction_unwatched(struct client_transaction *transaction);
 /* Memory of the queue, in bytes. */
 size_t client_transaction_bytes(const struct client_transaction *transaction);

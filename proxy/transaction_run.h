@@ -29,8 +29,9 @@ struct upstream;
 
 /* True when the proxy runs the command itself at EXEC. */
 bool transaction_is_own(const struct command *command);
-/* True when the command runs on its own at EXEC, between two parts: it subscribes, or concerns all shards, if there are several. DBSIZE,
- * KEYS and others that concern the keys of all shards are no steps with cross-slot = any: a shard runs them for all. */
+/* Is the command a step, which runs alone at EXEC, between two parts? Steps are commands that subscribe and, if there are several
+ * shards, those that concern all of them. With cross-slot = any, DBSIZE, KEYS and others that concern the keys of all shards are no
+ * steps, because one shard runs them for all. */
 bool transaction_is_step(const struct client *client, const struct command *command);
 /* Moves the client's queue to a new run, and closes the transaction. */
 void transaction_run_begin(struct client *client, const struct transaction_target *target);

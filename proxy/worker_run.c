@@ -127,8 +127,8 @@ static bool has_same_shards(const struct shard_map *a, const struct shard_map *b
     return true;
 }
 
-/* Does the new map only say what shards have told of their slots? Then they have sent invalidations of the keys of slots that
- * have moved, and tracking clients need not forget the others. */
+/* Do the maps differ only by owners that backends have named in bounces? Then the old owners have sent invalidations of the keys in slots
+ * that have moved, and other keys stay valid for tracking clients. */
 static bool is_only_learned(const struct proxy_snapshot *before,
                             const struct proxy_snapshot *snapshot)
 {

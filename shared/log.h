@@ -14,8 +14,8 @@ void log_set_level(enum log_level level);
 /* Appends lines to this file instead of standard error; call again to reopen it. NULL: standard error. False when
  * the file cannot be opened; the log then stays as it was. */
 bool log_set_file(const char *path);
-/* If standard error is the journal of systemd (systemd.exec(5), $JOURNAL_STREAM), each line that goes there begins with its
- * priority, as in <4>, which the journal takes off: `journalctl -p warning` then works. */
+/* If standard error is the journal of systemd (systemd.exec(5), $JOURNAL_STREAM), each line begins with its priority, as in
+ * <4>, which the journal removes; so `journalctl -p warning` works. */
 void log_detect_journal(void);
 bool log_on(enum log_level level);
 /* A quoted text in a format: log_event(LOG_WARN, "down", "reason=" LOG_QUOTED, text). */

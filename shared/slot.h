@@ -8,7 +8,8 @@
 
 enum { SLOT_COUNT = 16384 };
 
-/* A sum over slots that differs for different sets of slots, with near certainty: of slot_term, limited to SLOT_SUM_MASK. */
+/* The sum of slot_term over a set of slots, limited to SLOT_SUM_MASK, identifies the set: two different sets have almost certainly
+ * different sums. */
 #define SLOT_SUM_MASK (UINT64_MAX >> 1)
 #define SLOT_SUM_ALL  UINT64_C(0x1752558d629f1fd0) /* of all slots, each once */
 uint64_t slot_term(uint16_t slot);

@@ -1,5 +1,5 @@
 /*
- * geo_search.c - searches places in a circle, a box or a polygon.
+ * geo_search.c - finds places in a circle, a box or a polygon.
  *
  *   shape ─► cells that cover it (geohash.h) ─► iterate over the scores of each cell ─► places inside ─► sort, limit
  */

@@ -466,7 +466,8 @@ static struct bytes first_key(struct call *call)
     return key_iter_fini(&it) ? key : NONE;
 }
 
-/* The metadata row of the key at a place below keyspace_size. False: its key has expired or was deleted, or is not known yet. */
+/* The metadata row of the key at a place below keyspace_size. False: the key has expired or was deleted, or
+ * the call has failed; it runs again if the row was requested from another shard. */
 static bool find_place(struct call *call, uint64_t place, struct bytes *row_key)
 {
     struct slice value;

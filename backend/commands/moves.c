@@ -35,7 +35,7 @@ static void list_moves(struct call *call)
     (void)slot_moves_list(moves, reply_move_line, &call->reply);
 }
 
-/* The operator's wish is a row of the store. False: it cannot be written now, and an error was replied. */
+/* Can a row be written now? PAUSE and RESUME are stored in a row, to be in force after a restart. False: an error was replied. */
 static bool may_write_wish(struct call *call)
 {
     const struct commit *commit = call->partition->commit;

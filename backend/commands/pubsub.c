@@ -157,7 +157,7 @@ void cmd_publish(struct call *call)
     reply_int(&call->reply, publish_everywhere(call, call->argv[2]));
 }
 
-/* Replies how often the messages were received together. */
+/* Replies the sum of the messages' numbers of receivers. */
 void cmd_mpublish(struct call *call)
 {
     int64_t receivers = 0;

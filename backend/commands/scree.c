@@ -275,7 +275,7 @@ void cmd_scree_bounces(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* SCREE STOPS: before the partition stops it says so on this connection, and finishes what is in flight (stopping.h). */
+/* SCREE STOPS: before the partition stops, it sends STOPPING_FRAME on this connection and finishes requests in flight (stopping.h). */
 void cmd_scree_stops(struct call *call)
 {
     call->session->login.hears_stop = true;

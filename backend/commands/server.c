@@ -68,7 +68,7 @@ void cmd_flushall(struct call *call)
         return;
     struct bytes name = session_namespace(call->session);
     bool is_free = true;
-    for (int db = 0; db < DATABASES_MAX; db++) /* if it waits, for all of them at once */
+    for (int db = 0; db < DATABASES_MAX; db++) /* a wait is for the locks of all databases */
         is_free &= keyspace_is_free(call, space_open(call->partition->spaces, name, (uint8_t)db));
     if (!is_free)
         return;

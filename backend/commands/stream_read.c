@@ -295,7 +295,7 @@ static struct stream_id *collect_new(struct call *call, struct entry *entry, str
     return sub_iter_fini(&it) ? ids : NULL;
 }
 
-/* Gives the claimable entries to the consumer, and replies them with how they were pending before. */
+/* Gives the claimable entries to the consumer, and replies them with their previous idle times and numbers of deliveries. */
 static bool serve_claimable(struct call *call, struct source *source,
                             struct stream_consumer *consumer)
 {
@@ -497,8 +497,8 @@ static const struct bytes *fixed_arguments(struct call *call, const struct read 
     return argv;
 }
 
-/* The command waits: with CLAIM it also runs again when the next pending entry may be claimed. Entries that become pending
- * while it waits may be claimed CLAIM's time later, and no change of the key reports that. */
+/* Makes the command wait. With CLAIM it also runs again when the next pending entry may be claimed, because no change of the key reports
+ * that; an entry that becomes pending during the wait may be claimed after CLAIM's time. */
 static void wake_to_claim(struct call *call, const struct read *read)
 {
     enum { WAKE_MS_MIN = 20 };

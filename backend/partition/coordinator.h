@@ -54,7 +54,7 @@ struct coordinated; /* a transaction */
 struct coordinator *coordinator_new(struct partition *partition);
 /* NULL is allowed. */
 void coordinator_free(struct coordinator *coordinator);
-/* Reads decisions from the store, whose participants are told to apply. False: they cannot be read. */
+/* Reads decisions from the store; APPLY is then sent to their participants. False: they cannot be read. */
 bool coordinator_load(struct coordinator *coordinator);
 /* After a failed batch: ends the transactions that are not decided, and reads decisions whose deletion was rolled back.
  * False: they cannot be read. */

@@ -222,7 +222,7 @@ bool call_may_write(const struct call *call)
     return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
 }
 
-/* Must the request wait until the partition knows which slots it owns? */
+/* Must the request wait until the partition has claimed its slots? */
 static bool waits_for_slots(const struct call *call)
 {
     const struct command *command = call->command;

@@ -53,11 +53,11 @@ struct part {
     struct out reply;
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; heap */
-    struct bytes changes; /* to be told when the effects are applied; heap */
+    struct bytes changes; /* to be reported when the effects are applied; heap */
     uint32_t changes_count;
     struct peer_request question;
     uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
-    bool is_wounded;   /* the coordinator must be told, and has not answered yet */
+    bool is_wounded;   /* WOUND must be sent to the coordinator, or has no answer yet */
     uint64_t heard_ms; /* monotonic: last request of the coordinator */
 };
 

@@ -153,7 +153,7 @@ void pubsub_publish_relayed(struct partition *partition, struct bytes channel, s
 
 /* ---- slots that leave ---- */
 
-/* Ends the subscription of a client, and tells it. */
+/* Ends the subscription of a client, and sends it the message of SUNSUBSCRIBE. */
 static void end_subscription(struct partition *partition, const struct subscription *subscription,
                              struct bytes channel)
 {

@@ -51,7 +51,7 @@ struct other_shard {
     uint32_t asks;
 };
 
-/* The answer to SLOTS. With many shards it is long, and rarely changes: it is kept for a moment, and a shard that has it gets one
+/* The answer to SLOTS. With many shards it is long and rarely changes: it is kept for ANSWER_KEPT_MS, and a shard that has it gets one
  * byte. An answer may be as old as a message that was late. */
 struct slots_answer {
     char *data;

@@ -12,7 +12,7 @@
 
 /* Adds "transactions" of a shard; null: they are not known. `info` may be NULL. */
 void backends_write_transactions(struct json_writer *json, const char *info);
-/* Adds "storage" of a shard; null: it is not known. `info` may be NULL. */
+/* Adds the member "storage" of a shard; null if `info` is NULL. */
 void backends_write_storage(struct json_writer *json, const char *info, uint64_t age_ms);
 /* Adds "links", those that are not up first, and "link_count" and "links_down". `infos`: by shard. */
 void backends_write_links(struct json_writer *json, const struct shard_map *map,

@@ -300,7 +300,7 @@ static bool is_due(struct survey *survey, const struct shard_map *map, size_t sh
     return true;
 }
 
-/* Is the shard due for a request about its storage? Marks it as polled. */
+/* Is it time to request INFO with storage from the shard? If so, marks it as polled. */
 static bool is_storage_due(struct survey_storage *storage, uint64_t now_us)
 {
     if (storage->asked_us && now_us < storage->asked_us + (uint64_t)SURVEY_STORAGE_MS * 1000)
@@ -309,7 +309,7 @@ static bool is_storage_due(struct survey_storage *storage, uint64_t now_us)
     return true;
 }
 
-/* A new map: shards that were in the old one keep their figures of storage. */
+/* To be called for a new map: shards that were in the old one keep their figures of storage. */
 static void begin_map(struct survey *survey, struct shard_map *map)
 {
     struct survey_storage *storage = calloc(map->shard_count + 1, sizeof *storage);

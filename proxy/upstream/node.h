@@ -19,7 +19,7 @@ enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANES };
 struct node_outage {
     /* Until then requests wait for the shard; monotonic. 0: it is reachable, or was not tried yet. */
     uint64_t hold_until_ms;
-    bool is_restarting; /* the shard has said that it stops */
+    bool is_restarting; /* the shard has sent STOPPING_FRAME */
     bool is_silent;     /* it has not answered a request within upstream-timeout */
 };
 

@@ -152,7 +152,7 @@ static void greet(struct upstream *upstream)
         part->is_greeting = true;
     if (!unsent.first)
         return;
-    upstream->generation = generation; /* what waits may have SCREE SLOTS of an older map in it */
+    upstream->generation = generation; /* the requests may include SCREE SLOTS of an older map */
     if (queue->last)
         queue->last->next = unsent.first;
     else

@@ -190,7 +190,7 @@ void upstream_hello(struct upstream *upstream, uint8_t resp);
 /* Ends the use as a dedicated connection. `is_clean`: it watches no keys. */
 void upstream_release(struct upstream *upstream, bool is_clean);
 void upstream_free(struct upstream *upstream);
-/* Has the shard said that it stops? */
+/* Has the shard sent STOPPING_FRAME (shared/stopping.h)? */
 bool upstream_is_stopping(const struct upstream *upstream);
 
 /* True when more than queue-limit bytes are unsent: then the client is held (HOLD_UPSTREAM). */

@@ -356,7 +356,7 @@ static bool parse_wait_head(const char *data, size_t len, int64_t *number, size_
     return true;
 }
 
-/* The shard stops, and has given the command back, frame[at..): it waits again when the shard is back. */
+/* Handles a command that a shard which stops has given back, frame[at..): it is sent again when the shard is back. */
 static void take_back(struct upstream *upstream, struct entry *entry, struct bytes frame, size_t at)
 {
     struct node *node = upstream->node;

@@ -47,7 +47,7 @@ struct turn_hook {
 void loop_add_hook(struct loop *loop, struct turn_hook *hook);
 
 /* A function that the loop calls once, in the last step before it waits for events: after the hooks, and after everything
- * else that may give the function more work. So what is collected at any time, also by a hook, is never left until the
+ * else that may give the function more work. So what has been collected by then, also by a hook, does not wait for the
  * next event. list_init(&step->link) comes first; list_remove cancels the call. */
 struct last_step {
     struct list link;

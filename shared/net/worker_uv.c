@@ -6,8 +6,8 @@
  *                                                                          done() of all ◄┘
  *
  * Threads are woken one after the other: worker_submit wakes one, and a thread that begins a job wakes the next one if more
- * jobs wait. So jobs that are short are done by few threads, which saves most of the wake-ups; a thread that blocks in its job
- * has woken another one before. Whenever jobs wait, a thread is on its way or all are busy (`is_waking`).
+ * jobs wait. So few threads do many short jobs, which saves most of the wake-ups; and a thread that blocks in its job has woken
+ * another one before. Whenever jobs wait, a thread has been woken (`is_waking`) or all are busy.
  *
  * A worker with its own thread is the only worker of a pool with one thread. The task is posted once for all jobs that
  * finish before the loop runs it.
@@ -75,7 +75,7 @@ static struct job *job_list_pop(struct job_list *list)
 
 /* ---- a pool's threads ---- */
 
-/* Releases the lock, and wakes a thread if jobs wait and none is on its way. */
+/* Releases the lock, and wakes a thread if jobs wait and no woken thread has begun yet. */
 static void unlock_and_wake(struct worker_pool *pool)
 {
     bool wakes = pool->waiting.first && pool->idle && !pool->is_waking;
