@@ -7,6 +7,7 @@
 #include "backend/keyspace/lock.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/stopping.h"
 #include "backend/partition/tracking.h"
@@ -52,6 +53,7 @@ bool partition_end_turn(void *owner)
     struct list *overdue;
     bool told = tracking_turn_end(partition);
     told |= lock_set_turn_end(partition->shards.locks);
+    limits_turn_end(partition);
     while ((overdue = list_pop(&partition->clients.overdue)))
         session_abort(container_of(overdue, struct session, replies.overdue));
     (void)commit_turn_end(partition->commit);

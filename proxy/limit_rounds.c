@@ -12,17 +12,22 @@
 
 enum {
     IDLE_ROUNDS = 5, /* without limits only every fifth round asks for maxmemory */
-    /* While a namespace has max-keys: what clients create at several shards between two rounds may exceed it. */
-    OFTEN_MS = 50,
+    OFTEN_MS = 50,   /* while a namespace has max-keys and there are several shards */
+    REPEATS_MAX =
+        8, /* rounds that begin at once, because a shard wants more keys, until the timer's next one */
 };
 
 /* A message in flight; kept in its request. */
 struct question {
     struct limits *limits;
     struct limit **asked; /* heap */
+    uint32_t *tenures;    /* of their ledgers; heap */
     uint32_t count;
     int shard;
+    bool has_grants;
 };
+
+static void ask_for_counts(struct limits *limits, struct proxy_worker *worker);
 
 /* Reads the next integer of an array of integers. */
 static bool next_number(const struct shard_reply *answer, size_t *pos, uint64_t *number)
@@ -30,6 +35,21 @@ static bool next_number(const struct shard_reply *answer, size_t *pos, uint64_t 
     struct resp_value value;
     return resp_value_next(answer->frame, pos, &value) && value.type == ':' &&
            number_parse_uint64(resp_value_text(&value), number);
+}
+
+/* Reads what a shard with so many keys reports of a grant. */
+static bool next_report(const struct shard_reply *answer, size_t *pos, uint64_t keys,
+                        struct grant_report *report)
+{
+    uint64_t is_new;
+    uint64_t wants;
+    *report = (struct grant_report){.keys = keys};
+    if (!next_number(answer, pos, &report->claim) || !next_number(answer, pos, &report->version) ||
+        !next_number(answer, pos, &is_new) || !next_number(answer, pos, &wants))
+        return false;
+    report->is_new = is_new > 0;
+    report->wants = wants > 0;
+    return true;
 }
 
 static void keep_answer(struct limits *limits, const struct question *question,
@@ -51,7 +71,27 @@ static void keep_answer(struct limits *limits, const struct question *question,
         if (!next_number(answer, &pos, &usage.keys) || !next_number(answer, &pos, &usage.bytes))
             return;
         question->asked[i]->usage[shard] = usage;
+        struct grant_report report;
+        if (!question->has_grants)
+            continue;
+        if (!next_report(answer, &pos, usage.keys, &report))
+            return;
+        grant_reported(&question->asked[i]->grants, (size_t)shard, question->tenures[i], &report);
     }
+}
+
+/* All shards have answered, and one of them wants more keys of a namespace than it has. */
+static bool wants_more(const struct limits *limits, const struct question *question)
+{
+    for (size_t i = 0; i < limits->shard_count; i++)
+        if (limits->shares[i].asked)
+            return false;
+    for (uint32_t i = 0; question->has_grants && i < question->count; i++) {
+        const struct limit *limit = question->asked[i];
+        if (grant_is_wanted(&limit->grants, limit->max_keys))
+            return true;
+    }
+    return false;
 }
 
 /* request_done_fn */
@@ -60,6 +100,7 @@ static void limits_answered(struct client *client, struct request *request, stru
     struct question *question = request_state(request, sizeof *question);
     struct limits *limits = question->limits;
     const struct shard_reply *answer = request_reply(request, 0);
+    struct proxy_worker *worker = request->worker;
     (void)client;
     (void)reply;
     limits_lock(limits);
@@ -70,8 +111,13 @@ static void limits_answered(struct client *client, struct request *request, stru
     }
     for (uint32_t i = 0; i < question->count; i++)
         question->asked[i]->in_flight--;
+    bool is_again = limits->repeats < REPEATS_MAX && wants_more(limits, question);
+    limits->repeats += is_again;
     limits_unlock(limits);
     free(question->asked);
+    free(question->tenures);
+    if (is_again)
+        ask_for_counts(limits, worker);
 }
 
 /* Sends the limits after *last, at most NAMESPACES_EACH, to a shard; *last becomes the last of them. Other workers may add
@@ -84,20 +130,29 @@ static bool send_some(struct limits *limits, struct proxy_worker *worker, int sh
     struct question *question = request_state(request, sizeof *question);
     *question = (struct question){.limits = limits, .shard = shard};
     question->asked = calloc(NAMESPACES_EACH, sizeof(struct limit *));
-    CHECK(message && question->asked);
+    question->tenures = calloc(NAMESPACES_EACH, sizeof(uint32_t));
+    CHECK(message && question->asked && question->tenures);
     limits_lock(limits);
-    limit_message_begin(limits, message, shard);
+    limit_message_begin(limits, message, shard, true);
+    question->has_grants = message->has_grants;
     while ((*last)->next != &limits->all && question->count < NAMESPACES_EACH) {
         *last = (*last)->next;
         struct limit *limit = container_of(*last, struct limit, link);
         limit_message_add(limits, message, limit, shard);
         limit->in_flight++;
+        question->tenures[question->count] = limit->grants.tenure;
         question->asked[question->count++] = limit;
     }
     bool has_more = (*last)->next != &limits->all;
     limits->shares[shard].asked++;
     limits_unlock(limits);
-    request_fan_out(request, NULL, shard, message->argv, message->argc, limits_answered);
+    /* not behind commands of clients, which may wait for these orders */
+    const struct fan_out how = {.keyspace = worker->home,
+                                .shard = shard,
+                                .lane = LANE_CONTROL,
+                                .argv = message->argv,
+                                .argc = message->argc};
+    request_fan_out_with(request, &how, limits_answered);
     free(message);
     return has_more;
 }
@@ -116,7 +171,9 @@ static void ask_for_counts(struct limits *limits, struct proxy_worker *worker)
 void limit_rounds_often(void *owner)
 {
     struct proxy_worker *worker = owner;
-    ask_for_counts(worker->proxy->tenants.limits, worker);
+    struct limits *limits = worker->proxy->tenants.limits;
+    limits->repeats = 0;
+    ask_for_counts(limits, worker);
 }
 
 static bool has_max_keys(const struct limits *limits)
@@ -166,6 +223,7 @@ void limit_rounds_tick(struct limits *limits, struct proxy_worker *worker)
         names[i] = pool->nodes[i]->name;
     limits_lock(limits);
     limits_set_shards(limits, names, pool->count);
+    limits->epoch = worker->snapshot->map->epoch;
     look_at_all(limits, worker);
     bool has_any = !list_empty(&limits->all);
     bool is_due =
@@ -182,4 +240,24 @@ void limit_rounds_tick(struct limits *limits, struct proxy_worker *worker)
         timer_start(worker->thread.limits, OFTEN_MS, OFTEN_MS);
     else
         timer_stop(worker->thread.limits);
+}
+
+/* struct task */
+static void begin_round(struct task *task)
+{
+    struct limits *limits = container_of(task, struct limits, begin);
+    limits_lock(limits);
+    struct proxy_worker *worker = limits->worker;
+    limits->is_begun = false;
+    limits_unlock(limits);
+    if (worker)
+        limit_rounds_tick(limits, worker);
+}
+
+void limit_rounds_serve(struct limits *limits, struct proxy_worker *worker)
+{
+    limits_lock(limits);
+    limits->worker = worker;
+    limits->begin.run = begin_round;
+    limits_unlock(limits);
 }

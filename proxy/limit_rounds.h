@@ -7,6 +7,8 @@
 struct limits;
 struct proxy_worker;
 
+/* From now on rounds begin at once when a namespace gets limits. NULL: the worker stops. */
+void limit_rounds_serve(struct limits *limits, struct proxy_worker *worker);
 /* timer_fn of worker->thread.limits; the owner is worker 0. */
 void limit_rounds_often(void *owner);
 /* Once a second. */

@@ -1,6 +1,7 @@
 #include "proxy/limits.h"
 
 #include "proxy/limits_inner.h"
+#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/out.h"
 #include "shared/table.h"
@@ -19,13 +20,14 @@ void limits_unlock(struct limits *limits)
     CHECK(pthread_mutex_unlock(&limits->mutex) == 0);
 }
 
-struct limits *limits_new(void)
+struct limits *limits_new(uint64_t id)
 {
     struct limits *limits = calloc(1, sizeof *limits);
     CHECK(limits);
     CHECK(pthread_mutex_init(&limits->mutex, NULL) == 0);
     limits->by_name = table_new();
     list_init(&limits->all);
+    limits->coordinator = id;
     return limits;
 }
 
@@ -34,6 +36,7 @@ void limit_free(struct limits *limits, struct limit *limit)
     list_remove(&limit->link);
     CHECK(table_remove(limits->by_name, limit_name(limit)) == limit);
     free(limit->usage);
+    free(limit->grants.shares);
     free(limit);
 }
 
@@ -66,13 +69,24 @@ static struct limit *limit_acquire(struct limits *limits, struct bytes name)
         limit->name_len = name.len;
         memcpy(limit->name, name.data, name.len);
         limit->usage = calloc(limits->shard_count + 1, sizeof *limit->usage);
-        CHECK(limit->usage);
+        limit->grants.shares = calloc(limits->shard_count + 1, sizeof *limit->grants.shares);
+        limit->grants.count = limits->shard_count;
+        CHECK(limit->usage && limit->grants.shares);
         list_init(&limit->link);
         list_push(&limits->all, &limit->link);
         (void)table_put(limits->by_name, name, limit);
     }
     limit->refs++;
     return limit;
+}
+
+/* Has worker 0 begin a round at once, so that a namespace need not wait for its first grants. */
+static void post_round(struct limits *limits)
+{
+    if (!limits->worker || limits->is_begun)
+        return;
+    limits->is_begun = true;
+    loop_post(limits->worker->loop, &limits->begin);
 }
 
 void limits_follow(struct limits *limits, struct keyspace *keyspace)
@@ -86,6 +100,7 @@ void limits_follow(struct limits *limits, struct keyspace *keyspace)
         keyspace->limit = limit_acquire(limits, keyspace->name);
     keyspace->limit->max_keys = entry ? entry->max_keys : 0;
     keyspace->limit->max_bytes = entry ? entry->max_bytes : 0;
+    post_round(limits);
     limits_unlock(limits);
     atomic_fetch_add_explicit(&limits->version, 1, memory_order_relaxed);
 }
@@ -148,19 +163,19 @@ static bool has_shards(const struct limits *limits, const char *const *names, si
     return is_same;
 }
 
-/* An array for these shards with the old values of those that were known. */
-static struct usage *remap(const struct limits *limits, struct usage *old, const char *const *names,
-                           size_t count)
+/* An array for these shards with the old items of those that were known. `old` NULL: there are none. */
+static void *remap(const struct limits *limits, void *old, size_t size, const char *const *names,
+                   size_t count)
 {
-    struct usage *usage = calloc(count + 1, sizeof *usage);
-    CHECK(usage);
-    for (size_t i = 0; i < count; i++) {
+    char *items = calloc(count + 1, size);
+    CHECK(items);
+    for (size_t i = 0; old && i < count; i++) {
         int index = limits_shard(limits, names[i]);
         if (index >= 0)
-            usage[i] = old[index];
+            memcpy(items + i * size, (const char *)old + (size_t)index * size, size);
     }
     free(old);
-    return usage;
+    return items;
 }
 
 void limits_set_shards(struct limits *limits, const char *const *names, size_t count)
@@ -169,11 +184,12 @@ void limits_set_shards(struct limits *limits, const char *const *names, size_t c
         return;
     for (struct list *at = limits->all.next; at != &limits->all; at = at->next) {
         struct limit *limit = container_of(at, struct limit, link);
-        limit->usage = remap(limits, limit->usage, names, count);
+        limit->usage = remap(limits, limit->usage, sizeof *limit->usage, names, count);
+        limit->grants.shares =
+            remap(limits, limit->grants.shares, sizeof *limit->grants.shares, names, count);
+        limit->grants.count = count;
     }
-    struct usage *shares = limits->shares ? remap(limits, limits->shares, names, count)
-                                          : calloc(count + 1, sizeof *shares);
-    CHECK(shares);
+    struct usage *shares = remap(limits, limits->shares, sizeof *shares, names, count);
     limits->shares = NULL;
     forget_shards(limits);
     limits->shares = shares;
@@ -195,17 +211,37 @@ static void add_number(struct limit_message *message, uint64_t number)
     message->argv[message->argc++] = (struct bytes){text, (size_t)len};
 }
 
-void limit_message_begin(const struct limits *limits, struct limit_message *message, int shard)
+void limit_message_begin(const struct limits *limits, struct limit_message *message, int shard,
+                         bool has_orders)
 {
+    message->has_grants = limits->shard_count > 1;
+    message->has_orders = has_orders && shard >= 0;
     message->argv[0] = BYTES("SCREE");
-    message->argv[1] = BYTES("LIMITS");
-    message->argc = LIMIT_HEAD_WORDS - 1;
+    message->argv[1] = message->has_grants ? BYTES("GRANTS") : BYTES("LIMITS");
+    message->argc = 2;
     message->numbers = 0;
+    if (message->has_grants) {
+        add_number(message, message->has_orders ? limits->coordinator : 0);
+        add_number(message, limits->epoch);
+    }
     add_number(message, limits_sum(limits, limits->shares, shard).bytes);
 }
 
+/* Adds the grant of the shard, and the version that it has reported. */
+static void add_grant(struct limit_message *message, struct limit *limit, int shard)
+{
+    uint64_t keys = 0;
+    uint64_t version = 0;
+    if (message->has_orders) {
+        keys = grant_next(&limit->grants, (size_t)shard, limit->max_keys);
+        version = limit->grants.shares[shard].version;
+    }
+    add_number(message, keys);
+    add_number(message, version);
+}
+
 void limit_message_add(const struct limits *limits, struct limit_message *message,
-                       const struct limit *limit, int shard)
+                       struct limit *limit, int shard)
 {
     struct usage elsewhere = limits_sum(limits, limit->usage, shard);
     message->argv[message->argc++] = limit_name(limit);
@@ -213,6 +249,8 @@ void limit_message_add(const struct limits *limits, struct limit_message *messag
     add_number(message, limit->max_bytes);
     add_number(message, elsewhere.keys);
     add_number(message, elsewhere.bytes);
+    if (message->has_grants)
+        add_grant(message, limit, shard);
 }
 
 uint64_t limits_version(struct limits *limits)
@@ -227,7 +265,7 @@ void limits_write(struct limits *limits, const struct keyspace *keyspace, const 
     CHECK(message);
     limits_lock(limits);
     int index = limits_shard(limits, shard);
-    limit_message_begin(limits, message, index);
+    limit_message_begin(limits, message, index, false);
     limit_message_add(limits, message, keyspace->limit, index);
     /* if there are more, the next round sends them */
     for (struct list *at = limits->all.next;

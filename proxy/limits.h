@@ -1,14 +1,14 @@
 /*
  * limits.h - max-keys and max-bytes of namespaces: the shards enforce them, and the proxy carries figures between the shards.
  *
- *   worker 0, in rounds:       SCREE LIMITS shop max-keys max-bytes, keys and bytes elsewhere ──► each shard
- *                              keys and bytes here                                         ◄──
- *   each new connection:       the same, before the first command of a namespace with limits; so a shard that has just started
- *                              knows the limits before it gets commands
+ *   worker 0, in rounds:       SCREE GRANTS shop max-keys max-bytes, keys and bytes elsewhere, grant ──► each shard
+ *                              keys and bytes here, claim                                        ◄──
+ *   each new connection:       the same without a grant, before the first command of a namespace with limits; so a shard that has
+ *                              just started has the limits before it gets commands
  *
- * A shard compares its own keys, exactly, and those that the others had when they answered last. So the sum over all shards
- * may exceed max-keys by what clients create at the other shards between two rounds. Bytes of all namespaces are
- * carried too, for maxmemory.
+ * The shards share max-keys exactly, and worker 0 of one proxy is the coordinator (shared/key_grants.h). With one shard nothing is
+ * shared, and SCREE LIMITS is sent. max-bytes is compared with the bytes here and those of the last answers of the others.
+ * Bytes of all namespaces are carried too, for maxmemory.
  */
 #pragma once
 
@@ -17,7 +17,8 @@
 struct limits;
 struct out;
 
-struct limits *limits_new(void);
+/* `id`: of this proxy; not 0. */
+struct limits *limits_new(uint64_t id);
 void limits_free(struct limits *limits);
 /* The keyspace is new, or its configuration has changed. `limits` NULL: there are none. */
 void limits_follow(struct limits *limits, struct keyspace *keyspace);

@@ -4,17 +4,21 @@
 #pragma once
 
 #include "proxy/limits.h"
+#include "shared/key_grants.h"
 #include "shared/namespace.h"
+#include "shared/net/loop.h"
 #include "shared/number.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* Words of SCREE GRANTS; SCREE LIMITS has fewer. */
 enum {
-    NAMESPACES_EACH = 128, /* namespaces in one SCREE LIMITS */
-    LIMIT_HEAD_WORDS = 3,
-    LIMIT_WORDS = 5,
+    NAMESPACES_EACH = 128, /* namespaces in one message */
+    LIMIT_HEAD_WORDS = 5,
+    LIMIT_WORDS = 7,
     LIMIT_WORDS_MAX = LIMIT_HEAD_WORDS + LIMIT_WORDS * NAMESPACES_EACH,
+    LIMIT_NUMBERS_MAX = LIMIT_HEAD_WORDS + (LIMIT_WORDS - 1) * NAMESPACES_EACH,
 };
 
 /* What one shard has. */
@@ -32,8 +36,9 @@ struct limit {
     uint32_t in_flight; /* messages of worker 0 that refer to it */
     uint64_t max_keys;
     uint64_t max_bytes;
-    struct usage *usage;      /* by shard */
-    struct metric_cell *cell; /* NULL: not used yet */
+    struct usage *usage;        /* by shard */
+    struct grant_ledger grants; /* worker 0 uses it; its shares are heap */
+    struct metric_cell *cell;   /* NULL: not used yet */
     size_t name_len;
     char name[];
 };
@@ -47,15 +52,24 @@ struct limits {
     size_t shard_count;
     uint64_t maxmemory; /* of any shard, as of its last answer */
     uint64_t rounds;
+    struct proxy_worker *worker; /* worker 0; NULL: not yet, or no longer */
+    struct task begin;           /* to worker 0: a round begins */
+    bool is_begun;               /* `begin` is posted and has not run */
+    uint64_t coordinator;        /* our id; not 0 */
+    uint64_t epoch;              /* of our map */
+    uint32_t
+        repeats; /* rounds since the timer's last one that began at once, because a shard wants more keys */
     _Atomic uint64_t version;
 };
 
-/* SCREE LIMITS for one shard, word by word; numbers are kept in `text`. */
+/* SCREE GRANTS for one shard, or SCREE LIMITS if there is only one, word by word; numbers are kept in `text`. */
 struct limit_message {
     struct bytes argv[LIMIT_WORDS_MAX];
     uint32_t argc;
-    char text[1 + 4 * NAMESPACES_EACH][INT64_TEXT_MAX + 1];
+    char text[LIMIT_NUMBERS_MAX][INT64_TEXT_MAX + 1];
     uint32_t numbers;
+    bool has_grants;
+    bool has_orders; /* else the grants are not touched */
 };
 
 void limits_lock(struct limits *limits);
@@ -71,6 +85,8 @@ int limits_shard(const struct limits *limits, const char *name);
 void limits_set_shards(struct limits *limits, const char *const *names, size_t count);
 /* Adds up usage over all shards. The shard with this index is left out; -1: none is. */
 struct usage limits_sum(const struct limits *limits, const struct usage *usage, int without);
-void limit_message_begin(const struct limits *limits, struct limit_message *message, int shard);
+/* `has_orders`: it comes from worker 0, and changes grants. */
+void limit_message_begin(const struct limits *limits, struct limit_message *message, int shard,
+                         bool has_orders);
 void limit_message_add(const struct limits *limits, struct limit_message *message,
-                       const struct limit *limit, int shard);
+                       struct limit *limit, int shard);

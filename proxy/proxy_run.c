@@ -90,7 +90,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     events_note(proxy->events, EVENT_STARTED, proxy->started_ms, "", "version " SCREE_VERSION);
     proxy->refusals = refusals_new();
     proxy->tenants.rate_limiters = rate_limiters_new();
-    proxy->tenants.limits = limits_new();
+    proxy->tenants.limits = limits_new(clock_random() | 1);
     proxy->routes.learned = routes_new();
     proxy->routes.task.run = publish_routes;
     make_run_id(proxy->run_id);

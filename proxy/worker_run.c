@@ -78,6 +78,8 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->thread.tick = timer_new(loop, worker_tick, worker);
     worker->thread.slow = timer_new(loop, worker_slow, worker);
     worker->thread.limits = timer_new(loop, limit_rounds_often, worker);
+    if (index == 0)
+        limit_rounds_serve(proxy->tenants.limits, worker);
     timer_start(worker->thread.slow, SLOW_MS, SLOW_MS);
     worker->thread.hook = (struct turn_hook){.run = worker_end_turn, .owner = worker};
     loop_add_hook(loop, &worker->thread.hook);
@@ -98,6 +100,8 @@ void proxy_worker_free(struct proxy_worker *worker)
     timer_free(worker->thread.tick);
     timer_free(worker->thread.slow);
     timer_free(worker->thread.limits);
+    if (worker->index == 0)
+        limit_rounds_serve(worker->proxy->tenants.limits, NULL);
     rate_waits_free(worker->rate_waits);
     pool_free(worker->pool);
     keyspace_unref(&worker->keyspaces, worker->home);

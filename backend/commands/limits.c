@@ -1,9 +1,14 @@
 /*
- * limits.c - SCREE LIMITS: a proxy sets the limits of namespaces, and asks what they have here.
+ * limits.c - a proxy sets the limits of namespaces, and asks what they have here.
  *
- *   > SCREE LIMITS 4096 shop 1000 0 612 0        bytes at the other shards; for each namespace: name, max-keys, max-bytes,
- *                                                keys and bytes at the other shards
- *   < 70000 0 301 0                              bytes and maxmemory of this shard; for each namespace: keys and bytes here
+ *   > SCREE GRANTS 77 3 4096 shop 1000 0 612 0 300 5    id of the coordinator (0: the proxy only sets limits), epoch of its map, bytes
+ *                                                       at the other shards; for each namespace: name, max-keys, max-bytes, keys
+ *                                                       and bytes at the other shards, keys that are granted, version of the grant
+ *   < 70000 0 301 0 302 6 0 1                           bytes and maxmemory of this shard; for each namespace: keys, bytes, and the
+ *                                                       report of key_grants.h: claim, version, is_new, wants
+ *
+ *   > SCREE LIMITS 4096 shop 1000 0 612 0               with one shard, and from older proxies: without grants
+ *   < 70000 0 301 0
  */
 #include "backend/partition/limits.h"
 #include "backend/context/config_snapshot.h"
@@ -13,61 +18,140 @@
 #include "shared/namespace.h"
 #include "shared/number.h"
 
-enum { FIRST_AT = 3, WORDS = 5, NUMBERS = 4 };
+/* Words of SCREE LIMITS, and of SCREE GRANTS: before the first namespace, and of each. */
+enum {
+    HEAD = 3,
+    WORDS = 5,
+    GRANTS_HEAD = 5,
+    GRANTS_WORDS = 7,
+    NUMBERS_MAX = GRANTS_WORDS - 1,
+    REPLY_HEAD = 2,
+    REPLY_NUMBERS = 2,
+    GRANTS_REPLY_NUMBERS = 6,
+};
 
-/* Parses the words of one namespace. */
-static bool parse_limits(const struct bytes *words, uint64_t numbers[NUMBERS])
+/* The name of a namespace and its numbers. */
+struct limit_words {
+    struct bytes name;
+    uint64_t numbers[NUMBERS_MAX];
+};
+
+static bool parse_limit_numbers(const struct bytes *words, uint32_t count, uint64_t *numbers)
 {
-    bool is_good = namespace_name_valid(words[0]);
-    for (int i = 0; is_good && i < NUMBERS; i++)
-        is_good = number_parse_uint64(words[i + 1], &numbers[i]);
+    bool is_good = true;
+    for (uint32_t i = 0; is_good && i < count; i++)
+        is_good = number_parse_uint64(words[i], &numbers[i]);
     return is_good;
 }
 
-/* Sets the limits of one namespace. */
-static void set_limit(struct call *call, const struct bytes *words)
+static bool parse_limits(const struct bytes *words, uint32_t count, struct limit_words *parsed)
 {
-    uint64_t numbers[NUMBERS];
-    CHECK(parse_limits(words, numbers));
-    struct space_limit *limit = space_limit_open(call->partition->spaces, words[0]);
-    bool is_measured = limit->max_bytes > 0;
-    limit->max_keys = numbers[0];
-    limit->max_bytes = numbers[1];
-    limit->keys_elsewhere = numbers[2];
-    limit->bytes_elsewhere = numbers[3];
-    limit->until_ms = loop_mono_ms(call->partition->loop) + LIMITS_LEASE_MS;
-    if (limit->max_bytes && !is_measured)
-        limits_tick(call->partition);
+    parsed->name = words[0];
+    return namespace_name_valid(words[0]) &&
+           parse_limit_numbers(words + 1, count - 1, parsed->numbers);
 }
 
-static void reply_limit(struct call *call, struct bytes name)
+/* Are all words good? The first `head` words have numbers behind the command's two words. */
+static bool is_good(const struct call *call, uint32_t head, uint32_t words)
 {
-    struct space_set *spaces = call->partition->spaces;
-    const struct space_limit *limit = space_limit_open(spaces, name);
-    reply_int(&call->reply, (int64_t)(space_limit_keys(limit) - limit->keys_elsewhere));
-    reply_int(&call->reply, (int64_t)limit->bytes);
+    struct limit_words parsed;
+    uint64_t numbers[NUMBERS_MAX];
+    if (call->argc < head || (call->argc - head) % words != 0 ||
+        !parse_limit_numbers(call->argv + 2, head - 2, numbers))
+        return false;
+    for (uint32_t at = head; at < call->argc; at += words)
+        if (!parse_limits(&call->argv[at], words, &parsed))
+            return false;
+    return true;
+}
+
+/* Sets the limits of one namespace. */
+static struct space_limit *set_limit(struct call *call, const struct limit_words *words)
+{
+    uint64_t now_ms = loop_mono_ms(call->partition->loop);
+    struct space_limit *limit = space_limit_open(call->partition->spaces, words->name);
+    bool is_measured = limit->max_bytes > 0;
+    if (!limit->grant.version) {
+        key_grant_init(&limit->grant, call->now_us);
+        limit->waits_left = LIMIT_WAITS;
+    }
+    limit->max_keys = words->numbers[0];
+    limit->max_bytes = words->numbers[1];
+    limit->keys_elsewhere = words->numbers[2];
+    limit->bytes_elsewhere = words->numbers[3];
+    limit->until_ms = now_ms + LIMITS_LEASE_MS;
+    if (limit->max_bytes && !is_measured)
+        limits_tick(call->partition);
+    return limit;
+}
+
+static void reply_head(struct call *call, uint32_t namespaces, uint32_t numbers)
+{
+    const struct space_limit *all = space_limit_of_all(call->partition->spaces);
+    reply_array(&call->reply, REPLY_HEAD + (int64_t)namespaces * numbers);
+    reply_int(&call->reply, (int64_t)all->bytes);
+    reply_int(&call->reply, call->partition->snapshot->maxmemory);
 }
 
 void cmd_scree_limits(struct call *call)
 {
-    struct space_limit *all = space_limit_of_all(call->partition->spaces);
-    uint64_t numbers[NUMBERS];
-    uint64_t bytes;
-    bool is_good = (call->argc - FIRST_AT) % WORDS == 0 &&
-                   number_parse_uint64(call->argv[FIRST_AT - 1], &bytes);
-    for (uint32_t at = FIRST_AT; is_good && at < call->argc; at += WORDS)
-        is_good = parse_limits(&call->argv[at], numbers);
-    if (!is_good) {
+    uint64_t now_ms = loop_mono_ms(call->partition->loop);
+    struct limit_words words;
+    if (!is_good(call, HEAD, WORDS)) {
         call_error_text(call, "ERR SCREE LIMITS takes a number of bytes, and for each namespace "
                               "its name and four numbers");
         return;
     }
-    all->bytes_elsewhere = bytes;
-    for (uint32_t at = FIRST_AT; at < call->argc; at += WORDS)
-        set_limit(call, &call->argv[at]);
-    reply_array(&call->reply, 2 + (int64_t)(call->argc - FIRST_AT) / WORDS * 2);
-    reply_int(&call->reply, (int64_t)all->bytes);
-    reply_int(&call->reply, call->partition->snapshot->maxmemory);
-    for (uint32_t at = FIRST_AT; at < call->argc; at += WORDS)
-        reply_limit(call, call->argv[at]);
+    struct space_limit *all = space_limit_of_all(call->partition->spaces);
+    (void)number_parse_uint64(call->argv[HEAD - 1], &all->bytes_elsewhere);
+    reply_head(call, (call->argc - HEAD) / WORDS, REPLY_NUMBERS);
+    for (uint32_t at = HEAD; at < call->argc; at += WORDS) {
+        (void)parse_limits(&call->argv[at], WORDS, &words);
+        struct space_limit *limit = set_limit(call, &words);
+        if (now_ms >= limit->grant.until_ms) /* no coordinator is left */
+            limit->is_shared = false;
+        limits_resume(call->partition, limit);
+        reply_int(&call->reply, (int64_t)space_limit_keys(limit));
+        reply_int(&call->reply, (int64_t)limit->bytes);
+    }
+}
+
+/* Carries out the order for one namespace, and reports what it has here. */
+static void order_grant(struct call *call, const struct limit_words *words,
+                        struct grant_order order)
+{
+    struct space_limit *limit = set_limit(call, words);
+    uint64_t keys = space_limit_keys(limit);
+    limit->is_shared = true;
+    order.keys = words->numbers[4];
+    order.version = words->numbers[5];
+    struct grant_report report = {.keys = keys, .claim = key_grant_claim(&limit->grant, keys)};
+    if (order.coordinator)
+        report = key_grant_order(&limit->grant, &order, keys, loop_mono_ms(call->partition->loop));
+    limits_resume(call->partition, limit);
+    reply_int(&call->reply, (int64_t)report.keys);
+    reply_int(&call->reply, (int64_t)limit->bytes);
+    reply_int(&call->reply, (int64_t)report.claim);
+    reply_int(&call->reply, (int64_t)report.version);
+    reply_int(&call->reply, report.is_new);
+    reply_int(&call->reply, report.wants || !list_empty(&limit->waits));
+}
+
+void cmd_scree_grants(struct call *call)
+{
+    uint64_t head[GRANTS_HEAD - 2];
+    struct limit_words words;
+    if (!is_good(call, GRANTS_HEAD, GRANTS_WORDS)) {
+        call_error_text(call,
+                        "ERR SCREE GRANTS takes a coordinator, an epoch and a number of bytes, "
+                        "and for each namespace its name and six numbers");
+        return;
+    }
+    (void)parse_limit_numbers(call->argv + 2, GRANTS_HEAD - 2, head);
+    space_limit_of_all(call->partition->spaces)->bytes_elsewhere = head[2];
+    reply_head(call, (call->argc - GRANTS_HEAD) / GRANTS_WORDS, GRANTS_REPLY_NUMBERS);
+    for (uint32_t at = GRANTS_HEAD; at < call->argc; at += GRANTS_WORDS) {
+        (void)parse_limits(&call->argv[at], GRANTS_WORDS, &words);
+        order_grant(call, &words, (struct grant_order){.coordinator = head[0], .epoch = head[1]});
+    }
 }

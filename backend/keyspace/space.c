@@ -327,6 +327,7 @@ struct space_set *space_set_new(struct overlay *overlay)
     set->holders = table_new();
     set->maps = table_new();
     set->limits.by_name = table_new();
+    list_init(&set->limits.of_all.waits);
     set->counters = table_new();
     arena_init(&set->arena);
     if (space_reload(set))
@@ -579,6 +580,7 @@ struct space_limit *space_limit_open(struct space_set *set, struct bytes name)
         return limit;
     limit = calloc(1, sizeof *limit);
     CHECK(limit);
+    list_init(&limit->waits);
     table_put(set->limits.by_name, name, limit);
     for (size_t i = 0; i < set->order_count; i++) {
         uint8_t database;
@@ -590,7 +592,7 @@ struct space_limit *space_limit_open(struct space_set *set, struct bytes name)
 
 uint64_t space_limit_keys(const struct space_limit *limit)
 {
-    uint64_t keys = limit->keys_elsewhere;
+    uint64_t keys = 0;
     for (uint8_t i = 0; i < DATABASES_MAX; i++)
         keys += limit->spaces[i] ? limit->spaces[i]->keys : 0;
     return keys;

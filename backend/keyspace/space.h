@@ -14,6 +14,8 @@
 #include "backend/format/encoding.h"
 #include "backend/storage/overlay.h"
 #include "shared/arena.h"
+#include "shared/key_grants.h"
+#include "shared/list.h"
 
 #include <stdint.h>
 
@@ -22,7 +24,7 @@ struct out;
 struct slot_set;
 struct space_set; /* all of a partition */
 
-/* Limits of a namespace, which a proxy has sent (SCREE LIMITS), and what counts against them. */
+/* Limits of a namespace, which a proxy has sent (SCREE LIMITS, SCREE GRANTS), and what counts against them. */
 struct space_limit {
     uint64_t max_keys; /* 0: unlimited */
     uint64_t max_bytes;
@@ -30,6 +32,13 @@ struct space_limit {
     uint64_t bytes_elsewhere;
     uint64_t bytes;    /* here; an estimate, made once a second (space_bytes.h) */
     uint64_t until_ms; /* the limits hold until then, unless a proxy repeats them; monotonic */
+    bool is_shared;    /* there are several shards: keys are created up to `grant` */
+    struct key_grant grant;
+    uint8_t waits_left; /* commands that may wait for room before the next second */
+    struct list
+        waits; /* commands that wait for room (reader_wait_add); of all: those that run again after this turn */
+    uint64_t waits_ms;      /* since when the first of them waits; monotonic */
+    uint64_t keys_measured; /* limits_measure */
     /* by database in storage; NULL: the database has not been used */
     struct space *spaces[DATABASES_MAX];
 };
@@ -120,7 +129,7 @@ void space_serve(struct space_set *set, const struct slot_set *served);
 struct space_limit *space_limit_of_all(struct space_set *set);
 /* The limits of a namespace; made if it has none. They live as long as the set. */
 struct space_limit *space_limit_open(struct space_set *set, struct bytes name);
-/* Keys of the namespace in all its databases at all shards, without space->elsewhere. */
+/* Keys of the namespace in all its databases here, without space->elsewhere. */
 uint64_t space_limit_keys(const struct space_limit *limit);
 /* Iterates over the limits: *cursor starts at 0; NULL at the end. */
 struct space_limit *space_limit_next(struct space_set *set, size_t *cursor);

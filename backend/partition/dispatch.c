@@ -89,8 +89,10 @@ static void run_handler(struct call *call)
     CHECK(!(call->is_waiting && call->failed));
     bool is_uncached = overlay_has_uncached(partition->overlay) ||
                        (call->failed && call->session->request.is_misled);
-    if (!is_uncached && !call_refuse_reply(call))
+    if (!is_uncached && !call_refuse_reply(call)) {
         limits_end(call, keys);
+        is_uncached = overlay_has_uncached(partition->overlay);
+    }
     if (call->failed || is_uncached) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);

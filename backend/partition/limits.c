@@ -6,6 +6,16 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/session.h"
 #include "backend/partition/space_bytes.h"
+#include "backend/storage/overlay.h"
+#include "backend/storage/reader.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char NO_ROOM[] =
+    "TRYAGAIN this shard has used its part of the namespace's 'max-keys', "
+    "and has not got more yet";
 
 /* Counts a command that a limit has refused. */
 static int refuse_over_limit(const struct call *call, enum error error)
@@ -30,10 +40,18 @@ int limits_gate(struct call *call, uint32_t command_flags)
     return OK;
 }
 
+/* ---- keys ---- */
+
 static bool limits_keys(const struct call *call)
 {
     const struct space_limit *limit = call->space->limit;
     return limit && limit->max_keys && call->command->flags & CMD_WRITE;
+}
+
+bool limits_may_wait(const struct call *call)
+{
+    const struct space_limit *limit = session_space(call->session)->limit;
+    return limit && limit->max_keys && limit->is_shared;
 }
 
 /* Keys that a transaction over shards has created at other shards. If it has borrowed all keys of the database, `elsewhere` also
@@ -44,28 +62,163 @@ static int64_t keys_created_elsewhere(const struct call *call, const struct spac
     return space->elsewhere - (has_all ? (int64_t)borrow_keys_elsewhere(call, space) : 0);
 }
 
-/* Keys of the call's namespace at all shards. */
-static uint64_t keys_of_namespace(const struct call *call)
+static int64_t all_created_elsewhere(const struct call *call, const struct space_limit *limit)
 {
-    const struct space_limit *limit = call->space->limit;
-    int64_t keys = (int64_t)space_limit_keys(limit);
+    int64_t keys = 0;
     for (uint8_t i = 0; i < DATABASES_MAX; i++)
         keys += limit->spaces[i] ? keys_created_elsewhere(call, limit->spaces[i]) : 0;
+    return keys;
+}
+
+/* Keys of the call's namespace that are charged here: those at this shard, and those that a transaction creates at others. */
+static uint64_t keys_charged(const struct call *call)
+{
+    const struct space_limit *limit = call->space->limit;
+    int64_t keys = (int64_t)space_limit_keys(limit) + all_created_elsewhere(call, limit);
     return keys > 0 ? (uint64_t)keys : 0;
 }
 
 uint64_t limits_begin(const struct call *call)
 {
-    return limits_keys(call) ? keys_of_namespace(call) : 0;
+    return limits_keys(call) ? keys_charged(call) : 0;
+}
+
+/* The grant has no room for the call's keys, but other shards have: the call waits, or is refused when it cannot wait, or has
+ * waited for too long. */
+static void wait_for_room(struct call *call, struct space_limit *limit)
+{
+    struct partition *partition = call->partition;
+    struct reader_wait *wait = overlay_wait(partition->overlay);
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    limit->grant.wants = true;
+    if (!wait) {
+        call_error_text(call, NO_ROOM);
+        return;
+    }
+    bool is_over = wait->lock_since_ms ? now_ms >= wait->lock_since_ms + LIMIT_WAIT_MS
+                                       : limit->waits_left == 0;
+    if (is_over) {
+        free(wait->refusal);
+        wait->refusal = strdup(NO_ROOM);
+        CHECK(wait->refusal);
+    } else {
+        if (!wait->lock_since_ms) {
+            wait->lock_since_ms = now_ms;
+            limit->waits_left--;
+        }
+        if (list_empty(&limit->waits))
+            limit->waits_ms = now_ms;
+        reader_wait_add(wait, &limit->waits);
+    }
+    call_error(call, ERR_UNCACHED);
 }
 
 void limits_end(struct call *call, uint64_t keys_before)
 {
     if (call->failed || !limits_keys(call))
         return;
-    uint64_t keys = keys_of_namespace(call);
-    if (keys > keys_before && keys > call->space->limit->max_keys)
+    struct space_limit *limit = call->space->limit;
+    uint64_t keys = keys_charged(call);
+    if (keys <= keys_before)
+        return;
+    bool has_room = limit->is_shared
+                        ? keys <= keys_before + key_grant_room(&limit->grant, keys_before)
+                        : keys + limit->keys_elsewhere <= limit->max_keys;
+    if (has_room)
+        return;
+    if (keys + limit->keys_elsewhere > limit->max_keys)
         call_error(call, (enum error)refuse_over_limit(call, ERR_OOM_KEYS));
+    else
+        wait_for_room(call, limit);
+}
+
+/* Moves all nodes. */
+static void move_list(struct list *from, struct list *to)
+{
+    struct list *link;
+    while ((link = list_pop(from)))
+        list_push(to, link);
+}
+
+void limits_turn_end(struct partition *partition)
+{
+    struct space_limit *all = space_limit_of_all(partition->spaces);
+    struct list ready; /* those that wait again are not in it */
+    if (list_empty(&all->waits))
+        return;
+    list_init(&ready);
+    move_list(&all->waits, &ready);
+    reader_wait_done(&ready);
+}
+
+void limits_resume(struct partition *partition, struct space_limit *limit)
+{
+    uint64_t keys = space_limit_keys(limit);
+    bool is_full = keys + limit->keys_elsewhere >= limit->max_keys; /* also without a limit */
+    if (is_full || !limit->is_shared || key_grant_room(&limit->grant, keys))
+        move_list(&limit->waits, &space_limit_of_all(partition->spaces)->waits);
+}
+
+/* ---- keys that leave ---- */
+
+void limits_measure(struct space_limit *limit)
+{
+    limit->keys_measured = space_limit_keys(limit);
+}
+
+void limits_note_left(struct space_limit *limit)
+{
+    uint64_t keys = space_limit_keys(limit);
+    if (keys < limit->keys_measured)
+        key_grant_leave(&limit->grant, limit->keys_measured - keys);
+}
+
+void limits_measure_all(struct partition *partition)
+{
+    size_t cursor = 0;
+    struct space_limit *limit;
+    while ((limit = space_limit_next(partition->spaces, &cursor)))
+        limits_measure(limit);
+}
+
+void limits_note_left_all(struct partition *partition)
+{
+    size_t cursor = 0;
+    struct space_limit *limit;
+    while ((limit = space_limit_next(partition->spaces, &cursor)))
+        limits_note_left(limit);
+}
+
+void limits_charge_begin(struct call *call)
+{
+    struct space_limit *limit = session_space(call->session)->limit;
+    if (!limit)
+        return;
+    int64_t keys = all_created_elsewhere(call, limit);
+    if (keys > 0)
+        key_grant_leave(&limit->grant, (uint64_t)keys);
+    limits_measure(limit);
+}
+
+void limits_charge_end(struct call *call)
+{
+    struct space_limit *limit = session_space(call->session)->limit;
+    if (limit)
+        limits_note_left(limit);
+}
+
+/* ---- time ---- */
+
+void limits_tick_waits(struct partition *partition)
+{
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    size_t cursor = 0;
+    struct space_limit *limit;
+    while ((limit = space_limit_next(partition->spaces, &cursor))) {
+        key_grant_tick(&limit->grant, now_ms);
+        if (!list_empty(&limit->waits) && now_ms >= limit->waits_ms + LIMIT_WAIT_MS)
+            move_list(&limit->waits, &space_limit_of_all(partition->spaces)->waits);
+    }
 }
 
 void limits_tick(struct partition *partition)
@@ -79,5 +232,7 @@ void limits_tick(struct partition *partition)
             limit->max_keys = limit->max_bytes = 0;
         if (limit->max_bytes)
             limit->bytes = space_bytes_estimate(partition, limit->spaces, DATABASES_MAX);
+        if (limit->waits_left < LIMIT_WAITS)
+            limit->waits_left++;
     }
 }

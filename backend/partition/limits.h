@@ -1,31 +1,61 @@
 /*
  * limits.h - max-keys and max-bytes of namespaces, and maxmemory: commands that would exceed them are refused.
  *
- *   proxy ── SCREE LIMITS: limits, what the other shards have ──► space_limit ◄── own counters; own bytes, once a second
+ *   proxy ── SCREE GRANTS: limits, what the other shards have ──► space_limit ◄── own counters; own bytes, once a second
  *     ▲                                                               │
  *     └────────────── reply: keys and bytes here ─────────────────────┤
  *                                                                     ▼
- *                    keys: a command that leaves more keys than before, and more than max-keys, is rolled back
+ *                    keys: a command that leaves more keys than before, and more than are granted, is rolled back:
+ *                          there are max-keys at all shards ─► it is refused
+ *                          other shards have room           ─► it waits for a larger grant, and runs again
  *                    bytes: while there are more than max-bytes or maxmemory, commands with the flag denyoom are refused
  *
- * Keys are counted exactly here; those at other shards are as old as the proxy's last message (proxy/limits.h). Bytes are
- * estimated (space_bytes.h).
+ * Keys are counted exactly here, and the shards share max-keys so that their sum never exceeds it (key_grants.h). With one shard, and
+ * with a proxy of an older version (SCREE LIMITS), nothing is granted: the keys here and those of the proxy's last message
+ * count. Bytes are estimated (space_bytes.h).
+ *
+ * A command that waits stops the commands after it on its connection, which clients of other namespaces may have sent. So it
+ * waits for LIMIT_WAIT_MS at most, then replies TRYAGAIN; and after LIMIT_WAITS waits in short succession one a second waits, and the
+ * others reply TRYAGAIN at once.
  */
 #pragma once
 
 #include "backend/context/call.h"
 
 struct partition;
+struct space_limit;
 
-/* Limits that no proxy has repeated for this time are forgotten: a proxy that knows them has left, and the others have other limits,
- * or no clients in the namespace. */
-enum { LIMITS_LEASE_MS = 30000 };
+enum {
+    /* Limits that no proxy has repeated for this time are forgotten: a proxy that knows them has left, and the others have other
+     * limits, or no clients in the namespace. */
+    LIMITS_LEASE_MS = 30000,
+    LIMIT_WAITS = 20,
+    LIMIT_WAIT_MS = 250,
+};
 
 /* May a command with these flags run? OK, or an error: a limit of bytes is exceeded. */
 int limits_gate(struct call *call, uint32_t command_flags);
+/* May the request wait for room? */
+bool limits_may_wait(const struct call *call);
 /* Before the handler: number of keys of the namespace, for limits_end. */
 uint64_t limits_begin(const struct call *call);
-/* After the handler: fails the call if it has added keys, and there are more than max-keys. */
+/* After the handler: if it has added keys, and there are too many, the call fails or waits (ERR_UNCACHED). */
 void limits_end(struct call *call, uint64_t keys_before);
+/* A proxy has sent new figures: commands that wait run again after this turn if that makes sense. */
+void limits_resume(struct partition *partition, struct space_limit *limit);
+/* At the end of a turn: runs commands again that waited. */
+void limits_turn_end(struct partition *partition);
+/* The attempt of a transaction over shards is complete, and rolled back between these two calls: the keys that it creates, here and at
+ * other shards, are charged here until they are there. */
+void limits_charge_begin(struct call *call);
+void limits_charge_end(struct call *call);
+/* Keys of the limits may leave otherwise than by commands between these two calls. */
+void limits_measure(struct space_limit *limit);
+void limits_note_left(struct space_limit *limit);
+/* The same for all limits. */
+void limits_measure_all(struct partition *partition);
+void limits_note_left_all(struct partition *partition);
+/* Several times a second: ends waits that last too long. */
+void limits_tick_waits(struct partition *partition);
 /* Once a second: estimates bytes. */
 void limits_tick(struct partition *partition);

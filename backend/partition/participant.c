@@ -10,6 +10,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/forced.h"
 #include "backend/partition/internal_call.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
@@ -891,10 +892,24 @@ static void tell_flushes(const struct part *part, struct call *call)
     call->partition->watchers.changes->add(call, &change);
 }
 
+/* Limits of the transaction's namespace; NULL: it has none. */
+static struct space_limit *limit_of(const struct part *part)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect = {0};
+    enum effects_read result = effects_open(part->effects, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        if (effect.cf == CF_METADATA && !effect.place.is_any_space)
+            return space_find(part->participant->partition->spaces, effect.place.space)->limit;
+    return NULL;
+}
+
 /* Applies the effects. False: they cannot be applied now. */
 static bool apply(struct part *part)
 {
     struct partition *partition = part->participant->partition;
+    struct space_limit *limit = limit_of(part);
     struct call call;
     if (commit_is_failed(partition->commit, NULL))
         return false;
@@ -902,7 +917,12 @@ static bool apply(struct part *part)
     overlay_observe_begin(partition->overlay);
     tell_flushes(part, &call);
     overlay_secured_begin(partition->overlay);
+    if (limit)
+        limits_measure(limit);
     call.failed = call.failed || !apply_effects(partition, part->effects);
+    if (limit)
+        limits_note_left(
+            limit); /* what is deleted here makes room where the transaction creates keys */
     delete_record(part);
     tell_part_changes(part, &call);
     bool is_good = !call.failed;

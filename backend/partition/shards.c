@@ -8,6 +8,7 @@
 #include "backend/partition/bounce.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/key_arrival.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
 #include "backend/partition/pubsub.h"
@@ -37,6 +38,7 @@ static void tick_shards(void *owner)
     coordinator_tick(partition->shards.coordinator);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
         lock_wake_old(partition->shards.locks, now_ms - timeout_ms);
+    limits_tick_waits(partition);
     overlay_await_secured(partition->overlay);
 }
 

@@ -5,6 +5,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/cluster_nodes.h"
 #include "backend/partition/internal_call.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/session.h"
 #include "backend/partition/slot_table.h"
@@ -188,7 +189,9 @@ static void serve_here(struct slot_owners *owners, const struct slot_set *here)
 {
     struct partition_shards *shards = &owners->partition->shards;
     shards->here = here;
+    limits_measure_all(owners->partition);
     space_serve(owners->partition->spaces, here);
+    limits_note_left_all(owners->partition);
     overlay_next_generation(owners->partition->overlay);
     owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
     shards->here_version++;

@@ -7,13 +7,12 @@
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/blocking.h"
 #include "backend/partition/command_stats.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/limits.h"
 #include "backend/partition/lock_ahead.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
-#include "backend/partition/waits.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/reader.h"
 #include "shared/check.h"
@@ -142,7 +141,8 @@ static bool may_suspend(const struct call *call)
     return changes_only_keys(command);
 }
 
-/* Can the command be rolled back after it used keys of other shards, or met a locked key? It can however often it ran. */
+/* Can the command be rolled back after it used keys of other shards, met a locked key, or had no room for a new one? It can however
+ * often it ran. */
 static bool may_roll_back(const struct call *call)
 {
     const struct command *command = call->command;
@@ -211,7 +211,9 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     struct partition *partition = call->partition;
     bool is_nonblocking = may_suspend(call);
     bool is_across = call->session->request.is_across;
-    bool may_retry = (is_across || lock_set_count(partition->shards.locks)) && may_roll_back(call);
+    bool may_wait = is_across || lock_set_count(partition->shards.locks) ||
+                    (!is_nonblocking && limits_may_wait(call));
+    bool may_retry = may_wait && may_roll_back(call);
     call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
     *mark = (struct suspend_mark){.is_set = is_nonblocking || may_retry,
                                   .messages = partition->watchers.messages->count,
@@ -262,8 +264,10 @@ static bool commit_across(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     coordinator_collect(call, mark->position, mark->messages);
+    limits_charge_begin(call);
     overlay_attempt_end(partition->overlay, false);
     space_attempt_end(partition->spaces, false);
+    limits_charge_end(call);
     command_stats_release_across(partition);
     bool is_done = coordinator_commit(call);
     arena_reset(&partition->running.arena);

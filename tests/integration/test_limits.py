@@ -4,7 +4,7 @@
 import threading
 
 from support.cluster import Cluster, metric
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -41,20 +41,46 @@ def refused(client, *words):
     return call(client, *words) == KEYS_ERROR
 
 
-def fill(client, cluster, limit):
-    """Creates keys in turn on all shards until the namespace is full, and all shards know it. Returns how many there are."""
+def patient(client, *words):
+    """The reply; while the shard waits for more of max-keys, the command is sent again."""
+    replies = []
+    def is_answered():
+        replies[:] = [call(client, *words)]
+        return not str(replies[0]).startswith('TRYAGAIN')
+    wait_for(is_answered, '%s not to be told to try again' % words[0])
+    return replies[0]
+
+
+def fill(client, shards=None, prefix='fill', freed=0):
+    """Creates keys until the namespace is full. `shards`: (cluster, shard), keys of this shard only. `freed`: keys were deleted, and so
+    many must fit, although other shards may be late to hear of it. Returns how many there are."""
     count = 0
-    while not refused(client, 'SET', 'fill:%d' % count, 'v'):
+    while True:
+        key = '%s:%d' % (prefix, count) if shards is None else shards[0].key_on(shards[1], '%s%d' % (prefix, count))
+        if count < freed:
+            wait_for(lambda: patient(client, 'SET', key, 'v') == b'OK', 'room for key %d' % count)
+        else:
+            reply = patient(client, 'SET', key, 'v')
+            if reply == KEYS_ERROR:
+                return client.get('DBSIZE')
+            check_equal(reply, b'OK')
         count += 1
-    def is_full():
-        nonlocal count
-        for shard in range(3):
-            if not refused(client, 'SET', cluster.key_on(shard, 'full%d:' % count), 'v'):
-                count += 1
-                return False
-        return True
-    wait_for(is_full, 'all shards to know that the namespace is full')
-    return client.get('DBSIZE')
+
+
+def burst(cluster, clients, keys, token):
+    """Each client creates this many keys; they use the proxies in turn. Returns the different replies."""
+    kinds = set()
+    def write(index):
+        client = enter(cluster, token, proxy=index % len(cluster.proxies))
+        for part in range(keys // 100):
+            for reply in client.pipeline([['SET', 'c%d:%d:%d' % (index, part, i), 'v'] for i in range(100)]):
+                kinds.add(str(value(reply)).split(' ')[0])
+    threads = [threading.Thread(target=write, args=(index,)) for index in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return kinds
 
 
 @suite.case('max-keys: commands that would create more keys are refused; others, reads and deletions go on')
@@ -104,39 +130,113 @@ def _(run):
         check_equal(client.get('DBSIZE'), 10)
 
 
-@suite.case('max-keys over three shards: all shards together have about as many, and when they are full none takes more')
+@suite.case('max-keys over three shards: all shards together have exactly so many, and when they are full none takes more')
 def _(run):
     with cluster_of(linked=True) as cluster:
         client = enter(cluster, 'ten')
-        count = fill(client, cluster, 10)
-        check(10 <= count <= 30, 'one after the other: %d keys' % count)
+        check_equal(fill(client), 10)
         keys = [cluster.key_on(shard, 'm') for shard in range(3)]
         for words in (['MSET', *(word for key in keys for word in (key, 'v'))], ['SET', keys[1], 'v'],
                       ['COPY', 'fill:0', keys[0]], ['COPY', 'fill:0', keys[1]], ['COPY', 'fill:0', keys[2]],
                       ['SUNIONSTORE', keys[0], keys[1]], ['EVAL', "redis.call('SET', KEYS[1], 'v') return redis.call('SET', KEYS[2], 'v')",
                                                           '2', keys[0], keys[1]]):
-            reply = call(client, *words)
+            reply = patient(client, *words)
             check(KEYS_ERROR in str(reply) or reply == 0, '%s: %r' % (words, reply))
-        check_equal(client.get('DBSIZE'), count)
+        check_equal(client.get('DBSIZE'), 10)
         replies = [value(reply) for reply in client.pipeline([['MULTI'], *(['SET', key, 'v'] for key in keys), ['EXEC']])][-1]
         check_equal([str(reply) for reply in replies], [KEYS_ERROR] * 3)
         check_equal(client.get('FLUSHALL'), b'OK')
-        wait_for(lambda: not refused(client, 'SET', keys[0], 'v') and not refused(client, 'SET', keys[1], 'v'), 'room again')
+        check_equal(fill(client, freed=10), 10, 'room again')
 
 
-@suite.case('max-keys while several clients write at once: never more than what is created between two rounds, and a single shard is exact')
+@suite.case('max-keys over three shards: one of them may have all keys, and gives the room back when they are deleted')
+def _(run):
+    with cluster_of() as cluster:
+        client = enter(cluster, 'ten')
+        check_equal(fill(client, (cluster, 0)), 10)
+        for key in client.get('KEYS', '*'):
+            check_equal(client.get('DEL', key), 1)
+        check_equal(fill(client, (cluster, 1), freed=10), 10)
+        check_equal(client.get('FLUSHALL'), b'OK')
+        check_equal(fill(client, (cluster, 2), freed=10), 10)
+
+
+@suite.case('a transaction over shards counts in max-keys once, and a full namespace can rename, move and replace keys over shards')
+def _(run):
+    with cluster_of(linked=True) as cluster:
+        client = enter(cluster, 'ten')
+        keys = [cluster.key_on(shard, 'm') for shard in range(3)]
+        check_equal(patient(client, 'EVAL', "for i = 1, 3 do redis.call('SET', KEYS[i], 'v') end return 3", '3', *keys), 3)
+        check_equal(fill(client), 10)
+        for source, target in ((keys[0], cluster.key_on(1, 'n')), (keys[1], cluster.key_on(2, 'n')), (keys[2], cluster.key_on(0, 'n'))):
+            check_equal(patient(client, 'RENAME', source, target), b'OK')
+            check_equal(client.get('DBSIZE'), 10)
+            check_equal(patient(client, 'SET', source, 'v'), KEYS_ERROR)
+        replies = []
+        def is_exchanged():
+            commands = [['MULTI'], ['DEL', cluster.key_on(1, 'n')], ['SET', keys[2], 'v'], ['EXEC']]
+            replies[:] = [value(reply) for reply in client.pipeline(commands)]
+            return not str(replies[-1]).startswith('TRYAGAIN')
+        wait_for(is_exchanged, 'EXEC not to be told to try again')
+        check_equal(replies[-1], [1, b'OK'])
+        check_equal(client.get('DBSIZE'), 10)
+        check_equal(patient(client, 'SET', keys[0], 'v'), KEYS_ERROR)
+
+
+@suite.case('max-keys while several clients write at once: a single shard is exact')
 def _(run):
     with cluster_of(backends=1, namespaces={'many': {'token': 'many', 'max-keys': '500'}}) as cluster:
-        def write(index):
-            client = enter(cluster, 'many')
-            for part in range(10):
-                client.pipeline([['SET', 'c%d:%d:%d' % (index, part, i), 'v'] for i in range(100)])
-        threads = [threading.Thread(target=write, args=(index,)) for index in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        check_equal(burst(cluster, 4, 1000, 'many'), {"b'OK'", 'OOM'})
         check_equal(enter(cluster, 'many').get('DBSIZE'), 500)
+
+
+@suite.case('a burst of fifty clients through two proxies over three shards never creates more than max-keys, and fills it')
+def _(run):
+    keys = sized(4000, long=20000)
+    with cluster_of(proxies=2, namespaces={'many': {'token': 'many', 'max-keys': str(keys)}}) as cluster:
+        kinds = burst(cluster, 50, max(keys // 25, 100) // 100 * 100, 'many')
+        client = enter(cluster, 'many')
+        count = client.get('DBSIZE')
+        check(count <= keys, '%d keys' % count)
+        check(kinds <= {"b'OK'", 'OOM', 'TRYAGAIN'}, kinds)
+        check_equal(fill(client, prefix='rest'), keys)
+
+
+@suite.case('while a shard is down the others create keys up to what they may have; when it is back all together have exactly max-keys')
+def _(run):
+    with cluster_of(proxies=2, namespaces={'many': {'token': 'many', 'max-keys': '90'}}) as cluster:
+        client = enter(cluster, 'many')
+        check_equal(patient(client, 'SET', cluster.key_on(0, 'a'), 'v'), b'OK')
+        check_equal(patient(client, 'SET', cluster.key_on(2, 'a'), 'v'), b'OK')
+        cluster.backends[2].kill9()
+        count = 0
+        while call(client, 'SET', cluster.key_on(count % 2, 'b%d' % count), 'v') == b'OK':
+            count += 1
+            check(count < 90, 'the shard that is down keeps its part')
+        check(count >= 2, 'the others have room: %d' % count)
+        cluster.backends[2].start()
+        wait_for(lambda: call(client, 'GET', cluster.key_on(2, 'a')) == b'v', 'the shard to answer')
+        check_equal(fill(client, prefix='c'), 90)
+
+
+@suite.case('slots that move while a namespace is filled: no key is lost, and there are never more than max-keys')
+def _(run):
+    with cluster_of(linked=True, namespaces={'many': {'token': 'many', 'max-keys': '300'}}) as cluster:
+        client = enter(cluster, 'many')
+        for i in range(150):
+            check_equal(patient(client, 'SET', 'k%d' % i, 'v'), b'OK')
+        slots = list(cluster.slots)
+        for turn in range(3):
+            cluster.write_shards(slots[1 + turn % 2:] + slots[:1 + turn % 2])
+            for proxy in cluster.proxies:
+                proxy.reload()
+            for i in range(20):
+                reply = patient(client, 'SET', 'm%d:%d' % (turn, i), 'v')
+                check(reply == b'OK', reply)
+            def is_settled():
+                return client.get('DBSIZE') == 150 + 20 * (turn + 1)
+            wait_for(is_settled, 'all keys to have arrived')
+        check_equal(fill(client, prefix='rest', freed=90), 300)
 
 
 @suite.case('limits hold after kill -9 of a shard, before it takes the first command')
@@ -239,6 +339,38 @@ def _(run):
             check_equal(call(client, 'SET', key, 'v' * 4000000), b'OK')
         check_equal(call(client, 'CONFIG', 'SET', 'maxmemory', '6mb'), b'OK')
         wait_for(lambda: call(client, 'SET', keys[0], 'v') == MEMORY_ERROR, 'the shard with little data to refuse writes')
+
+
+@suite.case('SCREE GRANTS: a shard creates keys up to its grant, reports its claim, and takes orders from one coordinator')
+def _(run):
+    with cluster_of() as cluster:
+        partition = cluster.partition(0)
+        check('NOPERM' in call(partition, 'SCREE', 'GRANTS', '1', '0', '0'), 'not without the cluster secret')
+        check_equal(call(partition, 'SCREE', 'AUTH', cluster.secret), b'OK')
+        for words in (['1', '0', 'x'], ['1', '-1', '0'], ['1', '0', '0', 'a'], ['1', '0', '0', 'a', '1', '2', '3', '4', '5'],
+                      ['1', '0', '0', 'a', '1', '2', '3', '4', '5', '-6'], ['1', '0', '0', '', '1', '2', '3', '4', '5', '6'],
+                      ['1', '0', '0', 'a', '1', '2', '3', '4', '5', '6', 'b'], ['18446744073709551616', '0', '0']):
+            reply = call(partition, 'SCREE', 'GRANTS', *words)
+            check(str(reply).startswith('ERR SCREE GRANTS takes'), '%s: %r' % (words, reply))
+        check_equal(call(partition, 'SCREE', 'USE', 'a', '0'), b'OK')
+        def order(coordinator, grant, version, elsewhere=0):
+            words = [coordinator, 1, 0, 'a', 10, 0, elsewhere, 0, grant, version]
+            return call(partition, 'SCREE', 'GRANTS', *(str(word) for word in words))[2:]
+        keys, _, claim, version, is_new, _ = order(5, 3, 0)
+        check_equal((keys, claim, is_new), (0, 0, 1), 'the first order only makes it the coordinator')
+        check(version > 0, version)
+        check_equal(order(5, 3, version)[2:5], [3, version + 1, 0])
+        check_equal(order(5, 9, version)[2:4], [3, version + 2], 'an order with an old version changes nothing')
+        check_equal(order(6, 9, version + 2)[2:5], [3, 0, 0], 'nor does one of another proxy')
+        names = [cluster.key_on(0, 'k%d' % i) for i in range(4)]
+        for name in names[:3]:
+            check_equal(call(partition, 'SET', name, 'v'), b'OK')
+        check(call(partition, 'SET', names[3], 'v').startswith('TRYAGAIN'), 'the grant is used, and the others have room')
+        check_equal(order(5, 3, version + 2)[5], 1, 'it wants more')
+        check_equal(order(5, 4, version + 3, elsewhere=6)[2], 4)
+        check_equal(call(partition, 'SET', names[3], 'v'), b'OK')
+        check_equal(call(partition, 'SET', cluster.key_on(0, 'x'), 'v'), KEYS_ERROR, 'all shards together have ten')
+        check_equal(order(5, 0, version + 4)[2], 4, 'the claim is what it has')
 
 
 @suite.case('SCREE LIMITS takes whole groups of valid numbers, from proxies only')
