@@ -244,19 +244,16 @@ static bool is_never_logged(const struct command *command)
     return !command || (command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE));
 }
 
-void command_stats_answered(const struct call *call)
+void command_stats_answered(const struct call *call, size_t request_bytes)
 {
-    uint64_t request = 0;
     uint64_t reply = call->reply.out->bytes - call->begun;
-    for (uint32_t i = 0; i < call->argc; i++)
-        request += call->argv[i].len;
-    bool is_large_request = is_logged(call, SLOWLOG_LARGE_REQUEST, request);
+    bool is_large_request = is_logged(call, SLOWLOG_LARGE_REQUEST, request_bytes);
     bool is_large_reply = !call->session->pending.streamed && !call->is_waiting &&
                           is_logged(call, SLOWLOG_LARGE_REPLY, reply);
     if ((!is_large_request && !is_large_reply) || is_never_logged(call->command))
         return;
     if (is_large_request)
-        log_call(call, SLOWLOG_LARGE_REQUEST, request, 0);
+        log_call(call, SLOWLOG_LARGE_REQUEST, request_bytes, 0);
     if (is_large_reply)
         log_call(call, SLOWLOG_LARGE_REPLY, reply, 0);
 }

@@ -45,7 +45,7 @@ void command_stats_across(const struct call *call, uint64_t usec, uint32_t shard
 void command_stats_drop(struct partition *partition);
 /* A request has been answered: adds it to the logs of large requests and replies, if it is large. A reply that is streamed
  * (reply_stream.h) is logged when it is complete. */
-void command_stats_answered(const struct call *call);
+void command_stats_answered(const struct call *call, size_t request_bytes);
 
 /* A command whose reply is streamed. */
 struct streamed_command {

@@ -159,11 +159,11 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
 }
 
 /* Delivers the reply, which begins at byte `begun` of its out. A command that waits has no reply yet. */
-static void finish_call(struct call *call, size_t begun)
+static void finish_call(struct call *call, size_t begun, size_t request_bytes)
 {
     struct session *session = call->session;
     changes_tell(call);
-    command_stats_answered(call);
+    command_stats_answered(call, request_bytes);
     if (call->is_waiting) {
         out_truncate(call->reply.out, begun);
         session_reply_later(session);
@@ -193,6 +193,14 @@ static struct call call_of(struct session *session, const struct command *comman
     };
 }
 
+static size_t bytes_of_words(const struct bytes *argv, uint32_t argc)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < argc; i++)
+        bytes += argv[i].len;
+    return bytes;
+}
+
 void dispatch_again(struct session *session, const struct command *command,
                     const struct bytes *argv, uint32_t argc, const struct bytes *ready_key)
 {
@@ -210,7 +218,7 @@ void dispatch_again(struct session *session, const struct command *command,
     out_limit(out, 0);
     if (call.failed && session->request.is_misled)
         (void)bounce_reply(&call);
-    finish_call(&call, begun);
+    finish_call(&call, begun, bytes_of_words(argv, argc));
 }
 
 void dispatch_drained(struct partition *partition)
@@ -467,7 +475,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         waits_leave(session);
         return true;
     }
-    finish_call(&call, begun);
+    finish_call(&call, begun, session->scan.size);
     waits_leave(session);
     partition->pause.is_new = false;
     blocking_serve(partition->watchers.blocking);
