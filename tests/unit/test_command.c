@@ -138,7 +138,7 @@ static void check_texts(const struct command *row)
     CHECK(row->summary[strlen(row->summary) - 1] == '.');
     CHECK(!strchr(row->summary, '|') && !strchr(row->summary, '\n'));
     CHECK(!row->complexity || !strchr(row->complexity, '|'));
-    CHECK(!row->deprecated.since == !row->deprecated.replaced_by);
+    CHECK(row->deprecated.since || !row->deprecated.replaced_by);
     CHECK(!row->deprecated.since == !(row->doc_flags & DOC_DEPRECATED));
     for (const char *c = row->full_name; *c; c++)
         CHECK(!isupper((unsigned char)*c));
