@@ -10,7 +10,7 @@ random bytes as values. None of the figures depends on the speed of the machine,
     row       in the row cache, which was emptied and then filled by GETs
     memory    resident, with caches of the configured size
 
-    SCREE_BIN=build/release tests/bench/bench_capacity.py --keys 2000000 --memory 1gb
+    SCREE_BIN=build/test tests/bench/bench_capacity.py --keys 2000000 --memory 1gb
 """
 
 import argparse

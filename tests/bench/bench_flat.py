@@ -13,8 +13,8 @@ the proxy. A ratio counts only within its row, and only when the machine was qui
 measured before each table, and the page says so. Nothing is asserted. A full run writes docs/benchmarks/flat.md, after each
 table, so that a run that was cut has a page, too.
 
-  SCREE_BIN=build/release tests/bench/bench_flat.py                                    about 12 minutes, 8 GB of memory
-  SCREE_BIN=build/release tests/bench/bench_flat.py --keys 100000 4000000 20000000     about 20 minutes, 16 GB
+  SCREE_BIN=build/test tests/bench/bench_flat.py                                    about 12 minutes, 8 GB of memory
+  SCREE_BIN=build/test tests/bench/bench_flat.py --keys 100000 4000000 20000000     about 20 minutes, 16 GB
 """
 
 import argparse

@@ -5,7 +5,7 @@ rows.
 The data is ten times as big as the block cache. Every read of a data file takes --read-us (support/disk.py); otherwise
 recently written rows would be read from the system's page cache.
 
-  SCREE_BIN=build/release tests/bench/bench_uncached.py [--mb 320] [--read-us 500] [--seconds 4]
+  SCREE_BIN=build/test tests/bench/bench_uncached.py [--mb 320] [--read-us 500] [--seconds 4]
 """
 
 import argparse
