@@ -42,6 +42,7 @@ struct slot_moves {
     uint64_t plan_ms;        /* monotonic: when to look for slots to move */
     uint64_t planned_by;     /* epoch of the map at the last look */
     uint32_t planned;        /* moves that ran after the last look */
+    struct slot_set taken;   /* slots of moves when slots are looked for */
     uint64_t filled_ms;      /* monotonic: when the allowance was filled */
     struct slot_set damaged; /* slots that cannot move, because a row of theirs is damaged */
     uint64_t damaged_ms;     /* monotonic: when they are tried again; 0: there are none */
@@ -120,9 +121,18 @@ static void slot_is_damaged(struct move_host *host, uint16_t slot)
     moves->damaged_ms = mono_ms(moves) + DAMAGED_MS;
 }
 
+/* May the slot begin to move? Until the record of a new move is durable, the table still has the one before. */
 static bool can_move(const struct slot_moves *moves, unsigned slot)
 {
-    return !moves->damaged_ms || !slot_set_has(&moves->damaged, (uint16_t)slot);
+    return !slot_set_has(&moves->taken, (uint16_t)slot) &&
+           (!moves->damaged_ms || !slot_set_has(&moves->damaged, (uint16_t)slot));
+}
+
+static void note_taken_slots(struct slot_moves *moves)
+{
+    memset(&moves->taken, 0, sizeof moves->taken);
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        add_move_slots(&moves->taken, &source_at(at)->slots);
 }
 
 /* Damaged slots are tried again: their rows may have been replaced. */
@@ -362,6 +372,7 @@ static void plan_moves(struct slot_moves *moves)
     moves->planned = running;
     if (!has_wishes(moves))
         return;
+    note_taken_slots(moves);
     uint64_t *counts = running < room ? keys_by_slot(moves) : NULL;
     for (unsigned slot = 0; running < room && find_chunk(moves, counts, &slot, &chunk); running++) {
         struct move_source *move =
