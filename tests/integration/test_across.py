@@ -361,7 +361,7 @@ def _(run):
 def accepts(cluster):
     try:
         cluster.connect().close()
-    except ConnectionRefusedError:
+    except ConnectionError:  # refused, or reset while it waited to be accepted
         return False
     return True
 
