@@ -35,6 +35,7 @@ import time
 from support import harness, hostile
 from support.cluster import Cluster, Proxy, even_slots, free_ports, is_sanitized, binary, write_ini
 from support.harness import Failure, Suite, check, check_equal, patience, sized, wait_for
+from support.other_version import THIS_VERSION
 from support.resp import Connection, Reader, encode
 
 MB = 1 << 20
@@ -400,7 +401,7 @@ class Liar:
                     return
                 count = max(1, data.count(b'\n*') + 1)
                 if self.is_honest:
-                    sock.sendall(b''.join(b'+PONG\r\n' if b'PING' in part else b'+OK\r\n' for part in requests_in(data)))
+                    sock.sendall(b''.join(honest_answer(part) for part in requests_in(data)))
                     continue
                 sock.sendall(hostile.answer(self.rng, count))
                 if self.rng.random() < 0.03:
@@ -409,6 +410,12 @@ class Liar:
     def stop(self):
         self.is_stopping = True
         self.listener.close()
+
+
+def honest_answer(request):
+    if request.startswith(b'SCREE SELF'):
+        return THIS_VERSION
+    return b'+PONG\r\n' if b'PING' in request else b'+OK\r\n'
 
 
 def requests_in(data):

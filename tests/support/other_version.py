@@ -6,11 +6,21 @@
 import socket
 import threading
 
+PROTOCOL = '1'  # PROXY_PROTOCOL of shared/version.h
+
+
+def self_reply(fields):
+    """A reply to SCREE SELF."""
+    return b'*%d\r\n' % len(fields) + b''.join(b'$%d\r\n%s\r\n' % (len(field), field.encode()) for field in fields)
+
+
+THIS_VERSION = self_reply(('protocol', PROTOCOL, 'protocol_oldest', PROTOCOL))  # for shards that a test plays
+
 
 class OtherVersion:
     def __init__(self, address, fields=(), peer='-ERR unknown'):
         self.replies = {b'AUTH': b'+OK\r\n', b'PEER': peer.encode() + b'\r\n',
-                        b'SELF': b'*%d\r\n' % len(fields) + b''.join(b'$%d\r\n%s\r\n' % (len(field), field.encode()) for field in fields)}
+                        b'SELF': self_reply(fields)}
         self.requests = []  # what came besides greetings
         self.greetings = 0
         self.listener = socket.create_server(address[:2])
