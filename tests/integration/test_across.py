@@ -429,6 +429,17 @@ BLOCKS = [[['WATCH', 'watched:1'], ['MULTI'], ['SET', 'a', 1], ['INCR', 'a'], ['
           [['MULTI'], ['SET', 'a', 2], ['SET'], ['SET', 'b', 3], ['EXEC'], ['MGET', 'a', 'b']]]
 
 
+@suite.case('EXEC after WATCH: an MSET without its last value gets an error, and the other commands run')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster, cluster.connect() as client:
+        watched, a, b = (cluster.key_on(shard) for shard in range(3))
+        wrong = ('-', b"ERR wrong number of arguments for 'mset' command")
+        for number, commands in enumerate(([['MSET', a, '1', b]], [['MSET', a, '1', a], ['INCR', b]], [['INCR', b], ['MSET', a, '1', b]])):
+            client.send_many([['WATCH', watched], ['MULTI'], *commands, ['EXEC']])
+            reply = [client.read() for _ in range(len(commands) + 3)][-1]
+            check_equal(reply, ('*', [wrong if words[0] == 'MSET' else (':', b'%d' % number) for words in commands]))
+
+
 @suite.case('over three shards every command with several keys, script and transaction replies as redis-server does')
 def _(run):
     for proto in (2, 3):
