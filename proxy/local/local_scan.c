@@ -157,12 +157,13 @@ static void send_step(struct client *client, struct request *request, uint32_t i
         words[2] = number_text(step->last, texts[0]);
     }
     argv[1] = number_text(cursor, texts[1]);
-    if (!at) {
+    bool has_pairs = argc % 2 == 0; /* else the shard replies an error */
+    if (!at && has_pairs) {
         argv[argc] = BYTES("COUNT");
         at = argc + 1;
         argc += COUNT_WORDS;
     }
-    if (count > 0)
+    if (at && count > 0)
         argv[at] = number_text((uint64_t)count, texts[2]);
     upstream_send_words(pool_pick(pool, step->shard, LANE_NORMAL, request->resp),
                         request_part(request, i, pool->nodes[step->shard]),
