@@ -149,7 +149,7 @@ def _(run):
         want['f0099999'] = 'the last write'
         reader.send('HGETALL', 'hash')
         reader.send('HGET', 'hash', 'new')
-        wait_for(lambda: b'cmd=hgetall' in writer.get('CLIENT', 'LIST'), 'the command to run')
+        wait_for(lambda: b'cmdstat_hgetall:calls=1,' in writer.get('INFO', 'commandstats'), 'the command to run')
         writer.pipeline([['HSET', 'hash', row(i)[0], 'changed'] for i in range(0, FIELDS, 7)] +
                         [['HDEL', 'hash', row(i)[0]] for i in range(1, FIELDS, 7)] +
                         [['HSET', 'hash', 'f%07dnew' % i, 'new'] for i in range(2, FIELDS, 7)])
