@@ -1,6 +1,7 @@
 """hashes: every hash command of Redis 7.0."""
 
 from support.stream import Member, Walk
+from support.transcript import Step
 
 WEIGHT = 2
 
@@ -33,7 +34,8 @@ def hrandfield(c):
     if with_values:
         words.append(c.case('WITHVALUES'))
         if c.chance(0.1):
-            return ['HRANDFIELD', key, c.pick(['9223372036854775807', '-9223372036854775807']), 'WITHVALUES']
+            # never mangled: without WITHVALUES redis-server would write such a number of fields
+            return Step(['HRANDFIELD', key, c.pick(['9223372036854775807', '-9223372036854775807']), 'WITHVALUES'])
     if c.in_block or c.chance(0.3):
         return words + (['NOPE'] if c.chance(0.1) else [])
     return Member(words, ['HGETALL', key], with_values)
