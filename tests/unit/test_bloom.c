@@ -1,12 +1,11 @@
 #include "backend/format/bloom.h"
 
 #include "backend/format/item_hash.h"
+#include "tests/unit/arena_fixture.h"
 #include "tests/unit/suite.h"
 
 #include <math.h>
 #include <string.h>
-
-static struct arena arena;
 
 START_TEST(layers_have_these_sizes)
 {
@@ -125,21 +124,11 @@ START_TEST(pages_have_sub_keys)
 }
 END_TEST
 
-static void setup(void)
-{
-    arena_init(&arena);
-}
-
-static void teardown(void)
-{
-    arena_fini(&arena);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("bloom");
     TCase *tests = tcase_create("bloom");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, arena_setup, arena_teardown);
     tcase_add_test(tests, layers_have_these_sizes);
     tcase_add_test(tests, the_expected_rate_of_each_layer_is_below_its_part_of_the_filters_rate);
     tcase_add_test(tests, a_filter_grows_up_to_its_limits);

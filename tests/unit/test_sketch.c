@@ -1,11 +1,10 @@
 #include "backend/format/sketch.h"
 
 #include "backend/format/item_hash.h"
+#include "tests/unit/arena_fixture.h"
 #include "tests/unit/suite.h"
 
 #include <string.h>
-
-static struct arena arena;
 
 START_TEST(sizes_follow_from_the_promise)
 {
@@ -81,21 +80,11 @@ START_TEST(pages_of_a_sketch_have_sub_keys)
 }
 END_TEST
 
-static void setup(void)
-{
-    arena_init(&arena);
-}
-
-static void teardown(void)
-{
-    arena_fini(&arena);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("sketch");
     TCase *tests = tcase_create("sketch");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, arena_setup, arena_teardown);
     tcase_add_test(tests, sizes_follow_from_the_promise);
     tcase_add_test(tests, counters_lie_in_their_rows);
     tcase_add_test(tests, items_have_these_places);

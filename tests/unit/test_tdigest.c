@@ -5,14 +5,13 @@
 
 #include "shared/byte_order.h"
 #include "tests/sized.h"
+#include "tests/unit/arena_fixture.h"
 #include "tests/unit/guard.h"
 #include "tests/unit/suite.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-static struct arena arena;
 
 /* A digest with its row, as the commands keep it. */
 struct kept {
@@ -498,21 +497,11 @@ START_TEST(the_same_values_give_the_same_bytes)
 }
 END_TEST
 
-static void setup(void)
-{
-    arena_init(&arena);
-}
-
-static void teardown(void)
-{
-    arena_fini(&arena);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("tdigest");
     TCase *tests = tcase_create("tdigest");
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, arena_setup, arena_teardown);
     tcase_set_timeout(tests, 0);
     tcase_add_test(tests, rows_have_these_bytes);
     tcase_add_test(tests, a_digest_comes_back_as_it_was_and_cut_rows_are_refused);

@@ -1,12 +1,11 @@
 #include "backend/format/topk.h"
 
 #include "backend/format/item_hash.h"
+#include "tests/unit/arena_fixture.h"
 #include "tests/unit/suite.h"
 
 #include <math.h>
 #include <string.h>
-
-static struct arena arena;
 
 START_TEST(sizes_have_limits)
 {
@@ -186,22 +185,12 @@ START_TEST(rows_have_sub_keys)
 }
 END_TEST
 
-static void setup(void)
-{
-    arena_init(&arena);
-}
-
-static void teardown(void)
-{
-    arena_fini(&arena);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("topk");
     TCase *tests = tcase_create("topk");
     tcase_set_timeout(tests, 120);
-    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_checked_fixture(tests, arena_setup, arena_teardown);
     tcase_add_test(tests, sizes_have_limits);
     tcase_add_test(tests, items_have_these_buckets);
     tcase_add_test(tests, a_bucket_counts_the_item_that_has_it);
