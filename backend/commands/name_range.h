@@ -21,5 +21,5 @@ bool name_end_parse(struct bytes text, struct name_end *end);
 /* Is the name not below a range that begins here, or not above one that ends here? */
 bool name_reaches(struct bytes name, const struct name_end *from);
 bool name_within(struct bytes name, const struct name_end *to);
-/* Is the range empty, whatever names there are? */
+/* Can no name lie between these two ends? Then nothing needs to be read. */
 bool names_are_empty(const struct name_end *from, const struct name_end *to);

@@ -497,8 +497,9 @@ static const struct bytes *fixed_arguments(struct call *call, const struct read 
     return argv;
 }
 
-/* Makes the command wait. With CLAIM it also runs again when the next pending entry may be claimed, because no change of the key reports
- * that; an entry that becomes pending during the wait may be claimed after CLAIM's time. */
+/* Makes the command wait for a change of its keys. With CLAIM a pending entry may be claimed once it has been idle for long enough,
+ * and the key does not change then. So a timer runs the command again: when the first entry that is pending now may be claimed,
+ * or after CLAIM's time, for entries that become pending during the wait. */
 static void wake_to_claim(struct call *call, const struct read *read)
 {
     enum { WAKE_MS_MIN = 20 };

@@ -1,8 +1,8 @@
 /*
  * stream_references.h - for KEEPREF, DELREF and ACKED: finds the groups that still need an entry of a stream.
  *
- * A group needs an entry that it has not delivered yet (the entry's id is greater than the group's last delivered id), and one that
- * is pending in it.
+ * A group needs an entry in two cases: it has not delivered the entry yet, because the entry's id is greater than the id that it
+ * delivered last; or it has delivered the entry, and no consumer has acknowledged it.
  */
 #pragma once
 

@@ -205,8 +205,10 @@ static struct centroids room_for(struct arena *arena, uint64_t count)
     return (struct centroids){.at = arena_alloc(arena, count * sizeof(struct centroid))};
 }
 
-/* May the values from place `from` to place `to`, of `count` values, be one centroid? e^k at `to` is at most `growth` times that
- * at `from`. The differences are exact, so that nothing is joined to the first or last value however many there are. */
+/* A digest stands for `count` sorted values. May one centroid stand for those at the places `from` to `to`? It may if the scale
+ * function k grows by at most ln(growth) between the two places. k is ln(q / (1 - q)) for the quantile q, so e^k at a place is
+ * place / (count - place). The inequality is written without a division, and its differences are of integers, so it is never true
+ * by rounding for the first or the last value. */
 static bool may_join(uint64_t count, double growth, uint64_t from, uint64_t to)
 {
     return (double)to * (double)(count - from) <= growth * (double)from * (double)(count - to);

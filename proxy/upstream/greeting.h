@@ -6,7 +6,8 @@
  *         ─► SCREE SELF        ─► shard, run_id, version, slots, protocol: the partition at this address says which shard it is,
  *                                 and which protocols of proxies it serves (version.h)
  *
- * A partition knows its shard from its own shard map; without one the name is not known, and the map of the proxy is believed.
+ * A partition takes the name of its shard from its own shard map. If it has no map, it sends no name, and the proxy assumes that
+ * its own map has the right address.
  * A backend that does not serve this proxy's protocol gets no requests: requests or replies could be misunderstood.
  */
 #pragma once

@@ -109,7 +109,7 @@ def _(run):
         second.close()
 
 
-@suite.case('values that are longer than a request between shards move with their slots, also those that are written meanwhile')
+@suite.case('values that are longer than a request between shards move with their slots, also those that are written during the move')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0, linked=True, slots=HALVES,
                  backend_options={'backend': {'peer-output-limit': '1mb'}}) as cluster:
