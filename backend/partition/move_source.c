@@ -26,6 +26,8 @@ enum {
     RETRY_MS = 200,
     FREEZE_MAX_MS = 10000,
     ROUNDS_MAX = 8, /* pages in a row that were the whole tail: then the slots are frozen */
+    LATE_MS = 1000, /* following is late if it takes longer than this and longer than copying */
+    READ_BYTES = 1024 * 1024, /* of the log in a step: other commands run between two steps */
 };
 
 /* ---- life ---- */
@@ -94,17 +96,22 @@ void move_source_free(struct move_source *move)
     free(move);
 }
 
-bool move_source_is_frozen(const struct move_source *move)
+static bool is_frozen(const struct move_source *move)
 {
     return move->state >= SOURCE_FREEZING && move->state <= SOURCE_RELEASING;
 }
 
+bool move_source_holds_writes(const struct move_source *move)
+{
+    return is_frozen(move) || (move->state == SOURCE_FOLLOWING && move->brake.is_on);
+}
+
 static void set_source_state(struct move_source *move, enum source_state state)
 {
-    bool was_frozen = move_source_is_frozen(move);
+    bool held_writes = move_source_holds_writes(move);
     move->state = state;
     note_progress(move);
-    if (was_frozen != move_source_is_frozen(move))
+    if (held_writes != move_source_holds_writes(move))
         move->host->changed(move->host);
 }
 
@@ -373,6 +380,7 @@ static void open_copying(struct move_source *move)
                                     copy_rows_are_read, move);
     move->copy.page = effects_new();
     effects_begin(move->copy.page, &(struct effects_header){.type = EFFECTS_BATCH});
+    move->copy.opened_ms = source_now_ms(move);
     set_source_state(move, SOURCE_COPYING);
 }
 
@@ -418,6 +426,16 @@ static bool page_add_row(struct move_source *move, enum cf cf, struct bytes key,
     return true;
 }
 
+/* All rows are copied. */
+static void begin_following(struct move_source *move)
+{
+    uint64_t freeze_ms = move->host->partition->snapshot->config.migration_freeze_ms;
+    uint64_t copied_ms = source_now_ms(move) - move->copy.opened_ms;
+    move->copy.late_ms = source_now_ms(move) + (copied_ms > LATE_MS ? copied_ms : LATE_MS);
+    move->brake = (struct move_brake){.on_ms = freeze_ms, .off_ms = freeze_ms};
+    set_source_state(move, SOURCE_FOLLOWING);
+}
+
 /* Fills the page with rows. False: they are still being read, or the move was given up. */
 static bool fill_with_rows(struct move_source *move)
 {
@@ -436,7 +454,7 @@ static bool fill_with_rows(struct move_source *move)
         case ROWS_END:
             slot_rows_free(move->copy.rows);
             move->copy.rows = NULL;
-            set_source_state(move, SOURCE_FOLLOWING);
+            begin_following(move);
             return true;
         case ROWS_FAILED:
             move_source_abort(move, "the store cannot be read");
@@ -499,12 +517,13 @@ static bool page_add_batch(struct move_source *move, struct bytes batch)
     return result == EFFECTS_END;
 }
 
-/* Fills the page with effects of batches. True: all batches that are logged so far were read, or the page is full. */
+/* Fills the page with effects of batches. *is_all: all that are logged so far were read. False: the move was given up. */
 static bool fill_with_effects(struct move_source *move, bool *is_all)
 {
     char error[256] = "";
+    size_t read = 0;
     *is_all = false;
-    while (!is_page_full(move)) {
+    while (!is_page_full(move) && read < READ_BYTES) {
         uint64_t index;
         struct bytes batch;
         int err = wal_cursor_next(move->copy.cursor, &index, &batch, error, sizeof error);
@@ -516,6 +535,7 @@ static bool fill_with_effects(struct move_source *move, bool *is_all)
                                               : "the log cannot be read");
             return false;
         }
+        read += batch.len;
     }
     return true;
 }
@@ -580,6 +600,61 @@ static void send_page(struct move_source *move)
         send_page_part(move);
 }
 
+/* ---- clients that write too fast ---- */
+
+/* Why the slots cannot be handed over, however long they are frozen; empty: they can. */
+static struct bytes why_not_frozen(const struct move_source *move)
+{
+    const struct peer_link *link = target_link(move);
+    if (!link || link->state != PEER_LINK_UP)
+        return BYTES("the target shard is not connected");
+    if (lock_is_in_doubt_in(move->host->partition->shards.locks, move->slots.first,
+                            move->slots.last))
+        return BYTES("a transaction on keys of the slots is in doubt (SCREE TRANSACTIONS)");
+    return BYTES("");
+}
+
+static bool is_following_late(const struct move_source *move)
+{
+    return source_now_ms(move) >= move->copy.late_ms;
+}
+
+static void set_brake(struct move_source *move, bool is_on)
+{
+    struct move_brake *brake = &move->brake;
+    brake->is_on = is_on;
+    brake->until_ms = source_now_ms(move) + (is_on ? brake->on_ms : brake->off_ms);
+    move->host->changed(move->host);
+}
+
+/* The next time, writes go on for half as long, and at last wait for twice as long: but not until they are refused. */
+static void brake_more(struct move_source *move)
+{
+    struct move_brake *brake = &move->brake;
+    uint64_t timeout_ms = move->host->partition->snapshot->config.lock_timeout_ms;
+    if (brake->off_ms > 1)
+        brake->off_ms /= 2;
+    else if (brake->on_ms < timeout_ms / 4)
+        brake->on_ms *= 2;
+}
+
+/* Lets writes wait, or go on, while the target does not get near. */
+static void brake_writers(struct move_source *move)
+{
+    const struct move_brake *brake = &move->brake;
+    uint64_t now_ms = source_now_ms(move);
+    bool is_near = !is_following_late(move) || move->copy.rounds;
+    if (now_ms < brake->until_ms)
+        return;
+    if (brake->is_on) {
+        brake_more(move);
+        set_brake(move, false);
+    } else if (!is_near && now_ms >= move->retry_ms && !move->host->is_paused &&
+               !why_not_frozen(move).len) {
+        set_brake(move, true);
+    }
+}
+
 /* ---- handing over ---- */
 
 /* Writes go on; the slots are frozen again later. */
@@ -598,18 +673,6 @@ static void thaw_late(struct move_source *move)
     thaw_slots(move, BYTES("handing over took too long, it will be tried again"));
 }
 
-/* Why the slots cannot be handed over, however long they are frozen; empty: they can. */
-static struct bytes why_not_frozen(const struct move_source *move)
-{
-    const struct peer_link *link = target_link(move);
-    if (!link || link->state != PEER_LINK_UP)
-        return BYTES("the target shard is not connected");
-    if (lock_is_in_doubt_in(move->host->partition->shards.locks, move->slots.first,
-                            move->slots.last))
-        return BYTES("a transaction on keys of the slots is in doubt (SCREE TRANSACTIONS)");
-    return BYTES("");
-}
-
 static void freeze_slots(struct move_source *move)
 {
     struct bytes reason = why_not_frozen(move);
@@ -619,6 +682,7 @@ static void freeze_slots(struct move_source *move)
     }
     move->frozen_ms = source_now_ms(move);
     move->copy.rounds = 0;
+    move->brake.is_on = false;
     set_source_state(move, SOURCE_FREEZING);
     lock_wound_in(move->host->partition->shards.locks, move->slots.first, move->slots.last);
 }
@@ -794,7 +858,8 @@ static bool follow_step(struct move_source *move)
  * the freeze. */
 static bool follow_until_near(struct move_source *move)
 {
-    bool is_near = !move->kind && !move->copy.is_closed && move->copy.rounds >= ROUNDS_MAX;
+    uint32_t rounds = is_following_late(move) ? 1 : ROUNDS_MAX;
+    bool is_near = !move->kind && !move->copy.is_closed && move->copy.rounds >= rounds;
     return (is_near && !move->host->is_paused) || follow_step(move);
 }
 
@@ -803,9 +868,9 @@ void move_source_step(struct move_source *move)
     const struct partition *partition = move->host->partition;
     if (partition->running.busy_error || partition->thread.is_stopping || move->is_changing)
         return;
-    bool is_frozen = move_source_is_frozen(move);
-    struct bytes reason = is_frozen ? why_not_frozen(move) : BYTES("");
-    if (is_frozen && is_frozen_too_long(move)) {
+    bool was_frozen = is_frozen(move);
+    struct bytes reason = was_frozen ? why_not_frozen(move) : BYTES("");
+    if (was_frozen && is_frozen_too_long(move)) {
         thaw_late(move);
         return;
     }
@@ -813,7 +878,9 @@ void move_source_step(struct move_source *move)
         thaw_slots(move, reason);
         return;
     }
-    if (!is_frozen && source_now_ms(move) < move->retry_ms)
+    if (move->state == SOURCE_FOLLOWING)
+        brake_writers(move);
+    if (!was_frozen && source_now_ms(move) < move->retry_ms)
         return;
     switch (move->state) {
     case SOURCE_BEGINNING:

@@ -8,7 +8,9 @@
  *
  * (1) Copying needs no snapshot: the effects of all batches since its begin follow the rows, in the order of the WAL
  *     (slot_rows.h). A cursor keeps them from being trimmed. FOLLOWING ends when the target has everything, or, while clients
- *     write without a pause, all but the writes of one round trip.
+ *     write without a pause, all but the writes of one round trip. Clients may write more to the slots than the target gets:
+ *     when FOLLOWING takes longer than COPYING did, writes to the slots wait for freeze_ms again and again, and go on for
+ *     less and less time between, until the target is near (move_brake).
  * (2) From FREEZING to RELEASING, writes to the slots wait and reads are served (slot_gate.h). If that takes longer than
  *     freeze_ms, writes go on, and the move freezes again later, for twice that time: so a slow disk cannot stop it for
  *     ever. Slots are not frozen while the target is not connected, or a transaction on their keys is in doubt: the end of
@@ -82,6 +84,16 @@ struct move_copy {
     size_t part;     /* bytes of the page in the outstanding MOVE_ROWS */
     uint64_t number; /* of the last MOVE_ROWS */
     uint32_t rounds; /* pages in a row that had all that was logged */
+    uint64_t opened_ms; /* monotonic: when copying began */
+    uint64_t late_ms;   /* monotonic: when following has taken as long as copying */
+};
+
+/* Slows down clients that write more to the slots than the target gets. */
+struct move_brake {
+    bool is_on;        /* writes to the slots wait */
+    uint64_t until_ms; /* monotonic: for how long it stays on, or off */
+    uint64_t on_ms;    /* for how long it is on each time */
+    uint64_t off_ms;   /* and off, the next time */
 };
 
 struct move_figures {
@@ -100,6 +112,7 @@ struct move_source {
     char target[SHARD_NAME_MAX + 1];
     enum source_state state;
     struct move_copy copy;
+    struct move_brake brake;
     struct slot_purge *purge;
     struct peer_request request;
     enum peer_kind kind;                /* of the outstanding request; 0: none */
@@ -128,8 +141,8 @@ void move_source_step(struct move_source *move);
 void move_source_abort(struct move_source *move, const char *reason);
 /* The state that this move was in is no longer that of the store: it ends, without changing anything. */
 void move_source_drop(struct move_source *move);
-/* Are the slots frozen? */
-bool move_source_is_frozen(const struct move_source *move);
+/* Do writes to the slots wait? */
+bool move_source_holds_writes(const struct move_source *move);
 /* Bytes that wait to be sent. */
 uint64_t move_source_tail(const struct move_source *move);
 /* For SCREE MOVES: copying, following, frozen, handing-over, purging, aborting … */

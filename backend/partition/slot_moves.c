@@ -87,7 +87,7 @@ static void moving_slots_changed(struct move_host *host)
     bool is_any = false;
     memset(&moves->moving, 0, sizeof moves->moving);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
-        if (move_source_is_frozen(source_at(at))) {
+        if (move_source_holds_writes(source_at(at))) {
             add_move_slots(&moves->moving.frozen, &source_at(at)->slots);
             moves->moving.has_frozen = is_any = true;
         }

@@ -49,8 +49,8 @@ int __real_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct by
                            char *error, size_t size);
 int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch,
                            char *error, size_t size);
-bool __real_move_source_is_frozen(const struct move_source *move);
-bool __wrap_move_source_is_frozen(const struct move_source *move);
+bool __real_move_source_holds_writes(const struct move_source *move);
+bool __wrap_move_source_holds_writes(const struct move_source *move);
 void __real_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last);
 void __wrap_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last);
 bool __real_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
@@ -194,9 +194,9 @@ int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct by
     return err;
 }
 
-bool __wrap_move_source_is_frozen(const struct move_source *move)
+bool __wrap_move_source_holds_writes(const struct move_source *move)
 {
-    return sim_broken != BREAK_NOT_FROZEN && __real_move_source_is_frozen(move);
+    return sim_broken != BREAK_NOT_FROZEN && __real_move_source_holds_writes(move);
 }
 
 void __wrap_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last)

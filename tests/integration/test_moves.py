@@ -185,35 +185,52 @@ class LateShards(Cluster):
         return super().__enter__()
 
 
+def move_under_writes(cluster, request):
+    """Moves a slot while four clients send it pipelines without a pause. Returns how many requests of each were executed."""
+    failures, counts = [], [0] * 4
+
+    def write(own):
+        try:
+            with cluster.partition(0) as client:
+                is_moved = False
+                while not is_moved:
+                    replies = client.pipeline([request(own, counts[own] + i + 1) for i in range(50)])
+                    refused = [reply for reply in map(value, replies) if isinstance(reply, ReplyError)]
+                    check(all(str(reply).startswith('MOVED') for reply in refused), refused)
+                    counts[own] += len(replies) - len(refused)
+                    is_moved = bool(refused)
+        except BaseException as failure:
+            failures.append(failure)
+    threads = [threading.Thread(target=write, args=(own,)) for own in range(len(counts))]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: all(counts) or failures, 'writes')
+    cluster.write_shards(SWAPPED)
+    wait_for(lambda: not any(thread.is_alive() for thread in threads), 'the slot to move')
+    if failures:
+        raise failures[0]
+    wait_settled(cluster)
+    return counts
+
+
 @suite.case('a slot moves although clients write to it without a pause')
 def _(run):
     with LateShards() as cluster:
         name = cluster.key_on(0)
-        failures, counts = [], [0] * 4
-
-        def write(own):
-            try:
-                with cluster.partition(0) as client:
-                    is_moved = False
-                    while not is_moved:
-                        replies = client.pipeline([['INCR', '{%s}%d' % (name, own)]] * 50)
-                        refused = [reply for reply in map(value, replies) if isinstance(reply, ReplyError)]
-                        check(all(str(reply).startswith('MOVED') for reply in refused), refused)
-                        counts[own] += len(replies) - len(refused)
-                        is_moved = bool(refused)
-            except BaseException as failure:
-                failures.append(failure)
-        threads = [threading.Thread(target=write, args=(own,)) for own in range(len(counts))]
-        for thread in threads:
-            thread.start()
-        wait_for(lambda: all(counts) or failures, 'writes')
-        cluster.write_shards(SWAPPED)
-        wait_for(lambda: not any(thread.is_alive() for thread in threads), 'the slot to move')
-        if failures:
-            raise failures[0]
-        wait_settled(cluster)
+        counts = move_under_writes(cluster, lambda own, number: ['INCR', '{%s}%d' % (name, own)])
         with cluster.partition(1) as partition:
             check_equal([int(partition.get('GET', '{%s}%d' % (name, own))) for own in range(len(counts))], counts)
+
+
+@suite.case('a slot moves although clients write more to it than its new owner gets')
+def _(run):
+    with LateShards() as cluster:
+        name = cluster.key_on(0)
+        padding = 'x' * 8000
+        counts = move_under_writes(cluster, lambda own, number: ['SET', '{%s}%d' % (name, own), '%d %s' % (number, padding)])
+        with cluster.partition(1) as partition:
+            values = [partition.get('GET', '{%s}%d' % (name, own)) for own in range(len(counts))]
+        check_equal([int(text.split()[0]) for text in values], counts)
 
 
 @suite.case('a source or a target that is killed during moves loses no key, and the moves end after its start')
