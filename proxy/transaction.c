@@ -72,10 +72,13 @@ static void note_side(struct client *client, const struct command *command)
     bool is_own = transaction_is_own(command);
     if (transaction_is_step(client, command)) {
         transaction->has_steps = true;
+        transaction->order = transaction_order_with(transaction->order, command);
         transaction->needs_shard |= transaction->dedicated != NULL;
-        transaction->begins_with_step |= !transaction->needs_shard;
         return;
     }
+    bool is_first_of_shard = !is_own && !transaction->needs_shard && !transaction->dedicated;
+    transaction->begins_with_step |=
+        is_first_of_shard && transaction_must_follow(transaction->order, command);
     transaction->needs_shard |= !is_own || transaction->dedicated;
     transaction->needs_proxy |= is_own && !(command->traits & TRAIT_SHARD_ANSWERS);
 }

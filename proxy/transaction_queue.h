@@ -13,6 +13,13 @@
 struct block;
 struct upstream;
 
+/* Which of the commands that are queued after a step must run after it. Each value includes those before it. */
+enum step_order {
+    STEP_BEFORE_NONE,    /* BGSAVE, CONFIG RESETSTAT */
+    STEP_BEFORE_SCRIPTS, /* SCRIPT LOAD, FUNCTION DELETE: those that use scripts or functions */
+    STEP_BEFORE_ALL,     /* SWAPDB, SUBSCRIBE */
+};
+
 /* Where a transaction runs. */
 struct transaction_target {
     uint32_t shard;
@@ -47,13 +54,14 @@ struct client_transaction {
     bool needs_shard;      /* a command is queued that only a shard can answer */
     bool needs_proxy;      /* a command is queued that only the proxy can answer */
     bool has_steps;        /* a step is queued (transaction_run.h) */
-    bool begins_with_step; /* a step is queued before the first command that a shard must run */
+    bool begins_with_step; /* the first command that a shard must run has to run after a step */
     bool has_unnamed;      /* a command is queued that may use keys which only the shard finds */
     bool has_all_keys;     /* a command is queued that concerns the keys of all shards */
     bool has_written;      /* a command is queued that writes `written` */
     bool watches_across;   /* `dedicated` watches keys of other shards too */
     bool
         moves_watch; /* the only WATCH has bounced, and gets another dedicated connection (bounced.h) */
+    enum step_order order; /* of the steps that are queued */
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* frames of the queued commands */

@@ -32,6 +32,29 @@ bool transaction_is_step(const struct client *client, const struct command *comm
            (is_for_all && client->worker->pool->count > 1);
 }
 
+static enum step_order step_order_of(const struct command *step)
+{
+    if (step->traits & TRAIT_NOT_IN_EXEC)
+        return STEP_BEFORE_NONE; /* it only replies an error */
+    if (step->group == GROUP_SCRIPTING)
+        return STEP_BEFORE_SCRIPTS;
+    bool concerns_keys = command_uses_all_keys(step) || step->flags & CMD_WRITE;
+    bool subscribes = step->flags & CMD_PUBSUB; /* messages of all later commands may be for it */
+    return concerns_keys || subscribes ? STEP_BEFORE_ALL : STEP_BEFORE_NONE;
+}
+
+enum step_order transaction_order_with(enum step_order order, const struct command *step)
+{
+    enum step_order last = step_order_of(step);
+    return last > order ? last : order;
+}
+
+bool transaction_must_follow(enum step_order order, const struct command *command)
+{
+    bool uses_scripts = command->flags & CMD_SCRIPT || command->group == GROUP_SCRIPTING;
+    return order == STEP_BEFORE_ALL || (order == STEP_BEFORE_SCRIPTS && uses_scripts);
+}
+
 void transaction_run_begin(struct client *client, const struct transaction_target *target)
 {
     struct client_transaction *transaction = &client->session.transaction;
@@ -90,19 +113,22 @@ static bool is_for_shard(const struct client *client, const struct transaction_r
            (!transaction_is_own(command) || command->traits & TRAIT_SHARD_ANSWERS);
 }
 
-/* The shard's commands from run->sent up to the next step. */
+/* The shard's commands from run->sent up to the first that must run after a step. */
 static struct transaction_frames collect_part(struct client *client, struct transaction_run *run)
 {
     struct transaction_frames frames = {.count = 0};
     size_t at = run->at;
     struct frame frame;
+    enum step_order order = STEP_BEFORE_NONE;
     out_init(&frames.out);
     for (run->at = run->sent; run->at < run->len; run->sent = run->at) {
         const struct command *command = next_command(client, run, &frame);
         if (transaction_is_step(client, command))
-            break;
+            order = transaction_order_with(order, command);
         if (!is_for_shard(client, run, command))
             continue;
+        if (transaction_must_follow(order, command))
+            break;
         out_write(&frames.out, frame.data, frame.len);
         frames.count++;
         frames.has_select |=

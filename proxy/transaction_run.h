@@ -7,32 +7,34 @@
  *   to all shards                                                       SWAPDB 0 1
  *   to the client        *5      +OK        :7           $1 v           +OK            :1
  *
- * The commands of a shard up to the next step are one part, and run as one transaction. The proxy
+ * The commands of a shard are one part, and run as one transaction, up to one that must run after a step: any command after a
+ * SWAPDB, but only scripts and functions after SCRIPT LOAD or FUNCTION DELETE. From there on they are another part. The proxy
  * writes the array: elements of the shard's replies, and the replies of the other commands, which run one after the
- * other in the order in which they were queued. If the shard runs nothing of the first part (an error, or a watched key
+ * other in the order in which they were queued; steps after the part that was sent before them. If the shard runs nothing of the first part (an error, or a watched key
  * has changed), nothing else runs, and its reply is EXEC's. If it runs nothing of a later part, that error is the reply
  * of this part's commands and of all that follow, which do not run.
  *
- * So a transaction with steps is in order, but not one moment: each part is.
+ * So each part is one moment, and watched keys are those of the first part. Without a command that must follow a step, all commands
+ * of shards are one part.
  */
 #pragma once
 
-#include "shared/out.h"
-
-#include <stdbool.h>
+#include "proxy/transaction_queue.h"
 
 struct client;
 struct command;
 struct request;
-struct transaction_target;
-struct upstream;
 
 /* True when the proxy runs the command itself at EXEC. */
 bool transaction_is_own(const struct command *command);
-/* Is the command a step, which runs alone at EXEC, between two parts? Steps are commands that subscribe and, if there are several
+/* Is the command a step, which runs alone at EXEC, after or between parts? Steps are commands that subscribe and, if there are several
  * shards, those that concern all of them. With cross-slot = any, DBSIZE, KEYS and others that concern the keys of all shards are no
  * steps, because one shard runs them for all. */
 bool transaction_is_step(const struct client *client, const struct command *command);
+/* The order of steps of which the last one is `step`. */
+enum step_order transaction_order_with(enum step_order order, const struct command *step);
+/* Must this command of a shard run after steps that are queued before it? */
+bool transaction_must_follow(enum step_order order, const struct command *command);
 /* Moves the client's queue to a new run, and closes the transaction. */
 void transaction_run_begin(struct client *client, const struct transaction_target *target);
 /* Sends the first part, whose reply decides whether anything runs. `request` is that of EXEC. */

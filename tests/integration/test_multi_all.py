@@ -91,7 +91,7 @@ def _(run):
     with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
         near, far = cluster.key_on(0), cluster.key_on(1)
         cluster.backends[1].kill9()
-        replies = client.pipeline([['MULTI'], ['SET', near, 1], ['SCRIPT', 'EXISTS', 'x'], ['SET', far, 2], ['GET', near], ['CLIENT', 'ID'], ['EXEC'], ['PING']])
+        replies = client.pipeline([['MULTI'], ['SET', near, 1], ['SWAPDB', 5, 5], ['SET', far, 2], ['GET', near], ['CLIENT', 'ID'], ['EXEC'], ['PING']])
         check_equal(replies[-1], ('+', b'PONG'))
         executed = replies[-2]
         check_equal((executed[0], len(executed[1])), ('*', 5), executed)
@@ -99,6 +99,59 @@ def _(run):
         cluster.backends[1].start()
         wait_for(lambda: client.call('EXISTS', far) == (':', b'0'), 'the shard to be back')
         check_equal(client.get('GET', near), b'1')
+
+
+# on a busy machine a transaction waits instead of replying TRYAGAIN
+PATIENT = {'backend_options': {'backend': {'transaction-timeout': '5m', 'lock-timeout': '5m', 'peer-timeout': '5m'}},
+           'proxy_options': {'upstream': {'timeout': '10m'}}}
+# commands for all shards on which no later command depends
+APART = [['SCRIPT', 'EXISTS', 'x'], ['SCRIPT', 'LOAD', SCRIPT], ['FUNCTION', 'LOAD', 'REPLACE', LIBRARY], ['LASTSAVE'], ['CONFIG', 'RESETSTAT'], ['MONITOR']]
+
+
+@suite.case('SCRIPT, FUNCTION and the like in a transaction without scripts: all of it or nothing runs when a shard is lost')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        near, far = cluster.key_on(0), cluster.key_on(1)
+        for proto in (2, 3):
+            client.get('HELLO', proto)
+            for apart in APART:
+                executed = client.pipeline([['MULTI'], ['INCR', near], apart, ['INCR', far], ['EXEC']])[-1]
+                check_equal([executed[1][i] for i in (0, 2)], [(':', b'1')] * 2, apart)
+                client.get('DEL', near, far)
+        cluster.backends[1].kill9()
+        for apart in APART:
+            executed = client.pipeline([['MULTI'], ['INCR', near], apart, ['INCR', far], ['EXEC']])[-1]
+            check_equal(executed[0], '-', (apart, executed))
+        check_equal(client.get('GET', near), None)
+
+
+@suite.case('of two clients that watch a key one writes it, also behind SCRIPT LOAD')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, **PATIENT) as cluster, cluster.connect() as one, cluster.connect() as other:
+        near, far = cluster.key_on(0), cluster.key_on(1)
+        written = []
+        for _ in range(100):
+            for client in (one, other):
+                client.get('WATCH', near)
+            for client in (one, other):
+                client.send_many([['MULTI'], ['SCRIPT', 'LOAD', SCRIPT], ['INCR', near], ['SCRIPT', 'EXISTS', 'x'], ['INCR', far], ['EXEC']])
+            executed = [[client.read() for _ in range(6)][-1] for client in (one, other)]
+            check_equal([kind for kind, _ in executed], ['*', '*'])
+            written += [reply for _, reply in executed if reply]
+            check_equal([written[-1][1], written[-1][3]], [(':', b'%d' % len(written))] * 2, executed)
+        check_equal(one.get('MGET', near, far), [b'%d' % len(written)] * 2)
+
+
+@suite.case('readers never see half of a transaction in which SCRIPT EXISTS is queued')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, **PATIENT) as cluster, cluster.connect() as client, cluster.connect() as reader:
+        near, far = cluster.key_on(0), cluster.key_on(1)
+        client.get('MSET', near, 0, far, 0)
+        for number in range(1, 201):
+            client.send_many([['MULTI'], ['INCR', near], ['SCRIPT', 'EXISTS', 'x'], ['INCR', far], ['EXEC']])
+            seen = reader.pipeline([['MULTI'], ['GET', far], ['GET', near], ['EXEC']])[-1][1]
+            check_equal(seen[0], seen[1], 'after %d transactions' % number)
+            check_equal([client.read() for _ in range(5)][-1][1][2], (':', b'%d' % number))
 
 
 @suite.case('clients that leave, and requests behind EXEC')
