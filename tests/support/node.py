@@ -12,12 +12,12 @@ from support.harness import Skip
 
 @contextlib.contextmanager
 def installed(folder_name):
-    """A copy of tests/integration/<folder_name> with its packages; it is removed afterwards."""
+    """A copy of tests/integration/<folder_name> and of the scripts in node/, with the packages; it is removed afterwards."""
     if not shutil.which('node') or not shutil.which('npm'):
         raise Skip('node or npm is not installed')
     with tempfile.TemporaryDirectory(prefix='scree-node-') as folder:
-        for name in os.listdir(os.path.join(TESTS, 'integration', folder_name)):
-            shutil.copy(os.path.join(TESTS, 'integration', folder_name, name), folder)
+        for part in (folder_name, 'node'):
+            shutil.copytree(os.path.join(TESTS, 'integration', part), folder, dirs_exist_ok=True)
         done = subprocess.run(['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts'], cwd=folder,
                               capture_output=True, timeout=300)
         if done.returncode != 0:

@@ -1,6 +1,7 @@
-// restarts.js HOST PORT NAME - a node-redis application with default settings, which runs until its input ends; prints what it saw.
+// restarts.js HOST PORT NAME - an application with default settings of the client in adapter.js, which runs until its input ends; prints
+// what it saw.
 'use strict';
-const { createClient } = require('redis');
+const { close, connect, exec, getAll } = require('./adapter.js');
 
 const [host, port, name] = process.argv.slice(2);
 const keys = [...Array(12).keys()].map((i) => `${name}:${i}`);
@@ -10,23 +11,21 @@ let isOver = false;
 async function round(redis) {
   const expected = ++seen.rounds;
   const counts = await Promise.all(keys.map((key) => redis.incr(key)));
-  const values = await redis.mGet(keys);
-  const block = await redis.multi().get(keys[0]).incr(`{${keys[0]}}:block`).exec();
+  const values = await getAll(redis, keys);
+  const block = await exec(redis.multi().get(keys[0]).incr(`{${keys[0]}}:block`));
   const wrong = counts.some((count) => count !== expected) || values.some((value) => value !== String(expected)) ||
     block[0] !== String(expected) || block[1] !== expected;
   if (wrong) seen.errors.push(`round ${expected}: ${JSON.stringify([counts, values, block])}`);
 }
 
 async function main() {
-  const redis = createClient({ socket: { host, port: Number(port) } });
-  redis.on('error', () => { seen.broken++; }); // the connection, which node-redis opens again
-  await redis.connect();
+  const redis = await connect({ host, port: Number(port) }, () => { seen.broken++; }); // the client connects again
   process.stdin.on('end', () => { isOver = true; }).resume();
   while (!isOver && seen.errors.length < 20) {
     await round(redis).catch((error) => seen.errors.push(String(error)));
     if (seen.rounds === 20) console.log('begun');
   }
-  redis.destroy();
+  close(redis);
   console.log(JSON.stringify(seen));
 }
 

@@ -1,0 +1,8 @@
+// adapter.js - what the scripts in ../node need of node-redis.
+'use strict';
+const { createClient } = require('redis');
+
+exports.connect = (socket, onError) => createClient({ socket }).on('error', onError).connect();
+exports.close = (client) => client.destroy();
+exports.getAll = (client, keys) => client.mGet(keys);
+exports.exec = (multi) => multi.exec();
