@@ -6,6 +6,7 @@ and the start-up requests of others.
 import asyncio
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -13,11 +14,11 @@ import threading
 import redis
 import redis.asyncio
 
-from support import TESTS
+from support import ROOT, TESTS
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.node import installed
-from support.resp import Connection, encode
+from support.resp import Connection, encode, value
 
 suite = Suite(__doc__)
 
@@ -320,6 +321,33 @@ def _(run):
 @suite.case('node-redis, RESP2 and RESP3: pipelines, transactions, a pool, and typed replies of each group and of JSON')
 def _(run):
     run_node('node_redis')
+
+
+# Commands with tests of their own, and those of Scree; JSON.INFO is one of Kvrocks.
+CALLED_ELSEWHERE = re.compile(r'SCREE|SI[A-Z]+|JSON\.(?!INFO)')
+
+
+def command_names(address):
+    with Connection(address, patience()) as connection:
+        return {name.decode().upper().replace('|', ' ') for name in value(connection.call('COMMAND', 'LIST'))}
+
+
+@suite.case('ioredis and node-redis call each command and option that redis-server 7.0 does not have')
+def _(run):
+    with open(os.path.join(TESTS, 'integration/node/calls.js')) as file:
+        calls = file.read()
+    with open(os.path.join(ROOT, 'docs/versions.md')) as file:
+        options = re.findall(r'\b[A-Z][A-Z0-9-]{2,}', ' '.join(re.findall(r'[A-Z ]+: [^;|]*', file.read())))
+    found = set()
+    with_both(lambda address: found.update(command_names(address)))
+    with Oracle() as oracle:
+        found -= command_names(oracle.address)
+    parents = {name.split()[0] for name in found if ' ' in name}
+    new = [name for name in found - parents if not CALLED_ELSEWHERE.match(name)]
+    check(len(new) > 80 and len(options) > 30, 'only %d commands and %d options are new' % (len(new), len(options)))
+    check_equal([name for name in new if not re.search(r"\['%s[ ']|\[`%s |\['%s'," % ((re.escape(name),) * 3), calls)], [],
+                'commands without a call in node/calls.js')
+    check_equal([word for word in options if word not in calls], [], 'options without a call in node/calls.js')
 
 
 @suite.case('BullMQ: jobs at once, delayed, ranked and retried, events, flows and schedulers')

@@ -10,3 +10,10 @@ exports.exec = async (multi) => (await multi.exec()).map(([error, reply]) => {
   if (error) throw error;
   return reply;
 });
+
+// Calls the method of the command, if ioredis has one.
+exports.call = (redis, words) => {
+  const method = redis[words[0].toLowerCase()];
+  return typeof method === 'function' ? method.apply(redis, words.slice(1)) : redis.call(...words);
+};
+exports.callBinary = (redis, words) => redis.sendCommand(new Redis.Command(words[0], words.slice(1)));

@@ -2,7 +2,7 @@
 'use strict';
 const assert = require('assert');
 const Redis = require('ioredis');
-const later = require('./later.js');
+const calls = require('./calls.js');
 
 async function basics(redis) {
   assert.strictEqual(await redis.set('io:a', '1'), 'OK');
@@ -146,12 +146,12 @@ async function main(host, port) {
     await streams(redis);
     await messages(redis);
     await blocking(redis);
-    await later(redis);
+    await calls(redis);
     await redis.quit();
   }
   const mapped = new Redis({ host, port, protocol: 3, replyMapping: 'resp3' });
   await typed(mapped);
-  await later(mapped);
+  await calls(mapped);
   await mapped.quit();
   console.log('ok');
 }

@@ -2,6 +2,7 @@
 'use strict';
 const assert = require('assert');
 const { BasicClientSideCache, createClient, createClientPool, WatchError } = require('redis');
+const calls = require('./calls.js');
 const typed = require('./typed.js');
 
 async function basics(client, proto) {
@@ -166,6 +167,7 @@ async function main(host, port) {
     await client.connect();
     await basics(client, more.RESP === 2 ? 2 : 3);
     for (const part of [pipelines, transactions, scripts, streams, scans, messages, blocking]) await part(client, options);
+    await calls(client);
     if (more.RESP !== 2) await typed(client);
     await pooled(options);
     if (more.RESP !== 2) await caching(options);

@@ -1,6 +1,8 @@
 // typed.js - the values that node-redis makes of RESP3 replies have the right types, not only the right text.
 'use strict';
 const assert = require('assert');
+const fs = require('fs');
+const calls = require('./calls.js');
 
 const plain = (value) => JSON.parse(JSON.stringify(value)); // so that objects without a prototype compare as equal
 
@@ -162,7 +164,9 @@ async function later(client) {
   await client.zAdd('t:lz', [{ value: 'one', score: 1.5 }]);
   assert.deepStrictEqual(plain(await client.zRankWithScore('t:lz', 'one')), { rank: 0, score: 1.5 });
   assert.strictEqual(await client.zRankWithScore('t:lz', 'none'), null);
+  assert.deepStrictEqual([await client.zRank('t:lz', 'one'), await client.zRevRank('t:lz', 'one')], [0, 0]);
   await client.hSet('t:lh', { f: 'v', g: 'w' });
+  assert.strictEqual((await client.hScan('t:lh', '0')).entries.length, 2);
   assert.deepStrictEqual(plain(await client.hScanNoValues('t:lh', '0')).fields, ['f', 'g']);
   assert.deepStrictEqual(plain(await client.hExpire('t:lh', ['f', 'none'], 100)), [1, -2]);
 }
@@ -198,7 +202,9 @@ async function laterOthers(client) {
   for (const operation of ['DIFF', 'DIFF1', 'ANDOR', 'ONE'])
     assert.strictEqual(await client.bitOp(operation, '{t}:b3', ['{t}:b1', '{t}:b2']), 1);
   assert.strictEqual(await client.clientNoTouch(false), 'OK');
-  assert.match(await client.sendCommand(['CLUSTER', 'MYSHARDID']), /^[0-9a-f]{40}$/);
+  assert.match(await client.clusterMyShardId(), /^[0-9a-f]{40}$/);
+  assert.strictEqual(await client.clientKill({ filter: 'MAXAGE', maxAge: 1000000 }), 0);
+  assert.ok((await client.clientList()).length > 0);
   assert.deepStrictEqual((await client.sendCommand(['WAITAOF', '0', '0', '0'])).length, 2);
 }
 
@@ -211,6 +217,10 @@ async function geo(client) {
   const found = plain(await client.geoSearchWith('t:g', { longitude: 15, latitude: 37 }, { radius: 200, unit: 'km' },
     ['WITHDIST', 'WITHCOORD'], { SORT: 'ASC' }));
   assert.deepStrictEqual(found.map((one) => one.member), ['Catania', 'Palermo']);
+  const near = ['t:g', { longitude: 15, latitude: 37 }, { radius: 100, unit: 'km' }];
+  assert.deepStrictEqual(await client.geoSearch(...near), ['Catania']);
+  assert.strictEqual(await client.geoSearchStore('t:g2', ...near), 1);
+  assert.strictEqual(await client.del('t:g2'), 1);
   assert.ok(Number(found[0].distance) > 56 && Number(found[0].coordinates.latitude) > 37);
 }
 
@@ -271,7 +281,27 @@ async function json(client) {
   assert.deepStrictEqual(await client.multi().json.set('{t}:m', '$', [1]).json.numIncrBy('{t}:m', '$[0]', 1).exec(), ['OK', [2]]);
 }
 
+// The methods of the client and of its modules, by their names in lower case.
+function methodsOf(client) {
+  const methods = new Map();
+  for (const path of ['', 'bf.', 'cms.', 'json.', 'tDigest.', 'topK.'])
+    for (let object = path ? client[path.slice(0, -1)] : client; object; object = Object.getPrototypeOf(object))
+      for (const name of Object.getOwnPropertyNames(object)) methods.set(`${path}${name}`.toLowerCase(), `${path}${name}`);
+  return methods;
+}
+
+// Each command of calls.js for which the client has a method is called with it here.
+function checkMethods(client) {
+  const source = fs.readFileSync(__filename, 'utf8');
+  const methods = methodsOf(client);
+  const words = calls.words.flatMap(([name, second = '']) => [name, name + second]);
+  const named = words.map((word) => methods.get(word.replace(/[-_]/g, '').toLowerCase())).filter(Boolean);
+  const missing = new Set(named.filter((method) => !source.includes(`client.${method}(`)));
+  assert.deepStrictEqual([...missing], [], 'methods that are not called in typed.js');
+}
+
 module.exports = async (client) => {
+  checkMethods(client);
   for (const part of [hashes, hashFieldTtls, bloomFilters, sketches, digests, topLists, sortedSets, streams, later, laterStreams, laterOthers, geo, others, json]) await part(client);
   await client.flushDb();
 };
