@@ -9,6 +9,7 @@ enum {
     META_BYTES = 4 + 4 + 4 + 8 + 4 + 4,
     ORDER_SUB_BYTES = 1 + 4, /* and the item */
     FINGERPRINT_ROUND = TOPK_DEPTH_MAX,
+    DECREMENTS_MIN = 64, /* that are drawn as one random number */
 };
 
 bool topk_size_ok(uint64_t width, uint64_t depth)
@@ -34,11 +35,52 @@ size_t topk_page_bytes(const struct topk *topk, uint32_t page)
 
 /* ---- buckets ---- */
 
-/* The number of tries up to the first success, each with this chance: it has a geometric distribution. At most UINT32_MAX. */
-static uint32_t tries_until(double chance, struct topk_random *random)
+/* Not negative and below 1. */
+static double random_uniform(struct topk_random *random)
 {
-    double uniform = ldexp((double)(item_mix(random->seed, random->drawn++) >> 11), -53);
-    double tries = 1 + floor(log1p(-uniform) / log1p(-chance));
+    return ldexp((double)(item_mix(random->seed, random->drawn++) >> 11), -53);
+}
+
+/* A number with the standard normal distribution (Box and Muller). */
+static double random_normal(struct topk_random *random)
+{
+    double length = sqrt(-2 * log1p(-random_uniform(random)));
+    return length * cos(2 * M_PI * random_uniform(random));
+}
+
+/* How many decrements of a bucket are drawn as one random number, so that counting needs at most about a thousand of them.
+ * 1, or so many that the tries for all of them have nearly a normal distribution. The chance of a decrement grows by at most a
+ * factor of e during them, and about half of the increments are left. */
+static uint32_t decrements_at_once(uint32_t count, uint32_t increments, double decay)
+{
+    double most = increments / 2.0 * pow(decay, count);
+    if (decay == 1)
+        return count < increments ? count : increments;
+    if (most * -log(decay) > 1)
+        most = -1 / log(decay);
+    if (most < DECREMENTS_MIN || count < DECREMENTS_MIN)
+        return 1;
+    return most < count ? (uint32_t)most : count;
+}
+
+/* The number of tries until a bucket with this count is decremented so often. A try has the chance decay ^ count, so the number for one
+ * decrement has a geometric distribution. At most UINT32_MAX. */
+static uint32_t tries_until(uint32_t decrements, uint32_t count, double decay,
+                            struct topk_random *random)
+{
+    double chance = pow(decay, count);
+    double tries;
+    if (decay == 1)
+        return decrements;
+    if (decrements == 1) {
+        tries = 1 + floor(log1p(-random_uniform(random)) / log1p(-chance));
+    } else {
+        double mean = -expm1(decrements * log(decay)) / (1 - decay) / chance;
+        double squares =
+            -expm1(2 * decrements * log(decay)) / (1 - decay * decay) / (chance * chance);
+        tries = round(mean + sqrt(fmax(squares - mean, 0)) * random_normal(random));
+    }
+    tries = tries < decrements ? decrements : tries;
     return tries < UINT32_MAX ? (uint32_t)tries : UINT32_MAX;
 }
 
@@ -48,11 +90,13 @@ static uint32_t decay_count(uint32_t *count, uint32_t increments, double decay,
                             struct topk_random *random)
 {
     while (increments) {
-        uint32_t tries = decay < 1 ? tries_until(pow(decay, *count), random) : 1;
+        uint32_t decrements = decrements_at_once(*count, increments, decay);
+        uint32_t tries = tries_until(decrements, *count, decay, random);
         if (tries > increments)
             return 0;
         increments -= tries;
-        if (--*count == 0)
+        *count -= decrements;
+        if (*count == 0)
             return increments + 1;
     }
     return 0;

@@ -76,9 +76,10 @@ static uint32_t decrements(uint32_t count, double decay, uint32_t tries, bool to
 /* The expected number of decrements, from the distribution of the count after each try. */
 static double expected_decrements(uint32_t count, double decay, uint32_t tries)
 {
-    double chances[64] = {0};
+    enum { COUNT_MAX = 600 };
+    double chances[COUNT_MAX] = {0};
     double mean = 0;
-    ck_assert_uint_lt(count, 64);
+    ck_assert_uint_lt(count, COUNT_MAX);
     chances[count] = 1;
     for (uint32_t i = 0; i < tries; i++)
         for (uint32_t at = 1; at <= count; at++) {
@@ -97,8 +98,9 @@ START_TEST(counts_decay_as_often_as_documented)
         uint32_t count;
         double decay;
         uint32_t tries;
-    } cases[] = {{1, 0.9, 1}, {5, 0.9, 1}, {30, 0.9, 100}, {10, 0.5, 300}, {20, 0.99, 10}};
-    enum { ROUNDS = 20000 };
+    } cases[] = {{1, 0.9, 1},    {5, 0.9, 1},        {30, 0.9, 100},     {10, 0.5, 300},
+                 {20, 0.99, 10}, {500, 0.999, 1000}, {500, 0.9999, 700}, {70, 0.9999, 80}};
+    enum { ROUNDS = 5000 };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int together = 0; together < 2; together++) {
             struct topk_random random = {.seed = 3};
@@ -110,6 +112,23 @@ START_TEST(counts_decay_as_often_as_documented)
             double deviation = sqrt(expected / ROUNDS); /* at most; the counts are spread less */
             ck_assert_msg(fabs(sum / ROUNDS - expected) < 5 * deviation,
                           "case %zu: %f instead of %f decrements", i, sum / ROUNDS, expected);
+        }
+}
+END_TEST
+
+START_TEST(counting_many_increments_needs_few_random_numbers)
+{
+    static const double decays[] = {1e-9,  0.5,     0.9,      0.98,      0.985, 0.99,
+                                    0.999, 0.99999, 1 - 1e-9, 1 - 1e-16, 1};
+    static const uint32_t counts[] = {1, 63, 64, 1000, 50000, 99999, 100000, 1000000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof decays / sizeof decays[0]; i++)
+        for (size_t j = 0; j < sizeof counts / sizeof counts[0]; j++) {
+            struct topk_random random = {.seed = i};
+            uint32_t made = decrements(counts[j], decays[i], 100000, true, &random);
+            ck_assert_msg(random.drawn < 1500, "%u numbers for %u decrements", random.drawn, made);
+            ck_assert_uint_le(made, counts[j]);
+            if (decays[i] == 1)
+                ck_assert_uint_eq(made, counts[j] < 100000 ? counts[j] : 100000);
         }
 }
 END_TEST
@@ -196,6 +215,7 @@ int main(void)
     tcase_add_test(tests, a_bucket_counts_the_item_that_has_it);
     tcase_add_test(tests, with_decay_1_each_increment_of_another_item_decrements_the_count);
     tcase_add_test(tests, counts_decay_as_often_as_documented);
+    tcase_add_test(tests, counting_many_increments_needs_few_random_numbers);
     tcase_add_test(tests, a_high_count_does_not_decay);
     tcase_add_test(tests, a_list_comes_back_as_it_was_and_damaged_bytes_are_refused);
     tcase_add_test(tests, rows_have_sub_keys);
