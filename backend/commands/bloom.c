@@ -370,16 +370,17 @@ void cmd_bf_card(struct call *call)
     struct entry entry;
     struct bloom bloom;
     if (filter_open(call, OPEN_READ, &entry, &bloom))
-        reply_int(&call->reply, entry.exists ? (int64_t)bloom_items(&bloom) : 0);
+        reply_int(&call->reply, entry.exists ? (int64_t)bloom_sums(&bloom).items : 0);
 }
 
 enum info_field { INFO_CAPACITY, INFO_SIZE, INFO_FILTERS, INFO_ITEMS, INFO_EXPANSION, INFO_FIELDS };
 
 static void reply_info_field(struct call *call, const struct bloom *bloom, enum info_field field)
 {
+    const struct bloom_sums sums = bloom_sums(bloom);
     const uint64_t numbers[INFO_FIELDS] = {
-        [INFO_CAPACITY] = bloom_capacity(bloom), [INFO_SIZE] = bloom_bytes(bloom),
-        [INFO_FILTERS] = bloom->count,           [INFO_ITEMS] = bloom_items(bloom),
+        [INFO_CAPACITY] = sums.capacity,     [INFO_SIZE] = sums.bytes,
+        [INFO_FILTERS] = bloom->count,       [INFO_ITEMS] = sums.items,
         [INFO_EXPANSION] = bloom->expansion,
     };
     if (field == INFO_EXPANSION && !bloom->expansion)

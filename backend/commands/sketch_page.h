@@ -18,7 +18,7 @@ struct sketch_page {
     struct bytes sub; /* of the page's row; empty: there is no page yet */
     size_t len;
     bool is_stored;       /* the page has a row */
-    bool is_changed;      /* set by whoever changes the data */
+    bool is_changed;      /* set by the code that changes the data */
     bool was_any_changed; /* a page was changed since sketch_page_init */
     char data[SKETCH_PAGE_BYTES_MAX];
 };

@@ -309,20 +309,24 @@ void cmd_tdigest_merge(struct call *call)
 
 /* ---- TDIGEST.MIN, TDIGEST.MAX, TDIGEST.INFO ---- */
 
-void cmd_tdigest_min(struct call *call)
+static void reply_extreme(struct call *call, bool is_max)
 {
     struct entry entry;
     struct tdigest digest;
-    if (digest_open(call, call->argv[1], OPEN_READ, &entry, &digest))
-        reply_double(&call->reply, tdigest_count(&digest) ? digest.min : NAN);
+    if (!digest_open(call, call->argv[1], OPEN_READ, &entry, &digest))
+        return;
+    bool is_empty = tdigest_count(&digest) == 0;
+    reply_double(&call->reply, is_empty ? NAN : is_max ? digest.max : digest.min);
+}
+
+void cmd_tdigest_min(struct call *call)
+{
+    reply_extreme(call, false);
 }
 
 void cmd_tdigest_max(struct call *call)
 {
-    struct entry entry;
-    struct tdigest digest;
-    if (digest_open(call, call->argv[1], OPEN_READ, &entry, &digest))
-        reply_double(&call->reply, tdigest_count(&digest) ? digest.max : NAN);
+    reply_extreme(call, true);
 }
 
 static void reply_number(struct call *call, const char *name, uint64_t value)

@@ -326,7 +326,8 @@ void cmd_topk_incrby(struct call *call)
 
 /* ---- reading ---- */
 
-void cmd_topk_query(struct call *call)
+/* Replies for each item whether it is in the list, or its count in the sketch. */
+static void reply_items(struct call *call, bool in_list)
 {
     struct entry entry;
     struct top top;
@@ -334,20 +335,25 @@ void cmd_topk_query(struct call *call)
     if (!top_open(call, OPEN_READ, &entry, &top))
         return;
     reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 2; i < call->argc && list_get(&top, call->argv[i], &count); i++)
-        reply_bool(&call->reply, count > 0);
+    for (uint32_t i = 2; i < call->argc; i++) {
+        struct bytes item = call->argv[i];
+        if (!(in_list ? list_get(&top, item, &count) : count_in_sketch(&top, item, &count)))
+            return;
+        if (in_list)
+            reply_bool(&call->reply, count > 0);
+        else
+            reply_int(&call->reply, count);
+    }
+}
+
+void cmd_topk_query(struct call *call)
+{
+    reply_items(call, true);
 }
 
 void cmd_topk_count(struct call *call)
 {
-    struct entry entry;
-    struct top top;
-    uint32_t count;
-    if (!top_open(call, OPEN_READ, &entry, &top))
-        return;
-    reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 2; i < call->argc && count_in_sketch(&top, call->argv[i], &count); i++)
-        reply_int(&call->reply, count);
+    reply_items(call, false);
 }
 
 /* reply_stream_row_fn; a damaged row is replied as an empty item. */

@@ -18,7 +18,7 @@ enum {
 
 /* ---- sizes ---- */
 
-/* The part of false positives in a page with this many items. */
+/* The rate of false positives in a page with this many items. */
 static double page_rate(const struct bloom_layer *layer, double items)
 {
     double set = 1 - exp(items * layer->hashes * log1p(-1.0 / layer->page_bits));
@@ -96,36 +96,16 @@ bool bloom_grow(struct bloom *bloom)
     return true;
 }
 
-uint64_t bloom_items(const struct bloom *bloom)
+struct bloom_sums bloom_sums(const struct bloom *bloom)
 {
-    uint64_t items = 0;
-    for (uint8_t i = 0; i < bloom->count; i++)
-        items += bloom->layers[i].items;
-    return items;
-}
-
-uint64_t bloom_capacity(const struct bloom *bloom)
-{
-    uint64_t capacity = 0;
-    for (uint8_t i = 0; i < bloom->count; i++)
-        capacity += bloom->layers[i].capacity;
-    return capacity;
-}
-
-uint64_t bloom_pages(const struct bloom *bloom)
-{
-    uint64_t pages = 0;
-    for (uint8_t i = 0; i < bloom->count; i++)
-        pages += bloom->layers[i].pages;
-    return pages;
-}
-
-uint64_t bloom_bytes(const struct bloom *bloom)
-{
-    uint64_t bytes = 0;
-    for (uint8_t i = 0; i < bloom->count; i++)
-        bytes += (uint64_t)bloom->layers[i].pages * bloom_page_bytes(&bloom->layers[i]);
-    return bytes;
+    struct bloom_sums sums = {0};
+    for (uint8_t i = 0; i < bloom->count; i++) {
+        const struct bloom_layer *layer = &bloom->layers[i];
+        sums.capacity += layer->capacity;
+        sums.items += layer->items;
+        sums.bytes += (uint64_t)layer->pages * bloom_page_bytes(layer);
+    }
+    return sums;
 }
 
 /* ---- bytes ---- */

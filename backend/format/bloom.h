@@ -8,9 +8,8 @@
  *   item ── XXH3 ── 64 bits: which page; and mixed again and again: which bits in this page
  *
  * All bits of an item are in one page, so adding an item writes one row of a layer and a look-up reads one. Pages do not get
- * equally many items, which makes false positives more frequent than in a filter without pages: bloom_layer_init counts this
- * in, and gives the layer more bits. The error rates of the layers are halved from layer to layer, so their sum stays below that
- * of the filter.
+ * equally many items, which makes false positives more frequent than in a filter without pages; a layer gets more bits to make
+ * up for this. The error rates of the layers are halved from layer to layer, so their sum stays below that of the filter.
  *
  * The bytes after version and size in the metadata row of a filter; integers are big-endian:
  *   8 error rate, a double │ u32 expansion, 0: the filter does not grow │ u8 layers │ of each layer:
@@ -51,16 +50,21 @@ struct bloom {
 void bloom_init(struct bloom *bloom, double error, uint64_t capacity, uint32_t expansion);
 /* Adds a layer. False: the filter has as many as it may have, or the layer would be too big. */
 bool bloom_grow(struct bloom *bloom);
-/* Sums over the layers. */
-uint64_t bloom_items(const struct bloom *bloom);
-uint64_t bloom_capacity(const struct bloom *bloom);
-uint64_t bloom_pages(const struct bloom *bloom);
-uint64_t bloom_bytes(const struct bloom *bloom);
+
+/* Sums over all layers of a filter. */
+struct bloom_sums {
+    uint64_t capacity;
+    uint64_t items;
+    uint64_t bytes; /* of pages, also of those without a row */
+};
+
+struct bloom_sums bloom_sums(const struct bloom *bloom);
+
 static inline size_t bloom_page_bytes(const struct bloom_layer *layer)
 {
     return layer->page_bits / 8;
 }
-/* The expected part of false positives of a full layer. */
+/* The expected rate of false positives of a full layer. */
 double bloom_layer_rate(const struct bloom_layer *layer);
 
 /* The bytes of the metadata row. */

@@ -64,7 +64,7 @@ struct topk_random {
  * UINT32_MAX; 0: the bucket counts another item. */
 uint32_t topk_add(char *bucket, uint32_t fingerprint, uint32_t increments, double decay,
                   struct topk_random *random);
-/* The same without an increment. */
+/* The item's count in one of its buckets; 0: the bucket counts another item. */
 uint32_t topk_count(const char *bucket, uint32_t fingerprint);
 
 /* The bytes of the metadata row. */

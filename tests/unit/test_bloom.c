@@ -16,11 +16,11 @@ START_TEST(layers_have_these_sizes)
     ck_assert(bloom.layers[0].page_bits >= 959 && bloom.layers[0].page_bits <= 1000);
     bloom_init(&bloom, 0.01, 1000000, 0);
     ck_assert_uint_eq(bloom.layers[0].page_bits, 4096);
-    double bits = (double)bloom_bytes(&bloom) * 8 / 1e6;
+    double bits = (double)bloom_sums(&bloom).bytes * 8 / 1e6;
     ck_assert(bits > 9.585 &&
               bits < 10.2); /* a filter without pages needs 9.585 bits for each item */
     bloom_init(&bloom, BLOOM_ERROR_MIN, BLOOM_FIRST_CAPACITY_MAX, 0);
-    bits = (double)bloom_bytes(&bloom) * 8 / (double)BLOOM_FIRST_CAPACITY_MAX;
+    bits = (double)bloom_sums(&bloom).bytes * 8 / (double)BLOOM_FIRST_CAPACITY_MAX;
     ck_assert(bits > 43.1 && bits < 60);
     bloom_init(&bloom, 0.999, 1, 0);
     ck_assert_uint_eq(bloom.layers[0].hashes, 1);
@@ -59,7 +59,7 @@ START_TEST(a_filter_grows_up_to_its_limits)
     bloom_init(&bloom, 0.01, BLOOM_FIRST_CAPACITY_MAX, 8);
     ck_assert(bloom_grow(&bloom));
     ck_assert(!bloom_grow(&bloom));
-    ck_assert_uint_eq(bloom_capacity(&bloom), 9 * BLOOM_FIRST_CAPACITY_MAX);
+    ck_assert_uint_eq(bloom_sums(&bloom).capacity, 9 * BLOOM_FIRST_CAPACITY_MAX);
 }
 END_TEST
 
