@@ -898,10 +898,14 @@ static struct space_limit *limit_of(const struct part *part)
     struct effects_header header;
     struct effects_reader reader;
     struct effect effect = {0};
+    struct space_set *spaces = part->participant->partition->spaces;
+    size_t cursor = 0;
+    if (!space_limit_next(spaces, &cursor))
+        return NULL; /* no namespace has limits: the effects need not be read */
     enum effects_read result = effects_open(part->effects, &header, &reader);
     while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
         if (effect.cf == CF_METADATA && !effect.place.is_any_space)
-            return space_find(part->participant->partition->spaces, effect.place.space)->limit;
+            return space_find(spaces, effect.place.space)->limit;
     return NULL;
 }
 
