@@ -49,7 +49,7 @@ WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
 BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')
 # For --quick: the arguments of each measurement.
 QUICK = {
-    'bench_uncached': '--mb 64 --seconds 1 --threads 0 16',
+    'bench_uncached': '--keys 60000 --repeat 1 --mb 64 --seconds 1 --threads 0 16',
     'bench_capacity': '--quick',
     'bench_commands': '--quick --output {pages}/commands.md',
     'bench_compaction': '--mb 60 --seconds 3 --rounds 1',
@@ -64,6 +64,7 @@ QUICK = {
     'bench_ranks': '--members 50000 --elements 50000',
     'bench_requests': '--quick',
     'bench_sustained': '--minutes 0.5 --every 5',
+    'bench_tail': '--quick',
 }
 NO_LINTS = ('files', 'pages')  # a module shared by the lints, and a lint that requires an argument
 COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')

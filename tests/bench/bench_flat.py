@@ -24,12 +24,11 @@ import tempfile
 import time
 
 from bench_requests import Peers, benchmark, median
-from page import FOLDER, heading
+from page import FOLDER, busy_note, busy_share, heading
 from rig import CLIENTS, Farm, System, in_turn, wait_until_quiet
 from support.cluster import binary
 from support.resp import Connection
 
-QUIET = 0.05  # share of the machine's CPU that others may use
 WINDOW_S = 5  # of the load curve
 STEADY = 0.6  # goal: the slowest window, of the first minute's rate
 BIG = 512     # bytes of a value from which on there are at most --big keys
@@ -49,18 +48,6 @@ def goal(name, depth, size, keys):
     """(against, limit), or None."""
     found = [row[4:] for row in GOALS if row[:2] == (name, depth) and size >= row[2] and keys >= row[3]]
     return found[-1] if found else None
-
-
-def busy_share(seconds):
-    """The share of the machine's CPU that was used in these seconds."""
-    def ticks():
-        with open('/proc/stat', encoding='ascii') as file:
-            numbers = [int(word) for word in file.readline().split()[1:9]]
-        return sum(numbers), numbers[3] + numbers[4]
-    total, idle = ticks()
-    time.sleep(seconds)
-    later, idle_later = ticks()
-    return 1 - (idle_later - idle) / max(1, later - total)
 
 
 def folder_bytes(path):
@@ -139,15 +126,11 @@ def command_row(name, depth, size, keys, found):
                   'met' if is_met else '**missed**']
 
 
-def note(share):
-    return '' if share <= QUIET else '**Not quiet: others used %d %% of the CPU before this table.**' % (share * 100)
-
-
 def measure(options, keys, size, has_collections):
     """Lines of the page."""
     with tempfile.TemporaryDirectory(prefix='scree-bench-', dir=options.folder) as folder:
         farm, share, title = Farm(folder), busy_share(1), '%d keys, values of %d bytes' % (keys, size)
-        print('\n%s   %s' % (title, note(share)), flush=True)
+        print('\n%s   %s' % (title, busy_note(share)), flush=True)
         try:
             processes = {'scree': farm.backend('scree', secret=''), 'redis': farm.redis('redis'), 'always': farm.redis_log('always')}
             systems = {name: System(process) for name, process in processes.items()}
@@ -165,7 +148,7 @@ def measure(options, keys, size, has_collections):
                     print('  %-12s %8s %8s %8s %8s %8s %14s  %-18s %s' % tuple(rows[-1]), flush=True)
         finally:
             farm.stop()
-    return ['## ' + title, '', note(share), ''] + table(FILL_HEAD, fills) + [''] + table(HEAD, rows) + ['']
+    return ['## ' + title, '', busy_note(share), ''] + table(FILL_HEAD, fills) + [''] + table(HEAD, rows) + ['']
 
 
 def table(head, rows):
@@ -174,7 +157,7 @@ def table(head, rows):
 
 def measure_proxies(options):
     share, rows = busy_share(1), []
-    print('\nproxies, values of 64 bytes, CPU µs of the proxy   %s' % note(share), flush=True)
+    print('\nproxies, values of 64 bytes, CPU µs of the proxy   %s' % busy_note(share), flush=True)
     with tempfile.TemporaryDirectory(prefix='scree-bench-', dir=options.folder) as folder:
         farm = Peers(folder, ['scree-proxy', 'haproxy'])
         try:
@@ -185,7 +168,7 @@ def measure_proxies(options):
         finally:
             farm.stop()
     head = ['| 64 bytes, in front of a redis-server | scree-proxy µs | haproxy µs | ratio | goal | |', '|---|---|---|---|---|---|']
-    return ['## Proxies', '', note(share), ''] + table(head, rows) + ['']
+    return ['## Proxies', '', busy_note(share), ''] + table(head, rows) + ['']
 
 
 def proxy_row(systems, command, depth, options):

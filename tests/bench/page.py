@@ -4,6 +4,7 @@ import datetime
 import os
 import platform
 import subprocess
+import time
 
 from support import ROOT
 from support.cluster import binary
@@ -11,6 +12,7 @@ from support.machine import page_ns, pauses
 
 FOLDER = os.path.join(ROOT, 'docs', 'benchmarks')
 BUSY = 0.1  # part of a core's time that other processes use
+QUIET = 0.05  # share of the machine's CPU that others may use
 DEAR_NS = 500  # for one byte of a page that is not in the TLB
 
 
@@ -33,6 +35,23 @@ def engine():
     """The RocksDB with which the backend is linked."""
     done = subprocess.run([binary('scree-backend'), '--version'], capture_output=True, text=True)
     return done.stdout.splitlines()[1] + (' (Debian\'s library)' if 'assertions on' in done.stdout else ' (rebuilt by config/rocksdb)')
+
+
+def busy_share(seconds):
+    """The share of the machine's CPU that was used in these seconds."""
+    def ticks():
+        with open('/proc/stat', encoding='ascii') as file:
+            numbers = [int(word) for word in file.readline().split()[1:9]]
+        return sum(numbers), numbers[3] + numbers[4]
+    total, idle = ticks()
+    time.sleep(seconds)
+    later, idle_later = ticks()
+    return 1 - (idle_later - idle) / max(1, later - total)
+
+
+def busy_note(share):
+    """A sentence for the page; empty: the machine was quiet."""
+    return '' if share <= QUIET else '**Not quiet: others used %d %% of the CPU before this table.**' % (share * 100)
 
 
 def heading(title, script):

@@ -90,7 +90,7 @@ class Farm:
 class Sample:
     def __init__(self, figures, cpu_us):
         self.rate, self.cpu_us = figures['units'] / figures['seconds'], cpu_us
-        self.p50, self.p99, self.p999, self.errors = (figures[name] for name in ('p50', 'p99', 'p999', 'errors'))
+        self.p50, self.p99, self.p999, self.longest, self.errors = (figures[name] for name in ('p50', 'p99', 'p999', 'max', 'errors'))
         self.histogram = figures['histogram']
 
 
@@ -111,11 +111,13 @@ def wait_until_quiet(system):
     wait_for(is_quiet, 'background work to end', 300)
 
 
-def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, first=0, rate=0):
+def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, first=0, rate=0, waits=True):
+    """A Sample. waits=False: background work may run when it begins."""
     command = [os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load'), '--port', system.port, '--clients',
                clients, '--depth', depth, '--seconds', seconds, '--count', count, '--first', first, '--rate', rate,
                '--'] + words.split()
-    wait_until_quiet(system)
+    if waits:
+        wait_until_quiet(system)
     before = sum(process.cpu_seconds() for process in system.processes)
     done = subprocess.run([str(word) for word in command], capture_output=True, timeout=1800)
     after = sum(process.cpu_seconds() for process in system.processes)
