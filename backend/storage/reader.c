@@ -14,6 +14,9 @@
  * Waking a thread costs more than a fetch from the system's page cache (3 to 5 µs), and less than one from a disk. So a
  * portion has as many fetches as take PORTION_NSEC by the mean of the last ones: one, if they go to a disk. When the disk
  * suddenly becomes slow, the fetches behind the first slow one wait for two ticks at most.
+ *
+ * A small value is copied by the reader thread, which releases its block at once: a block that another thread releases costs
+ * more, and would stay in memory as long as the fetch.
  */
 #include "backend/storage/reader.h"
 
@@ -41,8 +44,10 @@ enum {
     MEAN_SHARE = 8,            /* the newest portion has this part in the mean */
     FOUND_ALL = 1 << 16,       /* `found` when every look found its row */
     FOUND_SHARE = 64,          /* the newest look has this part in it */
-    FOUND_MIN = FOUND_ALL / 4, /* below, one look is made of LOOKS_SKIPPED + 1 */
-    LOOKS_SKIPPED = 7,
+    FOUND_MIN = FOUND_ALL / 4, /* below, memory is said to have few rows */
+    SKIPPED =
+        31, /* looks that are not made for one that is, when memory has few rows; likewise blocks */
+    COPIED_MAX = 4096, /* bytes of a value that is copied */
 };
 
 struct fetch {
@@ -54,7 +59,9 @@ struct fetch {
     enum cf cf;
     bool is_done;
     bool is_stale; /* the row has changed in the store since the fetch began */
-    int result;    /* of store_fetch */
+    bool is_copy;  /* `value` is on the heap, not pinned in the store */
+    bool keeps_blocks;
+    int result; /* of store_fetch */
     struct slice value;
     size_t key_len;
     char key[];
@@ -108,6 +115,7 @@ struct reader {
     int64_t mean_nsec; /* of a fetch */
     int32_t found; /* part of the looks into the store's memory that find their row, of FOUND_ALL */
     uint32_t skipped; /* looks since the last one that was made */
+    uint32_t unkept;  /* fetches since the last one whose blocks were kept */
     struct loop *loop;
     uint64_t missed_ms; /* when a row was last uncached; monotonic */
     struct reader_figures figures;
@@ -149,19 +157,38 @@ static void fetch_free(struct fetch *fetch)
         reader->kept_bytes -= fetch->value.len;
     }
     list_remove(&fetch->kept);
-    slice_release(&fetch->value);
+    if (fetch->is_copy)
+        free((char *)fetch->value.data);
+    else
+        slice_release(&fetch->value);
     free(fetch);
+}
+
+static void copy_value(struct fetch *fetch)
+{
+    struct slice pinned = fetch->value;
+    char *copy = malloc(pinned.len + 1);
+    CHECK(copy);
+    memcpy(copy, pinned.data, pinned.len);
+    fetch->value = (struct slice){copy, pinned.len, NULL};
+    fetch->is_copy = true;
+    slice_release(&pinned);
+}
+
+static void fetch_work(struct fetch *fetch)
+{
+    fetch->result = store_fetch(fetch->reader->store, fetch->cf, fetch_key(fetch),
+                                fetch->keeps_blocks, &fetch->value);
+    if (fetch->result == OK && fetch->value.len <= COPIED_MAX)
+        copy_value(fetch);
 }
 
 static void portion_work(struct job *job)
 {
     struct portion *portion = container_of(job, struct portion, job);
     uint64_t begun_us = clock_mono_us();
-    for (uint32_t i; (i = atomic_fetch_add(&portion->begun, 1)) < portion->end;) {
-        struct fetch *fetch = portion->fetches[i];
-        fetch->result =
-            store_fetch(fetch->reader->store, fetch->cf, fetch_key(fetch), &fetch->value);
-    }
+    for (uint32_t i; (i = atomic_fetch_add(&portion->begun, 1)) < portion->end;)
+        fetch_work(portion->fetches[i]);
     portion->usec = clock_mono_us() - begun_us;
 }
 
@@ -306,9 +333,26 @@ static struct fetch *fetch_new(struct reader *reader, enum cf cf, struct bytes k
     return fetch;
 }
 
+/* Are few rows found in the store's memory? */
+static bool memory_has_few(const struct reader *reader)
+{
+    return reader->found < FOUND_MIN;
+}
+
+/* Neighbours of a metadata row are other keys, which are seldom used together, and the row itself goes to the row cache. So if
+ * memory has few rows anyway, most of their blocks are not worth the cost of keeping them. Rows of a collection are neighbours. */
+static bool keeps_blocks(struct reader *reader, enum cf cf)
+{
+    if (cf == CF_METADATA && memory_has_few(reader) && reader->unkept++ < SKIPPED)
+        return false;
+    reader->unkept = 0;
+    return true;
+}
+
 static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
 {
     struct fetch *fetch = fetch_new(reader, cf, key, hash);
+    fetch->keeps_blocks = keeps_blocks(reader, cf);
     reader->under_way++;
     reader->figures.fetches++;
     reader->missed_ms = loop_mono_ms(reader->loop);
@@ -479,7 +523,7 @@ void reader_forget_all(struct reader *reader)
 
 bool reader_expects_memory(struct reader *reader)
 {
-    if (reader->found < FOUND_MIN && reader->skipped++ < LOOKS_SKIPPED)
+    if (memory_has_few(reader) && reader->skipped++ < SKIPPED)
         return false;
     reader->skipped = 0;
     return true;

@@ -95,8 +95,10 @@ static inline struct bytes slice_bytes(const struct slice *slice)
 int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value);
 /* As store_get, without disk access: ERR_UNCACHED when memory shows neither the row nor that it does not exist. */
 int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value);
-/* As store_get, on a reader thread: store_shut waits until it has ended. */
-int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value);
+/* As store_get, on a reader thread: store_shut waits until it has ended. The blocks that it reads stay in the block cache if
+ * keeps_blocks is true. */
+int store_fetch(struct store *store, enum cf cf, struct bytes key, bool keeps_blocks,
+                struct slice *value);
 void slice_release(struct slice *slice);
 
 /* Iterates over keys with lower <= k < upper (empty upper: to the end), in the state of its creation. After every move

@@ -165,6 +165,8 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     pthread_mutex_init(&store->options_lock, NULL);
     pthread_mutex_init(&store->apply_lock, NULL);
     store->get_options = rocksdb_readoptions_create();
+    store->passing_options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_fill_cache(store->passing_options, 0);
     store->cached_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(store->cached_options, BLOCK_CACHE_TIER);
     store->apply_options = rocksdb_writeoptions_create();
@@ -197,6 +199,7 @@ void store_close(struct store *store)
     store_drop_options(store);
     rocksdb_writeoptions_destroy(store->apply_options);
     rocksdb_readoptions_destroy(store->get_options);
+    rocksdb_readoptions_destroy(store->passing_options);
     rocksdb_readoptions_destroy(store->cached_options);
     pthread_rwlock_destroy(&store->lock);
     pthread_mutex_destroy(&store->compacting.lock);
@@ -276,10 +279,13 @@ int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct s
     return OK;
 }
 
-int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+int store_fetch(struct store *store, enum cf cf, struct bytes key, bool keeps_blocks,
+                struct slice *value)
 {
+    const rocksdb_readoptions_t *options =
+        keeps_blocks ? store->get_options : store->passing_options;
     pthread_rwlock_rdlock(&store->lock);
-    int err = get_with(store, store->get_options, cf, key, value);
+    int err = get_with(store, options, cf, key, value);
     pthread_rwlock_unlock(&store->lock);
     return err;
 }

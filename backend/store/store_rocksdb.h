@@ -62,7 +62,8 @@ struct store {
     _Atomic uint32_t iters_now;
     _Atomic(struct store_iter *) iters[ITERS_KEPT];
     rocksdb_readoptions_t *get_options;
-    rocksdb_readoptions_t *cached_options; /* without disk access */
+    rocksdb_readoptions_t *passing_options; /* blocks that are read do not stay in the cache */
+    rocksdb_readoptions_t *cached_options;  /* without disk access */
     rocksdb_writeoptions_t *apply_options;
     rocksdb_options_t *options[CF_COUNT]; /* the options of CF_SYSTEM are also the database's */
     struct filter_maker filter_makers[CF_COUNT];

@@ -245,8 +245,10 @@ int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct s
     return store_get(store, cf, key, value);
 }
 
-int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+int store_fetch(struct store *store, enum cf cf, struct bytes key, bool keeps_blocks,
+                struct slice *value)
 {
+    (void)keeps_blocks;
     return store_get(store, cf, key, value);
 }
 

@@ -2,7 +2,8 @@
  * test_reader.c - rows that are requested at any moment of a turn are fetched, with real threads: also when nothing else
  * would wake the loop, and when the disk suddenly becomes slow.
  *
- * The store's functions are replaced: a row is its number, odd rows do not exist, and reads can be held.
+ * The store's functions are replaced: a row is its number, odd rows do not exist, and reads can be held. A row of CF_STREAM is
+ * BIG bytes long.
  */
 #include "backend/storage/read_ahead.h"
 #include "backend/storage/reader.h"
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 200, THREADS = 4, KEY_MAX = 16 };
+enum { ROWS = 200, THREADS = 4, KEY_MAX = 16, BIG = 100000 };
 
 static struct loop *loop;
 static struct await await;
@@ -32,6 +33,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_held;
 static int reads_now;
+static int reads_kept;         /* whose blocks stay in the cache */
+static int releases_elsewhere; /* not on the thread that has read the value */
 
 static void hold_reads(bool is_to_hold)
 {
@@ -55,26 +58,39 @@ static struct bytes key_of(int number, char text[KEY_MAX])
     return (struct bytes){text, (size_t)snprintf(text, KEY_MAX, "row:%d", number)};
 }
 
-int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+struct pin {
+    pthread_t thread;
+    char data[];
+};
+
+int store_fetch(struct store *store, enum cf cf, struct bytes key, bool keeps_blocks,
+                struct slice *value)
 {
     (void)store;
-    (void)cf;
     pthread_mutex_lock(&lock);
     reads_now++;
+    reads_kept += keeps_blocks;
     while (is_held)
         pthread_cond_wait(&changed, &lock);
     reads_now--;
     pthread_mutex_unlock(&lock);
     if ((key.data[key.len - 1] - '0') % 2)
         return ERR_NOT_FOUND;
-    value->data = strndup(key.data, key.len);
-    value->len = key.len;
-    value->pin = (void *)value->data;
+    size_t len = cf == CF_STREAM ? BIG : key.len;
+    struct pin *pin = calloc(1, sizeof *pin + len);
+    ck_assert_ptr_nonnull(pin);
+    pin->thread = pthread_self();
+    memcpy(pin->data, key.data, key.len);
+    *value = (struct slice){pin->data, len, pin};
     return OK;
 }
 
 void slice_release(struct slice *slice)
 {
+    const struct pin *pin = slice->pin;
+    pthread_mutex_lock(&lock);
+    releases_elsewhere += pin && !pthread_equal(pin->thread, pthread_self());
+    pthread_mutex_unlock(&lock);
     free(slice->pin);
     slice->pin = NULL;
 }
@@ -102,6 +118,7 @@ static void on_ready(struct reader_wait *wait)
 
 static void setup(void)
 {
+    reads_kept = releases_elsewhere = 0;
     loop = loop_new();
     await_init(&await, loop);
     pool = worker_pool_new("reader", THREADS);
@@ -116,13 +133,18 @@ static void teardown(void)
     loop_free(loop);
 }
 
-static void want(int from, int to)
+static void want_in(enum cf cf, int from, int to)
 {
     char text[KEY_MAX];
     for (int i = from; i < to; i++) {
         struct bytes key = key_of(i, text);
-        reader_want(reader, CF_METADATA, key, hash_bytes(key), &rows_wait);
+        reader_want(reader, cf, key, hash_bytes(key), &rows_wait);
     }
+}
+
+static void want(int from, int to)
+{
+    want_in(CF_METADATA, from, to);
 }
 
 /* Even rows exist. */
@@ -309,6 +331,56 @@ START_TEST(a_reader_is_freed_with_rows_that_were_just_requested)
 }
 END_TEST
 
+START_TEST(blocks_of_small_values_are_released_by_the_thread_that_read_them)
+{
+    want(0, 20);
+    ck_assert(await_until(&await, await_flag, &has_rows));
+    check_rows(0, 20);
+    reader_forget_all(reader);
+    ck_assert_int_eq(releases_elsewhere, 0);
+}
+END_TEST
+
+START_TEST(big_values_are_not_copied)
+{
+    char text[KEY_MAX];
+    struct bytes key = key_of(2, text);
+    struct slice value;
+    want_in(CF_STREAM, 2, 3);
+    ck_assert(await_until(&await, await_flag, &has_rows));
+    ck_assert_int_eq(reader_look(reader, CF_STREAM, key, hash_bytes(key), &value), OK);
+    ck_assert_uint_eq(value.len, BIG);
+    ck_assert_mem_eq(value.data, text, key.len);
+    reader_forget_all(reader);
+    ck_assert_int_eq(releases_elsewhere, 1);
+}
+END_TEST
+
+static int fetch_and_count_kept(enum cf cf)
+{
+    has_rows = false;
+    reads_kept = 0;
+    reader_forget_all(reader);
+    want_in(cf, 0, ROWS);
+    ck_assert(await_until(&await, await_flag, &has_rows));
+    return reads_kept;
+}
+
+/* The numbers of looks are enough for the mean to change from one end to the other. */
+START_TEST(blocks_of_metadata_are_seldom_kept_while_memory_has_few_rows)
+{
+    ck_assert_int_eq(fetch_and_count_kept(CF_METADATA), ROWS);
+    for (int i = 0; i < 1000; i++)
+        reader_note_memory(reader, false);
+    int kept = fetch_and_count_kept(CF_METADATA);
+    ck_assert_msg(kept > 0 && kept < ROWS / 8, "%d of %d", kept, ROWS);
+    ck_assert_int_eq(fetch_and_count_kept(CF_DATA), ROWS);
+    for (int i = 0; i < 1000; i++)
+        reader_note_memory(reader, true);
+    ck_assert_int_eq(fetch_and_count_kept(CF_METADATA), ROWS);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("reader");
@@ -323,6 +395,9 @@ int main(void)
     tcase_add_test(tests, a_read_that_blocks_does_not_hold_up_its_portion);
     tcase_add_test(tests, a_reader_is_freed_while_a_read_blocks);
     tcase_add_test(tests, a_reader_is_freed_with_rows_that_were_just_requested);
+    tcase_add_test(tests, blocks_of_small_values_are_released_by_the_thread_that_read_them);
+    tcase_add_test(tests, big_values_are_not_copied);
+    tcase_add_test(tests, blocks_of_metadata_are_seldom_kept_while_memory_has_few_rows);
     Suite *suite = suite_create("reader");
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -255,13 +255,17 @@ static void make_uncached(void)
     open_with(NULL, NULL);
 }
 
-START_TEST(a_row_on_the_disk_is_uncached_until_it_was_fetched)
+START_TEST(a_row_on_the_disk_is_uncached_until_its_block_is_kept)
 {
     struct slice value;
     make_uncached();
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key 10"), &value), ERR_UNCACHED);
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("absent"), &value), ERR_NOT_FOUND);
-    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key 10"), &value), OK);
+    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key 10"), false, &value), OK);
+    ck_assert_mem_eq(value.data, "value", 5);
+    slice_release(&value);
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key 10"), &value), ERR_UNCACHED);
+    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key 10"), true, &value), OK);
     slice_release(&value);
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key 10"), &value), OK);
     ck_assert_mem_eq(value.data, "value", 5);
@@ -311,10 +315,10 @@ START_TEST(a_row_of_a_file_that_is_not_open_is_uncached_not_an_empty_value)
         int err = store_get_cached(store, cf, BYTES("absent"), &value);
         ck_assert_msg(err == ERR_UNCACHED || err == ERR_NOT_FOUND, "column family %d: %d", cf, err);
         is_uncached |= err == ERR_UNCACHED;
-        ck_assert_int_eq(store_fetch(store, cf, BYTES("absent"), &value), ERR_NOT_FOUND);
+        ck_assert_int_eq(store_fetch(store, cf, BYTES("absent"), true, &value), ERR_NOT_FOUND);
         static const struct bytes KEYS[] = {{"empty", 5}, {"full", 4}};
         for (int i = 0; i < 2; i++) {
-            ck_assert_int_eq(store_fetch(store, cf, KEYS[i], &value), OK);
+            ck_assert_int_eq(store_fetch(store, cf, KEYS[i], true, &value), OK);
             slice_release(&value);
             ck_assert_int_eq(store_get_cached(store, cf, KEYS[i], &value), OK);
             ck_assert_uint_eq(value.len, i == 0 ? 0 : 5);
@@ -331,13 +335,13 @@ START_TEST(blocks_that_were_read_can_be_dropped)
     put(CF_DATA, "key", "value");
     commit();
     ck_assert_int_eq(storage_flush(storage, error, sizeof error), OK);
-    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), &value), OK);
+    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), true, &value), OK);
     slice_release(&value);
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), OK);
     slice_release(&value);
     store_forget_blocks(store);
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), ERR_UNCACHED);
-    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), &value), OK);
+    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), true, &value), OK);
     slice_release(&value);
 }
 END_TEST
@@ -1338,7 +1342,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_file_in_the_way_is_reported);
     tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
     tcase_add_test(tests, a_stop_leaves_no_long_log_to_the_next_start);
-    tcase_add_test(tests, a_row_on_the_disk_is_uncached_until_it_was_fetched);
+    tcase_add_test(tests, a_row_on_the_disk_is_uncached_until_its_block_is_kept);
     tcase_add_test(tests, a_row_of_a_file_that_is_not_open_is_uncached_not_an_empty_value);
     tcase_add_test(tests, blocks_that_were_read_can_be_dropped);
     tcase_add_test(tests, a_walk_that_comes_to_a_file_on_the_disk_is_uncached);
