@@ -20,6 +20,8 @@
 #define CMS_MODULE "CMSk-TYPE"
 #define CMS_MARK   "screeCM1"
 
+enum { MERGED_COUNTERS_MAX = 2 * SKETCH_COUNTERS_MAX };
+
 /* Opens the sketch. False: it does not exist or is none, and an error was replied. */
 static bool cms_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry,
                      struct sketch *sketch)
@@ -286,6 +288,18 @@ static bool merge_parse(struct call *call, struct merge *merge)
     return !call->failed;
 }
 
+/* The shard answers nothing else during a merge, so its size is bounded. False: it is too large, and an error was replied. */
+static bool merge_size_ok(struct call *call, const struct merge *merge)
+{
+    const struct sketch *sketch = &merge->sources[0].sketch;
+    uint64_t counters = (uint64_t)(merge->count - 1) * sketch->width * sketch->depth;
+    if (counters <= MERGED_COUNTERS_MAX)
+        return true;
+    call_error_text(call, "CMS: MERGE is too large: numkeys * width * depth must be at most "
+                          "33554432 counters");
+    return false;
+}
+
 static bool merge_open(struct call *call, struct merge *merge)
 {
     struct source *to = &merge->sources[0];
@@ -299,7 +313,7 @@ static bool merge_open(struct call *call, struct merge *merge)
             return false;
         }
     }
-    return true;
+    return merge_size_ok(call, merge);
 }
 
 /* Adds the weighted counters of the source's current page to the sums, and goes on to its next page. */
