@@ -4,9 +4,11 @@
  *   metadata row   size, first and last id: XLEN and both ends need no iterator
  *   CF_STREAM      u64 ms | u64 seq → per string: varint length | bytes     (field, value, field, value ...)
  *   CF_DATA        'g' | group                                  → id last delivered | entries read | pending | consumers
+ *                                                                 and with an index by time: | u64 oldest ms
  *                  'c' | u32 len | group | consumer             → u64 seen ms | u64 pending | u64 active ms
  *                  'p' | u32 len | group | id                   → u64 delivered ms | u64 deliveries | consumer
  *                  'i' | u32 len | group | u32 len | consumer | id → (empty)
+ *                  't' | u32 len | group | u64 delivered ms | id → (empty)
  *
  * Every read begins at the first existing id, so that it does not pass the tombstones of trimmed rows.
  */

@@ -1,94 +1,118 @@
 #include "backend/commands/stream_claimable.h"
 
-#include <stdlib.h>
-
-struct idle {
+/* A row of the index. */
+struct timed {
     uint64_t delivered_ms;
     struct stream_id id;
-    bool is_there; /* it was checked that the stream has the entry */
 };
 
-/* The entries found so far. When they are twice as many as wanted, those that were idle for the shortest time are dropped. */
-struct idles {
-    struct idle *idle;
+struct timed_list {
+    struct timed *at;
     uint64_t count;
     uint64_t cap;
-    uint64_t most;
 };
 
-static int longest_first(const void *a, const void *b)
+static void timed_add(struct call *call, struct timed_list *list, struct timed timed)
 {
-    const struct idle *x = a;
-    const struct idle *y = b;
-    if (x->delivered_ms != y->delivered_ms)
-        return x->delivered_ms < y->delivered_ms ? -1 : 1;
-    return stream_id_compare(x->id, y->id);
-}
-
-/* Sorts the entries by idle time, and keeps as many of the first as are wanted, without those that the stream no longer has. Returns
- * false if the store failed. */
-static bool keep_first(struct call *call, struct entry *entry, struct idles *idles)
-{
-    uint64_t kept = 0;
-    if (idles->count)
-        qsort(idles->idle, idles->count, sizeof *idles->idle, longest_first);
-    for (uint64_t i = 0; i < idles->count && kept < idles->most; i++) {
-        struct idle *idle = &idles->idle[i];
-        char sub[STREAM_ID_BYTES];
-        struct bytes row;
-        int err = idle->is_there
-                      ? OK
-                      : sub_get(call, entry, CF_STREAM, stream_id_encode(sub, idle->id), &row);
-        if (is_read_failure(err))
-            return false;
-        idle->is_there = true;
-        if (err == OK)
-            idles->idle[kept++] = *idle;
+    if (list->count == list->cap) {
+        uint64_t cap = list->cap * 2 + 16;
+        struct timed *bigger = arena_alloc(call->arena, cap * sizeof *bigger);
+        if (list->count)
+            memcpy(bigger, list->at, list->count * sizeof *bigger);
+        list->at = bigger;
+        list->cap = cap;
     }
-    idles->count = kept;
-    return true;
+    list->at[list->count++] = timed;
 }
 
-static bool add_idle(struct call *call, struct entry *entry, struct idles *idles, struct idle idle)
+/* Makes the index of the group. */
+static bool make_index(struct call *call, struct entry *entry, struct stream_group *group)
 {
-    if (idles->count == idles->cap) {
-        uint64_t cap = idles->cap * 2 + 64;
-        struct idle *bigger = arena_alloc(call->arena, cap * sizeof *bigger);
-        if (idles->count)
-            memcpy(bigger, idles->idle, idles->count * sizeof *bigger);
-        idles->idle = bigger;
-        idles->cap = cap;
-    }
-    idles->idle[idles->count++] = idle;
-    return idles->count / 2 < idles->most || keep_first(call, entry, idles);
-}
-
-bool stream_claimable_find(struct call *call, struct entry *entry, const struct stream_group *group,
-                           uint64_t min_ms, uint64_t most, struct stream_claimable *claimable)
-{
-    struct idles idles = {.most = most ? most : UINT64_MAX};
+    struct timed_list list = {0};
     struct stream_pending pending;
     struct stream_id id;
     struct sub_iter it;
-    bool is_good = true;
+    sub_iter_init(call, entry, CF_DATA, pending_row_key(call, group->name, STREAM_ID_MIN), &it);
+    while (sub_iter_next(&it) && pending_row_read(&it, group->name, &id, &pending))
+        timed_add(call, &list, (struct timed){pending.delivered_ms, id});
+    if (!sub_iter_fini(&it))
+        return false;
+    group->has_times = true;
+    group->oldest_ms = call->now_ms;
+    for (uint64_t i = 0; i < list.count; i++)
+        pending_time_put(call, entry, group, list.at[i].delivered_ms, list.at[i].id);
+    group_put(call, entry, group);
+    return true;
+}
+
+/* Is the entry in the stream? 1: it is; 0: it was removed; -1: the store failed. */
+static int is_in_stream(struct call *call, struct entry *entry, struct stream_id id)
+{
+    char sub[STREAM_ID_BYTES];
+    struct bytes row;
+    if (stream_id_compare(id, entry->meta.stream_first) < 0)
+        return 0;
+    int err = sub_get(call, entry, CF_STREAM, stream_id_encode(sub, id), &row);
+    return is_read_failure(err) ? -1 : err == OK;
+}
+
+/* Removes entries from the index that are no longer in the stream, so that they are not read again, and moves its beginning to
+ * the oldest entry that is left. */
+static void shorten_index(struct call *call, struct entry *entry, struct stream_group *group,
+                          const struct timed_list *removed, uint64_t oldest_ms)
+{
+    for (uint64_t i = 0; i < removed->count; i++)
+        pending_time_delete(call, entry, group, removed->at[i].delivered_ms, removed->at[i].id);
+    if (removed->count || oldest_ms != group->oldest_ms) {
+        group->oldest_ms = oldest_ms;
+        group_put(call, entry, group);
+    }
+}
+
+/* Reads the index up to the first entry that may not be claimed yet. */
+static bool read_index(struct call *call, struct entry *entry, struct stream_group *group,
+                       uint64_t min_ms, uint64_t most, struct stream_claimable *claimable)
+{
+    struct timed_list found = {0};
+    struct timed_list removed = {0};
+    struct timed timed;
+    struct sub_iter it;
+    uint64_t oldest_ms = call->now_ms;
+    int is_there = 0;
+    sub_iter_init(call, entry, CF_DATA,
+                  time_row_key(call, group->name, group->oldest_ms, STREAM_ID_MIN), &it);
+    while (found.count < most && is_there >= 0 && sub_iter_next(&it) &&
+           time_row_read(&it, group->name, &timed.delivered_ms, &timed.id)) {
+        uint64_t idle_ms =
+            call->now_ms > timed.delivered_ms ? call->now_ms - timed.delivered_ms : 0;
+        if (idle_ms < min_ms) {
+            claimable->next_ms = min_ms - idle_ms;
+            if (!found.count)
+                oldest_ms = timed.delivered_ms;
+            break;
+        }
+        is_there = is_in_stream(call, entry, timed.id);
+        if (is_there > 0 && !found.count)
+            oldest_ms = timed.delivered_ms;
+        if (is_there >= 0)
+            timed_add(call, is_there ? &found : &removed, timed);
+    }
+    if (!sub_iter_fini(&it) || is_there < 0)
+        return false;
+    shorten_index(call, entry, group, &removed, oldest_ms);
+    claimable->count = found.count;
+    claimable->ids = arena_alloc(call->arena, (found.count + 1) * sizeof *claimable->ids);
+    for (uint64_t i = 0; i < found.count; i++)
+        claimable->ids[i] = found.at[i].id;
+    return true;
+}
+
+bool stream_claimable_find(struct call *call, struct entry *entry, struct stream_group *group,
+                           uint64_t min_ms, uint64_t most, struct stream_claimable *claimable)
+{
     *claimable = (struct stream_claimable){.next_ms = UINT64_MAX};
     if (group->pending == 0 || entry->meta.size == 0)
         return true;
-    /* pending entries below the stream's first id were removed from the stream */
-    sub_iter_init(call, entry, CF_DATA,
-                  pending_row_key(call, group->name, entry->meta.stream_first), &it);
-    while (is_good && sub_iter_next(&it) && pending_row_read(&it, group->name, &id, &pending)) {
-        uint64_t idle_ms = stream_idle_ms(call, &pending);
-        if (idle_ms >= min_ms)
-            is_good = add_idle(call, entry, &idles, (struct idle){pending.delivered_ms, id, false});
-        else if (min_ms - idle_ms < claimable->next_ms)
-            claimable->next_ms = min_ms - idle_ms;
-    }
-    if (!sub_iter_fini(&it) || !is_good || !keep_first(call, entry, &idles))
-        return false;
-    claimable->count = idles.count;
-    claimable->ids = arena_alloc(call->arena, (idles.count + 1) * sizeof *claimable->ids);
-    for (uint64_t i = 0; i < idles.count; i++)
-        claimable->ids[i] = idles.idle[i].id;
-    return true;
+    return (group->has_times || make_index(call, entry, group)) &&
+           read_index(call, entry, group, min_ms, most ? most : UINT64_MAX, claimable);
 }

@@ -12,7 +12,9 @@ enum {
     KIND_GROUP = 'g',
     KIND_GIVEN = 'i',
     KIND_PENDING = 'p',
+    KIND_TIME = 't',
     GROUP_BYTES = STREAM_ID_BYTES + 3 * 8,
+    GROUP_BYTES_TIMES = GROUP_BYTES + 8, /* of a group with an index by time */
     CONSUMER_BYTES = 3 * 8,
     CONSUMER_BYTES_OLD =
         2 * 8, /* without the time when it was active, which counts as the time when it was seen */
@@ -72,6 +74,16 @@ struct bytes given_row_key(struct call *call, struct bytes group, struct bytes c
     return (struct bytes){key, (size_t)(to - key) + STREAM_ID_BYTES};
 }
 
+struct bytes time_row_key(struct call *call, struct bytes group, uint64_t delivered_ms,
+                          struct stream_id id)
+{
+    char *to;
+    char *key = start_key(call, KIND_TIME, group, 8 + STREAM_ID_BYTES, &to);
+    put_be64(to, delivered_ms);
+    (void)stream_id_encode(to + 8, id);
+    return (struct bytes){key, (size_t)(to - key) + 8 + STREAM_ID_BYTES};
+}
+
 /* Consumes a kind, or a text with its length, from the front of *row. */
 static bool match_text(struct bytes *row, struct bytes wanted)
 {
@@ -99,13 +111,15 @@ static bool parse_start(struct bytes *row, char kind, struct bytes group)
 
 static bool group_decode(struct bytes value, struct stream_group *group)
 {
-    if (value.len != GROUP_BYTES)
+    if (value.len != GROUP_BYTES && value.len != GROUP_BYTES_TIMES)
         return false;
     (void)stream_id_decode((struct bytes){value.data, STREAM_ID_BYTES}, &group->last);
     const char *rest = value.data + STREAM_ID_BYTES;
     group->entries_read = (int64_t)get_be64(rest);
     group->pending = get_be64(rest + 8);
     group->consumers = get_be64(rest + 16);
+    group->has_times = value.len == GROUP_BYTES_TIMES;
+    group->oldest_ms = group->has_times ? get_be64(rest + 24) : 0;
     return true;
 }
 
@@ -165,6 +179,16 @@ bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes 
            stream_id_decode(row, id);
 }
 
+bool time_row_read(const struct sub_iter *it, struct bytes group, uint64_t *delivered_ms,
+                   struct stream_id *id)
+{
+    struct bytes row = it->sub;
+    if (!parse_start(&row, KIND_TIME, group) || row.len != 8 + STREAM_ID_BYTES)
+        return false;
+    *delivered_ms = get_be64(row.data);
+    return stream_id_decode((struct bytes){row.data + 8, STREAM_ID_BYTES}, id);
+}
+
 /* ---- reading ---- */
 
 /* Replies ERR_STORE for a row that is damaged. */
@@ -210,13 +234,14 @@ int pending_find(struct call *call, struct entry *entry, struct bytes group, str
 
 void group_put(struct call *call, struct entry *entry, const struct stream_group *group)
 {
-    char value[GROUP_BYTES];
+    char value[GROUP_BYTES_TIMES];
     (void)stream_id_encode(value, group->last);
     put_be64(value + STREAM_ID_BYTES, (uint64_t)group->entries_read);
     put_be64(value + STREAM_ID_BYTES + 8, group->pending);
     put_be64(value + STREAM_ID_BYTES + 16, group->consumers);
+    put_be64(value + GROUP_BYTES, group->oldest_ms);
     sub_put(call, entry, CF_DATA, group_row_key(call, group->name),
-            (struct bytes){value, sizeof value});
+            (struct bytes){value, group->has_times ? GROUP_BYTES_TIMES : GROUP_BYTES});
     space_change(call->partition->spaces);
 }
 
@@ -283,12 +308,30 @@ void pending_put(struct call *call, struct entry *entry, struct bytes group, str
     sub_put(call, entry, CF_DATA, pending_row_key(call, group, id), (struct bytes){value, len});
 }
 
+void pending_time_put(struct call *call, struct entry *entry, struct stream_group *group,
+                      uint64_t delivered_ms, struct stream_id id)
+{
+    if (delivered_ms < group->oldest_ms)
+        group->oldest_ms = delivered_ms;
+    sub_put(call, entry, CF_DATA, time_row_key(call, group->name, delivered_ms, id), BYTES(""));
+}
+
+void pending_time_delete(struct call *call, struct entry *entry, const struct stream_group *group,
+                         uint64_t delivered_ms, struct stream_id id)
+{
+    sub_delete(call, entry, CF_DATA, time_row_key(call, group->name, delivered_ms, id));
+}
+
 bool pending_give(struct call *call, struct entry *entry, struct stream_group *group,
                   struct stream_consumer *consumer, struct stream_id id,
                   const struct stream_pending *old, const struct stream_pending *fresh)
 {
     bool is_other = !old || !bytes_equal(old->consumer, consumer->name);
     pending_put(call, entry, group->name, id, fresh);
+    if (group->has_times && old)
+        pending_time_delete(call, entry, group, old->delivered_ms, id);
+    if (group->has_times)
+        pending_time_put(call, entry, group, fresh->delivered_ms, id);
     if (!old)
         group->pending++;
     if (!is_other)
@@ -309,6 +352,8 @@ bool pending_drop(struct call *call, struct entry *entry, struct stream_group *g
 {
     sub_delete(call, entry, CF_DATA, pending_row_key(call, group->name, id));
     sub_delete(call, entry, CF_DATA, given_row_key(call, group->name, old->consumer, id));
+    if (group->has_times)
+        pending_time_delete(call, entry, group, old->delivered_ms, id);
     group->pending--;
     return consumer_lost(call, entry, group, consumer, old->consumer);
 }
@@ -376,7 +421,7 @@ bool group_rows_drop(struct call *call, struct entry *entry, struct bytes group)
     char *end;
     char *key = start_key(call, KIND_CONSUMER, group, 0, &end);
     struct bytes prefix = {key, (size_t)(end - key)};
-    static const char kinds[] = {KIND_CONSUMER, KIND_GIVEN, KIND_PENDING};
+    static const char kinds[] = {KIND_CONSUMER, KIND_GIVEN, KIND_PENDING, KIND_TIME};
     for (size_t i = 0; i < sizeof kinds; i++) {
         key[0] = kinds[i];
         if (!rows_drop(call, entry, prefix))

@@ -18,6 +18,9 @@ struct stream_group {
     int64_t entries_read;  /* number of entries added up to `last`, or ENTRIES_READ_UNKNOWN */
     uint64_t pending;
     uint64_t consumers;
+    bool
+        has_times; /* there is an index of the pending entries by time: the group was used with CLAIM */
+    uint64_t oldest_ms; /* then: no entry of the index was delivered earlier */
 };
 
 static const uint64_t NEVER_ACTIVE = UINT64_MAX;
@@ -63,7 +66,8 @@ bool consumer_open(struct call *call, struct entry *entry, struct stream_group *
 struct stream_group *groups_read(struct call *call, struct entry *entry, uint64_t *count);
 struct stream_consumer *consumers_read(struct call *call, struct entry *entry,
                                        const struct stream_group *group, uint64_t *count);
-/* Writes only the row of the pending entry; the caller updates the counters and the consumer's row. */
+/* Writes only the row of the pending entry; the caller updates the counters and the consumer's row. The group must have no index by
+ * time. */
 void pending_put(struct call *call, struct entry *entry, struct bytes group, struct stream_id id,
                  const struct stream_pending *pending);
 
@@ -76,12 +80,20 @@ bool pending_drop(struct call *call, struct entry *entry, struct stream_group *g
                   struct stream_consumer *consumer, struct stream_id id,
                   const struct stream_pending *old);
 
+/* Adds a pending entry of a group that has an index by time to this index, or removes it. */
+void pending_time_put(struct call *call, struct entry *entry, struct stream_group *group,
+                      uint64_t delivered_ms, struct stream_id id);
+void pending_time_delete(struct call *call, struct entry *entry, const struct stream_group *group,
+                         uint64_t delivered_ms, struct stream_id id);
+
 /* Keys of rows, also used as the start of iterators. */
 struct bytes group_row_key(struct call *call, struct bytes group);
 struct bytes consumer_row_key(struct call *call, struct bytes group, struct bytes name);
 struct bytes pending_row_key(struct call *call, struct bytes group, struct stream_id id);
 struct bytes given_row_key(struct call *call, struct bytes group, struct bytes consumer,
                            struct stream_id id);
+struct bytes time_row_key(struct call *call, struct bytes group, uint64_t delivered_ms,
+                          struct stream_id id);
 /* Decode the current row of an iterator, borrowed; false: it is of another kind (or group, or consumer). */
 bool group_row_read(const struct sub_iter *it, struct stream_group *group);
 bool consumer_row_read(const struct sub_iter *it, struct bytes group,
@@ -90,6 +102,8 @@ bool pending_row_read(const struct sub_iter *it, struct bytes group, struct stre
                       struct stream_pending *pending);
 bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes consumer,
                     struct stream_id *id);
+bool time_row_read(const struct sub_iter *it, struct bytes group, uint64_t *delivered_ms,
+                   struct stream_id *id);
 
 /* Deletes all rows that begin with `prefix`. */
 bool rows_drop(struct call *call, struct entry *entry, struct bytes prefix);
