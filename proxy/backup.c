@@ -511,16 +511,17 @@ static struct cluster_backup *backup_of(struct proxy_worker *worker)
 void cluster_backup_lead(struct request *request, const struct backup_wish *wish)
 {
     struct cluster_backup *backup = backup_of(request->worker);
-    const struct shard_map *map = request->worker->snapshot->map;
+    const struct proxy_snapshot *snapshot = request->worker->snapshot;
     CHECK(backup->step == STEP_IDLE);
     FILE *to = open_memstream(&backup->map, &backup->map_len);
     CHECK(to);
-    shard_map_print(map, to);
+    shard_map_print(snapshot->wish, to); /* learned owners may be out of date */
     CHECK(fclose(to) == 0);
     backup->wish = *wish;
     backup->attempt = 0;
-    backup->epoch = map->epoch;
-    backup->view = (struct backup_view){.is_running = true, .shards = (uint32_t)map->shard_count};
+    backup->epoch = snapshot->wish->epoch;
+    backup->view =
+        (struct backup_view){.is_running = true, .shards = (uint32_t)snapshot->map->shard_count};
     memcpy(backup->view.name, wish->name, sizeof wish->name);
     log_event(LOG_INFO, "backup_started", "backup=%s shards=%u", wish->name, backup->view.shards);
     backup->is_first = true;

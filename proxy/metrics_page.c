@@ -180,7 +180,7 @@ static void print_map(const struct admin_visit *visit, struct out *out)
     const struct shard_map *map = visit->snapshot->map;
     metric_gauge(out, "scree_proxy_map_hash",
                  "Hash of the shard map: equal at proxies and backends with the same map.",
-                 (double)(shard_map_hash(map) >> 16));
+                 (double)(shard_map_hash(visit->snapshot->wish) >> 16));
     metric_gauge(out, "scree_proxy_map_loaded_timestamp_seconds",
                  "When the proxy began to use this shard map, Unix time.",
                  (double)metrics_sum(METRIC_PROXY_MAP_LOADED_S));

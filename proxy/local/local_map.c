@@ -70,7 +70,7 @@ static void reply_wish(const struct shard_map *map, struct reply *reply)
 
 static void status_done(struct client *client, struct request *request, struct reply *reply)
 {
-    struct map_truth *truth = map_truth_new(client->worker->snapshot->map);
+    struct map_truth *truth = map_truth_new(client->worker->snapshot->wish);
     struct out out;
     map_truth_add_all(truth, request);
     out_init(&out);
@@ -127,7 +127,7 @@ void local_scree_map(struct client *client, struct request *request, struct repl
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     if (argc == 2)
-        reply_wish(client->worker->snapshot->map, reply);
+        reply_wish(client->worker->snapshot->wish, reply);
     else if (argc == 3 && bytes_is(argv[2], "STATUS"))
         request_map_status(request);
     else if (argc == 3 && (bytes_is(argv[2], "PAUSE") || bytes_is(argv[2], "RESUME") ||

@@ -190,13 +190,21 @@ static void write_ranges(struct json_writer *json, const struct shard_map *map, 
     json_put_end(json);
 }
 
+/* The first shards of `map` are those of `wish`: routes_merge() adds others behind them. */
+static void write_shard_slots(struct json_writer *json, const struct shard_map *wish, size_t i)
+{
+    json_put_uint(json, "slot_count", i < wish->shard_count ? wish->shards[i].slot_count : 0);
+    write_ranges(json, wish, (int)i);
+}
+
 static void write_shard(struct json_writer *json, const struct status *status,
-                        const struct shard_map *map, size_t i, const struct health *health,
-                        const char *info, const struct survey_storage *storage)
+                        const struct proxy_snapshot *snapshot, size_t i,
+                        const struct health *health, const char *info,
+                        const struct survey_storage *storage)
 {
     uint64_t now_us = clock_mono_us();
-    const struct shard *shard = &map->shards[i];
-    struct share_shard sum = sum_shard(status, map, i);
+    const struct shard *shard = &snapshot->map->shards[i];
+    struct share_shard sum = sum_shard(status, snapshot->map, i);
     const char *state = shard_state(health, &sum);
     bool is_down = health->state == HEALTH_DOWN;
     json_put_object(json, NULL);
@@ -207,8 +215,7 @@ static void write_shard(struct json_writer *json, const struct status *status,
         json_put_text(json, "reason", health->reason);
     else
         json_put_shown(json, "reason", sum.reason, SURVEY_REASON_MAX);
-    json_put_uint(json, "slot_count", shard->slot_count);
-    write_ranges(json, map, (int)i);
+    write_shard_slots(json, snapshot->wish, i);
     json_put_uint(json, "connections", sum.open);
     json_put_uint(json, "in_flight", sum.in_flight);
     json_put_uint(json, "queued_bytes", sum.queued_bytes);
@@ -223,8 +230,10 @@ static void write_shard(struct json_writer *json, const struct status *status,
     json_put_end(json);
 }
 
-static void write_map(struct json_writer *json, struct status *status, const struct shard_map *map)
+static void write_map(struct json_writer *json, struct status *status,
+                      const struct proxy_snapshot *snapshot)
 {
+    const struct shard_map *map = snapshot->map;
     struct health *health = calloc(map->shard_count + 1, sizeof *health);
     char **infos = calloc(map->shard_count + 1, sizeof *infos);
     struct survey_storage *storage = calloc(map->shard_count + 1, sizeof *storage);
@@ -236,10 +245,10 @@ static void write_map(struct json_writer *json, struct status *status, const str
     json_put_uint(json, "epoch", map->epoch);
     json_put_list(json, "shards");
     for (size_t i = 0; i < map->shard_count; i++)
-        write_shard(json, status, map, i, &health[i], infos[i], &storage[i]);
+        write_shard(json, status, snapshot, i, &health[i], infos[i], &storage[i]);
     json_put_end(json);
     backends_write_links(json, map, infos);
-    slot_survey_write(status->slot_survey, map, json);
+    slot_survey_write(status->slot_survey, snapshot->wish, json);
     json_put_uint(json, "interval_ms", status->interval_us / 1000);
     json_put_list(json, "slot_rates");
     for (uint32_t slot = 0; slot < SLOT_COUNT; slot++)
@@ -546,7 +555,7 @@ void document_write(struct status *status, const struct proxy_snapshot *snapshot
     write_proxy(&json, status, snapshot, late_workers);
     write_totals(&json);
     write_bounds(&json);
-    write_map(&json, status, snapshot->map);
+    write_map(&json, status, snapshot);
     write_commands(&json, status);
     write_spaces(&json, status, snapshot->namespaces);
     write_clients(&json, status);

@@ -23,7 +23,7 @@ struct slot_survey {
 /* State of a request. */
 struct slot_question {
     struct slot_survey *survey;
-    struct shard_map *map; /* a reference */
+    struct shard_map *wish; /* a reference */
 };
 
 struct slot_survey *slot_survey_new(void)
@@ -48,7 +48,7 @@ static void slots_told(struct client *client, struct request *request, struct re
 {
     struct slot_question *question = request_state(request, sizeof *question);
     struct slot_survey *survey = question->survey;
-    struct map_truth *truth = map_truth_new(question->map);
+    struct map_truth *truth = map_truth_new(question->wish);
     (void)client;
     (void)reply;
     map_truth_add_all(truth, request);
@@ -57,7 +57,7 @@ static void slots_told(struct client *client, struct request *request, struct re
     survey->truth = truth;
     CHECK(pthread_mutex_unlock(&survey->mutex) == 0);
     survey->is_open = false;
-    shard_map_unref(question->map);
+    shard_map_unref(question->wish);
     map_truth_free(old);
 }
 
@@ -75,7 +75,7 @@ void slot_survey_tick(struct slot_survey *survey, struct proxy_worker *worker)
     struct request *request = request_internal(worker);
     struct slot_question *question = request_state(request, sizeof *question);
     *question =
-        (struct slot_question){.survey = survey, .map = shard_map_ref(worker->snapshot->map)};
+        (struct slot_question){.survey = survey, .wish = shard_map_ref(worker->snapshot->wish)};
     request_fan_out_each(request, commands, 2, slots_told);
 }
 
@@ -146,11 +146,11 @@ static void write_truth(struct json_writer *json, const struct map_truth *truth)
     map_change_free(&change);
 }
 
-void slot_survey_write(struct slot_survey *survey, const struct shard_map *map,
+void slot_survey_write(struct slot_survey *survey, const struct shard_map *wish,
                        struct json_writer *json)
 {
     CHECK(pthread_mutex_lock(&survey->mutex) == 0);
-    if (survey->truth && survey->truth->wish == map)
+    if (survey->truth && survey->truth->wish == wish)
         write_truth(json, survey->truth);
     else
         json_put_null(json, "truth");

@@ -18,6 +18,6 @@ struct slot_survey *slot_survey_new(void);
 void slot_survey_free(struct slot_survey *survey);
 /* Once a second on worker 0, while the page is read. */
 void slot_survey_tick(struct slot_survey *survey, struct proxy_worker *worker);
-/* Writes the member "truth": null as long as nothing is known for this map. */
-void slot_survey_write(struct slot_survey *survey, const struct shard_map *map,
+/* Writes the member "truth", the difference to shards.ini: null as long as nothing is known for it. */
+void slot_survey_write(struct slot_survey *survey, const struct shard_map *wish,
                        struct json_writer *json);

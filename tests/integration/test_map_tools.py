@@ -8,6 +8,7 @@ import subprocess
 
 from support.cluster import Cluster, binary, http_get, metric, slot_of
 from support.harness import Suite, check, check_equal, patience, wait_for
+from support.moves import wait_settled
 from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
@@ -315,6 +316,32 @@ def _(run):
         wait_for(lambda: figures(0)[:3] == [8192, 8182, 10], 'the slots to send')
         check_equal(metric(http_get(cluster.backends[0].admin, '/metrics')[1], 'scree_backend_map_epoch'), cluster.epoch)
         cluster.backends[1].start()
+
+
+@suite.case('a proxy that has learned owners which are not true any more shows a settled map, and makes backups')
+def _(run):
+    with Cluster(backends=2, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        wait_for(lambda: status(client)['settled'] == '1', 'a settled map')
+        key = cluster.key_on(0)
+        check_equal(client.get('SET', key, 'v'), b'OK')
+        check_equal(client.get('SCREE', 'MAP', 'PAUSE'), b'OK')
+        cluster.write_shards(['8192-16383', '0-8191'])
+        for process in cluster.backends + cluster.proxies:
+            process.signal(1)
+        wait_for(lambda: status(client)['epoch'] == str(cluster.epoch), 'the new map')
+        # it goes to the shard that the map names, which sends it to the owner; no other request comes for these slots
+        wait_for(lambda: client.get('GET', key) == b'v' and b'routes_learned' in cluster.proxies[0].log(), 'a bounce')
+        check_equal(client.get('SCREE', 'MAP', 'RESUME'), b'OK')
+        wait_settled(cluster)
+        wait_for(lambda: status(client)['settled'] == '1', 'the proxy to say so')
+        document = json.loads(http_get(cluster.proxies[0].admin, '/status.json')[1])
+        check_equal([shard['slots'] for shard in document['map']['shards']], [[[8192, 16383]], [[0, 8191]]], 'the status page')
+        check_equal(client.get('SCREE', 'MAP')[3][1][3], b'8192-16383', 'SCREE MAP')
+        hashes = {metric(http_get(process.admin, '/metrics')[1], 'scree_%s_map_hash' % process.name.split('-')[0])
+                  for process in cluster.backends + cluster.proxies}
+        check_equal(len(hashes), 1, 'hashes of the map')
+        check_equal(client.get('SCREE', 'BACKUP', 'START', 'NAME', 'one', 'WAIT'), b'one')
+        check_equal(client.get('GET', key), b'v')
 
 
 @suite.case('SCREE MAP STATUS shows wish, owners and difference, and names shards that do not reply')
