@@ -195,6 +195,9 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     size_t used = read_requests(client, block, data, len, need);
     if (client->is_closed || client->is_ending)
         return len;
+    if (client->worker->thread.is_stopping && used > 0 &&
+        !client_transaction_is_begun(&client->session.transaction))
+        client->is_draining = true; /* its connection closes with the last reply (worker_run.h) */
     if (client->is_draining && !client->held_by) {
         stream_pause(client->stream);
         client_close_when_done(client);

@@ -94,6 +94,11 @@ void client_transaction_lost(struct client_transaction *transaction, const char 
 /* To be called when the shard that watches the keys stops: EXEC will reply null, as if a watched key had changed, so the client
  * tries again. */
 void client_transaction_unwatched(struct client_transaction *transaction);
+/* Has the client sent MULTI or WATCH, and no EXEC or the like yet? */
+static inline bool client_transaction_is_begun(const struct client_transaction *transaction)
+{
+    return transaction->is_open || transaction->dedicated;
+}
 /* Memory of the queue, in bytes. */
 size_t client_transaction_bytes(const struct client_transaction *transaction);
 

@@ -134,6 +134,7 @@ struct worker_thread {
     bool is_stopping;
     bool is_stopped;
     uint64_t stop_at_ms; /* when the clients that are left will be closed; loop_mono_ms */
+    uint64_t quiet_ms;   /* while stopping: clients without requests for so long are closed */
     struct turn_hook hook;
     struct entrance **entrances; /* listeners */
     size_t entrance_count;

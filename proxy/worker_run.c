@@ -26,6 +26,7 @@
 enum {
     SLOW_MS = 1000,
     INLINE_BYTES_MAX = 64 * 1024,
+    QUIET_SHARE = 10, /* of drain-timeout */
 };
 
 /* ---- create and free ------------------------------------------------------------------------- */
@@ -164,8 +165,20 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     snapshot_unref(before);
 }
 
-static void drain(struct client *client)
+/* May the client have sent a request that has not been read, which would get no reply if its connection were closed now? */
+static bool is_between_requests(const struct client *client)
 {
+    const struct proxy_worker *worker = client->worker;
+    uint64_t quiet_ms = loop_mono_ms(worker->loop) - stream_active_ms(client->stream);
+    bool is_waiting = client->pipeline.count > 0 || client->held_by || client_subscriptions(client);
+    return quiet_ms < worker->thread.quiet_ms &&
+           (!is_waiting || client_transaction_is_begun(&client->session.transaction));
+}
+
+static void drain_if_quiet(struct client *client)
+{
+    if (client->is_draining || is_between_requests(client))
+        return;
     client->is_draining = true;
     /* a blocking command that was not sent yet is answered at once, which may close the client */
     (void)blocked_unblock(client, true);
@@ -175,13 +188,19 @@ static void drain(struct client *client)
 void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
 {
     worker->thread.stop_at_ms = loop_mono_ms(worker->loop) + timeout_ms;
+    worker->thread.quiet_ms = timeout_ms / QUIET_SHARE;
     proxy_worker_need_tick(worker);
     if (worker->thread.is_stopping)
         return;
     worker->thread.is_stopping = true;
     worker_stop_listening(worker);
-    client_each(worker, drain);
+    worker_drain_quiet(worker);
     bounced_updated(worker);
+}
+
+void worker_drain_quiet(struct proxy_worker *worker)
+{
+    client_each(worker, drain_if_quiet);
 }
 
 void worker_kill_clients(struct proxy_worker *worker)

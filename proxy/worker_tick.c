@@ -40,6 +40,8 @@ void worker_tick(void *owner)
     bool needed = worker->pool->nodes && pool_tick(worker->pool);
     needed |= pause_tick(worker);
     memory_check(worker);
+    if (worker->thread.is_stopping)
+        worker_drain_quiet(worker);
     if (worker->thread.is_stopping && loop_mono_ms(worker->loop) >= worker->thread.stop_at_ms)
         worker_kill_clients(worker);
     if (needed || worker->memory.is_full || worker->thread.is_stopping)

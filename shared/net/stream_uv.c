@@ -439,6 +439,14 @@ static void stream_discard(struct stream *stream)
     }
 }
 
+/* The last bytes and the end of the connection travel in one packet, so a peer that has read them and looks for more sees
+ * the end. It does not send a request that would get no reply. */
+static void stream_cork(int fd)
+{
+    int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)); /* fails for a Unix socket */
+}
+
 /* Closes the descriptor now; the memory is freed later. */
 static void stream_finish(struct stream *stream)
 {
@@ -473,6 +481,7 @@ void stream_close(struct stream *stream)
         return;
     }
     stream->state = STREAM_CLOSING;
+    stream_cork(stream->fd);
     stream->tell = 0;
     list_remove(&stream->telling);
     stream_watch(stream);

@@ -93,6 +93,37 @@ def _(run):
         proxy.child = None
 
 
+@suite.case('a stopping proxy answers the next request of a client in use, also up to EXEC, and the connection ends with the reply')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True, proxy_options={'proxy': {'drain-timeout': '1h'}}) as cluster:
+        proxy = cluster.proxies[0]
+        single, queueing, watching = (cluster.connect() for _ in range(3))
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        check_equal(single.get('SET', keys[0], 'v'), b'OK')
+        check_equal(queueing.get('MULTI'), b'OK')
+        check_equal(watching.get('WATCH', keys[1]), b'OK')
+        proxy.signal(signal.SIGTERM)
+        wait_for(lambda: not admits(proxy.address), 'new connections to be refused')
+        single.send('GET', keys[0])
+        check_last(single, ('$', b'v'))
+        check_equal([queueing.get('INCR', key) for key in keys[1:]], [b'QUEUED'] * 2)
+        queueing.send('EXEC')
+        check_last(queueing, ('*', [(':', b'1')] * 2))
+        check_equal(watching.get('MULTI'), b'OK')
+        check_equal(watching.get('GET', keys[0]), b'QUEUED')
+        watching.send('EXEC')
+        check_last(watching, ('*', None))
+        check_equal(proxy.wait_exit(60), 0, 'exit code')
+        proxy.child = None
+
+
+def check_last(client, reply):
+    """The next reply is this one, and whoever has read it can see that the connection has ended."""
+    check_equal(client.read(), reply)
+    client.sock.setblocking(False)
+    check_equal(client.sock.recv(1), b'', 'after the last reply')
+
+
 def admits(address):
     try:
         with Connection(address, 2) as connection:
