@@ -15,7 +15,7 @@ import sys
 import time
 
 from bench_commands import document
-from rig import System, load, median
+from rig import System, load, median, wait_until_quiet
 from support.cluster import Cluster, binary, is_sanitized
 
 SHARDS = 3
@@ -71,21 +71,30 @@ def reservations(cluster, system, options):
                                                      sample.p99), flush=True)
 
 
-def unions(cluster, options):
+def cpu_ms(system):
+    """CPU of the system so far, once it has nothing more to do."""
+    wait_until_quiet(system)
+    return sum(process.cpu_seconds() for process in system.processes) * 1000
+
+
+def unions(cluster, system, options):
+    near, far = cluster.key_on(0), cluster.key_on(1)
+    # half of the members of `half` are also in `set`
+    firsts = {'set{%s}' % near: 0, 'half{%s}' % near: options.members // 2, 'half{%s}' % far: options.members // 2}
     with cluster.connect(timeout=300) as client:
-        for shard in range(2):
-            for first in range(0, options.members, 1000):
-                client.call('SADD', 'set{%s}' % cluster.key_on(shard), *range(first + shard * options.members // 2,
-                                                                             first + shard * options.members // 2 + 1000))
-            client.call('SUNIONSTORE', 'set2{%s}' % cluster.key_on(shard), 'set{%s}' % cluster.key_on(shard))
-        times = {}
+        for name, first in firsts.items():
+            for member in range(first, first + options.members, 1000):
+                client.call('SADD', name, *range(member, member + 1000))
+        found = {}
         for _ in range(options.repeat):
-            for title, other in (('one shard', 'set2{%s}' % cluster.key_on(0)), ('two shards', 'set{%s}' % cluster.key_on(1))):
-                began = time.perf_counter()
-                client.get('SUNIONSTORE', 'union{%s}' % cluster.key_on(0), 'set{%s}' % cluster.key_on(0), other)
-                times.setdefault(title, []).append((time.perf_counter() - began) * 1000)
-        for title, found in times.items():
-            print('SUNIONSTORE of two sets of %d, %s: %.0f ms' % (options.members, title, statistics.median(found)))
+            for title, other in (('one shard', near), ('two shards', far)):
+                before, began = cpu_ms(system), time.perf_counter()
+                client.get('SUNIONSTORE', 'union{%s}' % near, 'set{%s}' % near, 'half{%s}' % other)
+                took = time.perf_counter() - began
+                found.setdefault(title, []).append((cpu_ms(system) - before, took * 1000))
+        for title, samples in found.items():
+            print('SUNIONSTORE of two sets of %d, %s: CPU %.0f ms, latency %.0f ms'
+                  % (options.members, title, *(statistics.median(column) for column in zip(*samples))), flush=True)
 
 
 def main():
@@ -109,7 +118,7 @@ def main():
         if 'reservations' in options.parts:
             reservations(cluster, system, options)
         if 'unions' in options.parts:
-            unions(cluster, options)
+            unions(cluster, system, options)
     return 0
 
 
