@@ -160,6 +160,11 @@ uint64_t grant_next(struct grant_ledger *ledger, size_t shard, uint64_t max_keys
     struct sums sums = sums_of(ledger);
     if (!sums.is_complete)
         return share->bound;
+    /* When the limit was lowered, keys that are deleted must leave no room for new ones. */
+    if (sums.keys > max_keys) {
+        uint64_t even = max_keys / ledger->count;
+        return even < share->keys ? even : share->keys;
+    }
     uint64_t left = minus(max_keys, sums.keys);
     uint64_t wanted = share->keys + part_of(share, &sums, ledger->count, left) +
                       remainder_for(ledger, shard, &sums, left);

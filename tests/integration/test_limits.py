@@ -276,6 +276,32 @@ def _(run):
         check(refused(client, 'SET', 'k12', 'v'), 'the thirteenth')
 
 
+@suite.case('max-keys that a reload lowers: no key is deleted, all shards refuse new ones, and then there are exactly so many')
+def _(run):
+    with cluster_of(namespaces={'many': {'token': 'many', 'max-keys': '40'}}) as cluster:
+        client = enter(cluster, 'many')
+        for i in range(30):
+            check_equal(patient(client, 'SET', 'k%d' % i, 'v'), b'OK')
+        proxy = cluster.proxies[0]
+        proxy.namespaces = {'many': {'token': 'many', 'max-keys': '12'}}
+        proxy.write_config()
+        proxy.reload()
+        probes = [cluster.key_on(shard, 'probe') for shard in range(3)]
+        def all_refuse():
+            replies = [patient(client, 'SET', key, 'v') for key in probes]
+            for key, reply in zip(probes, replies):
+                if reply == b'OK':
+                    check_equal(client.get('DEL', key), 1)
+            return replies == [KEYS_ERROR] * 3
+        wait_for(all_refuse, 'all shards to refuse new keys')
+        check_equal(client.get('DBSIZE'), 30)
+        check_equal(client.get('SET', 'k0', 'w'), b'OK', 'a key that exists')
+        check_equal(client.get('DEL', *('k%d' % i for i in range(10, 30))), 20)  # at each shard at once
+        check_equal(fill(client, freed=2), 12)
+        check_equal([patient(client, 'SET', key, 'v') for key in probes], [KEYS_ERROR] * 3)
+        check_equal(client.get('DBSIZE'), 12)
+
+
 @suite.case('max-bytes: above it commands with the flag denyoom are refused; deletions and reads go on')
 def _(run):
     with cluster_of() as cluster:

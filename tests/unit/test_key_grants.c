@@ -313,6 +313,21 @@ static void test_a_lower_limit_takes_back_what_is_not_used(void)
     CHECK(room(&group, 0) + room(&group, 1) == 50);
 }
 
+static void test_keys_above_a_lower_limit_are_not_created_again_when_they_are_deleted(void)
+{
+    struct group group;
+    group_init(&group, 2);
+    rounds(&group, 1000);
+    group.shards[0].keys = 300;
+    group.shards[1].keys = 200;
+    rounds(&group, 100);
+    group.shards[0].keys = 20;
+    group.shards[1].keys = 10;
+    CHECK(room(&group, 0) + room(&group, 1) <= 70);
+    rounds(&group, 100);
+    CHECK(room(&group, 0) + room(&group, 1) == 70);
+}
+
 static void test_while_a_shard_is_down_the_others_share_the_rest(void)
 {
     struct group group;
@@ -368,6 +383,7 @@ int main(void)
     test_the_sum_never_exceeds_max_keys();
     test_one_shard_that_wants_gets_all_that_is_left();
     test_a_lower_limit_takes_back_what_is_not_used();
+    test_keys_above_a_lower_limit_are_not_created_again_when_they_are_deleted();
     test_while_a_shard_is_down_the_others_share_the_rest();
     test_a_new_coordinator_raises_nothing_before_all_shards_have_accepted_it();
     test_of_two_coordinators_the_newer_map_wins_then_the_lower_id();
