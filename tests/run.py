@@ -44,6 +44,7 @@ SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 
              'test_uncached']
 PROGRESS_S = 15
 TAIL_LINES = 40
+FAIL_LINES = 5  # of a test that has failed, at the end
 WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
 # ninja's progress, which would hide the error messages after it
 BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')
@@ -81,6 +82,7 @@ class Runner:
         self.way = WAYS[options.sanitize]
         self.passed = dict.fromkeys(KINDS, 0)
         self.failed = dict.fromkeys(KINDS, 0)
+        self.failures = []  # (verdict and name of a test, its lines that say FAIL)
         self.left_out = []
         self.only_long = []
         self.end = time.monotonic() + options.minutes * 60 if options.minutes is not None else float('inf')
@@ -151,7 +153,7 @@ class Runner:
                 return False
             print('%-5s %s/%s  %.1f s, CPU %.1f s' % (verdict, test.kind, test.name, took, cpu), flush=True)
             if code != 0:
-                print_tail(path)
+                self.failures.append(('%-5s %s/%s' % (verdict, test.kind, test.name), print_tail(path)))
         return code == 0
 
     def wait(self, child, test, path):
@@ -328,12 +330,18 @@ def last_line(path):
 
 
 def print_tail(path):
+    """Prints the last lines, and those that lead to the first FAIL. Returns the lines that say FAIL."""
     with open(path, 'rb') as file:
         lines = file.read().decode('utf-8', 'replace').splitlines()
+    lines = [line for line in lines if not BUILD_STEP.match(line)]
+    fails = [i for i, line in enumerate(lines) if line.startswith('FAIL ')]
+    tail = max(0, len(lines) - TAIL_LINES)
+    first = [line for i, line in enumerate(lines) if fails and fails[0] - TAIL_LINES < i < min(fails[0] + 8, tail)]
     print('      --- %s, the last lines' % path)
-    for line in [line for line in lines if not BUILD_STEP.match(line)][-TAIL_LINES:]:
+    for line in first + ['...'] * bool(first) + lines[tail:]:
         print('      ' + line[:400])
     sys.stdout.flush()
+    return [lines[i] for i in fails]
 
 
 def main():
@@ -343,6 +351,7 @@ def main():
     parser.add_argument('--filter', default='', help='only tests whose name contains this')
     parser.add_argument('--jobs', type=int, default=os.cpu_count() or 2)
     parser.add_argument('--minutes', type=float, help='begin no test after so many, and say which were left out')
+    parser.add_argument('--failures', metavar='FILE', help='append the lines about failed tests to this file too')
     parser.add_argument('--long', action='store_true', help='more rounds, seeds and bigger sizes, for hours')
     parser.add_argument('--fuzz-seconds', type=int, help='for each fuzz target (default %d, or %d with --long)'
                         % (FUZZ_S, LONG_FUZZ_S))
@@ -372,6 +381,11 @@ def main():
         print('ONLY WITH --long under a sanitizer: %s' % ', '.join(runner.only_long))
     if runner.left_out:
         print('LEFT OUT after %g minutes: %s' % (options.minutes, ', '.join(runner.left_out)))
+    failures = ['%s  %s\n' % (name, line[:300]) for name, lines in runner.failures for line in lines[:FAIL_LINES] or ['']]
+    print(end=''.join(failures))
+    if options.failures:
+        with open(options.failures, 'a') as file:
+            file.writelines(failures)
     failed = sum(runner.failed.values())
     print('%d passed, %d failed' % (sum(runner.passed.values()), failed))
     return 1 if failed else 0
