@@ -561,6 +561,8 @@ class Cluster:
             shutil.rmtree(backend.data, ignore_errors=True)
         print('     configs and logs are kept in %s' % self.folder, flush=True)
         for process in self.proxies + self.backends:
+            for line in process.log_tail(3).splitlines():
+                print('     %s: %s' % (process.name, line[:250]), flush=True)
             try:
                 process.check_log()
             except Failure as failure:
