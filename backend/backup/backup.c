@@ -10,9 +10,9 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/pause.h"
+#include "backend/partition/session.h"
 #include "backend/partition/slot_moves.h"
 #include "backend/storage/commit.h"
-#include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
@@ -28,7 +28,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REASON_MAX = 512, OPEN_MAX = 512, PATIENCE_MS = 60 * 1000, LEASE_MAX_MS = 60 * 1000 };
+enum {
+    REASON_MAX = 512,
+    OPEN_MAX = 512,
+    PATIENCE_MS = 60 * 1000,
+    GONE_MS = 1000, /* in which a proxy whose connection has ended may continue on another one */
+    LEASE_MAX_MS = 60 * 1000,
+};
 
 enum state {
     STATE_IDLE,
@@ -47,6 +53,13 @@ static const char *const state_names[] = {"idle",     "preparing", "ready",   "q
                                           "draining", "cutting",   "copying", "copied",
                                           "sealing",  "deleting"};
 
+/* The proxy that controls a backup. */
+struct backup_leader {
+    uint64_t session;    /* that has sent the last step */
+    uint64_t here_ms;    /* when that session was seen last; monotonic */
+    uint64_t lost_at_ms; /* when the proxy is considered lost; monotonic */
+};
+
 struct backup {
     struct job job; /* one at a time */
     struct partition *partition;
@@ -58,9 +71,9 @@ struct backup {
     bool is_held;
     int64_t keep;
     uint64_t held_until_ms; /* monotonic */
-    uint64_t lost_at_ms;    /* when the proxy is considered lost; monotonic */
-    char *cut;              /* directory of the cut */
-    char *dir;              /* the directory of backups when the backup began */
+    struct backup_leader leader;
+    char *cut;     /* directory of the cut */
+    char *dir;     /* the directory of backups when the backup began */
     char *to;      /* the directory that is being filled; during a deletion: the shard's name */
     bool has_more; /* files were deleted since the deletion began */
     struct manifest *manifest;
@@ -366,7 +379,7 @@ static void backup_job_ended(struct job *job)
     }
     if (backup->state == STATE_SEALING && backup->good)
         is_cancelled = false; /* too late: the backup is complete */
-    backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
+    backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;
     if (backup->good && !is_cancelled) {
         next(backup);
         return;
@@ -391,6 +404,17 @@ void backup_turn_end(struct backup *backup)
     work(backup, STATE_CUTTING);
 }
 
+/* Has the connection of the proxy ended that controls the backup, and came no step on another one? */
+static bool is_leader_gone(struct backup *backup)
+{
+    struct backup_leader *leader = &backup->leader;
+    const struct list *all = &backup->partition->clients.all;
+    for (const struct list *at = all->next; at != all; at = at->next)
+        if (container_of(at, struct session, link)->id == leader->session)
+            leader->here_ms = now_ms(backup);
+    return now_ms(backup) >= leader->here_ms + GONE_MS;
+}
+
 void backup_tick(struct backup *backup)
 {
     if (backup_record_wants_check(backup->record)) {
@@ -406,8 +430,11 @@ void backup_tick(struct backup *backup)
         if (backup->state == STATE_QUIESCING)
             backup->state = STATE_READY;
     }
-    if (backup->is_led && !backup->is_confirmed && !is_working(backup) &&
-        now_ms(backup) >= backup->lost_at_ms)
+    if (!backup->is_led || backup->is_confirmed)
+        return;
+    if (is_leader_gone(backup))
+        abort_backup(backup, "the proxy that controlled the backup has disconnected");
+    else if (!is_working(backup) && now_ms(backup) >= backup->leader.lost_at_ms)
         abort_backup(backup, "the proxy that controls the backup sent no command for too long");
 }
 
@@ -539,6 +566,12 @@ const char *backup_prepare(struct backup *backup, const struct backup_plan *plan
     return begin_backup(backup, plan);
 }
 
+void backup_led_by(struct backup *backup, uint64_t session)
+{
+    backup->leader.session = session;
+    backup->leader.here_ms = now_ms(backup);
+}
+
 static bool is_that(const struct backup *backup, struct bytes id)
 {
     return backup->manifest && backup->is_led && bytes_equal(id, bytes_of(backup->manifest->id));
@@ -560,7 +593,7 @@ const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t leas
     if (refused)
         return refused;
     backup->partition->pause.is_quiescing = true;
-    backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
+    backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;
     backup->state = STATE_QUIESCING;
     return NULL;
 }
@@ -588,7 +621,7 @@ const char *backup_release(struct backup *backup, struct bytes id)
     resume_partition(backup);
     if (!was_held || backup->state < STATE_COPYING)
         return "ERR the hold expired before its release: start the backup again";
-    backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
+    backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;
     return NULL;
 }
 

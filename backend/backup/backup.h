@@ -12,7 +12,8 @@
  *
  * backup_start: a single partition runs all steps without holding writes, because its own cut is always consistent.
  *
- * For a cluster a proxy sends the steps to all shards (proxy/backup.h). From `quiesce` on no transaction over shards
+ * For a cluster a proxy sends the steps to all shards (proxy/backup.h). If the connection ends that has sent the last one, and
+ * no other comes soon, the backup is not confirmed any more: it fails. From `quiesce` on no transaction over shards
  * begins here; those that have begun end, and then STATUS says "quiet". `cut` also holds all writes of this partition,
  * from before the cut. Both last until `release`, or until their lease ends; in the second case the reply to `cut` or
  * `release` reports this, and the backup is not confirmed. If all shards have made their cuts and all holds lasted until
@@ -54,9 +55,11 @@ struct backup_plan {
 struct backup *backup_new(struct partition *partition);
 /* Cancels the backup, waits for its end and frees it. NULL is allowed. */
 void backup_free(struct backup *backup);
-/* Backs up only this partition. This and the next five functions return NULL, or the reason for a refusal. */
+/* Backs up only this partition. This and the steps of a cluster's backup return NULL, or the reason for a refusal. */
 const char *backup_start(struct backup *backup, const struct backup_plan *plan);
 const char *backup_prepare(struct backup *backup, const struct backup_plan *plan);
+/* The session has sent the last step, without a refusal. */
+void backup_led_by(struct backup *backup, uint64_t session);
 const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t lease_ms);
 const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms);
 const char *backup_release(struct backup *backup, struct bytes id);

@@ -5,6 +5,7 @@
 #include "backend/backup/backup.h"
 #include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/session.h"
 #include "shared/backup_name.h"
 #include "shared/number.h"
 
@@ -16,6 +17,14 @@ static void reply_outcome(struct call *call, const char *refused)
         call_error_text(call, refused);
     else
         reply_ok(&call->reply);
+}
+
+/* The same for a step of a cluster's backup. */
+static void reply_led_step(struct call *call, const char *refused)
+{
+    if (!refused)
+        backup_led_by(call->partition->saves.backup, call->session->id);
+    reply_outcome(call, refused);
 }
 
 /* If argument *i is `word` and a value follows, sets *value and advances *i. */
@@ -65,7 +74,10 @@ static void handle_begin(struct call *call, bool is_led)
         return;
     if (!plan.name.len)
         plan.name = backup_time_name(call->now_ms, name);
-    reply_outcome(call, is_led ? backup_prepare(backup, &plan) : backup_start(backup, &plan));
+    if (is_led)
+        reply_led_step(call, backup_prepare(backup, &plan));
+    else
+        reply_outcome(call, backup_start(backup, &plan));
 }
 
 /* QUIESCE and CUT: id, lease. */
@@ -76,8 +88,8 @@ static void handle_lease(struct call *call, const char *(*step)(struct backup *b
     if (call->argc != 5)
         call_error(call, ERR_SYNTAX);
     else if (call_int64(call, 4, &lease_ms))
-        reply_outcome(call, step(call->partition->saves.backup, call->argv[3],
-                                 lease_ms > 0 ? (uint64_t)lease_ms : 0));
+        reply_led_step(call, step(call->partition->saves.backup, call->argv[3],
+                                  lease_ms > 0 ? (uint64_t)lease_ms : 0));
 }
 
 /* An optional argument; empty when absent. */
@@ -107,9 +119,9 @@ void cmd_scree_backup(struct call *call)
     else if (bytes_is(what, "CUT"))
         handle_lease(call, backup_cut);
     else if (bytes_is(what, "RELEASE") && argc == 4)
-        reply_outcome(call, backup_release(backup, call->argv[3]));
+        reply_led_step(call, backup_release(backup, call->argv[3]));
     else if (bytes_is(what, "CONFIRM") && argc == 4)
-        reply_outcome(call, backup_confirm(backup, call->argv[3]));
+        reply_led_step(call, backup_confirm(backup, call->argv[3]));
     else
         call_error(call, ERR_SYNTAX);
 }

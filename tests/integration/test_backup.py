@@ -833,14 +833,46 @@ def _(run):
                 run.debug('killed while %s' % sorted(states))
                 tellers.wait_moved(3)
                 cluster.proxies[1].start()
-            for shard in range(3):  # it would wait for the proxy for a minute
+            for shard in range(3):
                 with cluster.partition(shard) as partition:
                     wait_for(lambda: status(partition)['held'] == 'no', 'the lease to end')
-                    partition.get('SCREE', 'BACKUP', 'CANCEL')
                     wait_for(lambda: is_idle(partition), 'the backup to end')
         admin = cluster.connect()
         backup(admin, 'good')
         check_equal(sum(int(admin.get('GET', account)) for account in ACCOUNTS), 1000 * len(ACCOUNTS), 'the sum')
+
+
+@suite.case('a backup ends at a shard when the connection of the proxy that leads it has ended, and the next one begins')
+def _(run):
+    with Cluster(1, 1, 0) as cluster, cluster.partition(0) as other:
+        for number in range(3):  # it leaves before QUIESCE, before CUT, before RELEASE
+            with cluster.partition(0) as leader:
+                name = 'led-%d' % number
+                check_equal(leader.get('SCREE', 'BACKUP', 'PREPARE', 'NAME', name, 'ID', 'a'), b'OK')
+                wait_for(lambda: status(other)['state'] == 'ready', 'PREPARE')
+                for words in (['QUIESCE', 'a', '60000'], ['CUT', 'a', '60000'])[:number]:
+                    check_equal(leader.get('SCREE', 'BACKUP', *words), b'OK')
+                if number == 2:
+                    wait_for(lambda: status(other)['state'] == 'copied', 'the copy')
+                check_equal(status(other)['held'], 'yes' if number == 2 else 'no')
+            wait_for(lambda: is_idle(other), 'the backup to end without its leader')
+            last = status(other)
+            check_equal((last['last-backup'], last['last-status'], last['held']), (name, 'err', 'no'))
+            check('has disconnected' in last['last-error'], last['last-error'])
+            check_equal(other.get('SET', 'key', number), b'OK')
+        with cluster.partition(0) as second:  # it goes on where another connection has begun
+            leader = cluster.partition(0).__enter__()
+            check_equal(leader.get('SCREE', 'BACKUP', 'PREPARE', 'NAME', 'good', 'ID', 'b'), b'OK')
+            wait_for(lambda: status(other)['state'] == 'ready', 'PREPARE')
+            check_equal(second.get('SCREE', 'BACKUP', 'QUIESCE', 'b', '60000'), b'OK')
+            leader.close()
+            wait_for(lambda: status(other)['state'] == 'quiet', 'a quiet shard')
+            check_equal(second.get('SCREE', 'BACKUP', 'CUT', 'b', '60000'), b'OK')
+            wait_for(lambda: status(other)['state'] == 'copied', 'the copy')
+            for step in ('RELEASE', 'CONFIRM'):
+                check_equal(second.get('SCREE', 'BACKUP', step, 'b'), b'OK')
+            wait_for(lambda: is_idle(other), 'the end')
+            check_equal((status(other)['last-backup'], status(other)['last-status']), ('good', 'ok'))
 
 
 # ---- interrupted and damaged ----
