@@ -10,6 +10,8 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/forced.h"
 #include "backend/partition/internal_call.h"
+#include "backend/partition/key_put.h"
+#include "backend/partition/move_message.h"
 #include "backend/partition/move_source.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/slot_moves.h"
@@ -19,7 +21,11 @@
 #include "backend/peer/message.h"
 #include "backend/storage/commit.h"
 #include "backend/wal/wal.h"
+#include "shared/out.h"
 #include "tests/sim/sim_break.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 bool __real_participant_load(struct participant *participant);
 bool __wrap_participant_load(struct participant *participant);
@@ -63,6 +69,10 @@ bool __real_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *in
                               const struct peer_frame *frame);
 bool __wrap_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
                               const struct peer_frame *frame);
+bool __real_key_put_handle(struct partition *partition, struct peer_incoming *incoming,
+                           const struct peer_frame *frame);
+bool __wrap_key_put_handle(struct partition *partition, struct peer_incoming *incoming,
+                           const struct peer_frame *frame);
 enum peer_sent __real_peer_link_send(struct peer_link *link, struct peer_request *request,
                                      uint8_t kind, struct bytes payload);
 enum peer_sent __wrap_peer_link_send(struct peer_link *link, struct peer_request *request,
@@ -80,6 +90,7 @@ void __wrap_commit_sync_next(struct commit *commit);
 
 static bool is_loading;         /* participant_load is running */
 static enum peer_kind handling; /* the request that is being handled; 0: none */
+static bool drops_replies;      /* the sender of the request has gone */
 
 bool __wrap_participant_load(struct participant *participant)
 {
@@ -136,7 +147,8 @@ bool __wrap_participant_handle(struct participant *participant, struct peer_inco
 
 void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait)
 {
-    if (sim_broken == BREAK_EARLY_PREPARED && handling == PEER_PREPARE)
+    if ((sim_broken == BREAK_EARLY_PREPARED && handling == PEER_PREPARE) ||
+        (sim_broken == BREAK_EARLY_PUT && handling == PEER_KEYS_PUT))
         wait->on_end(wait, 0);
     else
         __real_ticket_wait_begin(partition, wait);
@@ -164,6 +176,8 @@ void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, ui
 {
     bool is_aborted = handling == PEER_OUTCOME && bytes_equal(payload, BYTES("a"));
     const char ended = MOVE_HAS_ENDED;
+    if (drops_replies)
+        return;
     if (sim_broken == BREAK_UNKNOWN_APPLIED && is_aborted)
         payload = BYTES("c");
     if (sim_broken == BREAK_ASK_ENDED && handling == PEER_MOVE_ASK && kind == PEER_DONE)
@@ -215,12 +229,86 @@ bool __wrap_slot_table_change(struct slot_table *table, uint16_t first, uint16_t
     return __real_slot_table_change(table, first, last, &changed, on_end, owner);
 }
 
+/* The last MOVE_BEGINs, which the network delivers once more before MOVE_ACTIVATE. */
+static struct kept_begin {
+    uint64_t id;
+    struct bytes payload; /* heap */
+} kept_begins[16];
+
+static void keep_begin(struct bytes payload)
+{
+    struct move_begin begin;
+    if (!move_get_begin(payload, &begin))
+        return;
+    struct kept_begin *kept =
+        &kept_begins[begin.slots.id % (sizeof kept_begins / sizeof kept_begins[0])];
+    char *copy = malloc(payload.len);
+    CHECK(copy);
+    memcpy(copy, payload.data, payload.len);
+    free((char *)kept->payload.data);
+    *kept = (struct kept_begin){begin.slots.id, {copy, payload.len}};
+}
+
+/* Delivers the MOVE_BEGIN of the move again. The source no longer waits for a reply. */
+static void deliver_begin_late(struct slot_moves *moves, struct peer_incoming *incoming,
+                               struct bytes payload)
+{
+    struct move_activate activate;
+    struct move_begin begin;
+    if (!move_get_activate(payload, &activate))
+        return;
+    const struct kept_begin *kept =
+        &kept_begins[activate.slots.id % (sizeof kept_begins / sizeof kept_begins[0])];
+    if (kept->id != activate.slots.id || !move_get_begin(kept->payload, &begin))
+        return;
+    struct out out;
+    if (sim_broken == BREAK_LATE_BEGIN)
+        begin.slots.id++; /* as if it were of a newer move */
+    out_init(&out);
+    move_put_begin(&out, &begin);
+    char *late = malloc(out.bytes);
+    CHECK(late);
+    struct peer_frame frame = {.kind = PEER_MOVE_BEGIN, .payload = {late, out.bytes}};
+    out_copy(&out, late);
+    out_clear(&out);
+    drops_replies = true;
+    (void)__real_slot_moves_handle(moves, incoming, &frame);
+    drops_replies = false;
+    free(late);
+}
+
+/* Does a move bring the slots here, or has it done so? Then no further one begins. */
+static bool has_move(const struct partition *partition, struct bytes payload)
+{
+    struct move_activate activate;
+    return move_get_activate(payload, &activate) &&
+           slot_table_get(partition->shards.slots, activate.slots.first)->migration ==
+               activate.slots.id;
+}
+
 bool __wrap_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
                               const struct peer_frame *frame)
 {
+    if (frame->kind == PEER_MOVE_BEGIN)
+        keep_begin(frame->payload);
+    if (frame->kind == PEER_MOVE_ACTIVATE && has_move(incoming->self->owner, frame->payload))
+        deliver_begin_late(moves, incoming, frame->payload);
     handling = (enum peer_kind)frame->kind;
     bool is_known = __real_slot_moves_handle(moves, incoming, frame);
     handling = 0;
+    return is_known;
+}
+
+bool __wrap_key_put_handle(struct partition *partition, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    const struct moving_slots *moving = partition->shards.moving;
+    if (sim_broken == BREAK_PUT_FROZEN)
+        partition->shards.moving = NULL;
+    handling = (enum peer_kind)frame->kind;
+    bool is_known = __real_key_put_handle(partition, incoming, frame);
+    handling = 0;
+    partition->shards.moving = moving;
     return is_known;
 }
 

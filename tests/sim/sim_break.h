@@ -35,6 +35,10 @@ enum sim_break {
     BREAK_LONG_FROZEN,  /* transactions go on when the slots of their keys are frozen */
     BREAK_NO_ASK,       /* a target that hears nothing does not ask the source */
     BREAK_ASK_ENDED,    /* … and is always told that the move has ended */
+    BREAK_LATE_BEGIN,   /* a MOVE_BEGIN that comes late ends its move, or one that began after it */
+    /* of strays, which are brought to the owners of their slots while these move: */
+    BREAK_PUT_FROZEN, /* they are written into slots that are being handed over */
+    BREAK_EARLY_PUT,  /* their owner replies before they are durable */
     /* of transactions over shards again: */
     BREAK_NO_OUTCOME,     /* a participant that hears nothing does not ask for the outcome */
     BREAK_NO_ALL_LOCKS,   /* a transaction that uses all keys of a database locks none */

@@ -19,10 +19,12 @@
 #include "backend/partition/participant.h"
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_table.h"
+#include "backend/partition/stray_moves.h"
 #include "backend/storage/commit.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/sim_seeds.h"
+#include "tests/sim/sim_strays.h"
 #include "tests/sim/sim_teller.h"
 #include "tests/sim/sim_tracker.h"
 #include "tests/sim/storage_mem.h"
@@ -43,6 +45,7 @@ enum {
     FAULT_EVERY = 20, /* steps between two possible faults */
     PHASE_STEPS = 600000,
     PHASE_US = 60 * 1000 * 1000,
+    STRAYS_EVERY = 4, /* possible faults for each stray */
     DOWN_US_MAX = 3 * 1000 * 1000,
     REST_US = 1000 * 1000,
     FREEZE_MS_MAX = 10000, /* of migration-freeze */
@@ -85,7 +88,9 @@ struct world {
     bool has_differed; /* … in another way than its deciding shard */
     bool has_moves;    /* slots move */
     bool is_prompt;    /* nothing else happens, and a freeze has no limit */
-    uint64_t moved;    /* number of moves of ranges so far */
+    bool has_strays;   /* keys lie at shards that do not own their slots */
+    struct sim_strays strays;
+    uint64_t moved; /* number of moves of ranges so far */
     uint64_t frozen_us[SHARDS]
                       [SIM_RANGES]; /* since when a range is frozen at a shard; 0: it is not */
     uint64_t longest_freeze_us;
@@ -110,6 +115,8 @@ static bool has_failed(void)
         fail(world.cluster.why);
     if (world.bank.why[0] && !world.was_forced)
         fail(world.bank.why);
+    if (world.strays.why[0])
+        fail(world.strays.why);
     return world.why[0] != 0;
 }
 
@@ -191,7 +198,7 @@ static bool has_silent_forced(const struct participant *participant)
     return is_silent;
 }
 
-/* No transaction is open at any shard, no key is locked, and no slot moves. */
+/* No transaction is open at any shard, no key is locked, no slot moves, and there are no strays. */
 static bool is_calm(void)
 {
     for (unsigned i = 0; i < SHARDS; i++) {
@@ -204,7 +211,7 @@ static bool is_calm(void)
             coordinator_figures(shards->coordinator).count)
             return false;
     }
-    return true;
+    return sim_strays_are_home(&world.strays);
 }
 
 /* on_line of participant_list and coordinator_list */
@@ -232,12 +239,14 @@ static void name_moves(unsigned shard)
         (void)slot_moves_list(partition_of(shard)->shards.moves, name_move, NULL);
 }
 
-/* Waits until no transaction is open and no slot moves, else names one. */
+/* Waits until no transaction is open, no slot moves and no stray is left, else names one. */
 static void run_until_calm(void)
 {
     uint64_t end_us = sim_now_us() + PHASE_US;
     for (uint64_t step = 0; step < PHASE_STEPS && sim_now_us() < end_us && !has_failed(); step++) {
         let_moves_go_on(true);
+        if (step % FAULT_EVERY == 0)
+            sim_strays_tend(&world.strays, true);
         if (is_calm() || !sim_step())
             return;
         sim_cluster_tend(&world.cluster);
@@ -246,8 +255,10 @@ static void run_until_calm(void)
         coordinator_list(partition_of(i)->shards.coordinator, name_transaction, NULL);
         participant_list(partition_of(i)->shards.participant, name_transaction, NULL);
         name_moves(i);
+        if (world.has_moves)
+            (void)stray_moves_list(partition_of(i)->shards.strays.moves, name_move, NULL);
     }
-    fail("a lock stays");
+    fail("a lock or a stray stays");
 }
 
 static void start_one(enum deal_kind kind, int proxy, unsigned shard)
@@ -363,6 +374,7 @@ static void crash(unsigned which, uint64_t down_us)
         return;
     say("crash", which);
     sim_backend_crash(backend);
+    sim_strays_crashed(&world.strays, which);
     backend->back_us = sim_now_us() + down_us;
 }
 
@@ -373,6 +385,7 @@ static void restart_backend(unsigned which)
         return;
     say("restart backend", which);
     sim_backend_stop(backend);
+    sim_strays_crashed(&world.strays, which);
     backend->back_us = sim_now_us() + sim_random(100000);
 }
 
@@ -564,6 +577,9 @@ static void come_back(bool at_once)
 static void chance_of_fault(void)
 {
     come_back(false);
+    if (world.has_strays && sim_random(STRAYS_EVERY) == 0)
+        sim_strays_add(&world.strays);
+    sim_strays_tend(&world.strays, false);
     if (world.faults & 1u << FAULT_FORCE && world.fault_ppm && sim_random(8) == 0)
         force_transaction((unsigned)sim_random(SHARDS));
     if (!sim_chance(world.fault_ppm))
@@ -632,6 +648,7 @@ static void start_cluster(unsigned proxies, enum durability durability)
                                   .transaction_timeout_ms = sim_random(2) ? 4000 : NEVER_MS};
     sim_cluster_start(&world.cluster, &plan);
     sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS);
+    sim_strays_init(&world.strays, &world.cluster);
     world.bank.trace = sim_options.is_verbose ? stdout : NULL;
     set_up();
 }
@@ -673,6 +690,10 @@ static void run_schedule(void)
     }
     if (world.is_prompt)
         draw_moves_alone();
+    world.has_strays =
+        world.has_moves && !world.is_prompt && !world.bank.is_across_only && sim_random(2);
+    /* a shard that has left the maps of others is not asked what it owns: strays of its slots stay where they are */
+    world.cluster.is_complete = world.has_strays;
     uint32_t kinds = draw_kinds();
     world.teller_count = 2 + (unsigned)sim_random(SIM_TELLERS_MAX - 2);
     for (unsigned i = 0; i < world.teller_count; i++)
@@ -834,6 +855,8 @@ static void end_world(void)
         look_at_all();
     if (!has_failed())
         sim_bank_check_end(&world.bank);
+    if (!has_failed())
+        sim_strays_check(&world.strays);
     if (world.was_forced && !world.has_differed && world.bank.why[0])
         fail(world.bank.why); /* forced as decided: nothing may show it */
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)

@@ -1,0 +1,183 @@
+#include "tests/sim/sim_strays.h"
+
+#include "backend/context/partition.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/slot_gate.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/internal_call.h"
+#include "backend/partition/slot_moves.h"
+#include "backend/partition/stray_moves.h"
+#include "backend/storage/commit.h"
+#include "shared/slot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOVES_EVERY = 30, TRIES = 20 };
+
+void sim_strays_init(struct sim_strays *strays, struct sim_cluster *cluster)
+{
+    *strays = (struct sim_strays){.cluster = cluster};
+}
+
+/* The shard's partition, if it executes commands; else NULL. */
+static struct partition *running_partition(const struct sim_strays *strays, unsigned shard)
+{
+    const struct sim_backend *backend = &strays->cluster->backends[shard];
+    struct partition *partition = backend->seats[0].partition;
+    bool runs = backend->state == SIM_UP && !partition->thread.is_stopping &&
+                !partition->running.busy_error && !commit_is_failed(partition->commit, NULL);
+    return runs ? partition : NULL;
+}
+
+/* Opens the key of a stray. False: it is locked. */
+static bool open_stray_key(struct call *call, const struct sim_stray *stray, struct entry *entry)
+{
+    struct space *space = space_open(call->partition->spaces, BYTES(""), 0);
+    return keyspace_open_row(call, space, stray->slot, bytes_of(stray->key), entry);
+}
+
+/* Has the shard the stray, with its value? */
+static bool has_stray(struct partition *partition, const struct sim_stray *stray)
+{
+    struct call call;
+    struct entry entry;
+    internal_call_begin(partition, &call);
+    bool is_here = open_stray_key(&call, stray, &entry) && entry.exists &&
+                   bytes_equal(entry.meta.payload, bytes_of(stray->key));
+    internal_call_end(partition, &call);
+    return is_here;
+}
+
+/* A slot, and whether the shard begins to receive it. */
+struct arriving {
+    unsigned slot;
+    bool is_coming;
+};
+
+/* on_line of slot_moves_list */
+static void see_target(void *owner, const char *line)
+{
+    struct arriving *arriving = owner;
+    const char *slots = strstr(line, " slots=");
+    unsigned first;
+    unsigned last;
+    if (strstr(line, " role=target ") && sscanf(slots, " slots=%u-%u", &first, &last) == 2)
+        arriving->is_coming |= first <= arriving->slot && arriving->slot <= last;
+}
+
+/* May a key be put there now? Real strays are older than moves: a shard that has some refuses to receive their slots. */
+static bool may_have_strays(const struct partition *partition, uint16_t slot)
+{
+    struct arriving arriving = {.slot = slot};
+    (void)slot_moves_list(partition->shards.moves, see_target, &arriving);
+    return !arriving.is_coming && stray_moves_is_slot(partition, slot);
+}
+
+/* Finds a slot in which the shard may have strays. */
+static bool choose_slot(const struct sim_strays *strays, unsigned shard, struct sim_stray *stray)
+{
+    const struct partition *partition = running_partition(strays, shard);
+    for (unsigned try = 0; partition && try < TRIES; try++) {
+        (void)snprintf(stray->key, sizeof stray->key, "stray-%u-%u", strays->count, try);
+        stray->slot = slot_of(bytes_of(stray->key));
+        if (may_have_strays(partition, stray->slot))
+            return true;
+    }
+    return false;
+}
+
+void sim_strays_add(struct sim_strays *strays)
+{
+    unsigned shard = (unsigned)sim_random(strays->cluster->shard_count);
+    struct partition *partition = running_partition(strays, shard);
+    struct sim_stray *stray = &strays->strays[strays->count];
+    struct call call;
+    struct entry entry;
+    if (strays->count == SIM_STRAYS_MAX || !choose_slot(strays, shard, stray))
+        return;
+    internal_call_begin(partition, &call);
+    bool is_open = open_stray_key(&call, stray, &entry);
+    if (is_open)
+        entry_set_payload(&call, &entry, TYPE_STRING, bytes_of(stray->key), 0);
+    stray->ticket = overlay_ticket(partition->overlay);
+    internal_call_end(partition, &call);
+    if (!is_open)
+        return;
+    stray->shard = shard;
+    stray->is_durable = stray->is_doubtful = false;
+    strays->count++;
+    sim_note("stray", stray->slot);
+}
+
+/* Is the stray durable at its shard? It becomes doubtful if it was rolled back, or has moved already. */
+static void see_durable(const struct sim_strays *strays, struct sim_stray *stray)
+{
+    struct partition *partition = running_partition(strays, stray->shard);
+    if (!partition || stray->is_durable || stray->is_doubtful)
+        return;
+    uint64_t open = overlay_ticket(partition->overlay);
+    bool is_in_flight = overlay_in_flight(partition->overlay);
+    bool has_ended = stray->ticket + 1 < open || (stray->ticket < open && !is_in_flight);
+    if (!has_ended)
+        return;
+    stray->is_durable = has_stray(partition, stray);
+    stray->is_doubtful = !stray->is_durable;
+}
+
+void sim_strays_tend(struct sim_strays *strays, bool at_once)
+{
+    for (unsigned i = 0; i < strays->count; i++) {
+        struct sim_stray *stray = &strays->strays[i];
+        struct partition *partition = running_partition(strays, stray->shard);
+        see_durable(strays, stray);
+        if (partition && (at_once || (stray->is_durable && sim_random(MOVES_EVERY) == 0)) &&
+            stray_moves_is_slot(partition, stray->slot) && has_stray(partition, stray))
+            (void)stray_moves_begin(partition->shards.strays.moves, STRAYS_MOVE);
+    }
+}
+
+void sim_strays_crashed(struct sim_strays *strays, unsigned shard)
+{
+    for (unsigned i = 0; i < strays->count; i++)
+        if (strays->strays[i].shard == shard && !strays->strays[i].is_durable)
+            strays->strays[i].is_doubtful = true;
+}
+
+/* At how many shards is the stray, and at how many of these are its slot's keys served? */
+static unsigned count_copies(const struct sim_strays *strays, const struct sim_stray *stray,
+                             unsigned *served)
+{
+    unsigned copies = 0;
+    *served = 0;
+    for (unsigned shard = 0; shard < strays->cluster->shard_count; shard++) {
+        struct partition *partition = running_partition(strays, shard);
+        bool is_here = partition && has_stray(partition, stray);
+        copies += is_here;
+        *served += is_here && slot_is_served(partition, stray->slot);
+    }
+    return copies;
+}
+
+bool sim_strays_are_home(struct sim_strays *strays)
+{
+    for (unsigned i = 0; i < strays->count; i++) {
+        unsigned served;
+        if (count_copies(strays, &strays->strays[i], &served) != served)
+            return false;
+    }
+    return true;
+}
+
+void sim_strays_check(struct sim_strays *strays)
+{
+    for (unsigned i = 0; i < strays->count && !strays->why[0]; i++) {
+        const struct sim_stray *stray = &strays->strays[i];
+        unsigned served;
+        unsigned copies = count_copies(strays, stray, &served);
+        if (copies > 1 || (copies == 0 && stray->is_durable))
+            (void)snprintf(strays->why, sizeof strays->why,
+                           "the stray %s of slot %u was added at shard %u, and is at %u shards",
+                           stray->key, stray->slot, stray->shard, copies);
+    }
+}

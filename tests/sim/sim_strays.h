@@ -1,0 +1,41 @@
+/*
+ * sim_strays.h - strays of a simulated world: keys that lie at shards that do not own their slots, and must reach the owners.
+ *
+ *   sim_strays_add ─► a stray lies at a shard ─► it is durable ─ STRAYS MOVE, while slots move and shards crash ─► it is at the owner
+ *
+ * A stray that was durable exists until the end, once, and with its value, whatever fails. All functions are called between two
+ * steps of the world.
+ */
+#pragma once
+
+#include "tests/sim/sim_cluster.h"
+
+enum { SIM_STRAYS_MAX = 60 };
+
+struct sim_stray {
+    char key[SIM_NAMES_MAX]; /* its value is its name */
+    uint16_t slot;
+    unsigned shard;  /* where it was added */
+    uint64_t ticket; /* of the batch with which it becomes durable */
+    bool is_durable;
+    bool is_doubtful; /* that shard has crashed, or its disk has failed, before it was durable */
+};
+
+struct sim_strays {
+    struct sim_cluster *cluster;
+    struct sim_stray strays[SIM_STRAYS_MAX];
+    unsigned count;
+    char why[200]; /* the first failure; empty: none */
+};
+
+void sim_strays_init(struct sim_strays *strays, struct sim_cluster *cluster);
+/* Adds one, perhaps. */
+void sim_strays_add(struct sim_strays *strays);
+/* Sees which are durable, and lets a shard move its strays now and then; with `at_once` as soon as it has any. */
+void sim_strays_tend(struct sim_strays *strays, bool at_once);
+/* The shard has crashed or stopped. */
+void sim_strays_crashed(struct sim_strays *strays, unsigned shard);
+/* Does every one lie at a shard that owns its slot? All shards must be up. */
+bool sim_strays_are_home(struct sim_strays *strays);
+/* After that: each exists once. */
+void sim_strays_check(struct sim_strays *strays);
