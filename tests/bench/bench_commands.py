@@ -83,6 +83,12 @@ LATER = [
      'XREADGROUP GROUP group me NOACK STREAMS stream:{n:100} >', None, None),
     ('GEOSEARCH BYPOLYGON', 'GEOSEARCH geo BYPOLYGON 4 13 37 14 37 14 38 13 38', 'GEOSEARCH geo FROMLONLAT 13.5 37.5 BYBOX 88 111 km',
      'GEOADD geo 1{n:10}.{n:10000} 3{n:10}.{n:10000} place:{n:1000}', None),
+    ('CAS', 'CAS some:{k:%(few)d} other {x:64}', 'GET some:{k:%(few)d}', None, None),
+    ('CAD', 'CAD some:{k:%(few)d} other', 'GET some:{k:%(few)d}', None, None),
+    ('DELIFEQ', 'DELIFEQ some:{k:%(few)d} other', 'GET some:{k:%(few)d}', None, None),
+    ('BF.ADD', 'BF.ADD bloom:{n:100} {n:10000}', 'SETBIT bits:{n:100} {n:10000} 1', None, 2),
+    ('BF.EXISTS', 'BF.EXISTS bloom:{n:100} {n:10000}', 'SETBIT bits:{n:100} {n:10000} 1', None, 2),
+    ('BF.MADD 10', 'BF.MADD bloom:{n:100}' + ' {n:10000}' * 10, 'SETBIT bits:{n:100} {n:10000} 1', None, None),
     ('CMS.INCRBY', 'CMS.INCRBY sketch:{n:100} {n:10000} 1', 'HINCRBY counts:{n:100} {n:10000} 1', None, None),
     ('CMS.QUERY', 'CMS.QUERY sketch:{n:100} {n:10000}', 'HGET counts:{n:100} {n:10000}', None, None),
     ('TDIGEST.ADD', 'TDIGEST.ADD digest:{n:100} {n:10000}.{n:1000}', 'HINCRBYFLOAT sums:{n:100} sum {n:10000}.{n:1000}', None, None),
@@ -91,6 +97,8 @@ LATER = [
     ('TDIGEST.RANK', 'TDIGEST.RANK digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
     ('TOPK.ADD', 'TOPK.ADD top:{n:100} {n:10000}', 'ZINCRBY board:{n:100} 1 {n:10000}', None, None),
     ('TOPK.LIST', 'TOPK.LIST top:{n:100}', 'ZREVRANGE board:{n:100} 0 49', None, None),
+    ('TOPK.QUERY', 'TOPK.QUERY top:{n:100} {n:10000}', 'ZSCORE board:{n:100} {n:10000}', None, None),
+    ('TOPK.COUNT', 'TOPK.COUNT top:{n:100} {n:10000}', 'ZSCORE board:{n:100} {n:10000}', None, None),
     ('MPUBLISH 3', 'MPUBLISH channel {x:64} {x:64} {x:64}', 'PUBLISH channel {x:64}', None, None),
 ]
 
