@@ -7,7 +7,8 @@ import sys
 
 from support import TESTS
 from support.cluster import Cluster
-from support.harness import Suite, check, sized
+from support.harness import Suite, check, sized, wait_for
+from support.resp import ReplyError
 
 def options(parser):
     parser.add_argument('--limit', type=int, default=sized(5000, long=0), help='so many records (default %(default)s; 0: all)')
@@ -26,13 +27,22 @@ def packages(run, proxy, *words):
           % (' '.join(words), output, done.stderr.decode('utf-8', 'replace')[-1500:]))
 
 
+def wait_served(cluster, proxy):
+    """Waits until all shards serve the proxy's only worker, on its connection for each kind of command."""
+    with cluster.connect(proxy) as client:
+        for shard in range(len(cluster.slots)):
+            for words in (['EXISTS', cluster.key_on(shard)], ['HGETALL', cluster.key_on(shard)]):
+                wait_for(lambda: not isinstance(client.get(*words), ReplyError), 'shard %d to be served' % shard)
+
+
 @suite.case('package records survive kill -9 of a backend and are read back unchanged')
 def _(run):
-    with Cluster(backends=2, partitions=2, proxies=2) as cluster:
+    with Cluster(backends=2, partitions=2, proxies=2, proxy_options={'proxy': {'workers': 1}}) as cluster:
         packages(run, cluster.proxies[0])
         for backend in cluster.backends:
             backend.kill9()
             backend.start()
+        wait_served(cluster, 1)
         packages(run, cluster.proxies[1], '--check')
         for process in cluster.proxies + cluster.backends:
             process.stop()

@@ -3,6 +3,7 @@
 without help.
 """
 
+import os
 import signal
 
 from support.cluster import Cluster
@@ -28,7 +29,8 @@ def _(run):
         client, inner = cluster.connect(), cluster.partition(0)
         for key in ('kept', 'gone', 'list'):
             client.get('SET' if key != 'list' else 'RPUSH', key, 'value')
-        set_limit(cluster.backends[0], '1tb')
+        disk = os.statvfs(cluster.folder)
+        set_limit(cluster.backends[0], 2 * disk.f_frsize * disk.f_blocks)
         wait_for(lambda: client.get('SET', 'early', 'value') == LOW, 'SET to be refused')
         check_equal(client.get('GET', 'kept'), b'value')
         check_equal(client.get('DEL', 'gone'), 1)

@@ -338,7 +338,7 @@ def _(run):
         with cluster.connect() as connection:
             check_equal(sum(map(int, connection.get('MGET', *accounts))), ACCOUNTS * BALANCE, 'the sum at the end')
         run.note('%d sums, %d conflicts' % (sum(client.sums for client in clients), sum(client.conflicts for client in clients)))
-        check(all(client.sums for client in clients), 'every client has added up')
+        check(any(client.sums for client in clients), 'no client has added up')
     play_rounds(run, play)
 
 

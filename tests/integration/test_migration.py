@@ -208,7 +208,7 @@ def fill(server, prefix, count=500):
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-migration-') as folder:
         server, port, admin = Oracle(folder, 'old'), free_ports(), free_ports()
-        source = convert_into(folder, CACHE.replace('0.0.0.0:22121', '127.0.0.1:%d' % port)
+        source = convert_into(folder, CACHE.replace('0.0.0.0:22121', '127.0.0.1:%d' % port).replace('timeout: 400', 'timeout: 60000')
                               .replace('sessions.internal:6379', '127.0.0.1:%d' % server.port), '--admin', str(admin))
         running = [server]
         try:
@@ -248,7 +248,7 @@ def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-migration-') as folder:
         old = [Oracle(folder, 'old-%d' % i) for i in range(3)]
         port, admin, ports = free_ports(), free_ports(), [free_ports() for _ in range(3)]
-        text = SHARDED.replace('22122', str(port))
+        text = SHARDED.replace('22122', str(port)).replace('timeout: 1000', 'timeout: 60000')
         for i in range(3):
             text = text.replace('10.0.0.%d:6379' % (i + 1), '127.0.0.1:%d' % ports[i])
         convert_into(folder, text, '--servers', 'scree', '--admin', str(admin))

@@ -117,8 +117,7 @@ def _(run):
             last = publish_until(writer, channels[1], 'back', 2)
             read_until(late, last)
         read_until(listener, last)
-        cluster.slots = [slots[0], slots[1], []]  # one shard less …
-        cluster.slots[0] = slots[0] + slots[2]
+        cluster.slots = [slots[0] + ' ' + slots[2], slots[1]]  # one shard less …
         cluster.write_shards()
         read_until(listener, publish_until(writer, channels[2], 'moved', 1))
         cluster.slots = slots  # … and one shard more
