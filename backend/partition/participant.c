@@ -781,6 +781,27 @@ static void lock_prepared_key(void *owner, struct bytes row_key)
     (void)lock_take(part->participant->partition->shards.locks, &part->owner, row_key, LOCK_WRITE);
 }
 
+struct lock_check {
+    const struct part *part;
+    bool is_locked;
+};
+
+static void check_lock(void *owner, struct bytes row_key)
+{
+    struct lock_check *check = owner;
+    const struct part *part = check->part;
+    check->is_locked &=
+        lock_is_held(part->participant->partition->shards.locks, &part->owner, row_key);
+}
+
+/* Has this transaction locked the keys that the effects change? If not, the coordinator takes this shard for the owner of a slot
+ * whose keys it has locked at another one. */
+static bool has_locked(const struct part *part)
+{
+    struct lock_check check = {.part = part, .is_locked = true};
+    return effects_each_key(part->effects, check_lock, &check) && check.is_locked;
+}
+
 /* The keys that the effects change are locked, for writing, by this transaction alone. */
 static bool lock_prepared_keys(struct part *part)
 {
@@ -836,7 +857,9 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
     part->effects = heap_copy(effects);
     part->changes = heap_copy(changes);
     part->changes_count = changes_count;
-    if (!message_is_read(&reader) || !lock_prepared_keys(part))
+    if (!has_locked(part))
+        part_end(part, "the transaction has not locked these keys here");
+    else if (!message_is_read(&reader) || !lock_prepared_keys(part))
         part_end(part, "the request is not valid");
     else if (commit_is_failed(participant->partition->commit, NULL))
         part_end(part, error_text((enum error)commit_error(participant->partition->commit)));

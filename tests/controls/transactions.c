@@ -47,6 +47,10 @@ bool __real_lock_take(struct lock_set *set, struct lock_owner *owner, struct byt
                       enum lock_mode mode);
 bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
                       enum lock_mode mode);
+bool __real_lock_is_held(const struct lock_set *set, const struct lock_owner *owner,
+                         struct bytes row_key);
+bool __wrap_lock_is_held(const struct lock_set *set, const struct lock_owner *owner,
+                         struct bytes row_key);
 void __real_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
 void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait);
 void __real_ticket_wait_begin_patient(struct partition *partition, struct ticket_wait *wait);
@@ -100,12 +104,24 @@ bool __wrap_participant_load(struct participant *participant)
     return is_good;
 }
 
+/* Is it the name of the lock of a database? As encode_space_prefix makes it. */
+static bool is_lock_of_all(struct bytes row_key)
+{
+    return row_key.len == 1 + (size_t)(uint8_t)row_key.data[0];
+}
+
+bool __wrap_lock_is_held(const struct lock_set *set, const struct lock_owner *owner,
+                         struct bytes row_key)
+{
+    return (sim_broken == BREAK_NO_ALL_LOCKS && is_lock_of_all(row_key)) ||
+           __real_lock_is_held(set, owner, row_key);
+}
+
 bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
                       enum lock_mode mode)
 {
-    bool is_of_all = row_key.len == 1 + (size_t)(uint8_t)row_key.data[0]; /* encode_space_prefix */
     if ((sim_broken == BREAK_LOCKS_NOT_REBUILT && is_loading) ||
-        (sim_broken == BREAK_NO_ALL_LOCKS && is_of_all) ||
+        (sim_broken == BREAK_NO_ALL_LOCKS && is_lock_of_all(row_key)) ||
         (sim_broken == BREAK_NO_READ_LOCKS && mode == LOCK_READ))
         return true;
     return __real_lock_take(set, owner, row_key, mode);
