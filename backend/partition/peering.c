@@ -13,7 +13,9 @@
 #include "backend/partition/slot_owners.h"
 #include "backend/peer/peer_set.h"
 #include "shared/host_name.h"
+#include "shared/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,6 +108,27 @@ void peering_address(const struct partition *partition, char *address, size_t si
                    peering_port(partition));
 }
 
+/* The map to put into force. One that comes while the first slots are claimed waits: else some shards would claim by the map of
+ * before and others by this one, and slots would have two owners or none. */
+static const struct shard_map *next_map(struct partition *partition)
+{
+    const struct shard_map *now = peer_set_map(partition->shards.peers);
+    const struct shard_map *wish = partition->snapshot->map;
+    if (wish == now || !slot_owners_is_claiming(partition->shards.owners))
+        return wish;
+    log_event(LOG_INFO, "map_waits", "partition=%u epoch=%" PRIu64 " claimed_by=%" PRIu64,
+              partition->index, wish ? wish->epoch : 0, now->epoch);
+    return now;
+}
+
+void peering_tick(struct partition *partition)
+{
+    const struct peer_set *peers = partition->shards.peers;
+    if (peers && peer_set_map(peers) != partition->snapshot->map &&
+        !slot_owners_is_claiming(partition->shards.owners))
+        peering_configure(partition);
+}
+
 void peering_configure(struct partition *partition)
 {
     const struct config_snapshot *snapshot = partition->snapshot;
@@ -116,7 +139,7 @@ void peering_configure(struct partition *partition)
     peering_address(partition, address, sizeof address);
     peering_client_ports(partition, &port, &tls_port);
     const struct peer_config config = {
-        .map = snapshot->map,
+        .map = next_map(partition),
         .old_shard = slot_owners_name(partition->shards.owners),
         .address = address,
         .port = port,

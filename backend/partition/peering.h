@@ -12,6 +12,8 @@ struct peer_set;
 struct peer_set *peering_new(struct partition *partition);
 /* Applies map, secret, TLS and limits of the snapshot; called when the port is known. */
 void peering_configure(struct partition *partition);
+/* Puts a map into force that had to wait while the first slots were claimed; called several times a second. */
+void peering_tick(struct partition *partition);
 /* The host at which others reach the partition: advertise-host (shared/host_name.h), or bind. */
 void peering_host(const struct partition *partition, char *host, size_t size);
 /* The address at which others reach the partition: advertise-host and advertise-port, or its listen address. */

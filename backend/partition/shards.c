@@ -27,6 +27,7 @@ static void tick_shards(void *owner)
     if (partition->running.busy_error)
         return; /* the data must not change during a slow script */
     slot_owners_tick(partition->shards.owners);
+    peering_tick(partition);
     slot_moves_tick(partition->shards.moves);
     pubsub_check_slots(partition);
     key_arrivals_tick(partition->shards.strays.arrivals);

@@ -311,15 +311,23 @@ void slot_owners_configure(struct slot_owners *owners)
 {
     struct partition *partition = owners->partition;
     const struct shard_map *map = peer_set_map(partition->shards.peers);
+    bool is_same = map && map == owners->map;
+    bool is_held = is_same && partition->shards.is_held;
+    if (!is_same)
+        owners->since_ms = loop_mono_ms(partition->loop);
     drop_map(owners);
-    owners->since_ms = loop_mono_ms(partition->loop);
     if (map) {
         owners->map = shard_map_ref((struct shard_map *)map);
         owners->hash = shard_map_slots_hash(map);
         list_others(owners);
     }
     slot_owners_reload(owners);
-    set_held(owners, partition->shards.is_gated && !has_records(owners));
+    set_held(owners, partition->shards.is_gated && (is_held || !has_records(owners)));
+}
+
+bool slot_owners_is_claiming(const struct slot_owners *owners)
+{
+    return owners->partition->shards.is_held;
 }
 
 /* ---- owners of other slots ---- */
@@ -777,7 +785,7 @@ int slot_owners_force(struct slot_owners *owners)
     return count;
 }
 
-/* A slot that is owned here, and that another shard owns with a higher epoch: an operator has forced that (5). */
+/* A slot that is owned here, and that another shard owns with a higher epoch: an operator has forced that (6). */
 static bool is_lost(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
 {
     const struct slot_record *own = slot_table_get(table_of(owners), slot);
@@ -843,10 +851,11 @@ void slot_owners_tick(struct slot_owners *owners)
     }
     if (!owners->claims_open && owners->may_have_lost)
         give_up_lost(owners);
-    if (has_records(owners)) {
+    /* in the batch of the claim: without its name a shard that leaves the map could not give its slots away */
+    if (has_records(owners) || owners->claims_open)
         keep_name(owners);
+    if (has_records(owners))
         check_drained(owners);
-    }
     if (owners->partition->shards.is_held)
         check_held(owners, now_ms);
 }

@@ -16,9 +16,11 @@
  *     slots have owners.
  * (3) A partition that has written before it had records (an older version, or a restored backup) served the slots of its
  *     map. It claims them when all others have answered, or after CLAIM_AFTER_MS if it has keys.
- * (4) The answers of the others also say which slots they own and which owners they know. The highest epoch counts.
+ * (4) The map does not change while a partition claims, at most for HOLD_MS: a newer one waits (peering.c). Else some shards
+ *     would claim by the old map and others by the new one.
+ * (5) The answers of the others also say which slots they own and which owners they know. The highest epoch counts.
  *
- * (5) An operator can make it claim slots of a shard that is lost for good, with a higher epoch. If that shard comes back,
+ * (6) An operator can make it claim slots of a shard that is lost for good, with a higher epoch. If that shard comes back,
  *     it learns the higher epoch and gives these slots up.
  *
  * Commands for data wait while it is JOINING, at most HOLD_MS; then they are refused until it has claimed.
@@ -37,6 +39,9 @@ struct slot_owners *slot_owners_new(struct partition *partition);
 void slot_owners_free(struct slot_owners *owners);
 /* The map or the address has changed, or it is known now. */
 void slot_owners_configure(struct slot_owners *owners);
+/* Does this partition claim its first slots, or wait until the others have claimed theirs, at most for HOLD_MS after it got its map? Then the
+ * map must not change. */
+bool slot_owners_is_claiming(const struct slot_owners *owners);
 /* The name that this shard had when it was last in a map; empty: it never was. Borrowed. */
 const char *slot_owners_name(const struct slot_owners *owners);
 /* The records have changed. */
@@ -73,6 +78,6 @@ struct slot_run {
 typedef void slot_run_fn(void *owner, const struct slot_run *run);
 void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner);
 
-/* Claims all slots that the map gives to this shard, and whose owner is not known or not connected: (5). Returns their number;
+/* Claims all slots that the map gives to this shard, and whose owner is not known or not connected: (6). Returns their number;
  * -1: not possible now. */
 int slot_owners_force(struct slot_owners *owners);

@@ -62,6 +62,11 @@ class Peers(Cluster):
         for index in indexes:
             wait_for(lambda: self.are_linked(index, count), 'backend %d to be linked to %d others' % (index, count))
 
+    def wait_claimed(self):
+        """A map that comes before this would be the first of some shards, and the second of others."""
+        for backend in self.backends:
+            wait_for(lambda: b'slots_owned' in backend.log(), '%s to claim its slots' % backend.name)
+
     def echo(self, index, shard, delay_ms, text):
         return self.call(index, 'DEBUG', 'PEER-ECHO', shard, delay_ms, text)
 
@@ -273,6 +278,7 @@ def write_map(cluster, indexes, epoch, move=None):
 def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
+        cluster.wait_claimed()
         run_id = cluster.peers(0)[1]['b1p0']['run_id']
         connects = cluster.peers(0)[1]['b1p0']['connects']
         write_map(cluster, [0, 1], 10)

@@ -50,8 +50,9 @@ enum {
     REST_US = 1000 * 1000,
     FREEZE_MS_MAX = 10000, /* of migration-freeze */
     FREEZE_DELAYS =
-        15, /* a freeze takes at most so many delays of the network and jobs of disks … */
-    FREEZE_MORE_US = 100000,         /* … and ticks of partitions */
+        24, /* a freeze takes at most so many delays of the network and jobs of disks … */
+    FREEZE_MORE_US =
+        100000, /* … and ticks of partitions; of 3000 worlds one needed 18, and 2995 less than 15 */
     NEVER_MS = 10 * PHASE_US / 1000, /* a deadlock that only a timeout ends is found */
 };
 
@@ -87,6 +88,7 @@ struct world {
     bool was_forced;   /* an operator has ended a transaction */
     bool has_differed; /* … in another way than its deciding shard */
     bool has_moves;    /* slots move */
+    bool has_two_maps; /* the second comes while the shards claim their first slots */
     bool is_prompt;    /* nothing else happens, and a freeze has no limit */
     bool has_strays;   /* keys lie at shards that do not own their slots */
     struct sim_strays strays;
@@ -631,6 +633,24 @@ static void draw_faults(void)
     world.bank.may_fail = world.fault_ppm || sim_knobs()->cut_ppm || sim_knobs()->slow_ppm;
 }
 
+static bool have_claimed(void)
+{
+    reload_maps(false);
+    check_owners();
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (slot_table_count(partition_of(i)->shards.slots, SLOT_NONE) == SLOT_COUNT)
+            return false;
+    return true;
+}
+
+/* All shards claim by one map, also if they get a newer one meanwhile. */
+static void claim_by_two_maps(void)
+{
+    move_slots();
+    run_until(have_claimed, "a shard claims no slots");
+    reload_maps(true);
+}
+
 static void start_cluster(unsigned proxies, enum durability durability)
 {
     const struct sim_plan plan = {.backends = SHARDS,
@@ -650,6 +670,8 @@ static void start_cluster(unsigned proxies, enum durability durability)
     sim_bank_init(&world.bank, &world.cluster, durability != DURABILITY_ALWAYS);
     sim_strays_init(&world.strays, &world.cluster);
     world.bank.trace = sim_options.is_verbose ? stdout : NULL;
+    if (world.has_moves && world.has_two_maps)
+        claim_by_two_maps();
     set_up();
 }
 
@@ -676,10 +698,16 @@ static void draw_moves_alone(void)
         FREEZE_DELAYS * (knobs->delay_us_max + knobs->job_us_max) + FREEZE_MORE_US;
 }
 
+/* Does only a target that has lost its source notice what is broken? Then links and shards fail in every world. */
+static bool is_about_lost_sources(void)
+{
+    return sim_broken == BREAK_NO_ASK || sim_broken == BREAK_ASK_ENDED;
+}
+
 static void run_schedule(void)
 {
-    world.has_moves = sim_random(2);
-    world.is_prompt = world.has_moves && sim_random(3) == 0;
+    world.has_moves = sim_random(2) || is_about_lost_sources();
+    world.is_prompt = world.has_moves && sim_random(3) == 0 && !is_about_lost_sources();
     start_cluster((unsigned)sim_random(SIM_PROXIES_MAX),
                   sim_random(4) ? DURABILITY_ALWAYS : DURABILITY_EVERYSEC);
     draw_faults();
@@ -688,6 +716,8 @@ static void run_schedule(void)
         world.fault_ppm += sim_random(2) ? 20000 : 200000;
         world.bank.may_fail = true;
     }
+    if (is_about_lost_sources())
+        world.faults = 1u << FAULT_MOVE | 1u << FAULT_DOWN | 1u << FAULT_CRASH | 1u << FAULT_CUT;
     if (world.is_prompt)
         draw_moves_alone();
     world.has_strays =
@@ -892,6 +922,7 @@ static void run_world(struct sim_result *result)
     storage_mem_seed(sim_random(UINT64_MAX));
     world.victim = point / PERSISTS_MAX % VICTIMS;
     world.persists = 1 + point % PERSISTS_MAX;
+    world.has_two_maps = !is_point && result->seed % 4 == 0;
     if (is_point)
         run_to_point(run);
     else
