@@ -41,9 +41,9 @@ enum answer_state {
     ANSWER_OLD,      /* its version has no records */
 };
 
-/* Another shard of the map. */
+/* Another shard: of the map, or one that is not in it any more, and is linked while it gives its slots away. */
 struct other_shard {
-    const char *name; /* of the map */
+    const char *name; /* of the map, or of `names` */
     bool is_asked;
     uint64_t ask_ms; /* monotonic: when to ask again */
     enum answer_state state;
@@ -68,6 +68,7 @@ struct slot_owners {
     uint64_t hash;         /* of the map's slots */
     struct other_shard *others;
     size_t others_count;
+    uint32_t links;       /* number of links when shards that are not in the map were last listed */
     uint64_t since_ms;    /* monotonic: when the map came */
     bool was_written;     /* before this start: (3) */
     uint32_t claims_open; /* changes that are not durable */
@@ -305,6 +306,7 @@ static void list_others(struct slot_owners *owners)
     for (size_t i = 0; *own && i < owners->map->shard_count; i++)
         if (strcmp(owners->map->shards[i].name, own) != 0)
             owners->others[owners->others_count++].name = owners->map->shards[i].name;
+    owners->links = (uint32_t)owners->others_count;
 }
 
 void slot_owners_configure(struct slot_owners *owners)
@@ -323,6 +325,35 @@ void slot_owners_configure(struct slot_owners *owners)
     }
     slot_owners_reload(owners);
     set_held(owners, partition->shards.is_gated && (is_held || !has_records(owners)));
+}
+
+static bool is_listed(const struct slot_owners *owners, const char *name)
+{
+    for (size_t i = 0; i < owners->others_count; i++)
+        if (strcmp(owners->others[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* peer_each_link_fn: a shard that leaves still owns slots, and perhaps nobody else can tell which. */
+static void list_leaving(void *owner, struct peer_link *link)
+{
+    struct slot_owners *owners = owner;
+    if (shard_map_named(owners->map, bytes_of(link->shard)) >= 0 || is_listed(owners, link->shard))
+        return;
+    const uint16_t name = index_of_name(owners, bytes_of(link->shard));
+    owners->others = realloc(owners->others, (owners->others_count + 1) * sizeof *owners->others);
+    CHECK(owners->others);
+    owners->others[owners->others_count++] = (struct other_shard){.name = owners->names[name]};
+}
+
+static void list_all_leaving(struct slot_owners *owners)
+{
+    struct peer_set *peers = owners->partition->shards.peers;
+    uint32_t links = peer_set_links(peers);
+    if (links != owners->links)
+        peer_set_each_link(peers, list_leaving, owners);
+    owners->links = links;
 }
 
 bool slot_owners_is_claiming(const struct slot_owners *owners)
@@ -841,6 +872,7 @@ void slot_owners_tick(struct slot_owners *owners)
     uint64_t now_ms = loop_mono_ms(owners->partition->loop);
     if (!owners->map || !*own_name(owners) || owners->partition->thread.is_stopping)
         return;
+    list_all_leaving(owners);
     for (size_t i = 0; i < owners->others_count; i++)
         ask_other(owners, i, now_ms);
     if (!owners->claims_open && !has_records(owners) && may_claim(owners, now_ms))

@@ -407,6 +407,11 @@ void peer_set_each(const struct peer_set *peers, peer_link_fn *on_link,
             on_incoming(owner, container_of(at, struct peer_incoming, link));
 }
 
+uint32_t peer_set_links(const struct peer_set *peers)
+{
+    return peers->links_count;
+}
+
 void peer_set_each_link(struct peer_set *peers, peer_each_link_fn *fn, void *owner)
 {
     for (struct list *at = peers->links.next; at != &peers->links; at = at->next)

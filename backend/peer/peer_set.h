@@ -81,6 +81,8 @@ uint32_t peer_set_listeners(const struct peer_set *peers);
 /* Sends a request without reply to these shards. Returns the number of shards to which it was sent: others are not connected, or the
  * limits of their links are reached. */
 uint32_t peer_set_post(struct peer_set *peers, uint8_t kind, struct bytes payload);
+/* Number of links, connected or not. */
+uint32_t peer_set_links(const struct peer_set *peers);
 /* Calls the function for each link, connected or not. */
 typedef void peer_each_link_fn(void *owner, struct peer_link *link);
 void peer_set_each_link(struct peer_set *peers, peer_each_link_fn *fn, void *owner);

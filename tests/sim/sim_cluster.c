@@ -163,7 +163,7 @@ void sim_cluster_move(struct sim_cluster *cluster)
     unsigned count = 1 + (unsigned)sim_random(4);
     while (count--)
         cluster->owners[sim_random(SIM_RANGES)] = (uint8_t)sim_random(cluster->shard_count);
-    bool is_leaving = sim_random(4) == 0 && !cluster->is_complete;
+    bool is_leaving = sim_random(4) == 0;
     cluster->absent = is_leaving ? (int)sim_random(cluster->shard_count) : -1;
     for (unsigned range = 0; range < SIM_RANGES; range++)
         if (cluster->owners[range] == cluster->absent)

@@ -103,7 +103,6 @@ struct sim_cluster {
     struct sim_place places[SIM_PLACES_MAX];
     unsigned shard_count;
     uint8_t owners[SIM_RANGES]; /* the shard that owns each range of slots */
-    bool is_complete;           /* every new map has all shards */
     int absent;                 /* the shard that is not in the map of the backends; -1: all are */
     uint64_t epoch;             /* the newest map's epoch */
     struct shard_map *map;      /* of the backends; NULL: they have no links */

@@ -722,8 +722,6 @@ static void run_schedule(void)
         draw_moves_alone();
     world.has_strays =
         world.has_moves && !world.is_prompt && !world.bank.is_across_only && sim_random(2);
-    /* a shard that has left the maps of others is not asked what it owns: strays of its slots stay where they are */
-    world.cluster.is_complete = world.has_strays;
     uint32_t kinds = draw_kinds();
     world.teller_count = 2 + (unsigned)sim_random(SIM_TELLERS_MAX - 2);
     for (unsigned i = 0; i < world.teller_count; i++)
