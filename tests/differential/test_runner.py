@@ -38,7 +38,7 @@ def _(run):
         old, new = random.Random(run.seed).choice(MUTATIONS)
         run.note('%r becomes %r' % (old, new))
         relay = Relay(two.address, change=(old, new))
-        patience = 10 * run.options.seconds  # some mutations show up in only one of fifty streams
+        patience = 40 * run.options.seconds  # some mutations show up in only one of fifty streams
         reports = test_random.explore(run, one.address, [relay.address], False, patience, max_failures=1)
         relay.stop()
         check(reports, 'nobody noticed')

@@ -9,7 +9,7 @@ import threading
 
 import redis.cluster
 
-from support.cluster import Cluster, metric, slot_of
+from support.cluster import Cluster, free_ports, metric, slot_of
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.node import installed
 from support.resp import Connection, value
@@ -181,7 +181,7 @@ def _(run):
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0, tls=True) as cluster:
         for backend in cluster.backends:  # both kinds; the map has the ports with TLS
-            backend.plain = backend.admin + 1
+            backend.plain = free_ports()
             backend.options = {'backend': {
                 'port': backend.plain, 'shards': cluster.shards_path, 'peer-tls': 'yes',
                 'peer-tls-cert-file': cluster.tls.client.cert, 'peer-tls-key-file': cluster.tls.client.key}}

@@ -199,7 +199,7 @@ def _(run):
         set_rate('0')
         wait_for(lambda: is_idle(client), 'it to end')
         check_equal(status(client)['last-status'], 'ok', 'its end')
-        check_equal(info(client, 'compaction_pace_bytes_per_second'), 0, 'no limit again')
+        wait_for(lambda: info(client, 'compaction_pace_bytes_per_second') == 0, 'no limit again')
         check_data(client, 3)
 
 

@@ -154,14 +154,15 @@ def _(run):
             check_equal(client.get('ECHO', 'still in order'), b'still in order')
             cluster.backends[1].start()
             wait_for(lambda: client.call('DBSIZE')[0] == ':', 'all shards to answer')
-            check_equal(client.get('MSET', keys[0], 'a', keys[1], 'b'), b'OK')
+            wait_for(lambda: client.get('MSET', keys[0], 'a', keys[1], 'b') == b'OK', 'MSET to be taken')
             check_equal(client.get('MGET', *keys), [b'a', b'b'])
 
 
 @suite.case('a frozen backend: its requests time out one by one, late replies are dropped, other shards do not wait')
 def _(run):
-    timeout_ms = 1000 * harness.SLOW  # the other shard has to reply within this time
-    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '%dms' % timeout_ms}}) as cluster:
+    timeout_ms = 2000 * harness.SLOW  # the other shard has to reply within this time, so it does not wait for fsync
+    with Cluster(backends=2, partitions=1, proxies=1, backend_options={'backend': {'durability': 'os'}},
+                 proxy_options={'upstream': {'timeout': '%dms' % timeout_ms}}) as cluster:
         victim = cluster.backends[1]
         with Probers(cluster) as probers:
             wait_answers(probers, 50)
@@ -180,7 +181,8 @@ def _(run):
 
 @suite.case("a backend frozen and resumed repeatedly under pipelines: no client gets another client's reply")
 def _(run):
-    with Cluster(backends=1, partitions=2, proxies=1, proxy_options={'upstream': {'timeout': '150ms'}}) as cluster:
+    with Cluster(backends=1, partitions=2, proxies=1, backend_options={'backend': {'durability': 'os'}},
+                 proxy_options={'upstream': {'timeout': '%dms' % (150 * harness.SLOW)}}) as cluster:
         stop, wrong = threading.Event(), []
 
         def client(number):

@@ -21,6 +21,11 @@ def options(parser):
 suite = Suite(__doc__, options)
 
 
+def patient(**options):
+    """A cluster in which no request fails because a slow machine takes long."""
+    return Cluster(proxy_options={'upstream': {'timeout': '10m'}}, **options)
+
+
 def crowd_plays(run, addresses, clients, pipelines, longest):
     models = [OwnKeys('c%d' % i, random.Random(run.seed * 1000 + i)) for i in range(clients)]
     crowd = Crowd(addresses, models, longest)
@@ -33,21 +38,21 @@ def crowd_plays(run, addresses, clients, pipelines, longest):
 def _(run):
     def relay(address):
         return Relay(address, run.seed, delay_ms=(0, 20))
-    with Cluster(backends=2, partitions=2, proxies=2, relay=relay) as cluster:
+    with patient(backends=2, partitions=2, proxies=2, relay=relay) as cluster:
         addresses = [cluster.proxies[0].address, cluster.proxies[1].address]
         crowd_plays(run, addresses, run.options.clients, run.options.pipelines, 40)
 
 
 @suite.case('replies stay in order without delays, in long pipelines')
 def _(run):
-    with Cluster(backends=2, partitions=2, proxies=1) as cluster:
+    with patient(backends=2, partitions=2, proxies=1) as cluster:
         crowd_plays(run, [cluster.proxies[0].address], 20, 6, 1500)
 
 
 @suite.case('a late reply uses the protocol of its request, whichever HELLO came after it')
 def _(run):
     listing = ['CLIENT', 'LIST', 'ID', '0']  # requires replies of all workers
-    with Cluster(backends=1, partitions=2, proxies=1) as cluster, cluster.connect() as client:
+    with patient(backends=1, partitions=2, proxies=1) as cluster, cluster.connect() as client:
         replies = client.pipeline([['HELLO', 3], listing, ['HELLO', 2], listing, ['HELLO', 3], listing, ['HELLO', 2]])
         kinds = [kind for kind, _ in replies[1::2]]
         check(kinds == ['=', '$', '='], 'of a verbatim string, RESP3, 2, 3: %r' % replies[1::2])
@@ -55,7 +60,7 @@ def _(run):
 
 @suite.case('replies stay in order on TCP and Unix sockets alike')
 def _(run):
-    with Cluster(backends=1, partitions=2, proxies=1, unix=True) as cluster:
+    with patient(backends=1, partitions=2, proxies=1, unix=True) as cluster:
         crowd_plays(run, [cluster.proxies[0].address, cluster.proxies[0].unix], 20, 8, 40)
 
 
@@ -63,19 +68,19 @@ def _(run):
 def _(run):
     def relay(address):
         return Relay(address, run.seed, delay_ms=(0, 20), is_encrypted=True)
-    with Cluster(backends=1, partitions=2, proxies=2, relay=relay, tls=True) as cluster:
+    with patient(backends=1, partitions=2, proxies=2, relay=relay, tls=True) as cluster:
         crowd_plays(run, [proxy.address for proxy in cluster.proxies], run.options.clients // 4, run.options.pipelines, 40)
 
 
 @suite.case('replies stay in order over TLS, in long pipelines')
 def _(run):
-    with Cluster(backends=1, partitions=2, proxies=1, tls=True) as cluster:
+    with patient(backends=1, partitions=2, proxies=1, tls=True) as cluster:
         crowd_plays(run, [cluster.proxies[0].address], 20, 6, 1500)
 
 
 @suite.case('replies stay in order on one partition directly')
 def _(run):
-    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+    with patient(backends=1, partitions=1, proxies=0) as cluster:
         crowd_plays(run, [cluster.backends[0].addresses[0]], 50, 8, 200)
 
 

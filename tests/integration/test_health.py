@@ -36,7 +36,7 @@ def _(run):
         check_equal(shard_states(proxy), {'b0p0': ('up', ''), 'b0p1': ('up', '')})
         proxy.options = {'upstream': {'secret': 'another'}}
         restart(proxy)
-        wait_for(lambda: 'WRONGPASS' in proxy.http('/readyz')[1], 'the reason in /readyz')
+        wait_for(lambda: all('WRONGPASS' in reason for _, reason in shard_states(proxy).values()), 'the reason of both shards')
         for path in ('/readyz', '/readyz/any'):
             status, text = proxy.http(path)
             check_equal(status, 503, path)
@@ -81,7 +81,7 @@ def _(run):
             file.write(swapped)
         proxy.options = dict(proxy.options, proxy=dict(proxy.options['proxy'], shards=path))
         restart(proxy)
-        wait_for(lambda: 'another shard' in proxy.http('/readyz')[1], 'the reason in /readyz')
+        wait_for(lambda: all('another shard' in reason for _, reason in shard_states(proxy).values()), 'the reason of both shards')
         check_equal(proxy.http('/readyz/any')[0], 503)
         check("%s does not answer: another shard is at its address: '%s'" % (first, second) in proxy.http('/readyz')[1],
               proxy.http('/readyz')[1])
@@ -107,7 +107,7 @@ def _(run):
                 with cluster.connect() as client:
                     reply = client.get('SET', 'k', 'v')
                     check(isinstance(reply, ReplyError) and 'another version of Scree' in str(reply), repr(reply))
-                check(b'another version of Scree' in proxy.log(), 'the log')
+                wait_for(lambda: b'another version of Scree' in proxy.log(), 'the log')
                 check_equal([words for words in other.requests if words[0] not in (b'SCREE', b'PING')], [], 'requests of clients')
             cluster.backends[0].start()
             wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the shard to be up again')

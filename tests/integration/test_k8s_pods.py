@@ -128,7 +128,7 @@ def client_of(node, index=0):
 
 
 def http_text(pod, path):
-    with urllib.request.urlopen('http://%s:%d%s' % (pod.address, pod.ports['admin'], path), timeout=5) as answer:
+    with urllib.request.urlopen('http://%s:%d%s' % (pod.address, pod.ports['admin'], path), timeout=patience()) as answer:
         return answer.read().decode()
 
 

@@ -146,7 +146,7 @@ def _(run):
 def ask(port, path, token):
     request = urllib.request.Request('http://127.0.0.1:%d%s' % (port, path), headers={'Authorization': 'Bearer ' + token})
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=patience()) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, ''

@@ -222,8 +222,8 @@ def _(run):
         stays = enter(cluster, 'test_x', 'token-test')
         stays.call('SET', 'k', 'stays')
         check_equal(other.get('DBSIZE'), 60)
-        other.close()
         started = time.monotonic()
+        other.close()
 
         def keys_left():
             """The number of the namespace's keys on the partitions, from a metric, so that no connection enters the

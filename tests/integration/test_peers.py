@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 
+from support import harness
 from support.cluster import Cluster, even_slots
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.other_version import OtherVersion
@@ -152,8 +153,9 @@ def _(run):
     with Peers() as cluster:
         cluster.wait_linked()
         with cluster.partition(0) as connection:
-            for delay, text in ((3000, 'late'), (0, 'first'), (1500, 'second')):
-                check_equal(connection.get('DEBUG', 'PEER-ECHO', 'b2p0', delay, text), b'OK')
+            replies = connection.pipeline([['DEBUG', 'PEER-ECHO', 'b2p0', delay, text]
+                                           for delay, text in ((3000, 'late'), (0, 'first'), (1500, 'second'))])
+            check_equal(replies, [('+', b'OK')] * 3)
         cluster.wait_echo(0, b'ok late')
         check_equal(cluster.echoes(0), [b'ok first', b'ok second', b'ok late'])
         check_equal(cluster.echo(0, 'b2p0', 60001, 'x'), b'OK')
@@ -179,12 +181,12 @@ def _(run):
 
 @suite.case('cut connections come back, and so do those that become silent without being closed')
 def _(run):
-    with Peers({'peer-timeout': '1s'}, relay=Relay) as cluster:
+    with Peers({'peer-timeout': '%dms' % (1000 * harness.SLOW)}, relay=Relay) as cluster:
         cluster.wait_linked()
         relay = cluster.relays[cluster.backends[2].addresses[0]]
         for what in ('reset', 'mute', 'reset'):
             connects = int(cluster.peers(0)[1]['b2p0']['connects'])
-            cluster.echo(0, 'b2p0', 60000, 'never')
+            wait_for(lambda: cluster.echo(0, 'b2p0', 60000, 'never') == b'OK', 'the link to take a request')
             relay.spoil(what)
             wait_for(lambda: int(cluster.peers(0)[1]['b2p0']['connects']) > connects, 'a new connection after ' + what)
             cluster.wait_linked()
@@ -314,6 +316,7 @@ def _(run):
             file.write(text)
         wait_for(lambda: b'is an address of shard a and of shard b' in backend.log(), 'the map to be refused')
         check(cluster.peers(0)[0]['peers_map_epoch'] != '20', 'it is in force')
+        wait_for(lambda: cluster.call(0, 'CLUSTER', 'SLOTS'), 'slots with an owner')
         check_equal(cluster.call(0, 'CLUSTER', 'SLOTS')[0][2][:2], [b'localhost', port])
 
 
@@ -321,8 +324,9 @@ def _(run):
 def _(run):
     with Peers({'advertise-host': '%h.backends'}) as cluster:
         host = socket.gethostname() + '.backends'
+        wait_for(lambda: cluster.call(0, 'CLUSTER', 'SLOTS'), 'slots with an owner')
         check_equal(cluster.call(0, 'CLUSTER', 'SLOTS')[0][2][:2], [host.encode(), cluster.backends[0].port])
-        check(b'peer_not_in_map address=%s:' % host.encode() in cluster.backends[0].log(), 'the address it looks for in the map')
+        wait_for(lambda: b'peer_not_in_map address=%s:' % host.encode() in cluster.backends[0].log(), 'the address it looks for in the map')
 
 
 @suite.case('advertise-host that is too long with the name of the machine is refused, by a start and by a reload')
@@ -419,7 +423,7 @@ def _(run):
 
 @suite.case('a peer that does not read its replies is not read any further, and is disconnected')
 def _(run):
-    with Peers({'peer-timeout': '1s', 'peer-output-limit': 4 << 20}) as cluster:
+    with Peers({'peer-timeout': '%dms' % (1000 * harness.SLOW), 'peer-output-limit': 4 << 20}) as cluster:
         cluster.wait_linked()
         sock = connect_as_peer(cluster, 0)
         sock.settimeout(0.5)
@@ -432,8 +436,7 @@ def _(run):
             check(False, 'the backend took %d bytes' % sent)
         except (socket.timeout, ConnectionError):
             pass
-        cluster.echo(1, 'b0p0', 0, 'quick')
-        cluster.wait_echo(1, b'ok quick')
+        wait_for(lambda: cluster.echo(1, 'b0p0', 0, 'quick') == b'OK' and b'ok quick' in cluster.echoes(1), 'the echo of another peer')
         wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '2', 'the connection to be closed')
         sock.close()
 

@@ -20,7 +20,7 @@ PORTS = 86 + 8
 suite = Suite(__doc__)
 
 
-def quickstart(*words, limit=120):
+def quickstart(*words, limit=600):
     return subprocess.run([QUICKSTART, '--bin', os.environ['SCREE_BIN'], '--no-install'] + [str(word) for word in words],
                           capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL)
 

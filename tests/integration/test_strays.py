@@ -258,7 +258,9 @@ def _(run):
             cluster.backends[shard].start()
         with cluster.partition(0) as first, cluster.partition(1) as second:
             first.get('SCREE', 'STRAYS', 'STOP')
-            wait_for(lambda: len(second.get('SCREE', 'OWNERS')) == 2, 'the owners')
+            for partition in (first, second):
+                wait_for(lambda: len(partition.get('SCREE', 'OWNERS')) == 2 and
+                         b'peers_links_up:1\r' in partition.get('INFO', 'peers'), 'the owners and the link')
             line, _ = run_strays(first, 'MOVE')
             check_equal([line['state']] + figures(line, 'present', 'later'), ['done', 0, 0])
             check_equal(strays(first), [])

@@ -10,6 +10,7 @@ import errno
 import re
 import time
 
+from support import harness
 from support.cluster import Cluster, binary, evict_all, is_sanitized
 from support.disk import SYNC_LOG, WRITE_LOG, FaultyDisk
 from support.harness import BIG, Suite, check, check_equal, sized, wait_for
@@ -383,7 +384,7 @@ def _(run):
 
 def fail_disk(run, kinds, error, coordinator):
     """Transactions, coordinated by this shard, while the disk of shard 0 fails, and after it."""
-    with FaultyDisk() as disk, Linked({'transaction-timeout': '1s'}, disk) as cluster:
+    with FaultyDisk() as disk, Linked({'transaction-timeout': '%dms' % (1500 * harness.SLOW)}, disk) as cluster:
         other = cluster.key_on(0, 'other')
 
         def write(text):

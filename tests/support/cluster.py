@@ -240,16 +240,19 @@ class Process:
         self.signal(signal.SIGSTOP)
 
         def is_stopped():
-            tasks = '/proc/%d/task' % self.pid
-            states = []
-            for task in os.listdir(tasks):
-                with open('%s/%s/stat' % (tasks, task)) as file:
-                    states.append(file.read().rsplit(')', 1)[1].split()[0])
-            return all(state in 'Tt' for state in states)
+            return all(stat.rsplit(')', 1)[1].split()[0] in 'Tt' for stat in self.of_threads('stat'))
         wait_for(is_stopped, '%s to stop' % self.name)
 
     def resume(self):
         self.signal(signal.SIGCONT)
+
+    def of_threads(self, name):
+        """The text of this file of /proc for each thread, without threads that have just ended."""
+        texts, folder = [], '/proc/%d/task' % self.pid
+        for thread in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open('%s/%s/%s' % (folder, thread, name)) as file:
+                texts.append(file.read())
+        return texts
 
     def wait_exit(self, limit=PATIENCE):
         try:
@@ -305,11 +308,7 @@ class Process:
 
     def cpu_seconds(self):
         """CPU seconds of all threads, in nanosecond resolution (schedstat), so that short runs can be measured."""
-        total = 0
-        for thread in os.listdir('/proc/%d/task' % self.pid):
-            with open('/proc/%d/task/%s/schedstat' % (self.pid, thread)) as file:
-                total += int(file.read().split()[0])
-        return total / 1e9
+        return sum(int(text.split()[0]) for text in self.of_threads('schedstat')) / 1e9
 
 
 def answered(reply):

@@ -19,7 +19,7 @@ import threading
 import time
 
 from support import harness
-from support.harness import Failure, patience
+from support.harness import PATIENCE, Failure, patience
 
 PORT = re.compile(r'(?<![\d.])7[345]\d\d(?!\d)')
 PORTS = 300
@@ -78,7 +78,7 @@ class Shell:
     def moved(self, text):
         return PORT.sub(lambda match: str(self.ports + int(match[0]) - 7300), text)
 
-    def run(self, command, limit=90.0):
+    def run(self, command, limit=3 * PATIENCE):
         """The output and the exit code of the command."""
         self.child.stdin.write('{\n%s\n} </dev/null\nprintf "\\n%s%%d\\n" $?\n' % (self.moved(command), END))
         self.child.stdin.flush()

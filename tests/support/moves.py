@@ -4,7 +4,7 @@ import threading
 
 from support.cluster import SLOTS
 from support.harness import Failure, check, check_equal, wait_for
-from support.resp import ReplyError
+from support.resp import Closed, ReplyError
 
 RANGES = 16
 
@@ -24,7 +24,7 @@ def is_settled(cluster, shards):
         try:
             with cluster.partition(shard) as partition:
                 line = shard_lines(partition)[0]
-        except OSError:  # it is being restarted
+        except (OSError, Closed):  # it is being restarted
             return False
         if line['settled'] != 'yes' or line['map_epoch'] != str(cluster.epoch):
             return False

@@ -26,7 +26,7 @@ import urllib.request
 
 from support import harness
 from support.cluster import SANITIZER_WORDS, binary
-from support.harness import Failure, check, wait_for
+from support.harness import Failure, check, patience, wait_for
 from support.kube import Objects, container_of, data_of
 
 SUBNET = '10.77.0.%d'
@@ -95,9 +95,9 @@ def enter_node():
     os.execvp('unshare', unshare + [sys.executable] + sys.argv)
 
 
-def http_status(address, port, path, timeout=2):
+def http_status(address, port, path):
     try:
-        with urllib.request.urlopen('http://%s:%d%s' % (address, port, path), timeout=timeout) as answer:
+        with urllib.request.urlopen('http://%s:%d%s' % (address, port, path), timeout=patience()) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
