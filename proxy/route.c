@@ -86,10 +86,9 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
 {
     struct route route = {.kind = ROUTE_KIND_ONE};
     struct key_list *list = &keys->list;
-    bool names_keys = keys_find(command, argv, argc, list) != KEYS_INVALID && list->count > 0;
-    if (!names_keys || lacks_value(command, list, argc)) {
+    if (keys_find(command, argv, argc, list) == KEYS_INVALID || list->count == 0 ||
+        lacks_value(command, list, argc)) {
         route.kind = ROUTE_KIND_ANY; /* the backend replies the error for invalid arguments */
-        route.is_across = names_keys && rules->is_any; /* first it checks whose keys these are */
         return route;
     }
     bool one_shard = true;

@@ -157,7 +157,10 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     transaction->has_select |= transaction_selects(command, argv, frame->argc, &transaction->db);
     transaction->has_script |= (command->flags & CMD_SCRIPT) != 0;
     transaction->has_all_keys |= command_uses_all_keys(command);
-    transaction->has_unnamed |= route.kind != ROUTE_KIND_ACROSS && route.is_across;
+    /* MSET without its last value: the shard, which replies the error, checks the keys that there are */
+    bool is_incomplete = command->route == ROUTE_SPLIT && !route.has_keys;
+    transaction->has_unnamed |=
+        route.kind != ROUTE_KIND_ACROSS && (route.is_across || is_incomplete);
     if (frame->block && frame->len >= REFERENCE_MIN)
         out_write_block(&transaction->queue, frame->block, frame->data, frame->len);
     else

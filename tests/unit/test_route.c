@@ -87,9 +87,6 @@ END_TEST
 START_TEST(a_key_without_its_value_is_refused_by_a_backend)
 {
     ck_assert_int_eq(kind_of("MSET a 1 b"), ROUTE_KIND_ANY);
-    ck_assert(!route_line("MSET a 1 b", false, NULL).is_across);
-    ck_assert_int_eq(route_any("MSET a 1 b").kind, ROUTE_KIND_ANY);
-    ck_assert(route_any("MSET a 1 b").is_across);
 }
 END_TEST
 
