@@ -11,7 +11,7 @@ WEIGHT = 1
 
 
 def pattern(c):
-    near = c.key()
+    near = c.key().replace(b'\0', b'0')  # for Redis a pattern ends at its first zero byte: without a star nothing is sorted
     return c.pick([b'*', near + b'*', b'w_*', b'*->f1', near + b'*->f1', b'w_*->', b'h_*->f2', b'*->'])
 
 
