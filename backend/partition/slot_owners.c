@@ -335,7 +335,7 @@ static bool is_listed(const struct slot_owners *owners, const char *name)
     return false;
 }
 
-/* peer_each_link_fn: a shard that leaves still owns slots, and perhaps nobody else can tell which. */
+/* peer_each_link_fn: a shard that leaves still owns slots, and perhaps it alone can tell which. */
 static void list_leaving(void *owner, struct peer_link *link)
 {
     struct slot_owners *owners = owner;
