@@ -57,8 +57,11 @@ class String(Unit):
         return tuple(replies)
 
     def between(self, after):
-        """SET and PEXPIREAT are two commands: after a crash, only the first may have been done."""
-        return [(after[0], -1)] if after[1] > 0 else []
+        """SET and PEXPIREAT are two commands: after a crash, only one of them may have been done. It is the second if a proxy's
+        connection was lost with SET, and PEXPIREAT reached the proxy when the shard was back."""
+        old = self.state()[0]
+        only_second = [(old, after[1])] if old is not None else []
+        return [(after[0], -1)] + only_second if after[1] > 0 else []
 
 
 class Counter(Unit):
