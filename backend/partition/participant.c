@@ -775,37 +775,28 @@ static void on_part_wounded(struct lock_owner *owner)
 
 /* ---- PREPARE ---- */
 
-static void lock_prepared_key(void *owner, struct bytes row_key)
-{
-    struct part *part = owner;
-    (void)lock_take(part->participant->partition->shards.locks, &part->owner, row_key, LOCK_WRITE);
-}
-
-struct lock_check {
-    const struct part *part;
-    bool is_locked;
+/* For effects_each_key. */
+struct prepared_keys {
+    struct part *part;
+    bool were_locked;
 };
 
-static void check_lock(void *owner, struct bytes row_key)
+static void lock_prepared_key(void *owner, struct bytes row_key)
 {
-    struct lock_check *check = owner;
-    const struct part *part = check->part;
-    check->is_locked &=
-        lock_is_held(part->participant->partition->shards.locks, &part->owner, row_key);
+    struct prepared_keys *keys = owner;
+    struct part *part = keys->part;
+    struct lock_set *locks = part->participant->partition->shards.locks;
+    keys->were_locked &= lock_is_held(locks, &part->owner, row_key);
+    (void)lock_take(locks, &part->owner, row_key, LOCK_WRITE);
 }
 
-/* Has this transaction locked the keys that the effects change? If not, the coordinator takes this shard for the owner of a slot
- * whose keys it has locked at another one. */
-static bool has_locked(const struct part *part)
+/* The keys that the effects change are locked, for writing, by this transaction alone. *were_locked: it had locked each of them
+ * before. If not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. */
+static bool lock_prepared_keys(struct part *part, bool *were_locked)
 {
-    struct lock_check check = {.part = part, .is_locked = true};
-    return effects_each_key(part->effects, check_lock, &check) && check.is_locked;
-}
-
-/* The keys that the effects change are locked, for writing, by this transaction alone. */
-static bool lock_prepared_keys(struct part *part)
-{
-    bool is_good = effects_each_key(part->effects, lock_prepared_key, part);
+    struct prepared_keys keys = {.part = part, .were_locked = true};
+    bool is_good = effects_each_key(part->effects, lock_prepared_key, &keys);
+    *were_locked = keys.were_locked;
     return is_good && list_empty(&part->owner.requests);
 }
 
@@ -857,9 +848,11 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
     part->effects = heap_copy(effects);
     part->changes = heap_copy(changes);
     part->changes_count = changes_count;
-    if (!has_locked(part))
+    bool were_locked = true;
+    bool is_valid = message_is_read(&reader) && lock_prepared_keys(part, &were_locked);
+    if (!were_locked)
         part_end(part, "the transaction has not locked these keys here");
-    else if (!message_is_read(&reader) || !lock_prepared_keys(part))
+    else if (!is_valid)
         part_end(part, "the request is not valid");
     else if (commit_is_failed(participant->partition->commit, NULL))
         part_end(part, error_text((enum error)commit_error(participant->partition->commit)));
@@ -1071,7 +1064,8 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
     part->effects = heap_copy(effects);
     part->owner.is_prepared = part->owner.is_in_doubt = true;
     part->heard_ms = 0;
-    return lock_prepared_keys(part);
+    bool were_locked; /* the locks of before the start are gone */
+    return lock_prepared_keys(part, &were_locked);
 }
 
 bool participant_load(struct participant *participant)
