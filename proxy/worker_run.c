@@ -165,7 +165,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     snapshot_unref(before);
 }
 
-/* May the client have sent a request that has not been read, which would get no reply if its connection were closed now? */
+/* Could a request of this client be on its way to the proxy? If the connection were closed now, that request would get no reply. */
 static bool is_between_requests(const struct client *client)
 {
     const struct proxy_worker *worker = client->worker;

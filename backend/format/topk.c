@@ -48,9 +48,10 @@ static double random_normal(struct topk_random *random)
     return length * cos(2 * M_PI * random_uniform(random));
 }
 
-/* How many decrements of a bucket are drawn as one random number, so that counting needs at most about a thousand of them.
- * 1, or so many that the tries for all of them have nearly a normal distribution. The chance of a decrement grows by at most a
- * factor of e during them, and about half of the increments are left. */
+/* For how many decrements of a bucket one random number is drawn, so that an update needs at most about a thousand numbers. It is 1,
+ * or a number so large that the tries for all these decrements together have nearly a normal distribution. It is small enough that
+ * the chance of a decrement grows to at most e times its value while they happen, and that they use up about half of the
+ * increments. */
 static uint32_t decrements_at_once(uint32_t count, uint32_t increments, double decay)
 {
     double most = increments / 2.0 * pow(decay, count);

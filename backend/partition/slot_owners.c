@@ -883,7 +883,8 @@ void slot_owners_tick(struct slot_owners *owners)
     }
     if (!owners->claims_open && owners->may_have_lost)
         give_up_lost(owners);
-    /* in the batch of the claim: without its name a shard that leaves the map could not give its slots away */
+    /* The name is written in the same batch as the claim: a shard that the next map leaves out is known to others only by its
+     * stored name, and needs it to give its slots away. */
     if (has_records(owners) || owners->claims_open)
         keep_name(owners);
     if (has_records(owners))

@@ -39,8 +39,8 @@ struct slot_owners *slot_owners_new(struct partition *partition);
 void slot_owners_free(struct slot_owners *owners);
 /* The map or the address has changed, or it is known now. */
 void slot_owners_configure(struct slot_owners *owners);
-/* Does this partition claim its first slots, or wait until the others have claimed theirs, at most for HOLD_MS after it got its map? Then the
- * map must not change. */
+/* True while the partition claims its first slots, and then until all other shards have claimed theirs; at most for HOLD_MS after
+ * its map came. During this time a newer map must wait (4). */
 bool slot_owners_is_claiming(const struct slot_owners *owners);
 /* The name that this shard had when it was last in a map; empty: it never was. Borrowed. */
 const char *slot_owners_name(const struct slot_owners *owners);

@@ -6,8 +6,8 @@
  *         ─► SCREE SELF        ─► shard, run_id, version, slots, protocol: the partition at this address says which shard it is,
  *                                 and which protocols of proxies it serves (version.h)
  *
- * A partition takes the name of its shard from its own shard map. If it has no map, it sends no name, and the proxy assumes that
- * its own map has the right address.
+ * A partition reads the name of its shard in the shard map of its backend. A backend without a shard map sends no name; then the
+ * proxy assumes that the address in the proxy's own map belongs to the right shard.
  * A backend that does not serve this proxy's protocol gets no requests: requests or replies could be misunderstood.
  */
 #pragma once

@@ -170,7 +170,7 @@ def errors_of_restarts():
 @suite.case('ioredis sees no error while its proxy restarts: replies are complete, and a request without a reply was not executed')
 def _(run):
     # Known gap: a request that arrives while the proxy closes the connection makes the kernel reset it, which can lose the
-    # reply before; ioredis then sends that request again. So one of four tries must be free of it.
+    # reply before; ioredis then sends that request again. So one of four tries must be without such an error.
     for _ in range(4):
         errors = errors_of_restarts()
         if not errors:

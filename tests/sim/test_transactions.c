@@ -643,7 +643,7 @@ static bool have_claimed(void)
     return true;
 }
 
-/* All shards claim by one map, also if they get a newer one meanwhile. */
+/* A second map reaches the shards while they claim their first slots. All of them must claim by the first map. */
 static void claim_by_two_maps(void)
 {
     move_slots();
