@@ -239,6 +239,7 @@ struct partition_thread {
     struct turn_hook hook;     /* partition_end_turn */
     uint64_t ticks;            /* number of ticks */
     _Atomic uint64_t alive_ms; /* last tick, read by the admin port; monotonic */
+    bool is_undrained;         /* counted in process->undrained */
     bool is_draining;          /* proxies finish what is in flight (stopping.h); stays set */
     uint64_t drain_until_ms;   /* monotonic */
     bool is_stopping;          /* nothing is read any more */

@@ -41,7 +41,8 @@ struct process {
     uint64_t started_mono_ms;
     atomic_bool is_stopping;
     atomic_bool is_ready;
-    _Atomic uint32_t clients; /* of all partitions */
+    _Atomic uint32_t clients;   /* of all partitions */
+    _Atomic uint32_t undrained; /* partitions that still have work (stopping.h) */
     _Atomic uint64_t config_snapshot_epoch;
     pthread_mutex_t config_lock; /* guards `snapshot`; held during a change of the configuration */
     struct config_snapshot *snapshot;

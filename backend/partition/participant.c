@@ -2,6 +2,7 @@
 
 #include "backend/context/change.h"
 #include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/borrow_all.h"
@@ -703,6 +704,13 @@ static bool read_id(struct message_reader *reader, const struct peer_incoming *i
            strcmp(id->shard, incoming->peer.shard) == 0;
 }
 
+/* Does a partition of this process coordinate the transaction? It cannot wait until this one has restarted: if it stops too, this one
+ * serves it until it has no transactions any more (stopping.h). */
+static bool is_of_process(const struct participant *participant, const struct transaction_id *id)
+{
+    return strcmp(id->run_id, participant->partition->process->run_id) == 0;
+}
+
 static void handle_lock(struct participant *participant, struct peer_incoming *incoming,
                         const struct peer_frame *frame)
 {
@@ -721,7 +729,7 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
         refuse(incoming, frame, "the transaction has lost its locks");
         return;
     }
-    if (!part && participant->partition->thread.is_draining) {
+    if (!part && participant->partition->thread.is_draining && !is_of_process(participant, &id)) {
         refuse(incoming, frame, SHARD_STOPS);
         return;
     }

@@ -15,6 +15,7 @@
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/partition/slot_table.h"
+#include "backend/partition/stopping.h"
 #include "backend/partition/stray_moves.h"
 
 enum { TICK_MS = 50 };
@@ -59,6 +60,7 @@ bool shards_new(struct partition *partition)
     shards->locks = lock_set_new(partition->metrics.cell);
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);
+    stopping_set_drained(partition, false);
     shards->tick = timer_new(partition->loop, tick_shards, partition);
     timer_start(shards->tick, TICK_MS, TICK_MS);
     return slot_table_load(shards->slots) && participant_load(shards->participant) &&
@@ -67,6 +69,7 @@ bool shards_new(struct partition *partition)
 
 void shards_free(struct partition *partition)
 {
+    stopping_set_drained(partition, true);
     timer_free(partition->shards.tick);
     participant_free(partition->shards.participant);
     coordinator_free(partition->shards.coordinator);

@@ -2,6 +2,7 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/session.h"
@@ -25,6 +26,14 @@ static void drain_session(struct session *session)
     stream_send(session->stream);
 }
 
+void stopping_set_drained(struct partition *partition, bool is_drained)
+{
+    if (partition->thread.is_undrained == !is_drained)
+        return;
+    partition->thread.is_undrained = !is_drained;
+    atomic_fetch_add(&partition->process->undrained, is_drained ? UINT32_MAX : 1); /* -1 */
+}
+
 void stopping_begin(struct partition *partition)
 {
     partition->thread.is_draining = true;
@@ -36,8 +45,10 @@ bool stopping_is_drained(struct partition *partition)
 {
     bool is_drained = true;
     char why[256];
-    if (loop_mono_ms(partition->loop) >= partition->thread.drain_until_ms)
+    if (loop_mono_ms(partition->loop) >= partition->thread.drain_until_ms) {
+        stopping_set_drained(partition, true);
         return true;
+    }
     for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next) {
         struct session *session = container_of(link, struct session, link);
@@ -46,5 +57,7 @@ bool stopping_is_drained(struct partition *partition)
         drain_session(session);
         is_drained = false;
     }
-    return is_drained && participant_is_quiet(partition->shards.participant, why, sizeof why);
+    is_drained = is_drained && participant_is_quiet(partition->shards.participant, why, sizeof why);
+    stopping_set_drained(partition, is_drained);
+    return atomic_load(&partition->process->undrained) == 0;
 }

@@ -7,8 +7,11 @@
 
 struct partition;
 
+/* Tells the other partitions of the process whether this one still has work. */
+void stopping_set_drained(struct partition *partition, bool is_drained);
 /* Begins the time of drain-timeout. To be called once, when the listeners are closed. */
 void stopping_begin(struct partition *partition);
 /* To be called at the end of each turn: sends STOPPING_FRAME to connections that have not got it, and gives back the commands that
- * wait. Returns true when these connections are closed and no transaction over shards is open here, or after drain-timeout. */
+ * wait. Returns true when these connections are closed and no transaction over shards is open, here and at the other partitions of
+ * the process, whose last transactions may need keys of this one; or after drain-timeout. */
 bool stopping_is_drained(struct partition *partition);
