@@ -3,7 +3,7 @@
  *
  *   TOPK.ADD item ─► its bucket in each row of the sketch ─► highest count ── at least that of the list's last item? ──► list
  *
- *   metadata row: sizes, least count      CF_DATA: pages of buckets; the list in its order; the list by item (format/topk.h)
+ *   metadata row: sizes, last item's count      CF_DATA: pages of buckets; the list in its order; the list by item (format/topk.h)
  *
  * `size` counts all these rows. Random numbers decide which counts decay; the batch has the rows that follow.
  *
@@ -39,7 +39,6 @@ struct top {
     struct call *call;
     struct entry *entry;
     struct topk topk;
-    struct topk stored;
     uint64_t stored_size;
     struct sketch_page page;
     struct topk_random random;
@@ -57,7 +56,6 @@ static bool top_open(struct call *call, enum open_flag flags, struct entry *entr
     }
     *top = (struct top){.call = call, .entry = entry, .stored_size = entry->meta.size};
     CHECK(topk_decode(entry->meta.payload, &top->topk)); /* decode_metadata checks it */
-    top->stored = top->topk;
     sketch_page_init(&top->page, call, entry);
     return true;
 }
@@ -69,8 +67,7 @@ static void top_save(struct top *top, const char *event)
     sketch_page_close(&top->page);
     if (!top->page.was_any_changed && !top->is_list_changed)
         return;
-    if (entry->meta.size != top->stored_size || top->topk.listed != top->stored.listed ||
-        top->topk.least != top->stored.least) {
+    if (entry->meta.size != top->stored_size || top->is_list_changed) {
         entry->meta.payload = topk_encode(top->call->arena, &top->topk);
         entry_save(top->call, entry);
     } else {
@@ -184,44 +181,73 @@ static bool count_in_sketch(struct top *top, struct bytes item, uint32_t *count)
 
 /* ---- the list ---- */
 
-/* The item's count in the list; 0: it is not in it. False: the call has failed. */
-static bool list_get(struct top *top, struct bytes item, uint32_t *count)
+/* Where the item is in the list; count 0: it is not in it. False: the call has failed. */
+static bool list_get(struct top *top, struct bytes item, struct topk_spot *spot)
 {
     struct bytes value;
-    *count = 0;
+    *spot = (struct topk_spot){0};
     int err =
         sub_get(top->call, top->entry, CF_DATA, topk_item_sub(top->call->arena, item), &value);
-    if (err == OK && !topk_item_value_decode(value, count))
+    if (err == OK && !topk_item_value_decode(&top->topk, value, spot))
         call_error(top->call, ERR_STORE);
     return !top->call->failed;
 }
 
-static void list_put(struct top *top, struct bytes item, uint32_t count)
+static struct bytes order_sub(const struct top *top, struct topk_spot spot, struct bytes item)
 {
-    struct arena *arena = top->call->arena;
-    sub_put(top->call, top->entry, CF_DATA, topk_order_sub(arena, count, item), BYTES(""));
-    sub_put(top->call, top->entry, CF_DATA, topk_item_sub(arena, item),
-            topk_item_value(arena, count));
+    return topk_order_sub(top->call->arena, &top->topk, spot, item);
+}
+
+/* Puts the item at this spot; `old`: its row there is deleted; count 0: it has none. */
+static void list_put(struct top *top, struct bytes item, struct topk_spot old,
+                     struct topk_spot spot)
+{
+    if (old.count)
+        sub_delete(top->call, top->entry, CF_DATA, order_sub(top, old, item));
+    sub_put(top->call, top->entry, CF_DATA, order_sub(top, spot, item), BYTES(""));
+    sub_put(top->call, top->entry, CF_DATA, topk_item_sub(top->call->arena, item),
+            topk_item_value(top->call->arena, &top->topk, spot));
     top->is_list_changed = true;
 }
 
-/* Deletes the item's row in the order. Its row by item remains, for list_put. */
-static void list_unplace(struct top *top, struct bytes item, uint32_t count)
+/* The end of the list. The items are in the arena. */
+struct list_end {
+    struct bytes last;
+    struct topk_spot last_spot;
+    struct bytes before;          /* the item before the last one */
+    struct topk_spot before_spot; /* count 0: the list has one item */
+};
+
+/* A key behind all rows of the list, and before those that were deleted at its end. */
+static struct bytes behind_list(const struct top *top)
 {
-    sub_delete(top->call, top->entry, CF_DATA, topk_order_sub(top->call->arena, count, item));
+    struct topk_spot spot = top->topk.last;
+    if (spot.change)
+        spot.change--; /* a higher change comes first */
+    else if (spot.count)
+        spot.count--; /* by name: the last item may be any with this count */
+    return order_sub(top, spot, BYTES(""));
 }
 
-/* The last item of the full list, in the arena. False: the call has failed. */
-static bool list_last(struct top *top, struct bytes *item, uint32_t *count)
+/* Reads the next item of the order, into the arena. False: there is none. */
+static bool list_next(struct top *top, struct sub_iter *it, struct topk_spot *spot,
+                      struct bytes *item)
+{
+    if (!sub_iter_next(it) || !topk_order_decode(&top->topk, it->sub, spot, item))
+        return false;
+    *item = arena_copy(top->call->arena, *item);
+    return true;
+}
+
+/* Reads the end of a list that is not empty. False: the call has failed. */
+static bool list_end(struct top *top, struct list_end *end)
 {
     struct sub_iter it;
-    /* no row has a lower count, so rows that were deleted behind the last one are not visited */
-    uint32_t below = top->topk.least ? top->topk.least - 1 : 0;
-    struct bytes end = topk_order_sub(top->call->arena, below, BYTES(""));
-    sub_iter_init_reverse(top->call, top->entry, CF_DATA, end, &it);
-    bool is_found = sub_iter_next(&it) && topk_order_decode(it.sub, count, item);
-    if (is_found)
-        *item = arena_copy(top->call->arena, *item);
+    *end = (struct list_end){0};
+    sub_iter_init_reverse(top->call, top->entry, CF_DATA, behind_list(top), &it);
+    bool is_found = list_next(top, &it, &end->last_spot, &end->last);
+    if (!is_found || !list_next(top, &it, &end->before_spot, &end->before))
+        end->before_spot = (struct topk_spot){0};
     if (!sub_iter_fini(&it))
         return false;
     if (!is_found)
@@ -229,14 +255,55 @@ static bool list_last(struct top *top, struct bytes *item, uint32_t *count)
     return is_found;
 }
 
-/* Deletes the last item of the full list. False: the call has failed. */
-static bool list_expel(struct top *top, struct bytes *item)
+/* An item is put at this spot of the full list, and was its last one or has displaced it: which is the last one now? */
+static void choose_last(struct top *top, const struct list_end *end, struct bytes item,
+                        struct topk_spot spot)
 {
-    uint32_t count;
-    if (!list_last(top, item, &count))
+    bool is_before_last =
+        end->before_spot.count && bytes_compare(order_sub(top, end->before_spot, end->before),
+                                                order_sub(top, spot, item)) > 0;
+    top->topk.last = is_before_last ? end->before_spot : spot;
+}
+
+/* Puts an item into a full list, in which it has the spot `old`; count 0: it displaces the last one, `expelled`. False: the call has
+ * failed. */
+static bool update_full(struct top *top, struct bytes item, struct topk_spot old,
+                        struct topk_spot spot, struct bytes *expelled)
+{
+    struct call *call = top->call;
+    struct list_end end;
+    bool may_be_last = old.count == top->topk.last.count && old.change == top->topk.last.change;
+    if (old.count && !may_be_last) {
+        list_put(top, item, old, spot);
+        return true;
+    }
+    if (!list_end(top, &end))
         return false;
-    list_unplace(top, *item, count);
-    sub_delete(top->call, top->entry, CF_DATA, topk_item_sub(top->call->arena, *item));
+    if (!old.count) {
+        *expelled = end.last;
+        sub_delete(call, top->entry, CF_DATA, order_sub(top, end.last_spot, end.last));
+        sub_delete(call, top->entry, CF_DATA, topk_item_sub(call->arena, end.last));
+    }
+    list_put(top, item, old, spot);
+    if (!old.count || bytes_equal(end.last, item))
+        choose_last(top, &end, item, spot);
+    return true;
+}
+
+/* Puts an item into a list that is not full. False: the call has failed. */
+static bool update_open(struct top *top, struct bytes item, struct topk_spot old,
+                        struct topk_spot spot)
+{
+    struct list_end end;
+    list_put(top, item, old, spot);
+    if (old.count)
+        return true;
+    top->entry->meta.size += LIST_ROWS;
+    if (++top->topk.listed < top->topk.k)
+        return true;
+    if (!list_end(top, &end))
+        return false;
+    top->topk.last = end.last_spot;
     return true;
 }
 
@@ -245,27 +312,17 @@ static bool list_expel(struct top *top, struct bytes *item)
 static bool list_update(struct top *top, struct bytes item, uint32_t count, struct bytes *expelled)
 {
     struct topk *topk = &top->topk;
-    struct bytes last;
-    uint32_t old;
+    struct topk_spot old;
     *expelled = (struct bytes){NULL, 0};
-    if (!count || count < topk->least)
+    if (!count || count < topk->last.count)
         return true;
     if (!list_get(top, item, &old))
         return false;
-    if (old == count)
+    if (old.count == count)
         return true;
-    if (old) {
-        list_unplace(top, item, old);
-    } else if (topk->listed < topk->k) {
-        topk->listed++;
-        top->entry->meta.size += LIST_ROWS;
-    } else if (!list_expel(top, expelled)) {
-        return false;
-    }
-    list_put(top, item, count);
-    /* other changes leave the least count as it is */
-    return topk->listed < topk->k || (old && old != topk->least) ||
-           list_last(top, &last, &topk->least);
+    struct topk_spot spot = {count, topk->is_by_name ? 0 : ++topk->changes};
+    return topk->listed < topk->k ? update_open(top, item, old, spot)
+                                  : update_full(top, item, old, spot, expelled);
 }
 
 /* ---- TOPK.ADD, TOPK.INCRBY ---- */
@@ -331,18 +388,18 @@ static void reply_items(struct call *call, bool in_list)
 {
     struct entry entry;
     struct top top;
-    uint32_t count;
+    struct topk_spot spot;
     if (!top_open(call, OPEN_READ, &entry, &top))
         return;
     reply_array(&call->reply, call->argc - 2);
     for (uint32_t i = 2; i < call->argc; i++) {
         struct bytes item = call->argv[i];
-        if (!(in_list ? list_get(&top, item, &count) : count_in_sketch(&top, item, &count)))
+        if (!(in_list ? list_get(&top, item, &spot) : count_in_sketch(&top, item, &spot.count)))
             return;
         if (in_list)
-            reply_bool(&call->reply, count > 0);
+            reply_bool(&call->reply, spot.count > 0);
         else
-            reply_int(&call->reply, count);
+            reply_int(&call->reply, spot.count);
     }
 }
 
@@ -356,17 +413,19 @@ void cmd_topk_count(struct call *call)
     reply_items(call, false);
 }
 
-/* reply_stream_row_fn; a damaged row is replied as an empty item. */
-static void reply_listed(struct reply *reply, struct bytes sub, struct bytes value,
-                         unsigned with_counts)
+enum { LIST_COUNTS = 1, LIST_BY_NAME = 2 };
+
+/* reply_stream_row_fn; a damaged row is replied as an empty item. `how`: LIST_COUNTS, LIST_BY_NAME. */
+static void reply_listed(struct reply *reply, struct bytes sub, struct bytes value, unsigned how)
 {
-    struct bytes item = BYTES("");
-    uint32_t count = 0;
+    const struct topk form = {.changes = UINT64_MAX, .is_by_name = how & LIST_BY_NAME};
+    struct bytes item;
+    struct topk_spot spot;
     (void)value;
-    (void)topk_order_decode(sub, &count, &item);
-    reply_bulk(reply, item);
-    if (with_counts)
-        reply_int(reply, count);
+    bool good = topk_order_decode(&form, sub, &spot, &item);
+    reply_bulk(reply, good ? item : BYTES(""));
+    if (how & LIST_COUNTS)
+        reply_int(reply, good ? spot.count : 0);
 }
 
 void cmd_topk_list(struct call *call)
@@ -388,9 +447,10 @@ void cmd_topk_list(struct call *call)
     reply_array(&call->reply, (int64_t)top.topk.listed * (with_counts ? 2 : 1));
     if (!top.topk.listed)
         return;
-    struct bytes first = topk_order_sub(call->arena, UINT32_MAX, BYTES(""));
+    struct bytes first = order_sub(&top, (struct topk_spot){UINT32_MAX, UINT64_MAX}, BYTES(""));
+    unsigned how = (with_counts ? LIST_COUNTS : 0u) | (top.topk.is_by_name ? LIST_BY_NAME : 0u);
     sub_iter_init(call, &entry, CF_DATA, first, &it);
-    (void)reply_stream_rows(call, &it, top.topk.listed, reply_listed, with_counts);
+    (void)reply_stream_rows(call, &it, top.topk.listed, reply_listed, how);
 }
 
 void cmd_topk_info(struct call *call)
@@ -419,18 +479,17 @@ static bool save_topk(struct call *call, struct entry *entry, struct rdb_writer 
                        topk_item_sub(call->arena, BYTES("")));
 }
 
-/* Puts both rows of an item. False: the list is full or has the item, or the call has failed. */
-static bool restore_item(struct top *top, uint32_t count, struct bytes item)
+/* Puts both rows of an item; items come in the list's order. False: the list is full or has the item, or the call has failed. */
+static bool restore_item(struct top *top, struct topk_spot spot, struct bytes item)
 {
     struct topk *topk = &top->topk;
-    uint32_t old;
-    if (topk->listed == topk->k || !list_get(top, item, &old) || old)
+    struct topk_spot old;
+    if (topk->listed == topk->k || !list_get(top, item, &old) || old.count)
         return false;
-    list_put(top, item, count);
+    list_put(top, item, old, spot);
     top->entry->meta.size += LIST_ROWS;
+    topk->last = spot;
     topk->listed++;
-    if (!topk->least || count < topk->least)
-        topk->least = count;
     return true;
 }
 
@@ -439,10 +498,10 @@ static bool put_topk_row(struct call *call, struct entry *entry, void *object, s
 {
     struct top *top = object;
     struct bytes item;
-    uint32_t count;
+    struct topk_spot spot;
     uint32_t number;
-    if (topk_order_decode(row, &count, &item))
-        return restore_item(top, count, item);
+    if (topk_order_decode(&top->topk, row, &spot, &item))
+        return restore_item(top, spot, item);
     if (row.len < TOPK_PAGE_SUB_BYTES)
         return false;
     struct bytes sub = {row.data, TOPK_PAGE_SUB_BYTES};
@@ -464,9 +523,10 @@ static bool load_topk(struct call *call, struct entry *entry, struct rdb_reader 
     entry_create(call, entry, TYPE_TOPK);
     struct top top = {.call = call, .entry = entry, .topk = topk};
     top.topk.listed = 0;
-    top.topk.least = 0;
     if (!module_read_rows(call, entry, reader, put_topk_row, &top) ||
-        top.topk.listed != topk.listed || (topk.least && top.topk.least != topk.least))
+        top.topk.listed != topk.listed ||
+        (topk.listed == topk.k &&
+         (top.topk.last.count != topk.last.count || top.topk.last.change != topk.last.change)))
         return false;
     entry->meta.payload = topk_encode(call->arena, &topk);
     return true;

@@ -33,7 +33,7 @@
  *                                 Bloom filter: its layers (bloom.h)
  *                                 count-min sketch: sum, width, depth (sketch.h)
  *                                 t-digest: compression, counts, min, max, unmerged values (tdigest.h)
- *                                 top-k list: sizes, decay, least count (topk.h)
+ *                                 top-k list: sizes, decay, last item (topk.h)
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
  *

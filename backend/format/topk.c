@@ -6,8 +6,8 @@
 #include <math.h>
 
 enum {
-    META_BYTES = 4 + 4 + 4 + 8 + 4 + 4,
-    ORDER_SUB_BYTES = 1 + 4, /* and the item */
+    META_BYTES_BY_NAME = 4 + 4 + 4 + 8 + 4 + 4,
+    META_BYTES = META_BYTES_BY_NAME + 8 + 8,
     FINGERPRINT_ROUND = TOPK_DEPTH_MAX,
     DECREMENTS_MIN = 64, /* that are drawn as one random number */
 };
@@ -127,7 +127,8 @@ uint32_t topk_add(char *bucket, uint32_t fingerprint, uint32_t increments, doubl
 
 struct bytes topk_encode(struct arena *arena, const struct topk *topk)
 {
-    char *data = arena_alloc(arena, META_BYTES);
+    size_t len = topk->is_by_name ? META_BYTES_BY_NAME : META_BYTES;
+    char *data = arena_alloc(arena, len);
     uint64_t decay;
     memcpy(&decay, &topk->decay, sizeof decay);
     put_be32(data, topk->k);
@@ -135,13 +136,22 @@ struct bytes topk_encode(struct arena *arena, const struct topk *topk)
     put_be32(data + 8, topk->depth);
     put_be64(data + 12, decay);
     put_be32(data + 20, topk->listed);
-    put_be32(data + 24, topk->least);
-    return (struct bytes){data, META_BYTES};
+    put_be32(data + 24, topk->last.count);
+    if (!topk->is_by_name) {
+        put_be64(data + 28, topk->last.change);
+        put_be64(data + 36, topk->changes);
+    }
+    return (struct bytes){data, len};
+}
+
+static bool spot_ok(const struct topk *topk, struct topk_spot spot)
+{
+    return spot.count && !spot.change == topk->is_by_name && spot.change <= topk->changes;
 }
 
 bool topk_decode(struct bytes data, struct topk *topk)
 {
-    if (data.len != META_BYTES)
+    if (data.len != META_BYTES && data.len != META_BYTES_BY_NAME)
         return false;
     uint64_t decay = get_be64(data.data + 12);
     *topk = (struct topk){
@@ -149,39 +159,61 @@ bool topk_decode(struct bytes data, struct topk *topk)
         .width = get_be32(data.data + 4),
         .depth = get_be32(data.data + 8),
         .listed = get_be32(data.data + 20),
-        .least = get_be32(data.data + 24),
+        .last.count = get_be32(data.data + 24),
+        .is_by_name = data.len == META_BYTES_BY_NAME,
     };
     memcpy(&topk->decay, &decay, sizeof decay);
+    if (!topk->is_by_name) {
+        topk->last.change = get_be64(data.data + 28);
+        topk->changes = get_be64(data.data + 36);
+    }
     return topk->k && topk->k <= TOPK_ITEMS_MAX && topk_size_ok(topk->width, topk->depth) &&
            topk->decay > 0 && topk->decay <= 1 && topk->listed <= topk->k &&
-           !topk->least == (topk->listed < topk->k);
+           (topk->listed < topk->k ? !topk->last.count && !topk->last.change
+                                   : spot_ok(topk, topk->last));
 }
 
-/* kind | number, if `len` has room for it | item */
-static struct bytes sub_of(struct arena *arena, enum topk_row kind, size_t len, uint32_t number,
-                           struct bytes item)
+/* kind | len - 1 bytes, to be filled in | item */
+static char *sub_of(struct arena *arena, enum topk_row kind, size_t len, struct bytes item,
+                    struct bytes *sub)
 {
-    char *sub = arena_alloc(arena, len + item.len);
-    sub[0] = (char)kind;
-    if (len > 1)
-        put_be32(sub + 1, number);
-    memcpy(sub + len, item.data, item.len);
-    return (struct bytes){sub, len + item.len};
+    char *data = arena_alloc(arena, len + item.len);
+    data[0] = (char)kind;
+    memcpy(data + len, item.data, item.len);
+    *sub = (struct bytes){data, len + item.len};
+    return data;
 }
 
 struct bytes topk_page_sub(struct arena *arena, uint32_t page)
 {
-    return sub_of(arena, TOPK_ROW_PAGE, TOPK_PAGE_SUB_BYTES, page, (struct bytes){"", 0});
+    struct bytes sub;
+    put_be32(sub_of(arena, TOPK_ROW_PAGE, TOPK_PAGE_SUB_BYTES, (struct bytes){"", 0}, &sub) + 1,
+             page);
+    return sub;
 }
 
-struct bytes topk_order_sub(struct arena *arena, uint32_t count, struct bytes item)
+/* Bytes of a row in the order, before the item. */
+static size_t order_bytes(const struct topk *topk)
 {
-    return sub_of(arena, TOPK_ROW_ORDER, ORDER_SUB_BYTES, UINT32_MAX - count, item);
+    return topk->is_by_name ? 1 + 4 : 1 + 4 + 8;
+}
+
+struct bytes topk_order_sub(struct arena *arena, const struct topk *topk, struct topk_spot spot,
+                            struct bytes item)
+{
+    struct bytes sub;
+    char *data = sub_of(arena, TOPK_ROW_ORDER, order_bytes(topk), item, &sub);
+    put_be32(data + 1, UINT32_MAX - spot.count);
+    if (!topk->is_by_name)
+        put_be64(data + 5, UINT64_MAX - spot.change);
+    return sub;
 }
 
 struct bytes topk_item_sub(struct arena *arena, struct bytes item)
 {
-    return sub_of(arena, TOPK_ROW_ITEM, 1, 0, item);
+    struct bytes sub;
+    (void)sub_of(arena, TOPK_ROW_ITEM, 1, item, &sub);
+    return sub;
 }
 
 bool topk_page_decode(const struct topk *topk, struct bytes sub, uint32_t *page)
@@ -192,13 +224,16 @@ bool topk_page_decode(const struct topk *topk, struct bytes sub, uint32_t *page)
     return *page < (topk->width * topk->depth + TOPK_PAGE_BUCKETS - 1) / TOPK_PAGE_BUCKETS;
 }
 
-bool topk_order_decode(struct bytes sub, uint32_t *count, struct bytes *item)
+bool topk_order_decode(const struct topk *topk, struct bytes sub, struct topk_spot *spot,
+                       struct bytes *item)
 {
-    if (sub.len < ORDER_SUB_BYTES || sub.data[0] != TOPK_ROW_ORDER)
+    size_t len = order_bytes(topk);
+    if (sub.len < len || sub.data[0] != TOPK_ROW_ORDER)
         return false;
-    *count = UINT32_MAX - get_be32(sub.data + 1);
-    *item = (struct bytes){sub.data + ORDER_SUB_BYTES, sub.len - ORDER_SUB_BYTES};
-    return *count > 0;
+    spot->count = UINT32_MAX - get_be32(sub.data + 1);
+    spot->change = topk->is_by_name ? 0 : UINT64_MAX - get_be64(sub.data + 5);
+    *item = (struct bytes){sub.data + len, sub.len - len};
+    return spot_ok(topk, *spot);
 }
 
 bool topk_item_decode(struct bytes sub, struct bytes *item)
@@ -209,17 +244,21 @@ bool topk_item_decode(struct bytes sub, struct bytes *item)
     return true;
 }
 
-struct bytes topk_item_value(struct arena *arena, uint32_t count)
+struct bytes topk_item_value(struct arena *arena, const struct topk *topk, struct topk_spot spot)
 {
-    char *value = arena_alloc(arena, 4);
-    put_be32(value, count);
-    return (struct bytes){value, 4};
+    size_t len = topk->is_by_name ? 4 : 4 + 8;
+    char *value = arena_alloc(arena, len);
+    put_be32(value, spot.count);
+    if (!topk->is_by_name)
+        put_be64(value + 4, spot.change);
+    return (struct bytes){value, len};
 }
 
-bool topk_item_value_decode(struct bytes value, uint32_t *count)
+bool topk_item_value_decode(const struct topk *topk, struct bytes value, struct topk_spot *spot)
 {
-    if (value.len != 4)
+    if (value.len != (topk->is_by_name ? 4 : 4 + 8))
         return false;
-    *count = get_be32(value.data);
-    return *count > 0;
+    spot->count = get_be32(value.data);
+    spot->change = topk->is_by_name ? 0 : get_be64(value.data + 4);
+    return spot_ok(topk, *spot);
 }

@@ -8,7 +8,8 @@
  *          └──────────────────────┘
  *               │ the item's highest count
  *               ▼
- *   list    14 ab     9 cd     9 ef                           the k items with the highest counts
+ *   list    14 ab     9 cd     9 ef                           the k items with the highest counts; of equal counts the one that was
+ *                                                             reached last is first
  *
  * An increment of another item decrements the bucket's count with the probability decay ^ count. At 0 the other item gets the
  * bucket. So high counts stay and low ones do not. J. Gong et al., HeavyKeeper: An Accurate Algorithm for Finding Top-k Elephant
@@ -17,11 +18,19 @@
  * Rows of CF_DATA. The buckets, row after row, are cut into pages of 64; pages that are all 0 are not stored:
  *
  *   'b' │ u32 page                       → of each bucket: u32 fingerprint │ u32 count
- *   'c' │ u32 2^32-1 - count │ item      → (empty)           the list in its order: the highest count is first
- *   'i' │ item                           → u32 count         the list by item
+ *   'c' │ u32 2^32-1 - count │ u64 2^64-1 - change │ item      → (empty)                    the list in its order
+ *   'i' │ item                                                 → u32 count │ u64 change     the list by item
+ *
+ * The changes of the list have numbers from 1 on; `change` is the one that put the item there. So the last item of the list is
+ * displaced, and rows that were deleted lie behind the new last item, where none is put any more: reading the last item visits
+ * no deleted rows, however many items of equal counts have come and gone.
  *
  * The bytes after version and size in the metadata row: u32 k │ u32 width │ u32 depth │ f64 decay │ u32 items in the list │
- * u32 least count in a full list, 0 in one that is not full. An item whose count is below this changes its buckets only.
+ * u32 count of the last item of a full list, 0 in one that is not full │ u64 change of this item │ u64 number of changes. An item
+ * whose count is below that of the last one changes its buckets only.
+ *
+ * Lists of older versions have neither of the two last fields nor `change` in their rows: equal counts are in the order of the names.
+ * They stay as they are.
  */
 #pragma once
 
@@ -38,13 +47,22 @@ enum {
     TOPK_PAGE_SUB_BYTES = 5,    /* sub key of a page */
 };
 
+/* Where an item is in the list's order. */
+struct topk_spot {
+    uint32_t count;
+    uint64_t
+        change; /* number of the change that put it there; 0 if equal counts are ordered by name */
+};
+
 struct topk {
     uint32_t k;
     uint32_t width;
     uint32_t depth;
     double decay;
-    uint32_t listed; /* items in the list */
-    uint32_t least;  /* count of the list's last item; 0: the list is not full */
+    uint32_t listed;       /* items in the list */
+    struct topk_spot last; /* of the full list's last item; zeros: the list is not full */
+    uint64_t changes;      /* of the list */
+    bool is_by_name; /* a list of an older version, with equal counts in the order of the names */
 };
 
 bool topk_size_ok(uint64_t width, uint64_t depth);
@@ -75,12 +93,14 @@ enum topk_row { TOPK_ROW_PAGE = 'b', TOPK_ROW_ORDER = 'c', TOPK_ROW_ITEM = 'i' }
 
 /* Sub keys. */
 struct bytes topk_page_sub(struct arena *arena, uint32_t page);
-struct bytes topk_order_sub(struct arena *arena, uint32_t count, struct bytes item);
+struct bytes topk_order_sub(struct arena *arena, const struct topk *topk, struct topk_spot spot,
+                            struct bytes item);
 struct bytes topk_item_sub(struct arena *arena, struct bytes item);
 /* False: the list has no such row. */
 bool topk_page_decode(const struct topk *topk, struct bytes sub, uint32_t *page);
-bool topk_order_decode(struct bytes sub, uint32_t *count, struct bytes *item);
+bool topk_order_decode(const struct topk *topk, struct bytes sub, struct topk_spot *spot,
+                       struct bytes *item);
 bool topk_item_decode(struct bytes sub, struct bytes *item);
 /* The value of the row by item. */
-struct bytes topk_item_value(struct arena *arena, uint32_t count);
-bool topk_item_value_decode(struct bytes value, uint32_t *count);
+struct bytes topk_item_value(struct arena *arena, const struct topk *topk, struct topk_spot spot);
+bool topk_item_value_decode(const struct topk *topk, struct bytes value, struct topk_spot *spot);

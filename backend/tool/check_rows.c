@@ -97,14 +97,15 @@ static bool is_topk_row(const struct checked *key, struct bytes sub, struct byte
 {
     struct topk topk;
     struct bytes item;
+    struct topk_spot spot;
     uint32_t number;
     if (!topk_decode(key->meta.payload, &topk))
         return false;
     if (topk_page_decode(&topk, sub, &number))
         return value.len == topk_page_bytes(&topk, number);
-    if (topk_order_decode(sub, &number, &item))
+    if (topk_order_decode(&topk, sub, &spot, &item))
         return value.len == 0;
-    return topk_item_decode(sub, &item) && topk_item_value_decode(value, &number);
+    return topk_item_decode(sub, &item) && topk_item_value_decode(&topk, value, &spot);
 }
 
 static bool is_list_element(const struct checked *key, struct bytes sub, struct bytes value)
@@ -335,46 +336,53 @@ static void check_field_ttls(struct check *check, const struct checked *key, uin
 /* What the rows of a top-k list say. */
 struct topk_sums {
     uint32_t listed;
-    uint32_t least;
+    struct topk_spot last;
     uint32_t deleted; /* rows that do not match */
 };
 
-/* Is the item's row by item there, with this count? */
-static bool has_item(struct check *check, const struct checked *key, struct bytes item,
-                     uint32_t count)
+static bool spots_equal(struct topk_spot a, struct topk_spot b)
+{
+    return a.count == b.count && a.change == b.change;
+}
+
+/* Is the item's row by item there, with this place in the order? */
+static bool has_item(struct check *check, const struct checked *key, const struct topk *topk,
+                     struct bytes item, struct topk_spot spot)
 {
     struct slice found;
-    uint32_t have;
+    struct topk_spot have;
     struct bytes row =
         encode_sub_key(&check->arena, key->prefix, topk_item_sub(&check->arena, item));
     int err = store_get(check->store, CF_DATA, row, &found);
     check->has_failed |= err != OK && err != ERR_NOT_FOUND;
     if (err != OK)
         return false;
-    bool is_same = topk_item_value_decode(slice_bytes(&found), &have) && have == count;
+    bool is_same =
+        topk_item_value_decode(topk, slice_bytes(&found), &have) && spots_equal(have, spot);
     slice_release(&found);
     return is_same;
 }
 
 /* Checks the list's order against its rows by item, and back. A row that is in one of them only is deleted. */
-static void check_topk_rows(struct check *check, const struct checked *key, struct topk_sums *sums)
+static void check_topk_rows(struct check *check, const struct checked *key, const struct topk *topk,
+                            struct topk_sums *sums)
 {
     struct rows rows;
     rows_open(check, key, CF_DATA, &rows);
     while (rows_next(check, &rows)) {
         struct bytes item;
-        uint32_t count;
+        struct topk_spot spot;
         bool good = true;
-        if (topk_order_decode(rows.sub, &count, &item)) {
-            good = has_item(check, key, item, count);
+        if (topk_order_decode(topk, rows.sub, &spot, &item)) {
+            good = has_item(check, key, topk, item, spot);
             sums->listed += good;
             if (good)
-                sums->least = count; /* the last one is the least */
+                sums->last = spot;
         } else if (topk_item_decode(rows.sub, &item) &&
-                   topk_item_value_decode(rows.value, &count)) {
+                   topk_item_value_decode(topk, rows.value, &spot)) {
             good = has_row(check, CF_DATA,
                            encode_sub_key(&check->arena, key->prefix,
-                                          topk_order_sub(&check->arena, count, item)));
+                                          topk_order_sub(&check->arena, topk, spot, item)));
         }
         if (good)
             continue;
@@ -390,20 +398,20 @@ static void check_topk(struct check *check, const struct checked *key, uint64_t 
     struct topk topk;
     struct topk_sums sums = {0};
     struct metadata meta = key->meta;
-    check_topk_rows(check, key, &sums);
     CHECK(topk_decode(meta.payload, &topk)); /* decode_metadata checks it */
+    check_topk_rows(check, key, &topk, &sums);
     bool is_full = sums.listed >= topk.k;
-    uint32_t least = is_full ? sums.least : 0;
-    bool is_right = topk.listed == sums.listed && topk.least == least;
+    struct topk_spot last = is_full ? sums.last : (struct topk_spot){0};
+    bool is_right = topk.listed == sums.listed && spots_equal(topk.last, last);
     if (!is_right)
         check_problem(check, key, sums.listed <= topk.k,
-                      "the number of items in its list, or their least count, is wrong");
+                      "the number of items in its list, or its last item, is wrong");
     if (is_right && !sums.deleted)
         return;
     if (!check->repairs || sums.listed > topk.k)
         return;
     topk.listed = sums.listed;
-    topk.least = least;
+    topk.last = last;
     meta.size = count - sums.deleted;
     meta.payload = topk_encode(&check->arena, &topk);
     effects_put(check->effects, CF_METADATA, key->row, encode_metadata(&check->arena, &meta));

@@ -14,6 +14,12 @@ from support.resp import Connection, ReplyError, value
 suite = Suite(__doc__)
 DECAY = 0.9
 
+# TOPK.RESERVE k 3 100 2 1; TOPK.ADD k b c a: as dumped by a version whose lists have no numbers of changes.
+OLDER = ('07814e8a4af9360f13e805247363726565544b310000000300000064000000023ff0000000000000000000030000000105c31a42050162'
+         '00e0ff00e012000350ab7a1c201e00012003e0ca0001000005c32642050462000000012003e09c000365417b8420a8e048af03697d086a'
+         'e04b57e02f00e0658f01000005c32942050462000000022003e0cc000350ab7a1c20d800012003e01c000365417b842028e0202fe0bd00'
+         '010000050663fffffffe61050663fffffffe62050663fffffffe6300')
+
 
 def skewed(rng, count, kinds):
     """A Zipf stream: item i as often as 1 / (i + 1)."""
@@ -64,15 +70,16 @@ class Model:
     """A list whose sketch is so wide that counts are exact."""
 
     def __init__(self, k):
-        self.k, self.counts, self.list = k, Counter(), {}
+        self.k, self.counts, self.list, self.changes = k, Counter(), {}, {}
 
     def copy(self):
         other = Model(self.k)
-        other.counts, other.list = Counter(self.counts), dict(self.list)
+        other.counts, other.list, other.changes = Counter(self.counts), dict(self.list), dict(self.changes)
         return other
 
     def order(self):
-        return sorted(self.list.items(), key=lambda pair: (-pair[1], pair[0]))
+        """The highest count first; of equal counts the one that was reached last."""
+        return sorted(self.list.items(), key=lambda pair: (-pair[1], -self.changes[pair[0]]))
 
     def add(self, item, number):
         """Returns the item that is displaced, as in the reply."""
@@ -87,6 +94,7 @@ class Model:
             del self.list[last]
             expelled = last.encode()
         self.list[item] = self.counts[item]
+        self.changes[item] = max(self.changes.values(), default=0) + 1
         return expelled
 
 
@@ -209,16 +217,43 @@ def _(_run):
         check_equal(client.get('TOPK.ADD', 'k', 'item-a', 'item-b'), [None, None])
         body = client.get('DUMP', 'k')[:-10]
         check(body.count(b'screeTK1') == 1 and body.count(b'item-a') == 1, body)
-        at = body.index(b'c\xff\xff\xff\xfeitem-a') - 2
-        row = body[at:at + 13]
-        for damaged in (body.replace(b'screeTK1', b'screeTK2'), body[:at] + row + body[at:], body[:at] + body[at + 13:],
-                        body.replace(b'item-b', b'item-a'), body.replace(b'\xff\xff\xff\xfeitem-b', b'\xff\xff\xff\xffitem-b')):
+        spots = [b'c\xff\xff\xff\xfe\xff\xff\xff\xff\xff\xff\xff' + end for end in (b'\xfeitem-a', b'\xfditem-b')]
+        at = body.index(spots[0]) - 2
+        row = body[at:at + 21]
+        for damaged in (body.replace(b'screeTK1', b'screeTK2'), body[:at] + row + body[at:], body[:at] + body[at + 21:],
+                        body.replace(b'item-b', b'item-a'), body.replace(spots[1], spots[1].replace(b'\xfe', b'\xff')),
+                        body.replace(spots[1], spots[1].replace(b'\xfd', b'\xfc')), body.replace(spots[0], spots[0].replace(b'\xff\xfe', b'\xff\xfd'))):
             check(damaged != body, 'not damaged')
             reply = value(client.call('RESTORE', 'new', 0, rdb_payload.with_footer(damaged, 10)))
             check(isinstance(reply, ReplyError), 'a damaged payload was accepted: %r' % damaged)
         check_equal(client.get('EXISTS', 'new'), 0)
         check_equal(client.get('RESTORE', 'new', 0, rdb_payload.with_footer(body, 10)), b'OK')
-        check_equal(client.get('TOPK.LIST', 'new'), [b'item-a', b'item-b'])
+        check_equal(client.get('TOPK.LIST', 'new'), [b'item-b', b'item-a'])
+
+
+@suite.case('a list of an older version, with equal counts in the order of their names, is as before')
+def _(_run):
+    body = bytes.fromhex(OLDER)
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        with cluster.partition(0) as client:
+            check_equal(client.get('RESTORE', 'k', 0, rdb_payload.with_footer(body, 10)), b'OK')
+            check_equal(client.get('DUMP', 'k')[:-10], body, 'DUMP')
+            check_equal(listed(client, 'k'), [('a', 1), ('b', 1), ('c', 1)])
+            check_equal(client.get('TOPK.ADD', 'k', 'aa'), [b'c'])
+            check_equal(client.get('TOPK.ADD', 'k', 'z'), [b'b'])
+            check_equal(client.get('TOPK.ADD', 'k', 'y'), [b'z'])
+            check_equal(client.get('TOPK.ADD', 'k', 'aa', 'z'), [None, b'y'])
+            check_equal(listed(client, 'k'), [('aa', 2), ('z', 2), ('a', 1)])
+            check_equal(client.get('TOPK.INCRBY', 'k', 'a', 3, 'b', 1), [None, b'z'])
+            check_equal(listed(client, 'k'), [('a', 4), ('aa', 2), ('b', 2)])
+            check_equal(client.get('TOPK.QUERY', 'k', 'a', 'z'), [1, 0])
+            payload = client.get('DUMP', 'k')
+            check_equal(client.get('RESTORE', 'again', 0, payload), b'OK')
+            check_equal(client.get('DUMP', 'again'), payload)
+        backend.stop()
+        done = subprocess.run([binary('scree-backend'), '--check-data', backend.data], capture_output=True, text=True, check=False)
+        check(done.returncode == 0 and ' 0 problems' in done.stdout, done.stdout + done.stderr)
 
 
 if __name__ == '__main__':

@@ -51,15 +51,19 @@ CASES = [
         TOPK.INCRBY t e 100001 f 1.5 g 9223372036854775808 => ?*
         TOPK.LIST t WITHCOUNT          => [d :2 a :1]
     ''', 'alone'),
-    ('items with equal counts are in the order of their names, and the last one is expelled', '''
+    ('of equal counts the one that was reached last is first, and the item with the one that was reached first is expelled', '''
         TOPK.RESERVE t 3 2000 5 0.5    => OK
         TOPK.ADD t b c a               => [nil nil nil]
-        TOPK.LIST t                    => [a b c]
-        TOPK.ADD t aa                  => [c]
-        TOPK.LIST t                    => [a aa b]
-        TOPK.ADD t z                   => [b]
-        TOPK.ADD t y                   => [z]
-        TOPK.LIST t                    => [a aa y]
+        TOPK.LIST t                    => [a c b]
+        TOPK.ADD t aa                  => [b]
+        TOPK.LIST t                    => [aa a c]
+        TOPK.ADD t z                   => [c]
+        TOPK.ADD t y                   => [a]
+        TOPK.LIST t                    => [y z aa]
+        TOPK.ADD t aa y z              => [nil nil nil]
+        TOPK.LIST t WITHCOUNT          => [z :2 y :2 aa :2]
+        TOPK.ADD t a                   => [aa]
+        TOPK.LIST t                    => [a z y]
     '''),
     ('a bucket is taken from an item whose count has decayed to 0', '''
         TOPK.RESERVE t 1 1 1 1         => OK

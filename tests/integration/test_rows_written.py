@@ -28,8 +28,8 @@ ROWS = [
     ('BF.ADD bloom b', 2), ('BF.ADD bloom b', 0), ('BF.EXISTS bloom c', 0),
     ('CMS.INCRBY sketch a 1', 5), ('CMS.INCRBY sketch b 1', 5), ('CMS.INCRBY sketch a 0', 0), ('CMS.QUERY sketch a c', 0),
     ('TDIGEST.ADD digest 2', 1), ('TDIGEST.ADD digest 3', 1), ('TDIGEST.ADD digest 4', 2), ('TDIGEST.ADD digest 5', 1), ('TDIGEST.QUANTILE digest 0.5', 0),
-    ('TOPK.ADD top a', 4), ('TOPK.ADD top a a a', 6), ('TOPK.ADD top b', 5), ('TOPK.ADD top c', 1), ('TOPK.INCRBY top a 0', 0), ('TOPK.LIST top', 0),
-    ('TOPK.ADD wide a', 7), ('TOPK.ADD wide c', 5), ('TOPK.ADD wide c', 4), ('TOPK.ADD wide c', 8),
+    ('TOPK.ADD top a', 5), ('TOPK.ADD top a a a', 7), ('TOPK.ADD top b', 5), ('TOPK.ADD top c', 1), ('TOPK.INCRBY top a 0', 0), ('TOPK.LIST top', 0),
+    ('TOPK.ADD wide a', 8), ('TOPK.ADD wide c', 5), ('TOPK.ADD wide c', 4), ('TOPK.ADD wide c', 9),
     ('EXPIRE string 1000', 3), ('EXPIRE hash 1000', 3), ('HSET hash f z', 1), ('PERSIST hash', 3), ('PERSIST hash', 0),
     ('GET string', 0), ('HGETALL hash', 0), ('DEL string', 3),
 ]

@@ -320,7 +320,7 @@ START_TEST(every_type_comes_back_as_it_was)
     const struct sketch sketch = {.count = 7, .width = 100, .depth = 5};
     const struct tdigest digest = {.compression = 100, .merged = 2, .weight = 5, .max = 1};
     const struct topk topk = {
-        .k = 2, .width = 8, .depth = 7, .decay = 0.9, .listed = 2, .least = 3};
+        .k = 2, .width = 8, .depth = 7, .decay = 0.9, .listed = 2, .last = {3, 4}, .changes = 5};
     const enum type types[] = {TYPE_STRING, TYPE_HASH,      TYPE_LIST,   TYPE_SET,  TYPE_ZSET,
                                TYPE_BITMAP, TYPE_SORTEDINT, TYPE_STREAM, TYPE_JSON, TYPE_BLOOM,
                                TYPE_CMS,    TYPE_TDIGEST,   TYPE_TOPK};

@@ -223,9 +223,12 @@ START_TEST(the_ttls_of_fields_agree)
 }
 END_TEST
 
-static struct bytes order_row(uint32_t count, const char *item)
+static const struct topk top_form = {.changes = 100};
+
+static struct bytes order_row(uint32_t count, uint64_t change, const char *item)
 {
-    return sub_of("top", topk_order_sub(&arena, count, bytes_of(item)));
+    return sub_of("top", topk_order_sub(&arena, &top_form, (struct topk_spot){count, change},
+                                        bytes_of(item)));
 }
 
 static struct bytes item_row(const char *item)
@@ -233,48 +236,63 @@ static struct bytes item_row(const char *item)
     return sub_of("top", topk_item_sub(&arena, bytes_of(item)));
 }
 
-/* A full list of two items, with a metadata row that may say something else. */
-static void put_top(uint32_t k, uint32_t least)
+static struct bytes item_value(uint32_t count, uint64_t change)
 {
-    const struct topk topk = {
-        .k = k, .width = 8, .depth = 7, .decay = 0.9, .listed = 2, .least = least};
+    return topk_item_value(&arena, &top_form, (struct topk_spot){count, change});
+}
+
+/* A full list of two items, with a metadata row that may say something else. */
+static void put_top(uint32_t k, uint32_t last_count, uint64_t last_change)
+{
+    const struct topk topk = {.k = k,
+                              .width = 8,
+                              .depth = 7,
+                              .decay = 0.9,
+                              .listed = 2,
+                              .last = {last_count, last_change},
+                              .changes = 100};
     const struct metadata meta = {
         .type = TYPE_TOPK, .version = VERSION, .size = 4, .payload = topk_encode(&arena, &topk)};
     spoil(CF_METADATA, row_of("top"), encode_metadata(&arena, &meta));
-    spoil(CF_DATA, order_row(9, "a"), BYTES(""));
-    spoil(CF_DATA, order_row(4, "b"), BYTES(""));
-    spoil(CF_DATA, item_row("a"), topk_item_value(&arena, 9));
-    spoil(CF_DATA, item_row("b"), topk_item_value(&arena, 4));
+    spoil(CF_DATA, order_row(9, 1, "a"), BYTES(""));
+    spoil(CF_DATA, order_row(4, 2, "b"), BYTES(""));
+    spoil(CF_DATA, item_row("a"), item_value(9, 1));
+    spoil(CF_DATA, item_row("b"), item_value(4, 2));
 }
 
 START_TEST(both_sides_of_a_top_k_list_agree)
 {
-    put_top(2, 4);
+    put_top(2, 4, 2);
     ck_assert_int_eq(tool_check(&config, CHECK_REPAIR), TOOL_GOOD); /* counters of keys */
     ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
-    spoil(CF_DATA, order_row(4, "b"), gone);
+    spoil(CF_DATA, order_row(4, 2, "b"), gone);
     check_heals();
-    put_top(2, 4);
+    put_top(2, 4, 2);
     spoil(CF_DATA, item_row("a"), gone);
     check_heals();
-    put_top(2, 4);
-    spoil(CF_DATA, item_row("a"), topk_item_value(&arena, 8));
+    put_top(2, 4, 2);
+    spoil(CF_DATA, item_row("a"), item_value(8, 1));
     check_heals();
-    put_top(2, 4);
-    spoil(CF_DATA, order_row(3, "c"), BYTES(""));
+    put_top(2, 4, 2);
+    spoil(CF_DATA, item_row("a"), item_value(9, 3));
     check_heals();
-    put_top(2, 5);
+    put_top(2, 4, 2);
+    spoil(CF_DATA, order_row(3, 3, "c"), BYTES(""));
     check_heals();
-    put_top(3, 0);
+    put_top(2, 5, 2);
+    check_heals();
+    put_top(2, 4, 1);
+    check_heals();
+    put_top(3, 0, 0);
     ck_assert_int_eq(tool_check(&config, CHECK_ONLY), TOOL_GOOD);
 }
 END_TEST
 
 START_TEST(a_top_k_list_with_too_many_items_is_found)
 {
-    put_top(2, 4);
-    spoil(CF_DATA, order_row(3, "c"), BYTES(""));
-    spoil(CF_DATA, item_row("c"), topk_item_value(&arena, 3));
+    put_top(2, 4, 2);
+    spoil(CF_DATA, order_row(3, 3, "c"), BYTES(""));
+    spoil(CF_DATA, item_row("c"), item_value(3, 3));
     check_finds();
 }
 END_TEST

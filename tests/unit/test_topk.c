@@ -145,7 +145,7 @@ END_TEST
 START_TEST(a_list_comes_back_as_it_was_and_damaged_bytes_are_refused)
 {
     const struct topk topk = {
-        .k = 3, .width = 8, .depth = 7, .decay = 0.9, .listed = 3, .least = 2};
+        .k = 3, .width = 8, .depth = 7, .decay = 0.9, .listed = 3, .last = {2, 5}, .changes = 6};
     static const struct {
         size_t at;
         const char *bytes;
@@ -159,17 +159,20 @@ START_TEST(a_list_comes_back_as_it_was_and_damaged_bytes_are_refused)
         {12, "\0\0\0\0\0\0\0\0", 8},                 /* it is 0 */
         {12, "\xff\xff\xff\xff\xff\xff\xff\xff", 8}, /* it is not a number */
         {20, "\0\0\0\4", 4},                         /* more items than k */
-        {20, "\0\0\0\2", 4},                         /* not full, with a least count */
-        {24, "\0\0\0\0", 4},                         /* full, without one */
+        {20, "\0\0\0\2", 4},                         /* not full, with a last item */
+        {24, "\0\0\0\0", 4},                         /* full, and the last item has no count */
+        {28, "\0\0\0\0\0\0\0\0", 8},                 /* … and no change has put it there */
+        {28, "\0\0\0\0\0\0\0\7", 8},                 /* … or one that did not happen yet */
     };
     struct topk again;
     struct bytes data = topk_encode(&arena, &topk);
     ck_assert(topk_decode(data, &again));
     ck_assert(bytes_equal(topk_encode(&arena, &again), data));
     ck_assert(again.k == 3 && again.width == 8 && again.depth == 7 && again.decay == 0.9);
-    ck_assert(again.listed == 3 && again.least == 2);
+    ck_assert(again.listed == 3 && again.last.count == 2 && again.last.change == 5);
+    ck_assert(again.changes == 6 && !again.is_by_name);
     for (size_t len = 0; len < data.len; len++)
-        ck_assert(!topk_decode((struct bytes){data.data, len}, &again));
+        ck_assert(len == 28 || !topk_decode((struct bytes){data.data, len}, &again));
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         char copy[64];
         memcpy(copy, data.data, data.len);
@@ -179,28 +182,63 @@ START_TEST(a_list_comes_back_as_it_was_and_damaged_bytes_are_refused)
 }
 END_TEST
 
+START_TEST(a_list_of_an_older_version_comes_back_as_it_was)
+{
+    struct bytes data = BYTES("\0\0\0\1\0\0\0\x8\0\0\0\7\x3f\xe0\0\0\0\0\0\0\0\0\0\1\0\0\0\2");
+    struct topk topk;
+    struct topk_spot spot;
+    struct bytes item;
+    ck_assert(topk_decode(data, &topk));
+    ck_assert(topk.is_by_name && topk.k == 1 && topk.listed == 1 && topk.last.count == 2);
+    ck_assert(bytes_equal(topk_encode(&arena, &topk), data));
+    spot = (struct topk_spot){2, 0};
+    ck_assert(
+        bytes_equal(topk_order_sub(&arena, &topk, spot, BYTES("x")), BYTES("c\xff\xff\xff\xfdx")));
+    ck_assert(topk_order_decode(&topk, BYTES("c\xff\xff\xff\xfcyz"), &spot, &item));
+    ck_assert(spot.count == 3 && !spot.change && bytes_equal(item, BYTES("yz")));
+    ck_assert(!topk_order_decode(&topk, BYTES("c\xff\xff\xff"), &spot, &item));
+    ck_assert(bytes_equal(topk_item_value(&arena, &topk, spot), BYTES("\0\0\0\3")));
+    ck_assert(topk_item_value_decode(&topk, BYTES("\0\0\0\7"), &spot) && spot.count == 7);
+    ck_assert(!topk_item_value_decode(&topk, BYTES("\0\0\0\7\0\0\0\0\0\0\0\1"), &spot));
+}
+END_TEST
+
 START_TEST(rows_have_sub_keys)
 {
-    const struct topk topk = {.k = 1, .width = 13, .depth = 5, .decay = 0.9};
+    const struct topk topk = {.k = 1, .width = 13, .depth = 5, .decay = 0.9, .changes = 9};
+    struct topk_spot spot = {2, 3};
     struct bytes item;
     uint32_t number;
     ck_assert(bytes_equal(topk_page_sub(&arena, 258), BYTES("b\0\0\1\2")));
     ck_assert(topk_page_decode(&topk, topk_page_sub(&arena, 1), &number) && number == 1);
     ck_assert(!topk_page_decode(&topk, topk_page_sub(&arena, 2), &number));
     ck_assert(!topk_page_decode(&topk, BYTES("b\0\0\0"), &number));
-    ck_assert(bytes_equal(topk_order_sub(&arena, 2, BYTES("x")), BYTES("c\xff\xff\xff\xfdx")));
-    ck_assert(bytes_compare(topk_order_sub(&arena, 3, BYTES("z")),
-                            topk_order_sub(&arena, 2, BYTES("a"))) < 0);
-    ck_assert(topk_order_decode(topk_order_sub(&arena, 2, BYTES("x")), &number, &item));
-    ck_assert(number == 2 && bytes_equal(item, BYTES("x")));
-    ck_assert(!topk_order_decode(BYTES("c\xff\xff\xff\xffx"), &number, &item)); /* count 0 */
-    ck_assert(!topk_order_decode(BYTES("c\xff\xff\xff"), &number, &item));
+    struct bytes sub = topk_order_sub(&arena, &topk, spot, BYTES("x"));
+    ck_assert(bytes_equal(sub, BYTES("c\xff\xff\xff\xfd\xff\xff\xff\xff\xff\xff\xff\xfcx")));
+    ck_assert(bytes_compare(topk_order_sub(&arena, &topk, (struct topk_spot){3, 1}, BYTES("z")),
+                            sub) < 0);
+    ck_assert(bytes_compare(topk_order_sub(&arena, &topk, (struct topk_spot){2, 4}, BYTES("z")),
+                            sub) < 0); /* the later change is first */
+    spot = (struct topk_spot){0};
+    ck_assert(topk_order_decode(&topk, sub, &spot, &item));
+    ck_assert(spot.count == 2 && spot.change == 3 && bytes_equal(item, BYTES("x")));
+    ck_assert(!topk_order_decode(&topk, (struct bytes){sub.data, 12}, &spot, &item));
+    ck_assert(!topk_order_decode(&topk, BYTES("c\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfcx"),
+                                 &spot, &item)); /* count 0 */
+    ck_assert(!topk_order_decode(&topk, BYTES("c\xff\xff\xff\xfd\xff\xff\xff\xff\xff\xff\xff\xffx"),
+                                 &spot, &item)); /* change 0 */
+    ck_assert(!topk_order_decode(&topk, BYTES("c\xff\xff\xff\xfd\xff\xff\xff\xff\xff\xff\xff\xf5x"),
+                                 &spot, &item)); /* change 10 of 9 */
     ck_assert(topk_item_decode(topk_item_sub(&arena, BYTES("x")), &item));
     ck_assert(bytes_equal(item, BYTES("x")));
     ck_assert(!topk_item_decode(BYTES(""), &item) && !topk_item_decode(BYTES("cx"), &item));
-    ck_assert(topk_item_value_decode(topk_item_value(&arena, 7), &number) && number == 7);
-    ck_assert(!topk_item_value_decode(topk_item_value(&arena, 0), &number));
-    ck_assert(!topk_item_value_decode(BYTES("\0\0\1"), &number));
+    spot = (struct topk_spot){7, 9};
+    struct bytes value = topk_item_value(&arena, &topk, spot);
+    ck_assert(bytes_equal(value, BYTES("\0\0\0\7\0\0\0\0\0\0\0\x9")));
+    spot = (struct topk_spot){0};
+    ck_assert(topk_item_value_decode(&topk, value, &spot) && spot.count == 7 && spot.change == 9);
+    ck_assert(!topk_item_value_decode(&topk, BYTES("\0\0\0\0\0\0\0\0\0\0\0\x9"), &spot));
+    ck_assert(!topk_item_value_decode(&topk, BYTES("\0\0\0\7"), &spot));
 }
 END_TEST
 
@@ -218,6 +256,7 @@ int main(void)
     tcase_add_test(tests, counting_many_increments_needs_few_random_numbers);
     tcase_add_test(tests, a_high_count_does_not_decay);
     tcase_add_test(tests, a_list_comes_back_as_it_was_and_damaged_bytes_are_refused);
+    tcase_add_test(tests, a_list_of_an_older_version_comes_back_as_it_was);
     tcase_add_test(tests, rows_have_sub_keys);
     suite_add_tcase(suite, tests);
     return suite_run(suite);
