@@ -60,7 +60,14 @@ LATER = [
     ('HSETEX', 'HSETEX hash:{k:%(few)d} EX 9000 FIELDS 1 field:{n:10} {x:64}', 'HSET hash:{k:%(few)d} field:{n:10} {x:64}', None, None),
     ('HGETEX', 'HGETEX hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'HGET hash:{k:%(few)d} field:{n:10}', None, None),
     ('HEXPIRE', 'HEXPIRE hash:{k:%(few)d} 9000 FIELDS 1 field:{n:10}', 'EXPIRE hash:{k:%(few)d} 9000', None, None),
+    ('HPEXPIRE', 'HPEXPIRE hash:{k:%(few)d} 9000000 FIELDS 1 field:{n:10}', 'PEXPIRE hash:{k:%(few)d} 9000000', None, None),
+    ('HEXPIREAT', 'HEXPIREAT hash:{k:%(few)d} 9999999999 FIELDS 1 field:{n:10}', 'EXPIREAT hash:{k:%(few)d} 9999999999', None, None),
+    ('HPEXPIREAT', 'HPEXPIREAT hash:{k:%(few)d} 9999999999000 FIELDS 1 field:{n:10}', 'PEXPIREAT hash:{k:%(few)d} 9999999999000', None, None),
+    ('HSETEXPIRE', 'HSETEXPIRE hash:{k:%(few)d} 9000 field:{n:10} {x:64}', 'HSET hash:{k:%(few)d} field:{n:10} {x:64}', None, None),
     ('HTTL', 'HTTL hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'TTL hash:{k:%(few)d}', None, None),
+    ('HPTTL', 'HPTTL hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'PTTL hash:{k:%(few)d}', None, None),
+    ('HEXPIRETIME', 'HEXPIRETIME hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'EXPIRETIME hash:{k:%(few)d}', None, None),
+    ('HPEXPIRETIME', 'HPEXPIRETIME hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'PEXPIRETIME hash:{k:%(few)d}', None, None),
     ('HPERSIST', 'HPERSIST hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'PERSIST hash:{k:%(few)d}', None, None),
     ('HGETDEL', 'HGETDEL hash:{k:%(few)d} FIELDS 1 field:{n:10}', 'HDEL hash:{k:%(few)d} field:{n:10}', None, None),
     ('HSCAN NOVALUES', 'HSCAN ttl:{k:%(few)d} 0 NOVALUES', 'HSCAN ttl:{k:%(few)d} 0', None, None),
@@ -86,19 +93,45 @@ LATER = [
     ('CAS', 'CAS some:{k:%(few)d} other {x:64}', 'GET some:{k:%(few)d}', None, None),
     ('CAD', 'CAD some:{k:%(few)d} other', 'GET some:{k:%(few)d}', None, None),
     ('DELIFEQ', 'DELIFEQ some:{k:%(few)d} other', 'GET some:{k:%(few)d}', None, None),
+    ('JSON.INFO', 'JSON.INFO event:{n:100}', 'JSON.TYPE event:{n:100}', None, None),
     ('BF.ADD', 'BF.ADD bloom:{n:100} {n:10000}', 'SETBIT bits:{n:100} {n:10000} 1', None, 2),
     ('BF.EXISTS', 'BF.EXISTS bloom:{n:100} {n:10000}', 'SETBIT bits:{n:100} {n:10000} 1', None, 2),
     ('BF.MADD 10', 'BF.MADD bloom:{n:100}' + ' {n:10000}' * 10, 'SETBIT bits:{n:100} {n:10000} 1', None, None),
+    ('BF.INSERT', 'BF.INSERT bloom:{n:100} ITEMS {n:10000}', 'SETBIT bits:{n:100} {n:10000} 1', None, None),
+    ('BF.MEXISTS 10', 'BF.MEXISTS bloom:{n:100}' + ' {n:10000}' * 10, 'GETBIT bits:{n:100} {n:10000}', None, None),
+    ('BF.CARD', 'BF.CARD bloom:{n:100}', 'STRLEN bits:{n:100}', None, None),
+    ('BF.INFO', 'BF.INFO bloom:{n:100}', 'STRLEN bits:{n:100}', None, None),
+    ('BF.RESERVE', 'BF.RESERVE filter:{k:100000000} 0.01 100', 'SETBIT string:{k:100000000} 100 1', None, None),
+    ('BF.SCANDUMP', 'BF.SCANDUMP bloom:{n:100} 1', 'DUMP bits:{n:100}', None, None),
     ('CMS.INCRBY', 'CMS.INCRBY sketch:{n:100} {n:10000} 1', 'HINCRBY counts:{n:100} {n:10000} 1', None, None),
     ('CMS.QUERY', 'CMS.QUERY sketch:{n:100} {n:10000}', 'HGET counts:{n:100} {n:10000}', None, None),
+    ('CMS.INFO', 'CMS.INFO sketch:{n:100}', 'HLEN counts:{n:100}', None, None),
+    ('CMS.INITBYDIM', 'CMS.INITBYDIM bydim:{k:100000000} 2000 5', 'HSET plain:{k:100000000} field {x:64}', None, None),
+    ('CMS.INITBYPROB', 'CMS.INITBYPROB byprob:{k:100000000} 0.001 0.01', 'HSET plain:{k:100000000} field {x:64}', None, None),
+    ('CMS.MERGE', 'CMS.MERGE sum:{n:100} 2 sketch:{n:100} sketch:{n:100}', 'ZUNIONSTORE union:{n:100} 2 hundred:{n:100} hundred:{n:100}',
+     'ZADD hundred:{n:100} 1 {n:100}', None),
     ('TDIGEST.ADD', 'TDIGEST.ADD digest:{n:100} {n:10000}.{n:1000}', 'HINCRBYFLOAT sums:{n:100} sum {n:10000}.{n:1000}', None, None),
     ('TDIGEST.ADD 10 values', 'TDIGEST.ADD digest:{n:100}' + ' {n:10000}.{n:1000}' * 10, 'HINCRBYFLOAT sums:{n:100} sum {n:10000}.{n:1000}', None, None),
     ('TDIGEST.QUANTILE', 'TDIGEST.QUANTILE digest:{n:100} 0.5 0.99', 'HGET sums:{n:100} sum', None, None),
     ('TDIGEST.RANK', 'TDIGEST.RANK digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.REVRANK', 'TDIGEST.REVRANK digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.BYRANK', 'TDIGEST.BYRANK digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.BYREVRANK', 'TDIGEST.BYREVRANK digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.CDF', 'TDIGEST.CDF digest:{n:100} {n:10000}', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.TRIMMED_MEAN', 'TDIGEST.TRIMMED_MEAN digest:{n:100} 0.1 0.9', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.MIN', 'TDIGEST.MIN digest:{n:100}', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.MAX', 'TDIGEST.MAX digest:{n:100}', 'HGET sums:{n:100} sum', None, None),
+    ('TDIGEST.INFO', 'TDIGEST.INFO digest:{n:100}', 'HLEN sums:{n:100}', None, None),
+    ('TDIGEST.MERGE', 'TDIGEST.MERGE merged:{n:100} 2 digest:{n:100} digest:{n:100} OVERRIDE', 'COPY digest:{n:100} copy:{n:100} REPLACE', None, None),
+    ('TDIGEST.CREATE', 'TDIGEST.CREATE created:{k:100000000}', 'HSET plain:{k:100000000} field {x:64}', None, None),
+    ('TDIGEST.RESET', 'TDIGEST.RESET merged:{n:100}', 'DEL merged:none', None, None),
     ('TOPK.ADD', 'TOPK.ADD top:{n:100} {n:10000}', 'ZINCRBY board:{n:100} 1 {n:10000}', None, None),
+    ('TOPK.INCRBY', 'TOPK.INCRBY top:{n:100} {n:10000} 3', 'ZINCRBY board:{n:100} 3 {n:10000}', None, None),
     ('TOPK.LIST', 'TOPK.LIST top:{n:100}', 'ZREVRANGE board:{n:100} 0 49', None, None),
     ('TOPK.QUERY', 'TOPK.QUERY top:{n:100} {n:10000}', 'ZSCORE board:{n:100} {n:10000}', None, None),
     ('TOPK.COUNT', 'TOPK.COUNT top:{n:100} {n:10000}', 'ZSCORE board:{n:100} {n:10000}', None, None),
+    ('TOPK.INFO', 'TOPK.INFO top:{n:100}', 'ZCARD board:{n:100}', None, None),
+    ('TOPK.RESERVE', 'TOPK.RESERVE listed:{k:100000000} 50 400 5 0.9', 'HSET plain:{k:100000000} field {x:64}', None, None),
     ('MPUBLISH 3', 'MPUBLISH channel {x:64} {x:64} {x:64}', 'PUBLISH channel {x:64}', None, None),
 ]
 
@@ -154,7 +187,9 @@ def later(farm, options, table):
     with Connection(('127.0.0.1', system.port), 30, 2) as client:
         for i in range(100):
             client.get('XGROUP', 'CREATE', 'stream:%d' % i, 'group', '$', 'MKSTREAM')
+            client.get('JSON.SET', 'event:%d' % i, '$', document())
             client.get('CMS.INITBYDIM', 'sketch:%d' % i, 2000, 5)
+            client.get('CMS.INITBYDIM', 'sum:%d' % i, 2000, 5)
             client.get('TDIGEST.CREATE', 'digest:%d' % i)
             client.get('TOPK.RESERVE', 'top:%d' % i, 50, 400, 5, 0.9)
     sizes = {'keys': options.keys, 'few': options.keys // 10}
