@@ -15,6 +15,7 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
+#include "shared/net/stream.h"
 #include "shared/net/worker.h"
 
 #include <errno.h>
@@ -187,12 +188,13 @@ void server_free(struct server *server)
     free(server);
 }
 
-/* Each connection and each data file needs a descriptor. */
+/* Each connection and each data file needs a descriptor, and connections that were closed keep theirs for a moment. */
 static void raise_file_limit(const struct backend_config *config)
 {
     struct rlimit limit;
-    rlim_t wanted = (rlim_t)config->maxclients + FILES_RESERVED +
-                    (rlim_t)config->partitions * (rlim_t)config->store_max_open_files;
+    rlim_t wanted =
+        (rlim_t)config->maxclients + FILES_RESERVED +
+        (rlim_t)config->partitions * ((rlim_t)config->store_max_open_files + STREAM_CLOSED_SPARE);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;

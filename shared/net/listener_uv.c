@@ -6,7 +6,7 @@
  * Unix socket is dup()ed instead. `bound` lists the addresses on which we listen; an entry is used only if its
  * descriptor still listens on its address.
  *
- * Without free descriptors: the reserve descriptor is closed, the connection accepted and closed, the reserve opened
+ * Without free descriptors: a closed stream that still has one gives it up (linger_uv.c); else the reserve descriptor is closed, the connection accepted and closed, the reserve opened
  * again. This empties the queue, so that the loop does not spin.
  */
 #include "shared/check.h"
@@ -277,6 +277,8 @@ static bool accept_failed(struct listener *listener, int err)
     if (err == EAGAIN)
         return false;
     if (err == EINTR || err == ECONNABORTED || err == EPROTO)
+        return true;
+    if ((err == EMFILE || err == ENFILE) && linger_make_room(listener->loop))
         return true;
     listener_log(listener, "accept_failed", strerror(err), "");
     if (err == EMFILE || err == ENFILE)

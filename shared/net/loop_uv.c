@@ -81,6 +81,7 @@ static void turn_end(struct loop *loop)
     /* handshakes are slow: they run last, so that finished replies are sent before */
     again |= handshakes_run(loop);
     again |= streams_bury(loop);
+    linger_slim(loop);
     last_steps_run(loop);
     if (again || !list_empty(&loop->telling))
         uv_idle_start(&loop->again, on_again);
@@ -178,8 +179,9 @@ struct loop *loop_new(void)
     list_init(&loop->telling);
     list_init(&loop->dead);
     list_init(&loop->signals);
-    list_init(&loop->handshakes);
-    list_init(&loop->handshakes_ready);
+    list_init(&loop->handshakes.all);
+    list_init(&loop->handshakes.ready);
+    linger_init(loop);
     loop->time.turns = 1;
     uv_prepare_start(&loop->turn, on_uv_prepare);
     return loop;
@@ -212,6 +214,7 @@ void loop_free(struct loop *loop)
         uv_close((uv_handle_t *)&container_of(link, struct signal, link)->uv, on_signal_closed);
     uv_close((uv_handle_t *)&loop->turn, NULL);
     uv_close((uv_handle_t *)&loop->again, NULL);
+    uv_close((uv_handle_t *)&loop->lingering.timer, NULL);
     uv_close((uv_handle_t *)&loop->wake, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     CHECK(uv_loop_close(&loop->uv) == 0);

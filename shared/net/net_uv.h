@@ -37,6 +37,22 @@ struct loop_time {
     uint64_t mono_us;
 };
 
+/* Half-open TLS streams (secure_uv.c). */
+struct loop_handshakes {
+    struct list all;   /* ordered by silence, longest first */
+    struct list ready; /* those with a step to run */
+    unsigned count;
+};
+
+/* Streams that are closed and whose peers may still send (linger_uv.c). */
+struct loop_lingering {
+    struct list all; /* struct lingering, the one that ends first at the front */
+    uv_timer_t timer;
+    unsigned count;
+    unsigned open;      /* streams with a descriptor, besides these */
+    unsigned open_most; /* the largest `open` so far */
+};
+
 struct loop {
     uv_loop_t uv;
     uv_prepare_t turn; /* ends a turn */
@@ -58,9 +74,8 @@ struct loop {
     struct list signals;
     /* buffer for the reads of all streams; NULL until the first read */
     struct block *shared;
-    struct list handshakes;       /* TLS, half-open; secure_uv.c */
-    struct list handshakes_ready; /* handshakes with a step to run */
-    unsigned handshake_count;
+    struct loop_handshakes handshakes;
+    struct loop_lingering lingering;
     unsigned secured_count;  /* TLS streams after their handshake */
     struct metrics *metrics; /* TLS metrics; NULL until the first connection */
 
@@ -178,12 +193,27 @@ bool stream_is_reading(const struct stream *stream);
 void stream_end(struct stream *stream, int err);
 /* Handles a read() that returned no bytes. True: try again. */
 bool stream_read_failed(struct stream *stream, ssize_t got);
+/* Frees the buffers and the TLS state of a closed stream. */
+void stream_slim(struct stream *stream);
+/* Closes the descriptor of a closed stream; the memory is freed later. */
+void stream_close_descriptor(struct stream *stream);
 /* Sets TCP_NODELAY and keepalive; does nothing for other families. */
 void stream_set_options(int fd, uint32_t keepalive_s);
 
 /* connect_uv.c: handles TELL_OPEN. */
 void connect_tell(struct stream *stream);
 void connect_free(struct connecting *connecting);
+
+/* linger_uv.c: ends our side of a closed stream and reads until the peer has ended its side; then, or when a limit is
+ * reached, calls stream_close_descriptor. False: there is nothing to wait for, and the caller must call it now. */
+bool linger_begin(struct stream *stream);
+/* Closes the descriptor that waits longest. False: none waits. */
+bool linger_make_room(struct loop *loop);
+/* A stream has got a descriptor (1), or is closed (-1). */
+void linger_count(struct loop *loop, int by);
+/* Frees the buffers of streams that were closed in this turn; called at its end, when no caller can be using them. */
+void linger_slim(struct loop *loop);
+void linger_init(struct loop *loop);
 
 /* secure_uv.c: TLS. `on_done` is called once, at the end of a turn, never from inside secure_start; after an error
  * the callee must close the stream. */

@@ -42,8 +42,8 @@ enum {
 
 struct handshake {
     struct stream *stream;
-    struct list link;  /* in loop->handshakes, ordered by silence, longest first */
-    struct list ready; /* in loop->handshakes_ready: the next step can run */
+    struct list link;  /* in loop->handshakes.all, ordered by silence, longest first */
+    struct list ready; /* in loop->handshakes.ready: the next step can run */
     struct timer *timer;
     handshake_fn *on_done;
     void *owner;
@@ -61,7 +61,7 @@ static struct metrics *metrics_of(struct loop *loop)
 static void handshake_ready(struct handshake *handshake)
 {
     if (list_empty(&handshake->ready))
-        list_push(&handshake->stream->loop->handshakes_ready, &handshake->ready);
+        list_push(&handshake->stream->loop->handshakes.ready, &handshake->ready);
 }
 
 static void on_handshake_poll(uv_poll_t *poll, int status, int events)
@@ -147,7 +147,7 @@ static enum tls_result handshake_read(struct stream *stream, int *err)
 static void handshake_step(struct handshake *handshake)
 {
     struct stream *stream = handshake->stream;
-    struct list *all = &stream->loop->handshakes;
+    struct list *all = &stream->loop->handshakes.all;
     int err;
     enum tls_result result = handshake_read(stream, &err);
     if (!send_sealed(stream) && result != TLS_FAILED) {
@@ -166,21 +166,21 @@ static void handshake_step(struct handshake *handshake)
 
 bool handshakes_run(struct loop *loop)
 {
-    if (list_empty(&loop->handshakes_ready))
+    if (list_empty(&loop->handshakes.ready))
         return false;
     uint64_t end_us = clock_mono_us() + STEPS_US;
     int steps = 0;
     do
-        handshake_step(container_of(list_pop(&loop->handshakes_ready), struct handshake, ready));
-    while (++steps < STEPS_MAX && !list_empty(&loop->handshakes_ready) && clock_mono_us() < end_us);
+        handshake_step(container_of(list_pop(&loop->handshakes.ready), struct handshake, ready));
+    while (++steps < STEPS_MAX && !list_empty(&loop->handshakes.ready) && clock_mono_us() < end_us);
     return true;
 }
 
 bool handshakes_make_room(struct loop *loop)
 {
-    if (loop->handshake_count < HANDSHAKES_MAX)
+    if (loop->handshakes.count < HANDSHAKES_MAX)
         return true;
-    struct handshake *silent = container_of(loop->handshakes.next, struct handshake, link);
+    struct handshake *silent = container_of(loop->handshakes.all.next, struct handshake, link);
     if (!list_empty(&silent->ready))
         return false; /* the peer's bytes have arrived and wait to be read: no handshake is silent */
     handshake_end(silent->stream, -ETIMEDOUT);
@@ -202,8 +202,8 @@ void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_d
     handshake->timer = timer_new(loop, on_handshake_timeout, handshake);
     timer_start(handshake->timer, timeout_ms, 0);
     list_init(&handshake->ready);
-    list_push(&loop->handshakes, &handshake->link);
-    loop->handshake_count++;
+    list_push(&loop->handshakes.all, &handshake->link);
+    loop->handshakes.count++;
     stream->secure.handshake = handshake;
     handshake_ready(handshake); /* the side that connects sends first */
 }
@@ -214,7 +214,7 @@ void secure_stop(struct stream *stream)
     if (!handshake)
         return;
     stream->secure.handshake = NULL;
-    stream->loop->handshake_count--;
+    stream->loop->handshakes.count--;
     timer_free(handshake->timer);
     list_remove(&handshake->link);
     list_remove(&handshake->ready);
@@ -229,11 +229,13 @@ void secure_free(struct stream *stream)
         stream->loop->secured_count--;
     }
     tls_free(stream->secure.tls);
+    stream->secure.tls = NULL;
+    stream->secure.is_done = false;
 }
 
 void secure_abandon(struct loop *loop, const void *owner)
 {
-    for (struct list *link = loop->handshakes.next; link != &loop->handshakes;) {
+    for (struct list *link = loop->handshakes.all.next; link != &loop->handshakes.all;) {
         struct handshake *handshake = container_of(link, struct handshake, link);
         link = link->next;
         if (handshake->owner == owner)

@@ -36,6 +36,9 @@ struct stream_events {
     void (*on_drain)(void *owner);
 };
 
+/* A loop's closed streams may have this many descriptors more than it had open streams at one time. */
+enum { STREAM_CLOSED_SPARE = 256 };
+
 enum { STREAM_HIGH_WATER = 1024 * 1024, STREAM_LOW_WATER = 256 * 1024 };
 
 /* Result of a connect: 0 or a negative errno (including -ETIMEDOUT). */
@@ -89,9 +92,10 @@ bool stream_is_secure(const struct stream *stream);
 const char *stream_error(const struct stream *stream, int err);
 /* Monotonic time of the last read or successful write, for idle timeouts. */
 uint64_t stream_active_ms(const struct stream *stream);
-/* Closes after pending bytes were written, at most a few seconds later; then drops the rest. */
+/* Closes after pending bytes were written, at most a few seconds later; then drops the rest. The peer reads all written bytes and then the
+ * end: for up to a second, the descriptor stays open and what the peer sends is dropped. */
 void stream_close(struct stream *stream);
-/* Closes now; drops pending bytes. */
+/* Closes now; drops pending bytes. If the peer is sending, its connection may be reset before it has read what was written. */
 void stream_abort(struct stream *stream);
 
 /* A listening socket. Each worker's loop has one: TCP sockets share the port by SO_REUSEPORT, a Unix socket is

@@ -28,7 +28,6 @@ enum {
     WRITES_PER_TURN = 16,
     IOVECS_MAX = 256,
     CLOSE_WAIT_MS = 5000, /* for the bytes pending at stream_close */
-    DISCARD_READS_MAX = 16,
 };
 
 static void stream_finish(struct stream *stream);
@@ -51,12 +50,18 @@ struct stream *stream_alloc(struct loop *loop)
     return stream;
 }
 
+void stream_slim(struct stream *stream)
+{
+    receive_fini(&stream->receive);
+    receive_init(&stream->receive);
+    out_clear(&stream->out);
+    secure_free(stream);
+}
+
 static void stream_release(struct stream *stream)
 {
     stream->loop->closing--;
-    receive_fini(&stream->receive);
-    out_clear(&stream->out);
-    secure_free(stream);
+    stream_slim(stream);
     free(stream->local);
     free(stream);
 }
@@ -117,6 +122,8 @@ bool stream_is_reading(const struct stream *stream)
 /* Watches the events that the stream needs now. */
 static void stream_watch(struct stream *stream)
 {
+    if (stream->state == STREAM_CLOSED) /* linger_uv.c may watch the descriptor */
+        return;
     int want =
         (stream_is_reading(stream) ? UV_READABLE : 0) | (stream->is_blocked ? UV_WRITABLE : 0);
     if (want == stream->subscription)
@@ -212,6 +219,7 @@ bool stream_attach(struct stream *stream, int fd)
         return false;
     stream->fd = fd;
     stream->has_poll = true;
+    linger_count(stream->loop, 1);
     return true;
 }
 
@@ -424,21 +432,6 @@ void streams_deliver(struct loop *loop)
 
 /* ---- ending ----------------------------------------------------------------------------------- */
 
-/* Reads and drops received bytes: close() with unread bytes sends a reset, which can destroy our last reply before
- * the peer reads it. */
-static void stream_discard(struct stream *stream)
-{
-    char scrap[16 * 1024];
-    if (stream->secure.tls && !stream->is_broken)
-        secure_goodbye(stream);
-    if (stream->is_ended || stream->is_broken || shutdown(stream->fd, SHUT_WR) < 0)
-        return;
-    for (int i = 0; i < DISCARD_READS_MAX; i++) {
-        if (read(stream->fd, scrap, sizeof(scrap)) < (ssize_t)sizeof(scrap))
-            break;
-    }
-}
-
 /* The last bytes and the end of the connection travel in one packet, so a peer that has read them and looks for more sees
  * the end. It does not send a request that would get no reply. */
 static void stream_cork(int fd)
@@ -447,23 +440,33 @@ static void stream_cork(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof(on)); /* fails for a Unix socket */
 }
 
-/* Closes the descriptor now; the memory is freed later. */
+void stream_close_descriptor(struct stream *stream)
+{
+    uv_close((uv_handle_t *)&stream->poll, on_poll_closed);
+    close(stream->fd);
+}
+
+/* Ends our side now. The descriptor is closed when the peer has ended its side, if that is soon; the memory is freed
+ * later. */
 static void stream_finish(struct stream *stream)
 {
     CHECK(stream->state != STREAM_CLOSED);
+    bool may_linger = !stream->is_ended && !stream->is_broken;
     stream->state = STREAM_CLOSED;
     list_remove(&stream->dirty);
     list_remove(&stream->telling);
     timer_free(stream->deadline);
     connect_free(stream->connecting);
     secure_stop(stream);
-    if (stream->has_poll) {
-        stream_discard(stream);
-        uv_close((uv_handle_t *)&stream->poll, on_poll_closed);
-        close(stream->fd);
-    } else {
+    if (!stream->has_poll) {
         list_push(&stream->loop->dead, &stream->telling);
+        return;
     }
+    linger_count(stream->loop, -1);
+    if (stream->secure.tls && !stream->is_broken)
+        secure_goodbye(stream);
+    if (!may_linger || !linger_begin(stream))
+        stream_close_descriptor(stream);
 }
 
 static void stream_leave(struct stream *stream)
@@ -491,7 +494,7 @@ void stream_close(struct stream *stream)
 void stream_abort(struct stream *stream)
 {
     stream_leave(stream);
-    stream->is_broken = true; /* so that stream_discard is skipped */
+    stream->is_broken = true; /* so that the descriptor is closed at once */
     stream_finish(stream);
 }
 

@@ -77,6 +77,20 @@ def _(run):
         check_alive(cluster)
 
 
+@suite.case('a client that continues to send after a protocol error reads the error, then the end, and no reset')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        for name, address, _ in both(cluster):
+            for _ in range(sized(5, long=50)):
+                with Connection(address, patience()) as client:
+                    client.send_raw(encode(['PING']) + b'*1\r\n$many\r\n')
+                    for _ in range(100):
+                        client.send_raw(b'x' * 20000)
+                    check_equal(client.read(), ('+', b'PONG'), name)
+                    check_equal(client.read(), ('-', b'ERR Protocol error: invalid bulk length'), name)
+                    check_equal(client.sock.recv(1), b'', name)
+
+
 @suite.case('incomplete requests, followed by silence or a close, do not disturb other clients')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:

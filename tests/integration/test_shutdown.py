@@ -5,10 +5,12 @@ exit code 0.
 
 import random
 import signal
+import ssl
+import threading
 import time
 
 from support.cluster import Cluster, metric
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.load import Writer, verify
 from support.relay import Relay
 from support.resp import Closed, Connection, value
@@ -115,6 +117,88 @@ def _(run):
         check_last(watching, ('*', None))
         check_equal(proxy.wait_exit(60), 0, 'exit code')
         proxy.child = None
+
+
+class Sender(threading.Thread):
+    """Sends INCR without waiting for replies until the connection ends. What must hold: it ends without a reset, and every increment that
+    was executed has been answered before."""
+
+    def __init__(self, address, key):
+        super().__init__(daemon=True)
+        self.connection = Connection(address, patience())
+        self.key, self.replies, self.wrong = key, [], None
+        self.start()
+
+    def run(self):
+        try:
+            while self.one_step():
+                time.sleep(0.0002)  # so that requests come all the time, and few of them wait
+        except OSError as error:
+            self.wrong = 'after %d replies: %s: %s' % (len(self.replies), type(error).__name__, error)
+
+    def one_step(self):
+        """Sends a request, and reads what is there. False: the connection has ended."""
+        self.connection.send('INCR', self.key)
+        self.connection.sock.settimeout(0)
+        try:
+            while True:
+                self.replies.append(value(self.connection.read()))
+        except (BlockingIOError, ssl.SSLWantReadError):
+            self.connection.sock.settimeout(patience())
+            return True
+        except Closed:
+            return False
+
+    def end(self):
+        self.join()
+        self.connection.close()
+
+
+def stop_with_senders(run, cluster, process, address):
+    for number in range(sized(3, long=30)):
+        senders = [Sender(address, '{k}%d:%d' % (number, i)) for i in range(6)]
+        wait_for(lambda senders=senders: all(len(sender.replies) > 50 or sender.wrong for sender in senders), 'replies')
+        process.stop()
+        for sender in senders:
+            sender.end()
+        process.start()
+        with Connection(address, patience()) as client:
+            wait_for(lambda client=client: client.call('EXISTS', '{k}')[0] == ':', 'the shard')
+            for sender in senders:
+                check(not sender.wrong, sender.wrong)
+                check_equal(sender.replies, list(range(1, len(sender.replies) + 1)), 'replies')
+                check_equal(client.get('GET', sender.key), b'%d' % len(sender.replies), 'increments that were executed')
+        run.note('%d replies' % sum(len(sender.replies) for sender in senders))
+
+
+@suite.case('clients that keep sending while a proxy stops read the replies of all that was executed, then the end, and no reset')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        stop_with_senders(run, cluster, cluster.proxies[0], cluster.proxies[0].address)
+
+
+@suite.case('… over TLS')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1, tls=True) as cluster:
+        stop_with_senders(run, cluster, cluster.proxies[0], cluster.proxies[0].address)
+
+
+@suite.case('… while a backend stops')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        stop_with_senders(run, cluster, cluster.backends[0], cluster.backends[0].addresses[0])
+
+
+@suite.case('a proxy whose clients do not close their connections ends all the same')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        clients = [cluster.connect() for _ in range(50)]
+        for client in clients:
+            check_equal(client.get('PING'), b'PONG')
+        cluster.proxies[0].stop()
+        for client in clients:
+            check_equal(client.sock.recv(1), b'', 'the end')
+            client.close()
 
 
 def check_last(client, reply):

@@ -3,6 +3,7 @@
  */
 #include "shared/clock.h"
 #include "shared/net/loop.h"
+#include "shared/net/refuse.h"
 #include "shared/net/stream.h"
 #include "tests/unit/await.h"
 #include "tests/unit/suite.h"
@@ -698,6 +699,169 @@ START_TEST(a_peer_that_does_not_read_cannot_hold_a_closed_stream)
 }
 END_TEST
 
+/* ---- peers that send after our end ----
+ *
+ * A loop that is stopped runs until its closed streams are gone; so what peers do in the meantime happens in conditions. */
+
+/* A plain socket that is connected to the listener. */
+static int connect_socket(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10));
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+/* As await_until, and the condition is looked at every millisecond. */
+static bool await_ticking(bool (*is_done)(void *owner), void *owner)
+{
+    struct timer *timer = timer_new(loop, tick, NULL);
+    timer_start(timer, 1, 1);
+    bool done = await_until(&await, is_done, owner);
+    timer_free(timer);
+    return done;
+}
+
+static bool is_accepted(void *owner)
+{
+    (void)owner;
+    return server.stream;
+}
+
+struct plain_peer {
+    int fd;
+    int sent;
+    int ticks;
+    int failed;
+};
+
+/* Closes the server's end, then sends late requests. */
+static bool has_sent_late(void *owner)
+{
+    struct plain_peer *peer = owner;
+    end_close(&server);
+    if (++peer->ticks % 3 != 0) /* so that an answer to the last bytes has come */
+        return false;
+    if (send(peer->fd, "late", 4, MSG_NOSIGNAL) != 4)
+        peer->failed = errno;
+    return ++peer->sent == 5 || peer->failed;
+}
+
+START_TEST(requests_sent_after_our_end_do_not_reset_the_connection)
+{
+    char text[64];
+    struct plain_peer peer = {.fd = connect_socket()};
+    ck_assert(await_until(&await, is_accepted, NULL));
+    send_text(&server, "reply");
+    ck_assert(await_ticking(has_sent_late, &peer));
+    ck_assert_int_eq(peer.failed, 0);
+    ck_assert_int_eq(recv(peer.fd, text, sizeof(text), 0), 5);
+    ck_assert_mem_eq(text, "reply", 5);
+    ck_assert_int_eq(recv(peer.fd, text, sizeof(text), 0), 0);
+    close(peer.fd);
+}
+END_TEST
+
+static bool has_descriptors(void *owner)
+{
+    return count_descriptors() == *(int *)owner;
+}
+
+START_TEST(a_closed_streams_descriptor_is_closed_when_the_peer_has_ended)
+{
+    int before = count_descriptors();
+    int fd = connect_socket();
+    ck_assert(await_until(&await, is_accepted, NULL));
+    end_close(&server);
+    close(fd);
+    ck_assert(await_ticking(has_descriptors, &before));
+}
+END_TEST
+
+START_TEST(a_peer_that_never_ends_cannot_hold_a_closed_stream)
+{
+    int before = count_descriptors() + 1;
+    int fd = connect_socket();
+    ck_assert(await_until(&await, is_accepted, NULL));
+    end_close(&server);
+    ck_assert(await_ticking(has_descriptors, &before));
+    close(fd);
+}
+END_TEST
+
+/* Sends without end; true when the connection has broken. */
+static bool is_broken(void *owner)
+{
+    static char bytes[256 * 1024];
+    ssize_t sent = send(*(int *)owner, bytes, sizeof(bytes), MSG_NOSIGNAL);
+    return sent < 0 && errno != EAGAIN;
+}
+
+START_TEST(a_peer_that_sends_without_end_cannot_hold_a_closed_stream)
+{
+    int fd = connect_socket();
+    ck_assert(await_until(&await, is_accepted, NULL));
+    end_close(&server);
+    ck_assert(await_ticking(is_broken, &fd));
+    close(fd);
+}
+END_TEST
+
+static void on_accept_refuse(void *owner, struct stream *stream)
+{
+    (void)owner;
+    accepted++;
+    out_write(stream_out(stream), "-ERR full", 9);
+    refuse_stream(stream);
+}
+
+enum { REFUSED_PEERS = 400, REFUSED_HELD_MAX = 300 };
+
+struct refused_peers {
+    int fds[REFUSED_PEERS];
+    int count;
+    int held; /* descriptors in use when all have been refused */
+};
+
+/* Connects one peer after the other. */
+static bool are_refused(void *owner)
+{
+    struct refused_peers *peers = owner;
+    if (accepted < peers->count)
+        return false;
+    peers->held = count_descriptors();
+    if (peers->count == REFUSED_PEERS)
+        return true;
+    peers->fds[peers->count++] = connect_socket();
+    return false;
+}
+
+/* Besides time, number is a limit: the oldest is closed for the newest. */
+START_TEST(peers_that_never_end_hold_a_bounded_number_of_descriptors)
+{
+    static struct refused_peers peers;
+    char text[16];
+    char error[128];
+    listener_free(listener);
+    options.address = "127.0.0.1:0";
+    int fd = listen_bind(&options, error, sizeof(error));
+    ck_assert_msg(fd >= 0, "%s", error);
+    listen_address(fd, address, sizeof(address));
+    listener = listener_new(loop, fd, &options, on_accept_refuse, NULL);
+    int before = count_descriptors();
+    ck_assert(await_ticking(are_refused, &peers));
+    ck_assert_int_le(peers.held - before - REFUSED_PEERS, REFUSED_HELD_MAX);
+    for (int i = 0; i < REFUSED_PEERS; i++) {
+        ck_assert_int_eq(recv(peers.fds[i], text, sizeof(text), 0), 9);
+        ck_assert_int_eq(recv(peers.fds[i], text, sizeof(text), 0), 0);
+        close(peers.fds[i]);
+    }
+}
+END_TEST
+
 /* ---- connecting ---- */
 
 START_TEST(a_refused_connect_is_reported_later)
@@ -1053,6 +1217,11 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, a_close_after_a_reset_is_quiet);
     tcase_add_test(tests, a_stream_may_close_itself_inside_on_end);
     tcase_add_test(tests, a_peer_that_does_not_read_cannot_hold_a_closed_stream);
+    tcase_add_test(tests, requests_sent_after_our_end_do_not_reset_the_connection);
+    tcase_add_test(tests, a_closed_streams_descriptor_is_closed_when_the_peer_has_ended);
+    tcase_add_test(tests, a_peer_that_never_ends_cannot_hold_a_closed_stream);
+    tcase_add_test(tests, a_peer_that_sends_without_end_cannot_hold_a_closed_stream);
+    tcase_add_test(tests, peers_that_never_end_hold_a_bounded_number_of_descriptors);
     tcase_add_test(tests, a_refused_connect_is_reported_later);
     tcase_add_test(tests, invalid_addresses_are_reported_later_too);
     tcase_add_test(tests, a_name_is_resolved);
