@@ -68,8 +68,10 @@ static uint32_t parse_polygon(struct call *call, uint32_t at, struct geo_shape *
 {
     enum { CORNERS_MIN = 3 };
     int64_t count;
-    if (!call_int64(call, at, &count))
+    if (!number_parse_int64(call->argv[at], &count) || count < INT32_MIN || count > INT32_MAX) {
+        call_error_text(call, "ERR invalid number of vertices");
         return 0;
+    }
     if (count < CORNERS_MIN || count > (call->argc - at - 1) / 2) {
         call_error_text(call, "ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
         return 0;
@@ -114,6 +116,12 @@ static uint32_t search_option(struct call *call, uint32_t at, struct search *sea
         search->store_distances = true;
         return 1;
     }
+    if (bytes_is(word, "bypolygon") && left >= 2 && !search->has_member && !search->has_point &&
+        !search->has_radius && !search->has_box) {
+        search->has_polygon = true;
+        uint32_t taken = parse_polygon(call, at + 1, &search->shape);
+        return taken ? 1 + taken : 0;
+    }
     if (search->has_polygon)
         return 0; /* a polygon has a centre of its own */
     if (bytes_is(word, "frommember") && left >= 1 && !search->has_point) {
@@ -131,12 +139,6 @@ static uint32_t search_option(struct call *call, uint32_t at, struct search *sea
     if (bytes_is(word, "bybox") && left >= 3 && !search->has_radius) {
         search->has_box = true;
         return parse_box(call, at + 1, &search->shape) ? 4 : 0;
-    }
-    if (bytes_is(word, "bypolygon") && left >= 1 && !search->has_member && !search->has_point &&
-        !search->has_radius && !search->has_box) {
-        search->has_polygon = true;
-        uint32_t taken = parse_polygon(call, at + 1, &search->shape);
-        return taken ? 1 + taken : 0;
     }
     return 0;
 }

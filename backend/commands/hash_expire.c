@@ -55,13 +55,13 @@ static bool parse_time(struct call *call, uint32_t index, enum time_unit unit, e
 static bool parse_fields(struct call *call, uint32_t at, const char *count_error)
 {
     uint64_t count;
-    if (at >= call->argc || !bytes_is(call->argv[at], "fields")) {
-        call_error_text(call, "ERR Mandatory argument FIELDS is missing or not at the right "
-                              "position");
-        return false;
-    }
     if (at + 1 >= call->argc) {
         call_error_arity(call);
+        return false;
+    }
+    if (!bytes_is(call->argv[at], "fields")) {
+        call_error_text(call, "ERR Mandatory argument FIELDS is missing or not at the right "
+                              "position");
         return false;
     }
     if (!call_positive(call, at + 1, count_error, &count))

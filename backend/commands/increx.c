@@ -61,23 +61,34 @@ static bool increase_option(struct call *call, uint32_t *i, struct increase *inc
                  : bytes_is(word, "enx")    ? &increase->only_new_ttl
                                             : NULL;
     if (flag) {
+        bool is_new = !*flag;
         *flag = true;
-        return true;
+        return is_new || (call_error(call, ERR_SYNTAX), false);
     }
-    int parsed = set_option_parse(call, i, OPTIONS_OF_GETEX, &increase->options);
+    /* Unlike SET, INCREX refuses an option twice. */
+    int parsed = increase->options.flags
+                     ? 0
+                     : set_option_parse(call, i, OPTIONS_OF_GETEX, &increase->options);
     if (parsed == 0)
         call_error(call, ERR_SYNTAX);
     return parsed == 1;
 }
 
-static bool bound_argument(struct call *call, uint32_t index, bool is_float, union count *count)
+/* Parses the number at `index`, called `name` in errors; 0: it was not given. Only bounds may be infinite. */
+static bool increase_number(struct call *call, const struct increase *increase, uint32_t index,
+                            const char *name, union count *count)
 {
-    if (!is_float)
-        return call_int64(call, index, &count->whole);
-    if (number_parse_long_double(call->argv[index], &count->real) && isfinite(count->real))
+    bool is_float = increase->is_float;
+    if (!index)
         return true;
-    call_error(call, ERR_NOT_FLOAT);
-    return false;
+    bool is_good = is_float ? number_parse_long_double(call->argv[index], &count->real)
+                            : number_parse_int64(call->argv[index], &count->whole);
+    if (is_good && is_float && index == increase->by_at)
+        is_good = isfinite(count->real);
+    if (!is_good)
+        call_errorf(call, "ERR %s is not %s", name,
+                    is_float ? "a valid float" : "an integer or out of range");
+    return is_good;
 }
 
 static bool increase_parse(struct call *call, struct increase *increase)
@@ -99,15 +110,15 @@ static bool increase_parse(struct call *call, struct increase *increase)
         increase->low.whole = INT64_MIN;
         increase->high.whole = INT64_MAX;
     }
-    if ((increase->by_at && !bound_argument(call, increase->by_at, is_float, &increase->by)) ||
-        (increase->low_at && !bound_argument(call, increase->low_at, is_float, &increase->low)) ||
-        (increase->high_at && !bound_argument(call, increase->high_at, is_float, &increase->high)))
+    if (!increase_number(call, increase, increase->by_at, "Increment", &increase->by) ||
+        !increase_number(call, increase, increase->low_at, "LBOUND", &increase->low) ||
+        !increase_number(call, increase, increase->high_at, "UBOUND", &increase->high))
         return false;
     if (is_float ? increase->low.real > increase->high.real
                  : increase->low.whole > increase->high.whole)
         return refuse_increase(call, "ERR LBOUND can't be greater than UBOUND");
     return !increase->only_new_ttl || increase->options.expire_at ||
-           refuse_increase(call, "ERR ENX flag requires an expiration: EX, PX, EXAT or PXAT");
+           refuse_increase(call, "ERR ENX flag requires an expiration");
 }
 
 /* ---- the sum ---- */
@@ -130,15 +141,15 @@ static bool add_whole(struct call *call, const struct increase *increase, int64_
         return true;
     *sum = is_high ? increase->high : increase->low;
     return !__builtin_sub_overflow(sum->whole, old, &delta->whole) ||
-           refuse_increase(call, "ERR the increment that reaches the bound is out of range");
+           refuse_increase(call, "ERR applied increment would overflow");
 }
 
 static bool add_real(struct call *call, const struct increase *increase, long double old,
                      union count *sum, union count *delta, bool *changes)
 {
     sum->real = old + increase->by.real;
-    bool is_high = sum->real > increase->high.real;
-    bool is_low = sum->real < increase->low.real;
+    bool is_high = sum->real > increase->high.real || sum->real > LDBL_MAX;
+    bool is_low = sum->real < increase->low.real || sum->real < -LDBL_MAX;
     delta->real = increase->by.real;
     *changes = !(is_high || is_low) || increase->saturates;
     if (!*changes)
@@ -149,10 +160,8 @@ static bool add_real(struct call *call, const struct increase *increase, long do
         return true;
     *sum = is_high ? increase->high : increase->low;
     delta->real = sum->real - old;
-    if (isfinite(delta->real))
-        return true;
-    call_error(call, ERR_NAN_INF);
-    return false;
+    return isfinite(delta->real) ||
+           refuse_increase(call, "ERR applied increment would be Infinity");
 }
 
 static struct bytes count_text(struct call *call, bool is_float, union count count)
@@ -173,16 +182,21 @@ static void reply_sum(struct call *call, bool is_float, union count count)
 
 /* ---- the command ---- */
 
+/* Does a time to live that has passed delete the key? */
+static bool increase_deletes(const struct call *call, const struct entry *entry,
+                             const struct increase *increase, uint64_t expire_ms)
+{
+    bool keeps_ttl = increase->only_new_ttl && entry->exists && entry->meta.expire_ms;
+    return increase->options.expire_at && expire_ms <= call->now_ms && !keeps_ttl;
+}
+
 /* Applies the options of the time to live to the key, which has just been written. */
 static void increase_expiry(struct call *call, struct entry *entry, const struct increase *increase,
                             uint64_t expire_ms)
 {
     if (increase->options.expire_at && increase->only_new_ttl && entry->meta.expire_ms)
         return;
-    if (increase->options.expire_at && expire_ms <= call->now_ms) {
-        entry_delete(call, entry);
-        notify(call, NOTIFY_GENERIC, "del", entry->key);
-    } else if (increase->options.expire_at) {
+    if (increase->options.expire_at) {
         entry_set_expire(call, entry, expire_ms);
         notify(call, NOTIFY_GENERIC, "expire", entry->key);
     } else if (increase->options.flags & SET_PERSIST && entry->meta.expire_ms) {
@@ -222,6 +236,13 @@ void cmd_increx(struct call *call)
     reply_sum(call, is_float, delta);
     if (!changes)
         return;
+    if (increase_deletes(call, &entry, &increase, expire_ms)) {
+        if (entry.exists) {
+            entry_delete(call, &entry);
+            notify(call, NOTIFY_GENERIC, "del", entry.key);
+        }
+        return;
+    }
     text_replace(call, &entry, count_text(call, is_float, sum));
     notify(call, NOTIFY_STRING, is_float ? "incrbyfloat" : "incrby", entry.key);
     increase_expiry(call, &entry, &increase, expire_ms);

@@ -81,8 +81,9 @@ enum stream_policy {
     STREAM_DELREF,      /* they are no longer pending in any group */
     STREAM_ACKED,       /* only entries are removed that every group has read and acknowledged */
 };
-/* Parses KEEPREF, DELREF or ACKED. 0: none of these, -1: a second one (an error was replied). */
-int stream_policy_option(struct call *call, struct bytes word, enum stream_policy *policy);
+/* Parses KEEPREF, DELREF or ACKED. False: the word is none of these, or *policy is already given: as in Redis, a second one
+ * is no option (XADD then takes it for the id). */
+bool stream_policy_option(struct bytes word, enum stream_policy *policy);
 
 /* Entries that a command removes one by one. */
 struct stream_removal {

@@ -7,7 +7,7 @@
 #include "backend/partition/notify.h"
 #include "shared/number.h"
 
-int stream_policy_option(struct call *call, struct bytes word, enum stream_policy *policy)
+bool stream_policy_option(struct bytes word, enum stream_policy *policy)
 {
     static const struct {
         const char *word;
@@ -17,17 +17,12 @@ int stream_policy_option(struct call *call, struct bytes word, enum stream_polic
         {"DELREF", STREAM_DELREF},
         {"ACKED", STREAM_ACKED},
     };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (!bytes_is(word, words[i].word))
-            continue;
-        if (*policy != STREAM_POLICY_NONE) {
-            call_error(call, ERR_SYNTAX);
-            return -1;
-        }
-        *policy = words[i].policy;
-        return 1;
-    }
-    return 0;
+    if (*policy != STREAM_POLICY_NONE)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (bytes_is(word, words[i].word))
+            *policy = words[i].policy;
+    return *policy != STREAM_POLICY_NONE;
 }
 
 int stream_remove(struct call *call, struct entry *entry, struct stream_id id,
@@ -106,10 +101,7 @@ static bool deletion_parse(struct call *call, uint32_t at, struct deletion *dele
     struct stream_id id;
     int64_t count;
     for (uint32_t i = at; i < call->argc; i++) {
-        int policy = stream_policy_option(call, call->argv[i], &deletion->policy);
-        if (policy < 0)
-            return false;
-        if (policy > 0)
+        if (stream_policy_option(call->argv[i], &deletion->policy))
             continue;
         if (!bytes_is(call->argv[i], "IDS") || i + 1 == call->argc) {
             call_error(call, ERR_SYNTAX);

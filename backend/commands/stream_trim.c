@@ -52,9 +52,10 @@ static int threshold_option(struct call *call, uint32_t *index, struct trim *tri
 int stream_trim_option(struct call *call, uint32_t *index, struct trim *trim)
 {
     struct bytes option = call->argv[*index];
-    int policy = stream_policy_option(call, option, &trim->policy);
-    if (policy != 0 || *index + 1 >= call->argc)
-        return policy;
+    if (stream_policy_option(option, &trim->policy))
+        return 1;
+    if (*index + 1 >= call->argc)
+        return 0;
     if (bytes_is(option, "maxlen"))
         return threshold_option(call, index, trim, TRIM_LENGTH);
     if (bytes_is(option, "minid"))

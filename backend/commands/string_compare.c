@@ -34,29 +34,35 @@ static void delete_key(struct call *call, struct entry *entry)
 
 /* ---- DELEX, DELIFEQ ---- */
 
-void cmd_delex(struct call *call)
+/* Does the condition of DELEX, at argument 2, hold for a key that exists? As in Redis, it is looked at only then. False: an
+ * error was replied. */
+static bool delex_condition(struct call *call, struct entry *entry, bool *holds)
 {
     struct set_options options = {0};
-    struct entry entry;
-    bool holds;
     uint32_t at = 2;
+    if (entry->meta.type != TYPE_STRING) {
+        call_error_text(call, "ERR Key should be of string type if conditions are specified");
+        return false;
+    }
+    int parsed = set_option_parse(call, &at, SET_COMPARES, &options);
+    if (parsed == 0)
+        call_error_text(call, "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE");
+    return parsed == 1 && set_condition(call, entry, &options, holds);
+}
+
+void cmd_delex(struct call *call)
+{
+    struct entry entry;
+    bool deletes;
     if (call->argc != 2 && call->argc != 4) {
         call_error_arity(call);
         return;
     }
-    if (call->argc == 4) {
-        int parsed = set_option_parse(call, &at, SET_COMPARES, &options);
-        if (parsed == 0)
-            call_error_text(call, "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE");
-        if (parsed != 1)
-            return;
-    }
-    if (options.flags ? !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry)
-                      : !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
-    if (!set_condition(call, &entry, &options, &holds))
+    deletes = entry.exists;
+    if (entry.exists && call->argc == 4 && !delex_condition(call, &entry, &deletes))
         return;
-    bool deletes = entry.exists && holds;
     if (deletes)
         delete_key(call, &entry);
     reply_int(&call->reply, deletes);

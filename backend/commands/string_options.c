@@ -56,11 +56,6 @@ int set_option_parse(struct call *call, uint32_t *index, unsigned allowed,
         options->expire_at = *index;
     else
         options->compare_at = *index;
-    if (word->flag & (SET_IFDEQ | SET_IFDNE) && !xxh3_parse(call->argv[*index], &options->digest)) {
-        call_error_text(call, "ERR The digest must have exactly 16 hexadecimal digits, as DIGEST "
-                              "replies it");
-        return -1;
-    }
     return 1;
 }
 
@@ -135,6 +130,22 @@ bool string_digest(struct call *call, struct entry *entry, uint64_t *digest)
     return true;
 }
 
+/* Is `text` the digest of the string? As in Redis, text of 16 characters that are not all hexadecimal is another digest.
+ * False: an error was replied. */
+static bool has_digest(struct call *call, struct entry *entry, struct bytes text, bool *equal)
+{
+    uint64_t want;
+    uint64_t have;
+    if (text.len != XXH3_HEX_DIGITS) {
+        call_error_text(call, "ERR must be exactly 16 hexadecimal characters");
+        return false;
+    }
+    if (!string_digest(call, entry, &have))
+        return false;
+    *equal = xxh3_parse(text, &want) && have == want;
+    return true;
+}
+
 bool set_condition(struct call *call, struct entry *entry, const struct set_options *options,
                    bool *holds)
 {
@@ -148,11 +159,8 @@ bool set_condition(struct call *call, struct entry *entry, const struct set_opti
     } else if (options->flags & (SET_IFEQ | SET_IFNE)) {
         if (!string_equals(call, entry, call->argv[options->compare_at], &equal))
             return false;
-    } else {
-        uint64_t digest;
-        if (!string_digest(call, entry, &digest))
-            return false;
-        equal = digest == options->digest;
+    } else if (!has_digest(call, entry, call->argv[options->compare_at], &equal)) {
+        return false;
     }
     *holds = equal != negates;
     return true;

@@ -38,7 +38,6 @@ struct set_options {
     unsigned flags;
     uint32_t expire_at;  /* argument of EX, PX, EXAT, PXAT; 0: none */
     uint32_t compare_at; /* argument of IFEQ, IFNE, IFDEQ, IFDNE; 0: none */
-    uint64_t digest;     /* of IFDEQ and IFDNE */
 };
 
 /* Parses the option at *index, if it is one of `allowed`; *index becomes its last argument. 1: parsed, 0: no such option,
@@ -54,7 +53,7 @@ bool set_options_expiry(struct call *call, const struct set_options *options, ui
 bool expire_argument(struct call *call, uint32_t index, unsigned flag, uint64_t *expire_ms);
 
 /* Does the condition of the options hold for the key? Conditions that compare need an entry that is a string or missing.
- * False: the store failed, and an error was replied. */
+ * False: the store failed, or the digest has not 16 characters, and an error was replied. */
 bool set_condition(struct call *call, struct entry *entry, const struct set_options *options,
                    bool *holds);
 /* Is the value of the string equal to `value`? False: the store failed. */

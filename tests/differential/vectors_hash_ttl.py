@@ -337,7 +337,8 @@ CASES = [
         HGETEX h FIELDS 2 a                        => -ERR The `numfields` parameter must match the number of arguments
         HGETEX h PERSIST FIELDS 1                  => -ERR The `numfields` parameter must match the number of arguments
         HGETEX h EX 10 FIELDS                      => -ERR wrong number of arguments for 'hgetex' command
-        HGETEX h EX 10 nope                        => -ERR Mandatory argument FIELDS is missing or not at the right position
+        HGETEX h EX 10 nope                        => -ERR wrong number of arguments for 'hgetex' command
+        HGETEX h EX 10 nope 1                      => -ERR Mandatory argument FIELDS is missing or not at the right position
         HGETEX h EX FIELDS 1 a                     => -ERR value is not an integer or out of range
         HGETEX h EX -1 FIELDS 1 a                  => -ERR invalid expire time, must be >= 0
         HGETEX h EX 9223372036854775807 FIELDS 1 a => -ERR invalid expire time in 'hgetex' command
