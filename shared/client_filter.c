@@ -93,12 +93,16 @@ static bool refuse_filter(struct filter_parser *parser, const char *text)
     return false;
 }
 
-static bool parse_id(struct filter_parser *parser, struct bytes value, uint64_t *number)
+/* ID has the errors of Redis, NOT-ID those of Valkey. */
+static bool parse_id(struct filter_parser *parser, bool is_not, struct bytes value,
+                     uint64_t *number)
 {
     int64_t id;
     bool is_number = number_parse_int64(value, &id);
     *number = is_number ? (uint64_t)id : 0;
-    if (parser->rules->may_repeat)
+    if (is_not && !is_number)
+        return refuse_filter(parser, "ERR syntax error");
+    if (!is_not && parser->rules->may_repeat)
         return is_number || refuse_filter(parser, "ERR Invalid client ID");
     return (is_number && id > 0) || refuse_filter(parser, "ERR client-id should be greater than 0");
 }
@@ -116,27 +120,51 @@ static bool parse_type(struct filter_parser *parser, struct bytes value, uint64_
     return false;
 }
 
-static bool parse_letters(struct filter_parser *parser, struct bytes value, const char *known,
-                          const char *what)
+static bool parse_letters(struct filter_parser *parser, enum client_field field, bool is_not,
+                          struct bytes value)
 {
+    bool is_capa = field == FIELD_CAPA;
+    const char *known = is_capa ? "r" : FLAG_LETTERS;
     for (size_t i = 0; i < value.len; i++)
         if (value.data[i] == 0 || !strchr(known, value.data[i])) {
-            reply_errorf(parser->reply, "ERR Unknown %s '%c' in the filter", what,
-                         value.data[i] > ' ' && value.data[i] < 127 ? value.data[i] : '?');
+            reply_errorf(parser->reply, "ERR Unknown %s found in the %s filter: %.*s",
+                         is_capa ? "capa" : "flags",
+                         !is_not   ? "provided"
+                         : is_capa ? "NOT-CAPA"
+                                   : "NOT-FLAGS",
+                         (int)value.len, value.data);
             return false;
         }
-    return value.len > 0 || refuse_filter(parser, "ERR syntax error");
+    return true;
+}
+
+static bool parse_db_filter(struct filter_parser *parser, bool is_not, struct bytes value,
+                            uint64_t *number)
+{
+    const char *word = is_not ? "NOT-DB" : "DB";
+    int64_t db;
+    if (!number_parse_int64(value, &db) || db < INT32_MIN || db > INT32_MAX) {
+        reply_errorf(parser->reply, "ERR %s is not an integer or out of range", word);
+        return false;
+    }
+    if (db < 0 || db >= parser->rules->databases) {
+        reply_errorf(parser->reply, "ERR %s number should be between 0 and %u", word,
+                     parser->rules->databases - 1);
+        return false;
+    }
+    *number = (uint64_t)db;
+    return true;
 }
 
 /* Parses the value of a field that is a number, or must be checked. */
-static bool parse_value(struct filter_parser *parser, enum client_field field, struct bytes value,
-                        uint64_t *number)
+static bool parse_value(struct filter_parser *parser, enum client_field field, bool is_not,
+                        struct bytes value, uint64_t *number)
 {
     const struct client_filter_rules *rules = parser->rules;
     int64_t parsed;
     switch (field) {
     case FIELD_ID:
-        return parse_id(parser, value, number);
+        return parse_id(parser, is_not, value, number);
     case FIELD_TYPE:
         return parse_type(parser, value, number);
     case FIELD_USER:
@@ -145,21 +173,17 @@ static bool parse_value(struct filter_parser *parser, enum client_field field, s
         reply_errorf(parser->reply, "ERR No such user '%.*s'", (int)value.len, value.data);
         return false;
     case FIELD_FLAGS:
-        return parse_letters(parser, value, FLAG_LETTERS, "flag");
     case FIELD_CAPA:
-        return parse_letters(parser, value, "r", "capability");
+        return parse_letters(parser, field, is_not, value);
+    case FIELD_DB:
+        return parse_db_filter(parser, is_not, value, number);
     case FIELD_MAX_AGE:
     case FIELD_IDLE:
-    case FIELD_DB:
         if (!number_parse_int64(value, &parsed)) {
             reply_errorf(parser->reply, "ERR %s is not an integer or out of range",
-                         field == FIELD_DB     ? "db"
-                         : field == FIELD_IDLE ? "idle"
-                                               : "maxage");
+                         field == FIELD_IDLE ? "idle" : "maxage");
             return false;
         }
-        if (field == FIELD_DB && (parsed < 0 || parsed > UINT32_MAX))
-            return refuse_filter(parser, "ERR DB index is out of range");
         if (field == FIELD_MAX_AGE && parsed <= 0)
             return refuse_filter(parser, "ERR maxage should be greater than 0");
         if (field == FIELD_IDLE && parsed <= 0)
@@ -178,7 +202,7 @@ static bool add_condition(struct filter_parser *parser, enum client_field field,
     struct client_condition *condition = &filter->conditions[filter->count];
     *condition = (struct client_condition){
         .field = field, .is_not = is_not, .at = filter->size, .len = value.len};
-    if (!parse_value(parser, field, value, &condition->number))
+    if (!parse_value(parser, field, is_not, value, &condition->number))
         return false;
     memcpy((char *)filter + filter->size, value.data, value.len);
     filter->size += value.len;
@@ -219,7 +243,8 @@ static bool parse_condition(struct filter_parser *parser)
     if (field == FIELD_COUNT)
         return refuse_filter(parser, "ERR syntax error");
     return add_condition(parser, field, is_not, value) &&
-           (field != FIELD_ID || !parser->rules->may_repeat || add_more_ids(parser, is_not));
+           (field != FIELD_ID || !(is_not || parser->rules->may_repeat) ||
+            add_more_ids(parser, is_not));
 }
 
 static struct client_filter *conditions_new(uint32_t conditions, size_t text)
@@ -331,6 +356,7 @@ static bool condition_holds(const struct client_condition *condition, struct byt
     case FIELD_IDLE:
         return facts->idle_s >= condition->number;
     case FIELD_CAPA: /* no capability has an effect here, so no client has one */
+        return text.len == 0;
     case FIELD_COUNT:
         return false;
     }

@@ -32,7 +32,8 @@ struct client_filter;
 /* What the command allows. */
 struct client_filter_rules {
     bool skips_me;   /* without SKIPME the client of the command does not match */
-    bool may_repeat; /* the arguments of ID may be several */
+    bool may_repeat; /* the arguments of ID may be several; those of NOT-ID always may */
+    uint32_t databases;
     /* does the user exist? NULL: USER takes any name */
     bool (*is_user)(const void *owner, struct bytes name);
     const void *owner;

@@ -177,11 +177,11 @@ bool commandlog_parse(const struct bytes *argv, uint32_t at, enum slowlog_kind *
         found++;
     *kind = (enum slowlog_kind)found;
     *count = -1;
-    if (found == SLOWLOG_KINDS)
+    if (is_get && (!number_parse_int64(argv[at - 1], count) || *count < -1))
+        (void)snprintf(error, SLOWLOG_ERROR_MAX, "ERR count should be greater than or equal to -1");
+    else if (found == SLOWLOG_KINDS)
         (void)snprintf(error, SLOWLOG_ERROR_MAX,
                        "ERR type should be one of the following: slow, large-request, large-reply");
-    else if (is_get && (!number_parse_int64(argv[at - 1], count) || *count < -1))
-        (void)snprintf(error, SLOWLOG_ERROR_MAX, "ERR count should be greater than or equal to -1");
     else
         return true;
     return false;

@@ -92,8 +92,10 @@ void cmd_client_list(struct call *call)
 {
     struct out out;
     struct session *session = NULL;
-    const struct client_filter_rules rules = {
-        .may_repeat = true, .is_user = is_user, .owner = call->partition};
+    const struct client_filter_rules rules = {.may_repeat = true,
+                                              .databases = session_databases(call->session),
+                                              .is_user = is_user,
+                                              .owner = call->partition};
     struct client_filter *filter =
         client_filter_parse(call->argv, call->argc, 2, &rules, &call->reply);
     call->failed = !filter;
@@ -146,8 +148,10 @@ static int64_t kill_matching(struct call *call, const struct client_filter *filt
 
 void cmd_client_kill(struct call *call)
 {
-    const struct client_filter_rules rules = {
-        .skips_me = true, .is_user = is_user, .owner = call->partition};
+    const struct client_filter_rules rules = {.skips_me = true,
+                                              .databases = session_databases(call->session),
+                                              .is_user = is_user,
+                                              .owner = call->partition};
     bool is_old = call->argc == 3; /* the old form: one address, also the caller's own */
     struct client_filter *filter =
         is_old ? client_filter_of_addr(call->argv[2])

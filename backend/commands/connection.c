@@ -192,8 +192,8 @@ void cmd_client_setinfo(struct call *call)
         return;
     }
     if (!client_text_is_fine(call->argv[3])) {
-        call_errorf(call, "ERR %s cannot contain spaces, newlines or special characters.",
-                    is_name ? "lib-name" : "lib-ver");
+        call_errorf(call, "ERR %.*s cannot contain spaces, newlines or special characters.",
+                    (int)call->argv[2].len, call->argv[2].data);
         return;
     }
     session_set_text(is_name ? &session->about.lib_name : &session->about.lib_version,

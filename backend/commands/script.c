@@ -110,7 +110,7 @@ void cmd_scree_source(struct call *call)
 void cmd_script_show(struct call *call)
 {
     if (!reply_source_code(call))
-        call_error_text(call, "NOSCRIPT No matching script. Please use EVAL.");
+        call_error_text(call, "NOSCRIPT No matching script.");
 }
 
 void cmd_script_flush(struct call *call)

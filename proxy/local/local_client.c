@@ -207,6 +207,7 @@ static struct filter *parse_filter(const struct client *client, struct request *
 {
     const struct client_filter_rules rules = {.skips_me = !is_list,
                                               .may_repeat = is_list,
+                                              .databases = DATABASES,
                                               .is_user = is_known_user,
                                               .owner = client->worker->snapshot};
     struct client_filter *wanted =

@@ -238,8 +238,8 @@ void local_client_setinfo(struct client *client, struct request *request, struct
     if (!is_name && !bytes_is(argv[2], "lib-ver")) {
         reply_errorf(reply, "ERR Unrecognized option '%.*s'", (int)argv[2].len, argv[2].data);
     } else if (!client_text_is_fine(argv[3])) {
-        reply_errorf(reply, "ERR %s cannot contain spaces, newlines or special characters.",
-                     is_name ? "lib-name" : "lib-ver");
+        reply_errorf(reply, "ERR %.*s cannot contain spaces, newlines or special characters.",
+                     (int)argv[2].len, argv[2].data);
     } else {
         client_session_set_text(is_name ? &client->session.lib_name : &client->session.lib_version,
                                 argv[3]);

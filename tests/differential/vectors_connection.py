@@ -26,13 +26,23 @@ CASES = [
         CLIENT KILL NOT-MAXAGE 1                    => -ERR syntax error
         CLIENT KILL IDLE x                          => -ERR idle is not an integer or out of range
         CLIENT KILL IDLE 0                          => -ERR idle should be greater than 0
-        CLIENT KILL DB x                            => -ERR db is not an integer or out of range
-        CLIENT KILL DB -1                           => -ERR DB index is out of range
-        CLIENT KILL FLAGS 7                         => -ERR Unknown flag '7' in the filter
-        CLIENT KILL CAPA x                          => -ERR Unknown capability 'x' in the filter
+        CLIENT KILL DB x                            => -ERR DB is not an integer or out of range
+        CLIENT KILL DB -1                           => -ERR DB number should be between 0 and 15
+        CLIENT KILL DB 16                           => -ERR DB number should be between 0 and 15
+        CLIENT KILL NOT-DB 2147483648               => -ERR NOT-DB is not an integer or out of range
+        CLIENT KILL NOT-DB 16                       => -ERR NOT-DB number should be between 0 and 15
+        CLIENT KILL FLAGS x7                        => -ERR Unknown flags found in the provided filter: x7
+        CLIENT KILL NOT-FLAGS 7                     => -ERR Unknown flags found in the NOT-FLAGS filter: 7
+        CLIENT KILL FLAGS "" LADDR 1.2.3.4:5        => :0
+        CLIENT KILL CAPA x                          => -ERR Unknown capa found in the provided filter: x
+        CLIENT KILL NOT-CAPA rx                     => -ERR Unknown capa found in the NOT-CAPA filter: rx
+        CLIENT KILL NOT-CAPA ""                     => :0
+        CLIENT KILL IP 1.2.3.4                      => :0
         CLIENT KILL USER nobody                     => -ERR No such user 'nobody'
         CLIENT KILL NOT-USER nobody                 => -ERR No such user 'nobody'
-        CLIENT KILL NOT-ID x                        => -ERR client-id should be greater than 0
+        CLIENT KILL NOT-ID x                        => -ERR syntax error
+        CLIENT KILL NOT-ID 0                        => -ERR client-id should be greater than 0
+        CLIENT KILL NOT-ID 999999999 999999998 LADDR 1.2.3.4:5 => :0
         CLIENT KILL NOT-TYPE x                      => -ERR Unknown client type 'x'
         CLIENT LIST NOT-DB 0                        => =""
         CLIENT LIST ID 999999999 999999998 USER default => =""
@@ -42,6 +52,12 @@ CASES = [
         CLIENT LIST CAPA r                          => =""
         CLIENT LIST SKIPME maybe                    => -ERR syntax error
         CLIENT LIST NAME                            => -ERR syntax error
+    ''', 'alone'),
+    ('CLIENT SETINFO', '''
+        CLIENT SETINFO Lib-Name "a b"               => -ERR Lib-Name cannot contain spaces, newlines or special characters.
+        CLIENT SETINFO LIB-VER "a\\nb"               => -ERR LIB-VER cannot contain spaces, newlines or special characters.
+        CLIENT SETINFO lib-x a                      => -ERR Unrecognized option 'lib-x'
+        CLIENT SETINFO lib-name ""                  => OK
     ''', 'alone'),
     ('XINFO CONSUMERS: inactive, and XINFO STREAM FULL: active-time', '''
         XADD x 1-1 a 1                              => "1-1"
@@ -62,15 +78,15 @@ CASES = [
     ''', 'alone'),
     ('SCRIPT SHOW', '''
         SCRIPT FLUSH                                             => OK
-        SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => -NOSCRIPT No matching script. Please use EVAL.
+        SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => -NOSCRIPT No matching script.
         EVAL "return 1" 0                                        => :1
         SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => "return 1"
         SCRIPT LOAD "return 2"                                   => "7f923f79fe76194c868d7e1d0820de36700eb649"
         SCRIPT SHOW 7f923f79fe76194c868d7e1d0820de36700eb649     => "return 2"
-        SCRIPT SHOW nonsense                                     => -NOSCRIPT No matching script. Please use EVAL.
+        SCRIPT SHOW nonsense                                     => -NOSCRIPT No matching script.
         SCRIPT SHOW                                              => -ERR wrong number of arguments for 'script|show' command
         SCRIPT FLUSH                                             => OK
-        SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => -NOSCRIPT No matching script. Please use EVAL.
+        SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db     => -NOSCRIPT No matching script.
     ''', 'alone'),
     ('MPUBLISH', '''
         MPUBLISH c one                              => :0
@@ -149,6 +165,7 @@ CASES = [
         COMMANDLOG GET 5 fast                       => -ERR type should be one of the following: slow, large-request, large-reply
         COMMANDLOG LEN fast                         => -ERR type should be one of the following: slow, large-request, large-reply
         COMMANDLOG RESET fast                       => -ERR type should be one of the following: slow, large-request, large-reply
+        COMMANDLOG GET -2 fast                      => -ERR count should be greater than or equal to -1
         COMMANDLOG GET -2 slow                      => -ERR count should be greater than or equal to -1
         COMMANDLOG GET x slow                       => -ERR count should be greater than or equal to -1
         COMMANDLOG GETS                             => -ERR unknown subcommand 'GETS'. Try COMMANDLOG HELP.

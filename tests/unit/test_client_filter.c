@@ -38,7 +38,8 @@ static int matches(const char *text, bool may_repeat, const struct client_facts 
         argv[argc++] = (struct bytes){at, len};
         at += len + (at[len] == ' ');
     }
-    const struct client_filter_rules rules = {.may_repeat = may_repeat, .is_user = is_user};
+    const struct client_filter_rules rules = {
+        .may_repeat = may_repeat, .databases = 16, .is_user = is_user};
     struct client_filter *filter = client_filter_parse(argv, argc, 0, &rules, &reply);
     ck_assert_int_eq(filter == NULL, out.bytes > 0);
     out_clear(&out);
@@ -111,6 +112,8 @@ START_TEST(one_of_several_ids_is_enough)
     ck_assert_int_eq(matches("NOT-ID 1 7", true, &FACTS), 0);
     ck_assert_int_eq(matches("ID 7 NOT-ID 7", true, &FACTS), 0);
     ck_assert_int_eq(matches("ID 1 7", false, &FACTS), -1);
+    ck_assert_int_eq(matches("NOT-ID 1 7", false, &FACTS), 0);
+    ck_assert_int_eq(matches("NOT-ID 1 2 DB 2", false, &FACTS), 1);
 }
 END_TEST
 
@@ -131,9 +134,10 @@ END_TEST
 START_TEST(invalid_filters_are_refused)
 {
     static const char *const bad[] = {
-        "ID",   "ID x",         "ID 1 x",     "TYPE x",   "USER nobody",  "FLAGS 7", "CAPA q",
-        "DB x", "DB -1",        "MAXAGE 0",   "MAXAGE x", "IDLE -1",      "IDLE x",  "NOT-IDLE 1",
-        "NOT-", "SKIPME maybe", "NONSENSE x", "NAME",     "NOT-MAXAGE 1",
+        "ID",         "ID x",       "ID 1 x",       "TYPE x",     "USER nobody", "FLAGS 7",
+        "CAPA q",     "DB x",       "DB -1",        "DB 16",      "NOT-DB 16",   "NOT-ID x",
+        "NOT-ID 0",   "NOT-CAPA q", "MAXAGE 0",     "MAXAGE x",   "IDLE -1",     "IDLE x",
+        "NOT-IDLE 1", "NOT-",       "SKIPME maybe", "NONSENSE x", "NAME",        "NOT-MAXAGE 1",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_int_eq(matches(bad[i], true, &FACTS), -1);
