@@ -4,7 +4,7 @@ Both servers are emptied and get the same bytes on new connections, and every pa
 both keyspaces are read, key by key, with ordinary commands, and compared.
 
 Modes: 'single' waits for each reply; 'pipelined' sends several commands in one packet. A step that needs a reply first
-(Walk, Carry, Member) is sent alone. `chill`, if given, is called before some of the packets.
+(Walk, Carry, Member, Pause) is sent alone. `chill`, if given, is called before some of the packets.
 """
 
 import random
@@ -12,7 +12,7 @@ import time
 
 from support import checks, groups
 from support.resp import show
-from support.stream import Carry, Member, Walk
+from support.stream import Carry, Member, Pause, Walk
 from support.transcript import Pair, Step, quote
 
 TIMEOUT = 20  # seconds
@@ -85,7 +85,7 @@ class Player:
         step = run[0]
         if type(step) is not Step:
             if not self.pair.queues[0].is_open:
-                {Walk: self.play_walk, Carry: self.play_carry, Member: self.play_member}[type(step)](step, at)
+                {Walk: self.play_walk, Carry: self.play_carry, Member: self.play_member, Pause: self.play_pause}[type(step)](step, at)
             return
         self.replies += len(run)
         for offset, each, ours, theirs, is_in_exec in self.pair.differences(run):
@@ -124,6 +124,10 @@ class Player:
             raise Difference(index, step.name() + ' walk', repr(step),
                              'error %r, lacks %r, has too much %r' % (ours[0], lacks[:5], more[:5]),
                              'error %r, %d elements' % (theirs[0], len(theirs[1])))
+
+    @staticmethod
+    def play_pause(step, _index):
+        time.sleep(step.seconds)
 
     def play_carry(self, step, index):
         ours, theirs = self.call_both(step.words)

@@ -8,8 +8,8 @@ from support import groups
 
 TTL_TOLERANCE_MS = 5000
 STRING_ENCODINGS = {b'int', b'embstr', b'raw'}
-HASH_ENCODINGS = {b'listpack', b'hashtable'}
-SET_ENCODINGS = {b'intset', b'hashtable'}
+HASH_ENCODINGS = {b'listpack', b'listpackex', b'hashtable'}
+SET_ENCODINGS = {b'intset', b'listpack', b'hashtable'}
 ZSET_ENCODINGS = {b'listpack', b'skiplist'}
 ENCODINGS = (STRING_ENCODINGS, HASH_ENCODINGS, SET_ENCODINGS, ZSET_ENCODINGS)
 

@@ -10,6 +10,7 @@ Steps of a stream:
     Walk    a complete SCAN/HSCAN/… walk; compares the elements found, not the cursors
     Carry   DUMP on both sides, then RESTORE of the payload of the OTHER side
     Member  a command with a random reply; compares whether its members are in the reply of another command
+    Pause   no command: time passes at both servers
 """
 
 import random
@@ -52,6 +53,15 @@ class Member(Step):
     def __init__(self, args, universe, with_values=False):
         super().__init__(args)
         self.universe, self.with_values = universe, with_values
+
+
+class Pause(Step):
+    """Waits, for what redis-server does by its timer."""
+    __slots__ = ('seconds',)
+
+    def __init__(self, seconds):
+        super().__init__(['(pause)', seconds])
+        self.seconds = seconds
 
 
 class Context:

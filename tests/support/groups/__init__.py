@@ -32,6 +32,9 @@ NAMES = [
     'scripting',
 ]
 
+# Commands that redis-server 7.0 does not have: with another one, named in --groups.
+LATER = ['hash_ttl', 'later', 'valkey']
+
 # Not allowed inside MULTI: they change the state of the connection that the block depends on.
 NOT_IN_BLOCKS = {'RESET', 'HELLO', 'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'UNWATCH', 'QUIT'}
 
