@@ -20,7 +20,7 @@
 #define CMS_MODULE "CMSk-TYPE"
 #define CMS_MARK   "screeCM1"
 
-enum { MERGED_COUNTERS_MAX = 2 * SKETCH_COUNTERS_MAX };
+enum { MERGED_COUNTERS_MAX = 1 << 22 };
 
 /* Opens the sketch. False: it does not exist or is none, and an error was replied. */
 static bool cms_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry,
@@ -239,6 +239,7 @@ struct source {
 struct merge {
     struct source *sources;
     uint32_t count;
+    bool is_safe; /* the weights are so small that no sum of counters overflows 64 bits */
     bool is_over; /* a counter does not fit */
 };
 
@@ -254,6 +255,19 @@ static bool sum_add(int64_t *sum, uint64_t number, int64_t weight)
     int64_t product;
     return !__builtin_mul_overflow((int64_t)number, weight, &product) &&
            !__builtin_add_overflow(*sum, product, sum);
+}
+
+/* Is the sum of the weights, without signs, below 2^31? Then sums of counters stay below 2^63. */
+static bool weights_are_small(const struct merge *merge)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < merge->count; i++) {
+        int64_t weight = merge->sources[i].weight;
+        if (weight < -INT32_MAX || weight > INT32_MAX)
+            return false;
+        sum += (uint64_t)(weight < 0 ? -weight : weight);
+    }
+    return sum <= INT32_MAX;
 }
 
 static bool merge_parse(struct call *call, struct merge *merge)
@@ -285,6 +299,7 @@ static bool merge_parse(struct call *call, struct merge *merge)
         if (has_weights && !number_parse_int64(call->argv[3 + count + i], &source->weight))
             call_error_text(call, "CMS: invalid weight value");
     }
+    merge->is_safe = weights_are_small(merge);
     return !call->failed;
 }
 
@@ -296,7 +311,7 @@ static bool merge_size_ok(struct call *call, const struct merge *merge)
     if (counters <= MERGED_COUNTERS_MAX)
         return true;
     call_error_text(call, "CMS: MERGE is too large: numkeys * width * depth must be at most "
-                          "33554432 counters");
+                          "4194304 counters");
     return false;
 }
 
@@ -324,9 +339,13 @@ static void add_source_page(struct call *call, struct merge *merge, struct sourc
         call_error(call, ERR_STORE);
         return;
     }
-    for (size_t at = 0; at < len / 4; at++)
-        merge->is_over |=
-            !sum_add(&sums[at], get_be32(source->it.value.data + at * 4), source->weight);
+    const char *counters = source->it.value.data;
+    if (merge->is_safe && source->weight)
+        for (size_t at = 0; at < len / 4; at++)
+            sums[at] += (int64_t)get_be32(counters + at * 4) * source->weight;
+    else if (source->weight)
+        for (size_t at = 0; at < len / 4; at++)
+            merge->is_over |= !sum_add(&sums[at], get_be32(counters + at * 4), source->weight);
     source->live = sub_iter_next(&source->it);
 }
 

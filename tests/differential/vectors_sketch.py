@@ -146,12 +146,12 @@ CASES = [
         EXISTS {t}none                           => :0
     '''),
     ('CMS.MERGE of sketches that are too large together', '''
-        CMS.INITBYDIM {t}a 8388608 2             => OK
-        CMS.INITBYDIM {t}b 8388608 2             => OK
+        CMS.INITBYDIM {t}a 1048576 2             => OK
+        CMS.INITBYDIM {t}b 1048576 2             => OK
         CMS.INCRBY {t}a x 3                      => [:3]
         CMS.MERGE {t}b 2 {t}a {t}a               => OK
         CMS.QUERY {t}b x                         => [:6]
-        CMS.MERGE {t}b 3 {t}a {t}a {t}a          => -CMS: MERGE is too large: numkeys * width * depth must be at most 33554432 counters
+        CMS.MERGE {t}b 3 {t}a {t}a {t}a          => -CMS: MERGE is too large: numkeys * width * depth must be at most 4194304 counters
         CMS.QUERY {t}b x                         => [:6]
         CMS.INITBYDIM {t}c 2000 5                => OK
         CMS.MERGE {t}c 3 {t}a {t}a {t}a          => -CMS: width/depth is not equal
