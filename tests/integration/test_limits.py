@@ -183,6 +183,54 @@ def _(run):
         check_equal(patient(client, 'SET', keys[0], 'v'), KEYS_ERROR)
 
 
+@suite.case('max-keys is exact when keys expire, lose their last field, are renamed, copied, restored, moved between databases, flushed and swapped')
+def _(run):
+    for shards in (1, 3):
+        with cluster_of(backends=shards, linked=shards > 1) as cluster:
+            client = enter(cluster, 'ten')
+            def full(reason):
+                """Fills the namespace: all its databases have ten keys, and the eleventh is refused."""
+                count = sum(enter_database(client, number) for number in (1, 0))
+                fill(client, prefix='full', freed=10 - count)
+                check_equal(sum(enter_database(client, number) for number in (1, 0)), 10, reason)
+            full('at first')
+            for i in range(4):
+                check_equal(client.get('PEXPIRE', 'full:%d' % i, '1'), 1)
+            wait_for(lambda: client.get('DBSIZE') == 6, 'keys to expire')
+            full('after keys have expired')
+            check_equal(client.get('DEL', 'full:0', 'full:1'), 2)
+            wait_for(lambda: patient(client, 'HSET', 'hash', 'f', 'v') == 1, 'room for a hash')
+            check_equal(client.get('HPEXPIRE', 'hash', '1', 'FIELDS', '1', 'f'), [1])
+            wait_for(lambda: client.get('DBSIZE') == 8, 'the last field to expire')
+            full('after a hash has lost its last field')
+            payload = client.get('DUMP', 'full:0')
+            check_equal(patient(client, 'RESTORE', 'full:1', '0', payload, 'REPLACE'), b'OK')
+            check_equal(patient(client, 'RESTORE', 'new', '0', payload), KEYS_ERROR)
+            check_equal(patient(client, 'COPY', 'full:0', 'full:1', 'REPLACE'), 1)
+            check_equal(patient(client, 'COPY', 'full:0', 'new'), KEYS_ERROR)
+            check_equal(patient(client, 'COPY', 'full:0', 'full:0', 'DB', '1'), KEYS_ERROR)
+            check_equal(patient(client, 'RENAME', 'full:0', 'full:1'), b'OK')
+            full('after RENAME over a key')
+            check_equal(patient(client, 'MOVE', 'full:1', '1'), 1)
+            check_equal(patient(client, 'SET', 'new', 'v'), KEYS_ERROR, 'a key in another database')
+            full('after MOVE')
+            check_equal(patient(client, 'SWAPDB', '0', '1'), b'OK')
+            check_equal((enter_database(client, 1), enter_database(client, 0)), (9, 1))
+            check_equal(patient(client, 'SET', 'new', 'v'), KEYS_ERROR, 'after SWAPDB')
+            check_equal(client.get('FLUSHDB'), b'OK')
+            full('after FLUSHDB')
+            check_equal(patient(client, 'BF.ADD', 'new', 'v'), KEYS_ERROR)
+            check_equal(patient(client, 'TOPK.RESERVE', 'new', '3'), KEYS_ERROR)
+            check_equal(client.get('FLUSHALL'), b'OK')
+            full('after FLUSHALL')
+
+
+def enter_database(client, number):
+    """SELECT; the number of its keys."""
+    check_equal(client.get('SELECT', str(number)), b'OK')
+    return client.get('DBSIZE')
+
+
 @suite.case('max-keys while several clients write at once: a single shard is exact')
 def _(run):
     with cluster_of(backends=1, namespaces={'many': {'token': 'many', 'max-keys': '500'}}) as cluster:
