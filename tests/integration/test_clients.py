@@ -369,6 +369,8 @@ START_UPS = {
                             ['GET', '__Booksleeve_TieBreak'], ['ECHO', b'\x00\xff\r\n'],
                             ['SUBSCRIBE', '__Booksleeve_MasterChanged'], ['PING']],
     'phpredis': [['AUTH', 'nothing'], ['SELECT', '0'], ['PING'], ['CLIENT', 'GETNAME']],
+    'redis-py with a cache': [['HELLO', '3'], ['CLIENT', 'SETINFO', 'LIB-NAME', 'redis-py'], ['CLIENT', 'SETINFO', 'LIB-VER', '6.4.0'],
+                              ['CLIENT', 'TRACKING', 'ON'], ['GET', 'cached'], ['CLIENT', 'TRACKING', 'OFF']],
     'redis-rb': [['HELLO', '3'], ['CLIENT', 'SETINFO', 'LIB-NAME', 'redis-client'], ['CLIENT', 'REPLY', 'ON'],
                  ['PING']],
 }
