@@ -223,6 +223,14 @@ def call(*words):
         return client.get(*words)
 
 
+def running_engine():
+    """The RocksDB of the backend that the unit has started, in the words of --version."""
+    text = http_get(7400, '/metrics')[1]
+    found = re.search(r'scree_backend_build_info\{.*engine="(.*?)",engine_assertions="(.*?)",engine_crc32c="(.*?)"', text)
+    check(found, 'scree_backend_build_info does not name RocksDB: ' + text[:500])
+    return '%s, assertions %s, CRC32C by %s' % found.groups()
+
+
 # ---- cases -----------------------------------------------------------------------------------------------------------
 
 @suite.case('in a clean Debian 12 the programs run as the units say, keep data and changes over an upgrade, and are removed')
@@ -238,6 +246,9 @@ def _(run):
         check_installed(tree, said)
         tree.start_all()
         check_equal(call('PING'), b'PONG')
+        engine = running_engine()
+        check_equal(engine, tree.call('/usr/bin/scree-backend', '--version').splitlines()[1], 'RocksDB of the running backend')
+        run.note(engine)
         check_equal([call('SADD', 'a', 'x'), call('SADD', 'b', 'x'), call('SINTERSTORE', 'c', 'a', 'b')], [1, 1, 1],
                     'keys on several shards, which takes backends that know the shard map')
         for i in range(100):
@@ -261,7 +272,8 @@ def check_installed(tree, said):
         check_equal(oct(os.stat(tree.at(path)).st_mode & 0o7777), oct(mode), path)
     check_equal(tree.unit('scree-backend').get('ReadWritePaths'), '-/var/backups/scree')
     for name in PROGRAMS:
-        check_equal(tree.call('/usr/bin/' + name, '--version').split()[0], name)
+        check_equal(tree.call('/usr/bin/' + name, '--version'), run(binary(name), '--version'),
+                    'version and RocksDB of the installed ' + name)
         check('systemctl enable --now ' + name in said, 'the hint how to start %s: %s' % (name, said))
         check(not os.path.lexists(tree.at(WANTED % name)), '%s was enabled without being asked' % name)
         text = tree.call('zcat', '/usr/share/man/man8/%s.8.gz' % name)
