@@ -11,6 +11,7 @@
 #include "backend/commands/types.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/keyspace/borrow.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/cluster_gate.h"
@@ -241,13 +242,32 @@ static bool score_parse(struct call *call, struct bytes text, double *score)
     return *end == 0 && errno != ERANGE && !isnan(*score);
 }
 
+/* A pattern's value could not be read for an element. If its key is to be fetched from another shard, the keys of the next
+ * elements are requested too: otherwise the command would run again for each of them. */
+static void request_next_keys(struct call *call, const struct sort *sort,
+                              const struct bytes *patterns, uint32_t count, uint64_t first,
+                              uint64_t end)
+{
+    enum { KEYS_MAX = 1000 }; /* requested in one attempt; their list is searched linearly */
+    struct bytes value;
+    for (uint64_t i = first; i < end; i++)
+        for (uint32_t pattern = 0; pattern < count; pattern++) {
+            if (!call->borrow || !call->borrow->needs || call->borrow->needs_count >= KEYS_MAX)
+                return;
+            (void)pattern_value(call, patterns[pattern], sort->elements[i].text, &value);
+        }
+}
+
 static bool weigh(struct call *call, struct sort *sort)
 {
     for (uint64_t i = 0; i < sort->size; i++) {
         struct element *element = &sort->elements[i];
         element->weight = element->text;
-        if (sort->has_by && (!pattern_value(call, sort->by, element->text, &element->weight) ||
-                             !fits_sort_limit(call, sort, element->weight.len)))
+        if (sort->has_by && !pattern_value(call, sort->by, element->text, &element->weight)) {
+            request_next_keys(call, sort, &sort->by, 1, i + 1, sort->size);
+            return false;
+        }
+        if (sort->has_by && !fits_sort_limit(call, sort, element->weight.len))
             return false;
         if (sort->is_alpha || !element->weight.data)
             continue;
@@ -296,9 +316,12 @@ static void result_reply(struct call *call, const struct sort *sort)
         if (!sort->gets_count)
             reply_bulk(&call->reply, sort->elements[i].text);
         for (uint32_t get = 0; get < sort->gets_count; get++) {
-            if (call_refuse_reply(call) ||
-                !pattern_value(call, sort->gets[get], sort->elements[i].text, &value))
+            if (call_refuse_reply(call))
                 return;
+            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, &value)) {
+                request_next_keys(call, sort, sort->gets, sort->gets_count, i, sort->end);
+                return;
+            }
             if (value.data)
                 reply_bulk(&call->reply, value);
             else
@@ -314,8 +337,11 @@ static bool result_read(struct call *call, struct sort *sort, struct bytes *text
         if (!sort->gets_count)
             *texts++ = sort->elements[i].text;
         for (uint32_t get = 0; get < sort->gets_count; get++, texts++) {
-            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, texts) ||
-                !fits_sort_limit(call, sort, texts->len))
+            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, texts)) {
+                request_next_keys(call, sort, sort->gets, sort->gets_count, i, sort->end);
+                return false;
+            }
+            if (!fits_sort_limit(call, sort, texts->len))
                 return false;
             *texts = texts->data ? arena_copy(call->arena, *texts) : NOTHING;
         }

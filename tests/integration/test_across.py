@@ -429,6 +429,32 @@ BLOCKS = [[['WATCH', 'watched:1'], ['MULTI'], ['SET', 'a', 1], ['INCR', 'a'], ['
           [['MULTI'], ['SET', 'a', 2], ['SET'], ['SET', 'b', 3], ['EXEC'], ['MGET', 'a', 'b']]]
 
 
+def suspensions(cluster):
+    """How often commands have waited for rows, at all shards."""
+    count = 0
+    for shard in range(len(cluster.slots)):
+        with cluster.partition(shard) as partition:
+            lines = partition.get('INFO', 'stats').split()
+        count += sum(int(line.split(b':')[1]) for line in lines if line.startswith(b'suspended_commands:'))
+    return count
+
+
+@suite.case('SORT requests the keys of its patterns that are on other shards together')
+def _(run):
+    keys = 2500
+    with Cluster(backends=1, partitions=3, linked=True) as cluster, cluster.connect() as client:
+        client.pipeline([['SET', 'w_%d' % number, keys - number] for number in range(keys)])
+        client.pipeline([['HSET', 'h_%d' % number, 'f', number] for number in range(keys)])
+        client.get('RPUSH', 'l', *range(keys))
+        for words in (['BY', 'w_*'], ['BY', 'nosort', 'GET', 'w_*', 'GET', 'h_*->f'], ['BY', 'w_*', 'GET', 'h_*->f', 'STORE', 'sorted']):
+            before = suspensions(cluster)
+            reply = client.get('SORT', 'l', *words)
+            check_equal(reply if 'STORE' in words else len(reply), keys * (2 if len(words) == 6 and 'STORE' not in words else 1), words)
+            count = suspensions(cluster) - before
+            check(0 < count < 40, '%r: it ran again %d times' % (words, count))
+        check_equal(client.get('LRANGE', 'sorted', 0, 1), [b'%d' % (keys - 1), b'%d' % (keys - 2)])
+
+
 @suite.case('EXEC after WATCH: an MSET without its last value gets an error, and the other commands run')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster, cluster.connect() as client:
