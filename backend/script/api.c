@@ -79,6 +79,7 @@ static const char *call_command(lua_State *lua)
     run->is_uncached = overlay_has_uncached(run->call->partition->overlay);
     if (run->is_uncached)
         (void)run_break(lua);
+    lua_settop(lua, 0); /* thousands of arguments leave no room for the reply */
     size_t len = out->bytes;
     char *frame = lua_newuserdata(lua, len + 1);
     out_copy(out, frame);

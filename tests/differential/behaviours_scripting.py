@@ -347,6 +347,10 @@ CASES = [
         local t={} for i=1,8000 do t[i]=1 end return select("#",unpack(t))
         local t={} for i=1,7000 do t[i]=i end return {unpack(t)}
         local t={} for i=1,7000 do t[i]="k"..i end return redis.call("del",unpack(t))
+        local t={} for i=1,7999 do t[i]="k"..i end return redis.call("del",unpack(t))
+        local t={} for i=1,7999 do t[i]=i end return redis.call("lpush","l",unpack(t))
+        local t={} for i=1,7999 do t[i]="k" end return redis.pcall("mget",unpack(t))[1]
+        local t={} for i=1,7999 do t[i]="k" end return redis.pcall("nope",unpack(t))
         return {pcall(unpack,{},1,1e8)}
         return {pcall(unpack,{},-1e8,1)}'''), ['direct']),
     ('scripts: patterns, and functions of table', evals(r'''
