@@ -461,6 +461,8 @@ void cmd_hsetex(struct call *call)
         return;
     }
     bool is_over = setex.has_time && setex.when <= call->now_ms;
+    if (is_over && !entry.exists)
+        notify(call, NOTIFY_NEW, "new", call->argv[1]); /* as if the key had been for a moment */
     for (uint32_t i = setex.at + 2; i < call->argc; i += 2) {
         struct hash_field field;
         if (!hash_find(call, &entry, call->argv[i], !setex.keeps_ttl, &field))

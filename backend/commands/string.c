@@ -25,7 +25,8 @@ void cmd_set(struct call *call)
         return;
     bool get = options.flags & SET_GET;
     if (get || options.flags & SET_COMPARES
-            ? !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry)
+            ? !keyspace_open_type(call, call->argv[1], TYPE_STRING, get ? OPEN_READ : OPEN_WRITE,
+                                  &entry)
             : !keyspace_open(call, call->argv[1], OPEN_REPLACE, &entry))
         return;
     if (!set_condition(call, &entry, &options, &holds))

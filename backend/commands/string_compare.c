@@ -72,7 +72,7 @@ void cmd_delifeq(struct call *call)
 {
     struct entry entry;
     bool equal = false;
-    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry) ||
+    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
         (entry.exists && !string_equals(call, &entry, call->argv[2], &equal)))
         return;
     if (equal)

@@ -125,8 +125,10 @@ class Player:
                              'error %r, lacks %r, has too much %r' % (ours[0], lacks[:5], more[:5]),
                              'error %r, %d elements' % (theirs[0], len(theirs[1])))
 
-    @staticmethod
-    def play_pause(step, _index):
+    def play_pause(self, step, index):
+        ours, theirs = self.call_both(step.words)
+        if ours != theirs:
+            self.differ(step, index, ours, theirs)
         time.sleep(step.seconds)
 
     def play_carry(self, step, index):

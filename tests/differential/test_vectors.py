@@ -69,6 +69,18 @@ def _(_run):
             check_equal(got, [b'one', b'two', b'three'], '%s: messages' % name)
 
 
+@suite.case('HSETEX of a new key with a time that has passed sends new, hset, hdel and del')
+def _(_run):
+    address = WORLD.start()[0][1]
+    with Connection(address) as subscriber, Connection(address) as client:
+        client.get('DEL', 'h')
+        client.get('CONFIG', 'SET', 'notify-keyspace-events', 'KAn')
+        subscriber.call('SUBSCRIBE', '__keyspace@0__:h')
+        check_equal(client.get('HSETEX', 'h', 'PXAT', 1, 'FIELDS', 1, 'f', 'v'), 1)
+        check_equal([subscriber.read()[1][2][1] for _ in range(4)], [b'new', b'hset', b'hdel', b'del'])
+        client.get('CONFIG', 'SET', 'notify-keyspace-events', '')
+
+
 @suite.case('(the servers of these cases stop cleanly)')
 def _(_run):
     WORLD.stop()

@@ -10,7 +10,7 @@ Steps of a stream:
     Walk    a complete SCAN/HSCAN/… walk; compares the elements found, not the cursors
     Carry   DUMP on both sides, then RESTORE of the payload of the OTHER side
     Member  a command with a random reply; compares whether its members are in the reply of another command
-    Pause   no command: time passes at both servers
+    Pause   one command, after which time passes at both servers
 """
 
 import random
@@ -56,11 +56,11 @@ class Member(Step):
 
 
 class Pause(Step):
-    """Waits, for what redis-server does by its timer."""
+    """args: a command; waits afterwards for what redis-server does by its timer."""
     __slots__ = ('seconds',)
 
-    def __init__(self, seconds):
-        super().__init__(['(pause)', seconds])
+    def __init__(self, args, seconds):
+        super().__init__(args)
         self.seconds = seconds
 
 

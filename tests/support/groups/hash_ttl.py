@@ -2,7 +2,6 @@
 
 from support import checks
 from support.stream import Pause, Walk
-from support.transcript import Step
 
 WEIGHT = 3
 FAR_S = 4102444800  # the year 2100
@@ -110,7 +109,7 @@ def passes(c):
     if c.in_block:
         return None
     words = [c.field() for _ in range(c.number(1, 5))]
-    return [Step(['HPEXPIRE', c.key(), 3, 'FIELDS', len(words)] + words), Pause(0.3)]
+    return Pause(['HPEXPIRE', c.key(), 3, 'FIELDS', len(words)] + words, 0.3)
 
 
 def ttls(ours, theirs):
