@@ -38,6 +38,37 @@ static const char INTRO[] = "# Versions of Redis and Valkey\n"
                             "commands of Scree. Clients see the\n"
                             "version of the option `reported-version`, by default ";
 
+static const char DIFFERENCES[] =
+    "\n"
+    "## What differs on purpose\n"
+    "\n"
+    "Commands of Redis 7.0 reply as Redis 7.0.15, also where later versions reply differently:\n"
+    "\n"
+    "- The digits of scores and of numbers in scripts are those of 17 places "
+    "(`0.10000000000000001`; `0.1` since 7.2).\n"
+    "- XREADGROUP and XAUTOCLAIM create a consumer only when they deliver entries (since 7.2 "
+    "always). A client that XREADGROUP blocks\n"
+    "  gets the errors of 7.0 when its key is deleted, and XINFO GROUPS counts the lag as 7.0.\n"
+    "- Blocking commands are refused in scripts (since 7.2 they run without waiting). BITCOUNT and "
+    "BITPOS of a missing key do not check\n"
+    "  their further arguments. Cursors and bounds of scores are parsed as in 7.0.\n"
+    "- `OBJECT ENCODING` never replies `listpack` for a set.\n"
+    "\n"
+    "Newer commands reply as Redis where Redis has them, also if those of Valkey differ: "
+    "hash-field times to live, MSETEX, and IDs in the\n"
+    "filters of clients. What differs from both:\n"
+    "\n"
+    "- Hash fields that have expired are gone at once: HLEN does not count them, and a hash "
+    "without other fields does not exist.\n"
+    "- COMMANDLOG has a transaction as one entry, EXEC; logs are cut at once when their length is "
+    "set.\n"
+    "- DELIFEQ and SET with IFEQ, IFNE, IFDEQ or IFDNE need the right to read the key, because "
+    "their reply says what it holds.\n"
+    "- A script that runs too long makes its shard reply BUSY; PING and keys of other shards are "
+    "served, and commands are still queued by MULTI.\n"
+    "- `maxmemory` is compared with an estimate that is renewed from time to time, so a changed "
+    "limit takes effect later. Keys are never evicted.\n";
+
 static bool is_here(const struct addition *addition)
 {
     const struct command *command =
@@ -90,4 +121,5 @@ void version_print_docs(FILE *file)
         print_additions(addition, false, file);
         (void)fputs(" |\n", file);
     }
+    (void)fputs(DIFFERENCES, file);
 }
