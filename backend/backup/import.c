@@ -16,6 +16,14 @@
 
 enum { BATCH_BYTES = 1 << 20 };
 
+/* The collection of which a row was read last. */
+struct import_collection {
+    struct arena arena;
+    struct bytes metadata_key; /* in the arena; data NULL: none yet */
+    bool exists;               /* the key is a collection, … */
+    uint64_t version;          /* … of this version */
+};
+
 struct import {
     struct storage *to;
     struct effects *effects;
@@ -32,6 +40,7 @@ struct import {
     struct store *from;
     const bool *wanted;
     struct table *maps; /* namespace → its 16 bytes of database numbers */
+    struct import_collection collection;
     char *error;
     size_t size;
 };
@@ -46,6 +55,7 @@ struct import *import_new(struct storage *to, import_progress_fn *on_progress, v
     import->effects = effects_new();
     import->counts = table_new();
     arena_init(&import->arena);
+    arena_init(&import->collection.arena);
     return import;
 }
 
@@ -54,6 +64,7 @@ void import_free(struct import *import)
     effects_free(import->effects);
     table_free_values(import->counts);
     arena_fini(&import->arena);
+    arena_fini(&import->collection.arena);
     free(import);
 }
 
@@ -196,19 +207,35 @@ static bool import_metadata(struct import *import, enum cf cf, struct bytes key,
                                 (struct bytes){&type, 1}));
 }
 
-/* Is this the key's current version? */
-static bool is_current(struct import *import, struct bytes metadata_key, uint64_t version, bool *is)
+/* Reads the metadata row of a collection into import->collection. False: it cannot be read. */
+static bool read_collection(struct import *import, struct bytes metadata_key)
 {
+    struct import_collection *collection = &import->collection;
     struct slice value;
     struct metadata meta;
     int err = store_get(import->from, CF_METADATA, metadata_key, &value);
-    *is = false;
-    if (err == ERR_NOT_FOUND)
-        return true;
-    if (err != OK || !decode_metadata(slice_bytes(&value), &meta))
+    bool is_found = err == OK;
+    if (err != ERR_NOT_FOUND && (!is_found || !decode_metadata(slice_bytes(&value), &meta)))
         return set_import_error(import, "a key's row cannot be read");
-    *is = !type_is_inline(meta.type) && meta.version == version;
-    slice_release(&value);
+    arena_reset(&collection->arena);
+    collection->metadata_key = arena_copy(&collection->arena, metadata_key);
+    collection->exists = is_found && !type_is_inline(meta.type);
+    collection->version = collection->exists ? meta.version : 0;
+    if (is_found)
+        slice_release(&value);
+    return true;
+}
+
+/* Is this the key's current version? The metadata row is read once for neighbouring rows of a key: its block may have a long value of
+ * another key, and would be decompressed for each row. */
+static bool is_current(struct import *import, struct bytes metadata_key, uint64_t version, bool *is)
+{
+    const struct import_collection *collection = &import->collection;
+    bool is_known =
+        collection->metadata_key.data && bytes_equal(collection->metadata_key, metadata_key);
+    if (!is_known && !read_collection(import, metadata_key))
+        return false;
+    *is = collection->exists && collection->version == version;
     return true;
 }
 
@@ -242,6 +269,7 @@ bool import_from(struct import *import, struct store *from, const bool *wanted, 
     import->error = error;
     import->size = size;
     import->maps = table_new();
+    import->collection.metadata_key = (struct bytes){0};
     bool good = each_source_row(import, CF_SYSTEM, import_system) &&
                 each_source_row(import, CF_METADATA, import_metadata);
     for (size_t i = 0; good && i < sizeof collections / sizeof collections[0]; i++)

@@ -428,6 +428,70 @@ def count_writes(cluster, key, is_over):
             check(isinstance(client.get('INCR', key), int), 'a write failed')
 
 
+ELEMENTS = sized(5000, 500000)
+TEXT_BYTES = sized(6, 300) * 1000000  # more than the longest request between shards
+
+
+def fill_long(cluster, connection):
+    """Keys of slots of the first shard that are longer than a page of keys, and some with a value longer than a request."""
+    keys = {kind: cluster.key_on(0, 'long %s ' % kind) for kind in ('list', 'hash', 'set', 'zset', 'stream', 'text', 'field', 'json')}
+    for first in range(0, ELEMENTS, 4000):
+        rows = ['%08d %s' % (i, '.' * 60) for i in range(first, min(first + 4000, ELEMENTS))]
+        connection.get('RPUSH', keys['list'], *rows)
+        connection.get('SADD', keys['set'], *rows)
+        connection.get('HSET', keys['hash'], *(word for row in rows for word in ('f' + row[:8], row)))
+        connection.get('ZADD', keys['zset'], *(word for row in rows for word in (int(row[:8]) % 977, row)))
+        connection.pipeline([('XADD', keys['stream'], '%d-1' % (int(row[:8]) + 1), 'field', row) for row in rows])
+    check_equal(connection.get('SET', keys['text'], b'0123456789' * (TEXT_BYTES // 10)), b'OK')
+    check_equal(connection.get('HSET', keys['field'], 'short', 1, 'long', 'x' * 3000000), 2)
+    check_equal(connection.get('JSON.SET', keys['json'], '$', '"%s"' % ('y' * 3000000)), b'OK')
+    check_equal(connection.get('HPEXPIREAT', keys['hash'], 4000000000000, 'FIELDS', 1, 'f00000007'), [1])
+    check_equal(connection.get('PEXPIREAT', keys['list'], 4000000000000), 1)
+    return keys
+
+
+@suite.case('long keys and values are restored into the running cluster, and recognised when it has them')
+def _(run):
+    with BackupCatalog() as catalog, \
+            Cluster(2, 1, 1, backend_options=with_option(catalog.options, 'backend', 'peer-output-limit', '1mb'), linked=True) as cluster:
+        def state(connection):
+            digests = {key: hashlib.sha256(connection.get('DUMP', key) or b'').hexdigest() for key in keys.values()}
+            return digests, [connection.get('PEXPIRETIME', keys['list']), connection.get('HPEXPIRETIME', keys['hash'], 'FIELDS', 2, 'f00000007', 'f00000008')]
+
+        with cluster.partition(0) as first:
+            keys = fill_long(cluster, first)
+            before = state(first)
+        check_equal(before[1], [4000000000000, [4000000000000, -1]])
+        client = cluster.connect()
+        check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'part', 'SLOTS', '0-8191', 'WAIT'), ('$', b'part'))
+        cluster.write_shards(['8192-16383', '0-8191'])
+        wait_settled(cluster)
+        with cluster.partition(1) as owner:
+            check_equal(state(owner), before, 'after the move')
+            check_equal([owner.get('DEL', key) for key in keys.values()], [1] * len(keys))
+        code, text = restore_slots(cluster, catalog, 'part', '0-8191')
+        check_equal(code, 0, text)
+        check('restored: %d keys' % len(keys) in text, text)
+        cluster.backends[1].kill9()
+        cluster.backends[1].start()
+        with cluster.partition(1) as owner:
+            wait_for(lambda: not isinstance(owner.get('STRLEN', keys['text']), ReplyError), 'the owner to serve')
+            check_equal(state(owner), before, 'after the restore')
+            check_equal(owner.get('STRLEN', keys['text']), TEXT_BYTES)
+            check_equal(owner.get('LSET', keys['list'], ELEMENTS // 2, 'another'), b'OK')
+            check_equal(owner.get('APPEND', keys['text'], 'x'), TEXT_BYTES + 1)
+            changed = state(owner)
+        code, text = restore_slots(cluster, catalog, 'part', '0-8191', '--keep')
+        check_equal(code, 0, text)
+        with cluster.partition(1) as owner:
+            check_equal(state(owner), changed, '--keep')
+        code, text = restore_slots(cluster, catalog, 'part', '0-8191', '--replace')
+        check_equal(code, 0, text)
+        with cluster.partition(1) as owner:
+            check_equal(state(owner), before, '--replace')
+            check_equal(owner.get('DBSIZE'), len(keys))
+
+
 @suite.case('a restore of slots that was killed continues when the command is given again')
 def _(run):
     with BackupCatalog() as catalog, \
