@@ -658,16 +658,33 @@ void space_each_slot(const struct space *space, space_slot_fn *on_slot, void *ow
             on_slot(owner, counter->slot, counter->keys);
 }
 
+static void add_counter(const struct counter *counter, uint64_t *keys, uint64_t *expires)
+{
+    *keys += counter->keys;
+    *expires += counter->expires;
+}
+
+/* space_count_slots, of one namespace. Namespaces with many counters have an index. */
+static void count_slots_of(const struct holder *holder, uint16_t first, uint16_t last,
+                           uint64_t *keys, uint64_t *expires)
+{
+    const struct counter *counter = holder->counters;
+    if (!holder->by_slot) {
+        for (; counter; counter = counter->next)
+            if (first <= counter->slot && counter->slot <= last)
+                add_counter(counter, keys, expires);
+        return;
+    }
+    for (unsigned slot = first; slot <= last; slot++)
+        if (holder->by_slot[slot])
+            add_counter(holder->by_slot[slot], keys, expires);
+}
+
 void space_count_slots(const struct space_set *set, uint16_t first, uint16_t last, uint64_t *keys,
                        uint64_t *expires)
 {
     for (size_t i = 0; i < set->order_count; i++)
-        for (const struct counter *counter = set->order[i]->counters; counter;
-             counter = counter->next) {
-            bool is_in = first <= counter->slot && counter->slot <= last;
-            *keys += is_in ? counter->keys : 0;
-            *expires += is_in ? counter->expires : 0;
-        }
+        count_slots_of(set->order[i], first, last, keys, expires);
 }
 
 uint16_t space_slot_at(const struct space_set *set, const struct space *space, uint64_t *index)
