@@ -133,9 +133,19 @@ def move_alone(cluster, slots):
 
 
 def set_rate(cluster, rate):
+    """Into the files: shards read these with each new map, and forget what CONFIG SET has set."""
+    for backend in cluster.backends:
+        backend.options = dict(backend.options, backend=dict(backend.options['backend'], **{'migration-rate': rate}))
+        backend.write_config()
+
+
+def check_rate(cluster, rate):
+    """After a move: had the shards this rate?"""
     for shard in (0, 1):
         with cluster.partition(shard) as partition:
+            before = partition.get('CONFIG', 'GET', 'migration-rate')[1]
             check_equal(partition.get('CONFIG', 'SET', 'migration-rate', rate), b'OK')
+            check_equal(partition.get('CONFIG', 'GET', 'migration-rate')[1], before, 'migration-rate')
 
 
 def bounces(cluster):
@@ -181,6 +191,7 @@ def measure(cluster, system, options, machine):
             continue
         set_rate(cluster, migration_rate)
         seconds, cpu = move_alone(cluster, places[0])
+        check_rate(cluster, migration_rate)
         places.reverse()
         print('\nmigration-rate %s: %.1f s without load, %.1f MB/s, CPU %.0f ms/MB' % (migration_rate, seconds, mb / seconds, 1000 * cpu / mb))
         tell('moved without load after %.1f minutes', machine.minutes())
