@@ -10,7 +10,7 @@ import time
 
 from support import TESTS
 from support.cluster import Cluster, slot_of, with_option
-from support.harness import Suite, check, check_equal, patience, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.moves import dumps, fields, fill, shard_lines, wait_settled
 from support.relay import Relay
 from support.resp import ReplyError, value
@@ -114,14 +114,13 @@ def _(run):
 @suite.case('values that are longer than a request between shards move with their slots, also those that are written during the move')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0, linked=True, slots=HALVES,
-                 backend_options={'backend': {'peer-output-limit': '1mb'}}) as cluster:
+                 backend_options={'backend': {'peer-output-limit': '1mb', 'migration-rate': '1mb'}}) as cluster:
         tag = cluster.key_on(0, 'long ')
         names = ['{%s} %d' % (tag, i) for i in range(4)]  # in one slot, so that it is there until the rate is raised
         with cluster.partition(0) as first, cluster.partition(1) as second:
             check_equal(first.get('SET', names[0], b'0123456789' * 6800000), b'OK')
             check_equal(first.get('HSET', names[1], 'short', 1, 'long', 'x' * 3000000), 2)
             check_equal(first.get('JSON.SET', names[2], '$', '"%s"' % ('y' * 3000000)), b'OK')
-            check_equal(first.get('CONFIG', 'SET', 'migration-rate', '1mb'), b'OK')
             before = {name: first.get('DUMP', name) for name in names[1:3]}
             cluster.write_shards(['', '0-16383'])
             wait_for(lambda: any(line['state'] == 'copying' and line['done_bytes'] != '0' for line in shard_lines(first)[1:]), 'a copy')
@@ -169,6 +168,70 @@ def _(run):
         for name in names:
             check_equal(int(client.get('GET', name) or 0), done[name])
         client.close()
+
+
+class FieldWriter(threading.Thread):
+    """Increases, adds and deletes fields of a hash that no other client changes, in pipelines; knows what they must be."""
+
+    def __init__(self, cluster, key, fields):
+        super().__init__()
+        self.cluster, self.key, self.fields = cluster, key, {field: 0 for field in fields}
+        self.is_over, self.failure, self.requests = threading.Event(), None, 0
+
+    def run(self):
+        rng = random.Random(self.key)
+        try:
+            with self.cluster.connect() as client:
+                names = list(self.fields)
+                while not self.is_over.is_set():
+                    chosen = rng.sample(names, 20)
+                    gone = [field for field in chosen[:3] if field in self.fields]
+                    requests, expected = [], []
+                    for field in chosen:
+                        requests.append(('HDEL', self.key, field) if field in gone else ('HINCRBY', self.key, field, 1))
+                        if field in gone:
+                            del self.fields[field]
+                            expected.append(1)
+                        else:
+                            self.fields[field] = self.fields.get(field, 0) + 1
+                            expected.append(self.fields[field])
+                    check_equal([value(reply) for reply in client.pipeline(requests)], expected)
+                    self.requests += len(requests)
+        except BaseException as failure:
+            self.failure = failure
+
+
+@suite.case('a hash with many fields moves there and back while clients change its fields')
+def _(run):
+    count, writers = sized(20000, long=1000000), 4
+    with pair(proxies=1) as cluster, cluster.connect() as client:
+        key = cluster.key_on(0, 'many fields')
+        names = ['field:%d' % i for i in range(count)]
+        for first in range(0, count, 5000):
+            client.get('HSET', key, *(word for name in names[first:first + 5000] for word in (name, 0)))
+        threads = [FieldWriter(cluster, key, names[i::writers]) for i in range(writers)]
+        for thread in threads:
+            thread.start()
+        try:
+            for slots in (SWAPPED, HALVES):
+                before = sum(thread.requests for thread in threads)
+                move(cluster, slots)
+                wait_for(lambda: sum(thread.requests for thread in threads) > before or any(thread.failure for thread in threads), 'requests')
+        finally:
+            for thread in threads:
+                thread.is_over.set()
+                thread.join()
+        for thread in threads:
+            if thread.failure:
+                raise thread.failure
+        expected = {field: number for thread in threads for field, number in thread.fields.items()}
+        check_equal(client.get('HLEN', key), len(expected))
+        for first in range(0, count, 5000):
+            part = names[first:first + 5000]
+            numbers = [None if number is None else int(number) for number in client.get('HMGET', key, *part)]
+            check_equal(numbers, [expected.get(name) for name in part], 'fields from %d on' % first)
+        run.note('%d changes' % sum(thread.requests for thread in threads))
+        check_equal(total_keys(cluster), 1)
 
 
 class LateShards(Cluster):
