@@ -14,7 +14,6 @@ enum {
     RANGE_CACHE_PARTS = 2,
     RANK_CACHE_PARTS = 2,
     PLAIN_KEYS_PARTS = 1,
-    WRITE_BUFFERS = 3, /* of a partition: active, immutable, and what backpressure allows beyond */
     MEMTABLES_OF_SIZE = 4, /* a partition's memtables have the size of four of one column family */
 };
 

@@ -17,6 +17,9 @@
 
 #include "config/config.h"
 
+/* The active and the immutable write buffer of a partition together have at most so many times the size of one. */
+enum { WRITE_BUFFERS = 3 };
+
 struct memory_plan {
     uint64_t memory; /* the bytes that were divided */
     uint64_t block_cache;

@@ -9,6 +9,7 @@
 #include "backend/storage/range_cache.h"
 #include "backend/storage/reader.h"
 #include "backend/storage/row_cache.h"
+#include "config/memory_plan.h"
 #include "shared/check.h"
 #include "shared/error.h"
 
@@ -564,9 +565,12 @@ bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes)
 {
     if (!overlay->immutable)
         return false;
-    double share = (double)applied_bytes / (double)(overlay->immutable->arena.bytes + 1);
-    double room = 2 * (double)overlay->buffer_bytes * (1 + share);
-    return (double)overlay->active->arena.bytes > room;
+    double immutable = (double)overlay->immutable->arena.bytes;
+    double most = WRITE_BUFFERS * (double)overlay->buffer_bytes - immutable;
+    if (most < (double)overlay->buffer_bytes)
+        most = (double)overlay->buffer_bytes;
+    double share = (double)applied_bytes / (immutable + 1);
+    return (double)overlay->active->arena.bytes > most / 2 * (1 + share);
 }
 
 size_t overlay_memory(const struct overlay *overlay)

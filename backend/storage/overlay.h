@@ -195,8 +195,9 @@ bool overlay_dirty(const struct overlay *overlay);
 /* Must the open batch be written now? It has effects that are not secured, or something waits for its secured ones. */
 bool overlay_is_due(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* Backpressure: is the active write buffer longer than twice its configured size, or than four times while the
- * immutable buffer, of which `applied_bytes` are in the tables, is nearly applied? */
+/* Backpressure: while there is an immutable buffer, both together may have three times the configured size (memory_plan.h
+ * counts on it). Half of what is left for the active one may be filled at once, the other half as the immutable one is
+ * applied, whose first `applied_bytes` are in the tables. So writers are slowed to the speed of the tables, and are not stopped. */
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
 /* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);
