@@ -369,7 +369,8 @@ def accepts(cluster):
 @suite.case('the proxy stops while requests wait for a connection: all of them are answered')
 def _(run):
     shards = AcrossShards()
-    with any_cluster(shards, upstream={'across-limit': 1, 'timeout': '1h'}) as (cluster, (a, b, _)), contextlib.ExitStack() as stack:
+    with any_cluster(shards, proxy={'drain-timeout': '1h'}, upstream={'across-limit': 1, 'timeout': '1h'}) as (cluster, (a, b, _)), \
+            contextlib.ExitStack() as stack:
         clients = [stack.enter_context(cluster.connect()) for _ in range(3)]
         with shards.holding():
             for client in clients:

@@ -414,7 +414,7 @@ class Proxy(Process):
         sections = {
             'proxy': {'listen': '127.0.0.1:%d' % self.port + (' unix:' + self.unix if self.cluster.has_unix else ''),
                       'admin': '127.0.0.1:%d' % self.admin, 'workers': 2, 'shards': self.cluster.shards_path},
-            'upstream': {'secret': self.cluster.secret, 'timeout': '%dms' % (5000 * harness.SLOW),
+            'upstream': {'secret': self.cluster.secret, 'timeout': '%dms' % (20000 * harness.SLOW),  # some disks stall for seconds
                          'connect-timeout': '%dms' % (1000 * harness.SLOW)}}
         if self.cluster.tls:
             sections['proxy'].update(self.cluster.tls.listening(), listen='unix:' + self.unix if self.cluster.has_unix else '')
