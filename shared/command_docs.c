@@ -34,7 +34,13 @@ static const char intro[] =
     "- **Since**: the version that introduced it: of Redis, of RedisJSON for `JSON.*`, of\n"
     "  RedisBloom for `BF.*`, `CMS.*`, `TDIGEST.*` and `TOPK.*`, of Scree for `SI*` and `SCREE`, "
     "or\n"
-    "  of the product that is named.\n";
+    "  of the product that is named.\n"
+    "- Limits of filters, sketches, digests and lists (`BF.*`, `CMS.*`, `TDIGEST.*`, `TOPK.*`), "
+    "and what\n"
+    "  differs from RedisBloom: [operations.md](operations.md#what-differs-through-the-proxy).\n"
+    "  A command that would exceed the `max-keys` or `max-bytes` of its namespace gets an `OOM` "
+    "error, at\n"
+    "  all shards together: [operations.md](operations.md#namespaces).\n";
 
 static const char *product_of(const struct command *command)
 {

@@ -3,7 +3,7 @@
  * backends say to each other.
  *
  * Clients switch features on by it. The option reported-version chooses one; the default is the newest whose commands all
- * exist here (docs/versions.md).
+ * exist here (docs/versions.md). Redis 8.0 and later have those of modules too.
  */
 #pragma once
 

@@ -36,7 +36,9 @@ static const char INTRO[] = "# Versions of Redis and Valkey\n"
                             "and what is missing. Commands\n"
                             "of modules are left out. [commands.md](commands.md) lists all "
                             "commands of Scree. Clients see the\n"
-                            "version of the option `reported-version`, by default ";
+                            "version of the option `reported-version`. Since 8.0 Redis comes with "
+                            "modules (search, vector sets, time\n"
+                            "series) that Scree does not have, so the default is ";
 
 static const char DIFFERENCES[] =
     "\n"

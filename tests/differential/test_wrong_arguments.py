@@ -5,8 +5,10 @@ Nothing crashes, no memory is taken, a command that is refused has changed nothi
 does: through a proxy over three shards, so that the keys of a merge are on different ones.
 """
 
+import random
+
 from support.cluster import Cluster
-from support.harness import Suite, check, check_equal
+from support.harness import Suite, check, check_equal, sized
 from support.resp import show
 
 suite = Suite(__doc__)
@@ -16,7 +18,7 @@ WRONG = [b'', b' 1', b'-1', b'0', b'1', b'1.5', b'0x10', b'1e-300', b'1e308', b'
          b'1152921504606846976', b'9223372036854775807', b'9223372036854775808', b'-9223372036854775808', b'18446744073709551616',
          b'x' * 5000, b'\xff\x00\r\n', b'EXPANSION', b'NONSCALING', b'CAPACITY', b'ITEMS', b'WEIGHTS', b'COMPRESSION', b'OVERRIDE',
          b'WITHCOUNT', b'9' * 400]
-HUGE = 1 << 60  # as a size it must be refused
+HUGE = [word for word in WRONG if word.isdigit() and int(word) >= 1 << 60]  # as sizes they must be refused
 
 # (commands that make the keys, words); the words of sizes have a mark.
 FILTER = [['BF.RESERVE', 'k', '0.01', '10'], ['BF.MADD', 'k', 'a', 'b']]
@@ -39,15 +41,15 @@ COMMANDS = [
 ]
 
 
-def variants(text):
+def variants(rng, text):
     """(words, must it be refused?): each word after the name replaced, left out, or with another one behind it."""
     words = [word.lstrip('#').encode() for word in text.split()]
     yield words, False
     for at in range(1, len(words)):
         is_size = text.split()[at].startswith('#')
-        wrong = [b'text', b'none'] if words[at] in (b'k', b'l') else WRONG
+        wrong = [b'text', b'none'] if words[at] in (b'k', b'l') else rng.sample(WRONG, sized(8, long=len(WRONG))) + (HUGE if is_size else [])
         for word in wrong:
-            yield words[:at] + [word] + words[at + 1:], is_size and word.isdigit() and int(word) >= HUGE
+            yield words[:at] + [word] + words[at + 1:], is_size and word in HUGE
         if at > 1 or len(words) == 2:
             yield words[:at] + words[at + 1:], False
         yield words[:at + 1] + [b'1'] + words[at + 1:], False
@@ -88,7 +90,7 @@ def same(alone, other):
 
 @suite.case('no wrong argument crashes, takes memory, changes a key of a refused command, or has another reply in MULTI and in scripts')
 def _(run):
-    count = 0
+    rng, count = random.Random(run.seed), 0
     with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster, cluster.connect() as client:
         names = {b'k': cluster.key_on(0, 'k').encode(), b'l': cluster.key_on(1, 'l').encode(), b'text': cluster.key_on(2, 'text').encode(),
                  b'none': cluster.key_on(2, 'none').encode()}
@@ -101,7 +103,7 @@ def _(run):
             for words in setup:
                 check(client.call(*player.named([word.encode() for word in words]))[0] != '-', words)
             payloads = player.dumps()
-            for words, must_fail in variants(text):
+            for words, must_fail in variants(rng, text):
                 replies, changed = player.play(payloads, words)
                 shown = '%r: %s' % (words, ', '.join(show(reply) for reply in replies))
                 check(not changed, 'refused, but it has changed a key %s: %s' % (changed, shown))
