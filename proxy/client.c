@@ -305,7 +305,7 @@ void client_answer(struct client *client, struct request *request, struct block 
     if (client->pipeline.front == &request->link) {
         struct out *out = stream_out(client->stream);
         if (block)
-            out_write_block(out, block, data, len);
+            out_write_run(out, block, data, len);
         else
             out_write(out, data, len);
         (void)pipeline_pop(&client->pipeline);

@@ -81,6 +81,7 @@ static void piece_free(struct out_piece *piece)
 static void forget_pieces(struct out *out)
 {
     out->head = out->tail = NULL;
+    out->run.block = NULL;
     out->bytes = 0;
 }
 
@@ -91,6 +92,7 @@ void out_clear(struct out *out)
         out->head = piece->next;
         piece_free(piece);
     }
+    block_unref(out->run.block);
     forget_pieces(out);
 }
 
@@ -138,10 +140,9 @@ static void fill_tail(struct out *out, const void *data, size_t len)
     out->bytes += len;
 }
 
-void out_write(struct out *out, const void *data, size_t len)
+/* Copies bytes to the end; there is no run. */
+static void append(struct out *out, const void *data, size_t len)
 {
-    if (len == 0 || drops(out, len))
-        return;
     if (out->tail && out->tail->left >= len) {
         fill_tail(out, data, len);
         return;
@@ -153,40 +154,81 @@ void out_write(struct out *out, const void *data, size_t len)
     fill_tail(out, (const char *)data + first, len - first);
 }
 
+/* Appends a piece that takes over a reference to the block. */
+static void refer(struct out *out, struct block *block, const char *data, size_t len)
+{
+    struct out_piece *piece = add_piece(out, 0);
+    piece->block = block;
+    piece->data = data;
+    piece->len = len;
+    out->bytes += len;
+}
+
+void out_end_run(struct out *out)
+{
+    struct out_run run = out->run;
+    if (!run.block)
+        return;
+    out->run.block = NULL;
+    out->bytes -= run.len;
+    if (run.len > OUT_COPY_MAX) {
+        refer(out, run.block, run.data, run.len);
+        return;
+    }
+    append(out, run.data, run.len);
+    block_unref(run.block);
+}
+
+void out_begin_run(struct out *out, struct block *block, const char *data, size_t len)
+{
+    CHECK(data >= block->data);
+    CHECK(data + len <= block->data + block->size);
+    if (len == 0 || drops(out, len))
+        return;
+    out_end_run(out);
+    out->run = (struct out_run){block_ref(block), data, len};
+    out->bytes += len;
+}
+
+void out_write(struct out *out, const void *data, size_t len)
+{
+    if (len == 0 || drops(out, len))
+        return;
+    out_end_run(out);
+    append(out, data, len);
+}
+
 void out_write_block(struct out *out, struct block *block, const char *data, size_t len)
 {
     CHECK(data >= block->data);
     CHECK(data + len <= block->data + block->size);
-    struct out_piece *tail = out->tail;
     if (drops(out, len))
         return;
+    out_end_run(out);
+    struct out_piece *tail = out->tail;
     if (tail && tail->block == block && tail->data + tail->len == data) {
         tail->len += len;
         out->bytes += len;
         return;
     }
-    if (len <= OUT_COPY_MAX) {
-        out_write(out, data, len);
-        return;
-    }
-    struct out_piece *piece = add_piece(out, 0);
-    piece->block = block_ref(block);
-    piece->data = data;
-    piece->len = len;
-    out->bytes += len;
+    if (len > OUT_COPY_MAX)
+        refer(out, block_ref(block), data, len);
+    else if (len)
+        append(out, data, len);
 }
 
 void out_truncate(struct out *out, size_t bytes)
 {
     CHECK(bytes <= out->bytes);
     size_t kept = 0;
-    struct out_piece *piece = out->head;
     if (bytes == out->bytes)
         return;
     if (bytes == 0) {
         out_clear(out);
         return;
     }
+    out_end_run(out);
+    struct out_piece *piece = out->head;
     for (; kept + piece->len < bytes; piece = piece->next)
         kept += piece->len;
     if (!piece->block)
@@ -205,6 +247,7 @@ char *out_reserve(struct out *out, size_t len)
     CHECK(len <= OUT_COPY_MAX);
     if (drops(out, len))
         return dropped;
+    out_end_run(out);
     if (!out->tail || out->tail->left < len || out->tail->block)
         add_chunk(out, len);
     return (char *)out->tail->data + out->tail->len;
@@ -228,6 +271,7 @@ void out_commit(struct out *out, size_t len)
 void out_move(struct out *to, struct out *from)
 {
     CHECK(to != from);
+    out_end_run(from);
     struct out_piece *head = from->head;
     if (!head)
         return;
@@ -235,6 +279,7 @@ void out_move(struct out *to, struct out *from)
         out_clear(from);
         return;
     }
+    out_end_run(to);
     if (!to->tail) {
         to->head = head;
         to->tail = from->tail;
@@ -254,7 +299,6 @@ void out_cut(struct out *from, size_t at, struct out *to)
 {
     CHECK(from != to);
     CHECK(at <= from->bytes);
-    struct out_piece *piece = from->head;
     size_t before = 0;
     if (at == from->bytes)
         return;
@@ -262,6 +306,8 @@ void out_cut(struct out *from, size_t at, struct out *to)
         out_move(to, from);
         return;
     }
+    out_end_run(from);
+    struct out_piece *piece = from->head;
     for (; before + piece->len < at; piece = piece->next)
         before += piece->len;
     size_t kept = at - before;
@@ -286,6 +332,8 @@ int out_iov(const struct out *out, struct iovec *iov, int max)
             continue;
         iov[count++] = (struct iovec){(char *)piece->data, piece->len};
     }
+    if (out->run.block && count < max)
+        iov[count++] = (struct iovec){(char *)out->run.data, out->run.len};
     return count;
 }
 
@@ -297,14 +345,20 @@ void out_consume(struct out *out, size_t len)
         out_clear(out);
         return;
     }
-    while (len >= out->head->len) {
+    while (out->head && len >= out->head->len) {
         struct out_piece *piece = out->head;
         len -= piece->len;
         out->head = piece->next;
         piece_free(piece);
     }
-    out->head->data += len;
-    out->head->len -= len;
+    if (out->head) {
+        out->head->data += len;
+        out->head->len -= len;
+        return;
+    }
+    out->tail = NULL;
+    out->run.data += len;
+    out->run.len -= len;
 }
 
 void out_printf(struct out *out, const char *format, ...)
@@ -336,4 +390,6 @@ void out_copy(const struct out *out, char *to)
             memcpy(to, piece->data, piece->len);
         to += piece->len;
     }
+    if (out->run.block)
+        memcpy(to, out->run.data, out->run.len);
 }

@@ -7,6 +7,10 @@
  *
  * Up to OUT_COPY_MAX bytes are copied (cheaper than an iovec and a reference); adjacent references into one block
  * become one piece. An empty out owns no memory.
+ *
+ * A run (out_write_run) is the exception: frames that follow each other in one block are neither copied nor referenced one
+ * by one. The out keeps where the run began and how long it is, and decides when something else is written after it: then a
+ * short run is copied, and a long one becomes a piece. Most runs are written to the socket before that.
  */
 #pragma once
 
@@ -21,11 +25,19 @@ enum { OUT_COPY_MAX = 1024 };
 
 struct out_piece;
 
+/* The last bytes of an out, if they lie in a block and are in no piece yet. */
+struct out_run {
+    struct block *block; /* a reference; NULL: there is no run */
+    const char *data;
+    size_t len;
+};
+
 struct out {
     struct out_piece *head;
     struct out_piece *tail;
-    size_t bytes; /* not yet consumed */
-    size_t limit; /* see out_limit; 0: none */
+    struct out_run run; /* after the pieces */
+    size_t bytes;       /* not yet consumed */
+    size_t limit;       /* see out_limit; 0: none */
     bool is_over;
 };
 
@@ -36,6 +48,20 @@ void out_clear(struct out *out);
 void out_write(struct out *out, const void *data, size_t len);
 /* Appends bytes that lie in `block`: copied when few, otherwise referenced (the out takes its own reference). */
 void out_write_block(struct out *out, struct block *block, const char *data, size_t len);
+/* Appends bytes that lie in `block`, for an out that is written to a socket soon: until something else is appended, also few
+ * bytes keep the block alive. */
+void out_begin_run(struct out *out, struct block *block, const char *data, size_t len);
+static inline void out_write_run(struct out *out, struct block *block, const char *data, size_t len)
+{
+    if (out->run.block != block || out->run.data + out->run.len != data || out->limit) {
+        out_begin_run(out, block, data, len);
+        return;
+    }
+    out->run.len += len;
+    out->bytes += len;
+}
+/* Ends the run: copies it if it is short, so that few bytes do not keep a block alive. */
+void out_end_run(struct out *out);
 /* Limits the content to `limit` bytes (0: no limit). The first write that would exceed it and all later ones are
  * dropped, and out_is_over() is true. out_clear() and out_move() keep the limit and this state. */
 void out_limit(struct out *out, size_t limit);

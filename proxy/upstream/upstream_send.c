@@ -210,7 +210,7 @@ void upstream_write_frame(const struct upstream *upstream, const struct part *pa
         upstream_write_header(upstream, part, out, frame->argc);
     }
     if (frame->block)
-        out_write_block(out, frame->block, data, len);
+        out_write_run(out, frame->block, data, len);
     else
         out_write(out, data, len);
 }

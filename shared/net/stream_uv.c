@@ -328,6 +328,7 @@ static void on_close_deadline(void *owner)
 /* Bytes remain: waits until the descriptor is writable. */
 static void stream_block(struct stream *stream)
 {
+    out_end_run(&stream->out); /* the peer may not read for a long time */
     stream->is_blocked = true;
     stream_watch(stream);
     if (stream->state == STREAM_CLOSING && !stream->deadline) {

@@ -362,6 +362,128 @@ START_TEST(bytes_beyond_the_limit_are_dropped_by_every_write_function)
 }
 END_TEST
 
+START_TEST(frames_that_follow_each_other_in_a_block_are_not_copied)
+{
+    struct block *block = alphabet();
+    struct iovec iov[2];
+    struct out out;
+    out_init(&out);
+    out_write(&out, "->", 2);
+    for (size_t at = 0; at < 500; at += 50)
+        out_write_run(&out, block, block->data + at, 50);
+    ck_assert_int_eq(out_iov(&out, iov, 2), 2);
+    ck_assert_ptr_eq(iov[1].iov_base, block->data);
+    ck_assert_uint_eq(iov[1].iov_len, 500);
+    ck_assert_uint_eq(block->refs, 2);
+    ck_assert_int_eq(out_iov(&out, iov, 1), 1);
+    out_consume(&out, 100);
+    ck_assert_int_eq(out_iov(&out, iov, 2), 1);
+    ck_assert_ptr_eq(iov[0].iov_base, block->data + 98);
+    ck_assert_uint_eq(iov[0].iov_len, 402);
+    out_clear(&out);
+    ck_assert_uint_eq(block->refs, 1);
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(a_run_that_ended_is_copied_if_it_is_short)
+{
+    struct block *block = alphabet();
+    struct out out;
+    out_init(&out);
+    for (size_t at = 0; at < 500; at += 50)
+        out_write_run(&out, block, block->data + at, 50);
+    out_end_run(&out);
+    ck_assert_uint_eq(block->refs, 1);
+    ck_assert_uint_eq(out.bytes, 500);
+    for (size_t at = 500; at < 2500; at += 50)
+        out_write_run(&out, block, block->data + at, 50);
+    out_end_run(&out);
+    ck_assert_uint_eq(block->refs, 2);
+    ck_assert_int_eq(pieces(&out), 2);
+    char *got = flatten(&out);
+    ck_assert_mem_eq(got, block->data, 2500);
+    free(got);
+    out_clear(&out);
+    ck_assert_uint_eq(block->refs, 1);
+    block_unref(block);
+}
+END_TEST
+
+/* Does something to an out that ends with a run; `text` are the out's bytes before, and are changed likewise. */
+static void act_after_run(struct out *out, struct block *block, char *text, int way)
+{
+    struct out more;
+    size_t len = out->bytes;
+    out_init(&more);
+    switch (way) {
+    case 0:
+        out_write(out, "12345", 5);
+        memcpy(text + len, "12345", 6);
+        break;
+    case 1:
+        out_write_block(out, block, block->data, 2000);
+        memcpy(text + len, block->data, 2000);
+        break;
+    case 2:
+        memcpy(out_reserve(out, 5), "12345", 5);
+        out_commit(out, 5);
+        memcpy(text + len, "12345", 6);
+        break;
+    case 3:
+        out_write_run(&more, block, block->data + 9, 30);
+        out_move(out, &more);
+        memcpy(text + len, block->data + 9, 30);
+        break;
+    case 4:
+        out_truncate(out, len - 7);
+        memset(text + len - 7, 0, 7);
+        break;
+    case 5:
+        out_cut(out, len - 7, &more);
+        memset(text + len - 7, 0, 7);
+        break;
+    case 6:
+        out_write_run(out, block, block->data + 100, 10); /* not adjacent */
+        memcpy(text + len, block->data + 100, 10);
+        break;
+    case 7:
+        out_consume(out, 3);
+        memmove(text, text + 3, len - 2);
+        break;
+    default:
+        out_limit(out, len);
+        out_write_run(out, block, block->data + 40, 10);
+        ck_assert(out_is_over(out));
+    }
+    out_clear(&more);
+}
+
+START_TEST(every_function_finds_the_bytes_of_a_run)
+{
+    struct block *block = alphabet();
+    for (int way = 0; way <= 8; way++)
+        for (size_t run = 10; run <= 5000; run += 499)
+            for (int has_before = 0; has_before < 2; has_before++) {
+                static char text[20000];
+                struct out out;
+                memset(text, 0, sizeof text);
+                out_init(&out);
+                if (has_before)
+                    out_write(&out, "->", 2);
+                out_write_run(&out, block, block->data, run);
+                out_copy(&out, text);
+                act_after_run(&out, block, text, way);
+                expect(&out, text);
+                out_end_run(&out);
+                expect(&out, text);
+                out_clear(&out);
+                ck_assert_uint_eq(block->refs, 1);
+            }
+    block_unref(block);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("out");
@@ -382,5 +504,8 @@ int main(void)
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);
     tcase_add_test(tests, printf_writes_short_and_long_texts);
     tcase_add_test(tests, bytes_beyond_the_limit_are_dropped_by_every_write_function);
+    tcase_add_test(tests, frames_that_follow_each_other_in_a_block_are_not_copied);
+    tcase_add_test(tests, a_run_that_ended_is_copied_if_it_is_short);
+    tcase_add_test(tests, every_function_finds_the_bytes_of_a_run);
     return suite_run(suite);
 }
