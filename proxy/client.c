@@ -47,6 +47,8 @@ static void leave_requests(struct client *client)
             container_of(pipeline_pop(&client->pipeline), struct request, link);
         request->client = NULL;
         request->progress.is_queued = false;
+        if (request->head.data)
+            request_drop_head(request);
         if (!request->progress.is_async)
             request_release(request);
     }

@@ -56,7 +56,7 @@ struct request *request_new(struct proxy_worker *worker, const struct command *c
         CHECK(request);
         worker->requests.count++;
     }
-    memset(request, 0, offsetof(struct request, head));
+    memset(request, 0, offsetof(struct request, kept_text));
     request->worker = worker;
     request->command = command;
     request->part.request = request;
@@ -95,11 +95,33 @@ static void local_free(struct local_state *local)
     free(local);
 }
 
+void request_drop_head(struct request *request)
+{
+    if (request->head.block)
+        block_unref(request->head.block);
+    else
+        free((char *)request->head.data);
+    request->head.data = NULL;
+    request->head.block = NULL;
+}
+
+void request_copy_head(struct request *request, const char *data)
+{
+    char *head = malloc(request->head.len);
+    CHECK(head);
+    memcpy(head, data, request->head.len);
+    block_unref(request->head.block);
+    request->head.block = NULL;
+    request->head.data = head;
+}
+
 void request_release(struct request *request)
 {
     struct proxy_worker *worker = request->worker;
     if (request->linked > 0 || request->progress.is_queued || request->progress.is_running)
         return;
+    if (request->head.data)
+        request_drop_head(request);
     if (request->parts)
         parts_free(request->parts);
     if (request->kept == KEPT_OUT) {

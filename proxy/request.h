@@ -95,6 +95,14 @@ struct request_exec {
     uint8_t db;
 };
 
+/* The first bytes of a request's frame, for the slow log. */
+struct request_head {
+    const char *data;    /* NULL: the log does not need them */
+    struct block *block; /* in which they lie; NULL: they are on the heap */
+    size_t frame_bytes;  /* length of the whole frame */
+    uint16_t len;        /* at most REQUEST_HEAD_MAX */
+};
+
 struct request {
     struct pipeline_link link; /* in the client's pipeline; in the worker's free list */
     struct client *client; /* NULL: the client has left, or the request has none (is_internal) */
@@ -105,7 +113,6 @@ struct request {
     uint16_t linked;     /* number of parts in queues of upstreams, and of calls to other threads */
     uint8_t kept;        /* enum request_kept */
     uint8_t kept_len;    /* KEPT_INLINE */
-    uint16_t head_len;   /* of `head`; 0: the slow log does not need it */
     struct request_progress progress;
     struct request_exec exec;
     bool is_silent;   /* CLIENT REPLY OFF or SKIP: the reply is discarded */
@@ -115,12 +122,11 @@ struct request {
     bool is_counted;  /* one of its parts counts as the client's call */
     /* the client's protocol when the request came; a later HELLO does not change it */
     uint8_t resp;
-    uint64_t begun_us;  /* when its frame was read; monotonic µs */
-    size_t frame_bytes; /* of its frame, if a log needs it */
+    uint64_t begun_us; /* when its frame was read; monotonic µs */
+    struct request_head head;
     struct part part;
-    /* first bytes of the frame. This field and those below are not initialized. */
-    char head[REQUEST_HEAD_MAX];
     union {
+        /* this field and the others of the union are not initialized */
         char kept_text[REQUEST_INLINE_MAX]; /* KEPT_INLINE */
         struct {
             struct out kept_out;       /* KEPT_OUT, and what a local handler writes */
@@ -185,6 +191,9 @@ struct request *request_internal(struct proxy_worker *worker);
 struct request *request_new(struct proxy_worker *worker, const struct command *command);
 /* Frees the request if nothing refers to it any more (rule 1). */
 void request_release(struct request *request);
+/* Copies the first bytes of its frame to the heap; their number is in head.len. A request that refers to the frame's block no longer does. */
+void request_copy_head(struct request *request, const char *data);
+void request_drop_head(struct request *request);
 /* Gives the request `count` parts, all waiting. `order_count`: number of keys, for MERGE_ARRAY. */
 void request_make_parts(struct request *request, uint32_t count, uint32_t order_count);
 /* order[i]: the part whose reply has key i. */

@@ -6,7 +6,10 @@
 
 #include <stdlib.h>
 
-enum { ARGS_MAX = 33 }; /* one more than the log shows */
+enum {
+    ARGS_MAX = 33, /* one more than the log shows */
+    PINNED_BYTES_MAX = 4 * 1024 * 1024,
+};
 
 struct slow_log *slow_log_new(void)
 {
@@ -65,9 +68,9 @@ static int64_t read_header_number(const struct request *request, size_t *pos)
 {
     int64_t number = 0;
     size_t at = *pos + 1;
-    while (at < request->head_len && request->head[at] >= '0' && request->head[at] <= '9')
-        number = number * 10 + (request->head[at++] - '0');
-    if (at + 2 > request->head_len)
+    while (at < request->head.len && request->head.data[at] >= '0' && request->head.data[at] <= '9')
+        number = number * 10 + (request->head.data[at++] - '0');
+    if (at + 2 > request->head.len)
         return -1;
     *pos = at + 2;
     return number;
@@ -80,17 +83,32 @@ static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX
     size_t pos = 0;
     int64_t argc = read_header_number(request, &pos);
     slow->argv = argv;
-    while (slow->argc < ARGS_MAX && slow->argc < argc && pos < request->head_len) {
+    while (slow->argc < ARGS_MAX && slow->argc < argc && pos < request->head.len) {
         int64_t len = read_header_number(request, &pos);
         if (len < 0)
             break;
-        size_t left = request->head_len - pos;
+        size_t left = request->head.len - pos;
         size_t have = (size_t)len < left ? (size_t)len : left;
-        argv[slow->argc++] = (struct bytes){request->head + pos, have};
+        argv[slow->argc++] = (struct bytes){request->head.data + pos, have};
         slow->last_cut = (size_t)len - have;
         pos += have + 2;
     }
     slow->missing = argc > slow->argc ? (uint32_t)(argc - slow->argc) : 0;
+}
+
+static void copy_heads(struct client *client)
+{
+    for (struct pipeline_link *link = client->pipeline.front; link; link = link->next) {
+        struct request *request = container_of(link, struct request, link);
+        if (request->head.block)
+            request_copy_head(request, request->head.data);
+    }
+}
+
+void slow_log_release_blocks(struct proxy_worker *worker)
+{
+    if (block_bytes_used() > PINNED_BYTES_MAX)
+        client_each(worker, copy_heads);
 }
 
 /* ---- adding entries --------------------------------------------------------------------------- */
@@ -143,8 +161,8 @@ void slow_log_note_bytes(struct client *client, const struct request *request, u
     const struct proxy_config *config = &worker->snapshot->config;
     if (!request->command || client->is_closed || is_skipped(request->command))
         return;
-    if (request->frame_bytes >= worker->timing.large_request)
-        log_request(client, request, SLOWLOG_LARGE_REQUEST, request->frame_bytes,
+    if (request->head.frame_bytes >= worker->timing.large_request)
+        log_request(client, request, SLOWLOG_LARGE_REQUEST, request->head.frame_bytes,
                     config->commandlog_large_request_max_len);
     if (reply_bytes >= worker->timing.large_reply)
         log_request(client, request, SLOWLOG_LARGE_REPLY, reply_bytes,

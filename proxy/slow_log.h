@@ -1,7 +1,7 @@
 /*
  * slow_log.h - times and sizes of requests: command statistics, SLOWLOG, COMMANDLOG and LATENCY.
  *
- *   frame dispatched ─► slow_log_remember: the turn's time, the frame's first bytes
+ *   frame dispatched ─► slow_log_remember: the turn's time, where the frame's first bytes are
  *                                   … shard(s) …
  *   reply complete ─► slow_log_look: counted; too long ─► slow_log_note ─► slow log (one per proxy, a mutex)
  *
@@ -26,6 +26,9 @@ struct slow_log {
     struct latency *latency;                /* guarded by mutex; only its events are used */
 };
 
+/* The first bytes of a frame up to this size are not copied: the request refers to the block. */
+enum { SLOW_LOG_PIN_MAX = 1024 };
+
 struct slow_log *slow_log_new(void);
 void slow_log_free(struct slow_log *slow_log);
 void slow_log_lock(struct slow_log *slow_log);
@@ -41,10 +44,19 @@ static inline void slow_log_remember(struct request *request, const struct frame
     request->begun_us = worker->timing.now_us;
     if (!worker->timing.keeps_head || !frame)
         return;
-    request->frame_bytes = frame->len;
-    request->head_len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
-    memcpy(request->head, frame->data, request->head_len);
+    request->head.frame_bytes = frame->len;
+    request->head.len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
+    if (frame->block && frame->len <= SLOW_LOG_PIN_MAX) {
+        request->head.data = frame->data;
+        request->head.block = block_ref(frame->block);
+    } else {
+        request_copy_head(request, frame->data);
+    }
 }
+
+/* Called at each tick: when the worker's blocks take much memory, copies the frames' first bytes of all requests of all clients,
+ * so that requests that wait for their replies do not keep blocks alive. */
+void slow_log_release_blocks(struct proxy_worker *worker);
 
 void slow_log_note(struct client *client, const struct request *request, uint64_t usec);
 /* Adds the request to the log of large requests, and to that of large replies, if its size exceeds the log's limit. */
@@ -63,9 +75,9 @@ static inline void slow_log_look(struct client *client, const struct request *re
         command_cells_add(&worker->metrics.commands, request->command, usec, is_error);
     if (is_error && client->session.keyspace->cell)
         cell_add(client->session.keyspace->cell, TENANT_ERRORS, 1);
-    if (usec >= worker->timing.slow_us && request->head_len)
+    if (usec >= worker->timing.slow_us && request->head.data)
         slow_log_note(client, request, usec);
-    if (request->head_len && (request->frame_bytes >= worker->timing.large_request ||
-                              reply_bytes >= worker->timing.large_reply))
+    if (request->head.data && (request->head.frame_bytes >= worker->timing.large_request ||
+                               reply_bytes >= worker->timing.large_reply))
         slow_log_note_bytes(client, request, reply_bytes);
 }

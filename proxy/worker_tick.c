@@ -8,6 +8,7 @@
 #include "proxy/monitor.h"
 #include "proxy/pause.h"
 #include "proxy/proxy.h"
+#include "proxy/slow_log.h"
 #include "proxy/status/status.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
@@ -39,6 +40,7 @@ void worker_tick(void *owner)
     worker_clock(worker);
     bool needed = worker->pool->nodes && pool_tick(worker->pool);
     needed |= pause_tick(worker);
+    slow_log_release_blocks(worker);
     memory_check(worker);
     if (worker->thread.is_stopping)
         worker_drain_quiet(worker);

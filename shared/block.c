@@ -150,3 +150,10 @@ size_t block_bytes_total(void)
 {
     return bytes_total > 0 ? (size_t)bytes_total : 0;
 }
+
+size_t block_bytes_used(void)
+{
+    size_t cached = (size_t)cache.count * BLOCK_SIZE;
+    size_t total = block_bytes_total();
+    return total > cached ? total - cached : 0;
+}

@@ -43,3 +43,5 @@ void block_unref(struct block *block);
 void block_cache_decay(void);
 /* Bytes of all live blocks of this thread, including cached ones. */
 size_t block_bytes_total(void);
+/* Bytes of this thread's blocks that have references. */
+size_t block_bytes_used(void);

@@ -140,6 +140,36 @@ def _(run):
                 check_equal(len(kept) + (int(cut.group(2)) if cut else 0), len(whole), 'bytes of %r' % part)
 
 
+@suite.case('SLOWLOG has the arguments of requests that waited together, also when there are megabytes of them')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as admin:
+        clients, rows = [cluster.connect() for _ in range(128)], 60
+        key = cluster.key_on(0)
+        admin.get('CONFIG', 'SET', 'slowlog-max-len', str(len(clients) * rows + 10))
+        admin.get('CONFIG', 'SET', 'slowlog-log-slower-than', '300000')
+        admin.get('SLOWLOG', 'RESET')
+        cluster.backends[0].pause()
+        for i, client in enumerate(clients):
+            for row in range(rows):
+                client.send('SET', '%s:%d:%d' % (key, i, row), 'x' * 900)
+        # no request of this connection is answered before theirs: so much later, and after more bytes, their blocks are used again
+        began = time.monotonic()
+        wait_for(lambda: time.monotonic() - began > 1, 'the requests to be slow')
+        for _ in range(300):
+            check_equal(admin.get('PING', 'y' * 30000), b'y' * 30000)
+        cluster.backends[0].resume()
+        for client in clients:
+            check_equal([client.read()[1] for _ in range(rows)], [b'OK'] * rows)
+        seen = {entry[3][1]: entry[3] for entry in admin.get('SLOWLOG', 'GET', '-1') if entry[3][0] == b'SET'}
+        check(len(seen) > 128 * 8, '%d requests are in the log' % len(seen))  # those in the clients' windows were sent
+        names = {b'%s:%d:%d' % (key.encode(), i, row) for i in range(len(clients)) for row in range(rows)}
+        for name, words in seen.items():
+            check(name in names, 'the key %r' % name)
+            check_equal(words, [b'SET', name, b'x' * 128 + b'... (772 more bytes)'])
+        for client in clients:
+            client.close()
+
+
 @suite.case('SLOWLOG in a namespace shows and resets only its own entries')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
