@@ -304,7 +304,8 @@ static bool pass_gates(struct client *client, const struct frame *frame,
 
 bool dispatch_frame(struct client *client, const struct frame *frame)
 {
-    const struct command *command = command_find(frame_arg(frame, 0));
+    const struct command *command =
+        command_find_again(&client->worker->scratch.memo, frame_arg(frame, 0));
     if (command && command_has_subs(command) && frame->argc > 1)
         command = command_find_sub(command, frame_arg(frame, 1));
     if (client->session.keyspace->rate_limiter && !rate_pass(client, frame, command))

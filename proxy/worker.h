@@ -109,6 +109,7 @@ struct worker_scratch {
     uint32_t argc;        /* number of arguments of the local command that runs */
     uint32_t argv_cap;
     struct route_keys keys; /* result of route_plan() */
+    struct command_memo memo;
 };
 
 /* Memory of the worker's clients; memory.h */

@@ -30,6 +30,7 @@ enum {
     SKIP_FAILED = -1,  /* `pending` after malformed bytes */
     SHORTEST_BULK = 6, /* "$0\r\n\r\n" */
     HEADER_MAX = 32,   /* longest reply header */
+    SHORT_LINE_MAX = 24,
 };
 
 static const uint64_t reply_count_max =
@@ -580,6 +581,24 @@ static inline size_t short_bulk(const char *at, size_t len)
     return at[end] == '\r' && at[end + 1] == '\n' ? end + 2 : 0;
 }
 
+/* The length of a status or an integer at the beginning of the data, if it is complete and short; else 0. */
+static inline size_t short_line(const char *data, size_t len)
+{
+    size_t stop = len < SHORT_LINE_MAX ? len : SHORT_LINE_MAX;
+    for (size_t i = 1; i + 1 < stop; i++)
+        if (data[i] == '\r')
+            return data[i + 1] == '\n' ? i + 2 : 0;
+    return 0;
+}
+
+/* The length of a short reply of one value, the usual case, at the beginning of the data; 0: it has another form. */
+static inline size_t short_reply(const char *data, size_t len)
+{
+    if (data[0] == '+' || data[0] == ':')
+        return short_line(data, len);
+    return short_bulk(data, len);
+}
+
 /* Skips bulk strings of the usual form as long as they are complete. */
 static void skip_short_bulks(struct resp_skip *skip, const char *data, size_t len)
 {
@@ -640,10 +659,13 @@ enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len)
     if (skip->pending == 0) {
         if (len == 0)
             return RESP_MORE;
+        skip->first = data[0];
+        skip->size = short_reply(data, len);
+        if (skip->size)
+            return RESP_FRAME;
         skip->pending = 1;
         skip->pos = 0;
         skip->in_line = false;
-        skip->first = data[0];
     }
     while (skip->pending > 0) {
         if (!skip->in_line && skip->rest == 0)

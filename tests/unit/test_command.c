@@ -104,6 +104,31 @@ static void test_a_doubled_name_is_not_found(void)
     }
 }
 
+static void test_a_name_is_found_again_and_no_other_in_its_place(void)
+{
+    struct command_memo memo = {0};
+    for (int id = 1; id < COMMAND_COUNT; id++) {
+        const struct command *command = command_of((enum command_id)id);
+        char *name = strdup(command->name); /* the exact size, for the sanitizer */
+        char *copy = malloc(strlen(name));
+        CHECK(name && copy);
+        struct bytes exact = {copy, strlen(name)};
+        for (size_t at = 0; at < exact.len; at++) {
+            memcpy(copy, name, exact.len);
+            const struct command *found = command_find(exact);
+            CHECK(command_find_again(&memo, exact) == found);
+            CHECK(command_find_again(&memo, exact) == found);
+            CHECK(command_find_again(&memo, (struct bytes){copy, at}) ==
+                  command_find((struct bytes){copy, at}));
+            CHECK(command_find_again(&memo, exact) == found);
+            copy[at] = '?';
+            CHECK(command_find_again(&memo, exact) == command_find(exact));
+        }
+        free(copy);
+        free(name);
+    }
+}
+
 static void test_invalid_names_are_not_found(void)
 {
     static const char long_name[300] = "get";
@@ -413,6 +438,7 @@ int main(void)
     test_every_name_is_found_in_any_case();
     test_a_name_with_one_wrong_byte_is_not_found();
     test_a_doubled_name_is_not_found();
+    test_a_name_is_found_again_and_no_other_in_its_place();
     test_invalid_names_are_not_found();
     test_a_request_leads_to_its_subcommand();
     test_no_row_contradicts_itself();
