@@ -320,6 +320,7 @@ static void log_effect(struct overlay *overlay, struct row *row)
     overlay->undo.items[overlay->undo.count++] =
         (struct undo){row, row->value, row->ticket, row->state, row->is_secured, row->attempt};
     row->is_secured = overlay->securing.is_on;
+    row->is_moved = overlay->is_moving;
     row->attempt = overlay->attempt.is_on ? overlay->attempt.number : 0;
     if (row->ticket != overlay->batch->ticket)
         log_change(overlay->batch, row);
@@ -385,7 +386,7 @@ void overlay_savepoint(struct overlay *overlay)
 {
     if (overlay->cache)
         row_cache_release_borrowed(overlay->cache);
-    if (!overlay->attempt.is_on && !overlay->is_script)
+    if (!overlay->attempt.is_on && !overlay->script.is_on)
         overlay->undo.count = 0;
     overlay->savepoint = (struct mark){
         .undo_count = overlay->undo.count,
@@ -475,18 +476,18 @@ void overlay_each_change(const struct overlay *overlay, size_t position,
 
 void overlay_script_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->is_script);
+    CHECK(!overlay->script.is_on);
     overlay_savepoint(overlay);
-    overlay->is_script = true;
-    overlay->script = overlay->savepoint;
+    overlay->script.is_on = true;
+    overlay->script.mark = overlay->savepoint;
 }
 
 void overlay_script_end(struct overlay *overlay, bool is_good)
 {
-    CHECK(overlay->is_script);
-    overlay->is_script = false;
+    CHECK(overlay->script.is_on);
+    overlay->script.is_on = false;
     if (!is_good)
-        roll_back_rows(overlay, &overlay->script);
+        roll_back_rows(overlay, &overlay->script.mark);
     overlay_savepoint(overlay);
 }
 
@@ -543,7 +544,7 @@ void overlay_await_secured(struct overlay *overlay)
 
 void overlay_secured_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->securing.is_on && !overlay->attempt.is_on && !overlay->is_script);
+    CHECK(!overlay->securing.is_on && !overlay->attempt.is_on && !overlay->script.is_on);
     overlay->securing.is_on = true;
     overlay->securing.from = overlay->batch->effects;
 }
@@ -554,6 +555,16 @@ void overlay_secured_end(struct overlay *overlay)
     overlay->securing.is_on = false;
     overlay->batch->secured += overlay->batch->effects - overlay->securing.from;
     overlay_savepoint(overlay);
+}
+
+void overlay_moved_begin(struct overlay *overlay)
+{
+    overlay->is_moving = true;
+}
+
+void overlay_moved_end(struct overlay *overlay)
+{
+    overlay->is_moving = false;
 }
 
 size_t overlay_bytes(const struct overlay *overlay)

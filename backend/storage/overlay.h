@@ -181,6 +181,10 @@ int overlay_iter_error(const struct overlay_iter *iter);
  * with the next batch that something else needs. After the second call they can no longer be rolled back. */
 void overlay_secured_begin(struct overlay *overlay);
 void overlay_secured_end(struct overlay *overlay);
+/* Effects between these calls are rows of slots that move here. They may be many, and no client has asked for them: they are
+ * cached when they are read. */
+void overlay_moved_begin(struct overlay *overlay);
+void overlay_moved_end(struct overlay *overlay);
 /* To be called when something begins to wait until the batch with this ticket is durable. */
 void overlay_await(struct overlay *overlay, uint64_t ticket);
 /* Makes the open batch due if it has secured effects, which have been put off for long enough. */

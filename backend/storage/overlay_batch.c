@@ -59,7 +59,7 @@ static void keep_ranges(struct batch *batch)
 const struct batch *overlay_close_batch(struct overlay *overlay)
 {
     struct batch *closed = overlay->batch;
-    CHECK(!overlay->in_flight && !overlay->attempt.is_on && !overlay->is_script);
+    CHECK(!overlay->in_flight && !overlay->attempt.is_on && !overlay->script.is_on);
     for (size_t i = 0; i < closed->count; i++) {
         struct change *change = &closed->changes[i];
         change->after = change->row->value;
@@ -162,7 +162,7 @@ void overlay_switch_buffers(struct overlay *overlay)
             overlay->iterated[cf]--;
     overlay_begin_batch(overlay, overlay->batch->ticket);
     /* a command may be running: its marks refer to the old buffer */
-    overlay->savepoint = overlay->attempt.mark = overlay->script = (struct mark){0};
+    overlay->savepoint = overlay->attempt.mark = overlay->script.mark = (struct mark){0};
 }
 
 const struct write_buffer *overlay_immutable(const struct overlay *overlay)
@@ -182,21 +182,37 @@ static void fold_ranges(struct overlay *overlay)
         overlay_clear_caches(overlay);
 }
 
+/* Updates the row cache from a row that is in the tables now. */
+static void fold_cached(struct overlay *overlay, const struct row *row)
+{
+    enum cf cf = (enum cf)row->cf;
+    row_cache_release_borrowed(overlay->cache);
+    if (row->state == ROW_VALUE && row->is_moved)
+        row_cache_replace(overlay->cache, cf, row->key, row->hash, row->value);
+    else if (row->state == ROW_VALUE)
+        row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
+    else if (row->state == ROW_DELETED)
+        row_cache_remove(overlay->cache, cf, row->key, row->hash);
+}
+
+/* Updates what is known of plain keys from a metadata row. Of moved keys nothing is added, only removed. */
+static void fold_plain(struct overlay *overlay, const struct row *row)
+{
+    bool is_new = row->is_moved && row->state == ROW_VALUE && metadata_is_plain(row->value);
+    if (row->state == ROW_VALUE && !is_new)
+        overlay_note_plain(overlay, row->hash, row->value);
+    else if (row->state == ROW_DELETED && overlay->plain)
+        plain_keys_remove(overlay->plain, row->hash);
+}
+
 static void fold_row(struct overlay *overlay, const struct row *row)
 {
     enum cf cf = (enum cf)row->cf;
     struct bytes collection;
-    if (overlay_caches(overlay, cf)) {
-        row_cache_release_borrowed(overlay->cache);
-        if (row->state == ROW_VALUE)
-            row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
-        else if (row->state == ROW_DELETED)
-            row_cache_remove(overlay->cache, cf, row->key, row->hash);
-    }
-    if (cf == CF_METADATA && row->state == ROW_VALUE)
-        overlay_note_plain(overlay, row->hash, row->value);
-    else if (cf == CF_METADATA && row->state == ROW_DELETED && overlay->plain)
-        plain_keys_remove(overlay->plain, row->hash);
+    if (overlay_caches(overlay, cf))
+        fold_cached(overlay, row);
+    if (cf == CF_METADATA)
+        fold_plain(overlay, row);
     if (overlay->ranges && overlay_keeps_ranges(cf) && !range_cache_is_empty(overlay->ranges) &&
         decode_collection_prefix(row->key, &collection))
         range_cache_forget(overlay->ranges, cf, collection);

@@ -97,12 +97,15 @@ struct overlay {
         uint32_t number;  /* of the present or the last one; not 0 */
         struct mark mark; /* its beginning */
     } attempt;
-    bool is_script;     /* a script runs: savepoints keep the undo log */
-    struct mark script; /* beginning of the script */
+    struct {
+        bool is_on;       /* savepoints keep the undo log */
+        struct mark mark; /* its beginning */
+    } script;
     struct {
         bool is_on;  /* between overlay_secured_begin and overlay_secured_end */
         size_t from; /* effects of the batch at its beginning */
     } securing;
+    bool is_moving; /* between overlay_moved_begin and overlay_moved_end */
 };
 
 /* Records that a row of the batch with this ticket was read; the batch can fail until it is durable. */

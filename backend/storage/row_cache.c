@@ -298,6 +298,13 @@ void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint
         row_cache_put(cache, cf, key, hash, value);
 }
 
+void row_cache_replace(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
+                       struct bytes value)
+{
+    if (find_slot(cache, cf, key, hash))
+        row_cache_put(cache, cf, key, hash, value);
+}
+
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash)
 {
     uint64_t *slot = find_slot(cache, cf, key, hash);

@@ -32,6 +32,9 @@ void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64
  * row. */
 void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                      struct bytes value);
+/* Replaces the value of a row that is in the cache; adds no row. */
+void row_cache_replace(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
+                       struct bytes value);
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash);
 void row_cache_clear(struct row_cache *cache);
 /* Called when no value is borrowed any more: the space of borrowed values may be overwritten. */

@@ -100,6 +100,21 @@ START_TEST(reading_everything_once_evicts_few_hot_rows)
 }
 END_TEST
 
+START_TEST(replacing_changes_rows_of_the_cache_and_adds_none)
+{
+    char text[16];
+    struct bytes value;
+    struct bytes key = key_of(1, text);
+    row_cache_replace(cache, CF_METADATA, key, hash_row(CF_METADATA, key), BYTES("new"));
+    ck_assert(!get(1, &value));
+    put(1, BYTES("old"));
+    row_cache_replace(cache, CF_METADATA, key, hash_row(CF_METADATA, key), BYTES("longer"));
+    ck_assert(get(1, &value) && bytes_equal(value, BYTES("longer")));
+    row_cache_replace(cache, CF_DATA, key, hash_row(CF_DATA, key), BYTES("another family"));
+    ck_assert(get(1, &value) && bytes_equal(value, BYTES("longer")));
+}
+END_TEST
+
 static size_t resident(void)
 {
     unsigned long pages = 0;
@@ -256,6 +271,7 @@ int main(void)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_row_that_was_put_is_there);
     tcase_add_test(tests, reading_everything_once_evicts_few_hot_rows);
+    tcase_add_test(tests, replacing_changes_rows_of_the_cache_and_adds_none);
     tcase_add_test(tests, a_big_cache_uses_memory_as_rows_are_added_and_gives_it_back);
     tcase_add_test(tests, no_row_is_lost_while_the_index_grows);
     tcase_add_test(tests, column_families_are_apart);
