@@ -4,6 +4,9 @@
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
 
 /* What a metadata row adds to the counters of its slot. */
 struct counted {
@@ -20,25 +23,62 @@ static bool count_row(struct bytes row, struct counted *counted)
     return true;
 }
 
-/* Counts the change from the present metadata row to `after`; data NULL: the key is deleted. */
-static bool count_key_change(struct partition *partition, struct bytes row_key, struct bytes after)
+void ascending_rows_clear(struct ascending_rows *rows)
+{
+    free(rows->row);
+    *rows = (struct ascending_rows){0};
+}
+
+/* Is the metadata row certainly not here, because the slot has no keys or smaller rows only? Then it becomes the greatest. */
+static bool is_new_row(struct ascending_rows *rows, const struct space_set *spaces,
+                       const struct space *space, uint16_t slot, struct bytes row)
+{
+    bool is_greater = rows->space == space && rows->slot == slot &&
+                      bytes_compare(row, (struct bytes){rows->row, rows->len}) > 0;
+    if (!is_greater && space_slot_keys(spaces, space, slot))
+        return false;
+    if (row.len > rows->cap) {
+        rows->cap = 2 * row.len;
+        rows->row = realloc(rows->row, rows->cap);
+        CHECK(rows->row);
+    }
+    memcpy(rows->row, row.data, row.len);
+    rows->len = row.len;
+    rows->space = space;
+    rows->slot = slot;
+    return true;
+}
+
+/* What the present metadata row adds to the counters. False: it cannot be read. */
+static bool count_present_row(struct partition *partition, struct bytes row_key,
+                              struct counted *counted)
+{
+    struct slice value;
+    int err = overlay_get(partition->overlay, CF_METADATA, row_key, &value);
+    bool is_good = err == ERR_NOT_FOUND || (err == OK && count_row(slice_bytes(&value), counted));
+    if (err == OK)
+        slice_release(&value);
+    return is_good;
+}
+
+/* Counts the change from the present metadata row to `after`; data NULL: the key is deleted. `rows` may be NULL. */
+static bool count_key_change(struct partition *partition, struct bytes row_key, struct bytes after,
+                             struct ascending_rows *rows)
 {
     struct counted old = {0};
     struct counted new = {0};
-    struct slice value;
-    struct bytes space;
+    struct bytes name;
     struct bytes key;
     uint16_t slot;
-    int err = overlay_get(partition->overlay, CF_METADATA, row_key, &value);
-    bool good = err == ERR_NOT_FOUND || (err == OK && count_row(slice_bytes(&value), &old));
-    if (err == OK)
-        slice_release(&value);
-    if (!good || (after.data && !count_row(after, &new)) ||
-        !decode_metadata_key(row_key, &space, &slot, &key))
+    if (!decode_metadata_key(row_key, &name, &slot, &key) ||
+        (after.data && !count_row(after, &new)))
+        return false;
+    struct space *space = space_find(partition->spaces, name);
+    bool is_new = rows && after.data && is_new_row(rows, partition->spaces, space, slot, row_key);
+    if (!is_new && !count_present_row(partition, row_key, &old))
         return false;
     if (new.keys != old.keys || new.expires != old.expires)
-        space_count(partition->spaces, space_find(partition->spaces, space), slot,
-                    new.keys - old.keys, new.expires - old.expires);
+        space_count(partition->spaces, space, slot, new.keys - old.keys, new.expires - old.expires);
     space_change(partition->spaces);
     return true;
 }
@@ -64,13 +104,14 @@ static bool delete_range(struct partition *partition, const struct effect *effec
     return true;
 }
 
-static bool apply_one(struct partition *partition, const struct effect *effect)
+static bool apply_one(struct partition *partition, const struct effect *effect,
+                      struct ascending_rows *rows)
 {
     bool is_put = effect->kind == EFFECT_PUT;
     if (effect->kind == EFFECT_DELETE_RANGE)
         return delete_range(partition, effect);
     if (effect->cf == CF_METADATA &&
-        !count_key_change(partition, effect->key, is_put ? effect->value : (struct bytes){0}))
+        !count_key_change(partition, effect->key, is_put ? effect->value : (struct bytes){0}, rows))
         return false;
     if (is_put && effect->cf == CF_EXPIRE)
         note_expiry(partition, effect->key);
@@ -81,7 +122,8 @@ static bool apply_one(struct partition *partition, const struct effect *effect)
     return true;
 }
 
-bool apply_effects(struct partition *partition, struct bytes effects)
+static bool apply_each_effect(struct partition *partition, struct bytes effects,
+                              struct ascending_rows *rows)
 {
     struct effects_header header;
     struct effects_reader reader;
@@ -90,9 +132,23 @@ bool apply_effects(struct partition *partition, struct bytes effects)
     if (result == EFFECTS_READ && header.version > partition->batch.version)
         partition->batch.version = header.version;
     while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
-        if (!apply_one(partition, &effect))
+        if (!apply_one(partition, &effect, rows))
             return false;
     return result == EFFECTS_END;
+}
+
+bool apply_effects(struct partition *partition, struct bytes effects)
+{
+    return apply_each_effect(partition, effects, NULL);
+}
+
+bool apply_ascending_effects(struct partition *partition, struct bytes effects,
+                             struct ascending_rows *rows)
+{
+    bool is_good = apply_each_effect(partition, effects, rows);
+    if (!is_good)
+        ascending_rows_clear(rows);
+    return is_good;
 }
 
 /* Does the effect delete whole slots of a namespace? */

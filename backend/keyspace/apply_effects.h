@@ -8,12 +8,29 @@
 #include "shared/bytes.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct partition;
+struct space;
+
+/* The greatest metadata row of a slot that only the effects of one sender change. Rows that come in ascending order into a slot
+ * without keys do not exist yet, so they need not be read to be counted. All zero: no row has come. */
+struct ascending_rows {
+    const struct space *space; /* NULL: not known */
+    uint16_t slot;
+    char *row; /* heap; no metadata row of the slot is greater */
+    size_t len, cap;
+};
+
+void ascending_rows_clear(struct ascending_rows *rows);
 
 /* Writes the effects into the open batch. False: the bytes are not valid, or the store cannot be read; the caller rolls
  * back. */
 bool apply_effects(struct partition *partition, struct bytes effects);
+/* As apply_effects, for slots that only effects with these `rows` change. After false `rows` is cleared. */
+bool apply_ascending_effects(struct partition *partition, struct bytes effects,
+                             struct ascending_rows *rows);
 /* Calls on_key for the metadata row of each key that the effects change; a key may be named several times. If they delete all keys of a
  * database, `row_key` is the prefix of these rows (lock.h). It is borrowed during the call. False: the bytes are not valid. */
 bool effects_each_key(struct bytes effects, void (*on_key)(void *owner, struct bytes row_key),

@@ -3,7 +3,6 @@
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
-#include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/slot_purge.h"
@@ -71,6 +70,7 @@ void move_target_free(struct move_target *move)
     reply_to_source(move, PEER_FAILED, "the move has ended at the target");
     list_remove(&move->link);
     drop_held_rows(move);
+    ascending_rows_clear(&move->rows);
     slot_purge_free(move->purge);
     free(move);
 }
@@ -300,7 +300,9 @@ static bool write_effects(struct move_target *move, struct bytes effects)
     if (commit_is_failed(partition->commit, NULL))
         return false;
     internal_call_begin(partition, &call);
-    call.failed = !apply_effects(partition, effects);
+    overlay_moved_begin(partition->overlay);
+    call.failed = !apply_ascending_effects(partition, effects, &move->rows);
+    overlay_moved_end(partition->overlay);
     bool is_good = !call.failed;
     internal_call_end(partition, &call);
     if (!is_good)

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "backend/format/slot_record.h"
+#include "backend/keyspace/apply_effects.h"
 #include "backend/partition/move_message.h"
 #include "backend/partition/move_source.h"
 #include "backend/peer/incoming.h"
@@ -47,6 +48,7 @@ struct move_target {
         must_unstage; /* given up, and the record may be STAGED: it must be IMPORTING before rows are deleted */
     bool is_whole;   /* all rows that were sent are here; false after a restart */
     uint64_t number; /* of the last MOVE_ROWS */
+    struct ascending_rows rows;
     struct bytes
         held; /* heap; parts of a MOVE_ROWS, or the whole while it waits for room in the open batch */
     bool has_held;         /* `held` is whole */
