@@ -62,7 +62,8 @@ enum source_state {
 /* What the moves of a partition have in common; slot_moves.c has it. */
 struct move_host {
     struct partition *partition;
-    int64_t allowance; /* bytes that may be copied now; negative: too many were */
+    int64_t allowance;       /* bytes that may be copied now; negative: too many were */
+    int64_t purge_allowance; /* likewise, of rows that may be deleted */
     bool is_paused;
     struct table *libraries; /* shard ─► heap text: which libraries its process has been sent */
     /* Slots were frozen or thawed, or their records have changed. */

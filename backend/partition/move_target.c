@@ -457,7 +457,8 @@ static void wipe_step(struct move_target *move)
     }
     if (!move->purge)
         move->purge = slot_purge_new(partition, move->slots.first, move->slots.last);
-    enum slot_purge_step step = slot_purge_step(move->purge, WIPE_ROWS);
+    enum slot_purge_step step =
+        slot_purge_step(move->purge, WIPE_ROWS, &move->host->purge_allowance);
     if (step == SLOT_PURGE_GOES_ON)
         return;
     slot_purge_free(move->purge);

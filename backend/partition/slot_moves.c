@@ -154,6 +154,7 @@ struct slot_moves *slot_moves_new(struct partition *partition)
     CHECK(moves);
     moves->host = (struct move_host){.partition = partition,
                                      .allowance = INT64_MAX,
+                                     .purge_allowance = INT64_MAX,
                                      .changed = moving_slots_changed,
                                      .damaged = slot_is_damaged,
                                      .released = slots_were_released};
@@ -402,19 +403,26 @@ static void check_wishes(struct slot_moves *moves)
 
 /* ---- steps ---- */
 
-static void fill_move_allowance(struct slot_moves *moves)
+/* What may be done now, if `rate` bytes a second are allowed and these milliseconds have passed. At most a quarter of a second's
+ * bytes at once. */
+static int64_t refill(int64_t allowance, int64_t rate, uint64_t passed_ms)
+{
+    if (!rate)
+        return INT64_MAX;
+    if (allowance > rate / 4)
+        allowance = rate / 4;
+    return allowance + rate * (int64_t)(passed_ms < 250 ? passed_ms : 250) / 1000;
+}
+
+/* Copying and deleting have the rate each, since what one partition copies away it deletes soon after. */
+static void fill_move_allowances(struct slot_moves *moves)
 {
     int64_t rate = (int64_t)moves->host.partition->snapshot->config.migration_rate_bytes;
     uint64_t now_ms = mono_ms(moves);
     uint64_t passed_ms = now_ms - moves->filled_ms;
     moves->filled_ms = now_ms;
-    if (!rate) {
-        moves->host.allowance = INT64_MAX;
-        return;
-    }
-    if (moves->host.allowance > rate / 4) /* at most a quarter of a second at once */
-        moves->host.allowance = rate / 4;
-    moves->host.allowance += rate * (int64_t)(passed_ms < 250 ? passed_ms : 250) / 1000;
+    moves->host.allowance = refill(moves->host.allowance, rate, passed_ms);
+    moves->host.purge_allowance = refill(moves->host.purge_allowance, rate, passed_ms);
 }
 
 /* Timer. */
@@ -424,7 +432,7 @@ static void step_moves(void *owner)
     struct list *next;
     if (moves->host.partition->running.busy_error || moves->host.partition->thread.is_stopping)
         return;
-    fill_move_allowance(moves);
+    fill_move_allowances(moves);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = next) {
         next = at->next;
         move_source_step(source_at(at));

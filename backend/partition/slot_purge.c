@@ -65,7 +65,7 @@ static void delete_row(struct partition *partition, const struct doomed *row)
         delete_metadata(partition, row);
 }
 
-enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows)
+enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows, int64_t *allowance)
 {
     struct partition *partition = purge->partition;
     struct arena *arena = &partition->running.arena;
@@ -73,7 +73,7 @@ enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows)
     enum rows_step step = ROWS_ROW;
     if (commit_is_failed(partition->commit, NULL))
         return SLOT_PURGE_FAILED;
-    if (partition_is_full(partition))
+    if (partition_is_full(partition) || *allowance <= 0)
         return SLOT_PURGE_GOES_ON;
     internal_call_begin(partition, &call);
     struct doomed *doomed = arena_alloc(arena, rows * sizeof *doomed);
@@ -87,6 +87,7 @@ enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows)
         if (step != ROWS_ROW)
             break;
         row->key = arena_copy(arena, key);
+        *allowance -= (int64_t)(key.len + value.len);
         if (row->cf == CF_METADATA && !decode_metadata(value, &row->meta))
             row->meta.type = TYPE_NONE;
         count++;

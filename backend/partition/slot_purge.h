@@ -21,5 +21,6 @@ enum slot_purge_step {
 struct slot_purge *slot_purge_new(struct partition *partition, uint16_t first, uint16_t last);
 /* NULL is allowed. */
 void slot_purge_free(struct slot_purge *purge);
-/* Deletes up to `rows` rows. To be called between commands. */
-enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows);
+/* Deletes up to `rows` rows, and subtracts their bytes from *allowance. If this is not positive, it does nothing. To be called
+ * between commands. */
+enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows, int64_t *allowance);
