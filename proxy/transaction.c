@@ -65,20 +65,45 @@ static void refuse_in_transaction(struct client *client, const struct command *c
     client_reply_text(client, command, text);
 }
 
+/* Why the transaction would not be one moment with this command, which is to be queued: a part would run after a step
+ * (transaction_run.h). NULL: it would. */
+static const char *refuse_division(const struct client *client, const struct command *command)
+{
+    const struct client_transaction *transaction = &client->session.transaction;
+    bool has_part = transaction->needs_shard || transaction->dedicated;
+    bool is_step = transaction_is_step(client, command);
+    if (command->traits & TRAIT_NOT_IN_EXEC || (!is_step && transaction_is_own(command)))
+        return NULL;
+    bool changes_all = is_step && transaction_changes_all(command);
+    if ((changes_all && (has_part || transaction->steps.changes_all)) ||
+        (!is_step && transaction->steps.changes_all))
+        return "ERR SWAPDB and other commands that change all shards, one after the other, cannot "
+               "be one transaction with commands for keys, nor with WATCH: send them alone";
+    if (!is_step && has_part && transaction_must_follow(transaction->steps.order, command))
+        return "ERR the command depends on one that is queued before it and concerns all shards, "
+               "or subscribes, so it would run as another transaction: send SCRIPT LOAD, FUNCTION "
+               "LOAD, SUBSCRIBE and the like before MULTI, or at its end";
+    return NULL;
+}
+
 /* Notes whether a shard, all shards or the proxy will run a command that is queued. */
 static void note_side(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
     bool is_own = transaction_is_own(command);
     if (transaction_is_step(client, command)) {
-        transaction->has_steps = true;
-        transaction->order = transaction_order_with(transaction->order, command);
+        transaction->steps.are_queued = true;
+        transaction->steps.changes_all |= transaction_changes_all(command);
+        transaction->steps.order = transaction_order_with(transaction->steps.order, command);
         transaction->needs_shard |= transaction->dedicated != NULL;
         return;
     }
-    bool is_first_of_shard = !is_own && !transaction->needs_shard && !transaction->dedicated;
-    transaction->begins_with_step |=
-        is_first_of_shard && transaction_must_follow(transaction->order, command);
+    if (!is_own && !transaction->needs_shard && !transaction->dedicated) {
+        transaction->steps.order_before = transaction->steps.order;
+        transaction->steps.order = STEP_BEFORE_NONE;
+    }
+    transaction->steps.run_first |=
+        !is_own && transaction_must_follow(transaction->steps.order_before, command);
     transaction->needs_shard |= !is_own || transaction->dedicated;
     transaction->needs_proxy |= is_own && !(command->traits & TRAIT_SHARD_ANSWERS);
 }
@@ -120,6 +145,11 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     case ROUTE_KIND_TRANSACTION: /* UNWATCH */
     case ROUTE_KIND_BLOCKING:    /* WAIT, which does not block in a transaction */
         break;
+    }
+    const char *refused = refuse_division(client, command);
+    if (refused) {
+        refuse_in_transaction(client, command, refused);
+        return false;
     }
     note_side(client, command);
     return true;
@@ -341,7 +371,7 @@ static bool find_exec_target(const struct client *client, struct transaction_tar
     target->shard = shard_of_transaction(client, &rules);
     bool is_over_shards =
         transaction->watches_across || !are_keys_on(transaction, &rules, target->shard);
-    bool is_for_all = transaction->has_all_keys && !transaction->has_steps;
+    bool is_for_all = transaction->has_all_keys && !transaction->steps.are_queued;
     target->is_across =
         rules.is_any && (is_over_shards || transaction->has_unnamed || transaction->has_all_keys);
     target->has_script = transaction->has_script;
@@ -427,13 +457,13 @@ static bool exec(struct client *client, const struct command *command)
         reply_empty(client, command);
         return true;
     }
-    bool is_run = transaction->needs_proxy || transaction->has_steps;
+    bool is_run = transaction->needs_proxy || transaction->steps.are_queued;
     uint32_t count = transaction->count;
     if (is_run && client->pipeline.count > 0) {
         client_hold(client, HOLD_ORDER);
         return false;
     }
-    if (is_run && (!transaction->needs_shard || transaction->begins_with_step)) {
+    if (is_run && (!transaction->needs_shard || transaction->steps.run_first)) {
         exec_in_steps(client, command, &target);
         return true;
     }

@@ -29,8 +29,7 @@ void client_transaction_clear(struct client_transaction *transaction)
     transaction->has_script = transaction->has_unnamed = transaction->has_written = false;
     transaction->has_all_keys = false;
     transaction->needs_shard = transaction->needs_proxy = false;
-    transaction->has_steps = transaction->begins_with_step = false;
-    transaction->order = STEP_BEFORE_NONE;
+    transaction->steps = (struct transaction_steps){0};
 }
 
 void transaction_run_free(struct client_transaction *transaction)

@@ -46,22 +46,29 @@ struct transaction_run {
     char frames[];
 };
 
+/* The steps that are queued (transaction_run.h). */
+struct transaction_steps {
+    bool are_queued;  /* there are some */
+    bool changes_all; /* one of them changes data: no other command of a shard may be queued */
+    bool run_first; /* a command of a shard must run after one that is queued before all of these */
+    enum step_order order_before; /* of those before the first command of a shard, without WATCH */
+    enum step_order order;        /* of the others */
+};
+
 struct client_transaction {
-    bool is_open;          /* MULTI was accepted */
-    bool is_aborted;       /* a command was refused: EXEC discards the queue */
-    bool has_select;       /* a SELECT is queued: after EXEC the session is in `db` */
-    bool has_script;       /* a command that runs a script is queued */
-    bool needs_shard;      /* a command is queued that only a shard can answer */
-    bool needs_proxy;      /* a command is queued that only the proxy can answer */
-    bool has_steps;        /* a step is queued (transaction_run.h) */
-    bool begins_with_step; /* the first command that a shard must run has to run after a step */
-    bool has_unnamed;      /* a command is queued that may use keys which only the shard finds */
-    bool has_all_keys;     /* a command is queued that concerns the keys of all shards */
-    bool has_written;      /* a command is queued that writes `written` */
-    bool watches_across;   /* `dedicated` watches keys of other shards too */
+    bool is_open;     /* MULTI was accepted */
+    bool is_aborted;  /* a command was refused: EXEC discards the queue */
+    bool has_select;  /* a SELECT is queued: after EXEC the session is in `db` */
+    bool has_script;  /* a command that runs a script is queued */
+    bool needs_shard; /* a command is queued that only a shard can answer */
+    bool needs_proxy; /* a command is queued that only the proxy can answer */
+    struct transaction_steps steps;
+    bool has_unnamed;    /* a command is queued that may use keys which only the shard finds */
+    bool has_all_keys;   /* a command is queued that concerns the keys of all shards */
+    bool has_written;    /* a command is queued that writes `written` */
+    bool watches_across; /* `dedicated` watches keys of other shards too */
     bool
         moves_watch; /* the only WATCH has bounced, and gets another dedicated connection (bounced.h) */
-    enum step_order order; /* of the steps that are queued */
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* frames of the queued commands */

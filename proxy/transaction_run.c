@@ -32,6 +32,12 @@ bool transaction_is_step(const struct client *client, const struct command *comm
            (is_for_all && client->worker->pool->count > 1);
 }
 
+bool transaction_changes_all(const struct command *step)
+{
+    return step->flags & CMD_WRITE && step->group != GROUP_SCRIPTING &&
+           !(step->traits & TRAIT_NOT_IN_EXEC);
+}
+
 static enum step_order step_order_of(const struct command *step)
 {
     if (step->traits & TRAIT_NOT_IN_EXEC)

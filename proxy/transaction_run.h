@@ -2,20 +2,21 @@
  * transaction_run.h - EXEC of a transaction with commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …), or that
  * are steps: they concern all shards (SWAPDB, SCRIPT LOAD …), or subscribe.
  *
- *   queued                       SET k v    CLIENT ID    GET k          SWAPDB 0 1     INCR n
- *   to a shard        MULTI      SET k v                 GET k   EXEC           MULTI  INCR n  EXEC
- *   to all shards                                                       SWAPDB 0 1
- *   to the client        *5      +OK        :7           $1 v           +OK            :1
+ *   queued                       SET k v    CLIENT ID    GET k          SCRIPT LOAD    INCR n
+ *   to a shard        MULTI      SET k v                 GET k                         INCR n    EXEC
+ *   to all shards                                                       SCRIPT LOAD
+ *   to the client        *5      +OK        :7           $1 v           $40            :1
  *
- * The commands of a shard are one part, and run as one transaction, up to one that must run after a step: any command after a
- * SWAPDB, but only scripts and functions after SCRIPT LOAD or FUNCTION DELETE. From there on they are another part. The proxy
- * writes the array: elements of the shard's replies, and the replies of the other commands, which run one after the
- * other in the order in which they were queued; steps after the part that was sent before them. If the shard runs nothing of the first part (an error, or a watched key
- * has changed), nothing else runs, and its reply is EXEC's. If it runs nothing of a later part, that error is the reply
- * of this part's commands and of all that follow, which do not run.
+ * The commands of a shard are one part, and run as one transaction. The proxy writes the array: elements of the shard's
+ * reply, and the replies of the other commands, which run one after the other in the order in which they were queued; steps
+ * after the part. If the shard runs nothing of the part (an error, or a watched key has changed), nothing else runs, and
+ * its reply is EXEC's.
  *
- * So each part is one moment, and watched keys are those of the first part. Without a command that must follow a step, all commands
- * of shards are one part.
+ * Some commands must run after a step: all after SUBSCRIBE, but only scripts and functions after SCRIPT LOAD or FUNCTION DELETE. If
+ * the transaction begins with these, its steps before the part run first, and if the shard then runs nothing, that error
+ * is the reply of the part's commands and of all that follow. Otherwise such a command would be part of another transaction than the commands
+ * before the step; it is refused when it is queued (transaction.c). So is every command for keys together with a step that changes data: SWAPDB, and
+ * FLUSHALL unless cross-slot = any.
  */
 #pragma once
 
@@ -31,6 +32,8 @@ bool transaction_is_own(const struct command *command);
  * shards, those that concern all of them. With cross-slot = any, DBSIZE, KEYS and others that concern the keys of all shards are no
  * steps, because one shard runs them for all. */
 bool transaction_is_step(const struct client *client, const struct command *command);
+/* Does the step, one that concerns all shards, change data? Then no other command of a shard may be in its transaction. */
+bool transaction_changes_all(const struct command *step);
 /* The order of steps of which the last one is `step`. */
 enum step_order transaction_order_with(enum step_order order, const struct command *step);
 /* Must this command of a shard run after steps that are queued before it? */

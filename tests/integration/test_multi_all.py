@@ -2,7 +2,7 @@
 """MULTI with commands that concern all shards (DBSIZE, FLUSHALL, SCRIPT LOAD …): replies are those of redis-server."""
 
 from support.cluster import Cluster, Oracle
-from support.harness import Suite, check_equal, wait_for
+from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection
 
 suite = Suite(__doc__)
@@ -20,17 +20,21 @@ TRANSACTIONS = [
     [['KEYS', '*'], ['CLIENT', 'GETNAME'], ['DBSIZE'], ['CONFIG', 'GET', 'databases'], ['GET', 'c'], ['CLIENT', 'SETNAME', 'me']],
     [['MSET', 'a', 1, 'b', 2, 'd', 4], ['RENAME', 'a', 'e'], ['KEYS', '[de]'], ['INCR', 'e'], ['LPUSH', 'b', 'x'],
      ['SCAN', 0, 'MATCH', 'e*', 'COUNT', 1000]],
-    [['SWAPDB', 0, 1], ['DBSIZE'], ['SET', 'f', 6], ['KEYS', '*'], ['SWAPDB', 0, 1], ['EXISTS', 'f', 'e'], ['SWAPDB', 0, 99]],
+    [['SWAPDB', 0, 1]],
+    [['SWAPDB', 0, 1], ['CLIENT', 'GETNAME'], ['CONFIG', 'GET', 'databases']],
+    [['SWAPDB', 0, 99], ['CONFIG', 'RESETSTAT']],
+    [['SET', 'f', 6]],
     [['SELECT', 1], ['DBSIZE'], ['KEYS', '*'], ['FLUSHDB'], ['SET', 'g', 7], ['DBSIZE'], ['SELECT', 0], ['DBSIZE'], ['EXISTS', 'e', 'g']],
     [['DBSIZE'], ['SELECT', 1], ['SELECT', 99], ['DBSIZE']],
     [['DBSIZE'], ['SELECT', 0], ['SET', 'h', 1]],
-    [['SCRIPT', 'FLUSH'], ['EVAL', SCRIPT, 1, 'e'], ['SCRIPT', 'LOAD', SCRIPT], ['SCRIPT', 'EXISTS', 'SHA', 'none'], ['EVALSHA', 'SHA', 1, 'e'],
-     ['EVALSHA', 'SHA', 1, 'd']],
+    [['SCRIPT', 'FLUSH'], ['SCRIPT', 'LOAD', SCRIPT], ['SCRIPT', 'EXISTS', 'SHA', 'none'], ['INCR', 'count'], ['EVALSHA', 'SHA', 1, 'e'],
+     ['EVALSHA', 'SHA', 1, 'd'], ['SCRIPT', 'EXISTS', 'SHA'], ['INCR', 'count'], ['SCRIPT', 'FLUSH']],
+    [['DEL', 'count'], ['EVAL', SCRIPT, 1, 'e'], ['SCRIPT', 'LOAD', SCRIPT]],
     [['FUNCTION', 'FLUSH'], ['FUNCTION', 'LOAD', LIBRARY], ['FCALL', 'twice', 1, 'e'], ['FCALL', 'twice', 1, 'd'], ['FUNCTION', 'LIST'],
-     ['FUNCTION', 'LOAD', LIBRARY], ['FUNCTION', 'DELETE', 'lib'], ['FCALL', 'twice', 1, 'e'], ['FUNCTION', 'DELETE', 'lib']],
+     ['FUNCTION', 'LOAD', LIBRARY], ['FUNCTION', 'DELETE', 'lib'], ['FUNCTION', 'DELETE', 'lib']],
     [['PUBLISH', 'channel', 'x'], ['DBSIZE'], ['PUBLISH', 'channel', 'y']],
     [['FLUSHALL', 'SYNC'], ['DBSIZE'], ['SAVE']],  # refused: EXEC discards
-    [['FLUSHALL', 'SYNC'], ['FLUSHDB', 'never'], ['SWAPDB', 'x', 1], ['SCAN', 'x'], ['KEYS', '*'], ['DBSIZE'], ['CONFIG', 'RESETSTAT']],
+    [['FLUSHALL', 'SYNC'], ['FLUSHDB', 'never'], ['SCAN', 'x'], ['KEYS', '*'], ['DBSIZE'], ['CONFIG', 'RESETSTAT']],
     [['GET', 'none']] + [['SET', 'n%d' % i, i] if i % 3 else ['DBSIZE'] for i in range(300)],
     [['KEYS', 'n1?'], ['DEL'] + ['n%d' % i for i in range(300)], ['DBSIZE'], ['MULTI'], ['DBSIZE']],
 ]
@@ -86,19 +90,50 @@ def _(run):
                     check_equal([reply[1] for reply in replies[-1][1]], [b'OK', b'0', None] if first[0] == 'FLUSHALL' else [b'OK', b'2', b'1'])
 
 
-@suite.case('when a shard is lost, each command of the part that needs it and all later ones reply the error')
+@suite.case('when a shard is lost, each command behind SUBSCRIBE replies the error, and nothing is done')
 def _(run):
     with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
         near, far = cluster.key_on(0), cluster.key_on(1)
         cluster.backends[1].kill9()
-        replies = client.pipeline([['MULTI'], ['SET', near, 1], ['SWAPDB', 5, 5], ['SET', far, 2], ['GET', near], ['CLIENT', 'ID'], ['EXEC'], ['PING']])
+        replies = client.pipeline([['MULTI'], ['UNSUBSCRIBE', 'c'], ['SET', near, 1], ['SET', far, 2], ['GET', near], ['CLIENT', 'ID'], ['EXEC'], ['PING']])
         check_equal(replies[-1], ('+', b'PONG'))
         executed = replies[-2]
         check_equal((executed[0], len(executed[1])), ('*', 5), executed)
-        check_equal([reply[0] for reply in executed[1]], ['+', '-', '-', '-', '-'])
+        check_equal([reply[0] for reply in executed[1]], ['*', '-', '-', '-', '-'])
         cluster.backends[1].start()
         wait_for(lambda: client.call('EXISTS', far) == (':', b'0'), 'the shard to be back')
-        check_equal(client.get('GET', near), b'1')
+        check_equal(client.get('GET', near), None)
+
+
+# Each row would be several transactions, one after the other. The last command is refused, and so is EXEC.
+DIVIDED = [
+    [['SET', 'a', 2], ['SWAPDB', 0, 1]],
+    [['SWAPDB', 0, 1], ['SET', 'a', 2]],
+    [['SWAPDB', 0, 1], ['SWAPDB', 1, 2]],
+    [['SWAPDB', 0, 1], ['DBSIZE']],
+    [['CLIENT', 'ID'], ['SWAPDB', 0, 1], ['SELECT', 1]],
+    [['SET', 'a', 2], ['SCRIPT', 'LOAD', SCRIPT], ['EVAL', SCRIPT, 1, 'a']],
+    [['SCRIPT', 'LOAD', SCRIPT], ['SET', 'a', 2], ['FUNCTION', 'LOAD', LIBRARY], ['FCALL', 'twice', 1, 'a']],
+    [['SET', 'a', 2], ['SUBSCRIBE', 'c'], ['GET', 'a']],
+]
+
+
+@suite.case('a transaction that would not be one moment over several shards is refused, and nothing is done')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        client.get('SET', 'a', 1)
+        for proto in (2, 3):
+            client.get('HELLO', proto)
+            for row in DIVIDED:
+                opened, *queued, refused, executed = client.pipeline([['MULTI']] + row + [['EXEC']])
+                check_equal([opened] + queued, [('+', b'OK')] + [('+', b'QUEUED')] * (len(row) - 1), row)
+                check(refused[0] == '-' and b' transaction' in refused[1], (row, refused))
+                check(executed[0] == '-' and executed[1].startswith(b'EXECABORT'), (row, executed))
+                check_equal([client.get('GET', 'a'), client.get('DBSIZE')], [b'1', 1], row)
+        for step in (['SWAPDB', 0, 1], ['SCRIPT', 'LOAD', SCRIPT]):  # WATCH concerns what runs before these
+            client.get('WATCH', 'a')
+            *queued, executed = client.pipeline([['MULTI'], step, ['EVAL', SCRIPT, 1, 'a'], ['EXEC']])
+            check('-' in [reply[0] for reply in queued] and executed[1].startswith(b'EXECABORT'), (step, queued, executed))
 
 
 # on a busy machine a transaction waits instead of replying TRYAGAIN
@@ -175,9 +210,9 @@ def _(run):
 
 
 SUBSCRIBING = [
-    [['SET', 'k', 1], ['SUBSCRIBE', 'a', 'b'], ['GET', 'k'], ['PSUBSCRIBE', 'x*'], ['CLIENT', 'GETNAME'], ['DBSIZE']],
+    [['SET', 'k', 1], ['GET', 'k'], ['DBSIZE'], ['SUBSCRIBE', 'a', 'b'], ['PSUBSCRIBE', 'x*'], ['CLIENT', 'GETNAME']],
     [['UNSUBSCRIBE'], ['PUNSUBSCRIBE', 'y'], ['SSUBSCRIBE', 's'], ['SUNSUBSCRIBE'], ['GET', 'k'], ['MONITOR']],
-    [['SUBSCRIBE', 'c'], ['PUBLISH', 'other', 'x'], ['UNSUBSCRIBE', 'c'], ['GET', 'k']],
+    [['SUBSCRIBE', 'c'], ['PUBLISH', 'other', 'x'], ['GET', 'k'], ['UNSUBSCRIBE', 'c']],
 ]
 
 
@@ -195,7 +230,7 @@ def _(run):
 
 @suite.case('messages that arrive during EXEC are sent after its reply, not inside')
 def _(run):
-    block = [['MULTI'], ['INCR', 'k'], ['DBSIZE'], ['GET', 'k'], ['SUBSCRIBE', 'more'], ['DBSIZE'], ['INCR', 'k'], ['EXEC']]
+    block = [['MULTI'], ['SUBSCRIBE', 'more'], ['INCR', 'k'], ['DBSIZE'], ['GET', 'k'], ['SUBSCRIBE', 'more'], ['EXEC']]
     with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect(proto=3) as client, cluster.connect() as loud:
         client.call('SUBSCRIBE', 'channel')
         published = 0
@@ -211,7 +246,7 @@ def _(run):
                 seen += 1
             elif kind == '*':
                 executed.append([item[0] for item in payload])
-        check_equal(executed, [[':', ':', '$', '>', ':', ':']] * 100)
+        check_equal(executed, [['>', ':', ':', '$', '>']] * 100)
 
 
 if __name__ == '__main__':
