@@ -8,6 +8,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/handlers.h"
@@ -94,9 +95,29 @@ static bool has_key(const struct call *call, struct bytes key)
     return !call->slots || slot_set_has(call->slots, slot_rule_slot(call->slot_rule, key));
 }
 
-void cmd_watch(struct call *call)
+/* Opens a key, so that it is deleted if it has expired. False: the command waits, or an error was replied. */
+static bool open_watched(struct call *call, struct bytes key)
 {
     struct entry entry;
+    uint16_t slot = slot_rule_slot(call->slot_rule, key);
+    return keyspace_await_writer(call,
+                                 encode_metadata_key(call->arena, call->space->name, slot, key)) &&
+           keyspace_open(call, key, OPEN_QUIET, &entry);
+}
+
+static void watch_own(struct call *call, struct bytes key)
+{
+    struct lock_set *locks = call->partition->shards.locks;
+    struct watcher *watcher = &call->session->watcher;
+    uint16_t slot = slot_rule_slot(call->slot_rule, key);
+    watch_add(call->partition->watchers.watches, watcher, call->space, slot, key);
+    if (lock_set_count(locks))
+        lock_reserve(locks, &watcher->reserver,
+                     encode_metadata_key(call->arena, call->space->name, slot, key));
+}
+
+void cmd_watch(struct call *call)
+{
     size_t bytes = 0;
     if (call->session->transaction.is_open) {
         call_error(call, ERR_WATCH_IN_MULTI);
@@ -112,14 +133,12 @@ void cmd_watch(struct call *call)
                    NULL; /* the effects of the script may still be rolled back */
     for (uint32_t i = 1; !is_busy && i < call->argc; i++) {
         bool is_here = !call->borrow || has_key(call, call->argv[i]);
-        if (is_here ? !keyspace_open(call, call->argv[i], OPEN_QUIET, &entry)
-                    : !coordinator_watch(call, call->argv[i]))
+        if (is_here ? !open_watched(call, call->argv[i]) : !coordinator_watch(call, call->argv[i]))
             return;
     }
     for (uint32_t i = 1; i < call->argc; i++)
         if (has_key(call, call->argv[i]))
-            watch_add(call->partition->watchers.watches, &call->session->watcher, call->space,
-                      slot_rule_slot(call->slot_rule, call->argv[i]), call->argv[i]);
+            watch_own(call, call->argv[i]);
     reply_ok(&call->reply);
 }
 

@@ -21,6 +21,10 @@
 #define SLOT_IS_ELSEWHERE "it does not own the key's slot"
 #define SLOT_IS_LEAVING   "it is handing the key's slot over to another shard"
 #define SHARD_STOPS       "it stops"
+/* Refusals after which it begins again, because the shard does not have the locks that the coordinator takes for granted. */
+#define LOCKS_ARE_LOST    "the transaction has lost its locks"
+#define KEYS_ARE_UNLOCKED "the transaction has not locked these keys here"
+#define STATE_IS_ANOTHER  "the transaction is in another state"
 
 enum need_kind {
     NEED_KEY = 1,   /* a metadata row, locked; and all rows if they are few */

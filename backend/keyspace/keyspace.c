@@ -251,6 +251,23 @@ static bool lock_pass(struct call *call, struct bytes row_key)
     return !owner;
 }
 
+bool keyspace_await_writer(struct call *call, struct bytes row_key)
+{
+    struct partition *partition = call->partition;
+    struct lock_set *locks = partition->shards.locks;
+    struct reader_wait *wait = overlay_wait(partition->overlay);
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
+    if (call->borrow || !wait || !lock_set_count(locks) || !lock_writer(locks, row_key) ||
+        (wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms / 2))
+        return true;
+    if (!wait->lock_since_ms)
+        wait->lock_since_ms = now_ms;
+    lock_wait(locks, row_key, wait, now_ms);
+    call_error(call, ERR_UNCACHED);
+    return false;
+}
+
 bool keyspace_is_free(struct call *call, struct space *space)
 {
     const struct lock_set *locks = call->partition->shards.locks;

@@ -162,6 +162,10 @@ bool key_iter_fini(struct key_iter *it);
 /* For commands that concern all keys of a storage namespace: false: a transaction over shards has locked one, or the
  * command writes and a slot is frozen; it waits, or an error was replied. If the command may borrow keys, it borrows all of them. */
 bool keyspace_is_free(struct call *call, struct space *space);
+
+/* For WATCH: false: a transaction over shards that may change the key has locked it, and the command waits for its end, but
+ * for half of lock-timeout at most. */
+bool keyspace_await_writer(struct call *call, struct bytes row_key);
 /* Number of keys of a storage namespace; with those of other shards if they are borrowed. */
 uint64_t keyspace_size(const struct space *space);
 /* The metadata row of the key at this place (< space->keys) among those of the partition, in the arena; expired keys are counted but

@@ -9,12 +9,27 @@
 
 #include <stdlib.h>
 
+enum {
+    RESERVED_MS =
+        20, /* a client needs five round trips for WATCH, a read, MULTI, a write and EXEC */
+    RESERVED_MS_MAX = 320,  /* each time that clients need longer it is doubled, up to this */
+    CONTESTED_US = 1000000, /* how long it counts that a client has lost */
+    OWED_MS =
+        10, /* a reservation that lapsed is paid for with a granted request for so much of its time */
+};
+
 struct lock {
     struct list holds;          /* struct claim */
     struct list requests;       /* struct claim, oldest owner first */
     struct list commands;       /* waits of commands (reader.h) */
     struct list released;       /* in lock_set.released or .resumed */
     uint64_t commands_since_ms; /* when the first of these commands began to wait */
+    struct list reservations;   /* struct reservation */
+    uint64_t reserved_until_us; /* monotonic: then lock_end_reservations ends them */
+    uint64_t
+        contested_until_us; /* monotonic: lock_contest counts until then; 0: it was not called */
+    uint16_t reserved_ms;   /* how long a reservation may last */
+    uint16_t owed; /* so many requests to write must be granted before it can be reserved again */
     struct bytes key; /* follows the struct; the prefix of a space: the lock of all its keys */
 };
 
@@ -27,9 +42,19 @@ struct claim {
     struct list owner_link;
 };
 
+/* A key that a client has reserved. */
+struct reservation {
+    struct lock *lock;
+    const struct lock_reserver *reserver;
+    struct list lock_link;
+    struct list reserver_link;
+};
+
 struct lock_set {
     struct table *locks;  /* by metadata row, or prefix of a space */
     uint32_t spaces;      /* locks of all keys of a space */
+    uint32_t reserved;    /* reservations */
+    uint32_t contested;   /* locks with contested_until_us */
     struct list released; /* locks whose waits and requests must be looked at */
     struct list
         resumed; /* released locks whose commands were resumed; their requests are granted a turn later */
@@ -92,6 +117,8 @@ static struct lock *lock_of(struct lock_set *set, struct bytes key)
     list_init(&lock->holds);
     list_init(&lock->requests);
     list_init(&lock->commands);
+    list_init(&lock->reservations);
+    lock->reserved_ms = RESERVED_MS;
     list_init(&lock->released);
     memcpy(lock + 1, key.data, key.len);
     lock->key = (struct bytes){(char *)(lock + 1), key.len};
@@ -128,11 +155,34 @@ static struct lock *next_related(const struct lock_set *set, struct lock *lock, 
 static void free_if_unused(struct lock_set *set, struct lock *lock)
 {
     if (!list_empty(&lock->holds) || !list_empty(&lock->requests) || !list_empty(&lock->commands) ||
-        !list_empty(&lock->released))
+        !list_empty(&lock->reservations) || !list_empty(&lock->released) ||
+        lock->contested_until_us)
         return;
     (void)table_remove(set->locks, lock->key);
     set->spaces -= is_of_space(lock->key);
     free(lock);
+}
+
+static void release_later(struct lock_set *set, struct lock *lock)
+{
+    if (list_empty(&lock->released))
+        list_push(&set->released, &lock->released);
+}
+
+/* Forgets that clients have lost, if it was long before `now_us`. */
+static void end_contests(struct lock_set *set, uint64_t now_us)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (set->contested && table_next(set->locks, &cursor, &key, &value)) {
+        struct lock *lock = value;
+        if (!lock->contested_until_us || now_us < lock->contested_until_us)
+            continue;
+        lock->contested_until_us = 0;
+        set->contested--;
+        release_later(set, lock);
+    }
 }
 
 static void free_released(struct lock_set *set, struct list *released)
@@ -146,6 +196,7 @@ void lock_set_free(struct lock_set *set)
 {
     if (!set)
         return;
+    end_contests(set, UINT64_MAX);
     free_released(set, &set->released); /* since the last turn */
     free_released(set, &set->resumed);
     CHECK(table_count(set->locks) == 0);
@@ -225,12 +276,37 @@ static bool is_held_by_others(struct lock_set *set, struct lock *lock,
     return is_held;
 }
 
-/* Does an older owner request the lock, in a mode that conflicts? */
+static bool has_reserved(const struct lock *lock, const struct lock_owner *owner)
+{
+    for (const struct list *at = lock->reservations.next; at != &lock->reservations; at = at->next)
+        if (container_of(at, struct reservation, lock_link)->reserver == owner->reserver)
+            return true;
+    return false;
+}
+
+/* Has a client reserved the key, which `owner` must not write until then? */
+static bool is_reserved(const struct lock_set *set, struct lock *lock,
+                        const struct lock_owner *owner, enum lock_mode mode)
+{
+    size_t cursor = 0;
+    const struct lock *related;
+    if (!set->reserved || mode != LOCK_WRITE)
+        return false;
+    while ((related = next_related(set, lock, &cursor)))
+        if (!list_empty(&related->reservations) && !has_reserved(related, owner))
+            return true;
+    return false;
+}
+
+/* Does an older owner request the lock, in a mode that conflicts? Requests to write a reserved key are not granted yet, and
+ * those of the client that has reserved it, and reads, need not wait for them. */
 static bool is_requested_before(const struct lock_set *set, struct lock *lock,
                                 const struct lock_owner *owner, enum lock_mode mode)
 {
     size_t cursor = 0;
     const struct lock *related;
+    if (!list_empty(&lock->reservations) && (mode == LOCK_READ || has_reserved(lock, owner)))
+        return false;
     while ((related = next_related(set, lock, &cursor)))
         for (struct list *at = related->requests.next; at != &related->requests; at = at->next)
             if (conflicts(claim_at(at), owner, mode) && is_older(claim_at(at)->owner, owner))
@@ -261,6 +337,16 @@ static void hold(struct lock *lock, struct lock_owner *owner, enum lock_mode mod
     }
     if (mode > claim->mode)
         claim->mode = mode;
+    if (mode == LOCK_WRITE && lock->owed)
+        lock->owed--;
+}
+
+/* Must the owner wait for other owners, or for a reservation? Younger owners that hold the lock are wounded. */
+static bool must_wait(struct lock_set *set, struct lock *lock, const struct lock_owner *owner,
+                      enum lock_mode mode)
+{
+    return is_reserved(set, lock, owner, mode) || is_held_by_others(set, lock, owner, mode) ||
+           is_requested_before(set, lock, owner, mode);
 }
 
 bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
@@ -274,21 +360,16 @@ bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_
     if (asked) {
         if (mode > asked->mode)
             asked->mode = mode;
-        (void)is_held_by_others(set, lock, owner, asked->mode);
+        if (!is_reserved(set, lock, owner, asked->mode))
+            (void)is_held_by_others(set, lock, owner, asked->mode);
         return false;
     }
-    if (is_held_by_others(set, lock, owner, mode) || is_requested_before(set, lock, owner, mode)) {
+    if (must_wait(set, lock, owner, mode)) {
         request(lock, owner, mode);
         return false;
     }
     hold(lock, owner, mode);
     return true;
-}
-
-static void release_later(struct lock_set *set, struct lock *lock)
-{
-    if (list_empty(&lock->released))
-        list_push(&set->released, &lock->released);
 }
 
 /* A claim has ended, for which requests of the lock or of related ones may have waited. */
@@ -399,6 +480,95 @@ void lock_wake_old(struct lock_set *set, uint64_t since_ms)
     }
 }
 
+/* ---- watched keys ---- */
+
+void lock_reserver_init(struct lock_reserver *reserver)
+{
+    list_init(&reserver->reservations);
+}
+
+static const struct lock_owner *writer_of(const struct lock *lock)
+{
+    for (struct list *at = lock->holds.next; at != &lock->holds; at = at->next)
+        if (claim_at(at)->mode == LOCK_WRITE)
+            return claim_at(at)->owner;
+    return NULL;
+}
+
+const struct lock_owner *lock_writer(const struct lock_set *set, struct bytes row_key)
+{
+    const struct lock *lock = table_get(set->locks, row_key);
+    const struct lock *all = space_lock(set, row_key);
+    const struct lock_owner *writer = lock ? writer_of(lock) : NULL;
+    return writer || !all ? writer : writer_of(all);
+}
+
+void lock_contest(struct lock_set *set, struct bytes row_key)
+{
+    struct lock *lock = table_get(set->locks, row_key);
+    if (!lock)
+        return;
+    set->contested += !lock->contested_until_us;
+    lock->contested_until_us = clock_mono_us() + CONTESTED_US;
+}
+
+void lock_reserve(struct lock_set *set, struct lock_reserver *reserver, struct bytes row_key)
+{
+    struct lock *lock = table_get(set->locks, row_key);
+    uint64_t now_us = clock_mono_us();
+    if (!lock || lock->owed || lock_writer(set, row_key))
+        return;
+    if (list_empty(&lock->reservations))
+        lock->reserved_until_us = now_us + 1000u * lock->reserved_ms;
+    else if (now_us >= lock->reserved_until_us)
+        return;
+    struct reservation *reservation = malloc(sizeof *reservation);
+    CHECK(reservation);
+    *reservation = (struct reservation){.lock = lock, .reserver = reserver};
+    list_push(&lock->reservations, &reservation->lock_link);
+    list_push(&reserver->reservations, &reservation->reserver_link);
+    set->reserved++;
+}
+
+static void end_reservations(struct lock_set *set, struct lock *lock, uint16_t owed)
+{
+    struct list *link;
+    while ((link = list_pop(&lock->reservations))) {
+        struct reservation *reservation = container_of(link, struct reservation, lock_link);
+        list_remove(&reservation->reserver_link);
+        free(reservation);
+        set->reserved--;
+    }
+    lock->owed = list_empty(&lock->requests) ? 0 : owed;
+    release_related(set, lock);
+}
+
+void lock_unreserve(struct lock_set *set, struct lock_reserver *reserver)
+{
+    while (!list_empty(&reserver->reservations)) {
+        struct reservation *reservation =
+            container_of(reserver->reservations.next, struct reservation, reserver_link);
+        end_reservations(set, reservation->lock, 1);
+    }
+}
+
+void lock_end_reservations(struct lock_set *set)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    uint64_t now_us = clock_mono_us();
+    end_contests(set, now_us);
+    while (set->reserved && table_next(set->locks, &cursor, &key, &value)) {
+        struct lock *lock = value;
+        if (list_empty(&lock->reservations) || now_us < lock->reserved_until_us)
+            continue;
+        end_reservations(set, lock, lock->reserved_ms / OWED_MS);
+        if (lock->reserved_ms < RESERVED_MS_MAX)
+            lock->reserved_ms *= 2;
+    }
+}
+
 /* ---- the end of a turn ---- */
 
 /* Grants the requests that no lock and no older request conflicts with. */
@@ -409,8 +579,7 @@ static void grant(struct lock_set *set, struct lock *lock)
         struct claim *asked = claim_at(at);
         struct lock_owner *owner = asked->owner;
         next = at->next;
-        if (is_held_by_others(set, lock, owner, asked->mode) ||
-            is_requested_before(set, lock, owner, asked->mode))
+        if (must_wait(set, lock, owner, asked->mode))
             continue;
         hold(lock, owner, asked->mode);
         claim_free(asked);

@@ -18,6 +18,12 @@
  *
  * At the end of a turn in which locks were released, the commands that wait are resumed; at the end of the next turn the
  * oldest requests are granted. So many transactions on one key cannot keep commands away from it.
+ *
+ * A client that watches a key which transactions lock in turn would lose every time: between its WATCH and its EXEC the next
+ * transaction gets the key, EXEC waits for it, and finds the change. So WATCH waits for the transaction that may change the
+ * key, and then, if it is requested, or another client that watched it has lost lately, reserves it until EXEC, at most for some milliseconds: requests to write it are not granted so long. After that at
+ * least one of them is, more if the client did not come back in time, before the key can be reserved again, so reservations that
+ * lapse take about half of the time at most. Reads pass. A transaction that waits for a reservation wounds no other.
  */
 #pragma once
 
@@ -32,6 +38,11 @@ struct lock_set; /* all of a partition */
 
 enum lock_mode { LOCK_READ = 1, LOCK_WRITE = 2 };
 
+/* A client that watches keys, which it may have reserved. Initialised by lock_reserver_init. */
+struct lock_reserver {
+    struct list reservations;
+};
+
 /* A transaction at this partition. Its functions are called by lock_set_turn_end. */
 struct lock_owner {
     struct list holds;
@@ -44,6 +55,8 @@ struct lock_owner {
     bool is_in_doubt;     /* prepared, and its coordinator has not answered for some time */
     bool is_wounded;
     bool was_granted;
+    /* its requests are granted in spite of this client's reservations; NULL: it has none. Only compared */
+    const struct lock_reserver *reserver;
     /* An older transaction waits for one of its keys, or a key's slot is being handed over. May not free the owner. */
     void (*on_wounded)(struct lock_owner *owner);
     /* No request is left. */
@@ -54,7 +67,7 @@ struct lock_owner {
 struct lock_set *lock_set_new(struct metric_cell *cell);
 /* No key may be locked. NULL is allowed. */
 void lock_set_free(struct lock_set *set);
-/* Number of keys that are locked or requested. */
+/* Number of keys that are locked, requested, reserved or contested. */
 uint32_t lock_set_count(const struct lock_set *set);
 /* Resumes commands, grants requests and calls the functions of owners. True: it called one. */
 bool lock_set_turn_end(struct lock_set *set);
@@ -90,3 +103,19 @@ void lock_wait(struct lock_set *set, struct bytes row_key, struct reader_wait *w
                uint64_t now_ms);
 /* Wakes the commands at keys where the first one began to wait before `since_ms`. */
 void lock_wake_old(struct lock_set *set, uint64_t since_ms);
+
+/* ---- watched keys ---- */
+
+void lock_reserver_init(struct lock_reserver *reserver);
+/* The transaction that may change the key; NULL: none has locked it for writing. */
+const struct lock_owner *lock_writer(const struct lock_set *set, struct bytes row_key);
+/* A key that transactions lock has changed while clients watched it, who lose. For a second WATCH may reserve the key also
+ * when it is free. */
+void lock_contest(struct lock_set *set, struct bytes row_key);
+/* Reserves the key for the client, if it is locked, requested or contested, none may change it now, and no transaction
+ * must be granted first. */
+void lock_reserve(struct lock_set *set, struct lock_reserver *reserver, struct bytes row_key);
+/* Ends the client's reservations, and those of others of the same keys. */
+void lock_unreserve(struct lock_set *set, struct lock_reserver *reserver);
+/* Ends what has lasted too long; to be called several times a second. */
+void lock_end_reservations(struct lock_set *set);

@@ -65,6 +65,7 @@ void watch_set_free(struct watch_set *set)
 void watcher_init(struct watcher *watcher)
 {
     list_init(&watcher->watches);
+    lock_reserver_init(&watcher->reserver);
     watcher->bytes = 0;
     watcher->dirty = watcher->is_over = false;
 }
@@ -170,11 +171,12 @@ bool watch_concerns(struct watch_set *set, const struct space *space, struct byt
     return watched && mark_watches(watched, false);
 }
 
-void watch_touch(struct watch_set *set, const struct space *space, struct bytes key)
+bool watch_touch(struct watch_set *set, const struct space *space, struct bytes key, uint16_t *slot)
 {
     struct watched *watched = watched_get(set, space, key);
     if (watched)
-        (void)mark_watches(watched, true);
+        *slot = watched->slot;
+    return watched && mark_watches(watched, true);
 }
 
 void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last)

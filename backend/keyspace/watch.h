@@ -6,8 +6,7 @@
  */
 #pragma once
 
-#include "shared/bytes.h"
-#include "shared/list.h"
+#include "backend/keyspace/lock.h"
 
 #include <stdint.h>
 
@@ -17,8 +16,9 @@ struct watch_set; /* all of a partition */
 
 /* The watches of one session. Initialised by watcher_init. */
 struct watcher {
-    struct list watches; /* of struct watch */
-    size_t bytes;        /* sum of watch_cost */
+    struct list watches;           /* of struct watch */
+    size_t bytes;                  /* sum of watch_cost */
+    struct lock_reserver reserver; /* of watched keys that transactions over shards lock (lock.h) */
     bool dirty;
     bool is_over; /* EXEC is running: changes are ignored */
 };
@@ -34,8 +34,9 @@ void watch_add(struct watch_set *set, struct watcher *watcher, struct space *spa
                struct bytes key);
 /* Removes all watches and marks. */
 void watch_clear(struct watch_set *set, struct watcher *watcher);
-/* The key changed: marks its watchers. Cheap when no key is watched. */
-void watch_touch(struct watch_set *set, const struct space *space, struct bytes key);
+/* The key changed: marks its watchers. Cheap when no key is watched. True: there are watchers, and *slot is the key's. */
+bool watch_touch(struct watch_set *set, const struct space *space, struct bytes key,
+                 uint16_t *slot);
 /* The keys of these slots belong to another partition now: marks their watchers. Visits every watched key. */
 void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last);
 /* True when watch_touch would mark a watcher. */

@@ -2,6 +2,9 @@
 
 #include "backend/context/call.h"
 #include "backend/context/partition.h"
+#include "backend/format/encoding.h"
+#include "backend/keyspace/lock.h"
+#include "backend/keyspace/space.h"
 #include "backend/keyspace/watch.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/notify.h"
@@ -41,6 +44,16 @@ void changes_swap(struct partition *partition, const struct space *a, const stru
 
 /* ---- reporting changes ---- */
 
+static void touch_watchers(struct partition *partition, const struct change *change)
+{
+    struct lock_set *locks = partition->shards.locks;
+    uint16_t slot;
+    if (watch_touch(partition->watchers.watches, change->space, change->key, &slot) &&
+        lock_set_count(locks))
+        lock_contest(locks, encode_metadata_key(&partition->running.arena, change->space->name,
+                                                slot, change->key));
+}
+
 static void tell(struct call *call, const struct change *change)
 {
     const struct partition_watchers *watchers = &call->partition->watchers;
@@ -48,7 +61,7 @@ static void tell(struct call *call, const struct change *change)
     case CHANGE_TOUCHED:
     case CHANGE_WRITTEN:
     case CHANGE_DELETED:
-        watch_touch(watchers->watches, change->space, change->key);
+        touch_watchers(call->partition, change);
         tracking_touch(call, change->space, change->key, change->by_client);
         if (change->kind == CHANGE_WRITTEN)
             blocking_key_written(watchers->blocking, change->space, change->key, change->type);
@@ -59,7 +72,7 @@ static void tell(struct call *call, const struct change *change)
         blocking_key_deleted(watchers->blocking, change->space, change->key);
         break;
     case CHANGE_WATCHED:
-        watch_touch(watchers->watches, change->space, change->key);
+        touch_watchers(call->partition, change);
         break;
     case CHANGE_FLUSHED:
         blocking_space_flushed(watchers->blocking, change->space);

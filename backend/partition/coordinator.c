@@ -404,6 +404,7 @@ struct borrow *coordinator_borrow(struct call *call)
         transaction->owner.begun_us = call->now_us;
         transaction->owner.tie_breaker =
             hash_bytes(bytes_of(transaction->id.shard)) ^ transaction->id.number;
+        transaction->owner.reserver = &session->watcher.reserver;
         transaction->borrow = borrow_new(&transaction->owner);
         session->pending.across = transaction;
     }
@@ -707,6 +708,7 @@ void session_unwatch(struct session *session)
 {
     struct watches_elsewhere *watches = session->pending.watches;
     watch_clear(session->partition->watchers.watches, &session->watcher);
+    lock_unreserve(session->partition->shards.locks, &session->watcher.reserver);
     if (!watches)
         return;
     session->pending.watches = NULL;

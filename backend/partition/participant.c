@@ -234,6 +234,7 @@ static struct remote_watcher *find_watcher(const struct participant *participant
 static void free_watcher(struct participant *participant, struct remote_watcher *remote)
 {
     watch_clear(participant->partition->watchers.watches, &remote->watcher);
+    lock_unreserve(participant->partition->shards.locks, &remote->watcher.reserver);
     for (uint32_t i = 0; i < remote->count; i++)
         free((char *)remote->row_keys[i].data);
     free(remote->row_keys);
@@ -468,13 +469,15 @@ static void send_watch(struct sent *sent, const struct item *item)
     struct partition *partition = sent->partition;
     CHECK(decode_metadata_key(item->row_key, &space, &slot, &key));
     struct space *in = space_find(partition->spaces, space);
-    if (keyspace_open_row(sent->call, in, slot, key, &entry))
-        watch_key_of(
-            sent->part->participant,
-            watcher_of(sent->part->participant, sent->part->incoming, get_le64(item->row.data)),
-            item->row_key);
-    else
+    if (!keyspace_await_writer(sent->call, item->row_key) ||
+        !keyspace_open_row(sent->call, in, slot, key, &entry)) {
         sent->has_failed = true;
+        return;
+    }
+    struct remote_watcher *remote =
+        watcher_of(sent->part->participant, sent->part->incoming, get_le64(item->row.data));
+    watch_key_of(sent->part->participant, remote, item->row_key);
+    lock_reserve(partition->shards.locks, &remote->watcher.reserver, item->row_key);
 }
 
 /* A key that is not watched here was watched at another shard before its slot moved: it may have changed there. */
@@ -654,12 +657,30 @@ static const char *lock_watched(struct part *part, const struct remote_watcher *
     return NULL;
 }
 
+/* The request of an EXEC whose session watches keys here names its watcher, which may have reserved them. */
+static void find_reserver(struct part *part)
+{
+    struct message_reader reader = message_read(part->request);
+    uint32_t count = message_u32(&reader);
+    for (uint32_t i = 0; i < count && reader.is_good; i++) {
+        struct item item = next_item(&reader);
+        const struct remote_watcher *remote =
+            reader.is_good && item.kind == NEED_CHECK && item.row.len == 8
+                ? find_watcher(part->participant, part->incoming, get_le64(item.row.data))
+                : NULL;
+        if (remote)
+            part->owner.reserver = &remote->watcher.reserver;
+    }
+}
+
 /* Checks the items of the request and takes their locks. */
 static const char *lock_items(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct message_reader reader = message_read(part->request);
     uint32_t count = message_u32(&reader);
+    if (!list_empty(&part->participant->watchers))
+        find_reserver(part);
     for (uint32_t i = 0; i < count && reader.is_good; i++) {
         struct item item = next_item(&reader);
         const char *refused = reader.is_good ? refuse_item(partition, &item) : NULL;
@@ -726,7 +747,7 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     }
     struct part *part = part_find(participant, &id);
     if (!part && has_locks) {
-        refuse(incoming, frame, "the transaction has lost its locks");
+        refuse(incoming, frame, LOCKS_ARE_LOST);
         return;
     }
     if (!part && participant->partition->thread.is_draining && !is_of_process(participant, &id)) {
@@ -740,7 +761,7 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
         part->state = PART_LOCKED;
     }
     if (part->state != PART_LOCKED || part->incoming != incoming) {
-        refuse(incoming, frame, "the transaction is in another state");
+        refuse(incoming, frame, STATE_IS_ANOTHER);
         return;
     }
     open_call(part, incoming, frame);
@@ -849,7 +870,7 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
     uint32_t changes_count = message_u32(&reader);
     struct bytes changes = message_bytes(&reader);
     if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
-        refuse(incoming, frame, "the transaction has lost its locks");
+        refuse(incoming, frame, LOCKS_ARE_LOST);
         return;
     }
     open_call(part, incoming, frame);
@@ -859,7 +880,7 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
     bool were_locked = true;
     bool is_valid = message_is_read(&reader) && lock_prepared_keys(part, &were_locked);
     if (!were_locked)
-        part_end(part, "the transaction has not locked these keys here");
+        part_end(part, KEYS_ARE_UNLOCKED);
     else if (!is_valid)
         part_end(part, "the request is not valid");
     else if (commit_is_failed(participant->partition->commit, NULL))
@@ -982,7 +1003,7 @@ static void handle_apply(struct participant *participant, struct peer_incoming *
         return;
     }
     if (part->state != PART_PREPARED || part->has_call) {
-        refuse(incoming, frame, "the transaction is in another state");
+        refuse(incoming, frame, STATE_IS_ANOTHER);
         return;
     }
     open_call(part, incoming, frame);
@@ -1018,7 +1039,7 @@ static void handle_release(struct participant *participant, struct peer_incoming
     if (had_locks)
         peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
     else
-        refuse(incoming, frame, "the transaction has lost its locks");
+        refuse(incoming, frame, LOCKS_ARE_LOST);
 }
 
 /* ---- durable ---- */

@@ -38,6 +38,7 @@ static void tick_shards(void *owner)
     partition->shards.has_changed = false;
     participant_tick(partition->shards.participant);
     coordinator_tick(partition->shards.coordinator);
+    lock_end_reservations(partition->shards.locks);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
         lock_wake_old(partition->shards.locks, now_ms - timeout_ms);
     limits_tick_waits(partition);

@@ -242,6 +242,39 @@ def _(run):
         check_equal(int(cluster.proxy_connection(0).get('GET', a)), len(done['across']) + len(done['watch']))
 
 
+@suite.case('clients that watch keys of one or two shards succeed beside transactions over shards on the same keys')
+def _(run):
+    with Linked() as cluster:
+        a, b, _ = [cluster.key_on(i) for i in range(SHARDS)]
+        counts = {'written': 0, 'tried': 0, 'done': 0}
+
+        def write(stopping):
+            shard = cluster.proxy_connection(0)
+            while not stopping.is_set():
+                shard.get('MULTI')
+                shard.get('INCR', a)
+                shard.get('INCR', b)
+                counts['written'] += not isinstance(across(shard, 'EXEC'), ReplyError)
+
+        def watch(place, *keys):
+            shard, key, done = cluster.proxy_connection(place), keys[-1], 0
+            call = across if len(keys) > 1 else lambda connection, *words: connection.get(*words)
+            while done < sized(20, long=500):
+                check(counts['tried'] <= 20 * (counts['done'] + 20), counts)  # as with redis-server, where the writers win, too
+                counts['tried'] += 1
+                call(shard, 'WATCH', *keys)
+                call(shard, 'GET', key)
+                shard.get('MULTI')
+                for key in keys:
+                    shard.get('INCR', key)
+                is_done = isinstance(call(shard, 'EXEC'), list)
+                done += is_done
+                counts['done'] += is_done
+        for place, keys in ((0, [a]), (1, [b]), (0, [a, b])):
+            run_beside(lambda: watch(place, *keys), write, write)
+        run.note('%(done)d of %(tried)d succeeded, %(written)d other transactions' % counts)
+
+
 @suite.case('what a transaction has read does not change before its effects can be seen')
 def _(run):
     with Linked() as cluster:
