@@ -6,6 +6,7 @@
  * rolls back only its own effects.
  */
 #include "backend/context/partition.h"
+#include "backend/keyspace/borrow.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
@@ -44,7 +45,8 @@ void cmd_discard(struct call *call)
 }
 
 /* Runs the queue. If a command needs an uncached row, the other commands still run, so that all uncached rows are
- * fetched together; then the session is restored, and EXEC is rolled back and retried. */
+ * fetched together; then the session is restored, and EXEC is rolled back and retried. If EXEC uses keys of other shards, it may
+ * have to run again until it is decided, and the coordinator ends the transaction then. */
 static void run_queue(struct call *call)
 {
     struct session *session = call->session;
@@ -54,7 +56,7 @@ static void run_queue(struct call *call)
     reply_array(&call->reply, queue.count);
     for (const struct queued *queued = queue.first; queued; queued = queued->next)
         dispatch_queued(call, queued->command, queued->argv, queued->argc);
-    if (overlay_has_uncached(call->partition->overlay)) {
+    if (overlay_has_uncached(call->partition->overlay) || borrow_is_used(call->borrow)) {
         session->transaction = queue;
         session->watcher.is_over = false;
         return;
@@ -76,17 +78,16 @@ void cmd_exec(struct call *call)
         (keyspace_watch_dirty(call, &session->watcher) || coordinator_watch_dirty(call));
     if (overlay_has_uncached(call->partition->overlay))
         return; /* a watched key is uncached: EXEC is suspended */
-    if (session->transaction.is_aborted) {
+    if (session->transaction.is_aborted)
         call_error(call, ERR_EXECABORT);
-        leave_transaction(call);
-    } else if (is_dirty) {
+    else if (is_dirty)
         reply_null_array(&call->reply);
-        leave_transaction(call);
-    } else if (call->failed) {
-        leave_transaction(call); /* a watched key could not be read; an error was replied */
-    } else {
+    else if (!call->failed) {
         run_queue(call);
-    }
+        return;
+    } /* else a watched key could not be read; an error was replied */
+    if (!borrow_is_used(call->borrow)) /* else as after run_queue */
+        leave_transaction(call);
 }
 
 /* Is the key of this shard? */

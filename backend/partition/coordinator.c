@@ -55,7 +55,8 @@ struct coordinated {
     struct borrow *borrow;
     struct list participants;
     uint32_t outstanding; /* requests */
-    uint8_t moved;        /* how often a slot was not where LOCK was sent */
+    uint8_t moved;        /* how often a slot, or the locks, were not at the shard that was asked */
+    uint8_t db;           /* the session's, before the first attempt */
     bool is_deferred;     /* without locks, until the next tick: then it begins again */
     uint64_t started_ms;  /* monotonic */
     uint64_t started_us;  /* monotonic, for the slow log */
@@ -328,20 +329,37 @@ static void forget_attempts(struct coordinated *transaction)
     transaction->id.number = ++transaction->coordinator->last_number;
 }
 
+/* Nothing is decided: the transaction begins again at the next tick. False: it has taken too long. */
+static bool begin_later(struct coordinated *transaction)
+{
+    const struct partition *partition = transaction->coordinator->partition;
+    uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
+    if (transaction->state > COORDINATED_RELEASING ||
+        loop_mono_ms(partition->loop) >= transaction->started_ms + timeout_ms)
+        return false;
+    forget_attempts(transaction);
+    effects_free(transaction->own);
+    transaction->own = NULL;
+    out_clear(&transaction->reply);
+    push_messages_clear(&transaction->messages);
+    transaction->owner.is_prepared = false;
+    transaction->shards = 0;
+    if (transaction->session->scope.db != transaction->db)
+        session_select(transaction->session, transaction->db);
+    transaction->state = COORDINATED_COLLECTING;
+    transaction->is_deferred = true;
+    count_one(transaction, METRIC_BACKEND_ACROSS_RETRIES);
+    return true;
+}
+
 /* The shard restarts: the transaction begins again at the next tick. False: the shard is away for too long. */
 static bool await_shard(struct coordinated *transaction, const char *shard, bool is_stopping)
 {
     const struct partition *partition = transaction->coordinator->partition;
     const struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(shard));
     uint64_t now_ms = loop_mono_ms(partition->loop);
-    uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
     bool is_away = link && link->state != PEER_LINK_UP && now_ms < link->since_ms + AWAIT_SHARD_MS;
-    if (transaction->state != COORDINATED_COLLECTING || (!is_away && !is_stopping) ||
-        now_ms >= transaction->started_ms + timeout_ms)
-        return false;
-    forget_attempts(transaction);
-    transaction->is_deferred = true;
-    return true;
+    return (is_away || is_stopping) && begin_later(transaction);
 }
 
 /* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
@@ -401,6 +419,7 @@ struct borrow *coordinator_borrow(struct call *call)
                        partition->process->run_id);
         transaction->started_ms = loop_mono_ms(partition->loop);
         transaction->started_us = partition->running.started_us;
+        transaction->db = session->scope.db;
         transaction->owner.begun_us = call->now_us;
         transaction->owner.tie_breaker =
             hash_bytes(bytes_of(transaction->id.shard)) ^ transaction->id.number;
@@ -474,6 +493,7 @@ void coordinator_fetch(struct call *call)
     struct coordinated *transaction = call->session->pending.across;
     if (!transaction || transaction->state != COORDINATED_COLLECTING)
         return;
+    transaction->is_deferred = false;
     if (must_hold(transaction)) {
         forget_attempts(transaction);
         transaction->state = COORDINATED_HELD;
@@ -995,22 +1015,34 @@ static void decide(struct call *call, struct coordinated *transaction)
     ticket_wait_begin(partition, &transaction->ticket);
 }
 
+bool coordinator_is_ending(const struct session *session)
+{
+    const struct coordinated *transaction = session->pending.across;
+    return transaction &&
+           (transaction->state == COORDINATED_PREPARED || transaction->state == COORDINATED_FAILED);
+}
+
+/* EXEC has its reply: ends the queue and the watches. */
+static void end_queue(const struct call *call)
+{
+    if (!(call->command->traits & TRAIT_RUNS_QUEUE))
+        return;
+    transaction_end(&call->session->transaction);
+    session_unwatch(call->session);
+}
+
 bool coordinator_finish(struct call *call)
 {
     struct coordinated *transaction = call->session->pending.across;
-    if (!transaction)
+    if (!coordinator_is_ending(call->session))
         return false;
     if (transaction->state == COORDINATED_PREPARED) {
         decide(call, transaction);
         arena_reset(call->arena);
+        end_queue(call);
         return true;
     }
-    if (transaction->state != COORDINATED_FAILED)
-        return false;
-    if (call->command->traits & TRAIT_RUNS_QUEUE) {
-        transaction_end(&call->session->transaction);
-        session_unwatch(call->session);
-    }
+    end_queue(call);
     log_ended(call, transaction);
     call_error_text(call, transaction->error);
     coordinated_free(transaction);
@@ -1110,11 +1142,9 @@ static void look_up(struct coordinated *transaction)
 static bool seek_owner(struct coordinated *transaction)
 {
     struct partition_shards *shards = &transaction->coordinator->partition->shards;
-    if (transaction->state != COORDINATED_COLLECTING || transaction->moved == MOVED_MAX)
+    if (transaction->moved == MOVED_MAX || !begin_later(transaction))
         return false;
     transaction->moved++;
-    forget_attempts(transaction);
-    transaction->is_deferred = true;
     if (!shards->unknown_until_ms)
         shards->unknown_until_ms =
             loop_mono_ms(transaction->coordinator->partition->loop) + SEEK_OWNER_MS;
@@ -1127,24 +1157,47 @@ static bool is_elsewhere(struct bytes reason)
            bytes_equal(reason, BYTES(SLOT_IS_LEAVING));
 }
 
+static bool are_locks_lost(struct bytes reason)
+{
+    return bytes_equal(reason, BYTES(LOCKS_ARE_LOST)) ||
+           bytes_equal(reason, BYTES(KEYS_ARE_UNLOCKED)) ||
+           bytes_equal(reason, BYTES(STATE_IS_ANOTHER));
+}
+
+/* The shard has refused a request, or its link is lost. True: the transaction begins again. */
+static bool outlives(struct participation *part, enum peer_result result, struct bytes reason)
+{
+    struct coordinated *transaction = part->transaction;
+    bool is_stopping = result != PEER_LOST && bytes_equal(reason, BYTES(SHARD_STOPS));
+    if (await_shard(transaction, part->shard, is_stopping))
+        return true;
+    if (result != PEER_LOST && is_elsewhere(reason))
+        return seek_owner(transaction);
+    if (result == PEER_LOST || !are_locks_lost(reason) || transaction->moved == MOVED_MAX ||
+        !begin_later(transaction))
+        return false;
+    transaction->moved++;
+    return true;
+}
+
 static void on_refused(struct participation *part, uint8_t sent, enum peer_result result,
                        struct bytes payload)
 {
     struct coordinated *transaction = part->transaction;
     if (sent == PEER_APPLY)
         return; /* coordinator_tick sends it again */
-    bool is_stopping = result != PEER_LOST && bytes_equal(payload, BYTES(SHARD_STOPS));
-    if (sent == PEER_LOCK && await_shard(transaction, part->shard, is_stopping))
+    if (result == PEER_LOST)
+        part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
+    if (outlives(part, result, payload))
         return;
     if (result == PEER_LOST) {
-        part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
         fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
              "TRYAGAIN the connection to shard '%s' was lost", part->shard);
     } else if (payload.len > 5 && memcmp(payload.data, "BUSY ", 5) == 0) {
         /* a slow script runs there: the reply is that of a command for this shard alone */
         fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "%.*s",
              (int)(payload.len < 256 ? payload.len : 256), payload.data);
-    } else if (sent != PEER_LOCK || !is_elsewhere(payload) || !seek_owner(transaction)) {
+    } else {
         fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "TRYAGAIN shard '%s' refused: %.*s",
              part->shard, (int)(payload.len < 256 ? payload.len : 256), payload.data);
     }
@@ -1202,9 +1255,10 @@ static char outcome_of(struct coordinated *transaction)
     case COORDINATED_FAILED:
         return 'a';
     default:
-        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-             "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
-             transaction->id.shard);
+        if (!begin_later(transaction))
+            fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                 "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
+                 transaction->id.shard);
         return 'a';
     }
 }

@@ -37,7 +37,8 @@
  * (2) A transaction that this partition has no decision of is aborted. While a decision is not durable the outcome is open.
  * (3) A transaction that is wounded (lock.h) releases everything and begins again with its age, so it ends at last.
  * (4) When the locks are not granted within transaction-timeout, or a shard cannot be reached, nothing is done, and the
- *     client gets TRYAGAIN with the reason.
+ *     client gets TRYAGAIN with the reason. Until then a transaction that is not decided begins again at the next tick when a
+ *     shard restarts, has lost its locks, or does not own a slot any more. So EXEC keeps its queue and its watches until then.
  * (5) After a failed batch the decision may or may not be in the log. The outcome stays open until the store is
  *     recovered and the decision was looked up. Transactions that are not decided fail: what they read may be rolled back.
  * (6) While a backup quiesces transactions (backup.h), none sends its first LOCK: it is held, without locks, and begins
@@ -79,6 +80,8 @@ void coordinator_collect(struct call *call, size_t position, uint32_t messages);
 bool coordinator_commit(struct call *call);
 /* True: the transaction of this request is over, and the call has its reply and its effects. */
 bool coordinator_finish(struct call *call);
+/* True: coordinator_finish will end the session's transaction. */
+bool coordinator_is_ending(const struct session *session);
 /* The session closes, or its request was refused: aborts its transaction, unless it is decided. */
 void coordinator_abandon(struct session *session);
 

@@ -32,6 +32,8 @@ static bool is_paused(const struct call *call)
     const struct partition *partition = call->partition;
     if (partition->pause.until_ms == 0 && !partition->pause.is_held)
         return false;
+    if (coordinator_is_ending(call->session))
+        return false; /* other shards have prepared it, and clients wait for its keys */
     return (partition->pause.until_ms && !partition->pause.writes_only) || call_may_write(call);
 }
 

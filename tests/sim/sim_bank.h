@@ -84,6 +84,7 @@ struct sim_bank {
     /* Crashes may lose what is not synced: all deals concern several shards, which are always synced. */
     bool is_across_only;
     bool may_fail; /* a fault has happened: errors are allowed */
+    bool must_try; /* whatever can be tried again inside is: no client of a proxy gets TRYAGAIN */
     struct sim_ledger ledgers[BANK_ACCOUNTS];
     char purses[BANK_PLACES][SIM_NAMES_MAX];
     char bags[BANK_PLACES][SIM_NAMES_MAX];

@@ -284,6 +284,8 @@ static bool begins(struct bytes text, const char *with)
 static enum deal_fate fate_of_error(struct sim_teller *teller, struct bytes error)
 {
     struct sim_bank *bank = teller->bank;
+    if (bank->must_try && teller->proxy >= 0 && begins(error, "TRYAGAIN"))
+        sim_bank_fail(bank, "deal %u: %.*s", teller->deal->number, (int)error.len, error.data);
     if (begins(error, "TRYAGAIN") || begins(error, "EXECABORT"))
         return DEAL_REFUSED;
     if (teller->deal->kind == DEAL_RENAME && begins(error, "ERR no such key"))

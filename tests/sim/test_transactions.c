@@ -651,6 +651,13 @@ static void claim_by_two_maps(void)
     reload_maps(true);
 }
 
+/* Where nothing fails, no command waits for too long. */
+static uint64_t draw_lock_timeout(void)
+{
+    uint64_t drawn_ms = sim_random(2) ? 200 : 1 + sim_random(2000);
+    return world.is_prompt ? NEVER_MS : drawn_ms;
+}
+
 static void start_cluster(unsigned proxies, enum durability durability)
 {
     const struct sim_plan plan = {.backends = SHARDS,
@@ -663,7 +670,7 @@ static void start_cluster(unsigned proxies, enum durability durability)
                                   .active_expire = true,
                                   .durability = durability,
                                   .upstream_timeout_ms = 5000,
-                                  .lock_timeout_ms = sim_random(2) ? 200 : 1 + sim_random(2000),
+                                  .lock_timeout_ms = draw_lock_timeout(),
                                   .migration_freeze_ms = world.is_prompt ? FREEZE_MS_MAX : 50,
                                   .transaction_timeout_ms = sim_random(2) ? 4000 : NEVER_MS};
     sim_cluster_start(&world.cluster, &plan);
@@ -692,6 +699,7 @@ static void draw_moves_alone(void)
 {
     struct sim_knobs *knobs = sim_knobs();
     world.faults = 1u << FAULT_MOVE;
+    world.bank.must_try = true;
     world.cluster.relays.is_faulty = false;
     knobs->slow_ppm = knobs->cut_ppm = 0;
     world.freeze_us_max =
