@@ -3,6 +3,7 @@
 #include "proxy/subscriptions.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
+#include "proxy/watch_lost.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/resp.h"
@@ -88,17 +89,6 @@ static void drop_dedicated_connections(struct client_tracking *tracking)
 static bool has_dedicated(const struct client_tracking *tracking, const struct upstream *dedicated)
 {
     return dedicated && (find_dedicated(tracking, dedicated->node, false) == dedicated);
-}
-
-/* The connection also watches keys of the client: its EXEC will fail. */
-static void stop_watching(const struct upstream *dedicated, const char *reason)
-{
-    struct client_transaction *transaction = &dedicated->use.client->session.transaction;
-    if (upstream_is_stopping(dedicated))
-        client_transaction_unwatched(transaction);
-    else
-        client_transaction_lost(transaction, dedicated->node->name, dedicated->node->address,
-                                reason);
 }
 
 /* Sends CLIENT TRACKING ON with the client's options on a new dedicated connection. */
@@ -193,7 +183,8 @@ void tracking_clear(struct client *client)
     if (!tracking)
         return;
     if (has_dedicated(tracking, client->session.transaction.dedicated))
-        stop_watching(client->session.transaction.dedicated, "the client has turned tracking off");
+        watch_connection_lost(client, client->session.transaction.dedicated,
+                              "the client has turned tracking off");
     client->tracking = NULL;
     drop_dedicated_connections(tracking);
     for (uint32_t i = 0; i < tracking->prefix_count; i++)
@@ -209,7 +200,7 @@ static void on_tracking_closed(struct upstream *dedicated, const char *reason)
     struct client *client = dedicated->use.client;
     struct client_tracking *tracking = client->tracking;
     if (client->session.transaction.dedicated == dedicated)
-        stop_watching(dedicated, reason);
+        watch_connection_lost(client, dedicated, reason);
     bool has_invalidation = find_dedicated(tracking, dedicated->node, true);
     list_remove(&dedicated->links.kept);
     if (has_invalidation && tracking->is_on)

@@ -14,6 +14,7 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/users.h"
+#include "proxy/watch_lost.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/number.h"
@@ -208,9 +209,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
 static struct upstream *detach_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
-    client->session.transaction.dedicated = NULL;
-    client->session.transaction.watches_across = client->session.transaction.moves_watch = false;
-    client->session.transaction.watches = 0;
+    client_transaction_forget_watches(&client->session.transaction);
     if (dedicated && !dedicated->use.is_kept)
         dedicated->use.client = NULL;
     return dedicated;
@@ -225,17 +224,12 @@ void client_transaction_release(struct client *client)
     client->session.transaction.dedicated_lost = NULL;
 }
 
-/* upstream_events.closed: from now on EXEC fails. */
+/* upstream_events.closed */
 static void on_watching_closed(struct upstream *dedicated, const char *reason)
 {
     struct client *client = dedicated->use.client;
-    if (!client || client->session.transaction.dedicated != dedicated)
-        return;
-    if (upstream_is_stopping(dedicated))
-        client_transaction_unwatched(&client->session.transaction);
-    else
-        client_transaction_lost(&client->session.transaction, dedicated->node->name,
-                                dedicated->node->address, reason);
+    if (client && client->session.transaction.dedicated == dedicated)
+        watch_connection_lost(client, dedicated, reason);
 }
 
 /* Fails EXEC if the shard that watches is no longer in the map. */
@@ -293,6 +287,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     struct route_rules rules = across_rules(client);
     if (transaction->dedicated_lost && *transaction->dedicated_lost) {
         client_reply_text(client, command, transaction->dedicated_lost);
+        client_transaction_unwatched(transaction);
         return true;
     }
     if (transaction->dedicated_lost) { /* EXEC will reply null */

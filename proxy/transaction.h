@@ -13,7 +13,7 @@
  *
  * WATCH reserves a dedicated connection to the keys' shard. Until EXEC, DISCARD or UNWATCH all commands of the client for
  * that shard are sent on this connection. Keys of
- * other shards are watched by SCREE ACROSS WATCH on it. If the connection is lost, EXEC replies an error.
+ * other shards are watched by SCREE ACROSS WATCH on it. What a lost connection means for WATCH and EXEC: watch_lost.h.
  */
 #pragma once
 

@@ -54,6 +54,13 @@ void client_transaction_fini(struct client_transaction *transaction)
     transaction->dedicated_lost = NULL;
 }
 
+void client_transaction_forget_watches(struct client_transaction *transaction)
+{
+    transaction->dedicated = NULL;
+    transaction->watches_across = transaction->moves_watch = false;
+    transaction->watches = 0;
+}
+
 static void lose_dedicated(struct client_transaction *transaction, const char *error)
 {
     free(transaction->dedicated_lost);

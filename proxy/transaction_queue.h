@@ -95,6 +95,8 @@ static inline void client_transaction_abort(struct client_transaction *transacti
 {
     transaction->is_aborted |= transaction->is_open;
 }
+/* The client watches no keys any more; the caller releases the connection that did. */
+void client_transaction_forget_watches(struct client_transaction *transaction);
 /* The connection that watches keys at the shard was lost: EXEC will fail with an error that names the shard. */
 void client_transaction_lost(struct client_transaction *transaction, const char *shard,
                              const char *address, const char *reason);

@@ -188,6 +188,32 @@ def _(run):
         check_equal(client.pipeline([['MULTI'], ['SET', a, 1], ['SET', b, 1], ['EXEC']])[3], ('-', CROSSSLOT.encode()))
 
 
+@suite.case('a WATCH whose connection is lost before its reply fails once, and the next one succeeds')
+def _(run):
+    answers = iter([CLOSE, b'+OK\r\n', CLOSE, b'+OK\r\n'])
+    shards = AcrossShards(answer=lambda words: next(answers) if words[0] == b'WATCH' else b'*0\r\n')
+    with any_cluster(shards) as (cluster, (a, b, c)), cluster.connect() as client:
+        for _ in range(2):
+            reply = client.call('WATCH', a, b)
+            check(reply[0] == '-' and b'connection lost before the reply' in reply[1], reply)
+            check_equal(client.pipeline([['MULTI'], ['SET', c, 1], ['EXEC']])[2], ('*', [('+', b'OK')]), 'nothing is watched')
+            check_equal(client.get('WATCH', a, b), b'OK')
+            check_equal(client.pipeline([['MULTI'], ['SET', a, 1], ['EXEC']])[2], ('*', []))
+
+
+@suite.case('after a crash of the shard that watches, WATCH reports it once, then EXEC replies null once')
+def _(run):
+    with any_cluster(AcrossShards()) as (cluster, (a, _, _)), cluster.connect() as client:
+        check_equal(client.get('WATCH', a), b'OK')
+        cluster.backends[0].kill9()
+        cluster.backends[0].start()
+        wait_for(lambda: b'connection lost while it watched keys' in client.call('WATCH', a)[1], 'the error')
+        check_equal(client.get('WATCH', a), b'OK')
+        check_equal(client.pipeline([['MULTI'], ['SET', a, 1], ['EXEC']])[2], ('*', None))
+        check_equal(client.get('WATCH', a), b'OK')
+        check_equal(client.pipeline([['MULTI'], ['SET', a, 2], ['EXEC']])[2], ('*', [('+', b'OK')]))
+
+
 @suite.case('a transaction that was queued with any is refused when the rule is shard by then')
 def _(run):
     with any_cluster(AcrossShards()) as (cluster, (a, b, _)), cluster.connect() as client, cluster.connect() as admin:

@@ -101,7 +101,7 @@ class AcrossShard:
             threading.Thread(target=self.serve, args=(client, self.shards.next_connection()), daemon=True).start()
 
     def serve(self, client, connection):
-        with contextlib.suppress(OSError), client, socket.create_connection(self.upstream[:2]) as shard:
+        with contextlib.suppress(OSError, StopIteration), client, socket.create_connection(self.upstream[:2]) as shard:
             requests, before = frames(client), []
             replies = frames(shard)
             for _, words in requests:
