@@ -372,7 +372,7 @@ static inline const struct command *command_of(enum command_id id)
 
 /* A top-level command by name, in any case; NULL when unknown. */
 const struct command *command_find(struct bytes name);
-/* The command that was found last. Names of up to 8 bytes; a longer one is not kept. */
+/* Remembers the last name that was looked up, and its command. Names of more than 8 bytes are not remembered. */
 struct command_memo {
     uint64_t word; /* the name as it was written */
     size_t len;    /* 0: none was found yet */

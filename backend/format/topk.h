@@ -19,11 +19,11 @@
  *
  *   'b' │ u32 page                       → of each bucket: u32 fingerprint │ u32 count
  *   'c' │ u32 2^32-1 - count │ u64 2^64-1 - change │ item      → (empty)                    the list in its order
- *   'i' │ item                                                 → u32 count │ u64 change     the list by item
+ *   'i' │ item                                                 → u32 count │ u64 change     finds an item of the list
  *
- * The changes of the list have numbers from 1 on; `change` is the one that put the item there. So the last item of the list is
- * displaced, and rows that were deleted lie behind the new last item, where none is put any more: reading the last item visits
- * no deleted rows, however many items of equal counts have come and gone.
+ * Every change of the list has a number, from 1 on. `change` is the number of the change that gave the item its count, so of
+ * items with equal counts the oldest is the last, and the next one that is displaced. Rows that were deleted lie behind the new last
+ * item, and no item is ever put there again. So reading the last item visits no deleted rows, however many items have come and gone.
  *
  * The bytes after version and size in the metadata row: u32 k │ u32 width │ u32 depth │ f64 decay │ u32 items in the list │
  * u32 count of the last item of a full list, 0 in one that is not full │ u64 change of this item │ u64 number of changes. An item

@@ -19,11 +19,12 @@
  * At the end of a turn in which locks were released, the commands that wait are resumed; at the end of the next turn the
  * oldest requests are granted. So many transactions on one key cannot keep commands away from it.
  *
- * A client that watches a key which transactions lock in turn would lose every time: between its WATCH and its EXEC the next
- * transaction gets the key, EXEC waits for it, and finds the change. So WATCH waits for the transaction that may change the
- * key, and then, if it is requested, or another client that watched it has lost lately, reserves it until EXEC, at most for some milliseconds: requests to write it are not granted so long. After that at
- * least one of them is, more if the client did not come back in time, before the key can be reserved again, so reservations that
- * lapse take about half of the time at most. Reads pass. A transaction that waits for a reservation wounds no other.
+ * Reservations: if transactions lock a key one after the other, the EXEC of a client that watches the key always fails, because the
+ * next transaction gets the key between WATCH and EXEC, and changes it. So WATCH waits until the transaction that may change the
+ * key has ended. Then it reserves the key until EXEC, for some milliseconds at most, if other transactions request the key, or if the
+ * EXEC of another client that watched it has failed lately. Until then requests to write the key are not granted; requests to read
+ * it are. Before the key can be reserved again, at least one request to write is granted, and more if the client sent no EXEC in
+ * time: so reservations that lapse take about half of the time at most. A transaction that waits for a reservation wounds no other.
  */
 #pragma once
 
@@ -38,7 +39,7 @@ struct lock_set; /* all of a partition */
 
 enum lock_mode { LOCK_READ = 1, LOCK_WRITE = 2 };
 
-/* A client that watches keys, which it may have reserved. Initialised by lock_reserver_init. */
+/* The reservations of a client that watches keys. To be initialised by lock_reserver_init. */
 struct lock_reserver {
     struct list reservations;
 };

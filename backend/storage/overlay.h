@@ -199,9 +199,10 @@ bool overlay_dirty(const struct overlay *overlay);
 /* Must the open batch be written now? It has effects that are not secured, or something waits for its secured ones. */
 bool overlay_is_due(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* Backpressure: while there is an immutable buffer, both together may have three times the configured size (memory_plan.h
- * counts on it). Half of what is left for the active one may be filled at once, the other half as the immutable one is
- * applied, whose first `applied_bytes` are in the tables. So writers are slowed to the speed of the tables, and are not stopped. */
+/* Backpressure: must writers wait? While the immutable buffer is applied, both buffers together may have WRITE_BUFFERS times the
+ * configured size, which is what memory_plan.h reserves for them. The active buffer may take half of its part at once, and the other
+ * half in proportion to `applied_bytes`, the bytes of the immutable buffer that are in the tables. So writers get as slow as the
+ * tables, and do not stop. */
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
 /* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);

@@ -67,8 +67,8 @@ def row(name, samples, redis):
 def measure(title, systems, words, options):
     """Lines of the page."""
     share, (lost, longest) = busy_share(1), pauses(1)
-    notes = [busy_note(share), 'A program that only read the clock for a second before this table did not run for %.1f %% of it, at most %.1f '
-             'ms at a time.' % (lost * 100, longest)]
+    notes = [busy_note(share), 'A program that only read the clock for a second before this table did not run for %.1f %% of that second, at '
+             'most %.1f ms at a time.' % (lost * 100, longest)]
     print('\n%s   %s' % (title, ' '.join(notes)), flush=True)
     rate = LOAD * min(highest_rate(system, words, options) for system in systems.values())
     samples = {name: [] for name in ('scree', 'compacting', 'redis')}
