@@ -3,6 +3,7 @@
 #include "backend/storage/storage.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
@@ -11,7 +12,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { FOLD_ROWS = 1024 }; /* updates of caches per turn of the loop: about 0.1 ms */
+/* In one turn of the loop the caches are updated from portions of FOLD_ROWS rows until FOLD_US have passed. Time limits it, not a number of
+ * rows: a row may be the first in its huge page of a cache, which the kernel then fills with zeros. */
+enum { FOLD_ROWS = 16, FOLD_US = 200 };
 
 struct apply {
     struct job job;
@@ -59,7 +62,12 @@ static void finish_apply(struct apply *apply)
 static void on_timer(void *owner)
 {
     struct apply *apply = owner;
-    if (overlay_applied(apply->overlay, FOLD_ROWS))
+    uint64_t end_us = clock_mono_us() + FOLD_US;
+    bool is_done;
+    do
+        is_done = overlay_applied(apply->overlay, FOLD_ROWS);
+    while (!is_done && clock_mono_us() < end_us);
+    if (is_done)
         finish_apply(apply);
     else
         timer_start(apply->timer, 0, 0);

@@ -65,7 +65,8 @@ void loop_post(struct loop *loop, struct task *task);
 
 typedef void timer_fn(void *owner);
 struct timer *timer_new(struct loop *loop, timer_fn *on_timer, void *owner);
-/* Fires after `after_ms`, then every `repeat_ms` (0: once). A running timer is restarted. */
+/* Fires after `after_ms`, then every `repeat_ms` (0: once). A running timer is restarted. With 0 and 0 it fires once in the next turn,
+ * after that turn's events: work in steps, each of which starts the timer again, does not delay other events by more than a step. */
 void timer_start(struct timer *timer, uint64_t after_ms, uint64_t repeat_ms);
 void timer_stop(struct timer *timer);
 /* Stops and frees the timer; allowed inside its own callback. NULL is allowed. */

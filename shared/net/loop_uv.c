@@ -19,6 +19,7 @@ enum { HOOK_ROUNDS_MAX = 64 };
 
 struct timer {
     uv_timer_t uv;
+    struct list link; /* in loop->soon */
     struct loop *loop;
     timer_fn *on_timer;
     void *owner;
@@ -68,6 +69,20 @@ static void on_again(uv_idle_t *idle)
     (void)idle;
 }
 
+static void on_uv_timer(uv_timer_t *uv)
+{
+    struct timer *timer = container_of(uv, struct timer, uv);
+    timer->on_timer(timer->owner);
+}
+
+/* Lets the timers fire that were started with 0 ms, after the next poll. libuv 1.44 itself would call a timer that its callback
+ * starts with 0 ms again and again, before it polls. */
+static void soon_timers_start(struct loop *loop)
+{
+    for (struct list *link; (link = list_pop(&loop->soon));)
+        uv_timer_start(&container_of(link, struct timer, link)->uv, on_uv_timer, 0, 0);
+}
+
 static void turn_end(struct loop *loop)
 {
     bool again = false;
@@ -83,6 +98,7 @@ static void turn_end(struct loop *loop)
     again |= streams_bury(loop);
     linger_slim(loop);
     last_steps_run(loop);
+    soon_timers_start(loop);
     if (again || !list_empty(&loop->telling))
         uv_idle_start(&loop->again, on_again);
     else
@@ -175,6 +191,7 @@ struct loop *loop_new(void)
     loop->turn.data = loop->wake.data = loop;
     loop->tasks_end = &loop->tasks;
     list_init(&loop->last);
+    list_init(&loop->soon);
     list_init(&loop->dirty);
     list_init(&loop->telling);
     list_init(&loop->dead);
@@ -311,26 +328,27 @@ struct timer *timer_new(struct loop *loop, timer_fn *on_timer, void *owner)
     timer->loop = loop;
     timer->on_timer = on_timer;
     timer->owner = owner;
+    list_init(&timer->link);
     uv_timer_init(&loop->uv, &timer->uv);
     loop->opened++;
     return timer;
 }
 
-static void on_timer(uv_timer_t *uv)
-{
-    struct timer *timer = container_of(uv, struct timer, uv);
-    timer->on_timer(timer->owner);
-}
-
 void timer_start(struct timer *timer, uint64_t after_ms, uint64_t repeat_ms)
 {
+    timer_stop(timer);
+    if (after_ms == 0 && repeat_ms == 0) {
+        list_push(&timer->loop->soon, &timer->link);
+        return;
+    }
     if (!timer->loop->is_running)
         uv_update_time(&timer->loop->uv); /* the loop's cached time may be old */
-    uv_timer_start(&timer->uv, on_timer, after_ms, repeat_ms);
+    uv_timer_start(&timer->uv, on_uv_timer, after_ms, repeat_ms);
 }
 
 void timer_stop(struct timer *timer)
 {
+    list_remove(&timer->link);
     uv_timer_stop(&timer->uv);
 }
 
@@ -345,6 +363,7 @@ void timer_free(struct timer *timer)
 {
     if (!timer)
         return;
+    timer_stop(timer);
     timer->loop->opened--;
     timer->loop->closing++;
     uv_close((uv_handle_t *)&timer->uv, on_timer_closed);

@@ -9,7 +9,7 @@
  *        ─► streams_flush: one writev per stream that has bytes
  *        ─► handshakes_run: a few steps of ready handshakes
  *        ─► last steps (loop_at_last)
- *        ─► poll: waits, unless streams have new events or a handshake ran
+ *        ─► poll: waits, unless streams have new events, a handshake ran, or a timer was started with 0 ms
  *
  * Everything after the callbacks runs in a uv_prepare, which libuv calls last before it polls. The memory of a handle
  * is freed only in libuv's close callback; `closing` counts the handles whose callback is still to come, `opened`
@@ -68,6 +68,7 @@ struct loop {
 
     struct turn_hook *hooks;
     struct list last;    /* struct last_step */
+    struct list soon;    /* timers that fire after the next poll */
     struct list dirty;   /* streams with bytes to flush */
     struct list telling; /* streams with pending events (TELL_ bits) */
     struct list dead;    /* closed streams that never had a uv handle; freed at the turn's end */

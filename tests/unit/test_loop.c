@@ -85,6 +85,65 @@ START_TEST(a_timer_may_free_itself)
 }
 END_TEST
 
+enum { STEPS_MAX = 100 };
+
+/* Work in steps, and a task that is posted by the first step. */
+struct stepwise {
+    struct task task;
+    struct timer *timer;
+    int steps;
+    int steps_before_task;
+};
+
+static void note_task(struct task *task)
+{
+    struct stepwise *work = container_of(task, struct stepwise, task);
+    work->steps_before_task = work->steps;
+}
+
+static void make_step(void *owner)
+{
+    struct stepwise *work = owner;
+    if (++work->steps == 1)
+        loop_post(loop, &work->task);
+    if (work->steps < STEPS_MAX)
+        timer_start(work->timer, 0, 0);
+}
+
+static bool are_all_done(void *owner)
+{
+    return ((struct stepwise *)owner)->steps == STEPS_MAX;
+}
+
+START_TEST(events_do_not_wait_for_work_in_steps)
+{
+    struct stepwise work = {.task.run = note_task};
+    work.timer = timer_new(loop, make_step, &work);
+    timer_start(work.timer, 0, 0);
+    ck_assert(await_until(&await, are_all_done, &work));
+    ck_assert_int_gt(work.steps_before_task, 0);
+    ck_assert_int_lt(work.steps_before_task, 3);
+    timer_free(work.timer);
+}
+END_TEST
+
+START_TEST(a_timer_of_0_ms_can_be_stopped)
+{
+    bool fired = false;
+    struct timer *timer = timer_new(loop, set_flag, &fired);
+    struct stepwise work = {.task.run = note_task};
+    work.timer = timer_new(loop, make_step, &work);
+    timer_start(timer, 0, 0);
+    timer_stop(timer);
+    timer_start(work.timer, 0, 0);
+    ck_assert(await_until(&await, are_all_done, &work));
+    ck_assert(!fired);
+    timer_start(timer, 0, 0);
+    timer_free(timer);
+    timer_free(work.timer);
+}
+END_TEST
+
 /* ---- hooks ---- */
 
 struct chain {
@@ -369,6 +428,8 @@ int main(void)
     tcase_add_test(tests, a_timer_fires_once);
     tcase_add_test(tests, a_timer_repeats_and_can_be_set_anew);
     tcase_add_test(tests, a_timer_may_free_itself);
+    tcase_add_test(tests, events_do_not_wait_for_work_in_steps);
+    tcase_add_test(tests, a_timer_of_0_ms_can_be_stopped);
     tcase_add_test(tests, hooks_run_again_until_none_did_anything);
     tcase_add_test(tests, last_steps_run_once_after_all_hooks);
     tcase_add_test(tests, work_of_a_timer_is_never_left_for_the_next_event);
