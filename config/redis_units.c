@@ -41,8 +41,13 @@ bool redis_bytes(struct bytes text, uint64_t *bytes)
         if (bytes_is(suffix, units[i].suffix))
             factor = units[i].factor;
     uint64_t number = 0;
-    return factor && number_parse_uint64((struct bytes){text.data, digits}, &number) &&
-           !__builtin_mul_overflow(number, factor, bytes);
+    for (size_t i = 0; i < digits; i++)
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(text.data[i] - '0'), &number))
+            number = UINT64_MAX;
+    if (__builtin_mul_overflow(number, factor, bytes))
+        *bytes = UINT64_MAX;
+    return factor != 0;
 }
 
 /* ---- reading ---- */

@@ -9,7 +9,8 @@
 
 #include "config/option.h"
 
-/* A size as Redis reads it: 100, 1k (1000), 1kb (1024), 2m, 2mb, 3g, 3gb, 5b. */
+/* A size as Redis reads it: 100, 1k (1000), 1kb (1024), 2m, 2mb, 3g, 3gb, 5b; without digits 0. What does not fit is
+ * UINT64_MAX (in Redis the product with the unit overflows). */
 bool redis_bytes(struct bytes text, uint64_t *bytes);
 /* The option's value: seconds, bytes, Redis' words. Borrowed: points into `buffer` or into `owner`'s member. */
 struct bytes redis_option_text(const struct option *option, const void *owner,

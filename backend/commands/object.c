@@ -89,7 +89,11 @@ const char *encoding_list(struct call *call, struct entry *entry)
 
 const char *encoding_set(struct call *call, struct entry *entry)
 {
-    return is_intset(call, entry) ? "intset" : "hashtable";
+    if (is_intset(call, entry))
+        return "intset";
+    return is_small(call, entry, "set-max-listpack-entries", "set-max-listpack-value")
+               ? "listpack"
+               : "hashtable";
 }
 
 const char *encoding_zset(struct call *call, struct entry *entry)

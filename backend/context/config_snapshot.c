@@ -148,8 +148,10 @@ int64_t config_snapshot_number(const struct config_snapshot *snapshot, const cha
     CHECK(parameter);
     CHECK(parameter->kind == PARAMETER_INT || parameter->kind == PARAMETER_BYTES);
     int64_t number;
-    CHECK(number_parse_int64(bytes_of(text_of(snapshot, parameter)), &number));
-    return number;
+    if (number_parse_int64(bytes_of(text_of(snapshot, parameter)), &number))
+        return number;
+    CHECK(parameter->kind == PARAMETER_BYTES); /* which may be up to UINT64_MAX */
+    return INT64_MAX;
 }
 
 static const struct option *own_option(const struct config_snapshot *snapshot,

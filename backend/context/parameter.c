@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define ANY_SIZE (-1) /* UINT64_MAX, as an unsigned number */
+
 /* Reasons why a parameter has only one allowed value. */
 #define NO_REPLICATION "there is no replication"
 #define NO_CLUSTER     "this server is not a node of a Redis Cluster"
@@ -26,7 +28,7 @@ const struct parameter parameters[] = {
     {"acllog-max-len", PARAMETER_INT, "128", .min = 0, .max = INT64_MAX},
     {"active-defrag-cycle-max", PARAMETER_INT, "25", .min = 1, .max = 99, .only = NO_DEFRAG},
     {"active-defrag-cycle-min", PARAMETER_INT, "1", .min = 1, .max = 99, .only = NO_DEFRAG},
-    {"active-defrag-ignore-bytes", PARAMETER_BYTES, .initial = "104857600", .only = NO_DEFRAG},
+    {"active-defrag-ignore-bytes", PARAMETER_BYTES, "104857600", .min = 1, .max = INT64_MAX, .only = NO_DEFRAG},
     {"active-defrag-max-scan-fields", PARAMETER_INT, "1000", .min = 1, .max = INT64_MAX, .only = NO_DEFRAG},
     {"active-defrag-threshold-lower", PARAMETER_INT, "10", .min = 0, .max = 1000, .only = NO_DEFRAG},
     {"active-defrag-threshold-upper", PARAMETER_INT, "100", .min = 0, .max = 1000, .only = NO_DEFRAG},
@@ -44,7 +46,7 @@ const struct parameter parameters[] = {
     {"appendfilename", PARAMETER_FIXED, .initial = "appendonly.aof"},
     {"appendfsync", PARAMETER_OWN, .initial = "durability"},
     {"appendonly", PARAMETER_BOOL, .initial = "yes", .only = "every write is logged"},
-    {"auto-aof-rewrite-min-size", PARAMETER_BYTES, .initial = "67108864", .only = NO_AOF},
+    {"auto-aof-rewrite-min-size", PARAMETER_BYTES, "67108864", .max = INT64_MAX, .only = NO_AOF},
     {"auto-aof-rewrite-percentage", PARAMETER_INT, "100", .min = 0, .max = INT32_MAX, .only = NO_AOF},
     {"bgsave_cpulist", PARAMETER_FIXED, .initial = ""},
     {"bind", PARAMETER_OWN, .initial = "bind"},
@@ -63,7 +65,7 @@ const struct parameter parameters[] = {
     {"cluster-announce-tls-port", PARAMETER_INT, "0", .min = 0, .max = 65535, .only = NO_CLUSTER},
     {"cluster-config-file", PARAMETER_FIXED, .initial = "nodes.conf"},
     {"cluster-enabled", PARAMETER_FIXED, .initial = "no"},
-    {"cluster-link-sendbuf-limit", PARAMETER_BYTES, .initial = "0", .only = NO_CLUSTER},
+    {"cluster-link-sendbuf-limit", PARAMETER_BYTES, "0", .max = ANY_SIZE, .only = NO_CLUSTER},
     {"cluster-migration-barrier", PARAMETER_INT, "1", .min = 0, .max = INT32_MAX, .only = NO_CLUSTER},
     {"cluster-node-timeout", PARAMETER_INT, "15000", .min = 0, .max = INT64_MAX, .only = NO_CLUSTER},
     {"cluster-port", PARAMETER_FIXED, .initial = "0"},
@@ -91,10 +93,10 @@ const struct parameter parameters[] = {
     {"enable-module-command", PARAMETER_FIXED, .initial = "no"},
     {"enable-protected-configs", PARAMETER_FIXED, .initial = "no"},
     {"hash-max-listpack-entries", PARAMETER_INT, "512", .min = 0, .max = INT64_MAX},
-    {"hash-max-listpack-value", PARAMETER_BYTES, .initial = "64"},
+    {"hash-max-listpack-value", PARAMETER_BYTES, "64", .max = INT64_MAX},
     {"hash-max-ziplist-entries", PARAMETER_ALIAS, .initial = "hash-max-listpack-entries"},
     {"hash-max-ziplist-value", PARAMETER_ALIAS, .initial = "hash-max-listpack-value"},
-    {"hll-sparse-max-bytes", PARAMETER_BYTES, .initial = "3000"},
+    {"hll-sparse-max-bytes", PARAMETER_BYTES, "3000", .max = INT64_MAX},
     {"hz", PARAMETER_INT, "10", .min = 0, .max = INT32_MAX, .only = OWN_TIMERS},
     {"ignore-warnings", PARAMETER_TEXT, .initial = "", .only = "there are no warnings that prevent a start"},
     {"io-threads", PARAMETER_FIXED, .initial = "1"},
@@ -119,8 +121,8 @@ const struct parameter parameters[] = {
     {"masterauth", PARAMETER_TEXT, .initial = "", .only = NO_REPLICATION},
     {"masteruser", PARAMETER_TEXT, .initial = "", .only = NO_REPLICATION},
     {"maxclients", PARAMETER_OWN, .initial = "maxclients"},
-    {"maxmemory", PARAMETER_BYTES, .initial = "0"},
-    {"maxmemory-clients", PARAMETER_BYTES, .initial = "0", .only = "each client is limited by client-output-limit and client-query-limit; a proxy has memory-limit"},
+    {"maxmemory", PARAMETER_BYTES, "0", .max = ANY_SIZE},
+    {"maxmemory-clients", PARAMETER_BYTES, "0", .max = INT64_MAX, .only = "each client is limited by client-output-limit and client-query-limit; a proxy has memory-limit"},
     {"maxmemory-eviction-tenacity", PARAMETER_INT, "10", .min = 0, .max = 100, .only = NO_EVICTION},
     {"maxmemory-policy", PARAMETER_WORD, "noeviction", .only = NO_EVICTION, .words = "volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
     {"maxmemory-samples", PARAMETER_INT, "5", .min = 1, .max = INT32_MAX, .only = NO_EVICTION},
@@ -142,7 +144,7 @@ const struct parameter parameters[] = {
     {"rdb-save-incremental-fsync", PARAMETER_BOOL, .initial = "yes", .only = "snapshots are always written in steps"},
     {"rdbchecksum", PARAMETER_FIXED, .initial = "yes"},
     {"rdbcompression", PARAMETER_BOOL, .initial = "yes", .only = "payloads and snapshots are always compressed"},
-    {"repl-backlog-size", PARAMETER_BYTES, .initial = "1048576", .only = NO_REPLICATION},
+    {"repl-backlog-size", PARAMETER_BYTES, "1048576", .min = 1, .max = INT64_MAX, .only = NO_REPLICATION},
     {"repl-backlog-ttl", PARAMETER_INT, "3600", .min = 0, .max = INT64_MAX, .only = NO_REPLICATION},
     {"repl-disable-tcp-nodelay", PARAMETER_BOOL, .initial = "no", .only = NO_REPLICATION},
     {"repl-diskless-load", PARAMETER_WORD, "disabled", .words = "disabled, on-empty-db, swapdb", .only = NO_REPLICATION},
@@ -167,6 +169,8 @@ const struct parameter parameters[] = {
     {"save", PARAMETER_TEXT, .initial = "", .only = "every write is logged; snapshots are made by BGSAVE and SCREE BACKUP only"},
     {"server_cpulist", PARAMETER_FIXED, .initial = ""},
     {"set-max-intset-entries", PARAMETER_INT, "512", .min = 0, .max = INT64_MAX},
+    {"set-max-listpack-entries", PARAMETER_INT, "0", .min = 0, .max = INT64_MAX},
+    {"set-max-listpack-value", PARAMETER_BYTES, "64", .max = INT64_MAX},
     {"set-proc-title", PARAMETER_FIXED, .initial = "yes"},
     {"shutdown-on-sigint", PARAMETER_WORD, "default", .words = "default, save, nosave, now, force", .only = "a signal stops the server after all writes in flight"},
     {"shutdown-on-sigterm", PARAMETER_WORD, "default", .words = "default, save, nosave, now, force", .only = "a signal stops the server after all writes in flight"},
@@ -183,7 +187,7 @@ const struct parameter parameters[] = {
     {"slowlog-max-len", PARAMETER_INT, "128", .min = 0, .max = INT64_MAX},
     {"socket-mark-id", PARAMETER_FIXED, .initial = "0"},
     {"stop-writes-on-bgsave-error", PARAMETER_BOOL, .initial = "no", .only = "every write is logged, so a failed snapshot does not stop writes"},
-    {"stream-node-max-bytes", PARAMETER_BYTES, .initial = "4096"},
+    {"stream-node-max-bytes", PARAMETER_BYTES, "4096", .max = INT64_MAX},
     {"stream-node-max-entries", PARAMETER_INT, "100", .min = 0, .max = INT64_MAX},
     {"supervised", PARAMETER_FIXED, .initial = "no"},
     {"syslog-enabled", PARAMETER_FIXED, .initial = "no"},
@@ -197,7 +201,7 @@ const struct parameter parameters[] = {
     {"unixsocket", PARAMETER_OWN, .initial = "unix-socket"},
     {"unixsocketperm", PARAMETER_FIXED, .initial = "0"},
     {"zset-max-listpack-entries", PARAMETER_INT, "128", .min = 0, .max = INT64_MAX},
-    {"zset-max-listpack-value", PARAMETER_BYTES, .initial = "64"},
+    {"zset-max-listpack-value", PARAMETER_BYTES, "64", .max = INT64_MAX},
     {"zset-max-ziplist-entries", PARAMETER_ALIAS, .initial = "zset-max-listpack-entries"},
     {"zset-max-ziplist-value", PARAMETER_ALIAS, .initial = "zset-max-listpack-value"},
 };
@@ -285,6 +289,23 @@ static bool check_int(const struct parameter *parameter, struct bytes value, cha
     return false;
 }
 
+static bool check_bytes(const struct parameter *parameter, struct bytes value, char *error,
+                        size_t size)
+{
+    uint64_t bytes;
+    uint64_t min = (uint64_t)parameter->min;
+    uint64_t max = (uint64_t)parameter->max;
+    if (!redis_bytes(value, &bytes)) {
+        (void)snprintf(error, size, "argument must be a memory value");
+        return false;
+    }
+    if (bytes >= min && bytes <= max)
+        return true;
+    (void)snprintf(error, size, "argument must be between %" PRIu64 " and %" PRIu64 " inclusive",
+                   min, max);
+    return false;
+}
+
 static bool check_percentiles(const struct parameter *parameter, struct bytes value, char *error,
                               size_t size)
 {
@@ -311,7 +332,6 @@ static bool check_percentiles(const struct parameter *parameter, struct bytes va
 static bool check_form(const struct parameter *parameter, struct bytes value, char *error,
                        size_t size)
 {
-    uint64_t number;
     unsigned classes;
     struct output_limit limits[OUTPUT_CLASSES] = {0};
     const char *reason;
@@ -319,10 +339,7 @@ static bool check_form(const struct parameter *parameter, struct bytes value, ch
     case PARAMETER_INT:
         return check_int(parameter, value, error, size);
     case PARAMETER_BYTES:
-        if (redis_bytes(value, &number))
-            return true;
-        (void)snprintf(error, size, "argument must be a memory value");
-        return false;
+        return check_bytes(parameter, value, error, size);
     case PARAMETER_BOOL:
         if (is_one_of(value, "yes, no"))
             return true;

@@ -29,7 +29,7 @@ struct parameter {
     const char *name;
     enum parameter_kind kind;
     const char *initial;
-    int64_t min; /* INT */
+    int64_t min; /* INT, BYTES */
     int64_t max;
     const char *words; /* WORD: "a, b, c" */
     const char *only;  /* why `initial` is the only allowed value; NULL: other values are allowed */

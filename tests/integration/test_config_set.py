@@ -234,6 +234,48 @@ def _(run):
                 transcript.compare(transcript.parse(AS_REDIS), oracle.address, address, check=equal)
 
 
+SIZE_TEXTS = ['', '0', '-0', '00', '01', '+1', '-1', '1.5', '1e3', '0x10', ' 1', '1 ', 'x', '1x', '-', 'b', 'mb', '1b', '1k', '1KB', '5 mb', '-1mb',
+              '1tb', '1kbb', '1g', '10%', '9223372036854775807', '9223372036854775808', '18446744073709551615', '18446744073709551616',
+              '99999999999999999999', '-99999999999999999999', '99999999999gb']
+
+
+@suite.case('wrong and extreme values of sizes and numbers are refused as by redis-server, and all programs go on')
+def _(run):
+    names = ('maxmemory', 'stream-node-max-bytes', 'hll-sparse-max-bytes', 'hash-max-listpack-value', 'zset-max-listpack-value',
+             'proto-max-bulk-len', 'client-query-buffer-limit', 'stream-node-max-entries', 'set-max-intset-entries',
+             'tracking-table-max-keys', 'busy-reply-threshold', 'slowlog-log-slower-than', 'slowlog-max-len', 'acllog-max-len')
+
+    def comparable(reply):
+        return re.sub(rb'and \d+ inclusive', b'', reply[1])
+
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster, Oracle() as oracle, Connection(oracle.address) as redis:
+        for client in (cluster.partition(0), cluster.connect()):
+            for name in names:
+                before = [each.get('CONFIG', 'GET', name)[1] for each in (redis, client)]
+                for text in SIZE_TEXTS:
+                    theirs, ours = (each.call('CONFIG', 'SET', name, text) for each in (redis, client))
+                    is_less = b'inclusive' in ours[1] and theirs == ('+', b'OK')  # than Redis allows
+                    check(is_less or comparable(theirs) == comparable(ours), '%s %r: %r, redis %r' % (name, text, ours, theirs))
+                    if theirs == ours == ('+', b'OK') and not text.endswith('99gb'):  # where Redis overflows
+                        check_equal(client.get('CONFIG', 'GET', name)[1], redis.get('CONFIG', 'GET', name)[1], '%s %r' % (name, text))
+                for each, value in zip((redis, client), before):
+                    check_equal(each.call('CONFIG', 'SET', name, value), ('+', b'OK'), name)
+
+
+@suite.case('OBJECT ENCODING of a set is listpack only up to set-max-listpack-entries and set-max-listpack-value')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        for client in (cluster.partition(0), cluster.connect()):
+            client.get('SADD', 'texts', 'a', 'b', 'c')
+            client.get('SADD', 'numbers', 1, 2, 3)
+            for entries, value, encoding in ((0, 64, b'hashtable'), (3, 64, b'listpack'), (2, 64, b'hashtable'), (128, 0, b'hashtable'),
+                                             (128, '1b', b'listpack')):
+                check_equal(client.call('CONFIG', 'SET', 'set-max-listpack-entries', entries, 'set-max-listpack-value', value), ('+', b'OK'))
+                check_equal(client.get('OBJECT', 'ENCODING', 'texts'), encoding, 'up to %s entries of %s bytes' % (entries, value))
+                check_equal(client.get('OBJECT', 'ENCODING', 'numbers'), b'intset')
+            client.get('CONFIG', 'SET', 'set-max-listpack-entries', 0, 'set-max-listpack-value', 64)
+
+
 @suite.case('CONFIG SET does not reply OK to a change without effect')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
@@ -251,8 +293,8 @@ def _(run):
 EFFECTIVE = set('''acl-pubsub-default acllog-max-len busy-reply-threshold client-output-buffer-limit hash-max-listpack-entries
 hash-max-listpack-value hash-max-ziplist-entries hash-max-ziplist-value hll-sparse-max-bytes latency-monitor-threshold latency-tracking
 commandlog-execution-slower-than commandlog-large-reply-max-len commandlog-large-request-max-len commandlog-reply-larger-than
-commandlog-request-larger-than commandlog-slow-execution-max-len latency-tracking-info-percentiles lua-time-limit maxmemory notify-keyspace-events protected-mode set-max-intset-entries slowlog-log-slower-than
-slowlog-max-len stream-node-max-bytes stream-node-max-entries tracking-table-max-keys zset-max-listpack-entries
+commandlog-request-larger-than commandlog-slow-execution-max-len latency-tracking-info-percentiles lua-time-limit maxmemory notify-keyspace-events protected-mode set-max-intset-entries set-max-listpack-entries set-max-listpack-value
+slowlog-log-slower-than slowlog-max-len stream-node-max-bytes stream-node-max-entries tracking-table-max-keys zset-max-listpack-entries
 zset-max-listpack-value zset-max-ziplist-entries zset-max-ziplist-value'''.split())
 OWN = re.compile(r'"([a-z0-9-]+)", PARAMETER_OWN')
 OF_THE_PROXY = re.compile(r'^    \{"([a-z0-9-]+)", "[a-z0-9-]*"', re.M)

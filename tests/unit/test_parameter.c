@@ -55,20 +55,29 @@ static void test_sizes_are_read_as_redis_does(void)
     static const struct {
         const char *text;
         uint64_t bytes;
-    } good[] = {{"0", 0},         {"100", 100},       {"5b", 5},
-                {"1k", 1000},     {"1kb", 1024},      {"2m", 2000000},
-                {"2MB", 2097152}, {"1g", 1000000000}, {"1gb", 1073741824}};
+    } good[] = {{"0", 0},
+                {"100", 100},
+                {"5b", 5},
+                {"1k", 1000},
+                {"1kb", 1024},
+                {"2m", 2000000},
+                {"2MB", 2097152},
+                {"1g", 1000000000},
+                {"1gb", 1073741824},
+                {"", 0},
+                {"mb", 0},
+                {"007", 7},
+                {"18446744073709551615", UINT64_MAX},
+                {"18446744073709551616", UINT64_MAX},
+                {"99999999999gb", UINT64_MAX}};
     uint64_t bytes;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         CHECK(redis_bytes(bytes_of(good[i].text), &bytes));
         CHECK(bytes == good[i].bytes);
     }
-    CHECK(!redis_bytes(BYTES(""), &bytes));
-    CHECK(!redis_bytes(BYTES("mb"), &bytes));
     CHECK(!redis_bytes(BYTES("-1"), &bytes));
     CHECK(!redis_bytes(BYTES("1 mb"), &bytes));
     CHECK(!redis_bytes(BYTES("1tb"), &bytes));
-    CHECK(!redis_bytes(BYTES("99999999999gb"), &bytes));
 }
 
 static void test_refusals_say_what_was_expected(void)
