@@ -67,7 +67,7 @@ def _(run):
 @suite.case('replies stay in order over TLS on both hops, while shards delay at random')
 def _(run):
     def relay(address):
-        return Relay(address, run.seed, delay_ms=(0, 20), is_encrypted=True)
+        return Relay(address, run.seed, delay_ms=(0, 20), is_opaque=True)
     with patient(backends=1, partitions=2, proxies=2, relay=relay, tls=True) as cluster:
         crowd_plays(run, [proxy.address for proxy in cluster.proxies], run.options.clients // 4, run.options.pipelines, 40)
 

@@ -1,14 +1,17 @@
 #!/usr/bin/python3
-"""Transactions over shards through two proxies, while backends and proxies are killed and frozen: the histories are
-strictly serializable, no money and no seat is lost or given twice.
+"""Transactions over shards through two proxies, while backends and proxies are killed and frozen and connections fail:
+the histories are strictly serializable, no money and no seat is lost or given twice.
 
     test_histories.py [--long MINUTES] [--seed S] [--clients N] [--moves SECONDS]
 
       list-append   RPUSH and LRANGE of lists on three shards; support/list_append.py checks the history
       bank          transfers; the sum of all accounts is the same in every read
-      seats         redis-py sells tickets; seats, figures and bookings on three shards agree in every read
+      seats         redis-py sells tickets; seats, figures and bookings on three shards agree in every read; bookings
+                    expire at their time
 
-    clients ──► proxy 0, 1 ──► backend 0, 1, 2        kill -9 of any one to three, restart; SIGSTOP, SIGCONT
+    clients ──► relays ──► proxy 0, 1 ──► relays ──► backend 0, 1, 2      support/turmoil.py: kill -9, SIGSTOP, cut connections
+                                            ▲                 │
+                                            └─────────────────┘
 
 Each round has keys of its own and ends with a check of all of them. By default a workload has one round; --long gives
 each workload this many minutes.
@@ -22,12 +25,14 @@ import time
 
 import redis
 
+from support import harness
 from support.cluster import Cluster
-from support.harness import Suite, check, check_equal, sized
+from support.harness import Failure, Suite, check, check_equal, sized
 from support.list_append import DONE, REFUSED, UNKNOWN, Append, Read, Transaction, anomalies
 from support.moves import Mover, wait_settled
+from support.relay import Relay
 from support.tickets import BOOKING_SECONDS, FREE, SECTIONS, Event, choose, seat_state
-from support.turmoil import Client, Turmoil, outcome_of, wait_for_silence
+from support.turmoil import REPLY_TIMEOUT, Client, Turmoil, outcome_of, wait_for_silence
 
 SHARDS, PROXIES = 3, 2
 STRIKES = 3  # faults of a round
@@ -36,7 +41,7 @@ STRIKES = 3  # faults of a round
 def options(parser):
     parser.add_argument('--long', type=float, default=sized(0, long=10), metavar='MINUTES', help='for each workload')
     parser.add_argument('--clients', type=int, default=8)
-    parser.add_argument('--moves', type=float, default=0, metavar='SECONDS',
+    parser.add_argument('--moves', type=float, default=sized(0, long=4), metavar='SECONDS',
                         help='a new map, which moves slots, each time after so many seconds; 0: none')
 
 
@@ -44,8 +49,11 @@ suite = Suite(__doc__, options)
 
 
 def start_cluster():
-    return Cluster(backends=SHARDS, partitions=1, proxies=PROXIES, linked=True, proxy_options={
-        'upstream': {'timeout': '1s', 'backoff-max': '100ms'}})
+    def relay(address):
+        return Relay(address, is_opaque=True)
+    return Cluster(backends=SHARDS, partitions=1, proxies=PROXIES, linked=True, relay=relay, proxy_relay=relay,
+                   backend_options={'backend': {'peer-timeout': '%dms' % (2000 * harness.SLOW)}},
+                   proxy_options={'upstream': {'timeout': '1s', 'backoff-max': '100ms'}})
 
 
 def play_rounds(run, play):
@@ -345,6 +353,8 @@ def _(run):
 # ---- seats -------------------------------------------------------------------------------------------------------
 
 EVENTS, SEATS = 3, 600  # in each section
+SHORT_SECONDS = 30  # after which the bookings of the first event expire
+CLOCK_SECONDS = 15  # a program that was frozen may take its time from before the freeze
 HELD, GONE, MAYBE = 'held', 'gone', 'maybe'
 
 
@@ -355,16 +365,21 @@ class Sales:
         self.event, self.lock = event, threading.Lock()
         self.bookings = {}  # ident: (section, seats)
         self.states = {}
+        self.times = {}  # ident: before the request, and after its reply or None
         self.holders = {}  # seat: the booking that has it for certain
+        self.expired = 0
 
     def begin(self, ident, section, seats):
         with self.lock:
             self.bookings[ident], self.states[ident] = (section, seats), MAYBE
+            self.times[ident] = time.time(), None
 
     def hold(self, ident):
         """The booking was acknowledged: its seats belong to no other one."""
         with self.lock:
             self.states[ident] = HELD
+            begin, end = self.times[ident]
+            self.times[ident] = begin, end or time.time()
             for seat in self.bookings[ident][1]:
                 other = self.holders.setdefault(seat, ident)
                 check(other == ident, 'seat %d of %s belongs to %s and %s' % (seat, self.event.name, other, ident))
@@ -396,13 +411,30 @@ class Sales:
         for ident, state in self.states.items():
             seats, exists = self.bookings[ident][1], ident in present
             check(state == MAYBE or exists == (state != GONE), 'booking %s of %s is %s' % (ident, event.name, state))
-            key = event.booking(ident)
-            check_equal(client.hget(key, 'seats'), ','.join(map(str, seats)).encode() if exists else None, key)
-            check(not exists or 0 < client.ttl(key) <= BOOKING_SECONDS, '%s has an expiry time' % key)
+            self.check_booking(client, ident, exists)
             for seat in seats if exists else ():
                 check(seat not in taken, 'seat %d of %s: %s and %s' % (seat, event.name, taken.get(seat), ident))
                 taken[seat] = ident
         check_equal({seat for seat in range(SECTIONS * SEATS) if seat_state(looks[0], seat) != FREE}, set(taken), 'seats')
+
+    def check_booking(self, client, ident, exists):
+        """The booking's hash: it is there until it expires, and it expires at its time."""
+        key, (begin, end) = self.event.booking(ident), self.times[ident]
+        earliest, latest = begin + self.event.booking_seconds - CLOCK_SECONDS, (end or time.time()) + self.event.booking_seconds
+        before = time.time()
+        with client.pipeline(transaction=True) as pipe:
+            pipe.hget(key, 'seats')
+            pipe.execute_command('PEXPIRETIME', key)
+            seats, expires_ms = pipe.execute()
+        if exists and seats is None:
+            check(time.time() > earliest, '%s is missing %.1f s before its expiry time' % (key, earliest - time.time()))
+            self.expired += 1
+            return
+        check_equal(seats, ','.join(map(str, self.bookings[ident][1])).encode() if exists else None, key)
+        if exists:
+            check(before < latest, '%s is there %.1f s after its expiry time' % (key, before - latest))
+            check(earliest <= expires_ms / 1000 <= latest, '%s expires at %.3f, not from %.3f to %.3f' %
+                  (key, expires_ms / 1000, earliest, latest))
 
 
 class Seller(Client):
@@ -415,7 +447,7 @@ class Seller(Client):
         self.booked = self.looks = self.conflicts = 0
 
     def connect(self):
-        return self.cluster.redis(self.rng.randrange(PROXIES))
+        return self.cluster.redis(self.rng.randrange(PROXIES), socket_timeout=REPLY_TIMEOUT * harness.SLOW)
 
     def one_request(self, client):
         dice = self.rng.random()
@@ -452,10 +484,11 @@ class Seller(Client):
         try:
             pipe.watch(event.seats)
             free = event.free_seats(pipe.getrange(event.seats, *event.range_of(section)), section)
+            if not free:
+                pipe.reset()
+                return 'sold out'
         except redis.RedisError as error:
             return error
-        if not free:
-            return 'sold out'
         seats, ident = choose(self.rng, free), '%s-%d' % (self.name, next(self.serial))
         pipe.multi()
         event.reserve(pipe, section, seats, ident, self.name, int(time.time()))
@@ -487,18 +520,57 @@ class Seller(Client):
         return reply
 
 
-def new_event(cluster, name):
+def new_event(cluster, name, booking_seconds):
     """An event whose seats and document are on different shards."""
     for number in itertools.count():
-        event = Event('%s-%d' % (name, number), SEATS)
+        event = Event('%s-%d' % (name, number), SEATS, booking_seconds)
         if cluster.shard_of(event.seats) != cluster.shard_of(event.document):
             return event
+
+
+def finds_error(sales, client):
+    try:
+        sales.check_end(client)
+    except Failure:
+        return True
+    return False
+
+
+@suite.case('the check of an event finds a booking that is lost, that stays, that expires at another time, and a seat that is free')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster, cluster.redis() as client:
+        sales = Sales(Event('event', SEATS, SHORT_SECONDS))
+        event, booking = sales.event, sales.event.booking('a')
+        event.create(client)
+        for seat, ident in enumerate('ab'):
+            sales.begin(ident, 0, [seat])
+            with client.pipeline(transaction=True) as pipe:
+                event.reserve(pipe, 0, [seat], ident, 'seller', int(time.time()))
+                pipe.execute()
+            sales.hold(ident)
+        check(not finds_error(sales, client), 'it is right')
+        at = client.execute_command('PEXPIRETIME', booking)
+        for damage, repair in ((['PEXPIRE', booking, 10 ** 7], ['PEXPIREAT', booking, at]),
+                               (['EXPIRE', booking, 1], ['PEXPIREAT', booking, at]),
+                               (['PERSIST', booking], ['PEXPIREAT', booking, at]),
+                               (['SETBIT', event.seats, 1, 0], ['SETBIT', event.seats, 1, 1]),
+                               (['ZREM', event.index, 'a'], ['ZADD', event.index, 0, 'a']),
+                               (['RENAME', booking, 'gone'], ['RENAME', 'gone', booking])):
+            client.execute_command(*damage)
+            check(finds_error(sales, client), damage)
+            client.execute_command(*repair)
+            check(not finds_error(sales, client), repair)
+        sales.times['a'] = time.time() - 1000, time.time() - 1000
+        check(finds_error(sales, client), 'a booking that should have expired')
+        client.delete(booking)
+        check(not finds_error(sales, client), 'a booking that has expired')
 
 
 @suite.case('seats: none is given twice, and seats, figures and bookings agree in every read')
 def _(run):
     def play(cluster, number):
-        sales = [Sales(new_event(cluster, 'event-%d-%d' % (number, i))) for i in range(EVENTS)]
+        sales = [Sales(new_event(cluster, 'event-%d-%d' % (number, i), BOOKING_SECONDS if i else SHORT_SECONDS))
+                 for i in range(EVENTS)]
         with cluster.redis() as client:
             for sale in sales:
                 sale.event.create(client)
@@ -507,8 +579,9 @@ def _(run):
         with cluster.redis() as client:
             for sale in sales:
                 sale.check_end(client)
-        run.note('%d bookings, %d conflicts, %d reads of an event'
-                 % tuple(sum(getattr(client, name) for client in clients) for name in ('booked', 'conflicts', 'looks')))
+        run.note('%d bookings, %d conflicts, %d reads of an event; %d bookings have expired'
+                 % (*(sum(getattr(client, name) for client in clients) for name in ('booked', 'conflicts', 'looks')),
+                    sum(sale.expired for sale in sales)))
     play_rounds(run, play)
 
 

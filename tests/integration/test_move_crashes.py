@@ -35,15 +35,6 @@ class Shards(Cluster):
             backend.options = dict(backend.options)
             backend.options['backend'] = dict(backend.options['backend'], **options)
 
-    def write_config_of_ports(self):
-        self.shard_addresses()
-        for backend in self.backends:
-            backend.options['backend']['advertise-port'] = self.relays[backend.addresses[0]].port
-
-    def __enter__(self):
-        self.write_config_of_ports()
-        return super().__enter__()
-
     def gate(self, shard):
         return self.relays[self.backends[shard].addresses[0]]
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Slots move between shards when the shard map changes: every key is there, no acknowledged write is lost."""
 
+import collections
 import os
 import random
 import shutil
@@ -170,68 +171,235 @@ def _(run):
         client.close()
 
 
-class FieldWriter(threading.Thread):
-    """Increases, adds and deletes fields of a hash that no other client changes, in pipelines; knows what they must be."""
+class KeyWriter(threading.Thread):
+    """Changes a key in pipelines; knows what it must hold. A subclass has fill(client, count), batch(rng) and check(client)."""
 
-    def __init__(self, cluster, key, fields):
+    def __init__(self, cluster, key):
         super().__init__()
-        self.cluster, self.key, self.fields = cluster, key, {field: 0 for field in fields}
-        self.is_over, self.failure, self.requests = threading.Event(), None, 0
+        self.cluster, self.key = cluster, key
+        self.is_over, self.failure, self.requests, self.longest = threading.Event(), None, 0, 0
 
     def run(self):
         rng = random.Random(self.key)
         try:
             with self.cluster.connect() as client:
-                names = list(self.fields)
                 while not self.is_over.is_set():
-                    chosen = rng.sample(names, 20)
-                    gone = [field for field in chosen[:3] if field in self.fields]
-                    requests, expected = [], []
-                    for field in chosen:
-                        requests.append(('HDEL', self.key, field) if field in gone else ('HINCRBY', self.key, field, 1))
-                        if field in gone:
-                            del self.fields[field]
-                            expected.append(1)
-                        else:
-                            self.fields[field] = self.fields.get(field, 0) + 1
-                            expected.append(self.fields[field])
+                    requests, expected = self.batch(rng)
+                    begin = time.monotonic()
                     check_equal([value(reply) for reply in client.pipeline(requests)], expected)
+                    self.longest = max(self.longest, time.monotonic() - begin)
                     self.requests += len(requests)
         except BaseException as failure:
             self.failure = failure
+
+    def fill(self, client, count):
+        for first in range(0, count, PART):
+            words = self.first_words(range(first, min(first + PART, count)))
+            reply = client.get(*words)
+            check(not isinstance(reply, ReplyError), reply)
+
+
+PART = 5000  # elements that one request writes or reads
+
+
+class FieldWriter(KeyWriter):
+    """Increases, adds and deletes fields of a hash that no other client changes."""
+
+    def __init__(self, cluster, key, fields=()):
+        super().__init__(cluster, key)
+        self.names = list(fields)
+        self.fields = {field: 0 for field in fields}
+
+    def first_words(self, numbers):
+        names = ['field:%d' % i for i in numbers]
+        self.names += names
+        self.fields.update((name, 0) for name in names)
+        return ['HSET', self.key, *(word for name in names for word in (name, 0))]
+
+    def batch(self, rng):
+        chosen = rng.sample(self.names, 20)
+        gone = [field for field in chosen[:3] if field in self.fields]
+        requests, expected = [], []
+        for field in chosen:
+            requests.append(('HDEL', self.key, field) if field in gone else ('HINCRBY', self.key, field, 1))
+            if field in gone:
+                del self.fields[field]
+                expected.append(1)
+            else:
+                self.fields[field] = self.fields.get(field, 0) + 1
+                expected.append(self.fields[field])
+        return requests, expected
+
+    def check(self, client):
+        check_equal(client.get('HLEN', self.key), len(self.fields))
+        for first in range(0, len(self.names), PART):
+            part = self.names[first:first + PART]
+            numbers = [None if number is None else int(number) for number in client.get('HMGET', self.key, *part)]
+            check_equal(numbers, [self.fields.get(name) for name in part], 'fields from %d on' % first)
+
+
+class ScoreWriter(KeyWriter):
+    """Moves members of a sorted set behind all others, or deletes and adds them."""
+
+    def __init__(self, cluster, key):
+        super().__init__(cluster, key)
+        self.scores, self.count = {}, 0
+
+    def first_words(self, numbers):
+        self.count = numbers.stop
+        self.scores.update(('member:%d' % i, i) for i in numbers)
+        return ['ZADD', self.key, *(word for i in numbers for word in (i, 'member:%d' % i))]
+
+    def batch(self, rng):
+        requests, expected = [], []
+        for member in ('member:%d' % i for i in rng.sample(range(self.count), 20)):
+            if rng.random() < 0.2 and member in self.scores:
+                requests.append(('ZREM', self.key, member))
+                expected.append(1)
+                del self.scores[member]
+            else:
+                self.scores[member] = self.scores.get(member, 0) + self.count
+                requests.append(('ZINCRBY', self.key, self.count, member))
+                expected.append(b'%d' % self.scores[member])
+        return requests, expected
+
+    def check(self, client):
+        check_equal(client.get('ZCARD', self.key), len(self.scores))
+        order = sorted((score, member.encode()) for member, score in self.scores.items())
+        for first in range(0, len(order), PART):
+            words = client.get('ZRANGE', self.key, first, first + PART - 1, 'WITHSCORES')
+            found = [(int(score), member) for member, score in zip(words[::2], words[1::2])]
+            check_equal(found, order[first:first + PART], 'members from %d on' % first)
+        members = [member for _, member in order[::1000]]
+        check_equal([value(reply) for reply in client.pipeline([('ZRANK', self.key, member) for member in members])],
+                    list(range(0, len(order), 1000)))
+
+
+class ItemWriter(KeyWriter):
+    """Adds and removes items at both ends of a list, and changes some inside."""
+
+    def __init__(self, cluster, key):
+        super().__init__(cluster, key)
+        self.items, self.number = collections.deque(), 0
+
+    def first_words(self, numbers):
+        self.number = numbers.stop
+        self.items.extend(b'item:%d' % i for i in numbers)
+        return ['RPUSH', self.key, *('item:%d' % i for i in numbers)]
+
+    def batch(self, rng):
+        requests, expected = [], []
+        for _ in range(20):
+            word = rng.choice(['RPUSH', 'LPUSH', 'RPOP', 'LPOP', 'LSET'])
+            self.number += 1
+            item = b'item:%d' % self.number
+            if word.endswith('PUSH'):
+                (self.items.append if word == 'RPUSH' else self.items.appendleft)(item)
+                requests.append((word, self.key, item))
+                expected.append(len(self.items))
+            elif word.endswith('POP'):
+                requests.append((word, self.key))
+                expected.append(self.items.pop() if word == 'RPOP' else self.items.popleft())
+            else:
+                place = rng.randrange(min(1000, len(self.items)))  # a deque is slow in its middle
+                self.items[place] = item
+                requests.append((word, self.key, place, item))
+                expected.append(b'OK')
+        return requests, expected
+
+    def check(self, client):
+        check_equal(client.get('LLEN', self.key), len(self.items))
+        items = list(self.items)
+        for first in range(0, len(items), PART):
+            check_equal(client.get('LRANGE', self.key, first, first + PART - 1), items[first:first + PART], 'items from %d on' % first)
+
+
+class EntryWriter(KeyWriter):
+    """Adds entries to a stream, and deletes some."""
+
+    def __init__(self, cluster, key):
+        super().__init__(cluster, key)
+        self.entries, self.count = {}, 0
+
+    def fill(self, client, count):
+        self.count = count
+        for first in range(0, count, PART):
+            numbers = range(first, min(first + PART, count))
+            replies = client.pipeline([('XADD', self.key, '%d-1' % (i + 1), 'f', i) for i in numbers])
+            self.entries.update((i, b'%d-1' % (i + 1)) for i in numbers)
+            check_equal([value(reply) for reply in replies], [self.entries[i] for i in numbers])
+
+    def batch(self, rng):
+        requests, expected = [], []
+        for _ in range(20):
+            number = rng.randrange(self.count)
+            if rng.random() < 0.3:
+                requests.append(('XDEL', self.key, '%d-1' % (number + 1)))
+                expected.append(int(self.entries.pop(number, None) is not None))
+            else:
+                self.entries[self.count] = b'%d-1' % (self.count + 1)
+                requests.append(('XADD', self.key, self.entries[self.count], 'f', self.count))
+                expected.append(self.entries[self.count])
+                self.count += 1
+        return requests, expected
+
+    def check(self, client):
+        check_equal(client.get('XLEN', self.key), len(self.entries))
+        numbers = sorted(self.entries)
+        for first in range(0, len(numbers), PART):
+            part = numbers[first:first + PART]
+            check_equal(client.get('XRANGE', self.key, self.entries[part[0]], '+', 'COUNT', PART),
+                        [[self.entries[i], [b'f', b'%d' % i]] for i in part], 'entries from %d on' % first)
+
+
+def move_under_writers(cluster, threads):
+    """Moves all slots there and back while the threads write."""
+    for thread in threads:
+        thread.start()
+    try:
+        for slots in (SWAPPED, HALVES):
+            before = sum(thread.requests for thread in threads)
+            move(cluster, slots)
+            wait_for(lambda: sum(thread.requests for thread in threads) > before or any(thread.failure for thread in threads), 'requests')
+    finally:
+        for thread in threads:
+            thread.is_over.set()
+            thread.join()
+    for thread in threads:
+        if thread.failure:
+            raise thread.failure
 
 
 @suite.case('a hash with many fields moves there and back while clients change its fields')
 def _(run):
     count, writers = sized(20000, long=1000000), 4
     with pair(proxies=1) as cluster, cluster.connect() as client:
-        key = cluster.key_on(0, 'many fields')
-        names = ['field:%d' % i for i in range(count)]
-        for first in range(0, count, 5000):
-            client.get('HSET', key, *(word for name in names[first:first + 5000] for word in (name, 0)))
-        threads = [FieldWriter(cluster, key, names[i::writers]) for i in range(writers)]
-        for thread in threads:
-            thread.start()
-        try:
-            for slots in (SWAPPED, HALVES):
-                before = sum(thread.requests for thread in threads)
-                move(cluster, slots)
-                wait_for(lambda: sum(thread.requests for thread in threads) > before or any(thread.failure for thread in threads), 'requests')
-        finally:
-            for thread in threads:
-                thread.is_over.set()
-                thread.join()
-        for thread in threads:
-            if thread.failure:
-                raise thread.failure
-        expected = {field: number for thread in threads for field, number in thread.fields.items()}
-        check_equal(client.get('HLEN', key), len(expected))
-        for first in range(0, count, 5000):
-            part = names[first:first + 5000]
-            numbers = [None if number is None else int(number) for number in client.get('HMGET', key, *part)]
-            check_equal(numbers, [expected.get(name) for name in part], 'fields from %d on' % first)
+        whole = FieldWriter(cluster, cluster.key_on(0, 'many fields'))
+        whole.fill(client, count)
+        threads = [FieldWriter(cluster, whole.key, whole.names[i::writers]) for i in range(writers)]
+        move_under_writers(cluster, threads)
+        whole.fields = {field: number for thread in threads for field, number in thread.fields.items()}
+        whole.check(client)
         run.note('%d changes' % sum(thread.requests for thread in threads))
         check_equal(total_keys(cluster), 1)
+
+
+@suite.case('keys with many elements move there and back while clients write to them')
+def _(run):
+    count = sized(20000, long=1000000)
+    for kind in (ScoreWriter, ItemWriter, EntryWriter):
+        with pair(proxies=1) as cluster, cluster.connect() as client:
+            writer = kind(cluster, cluster.key_on(0, 'many'))
+            writer.fill(client, count)
+            for backend in cluster.backends:
+                backend.forget_peak()
+            before = [backend.rss_bytes() for backend in cluster.backends]
+            move_under_writers(cluster, [writer])
+            growth = [backend.peak_rss_bytes() - rss for backend, rss in zip(cluster.backends, before)]
+            writer.check(client)
+            check_equal(total_keys(cluster), 1)
+            run.note('%s: %d changes, the longest pipeline %.0f ms, memory grew from %s by %s MB' % (
+                kind.__name__, writer.requests, writer.longest * 1000, [rss >> 20 for rss in before], [rss >> 20 for rss in growth]))
 
 
 class LateShards(Cluster):
@@ -239,15 +407,7 @@ class LateShards(Cluster):
 
     def __init__(self):
         super().__init__(backends=2, partitions=1, proxies=0, linked=True, slots=list(HALVES),
-                         relay=lambda address: Relay(address, delay_ms=(20, 20), late_share=1))
-
-    def __enter__(self):
-        self.shard_addresses()
-        for backend in self.backends:
-            backend.options = dict(backend.options)
-            backend.options['backend'] = dict(backend.options['backend'],
-                                              **{'advertise-port': self.relays[backend.addresses[0]].port})
-        return super().__enter__()
+                         relay=lambda address: Relay(address, delay_ms=(20, 20), late_share=1, is_opaque=True))
 
 
 def move_under_writes(cluster, request):

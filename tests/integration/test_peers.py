@@ -181,7 +181,8 @@ def _(run):
 
 @suite.case('cut connections come back, and so do those that become silent without being closed')
 def _(run):
-    with Peers({'peer-timeout': '%dms' % (1000 * harness.SLOW)}, relay=Relay) as cluster:
+    with Peers({'peer-timeout': '%dms' % (1000 * harness.SLOW)},
+               relay=lambda address: Relay(address, is_opaque=True)) as cluster:
         cluster.wait_linked()
         relay = cluster.relays[cluster.backends[2].addresses[0]]
         for what in ('reset', 'mute', 'reset'):

@@ -374,6 +374,9 @@ class Backend(Process):
             sections['backend']['tls-port'] = self.port
         # not auto: many backends run at the same time, and what a test sees must not depend on the machine
         sections['store'] = {'memory': '640mb'}
+        if self.cluster.is_linked and self.cluster.relay_maker:
+            self.cluster.shard_addresses()  # makes the relay
+            sections['backend']['advertise-port'] = self.cluster.relays[self.addresses[0]].port
         for name, extra in self.options.items():
             sections.setdefault(name, {}).update(extra)
         write_ini(self.config_path, list(sections.items()))
@@ -468,10 +471,11 @@ def with_option(options, section, name, value):
 
 class Cluster:
     def __init__(self, backends=2, partitions=2, proxies=1, backend_options=None, proxy_options=None,
-                 namespaces=None, listeners=None, relay=None, disk=None, unix=False, tls=False, linked=False,
-                 slots=None):
+                 namespaces=None, listeners=None, relay=None, proxy_relay=None, disk=None, unix=False, tls=False,
+                 linked=False, slots=None):
         """Options: {section: {option: value}}; `namespaces`: {name: {option: value}}; `listeners`: {name: namespace};
-        `relay(address) -> object with .address and .stop()` makes a relay in front of every partition; `disk`: a
+        `relay(address) -> object with .address and .stop()` makes a relay in front of every partition (with `linked`: of
+        which a backend has one), `proxy_relay` one in front of every proxy, for connect() and redis(); `disk`: a
         FaultyDisk for the first backend; `unix`: the proxies listen on a Unix socket too; `tls`: proxies and
         backends accept only TLS with client certificates (certs.Kit); `linked`: backends have connections to each
         other, the proxies' rule is cross-slot = any, and nothing is refused because a slow machine takes long; `slots`:
@@ -484,7 +488,7 @@ class Cluster:
         self.secret = 'secret-%08x' % _port_rng.randrange(1 << 32)
         self.shards_path = os.path.join(self.folder, 'shards.ini')
         self.epoch = 0
-        self.relay_maker, self.relays = relay, {}
+        self.relay_maker, self.proxy_relay_maker, self.relays = relay, proxy_relay, {}
         self.failed = False
         self.is_linked = linked
         if linked:
@@ -515,6 +519,9 @@ class Cluster:
                 self.wait_linked()
             for proxy in self.proxies:
                 self.start_retrying(proxy)
+                if self.proxy_relay_maker:
+                    self.relays[proxy.address] = self.proxy_relay_maker(proxy.address)
+                    proxy.address = self.relays[proxy.address].address
         except BaseException:
             self.abandon()
             raise
@@ -647,7 +654,7 @@ class Cluster:
         if self.tls:
             options.update(ssl=True, ssl_ca_certs=self.tls.ca.cert, ssl_certfile=self.tls.client.cert,
                            ssl_keyfile=self.tls.client.key)
-        return redis.Redis('127.0.0.1', self.proxies[proxy].port, **options)
+        return redis.Redis(*self.proxies[proxy].address[:2], **options)
 
     def partition(self, shard, timeout=PATIENCE):
         """A direct connection to the partition behind shard number `shard`."""

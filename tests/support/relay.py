@@ -4,21 +4,23 @@
 
 `delay_ms` (low, high): a random half of the chunks (`late_share`) is sent later by such a time; their order stays.
 `change` (old, new): replaces bytes in what the client sends.
-spoil(what) affects the open connections; later ones work normally:
+spoil(what, share) affects the open connections, or a random share of them; later ones work normally:
 
   slow      every chunk is late and in small pieces  reset     both sides get a RST
   cut       half of the next reply, then closed      end       the client sees an end of the stream between replies
   garbage   invalid bytes after the next reply       shut      the server sees the end of the stream
-  mute      no further bytes are passed on           heal      ends slow, and what has met no bytes so far
+  mute      further bytes are lost                   hold      further bytes are passed on after heal
+  heal      ends slow, hold, and what has met no bytes so far
 
 After heal a connection that was idle works normally too: else a client could meet the damage long after the fault. A
 connection that has lost bytes stays mute until one side closes it; count_damaged() tells how many are left.
 
 It is a process of its own, so that its work does not compete with the test's clients for the interpreter: python3 -m
-support.relay SETTINGS (JSON). It reads one word per line on stdin, and replies to each with a line.
+support.relay SETTINGS (JSON). It reads `WORD SHARE` per line on stdin, and replies to each with a line.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -40,20 +42,20 @@ PIECES_LATE_MAX = 1024
 
 
 class Relay:
-    def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_encrypted=False,
+    def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_opaque=False,
                  late_share=0.5):
-        """`is_encrypted`: replies cannot be found in the traffic, so `cut`, `garbage` and `end` are not available."""
+        """`is_opaque`: not only RESP, or encrypted: no reply is looked for, so `cut`, `garbage` and `end` are not available."""
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
         settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms, 'late_share': late_share,
-                    'change': [part.decode('latin-1') for part in change], 'is_encrypted': is_encrypted}
+                    'change': [part.decode('latin-1') for part in change], 'is_opaque': is_opaque}
         self.child = subprocess.Popen([sys.executable, '-m', __name__, json.dumps(settings)], cwd=TESTS,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         wait_for(lambda: listens(self.child.pid, self.port), 'the relay to listen')
 
-    def spoil(self, what):
+    def spoil(self, what, share=1):
         """Returns the number of affected connections, after all of them are affected."""
-        self.child.stdin.write(what.encode() + b'\n')
+        self.child.stdin.write(b'%s %f\n' % (what.encode(), share))
         self.child.stdin.flush()
         return int(self.child.stdout.readline())
 
@@ -78,7 +80,9 @@ class Link:
         self.old, self.new = (part.encode('latin-1') for part in settings['change'])
         self.trap = None  # the damage that the next reply gets
         self.is_slow = self.is_mute = self.has_lost = False
-        self.replies = None if settings['is_encrypted'] else Reader()  # parses the stream to find the ends of replies
+        self.passing = asyncio.Event()  # not set: on hold
+        self.passing.set()
+        self.replies = None if settings['is_opaque'] else Reader()  # parses the stream to find the ends of replies
 
     def close(self, has_reset=False):
         for _, writer in (self.client, self.server):
@@ -96,8 +100,11 @@ class Link:
         elif what == 'heal':
             self.is_slow, self.trap = False, None
             self.is_mute = self.is_mute and self.has_lost
+            self.passing.set()
         elif what == 'mute':
             self.is_mute = True
+        elif what == 'hold':
+            self.passing.clear()
         else:
             self.trap = what
 
@@ -127,6 +134,7 @@ class Link:
             receiving.cancel()
 
     async def give(self, writer, data):
+        await self.passing.wait()
         if self.is_mute:
             self.has_lost = True
             return
@@ -178,20 +186,20 @@ class Link:
             self.close()
 
 
-def obey(links):
-    """Applies the word read from stdin to all connections."""
-    what = sys.stdin.buffer.raw.readline().strip().decode()
-    if not what:
+def obey(links, rng):
+    """Applies the word read from stdin to connections."""
+    line = sys.stdin.buffer.raw.readline().decode()
+    if not line:
         os._exit(0)
-    count = len(links)
+    what, share = line.split()
     if what == 'count':
-        count = sum(link.has_lost for link in links)
-    for link in list(links) if what != 'count' else ():
-        try:
-            link.spoil(what)
-        except OSError:
-            pass  # the connection is closed already
-    os.write(1, b'%d\n' % count)
+        affected = [link for link in links if link.has_lost]
+    else:
+        affected = [link for link in links if rng.random() < float(share)]
+        for link in affected:
+            with contextlib.suppress(OSError):  # the connection is closed already
+                link.spoil(what)
+    os.write(1, b'%d\n' % len(affected))
 
 
 async def serve(settings):
@@ -209,7 +217,7 @@ async def serve(settings):
             await link.run()
         finally:
             links.discard(link)
-    asyncio.get_running_loop().add_reader(0, obey, links)
+    asyncio.get_running_loop().add_reader(0, obey, links, rng)
     server = await asyncio.start_server(accept, '127.0.0.1', settings['port'])
     await server.serve_forever()
 

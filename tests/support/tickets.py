@@ -17,9 +17,9 @@ BOOKING_SECONDS = 86400  # later than any round of a test ends, also on a slow m
 
 
 class Event:
-    def __init__(self, name, seats_of_section=120):
+    def __init__(self, name, seats_of_section=120, booking_seconds=BOOKING_SECONDS):
         """`seats_of_section`: a multiple of four."""
-        self.name, self.seats_of_section = name, seats_of_section
+        self.name, self.seats_of_section, self.booking_seconds = name, seats_of_section, booking_seconds
         self.seats, self.document, self.timers, self.index = (
             '%s:%s' % (kind, name) for kind in ('seats', 'event', 'timers', 'index'))
         self.sections = ['%s-%d' % (chr(65 + i // 2), i) for i in range(SECTIONS)]
@@ -55,7 +55,7 @@ class Event:
         pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.available', -len(seats))
         pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.reserved', len(seats))
         pipe.hset(self.booking(ident), mapping={'seller': seller, 'section': section, 'seats': ','.join(map(str, seats))})
-        pipe.expire(self.booking(ident), BOOKING_SECONDS)
+        pipe.expire(self.booking(ident), self.booking_seconds)
         pipe.hsetnx(self.timers, ident, now)
         pipe.zadd(self.index, {ident: now})
 

@@ -1,8 +1,15 @@
-"""turmoil.py - clients in threads, while the programs they use are killed and frozen.
+"""turmoil.py - clients in threads, while the programs they use are killed and frozen, and their connections fail.
 
     with Turmoil(run, cluster, clients) as turmoil:      # starts the clients
         turmoil.strike()                                 # a fault; returns when every client is served again
     # the clients have ended; an exception in one of them is raised here
+
+  kill      kill -9, and a start           cut       connections are reset, a random part of them, several times
+  freeze    SIGSTOP, SIGCONT               mute      what is sent is lost, and no side learns of it
+                                           hold      what is sent arrives seconds later, also after the sender has given up
+
+The last three need relays in front of proxies and backends (support/relay.py): connections between clients and proxies, proxies
+and backends, and backends with each other.
 
 A client uses a proxy chosen at random and another one after an unknown outcome. The outcome of a request is DONE, REFUSED (nothing
 was done, as the error says) or UNKNOWN: the connection to the proxy or to the shard was lost after it was sent.
@@ -18,6 +25,8 @@ from support.list_append import DONE, REFUSED, UNKNOWN
 from support.resp import Closed, ReplyError
 
 FAULTS = ('kill', 'kill', 'kill', 'freeze', 'freeze')
+FAULTS_OF_RELAYS = ('cut', 'cut', 'mute', 'hold')
+REPLY_TIMEOUT = 10  # seconds after which a client gives a connection up
 NOT_DONE = ('TRYAGAIN', 'EXECABORT', 'not reachable', 'variable changed')
 SERVED = 3  # a client is served again when so many of its requests have succeeded
 
@@ -57,7 +66,7 @@ class Client(threading.Thread):
             self.failure = error
 
     def connect(self):
-        return self.cluster.connect(self.rng.randrange(len(self.cluster.proxies)))
+        return self.cluster.connect(self.rng.randrange(len(self.cluster.proxies)), REPLY_TIMEOUT)
 
     def ask(self, connection, *words):
         """The reply, or the exception that the request ended with."""
@@ -85,6 +94,7 @@ class Client(threading.Thread):
                     connection.get('DISCARD')
                     return reply
         except (OSError, Closed):
+            connection.close()  # after a timeout, a late reply would be taken for that of the next request
             return ReplyError('TRYAGAIN the connection was lost before EXEC')
         reply = self.ask(connection, 'EXEC')
         if isinstance(reply, list):
@@ -95,7 +105,8 @@ class Client(threading.Thread):
 class Turmoil:
     def __init__(self, run, cluster, clients):
         self.run, self.cluster, self.clients, self.rng = run, cluster, clients, run.rng
-        self.faults = {'kill': 0, 'freeze': 0}
+        self.possible = FAULTS + (FAULTS_OF_RELAYS if cluster.relays else ())
+        self.faults = dict.fromkeys(self.possible, 0)
 
     def __enter__(self):
         for client in self.clients:
@@ -127,10 +138,12 @@ class Turmoil:
         wait_for(are_served, 'all clients to be served')
 
     def strike(self):
-        fault = self.rng.choice(FAULTS)
-        programs = self.cluster.backends * 2 + self.cluster.proxies
-        victims = list(set(self.rng.sample(programs, self.rng.choice([1, 1, 2, 3]))))
-        getattr(self, fault)(victims)
+        fault = self.rng.choice(self.possible)
+        if fault in FAULTS:
+            victims = self.cluster.backends * 2 + self.cluster.proxies
+        else:
+            victims = list(self.cluster.relays.values())
+        getattr(self, fault)(list(set(self.rng.sample(victims, self.rng.choice([1, 1, 2, 3])))))
         self.faults[fault] += 1
         self.wait_served()
 
@@ -150,9 +163,30 @@ class Turmoil:
         for victim in victims:
             victim.resume()
 
+    def cut(self, relays):
+        for _ in range(self.rng.randrange(1, 6)):
+            for relay in relays:
+                relay.spoil('reset', self.rng.choice([0.3, 1]))
+            time.sleep(self.rng.choice([0, 0.05, 0.5]))
+
+    def mute(self, relays):
+        self.spoil_for_a_while('mute', relays)
+        wait_for(lambda: not any(relay.count_damaged() for relay in relays), 'connections that have lost bytes to be closed')
+
+    def hold(self, relays):
+        self.spoil_for_a_while('hold', relays)
+
+    def spoil_for_a_while(self, what, relays):
+        share = self.rng.choice([0.3, 1])
+        for relay in relays:
+            relay.spoil(what, share)
+        time.sleep(self.rng.choice([0.3, 2.5, 8]))
+        for relay in relays:
+            relay.spoil('heal')
+
     def report(self):
         counts = {outcome: sum(client.counts[outcome] for client in self.clients) for outcome in (DONE, REFUSED, UNKNOWN)}
-        self.run.note('%(kill)d times kill -9, %(freeze)d times SIGSTOP; ' % self.faults +
+        self.run.note(', '.join('%s: %d' % fault for fault in self.faults.items()) + '; '
                       '%(done)d requests done, %(refused)d refused, %(unknown)d unknown' % counts)
         reasons = {}
         for client in self.clients:
