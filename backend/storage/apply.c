@@ -14,7 +14,7 @@
 
 /* In one turn of the loop the caches are updated from portions of FOLD_ROWS rows until FOLD_US have passed. Time limits it, not a number of
  * rows: a row may be the first in its huge page of a cache, which the kernel then fills with zeros. */
-enum { FOLD_ROWS = 16, FOLD_US = 200 };
+enum { FOLD_ROWS = 4, FOLD_US = 200 };
 
 struct apply {
     struct job job;

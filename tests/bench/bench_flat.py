@@ -23,7 +23,7 @@ import subprocess
 import tempfile
 import time
 
-from bench_requests import Peers, benchmark, median
+from bench_requests import KEYSPACE, Peers, benchmark, median
 from page import FOLDER, busy_note, busy_share, heading
 from rig import CLIENTS, Farm, System, in_turn, wait_until_quiet
 from support.cluster import binary
@@ -161,6 +161,8 @@ def measure_proxies(options):
     with tempfile.TemporaryDirectory(prefix='scree-bench-', dir=options.folder) as folder:
         farm = Peers(folder, ['scree-proxy', 'haproxy'])
         try:
+            for system in farm.systems.values():
+                benchmark(system, 'set', 64, 64, 10 * KEYSPACE)  # so that GET finds a value
             for command in ('get', 'set'):
                 for depth in options.depths:
                     rows.append(proxy_row(farm.systems, command, depth, options))

@@ -1,7 +1,7 @@
 /*
  * load.c - a load generator: many connections, any commands, at full speed or at a steady rate.
  *
- *   load --port P [--clients N] [--depth N] [--seconds S | --count N] [--first N] [--rate R] -- WORD … [';' WORD …]
+ *   load --port P [--clients N] [--depth N] [--seconds S | --count N] [--first N] [--rate R] [--seed N] -- WORD … [';' WORD …]
  *
  *   closed loop (no --rate): each connection sends `depth` units, waits for all their replies, sends again
  *   open loop (--rate):      units are sent by a schedule, independent of replies; their latency counts from the
@@ -14,6 +14,8 @@
  *                                                      all words of the unit
  *   {n:N}  a random number below N                {c}  the connection's number; {c:N}: modulo N
  *   {x:N}  N bytes of filler
+ *
+ * Each run draws other random numbers, because the keys of the run before may be in caches; --seed repeats those of a run.
  *
  * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of a
  * latency in µs and the number of units with that latency.
@@ -69,8 +71,7 @@ static struct {
     int words_count, commands;
 } options = {.host = "127.0.0.1", .clients = 50, .depth = 1, .seconds = 1};
 
-static uint64_t histogram[BUCKETS], units_sent, units_done, errors,
-    random_state = 88172645463325252;
+static uint64_t histogram[BUCKETS], units_sent, units_done, errors, random_state;
 static char scratch[WORD_MAX];
 
 static void die(const char *what)
@@ -84,6 +85,12 @@ static uint64_t now_ns(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Xorshift needs a state other than 0; similar seeds must not begin with similar numbers, hence the multiplication. */
+static void random_seed(uint64_t seed)
+{
+    random_state = (seed * 2 + 1) * 0x9e3779b97f4a7c15;
 }
 
 static uint64_t random_below(uint64_t limit)
@@ -382,6 +389,8 @@ static int take_option(const char *name, const char *value)
         options.first = strtoull(value, NULL, 10);
     else if (strcmp(name, "--rate") == 0)
         options.rate = atof(value);
+    else if (strcmp(name, "--seed") == 0)
+        random_seed(strtoull(value, NULL, 10));
     else
         return 0;
     return 1;
@@ -390,13 +399,14 @@ static int take_option(const char *name, const char *value)
 int main(int argc, char **argv)
 {
     int i = 1;
+    random_seed(now_ns());
     while (i + 1 < argc && take_option(argv[i], argv[i + 1]))
         i += 2;
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0 || argc - i > WORDS_MAX || !options.port ||
         options.clients < 1 || options.clients > CLIENTS_MAX || options.depth < 1 ||
         options.depth > INFLIGHT_MAX) {
         (void)fprintf(stderr, "load --port P [--clients N] [--depth N] [--seconds S | --count N] "
-                              "[--first N] [--rate R] -- WORD ... [';' WORD ...]\n");
+                              "[--first N] [--rate R] [--seed N] -- WORD ... [';' WORD ...]\n");
         return 2;
     }
     for (i++; i < argc; i++)
