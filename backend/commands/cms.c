@@ -20,7 +20,10 @@
 #define CMS_MODULE "CMSk-TYPE"
 #define CMS_MARK   "screeCM1"
 
-enum { MERGED_COUNTERS_MAX = 1 << 22 };
+enum {
+    MERGED_COUNTERS_MAX = 1 << 22,
+    VISITS_MAX = 1 << 22, /* counters of all items of a command */
+};
 
 /* Opens the sketch. False: it does not exist or is none, and an error was replied. */
 static bool cms_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry,
@@ -113,38 +116,123 @@ void cmd_cms_initbyprob(struct call *call)
 
 /* ---- counting ---- */
 
-/* Goes to the page of the item's counter in a row of the sketch. NULL: the call has failed. */
-static char *counter_of(struct sketch_page *page, const struct sketch *sketch, uint32_t row,
-                        uint64_t hash)
+/* Items in the arguments of a command. */
+struct items {
+    const struct bytes *argv;
+    uint32_t count;
+    uint32_t step; /* 2: each is followed by its increment, which is valid; 1: without */
+};
+
+static uint64_t increment_of(const struct items *items, uint32_t i)
 {
-    uint32_t place = sketch_place(sketch, row, hash);
-    uint32_t number = place / SKETCH_PAGE_COUNTERS;
-    if (!sketch_page_turn(page, sketch_sub(page->call->arena, number),
-                          sketch_page_bytes(sketch, number)))
-        return NULL;
-    return page->data + (size_t)(place % SKETCH_PAGE_COUNTERS) * 4;
+    uint64_t increment = 0;
+    if (items->step == 2)
+        CHECK(number_parse_uint64(items->argv[(size_t)i * 2 + 1], &increment));
+    return increment;
 }
 
-/* Increments the item's counters, which stop at UINT32_MAX. Returns the least of them. */
-static uint32_t count_item(struct sketch_page *page, const struct sketch *sketch, struct bytes item,
-                           uint64_t increment)
+/* A visit of a counter is a number: its page, the number of the item, and its place in the page. So sorted visits read and write each
+ * page once, and the items that share a counter have their order. */
+enum {
+    VISIT_PAGE_SHIFT = 32,
+    DIGIT_BITS = 9, /* of a page's number, which has two digits */
+    DIGITS = 1 << DIGIT_BITS,
+};
+
+_Static_assert((uint64_t)VISITS_MAX *SKETCH_PAGE_COUNTERS <= 1ULL << VISIT_PAGE_SHIFT, "an item");
+_Static_assert(SKETCH_COUNTERS_MAX / SKETCH_PAGE_COUNTERS <= DIGITS * DIGITS, "a page");
+
+static uint64_t visit_of(uint32_t place, uint32_t item)
 {
-    uint64_t hash = item_hash(item);
-    uint32_t least = UINT32_MAX;
-    for (uint32_t row = 0; row < sketch->depth; row++) {
-        char *counter = counter_of(page, sketch, row, hash);
-        if (!counter)
-            return 0;
-        uint32_t old = get_be32(counter);
-        uint32_t value = increment > UINT32_MAX - old ? UINT32_MAX : old + (uint32_t)increment;
-        if (value < least)
-            least = value;
-        if (value == old)
-            continue;
+    return (uint64_t)(place / SKETCH_PAGE_COUNTERS) << VISIT_PAGE_SHIFT |
+           (uint64_t)item * SKETCH_PAGE_COUNTERS | place % SKETCH_PAGE_COUNTERS;
+}
+
+/* Sorts by one digit of the page; visits that are equal in it keep their order. */
+static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t count, unsigned shift)
+{
+    size_t ends[DIGITS] = {0};
+    size_t end = 0;
+    for (size_t i = 0; i < count; i++)
+        ends[from[i] >> shift & (DIGITS - 1)]++;
+    for (size_t digit = 0; digit < DIGITS; digit++) {
+        size_t here = ends[digit];
+        ends[digit] = end;
+        end += here;
+    }
+    for (size_t i = 0; i < count; i++)
+        to[ends[from[i] >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+/* The sorted visits of all counters of the items, in the call's arena. */
+static const uint64_t *sorted_visits(struct call *call, const struct sketch *sketch,
+                                     const struct items *items)
+{
+    size_t count = 0;
+    size_t size = (size_t)items->count * sketch->depth * sizeof(uint64_t);
+    uint64_t *visits = arena_alloc(call->arena, size);
+    for (uint32_t i = 0; i < items->count; i++) {
+        uint64_t hash = item_hash(items->argv[(size_t)i * items->step]);
+        for (uint32_t row = 0; row < sketch->depth; row++)
+            visits[count++] = visit_of(sketch_place(sketch, row, hash), i);
+    }
+    if (items->count == 1)
+        return visits; /* the rows of the sketch lie one behind the other */
+    uint64_t *other = arena_alloc(call->arena, size);
+    sort_by_digit(visits, other, count, VISIT_PAGE_SHIFT);
+    sort_by_digit(other, visits, count, VISIT_PAGE_SHIFT + DIGIT_BITS);
+    return visits;
+}
+
+/* Increments the counter, which stops at UINT32_MAX, and returns its value. */
+static uint32_t increase(struct sketch_page *page, uint32_t place, uint64_t increment)
+{
+    char *counter = page->data + (size_t)place * 4;
+    uint32_t old = get_be32(counter);
+    uint32_t value = increment > UINT32_MAX - old ? UINT32_MAX : old + (uint32_t)increment;
+    if (value != old) {
         put_be32(counter, value);
         page->is_changed = true;
     }
-    return least;
+    return value;
+}
+
+/* Increments the counters of all items; least[i]: the least of those of item i. False: the call has failed. */
+static bool visit_all(struct sketch_page *page, const struct sketch *sketch,
+                      const struct items *items, uint32_t *least)
+{
+    const uint64_t *visits = sorted_visits(page->call, sketch, items);
+    uint64_t last = UINT64_MAX;
+    for (size_t i = 0; i < (size_t)items->count * sketch->depth; i++) {
+        uint32_t number = (uint32_t)(visits[i] >> VISIT_PAGE_SHIFT);
+        uint32_t item = (uint32_t)visits[i] / SKETCH_PAGE_COUNTERS;
+        if (number != last && !sketch_page_turn(page, sketch_sub(page->call->arena, number),
+                                                sketch_page_bytes(sketch, number)))
+            return false;
+        last = number;
+        uint32_t value =
+            increase(page, (uint32_t)visits[i] % SKETCH_PAGE_COUNTERS, increment_of(items, item));
+        least[item] = value < least[item] ? value : least[item];
+    }
+    sketch_page_close(page);
+    return true;
+}
+
+/* Increments the counters of all items. Returns the least counter of each, in the call's arena; NULL: the call has failed. The shard
+ * answers nothing else until then, so the number of counters is bounded. */
+static const uint32_t *count_items(struct call *call, struct entry *entry,
+                                   const struct sketch *sketch, const struct items *items)
+{
+    struct sketch_page page;
+    if (items->count > VISITS_MAX / sketch->depth) {
+        call_error_text(call,
+                        "CMS: too many items: items * depth must be at most 4194304 counters");
+        return NULL;
+    }
+    uint32_t *least = arena_alloc(call->arena, items->count * sizeof *least);
+    memset(least, 0xff, items->count * sizeof *least);
+    sketch_page_init(&page, call, entry);
+    return visit_all(&page, sketch, items, least) ? least : NULL;
 }
 
 static bool increments_ok(struct call *call)
@@ -163,30 +251,27 @@ void cmd_cms_incrby(struct call *call)
 {
     struct entry entry;
     struct sketch sketch;
-    struct sketch_page page;
     if (call->argc % 2) {
         call_error_arity(call);
         return;
     }
     if (!cms_open(call, call->argv[1], OPEN_WRITE, &entry, &sketch) || !increments_ok(call))
         return;
+    const struct items items = {call->argv + 2, (call->argc - 2) / 2, 2};
+    const uint32_t *least = count_items(call, &entry, &sketch, &items);
+    if (!least)
+        return;
     bool is_changed = false; /* the sum may be at its limit, and stay the same */
-    sketch_page_init(&page, call, &entry);
-    reply_array(&call->reply, (call->argc - 2) / 2);
-    for (uint32_t i = 2; i < call->argc; i += 2) {
-        uint64_t increment = 0;
-        CHECK(number_parse_uint64(call->argv[i + 1], &increment));
-        uint32_t value = count_item(&page, &sketch, call->argv[i], increment);
-        if (call->failed)
-            return;
+    reply_array(&call->reply, items.count);
+    for (uint32_t i = 0; i < items.count; i++) {
+        uint64_t increment = increment_of(&items, i);
         is_changed |= increment > 0;
         sketch.count = increment > INT64_MAX - sketch.count ? INT64_MAX : sketch.count + increment;
-        if (value == UINT32_MAX)
+        if (least[i] == UINT32_MAX)
             reply_error(&call->reply, "CMS: INCRBY overflow");
         else
-            reply_int(&call->reply, value);
+            reply_int(&call->reply, least[i]);
     }
-    sketch_page_close(&page);
     if (!is_changed)
         return;
     cms_save(call, &entry, &sketch);
@@ -197,17 +282,15 @@ void cmd_cms_query(struct call *call)
 {
     struct entry entry;
     struct sketch sketch;
-    struct sketch_page page;
     if (!cms_open(call, call->argv[1], OPEN_READ, &entry, &sketch))
         return;
-    sketch_page_init(&page, call, &entry);
-    reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 2; i < call->argc; i++) {
-        uint32_t value = count_item(&page, &sketch, call->argv[i], 0);
-        if (call->failed)
-            return;
-        reply_int(&call->reply, value);
-    }
+    const struct items items = {call->argv + 2, call->argc - 2, 1};
+    const uint32_t *least = count_items(call, &entry, &sketch, &items);
+    if (!least)
+        return;
+    reply_array(&call->reply, items.count);
+    for (uint32_t i = 0; i < items.count; i++)
+        reply_int(&call->reply, least[i]);
 }
 
 void cmd_cms_info(struct call *call)

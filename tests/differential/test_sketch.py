@@ -52,6 +52,29 @@ def _(run):
             check(above <= probability * len(items), '%d of %d estimates exceed the error %s' % (above, len(items), error))
 
 
+@suite.case('a command with many items replies and counts as one command for each, also if items share counters')
+def _(run):
+    rng = random.Random(run.seed)
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, Connection(cluster.backends[0].addresses[0]) as client:
+        for width, depth, count in ((3, 2, 50), (200, 5, 3000), (60000, 3, 3000), (7, 64, 3000)):
+            client.get('DEL', 'together', 'alone')
+            for key in ('together', 'alone'):
+                check_equal(client.get('CMS.INITBYDIM', key, width, depth), b'OK')
+            pairs = [('item:%d' % rng.randrange(count // 2), rng.choice([0, 1, 5, 1 << 20])) for _ in range(count)]
+            items = [item for item, _ in pairs]
+            alone = [value(reply)[0] for reply in client.pipeline([('CMS.INCRBY', 'alone', *pair) for pair in pairs])]
+            check_equal(client.get('CMS.INCRBY', 'together', *(word for pair in pairs for word in pair)), alone, 'CMS.INCRBY')
+            check_equal(client.get('DUMP', 'together'), client.get('DUMP', 'alone'), 'DUMP')
+            alone = [value(reply)[0] for reply in client.pipeline([('CMS.QUERY', 'alone', item) for item in items])]
+            check_equal(client.get('CMS.QUERY', 'together', *items), alone, 'CMS.QUERY')
+        error = ReplyError('CMS: too many items: items * depth must be at most 4194304 counters')
+        items = list(range((1 << 22) // 64))
+        for words in (['CMS.QUERY', 'alone'], ['CMS.INCRBY', 'alone']):
+            words += items if words[0] == 'CMS.QUERY' else [word for item in items for word in (item, 1)]
+            check_equal(len(client.get(*words)), len(items), 'as many as possible')
+            check_equal(client.get(*words, 'x', *([1] if words[0] == 'CMS.INCRBY' else [])), error)
+
+
 def merge_words(rng, keys):
     sources = rng.choices(keys, k=rng.randint(1, 3))
     weights = [rng.choice((1, 1, 2, 3)) for _ in sources]
