@@ -58,6 +58,7 @@ struct coordinated {
     uint8_t moved;        /* how often a slot, or the locks, were not at the shard that was asked */
     uint8_t db;           /* the session's, before the first attempt */
     bool is_deferred;     /* without locks, until the next tick: then it begins again */
+    bool is_counted;      /* in the statistics; it may still begin again */
     uint64_t started_ms;  /* monotonic */
     uint64_t started_us;  /* monotonic, for the slow log */
     uint32_t shards;      /* that take part; 0: it still collects */
@@ -939,9 +940,15 @@ static void log_ended(const struct call *call, const struct coordinated *transac
                          transaction->shards ? transaction->shards : count_shards(transaction));
 }
 
+bool coordinator_is_counted(const struct session *session)
+{
+    return session->pending.across->is_counted;
+}
+
 bool coordinator_commit(struct call *call)
 {
     struct coordinated *transaction = call->session->pending.across;
+    transaction->is_counted = true;
     transaction->shards = count_shards(transaction);
     transaction->state = COORDINATED_PREPARING;
     out_cut(call->reply.out, call->begun, &transaction->reply);

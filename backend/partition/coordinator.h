@@ -78,6 +78,8 @@ void coordinator_collect(struct call *call, size_t position, uint32_t messages);
 /* After coordinator_collect and the rollback. True: the command is done, its own effects are in the batch; false: the
  * session waits for other shards, and the reply was kept. */
 bool coordinator_commit(struct call *call);
+/* Has coordinator_commit been called for the session's transaction before? Then the statistics have its commands. */
+bool coordinator_is_counted(const struct session *session);
 /* True: the transaction of this request is over, and the call has its reply and its effects. */
 bool coordinator_finish(struct call *call);
 /* True: coordinator_finish will end the session's transaction. */

@@ -259,6 +259,24 @@ void suspend_forbid(struct call *call)
     command_stats_release(partition);
 }
 
+static void restore_counted(const struct partition *partition, const struct suspend_mark *mark)
+{
+    for (int i = 0; i < COUNTED; i++)
+        metric_set(partition->metrics.process, counted[i], mark->counts[i]);
+}
+
+/* Counts the commands of a last attempt, unless an earlier one was counted: the transaction has begun again since. */
+static void count_attempt(const struct call *call, const struct suspend_mark *mark)
+{
+    struct partition *partition = call->partition;
+    if (!coordinator_is_counted(call->session)) {
+        command_stats_release_across(partition);
+        return;
+    }
+    command_stats_drop(partition);
+    restore_counted(partition, mark);
+}
+
 /* Keeps what the last attempt did for the commit over several shards, and rolls it back here. True: the session waits
  * for the other shards. */
 static bool commit_across(struct call *call, const struct suspend_mark *mark)
@@ -269,7 +287,7 @@ static bool commit_across(struct call *call, const struct suspend_mark *mark)
     overlay_attempt_end(partition->overlay, false);
     space_attempt_end(partition->spaces, false);
     limits_charge_end(call);
-    command_stats_release_across(partition);
+    count_attempt(call, mark);
     bool is_done = coordinator_commit(call);
     arena_reset(&partition->running.arena);
     if (!is_done)
@@ -291,8 +309,7 @@ static void roll_back_attempt(struct call *call, const struct suspend_mark *mark
     }
     push_messages_drop(partition->watchers.messages, mark->messages);
     memcpy(partition->running.random_state, mark->random_state, sizeof mark->random_state);
-    for (int i = 0; i < COUNTED; i++)
-        metric_set(partition->metrics.process, counted[i], mark->counts[i]);
+    restore_counted(partition, mark);
     out_truncate(call->reply.out, call->begun);
 }
 

@@ -7,7 +7,8 @@ import re
 import threading
 import time
 
-from support.cluster import Cluster, evict_all
+from support.cluster import Cluster, evict_all, metric
+from support.frame_gate import PREPARE, FrameGate
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.list_append import DONE, REFUSED, Append, Read, Transaction, anomalies
 from support.resp import Closed, ReplyError, value
@@ -24,13 +25,17 @@ class Linked(Cluster):
         super().__init__(backends=SHARDS, partitions=1, proxies=0, linked=True, backend_options={'backend': options or {}})
 
     def proxy_connection(self, index, proto=2):
-        """A connection as a proxy makes it: it knows the slots of the shard, and may use SCREE ACROSS."""
-        connection = self.partition(index)
-        check_equal(connection.get('SCREE', 'AUTH', self.secret), b'OK')
-        if proto == 3:
-            connection.get('HELLO', '3')
-        check_equal(connection.get('SCREE', 'SLOTS', self.slots[index]), b'OK')
-        return connection
+        return proxy_connection(self, index, proto)
+
+
+def proxy_connection(cluster, index, proto=2):
+    """A connection as a proxy makes it: it knows the slots of the shard, and may use SCREE ACROSS."""
+    connection = cluster.partition(index)
+    check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+    if proto == 3:
+        connection.get('HELLO', '3')
+    check_equal(connection.get('SCREE', 'SLOTS', cluster.slots[index]), b'OK')
+    return connection
 
 
 def across(connection, *words):
@@ -346,6 +351,41 @@ def _(run):
         run_beside(exec_all, *[lock_keys] * 6)
         run.note('%(done)d done, %(refused)d refused' % counts)
         check(counts['done'], 'none was done')
+
+
+@suite.case('a transaction that begins again after its last attempt counts once in the statistics')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0, linked=True, relay=FrameGate) as cluster, cluster.partition(0) as observer:
+        shard, gate = proxy_connection(cluster, 0), cluster.relays[cluster.backends[1].addresses[0]]
+        a, b = [cluster.key_on(i) for i in range(2)]
+
+        def figures():
+            stats = observer.get('INFO', 'commandstats', 'stats', 'errorstats').decode()
+            found = dict(re.findall(r'cmdstat_(exec|set|incr|lpush|eval|rename):calls=(\d+)', stats))
+            return {**found, **dict(re.findall(r'(keyspace_hits|keyspace_misses|errorstat_WRONGTYPE):(\S+)', stats))}
+
+        def retries():
+            return metric(cluster.backends[0].http('/metrics')[1], 'scree_backend_transactions_retries_total') or 0
+
+        def begin_again(words):
+            before = retries()
+            gate.arm('before', PREPARE)
+            shard.send('SCREE', 'ACROSS', *words)
+            check(gate.reached.wait(patience()), 'no PREPARE')
+            gate.open()
+            reply = value(shard.read())
+            check(retries() > before, 'it did not begin again: %r' % reply)
+            cluster.wait_linked()
+            return reply
+
+        for words in (['MULTI'], ['SET', a, 'x'], ['GET', a], ['LPUSH', a, 'y'], ['INCR', b]):
+            shard.get(*words)
+        reply = begin_again(['EXEC'])
+        check_equal((reply[0], reply[1], reply[3]), (b'OK', b'x', 1))
+        check_equal(begin_again(['EVAL', "redis.call('SET', KEYS[1], 'x') return redis.call('INCR', KEYS[2])", 2, a, b]), 2)
+        check_equal(begin_again(['RENAME', a, b]), b'OK')
+        check_equal(figures(), {'exec': '1', 'eval': '1', 'rename': '1', 'set': '2', 'incr': '2', 'lpush': '1', 'keyspace_hits': '1',
+                                'keyspace_misses': '0', 'errorstat_WRONGTYPE': 'count=1'})
 
 
 class Teller(threading.Thread):
