@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 enum cf {
     CF_SYSTEM,     /* counters, database map, batch header, slot records, functions */
     CF_METADATA,   /* one row per key */
@@ -14,3 +16,9 @@ enum cf {
     CF_EXPIRE,     /* expiry index */
     CF_COUNT,
 };
+
+/* Do its rows belong to collections? Then their keys begin with the collection's prefix (encoding.h). */
+static inline bool cf_has_collections(enum cf cf)
+{
+    return cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;
+}

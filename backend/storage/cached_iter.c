@@ -12,7 +12,7 @@ static bool is_collection(enum cf cf, struct bytes lower, struct bytes upper)
 {
     struct bytes prefix;
     bool ends_within = upper.len >= lower.len && memcmp(upper.data, lower.data, lower.len) == 0;
-    return overlay_keeps_ranges(cf) && !ends_within && decode_collection_prefix(lower, &prefix) &&
+    return cf_has_collections(cf) && !ends_within && decode_collection_prefix(lower, &prefix) &&
            prefix.len == lower.len;
 }
 

@@ -371,8 +371,9 @@ static bool has_range(const struct overlay *overlay, const struct range *range)
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
 {
     struct range range = {cf, from, to, overlay->batch->ticket};
-    for (struct row *row = rows_at_or_after(write_buffer_order(overlay->active, cf), from);
-         row && range_has(&range, cf, row->key); row = row->next[0])
+    const struct row_list *list = write_buffer_order(overlay->active, cf, from, to);
+    for (struct row *row = rows_at_or_after(list, from); row && range_has(&range, cf, row->key);
+         row = row->next[0])
         if (row->state != ROW_ABSENT) {
             log_effect(overlay, row);
             row->state = ROW_ABSENT;

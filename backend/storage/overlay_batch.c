@@ -67,7 +67,7 @@ const struct batch *overlay_close_batch(struct overlay *overlay)
     }
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (overlay->iterated[cf])
-            (void)write_buffer_order(overlay->active, cf);
+            write_buffer_place(overlay->active, cf);
     keep_ranges(closed);
     overlay->in_flight = closed;
     overlay->batch = closed == &overlay->batches[0] ? &overlay->batches[1] : &overlay->batches[0];
@@ -213,7 +213,7 @@ static void fold_row(struct overlay *overlay, const struct row *row)
         fold_cached(overlay, row);
     if (cf == CF_METADATA)
         fold_plain(overlay, row);
-    if (overlay->ranges && overlay_keeps_ranges(cf) && !range_cache_is_empty(overlay->ranges) &&
+    if (overlay->ranges && cf_has_collections(cf) && !range_cache_is_empty(overlay->ranges) &&
         decode_collection_prefix(row->key, &collection))
         range_cache_forget(overlay->ranges, cf, collection);
     if (overlay->reader && !reader_is_empty(overlay->reader))

@@ -80,7 +80,7 @@ struct overlay {
     size_t buffer_bytes;
     struct write_buffer buffers[2];
     struct write_buffer *active; /* receives the effects of commands */
-    /* number of further buffers whose rows are sorted at the end of each batch */
+    /* number of further buffers whose rows are placed (write_buffer_place) at the end of each batch */
     uint8_t iterated[CF_COUNT];
     struct write_buffer *immutable; /* full, being applied; NULL: none */
     struct fold fold;               /* used when it is applied */
@@ -122,7 +122,7 @@ static inline void overlay_observe_row(struct overlay *overlay, const struct row
         overlay_observe_effect(overlay, row->ticket);
 }
 
-/* Number of write buffers that keep a column family's rows sorted after an iteration over it. */
+/* Number of write buffers whose new rows are placed at once after an iteration over their column family. */
 enum { OVERLAY_ITERATED = 2 };
 
 /* Can reads of this column family be suspended? Rows of the others are few and small, and are read with blocking
@@ -150,12 +150,6 @@ static inline void overlay_note_plain(struct overlay *overlay, uint64_t hash, st
         plain_keys_add(overlay->plain, hash);
     else
         plain_keys_remove(overlay->plain, hash);
-}
-
-/* Does the range cache keep rows of this column family? It keeps rows of collections. */
-static inline bool overlay_keeps_ranges(enum cf cf)
-{
-    return cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;
 }
 
 /* Begins an empty batch. */

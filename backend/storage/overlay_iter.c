@@ -19,6 +19,7 @@ struct overlay_iter {
     bool reverse;
     bool is_attempt;                 /* over the rows of the present attempt only */
     struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
+    const struct row_list *lists[2]; /* their rows, sorted */
     struct row *rows[2];             /* current row in each buffer */
     struct write_buffer *own;        /* the two copies in buffers[] when detached; else NULL */
     struct cached_iter stored;
@@ -40,7 +41,7 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     overlay->iterated[cf] = OVERLAY_ITERATED;
     for (int i = 0; i < 2; i++)
         if (iter->buffers[i])
-            (void)write_buffer_order(iter->buffers[i], cf);
+            iter->lists[i] = write_buffer_order(iter->buffers[i], cf, lower, upper);
     if (lower.len)
         memcpy(iter->bounds, lower.data, lower.len);
     if (upper.len)
@@ -91,10 +92,9 @@ static bool in_iter_bounds(const struct overlay_iter *iter, struct bytes key)
 /* Copies the rows of a buffer from the current row on. */
 static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer *copy)
 {
-    struct write_buffer *buffer = iter->buffers[index];
     struct row *at = iter->rows[index];
     struct row *last = iter->reverse ? at : NULL;
-    struct row *row = iter->reverse ? rows_at_or_after(&buffer->rows[iter->cf], iter->lower) : at;
+    struct row *row = iter->reverse ? rows_at_or_after(iter->lists[index], iter->lower) : at;
     for (; at && row && in_iter_bounds(iter, row->key); row = row->next[0]) {
         if (row->state != ROW_ABSENT) {
             struct row *own = write_buffer_append(copy, iter->cf, row->key);
@@ -136,7 +136,7 @@ void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_row
             continue;
         copy_rows(iter, i, copy);
         copy_ranges(iter, iter->buffers[i], copy);
-        (void)write_buffer_order(copy, iter->cf);
+        iter->lists[i] = write_buffer_order(copy, iter->cf, BYTES(""), BYTES(""));
         iter->buffers[i] = copy;
     }
 }
@@ -148,22 +148,23 @@ static bool is_hidden(const struct overlay_iter *iter, const struct row *row)
            (iter->is_attempt && row->attempt != iter->overlay->attempt.number);
 }
 
-/* The first row from `row` on in this direction that is not hidden and is within the bounds. */
-static struct row *buffer_skip_hidden(struct overlay_iter *iter, struct write_buffer *buffer,
-                                      struct row *row)
+/* The next row of a buffer in this direction. */
+static struct row *row_after(const struct overlay_iter *iter, int index, const struct row *row)
 {
-    struct rows *rows = &buffer->rows[iter->cf];
+    return iter->reverse ? rows_before(iter->lists[index], row->key, false, false) : row->next[0];
+}
+
+/* The first row from `row` on in this direction that is not hidden and is within the bounds. */
+static struct row *buffer_skip_hidden(const struct overlay_iter *iter, int index, struct row *row)
+{
     while (row && is_hidden(iter, row))
-        row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
+        row = row_after(iter, index, row);
     return row && in_iter_bounds(iter, row->key) ? row : NULL;
 }
 
 static void buffer_step(struct overlay_iter *iter, int index)
 {
-    struct row *row = iter->rows[index];
-    struct rows *rows = &iter->buffers[index]->rows[iter->cf];
-    row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
-    iter->rows[index] = buffer_skip_hidden(iter, iter->buffers[index], row);
+    iter->rows[index] = buffer_skip_hidden(iter, index, row_after(iter, index, iter->rows[index]));
 }
 
 static struct bytes source_key(const struct overlay_iter *iter, int source)
@@ -258,8 +259,7 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
     iter->reverse = false;
     for (int i = 0; i < 2; i++)
         if (iter->buffers[i])
-            iter->rows[i] = buffer_skip_hidden(
-                iter, iter->buffers[i], rows_at_or_after(&iter->buffers[i]->rows[iter->cf], key));
+            iter->rows[i] = buffer_skip_hidden(iter, i, rows_at_or_after(iter->lists[i], key));
     stored_seek(iter, false, key, true);
     iter_find_visible(iter);
 }
@@ -274,9 +274,8 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
     iter->reverse = true;
     for (int i = 0; i < 2; i++)
         if (iter->buffers[i])
-            iter->rows[i] = buffer_skip_hidden(
-                iter, iter->buffers[i],
-                rows_before(&iter->buffers[i]->rows[iter->cf], key, or_equal, unbounded));
+            iter->rows[i] =
+                buffer_skip_hidden(iter, i, rows_before(iter->lists[i], key, or_equal, unbounded));
 }
 
 void overlay_iter_seek_last(struct overlay_iter *iter)

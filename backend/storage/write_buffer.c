@@ -11,44 +11,6 @@ enum {
     INDEX_DENSE = 8,    /* entries per row: with fewer, the whole index is cleared and kept */
 };
 
-/* ---- one column family's rows ---- */
-
-/* The last row with key < `key` on each level (NULL: the head). Returns the first row with key >= `key`. */
-static struct row *rows_search(struct rows *rows, struct bytes key,
-                               struct row **before[WRITE_BUFFER_HEIGHT_MAX])
-{
-    struct row **links = rows->head;
-    for (int level = rows->height - 1; level >= 0; level--) {
-        while (links[level] && bytes_compare(links[level]->key, key) < 0)
-            links = links[level]->next;
-        before[level] = links;
-    }
-    return rows->height ? links[0] : NULL;
-}
-
-struct row *rows_at_or_after(struct rows *rows, struct bytes key)
-{
-    struct row **before[WRITE_BUFFER_HEIGHT_MAX];
-    return rows_search(rows, key, before);
-}
-
-struct row *rows_before(struct rows *rows, struct bytes key, bool or_equal, bool unbounded)
-{
-    struct row **links = rows->head;
-    struct row *found = NULL;
-    for (int level = rows->height - 1; level >= 0; level--)
-        while (links[level]) {
-            int order = unbounded ? -1 : bytes_compare(links[level]->key, key);
-            if (order > 0 || (order == 0 && !or_equal))
-                break;
-            found = links[level];
-            links = found->next;
-        }
-    return found;
-}
-
-/* ---- buffers ---- */
-
 static void index_add(struct write_buffer *buffer, struct row *row)
 {
     size_t mask = buffer->index_cap - 1;
@@ -111,31 +73,18 @@ struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, str
     return row;
 }
 
-static void rows_insert(struct rows *rows, struct row *row)
+/* Forgets all rows. */
+static void rows_clear(struct write_buffer *buffer)
 {
-    struct row **before[WRITE_BUFFER_HEIGHT_MAX];
-    (void)rows_search(rows, row->key, before);
-    for (; rows->height < row->height; rows->height++)
-        before[rows->height] = rows->head;
-    for (int level = 0; level < row->height; level++) {
-        row->next[level] = before[level][level];
-        before[level][level] = row;
-    }
-}
-
-struct rows *write_buffer_order(struct write_buffer *buffer, enum cf cf)
-{
-    struct rows *rows = &buffer->rows[cf];
-    for (struct row *row = rows->newest; row != rows->ordered; row = row->older)
-        rows_insert(rows, row);
-    rows->ordered = rows->newest;
-    return rows;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        buffer->rows[cf] = (struct rows){.is_whole = !cf_has_collections(cf)};
 }
 
 void write_buffer_init(struct write_buffer *buffer)
 {
     memset(buffer, 0, sizeof *buffer);
     arena_init(&buffer->arena);
+    rows_clear(buffer);
     buffer->random = clock_random() | 1;
 }
 
@@ -166,7 +115,7 @@ void write_buffer_reset(struct write_buffer *buffer)
 {
     index_clear(buffer);
     arena_reset(&buffer->arena);
-    memset(buffer->rows, 0, sizeof buffer->rows);
+    rows_clear(buffer);
     buffer->rows_count = 0;
     buffer->ranges_count = 0;
 }

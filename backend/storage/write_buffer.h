@@ -2,7 +2,7 @@
  * write_buffer.h - rows that are in the WAL and not yet in RocksDB: the effects of many batches, in an arena.
  *
  *   index   all rows by hash, for point reads
- *   rows    of each column family: a chain, newest first; a skip list once they are iterated over
+ *   rows    of each column family: a chain, newest first; skip lists once they are iterated over (write_buffer_order.c)
  *   ranges  deleted, oldest first; they apply before the rows
  *
  *   row state: VALUE, DELETED, or ABSENT: rolled back, or covered by a deleted range
@@ -37,13 +37,24 @@ struct row {
     struct row *next[];  /* one per level of the row's height */
 };
 
+/* A skip list of rows. */
+struct row_list {
+    struct row **head; /* WRITE_BUFFER_HEIGHT_MAX links; NULL: no row was added yet */
+    int height;
+};
+
+struct row_group;
+
 /* Rows of one column family. */
 struct rows {
     struct row *newest;
-    struct row *ordered; /* this row and older ones are in the skip list */
     size_t count;
-    struct row *head[WRITE_BUFFER_HEIGHT_MAX];
-    int height;
+    struct row *placed; /* this row and older ones are in `all` or in a group */
+    bool is_whole;      /* the rows are in `all`; else in the groups */
+    struct row_list all;
+    struct row_group **groups; /* by collection: open addressing, at most half full */
+    size_t groups_cap;         /* a power of two, or 0 */
+    size_t groups_count;
 };
 
 struct range {
@@ -92,12 +103,17 @@ int write_buffer_apply(const struct write_buffer *buffer, struct store *store,
                        struct store_batch *batch, _Atomic size_t *written, char *error,
                        size_t size);
 
-/* Sorts the rows of the column family; to be called before the two functions below, whenever rows may have been added. */
-struct rows *write_buffer_order(struct write_buffer *buffer, enum cf cf);
+/* A sorted list of the column family's rows that has at least those with lower <= key < upper (empty `upper`: to the end). To
+ * be called again whenever rows may have been added. */
+const struct row_list *write_buffer_order(struct write_buffer *buffer, enum cf cf,
+                                          struct bytes lower, struct bytes upper);
+/* Does a part of the work of the next write_buffer_order, while the newest rows are in the CPU's caches. */
+void write_buffer_place(struct write_buffer *buffer, enum cf cf);
 /* The first row with key >= `key`. */
-struct row *rows_at_or_after(struct rows *rows, struct bytes key);
+struct row *rows_at_or_after(const struct row_list *list, struct bytes key);
 /* The last row with key < `key` (or <= when `or_equal`); unbounded: the last row of all. */
-struct row *rows_before(struct rows *rows, struct bytes key, bool or_equal, bool unbounded);
+struct row *rows_before(const struct row_list *list, struct bytes key, bool or_equal,
+                        bool unbounded);
 
 bool range_has(const struct range *range, enum cf cf, struct bytes key);
 

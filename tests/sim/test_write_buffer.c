@@ -1,7 +1,9 @@
 /*
  * test_write_buffer.c - write buffers of any size and shape of keys are applied to the tables completely and in order
- * (store_apply of store_mem.c checks the order), and an emptied buffer keeps no row.
+ * (store_apply of store_mem.c checks the order), and an emptied buffer keeps no row. Iterations over a collection, a part of
+ * one, or several of them pass over the same rows as a sorted array, also when rows are added between them.
  */
+#include "backend/format/encoding.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -12,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SHAPES = 5, KEY_MAX = 96, ROUNDS = 12 };
+enum { SHAPES = 5, KEY_MAX = 96, ROUNDS = 12, COLLECTIONS = 7, ORDERED_MAX = 1500 };
 
 static const size_t sizes[] = {0, 1, 2, 127, 128, 129, 1000, 40000};
 
@@ -27,7 +29,7 @@ static uint64_t any(uint64_t below)
     seed ^= seed << 13;
     seed ^= seed >> 7;
     seed ^= seed << 17;
-    return seed % below;
+    return (seed * 0x2545f4914f6cdd1d >> 32) % below;
 }
 
 /* Key number i of the shape. */
@@ -120,6 +122,105 @@ static void play(int shape, size_t count)
     clear_store();
 }
 
+/* ---- order ---- */
+
+/* Keys in the buffer, sorted. */
+static struct {
+    struct arena arena;
+    struct bytes prefixes[COLLECTIONS];
+    struct bytes keys[ORDERED_MAX];
+    size_t count;
+} model;
+
+/* Prefixes of collections that are easily confused: keys that begin with another one, versions whose end needs a carry. */
+static void make_prefixes(void)
+{
+    const struct bytes names[] = {BYTES("k"), BYTES("ka"), BYTES("")};
+    for (size_t i = 0; i < COLLECTIONS; i++)
+        model.prefixes[i] =
+            encode_collection_prefix(&model.arena, i == 5 ? BYTES("shop") : BYTES(""), 7,
+                                     names[i % 3], i % 2 ? UINT64_MAX - i / 2 * 256 : i);
+}
+
+static struct bytes any_key(bool is_malformed)
+{
+    struct bytes prefix = model.prefixes[any(COLLECTIONS)];
+    if (is_malformed)
+        return arena_copy(&model.arena, (struct bytes){prefix.data, any(prefix.len)});
+    char sub[2] = {(char)any(256), (char)any(4)};
+    size_t len = any(20) ? sizeof sub : any(2);
+    return encode_sub_key(&model.arena, prefix, (struct bytes){sub, len});
+}
+
+/* Number of the model's keys before `key`. */
+static size_t model_before(struct bytes key)
+{
+    size_t at = 0;
+    while (at < model.count && bytes_compare(model.keys[at], key) < 0)
+        at++;
+    return at;
+}
+
+static void add_key(struct bytes key)
+{
+    size_t at = model_before(key);
+    if (model.count == ORDERED_MAX || (at < model.count && bytes_equal(model.keys[at], key)))
+        return;
+    memmove(model.keys + at + 1, model.keys + at, (model.count++ - at) * sizeof *model.keys);
+    model.keys[at] = key;
+    (void)write_buffer_get_or_add(&buffer, CF_DATA, key, hash_row(CF_DATA, key));
+}
+
+/* Compares the rows with lower <= key < upper, in both directions. */
+static void check_range(struct bytes lower, struct bytes upper)
+{
+    const struct row_list *list = write_buffer_order(&buffer, CF_DATA, lower, upper);
+    size_t from = model_before(lower);
+    size_t to = upper.len ? model_before(upper) : model.count;
+    const struct row *row = rows_at_or_after(list, lower);
+    for (size_t i = from; i < to; i++, row = row->next[0])
+        CHECK(row && bytes_equal(row->key, model.keys[i]));
+    CHECK(!row || (upper.len && bytes_compare(row->key, upper) >= 0));
+    row = rows_before(list, upper, false, upper.len == 0);
+    for (size_t i = to; i > from; i--, row = rows_before(list, row->key, false, false))
+        CHECK(row && bytes_equal(row->key, model.keys[i - 1]));
+    CHECK(!row || bytes_compare(row->key, lower) < 0);
+    if (to > from)
+        CHECK(rows_before(list, model.keys[to - 1], true, false) ==
+              rows_at_or_after(list, model.keys[to - 1]));
+}
+
+static void check_any_range(bool is_wide)
+{
+    struct bytes prefix = model.prefixes[any(COLLECTIONS)];
+    struct bytes end = encode_prefix_end(&model.arena, prefix);
+    struct bytes within =
+        encode_sub_key(&model.arena, prefix, (struct bytes){(const char *)&seed, any(3)});
+    if (is_wide)
+        check_range(any(2) ? prefix : any_key(any(2)), any(2) ? any_key(any(2)) : BYTES(""));
+    else
+        check_range(any(2) ? prefix : within,
+                    any(2) && bytes_compare(prefix, within) ? within : end);
+}
+
+static void play_order(bool has_wide)
+{
+    make_prefixes();
+    for (size_t i = 0; i < ORDERED_MAX; i++) {
+        add_key(any_key(!any(30)));
+        if (!any(8))
+            check_any_range(has_wide && !any(40));
+        if (!any(50))
+            write_buffer_place(&buffer, CF_DATA);
+    }
+    write_buffer_reset(&buffer);
+    model.count = 0;
+    check_range(model.prefixes[0], encode_prefix_end(&model.arena, model.prefixes[0]));
+    check_range(BYTES(""), BYTES(""));
+    write_buffer_reset(&buffer);
+    arena_reset(&model.arena);
+}
+
 int main(void)
 {
     char error[256] = "";
@@ -135,6 +236,9 @@ int main(void)
          round++) /* small buffers after big ones and big after small ones */
         for (int shape = 0; shape < SHAPES; shape++)
             play(shape, sizes[any(sizeof sizes / sizeof *sizes)]);
+    for (int round = 0; round < rounds; round++)
+        play_order(round % 2);
+    arena_fini(&model.arena);
     write_buffer_fini(&buffer);
     store_batch_free(batch);
     store_close(store);
