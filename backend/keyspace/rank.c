@@ -36,27 +36,6 @@ static void put_block(struct call *call, struct entry *entry, unsigned level,
             encode_rank_block(call->arena, block->count, block->children));
 }
 
-static void root_put(struct rank_edit *edit)
-{
-    const struct rank_block root = {NOTHING, edit->height, edit->tops};
-    put_block(edit->call, edit->entry, LEVEL_ROOT, &root);
-}
-
-/* Reads the root row; without a tree the height is 0. */
-static bool root_read(struct rank_edit *edit)
-{
-    struct bytes value;
-    edit->is_open = true;
-    edit->height = edit->tops = 0;
-    int err = sub_get(edit->call, edit->entry, CF_RANK, block_key(edit->call, LEVEL_ROOT, NOTHING),
-                      &value);
-    if (err == ERR_NOT_FOUND)
-        return true;
-    return err == OK && ((decode_rank_block(value, &edit->height, &edit->tops) &&
-                          edit->height >= 1 && edit->height <= RANK_LEVELS_MAX) ||
-                         broken(edit->call));
-}
-
 /* The block at an iterator over CF_RANK. False: that row is no block of `level`. The separator is borrowed. */
 static bool block_read(const struct sub_iter *it, unsigned level, struct rank_block *block)
 {
@@ -85,13 +64,53 @@ static struct rank_place rank_place_of(const struct rank_edit *edit, unsigned le
     return place_below(edit, level, level < edit->height ? edit->path[level].separator : NOTHING);
 }
 
+static void root_put(struct rank_edit *edit)
+{
+    const struct rank_block root = {NOTHING, edit->height, edit->tops};
+    struct rank_place place = place_below(edit, LEVEL_ROOT, NOTHING);
+    put_block(edit->call, edit->entry, LEVEL_ROOT, &root);
+    rank_cache_put(edit->call->partition->caches.ranks, &place, &root);
+}
+
+/* Reads the root row into the cache. */
+static bool root_fetch(struct rank_edit *edit, const struct rank_place *place)
+{
+    struct call *call = edit->call;
+    struct bytes value;
+    int err = sub_get(call, edit->entry, CF_RANK, block_key(call, LEVEL_ROOT, NOTHING), &value);
+    if (err == ERR_NOT_FOUND)
+        return true;
+    if (err != OK)
+        return false;
+    if (!decode_rank_block(value, &edit->height, &edit->tops) || edit->height < 1 ||
+        edit->height > RANK_LEVELS_MAX)
+        return broken(call);
+    const struct rank_block root = {NOTHING, edit->height, edit->tops};
+    (void)rank_cache_add(call->partition->caches.ranks, place, &root, 1);
+    return true;
+}
+
+/* Reads height and size of the top level; without a tree the height is 0. */
+static bool root_read(struct rank_edit *edit)
+{
+    struct rank_place place = place_below(edit, LEVEL_ROOT, NOTHING);
+    const struct rank_node *root = rank_cache_get(edit->call->partition->caches.ranks, &place);
+    edit->is_open = true;
+    edit->height = edit->tops = 0;
+    if (!root)
+        return root_fetch(edit, &place);
+    edit->height = root->block[0].count;
+    edit->tops = root->block[0].children;
+    return true;
+}
+
 static void node_forget(struct rank_edit *edit, unsigned level, struct bytes parent)
 {
     struct rank_place place = place_below(edit, level, parent);
     rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
-/* Drops the cached node that contains the path's block of `level`: a block was added to the node or removed from it. */
+/* Drops the cached node that contains the path's block of `level`, which was removed. */
 static void siblings_forget(struct rank_edit *edit, unsigned level)
 {
     struct rank_place place = rank_place_of(edit, level);
@@ -252,6 +271,7 @@ static bool drop_tree(struct rank_edit *edit)
         block_delete(edit, (uint8_t)key.data[0], (struct bytes){key.data + 1, key.len - 1});
     }
     node_forget(edit, (unsigned)edit->height, NOTHING);
+    node_forget(edit, LEVEL_ROOT, NOTHING);
     edit->height = 0;
     edit->has_path = false;
     return true;
@@ -339,7 +359,8 @@ static bool split_blocks(struct rank_edit *edit)
         }
         if (!(level == 1 ? halve_leaf(edit, block, &half) : halve_block(edit, level, block, &half)))
             return false;
-        siblings_forget(edit, level); /* the node of the level below was already dropped */
+        struct rank_place place = rank_place_of(edit, level);
+        rank_cache_divide(edit->call->partition->caches.ranks, &place, block, &half);
         put_block(edit->call, edit->entry, level, block);
         put_block(edit->call, edit->entry, level, &half);
         if (level < edit->height)

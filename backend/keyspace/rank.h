@@ -25,7 +25,6 @@
 enum {
     RANK_SIZE_MIN = 64,  /* a collection that shrinks to this size loses its tree */
     RANK_LEAF_MAX = 128, /* rows of a leaf block; a tree is made at this size */
-    RANK_FAN_MAX = 32,   /* children of a block */
     RANK_LEVELS_MAX = 10,
 };
 

@@ -34,7 +34,7 @@ struct rank_cache *rank_cache_new(struct overlay *overlay, size_t bytes)
     return cache;
 }
 
-static void node_free(struct rank_cache *cache, struct rank_node *node)
+static void node_unlink(struct rank_cache *cache, struct rank_node *node)
 {
     struct rank_node **at = &cache->buckets[node->hash & (cache->bucket_count - 1)];
     while (*at != node)
@@ -42,6 +42,11 @@ static void node_free(struct rank_cache *cache, struct rank_node *node)
     *at = node->next;
     list_remove(&node->age);
     cache->bytes -= node->bytes;
+}
+
+static void node_free(struct rank_cache *cache, struct rank_node *node)
+{
+    node_unlink(cache, node);
     free(node);
 }
 
@@ -69,7 +74,8 @@ void rank_cache_limit(struct rank_cache *cache, size_t bytes)
 
 static uint64_t hash_of(const struct rank_place *place)
 {
-    return hash_bytes(place->parent) ^ (place->hash + place->level) * 0x9e3779b97f4a7c15 >> 16;
+    uint64_t parent = place->parent.len ? hash_bytes(place->parent) : 0;
+    return parent ^ (place->hash + place->level) * 0x9e3779b97f4a7c15 >> 16;
 }
 
 static bool is_same_place(const struct rank_place *a, const struct rank_place *b)
@@ -147,6 +153,29 @@ void rank_cache_put(struct rank_cache *cache, const struct rank_place *place,
     kept->count = block->count;
     kept->children = block->children;
     node->ticket = overlay_ticket(cache->overlay);
+}
+
+void rank_cache_divide(struct rank_cache *cache, const struct rank_place *place,
+                       const struct rank_block *block, const struct rank_block *half)
+{
+    struct rank_node *node = find_node(cache, place);
+    if (!node)
+        return;
+    if (node->count == RANK_FAN_MAX) {
+        node_free(cache, node);
+        return;
+    }
+    struct rank_block blocks[RANK_FAN_MAX];
+    uint32_t at = rank_node_find(node, block->separator);
+    CHECK(bytes_equal(node->block[at].separator, block->separator));
+    memcpy(blocks, node->block, (at + 1) * sizeof *blocks);
+    blocks[at].count = block->count;
+    blocks[at].children = block->children;
+    blocks[at + 1] = *half;
+    memcpy(blocks + at + 2, node->block + at + 1, (node->count - at - 1) * sizeof *blocks);
+    node_unlink(cache, node);
+    (void)rank_cache_add(cache, place, blocks, node->count + 1);
+    free(node);
 }
 
 void rank_cache_forget(struct rank_cache *cache, const struct rank_place *place)

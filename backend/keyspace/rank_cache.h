@@ -7,8 +7,8 @@
  * A collection is identified by the prefix of its rows. Its version alone would not do: two partitions may give the same
  * version to two collections, and slots move from one to the other.
  *
- * The cache has copies of rows: code that writes a block also updates the cached block, and code that adds or removes a
- * block drops its parent's node. Least recently used nodes are dropped above a number of bytes, and all nodes when
+ * The root row is a node of level 0 with one block. The cache has copies of rows: code that writes a block also updates the
+ * cached block, code that divides a block adds the new one to the node, and code that removes a block drops its parent's node. Least recently used nodes are dropped above a number of bytes, and all nodes when
  * effects were rolled back (the overlay's generation). A node has the ticket of the rows from which it was made, and
  * reading the node counts as reading these rows, so that a reply waits until they are durable.
  */
@@ -23,7 +23,9 @@ struct rank_block {
     uint64_t children; /* blocks of the level below; 0 in a leaf */
 };
 
-/* Identifies a node: the children of a block, or the blocks of the top level. */
+enum { RANK_FAN_MAX = 32 }; /* blocks of a node */
+
+/* Identifies a node: the children of a block, the blocks of the top level, or the root row. */
 struct rank_place {
     struct bytes collection; /* entry_prefix() */
     uint64_t hash;           /* of the collection */
@@ -58,6 +60,10 @@ const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct ra
 /* Updates the counts of one of the node's blocks. */
 void rank_cache_put(struct rank_cache *cache, const struct rank_place *place,
                     const struct rank_block *block);
+/* One of the node's blocks was divided: updates it, and adds the second half after it. A node with RANK_FAN_MAX blocks is
+ * dropped, because it will be divided too. */
+void rank_cache_divide(struct rank_cache *cache, const struct rank_place *place,
+                       const struct rank_block *block, const struct rank_block *half);
 void rank_cache_forget(struct rank_cache *cache, const struct rank_place *place);
 /* Memory in use; for tests. */
 size_t rank_cache_bytes(const struct rank_cache *cache);
