@@ -4,6 +4,7 @@
  */
 #include "backend/context/change.h"
 #include "backend/context/partition.h"
+#include "backend/format/effects.h"
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/space.h"
@@ -15,6 +16,7 @@
 #include "backend/partition/move_source.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/slot_moves.h"
+#include "backend/partition/slot_owners.h"
 #include "backend/partition/slot_table.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/link.h"
@@ -63,6 +65,24 @@ bool __real_move_source_holds_writes(const struct move_source *move);
 bool __wrap_move_source_holds_writes(const struct move_source *move);
 void __real_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last);
 void __wrap_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last);
+const struct slot_record *__real_slot_table_get(const struct slot_table *table, uint16_t slot);
+const struct slot_record *__wrap_slot_table_get(const struct slot_table *table, uint16_t slot);
+const char *__real_slot_owners_wish(const struct slot_owners *owners, uint16_t slot,
+                                    uint64_t *wish);
+const char *__wrap_slot_owners_wish(const struct slot_owners *owners, uint16_t slot,
+                                    uint64_t *wish);
+const char *__real_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
+                                      uint16_t last, uint64_t wish);
+const char *__wrap_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
+                                      uint16_t last, uint64_t wish);
+const char *__real_slot_owners_wait(const struct slot_owners *owners);
+const char *__wrap_slot_owners_wait(const struct slot_owners *owners);
+enum effects_read __real_effects_next(struct effects_reader *reader, struct effect *effect);
+enum effects_read __wrap_effects_next(struct effects_reader *reader, struct effect *effect);
+void __real_effects_delete_range(struct effects *effects, enum cf cf, struct bytes from,
+                                 struct bytes to);
+void __wrap_effects_delete_range(struct effects *effects, enum cf cf, struct bytes from,
+                                 struct bytes to);
 bool __real_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
                               const struct slot_record *record, slot_changed_fn *on_end,
                               void *owner);
@@ -95,6 +115,16 @@ void __wrap_commit_sync_next(struct commit *commit);
 static bool is_loading;         /* participant_load is running */
 static enum peer_kind handling; /* the request that is being handled; 0: none */
 static bool drops_replies;      /* the sender of the request has gone */
+static bool forgets_wishes;     /* slots seem to have come by no map */
+
+/* The batch that a source reads from its log, and divides by slots. */
+static struct tail {
+    bool is_read;
+    struct effect effect; /* the last one; borrowed */
+} tail;
+
+/* Of a MOVE_ROWS whose effects the target checks; NULL: none. */
+static const struct move_slots *checked_slots;
 
 bool __wrap_participant_load(struct participant *participant)
 {
@@ -221,12 +251,84 @@ int __wrap_wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct by
     int err = __real_wal_cursor_next(cursor, index, batch, error, size);
     while (sim_broken == BREAK_TAIL_DROPPED && err == OK)
         err = __real_wal_cursor_next(cursor, index, batch, error, size);
+    tail = (struct tail){.is_read = err == OK};
     return err;
+}
+
+/* Makes the target's check whether a range is limited to the slots of the move succeed. */
+static void hide_other_slots(struct effect *effect)
+{
+    if (checked_slots && effect->kind == EFFECT_DELETE_RANGE) {
+        effect->place.first_slot = checked_slots->first;
+        effect->place.last_slot = checked_slots->last;
+    }
+}
+
+enum effects_read __wrap_effects_next(struct effects_reader *reader, struct effect *effect)
+{
+    enum effects_read result = __real_effects_next(reader, effect);
+    if (result == EFFECTS_READ && sim_broken == BREAK_RANGE_NOT_CLIPPED)
+        hide_other_slots(effect);
+    if (result != EFFECTS_READ) {
+        tail = (struct tail){0};
+        checked_slots = NULL;
+    } else if (tail.is_read) {
+        tail.effect = *effect;
+    }
+    return result;
+}
+
+void __wrap_effects_delete_range(struct effects *effects, enum cf cf, struct bytes from,
+                                 struct bytes to)
+{
+    bool is_broken = sim_broken == BREAK_RANGE_REFUSED || sim_broken == BREAK_RANGE_NOT_CLIPPED;
+    if (is_broken && tail.is_read) {
+        from = tail.effect.key;
+        to = tail.effect.to;
+    }
+    __real_effects_delete_range(effects, cf, from, to);
 }
 
 bool __wrap_move_source_holds_writes(const struct move_source *move)
 {
     return sim_broken != BREAK_NOT_FROZEN && __real_move_source_holds_writes(move);
+}
+
+const struct slot_record *__wrap_slot_table_get(const struct slot_table *table, uint16_t slot)
+{
+    static struct slot_record forgetful;
+    const struct slot_record *record = __real_slot_table_get(table, slot);
+    if (!forgets_wishes)
+        return record;
+    forgetful = *record;
+    forgetful.wish = 0;
+    return &forgetful;
+}
+
+const char *__wrap_slot_owners_wish(const struct slot_owners *owners, uint16_t slot, uint64_t *wish)
+{
+    forgets_wishes = sim_broken == BREAK_OLD_MAP;
+    const char *shard = __real_slot_owners_wish(owners, slot, wish);
+    forgets_wishes = false;
+    return shard;
+}
+
+/* Is it because of the epoch of another shard's map? */
+static const char *drop_if_epoch(const char *reason)
+{
+    bool is_epoch = reason && (strstr(reason, "newer shard map") || strstr(reason, "same epoch"));
+    return sim_broken == BREAK_OLD_MAP && is_epoch ? NULL : reason;
+}
+
+const char *__wrap_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
+                                      uint16_t last, uint64_t wish)
+{
+    return drop_if_epoch(__real_slot_owners_refuse(owners, first, last, wish));
+}
+
+const char *__wrap_slot_owners_wait(const struct slot_owners *owners)
+{
+    return drop_if_epoch(__real_slot_owners_wait(owners));
 }
 
 void __wrap_lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last)
@@ -309,9 +411,13 @@ bool __wrap_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *in
         keep_begin(frame->payload);
     if (frame->kind == PEER_MOVE_ACTIVATE && has_move(incoming->self->owner, frame->payload))
         deliver_begin_late(moves, incoming, frame->payload);
+    struct move_rows rows;
+    if (frame->kind == PEER_MOVE_ROWS && move_get_rows(frame->payload, &rows))
+        checked_slots = &rows.slots;
     handling = (enum peer_kind)frame->kind;
     bool is_known = __real_slot_moves_handle(moves, incoming, frame);
     handling = 0;
+    checked_slots = NULL;
     return is_known;
 }
 

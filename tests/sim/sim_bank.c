@@ -60,10 +60,11 @@ void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_a
         name_key(bank, bank->purses[i], "purse", i, i % shards);
         name_key(bank, bank->bags[i], "bag", i, i % shards);
         name_key(bank, bank->trio[i], "trio", i, i % shards);
-        name_key(bank, bank->pages[i], "page", i, i % shards);
         for (unsigned thing = 0; thing < BANK_THINGS; thing++)
             name_key(bank, bank->tokens[thing][i], "token", thing, i % shards);
     }
+    for (unsigned i = 0; i < BANK_PAGES; i++)
+        name_key(bank, bank->pages[i], "page", i, i % shards);
 }
 
 /* ---- deals ---- */
@@ -265,17 +266,18 @@ static void read_tokens(struct sim_bank *bank, struct bytes frame, size_t *pos)
     }
 }
 
-/* Reads `BANK_PLACES` values, which must be equal. Returns the number of those that exist. */
-static unsigned read_equal(struct sim_bank *bank, const char *what, struct bytes frame, size_t *pos)
+/* Reads values, which must be equal. Returns the number of those that exist. */
+static unsigned read_equal(struct sim_bank *bank, const char *what, unsigned count,
+                           struct bytes frame, size_t *pos)
 {
     struct resp_value first = next_value(frame, pos);
-    for (unsigned place = 1; place < BANK_PLACES; place++) {
+    for (unsigned i = 1; i < count; i++) {
         struct resp_value value = next_value(frame, pos);
         if (value.is_null != first.is_null || !bytes_equal(value.text, first.text))
             sim_bank_fail(bank, "%s differ: %.*s and %.*s", what, (int)first.text.len,
                           first.text.data, (int)value.text.len, value.text.data);
     }
-    return first.is_null ? 0 : BANK_PLACES;
+    return first.is_null ? 0 : count;
 }
 
 /* KEYS, DBSIZE, and the pages. */
@@ -285,7 +287,7 @@ static void read_pages(struct sim_bank *bank, struct bytes frame, size_t *pos)
     for (int64_t i = 0; i < keys.count; i++)
         (void)next_value(frame, pos);
     int64_t count = number_of(next_value(frame, pos).text);
-    unsigned pages = read_equal(bank, "pages", frame, pos);
+    unsigned pages = read_equal(bank, "pages", BANK_PAGES, frame, pos);
     if (keys.count != pages || count != pages)
         sim_bank_fail(bank, "KEYS has %" PRId64 " keys, DBSIZE is %" PRId64 ", of %u pages",
                       keys.count, count, pages);
@@ -321,7 +323,7 @@ void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes fr
     read_things(bank, "coin", frame, &pos);
     read_things(bank, "member", frame, &pos);
     read_tokens(bank, frame, &pos);
-    (void)read_equal(bank, "keys of one MSETNX", frame, &pos);
+    (void)read_equal(bank, "keys of one MSETNX", BANK_PLACES, frame, &pos);
 }
 
 /* ---- at the end ---- */

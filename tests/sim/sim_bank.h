@@ -12,7 +12,7 @@
  * (2) a deal is in both ledgers once or in none; an acknowledged one is there, one that was refused is not;
  * (3) reads and deals have an order in which every read sees exactly the deals before it, and which agrees with time: what
  *     ended before something else began comes before it (strict serializability);
- * (4) a database has three equal pages or none, and KEYS and DBSIZE see them together;
+ * (4) a database has eight equal pages or none, and KEYS and DBSIZE see them together;
  * (5) coins, tokens and members, which LMOVE, RENAME and SMOVE move, exist once; three keys of an MSETNX are equal.
  */
 #pragma once
@@ -25,7 +25,8 @@
 enum {
     BANK_ACCOUNTS = 4,
     BANK_PLACES =
-        3, /* purses with coins, bags with members, names of each token, keys of a MSETNX, pages */
+        3, /* purses with coins, bags with members, names of each token, keys of a MSETNX */
+    BANK_PAGES = 8,
     BANK_THINGS = 4, /* coins, members, tokens */
     BANK_DEALS_MAX = 2048,
     BANK_START = 100000, /* in each account */
@@ -90,7 +91,7 @@ struct sim_bank {
     char bags[BANK_PLACES][SIM_NAMES_MAX];
     char tokens[BANK_THINGS][BANK_PLACES][SIM_NAMES_MAX];
     char trio[BANK_PLACES][SIM_NAMES_MAX];
-    char pages[BANK_PLACES][SIM_NAMES_MAX];
+    char pages[BANK_PAGES][SIM_NAMES_MAX];
     struct sim_deal deals[BANK_DEALS_MAX];
     unsigned count;
     unsigned done[DEAL_SETUP + 1], refused, unknown;

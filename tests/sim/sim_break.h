@@ -36,6 +36,9 @@ enum sim_break {
     BREAK_NO_ASK,       /* a target that hears nothing does not ask the source */
     BREAK_ASK_ENDED,    /* … and is always told that the move has ended */
     BREAK_LATE_BEGIN,   /* a MOVE_BEGIN that comes late ends its move, or one that began after it */
+    BREAK_OLD_MAP,      /* moves obey maps of any age: no epochs of maps are compared */
+    BREAK_RANGE_REFUSED,     /* deleted ranges that follow rows are not limited to the slots … */
+    BREAK_RANGE_NOT_CLIPPED, /* … and the target deletes what it has in the other slots */
     /* of strays, which are brought to the owners of their slots while these move: */
     BREAK_PUT_FROZEN, /* they are written into slots that are being handed over */
     BREAK_EARLY_PUT,  /* their owner replies before they are durable */

@@ -65,11 +65,12 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
         (void)snprintf(links, sizeof links,
                        "advertise-host = " RELAY "\nadvertise-port = %d\npeer-timeout = 1s\n"
                        "lock-timeout = %llums\ntransaction-timeout = %llums\n"
-                       "migration-freeze = %llums\n",
+                       "migration-freeze = %llums\nmigration-rate = %llu\n",
                        (unsigned)(backend - backend->cluster->backends), SIM_PORT,
                        (unsigned long long)plan->lock_timeout_ms,
                        (unsigned long long)plan->transaction_timeout_ms,
-                       (unsigned long long)plan->migration_freeze_ms);
+                       (unsigned long long)plan->migration_freeze_ms,
+                       (unsigned long long)plan->migration_rate);
     (void)snprintf(text, sizeof(text),
                    "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
                    "active-expire = %s\nidle-timeout = %s\nlog-level = error\n%s[store]\nmemory = "
@@ -157,12 +158,25 @@ static struct shard_map *make_map(struct sim_cluster *cluster)
     return map;
 }
 
-void sim_cluster_move(struct sim_cluster *cluster)
+static void move_some(struct sim_cluster *cluster)
 {
-    struct shard_map *old = cluster->map;
     unsigned count = 1 + (unsigned)sim_random(4);
     while (count--)
         cluster->owners[sim_random(SIM_RANGES)] = (uint8_t)sim_random(cluster->shard_count);
+}
+
+/* Gives most ranges of a shard to another one, so that neighbouring ranges move one after the other. */
+static void move_most(struct sim_cluster *cluster)
+{
+    unsigned from = (unsigned)sim_random(cluster->shard_count);
+    unsigned to = (unsigned)sim_random(cluster->shard_count);
+    for (unsigned range = 0; range < SIM_RANGES; range++)
+        if (cluster->owners[range] == from && sim_random(4))
+            cluster->owners[range] = (uint8_t)to;
+}
+
+static void draw_absent(struct sim_cluster *cluster)
+{
     bool is_leaving = sim_random(4) == 0;
     cluster->absent = is_leaving ? (int)sim_random(cluster->shard_count) : -1;
     for (unsigned range = 0; range < SIM_RANGES; range++)
@@ -170,6 +184,18 @@ void sim_cluster_move(struct sim_cluster *cluster)
             cluster->owners[range] =
                 (uint8_t)((cluster->absent + 1 + sim_random(cluster->shard_count - 1)) %
                           cluster->shard_count);
+}
+
+void sim_cluster_move(struct sim_cluster *cluster)
+{
+    struct shard_map *old = cluster->map;
+    if (sim_random(4)) { /* otherwise only the epoch is another one: moves must go on */
+        if (sim_random(2))
+            move_some(cluster);
+        else
+            move_most(cluster);
+        draw_absent(cluster);
+    }
     cluster->map = make_map_of_links(cluster);
     shard_map_unref(old);
 }

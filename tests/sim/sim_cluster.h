@@ -54,6 +54,7 @@ struct sim_plan {
     uint64_t lock_timeout_ms; /* if it is linked, as the following */
     uint64_t transaction_timeout_ms;
     uint64_t migration_freeze_ms;
+    uint64_t migration_rate; /* bytes a second; 0: no limit */
 };
 
 /* The namespace and database of a client's keys. */
@@ -116,7 +117,7 @@ void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
 void sim_cluster_fini(struct sim_cluster *cluster);
 unsigned sim_cluster_shard(const struct sim_cluster *cluster, uint16_t slot);
 
-/* Makes a newer map for the backends, in which some ranges have other owners, and perhaps a shard is missing. A backend gets it when it starts, or from
+/* Makes a newer map for the backends. In most of them some ranges have other owners, and perhaps a shard is missing. A backend gets it when it starts, or from
  * sim_backend_reload. Proxies keep their maps. */
 void sim_cluster_move(struct sim_cluster *cluster);
 /* Gives a running backend the newest map. */

@@ -145,7 +145,7 @@ static void send_pages(struct sim_teller *teller)
     }
     if (flushes)
         request(teller, "FLUSHDB");
-    for (unsigned i = 0; i < BANK_PLACES && !is_empty; i++) {
+    for (unsigned i = 0; i < BANK_PAGES && !is_empty; i++) {
         if (is_look)
             request(teller, "GET %s", bank->pages[i]);
         else
