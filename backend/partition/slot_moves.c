@@ -386,17 +386,38 @@ static void plan_moves(struct slot_moves *moves)
     free(counts);
 }
 
-/* Gives up moves that the map no longer wishes. One that has not begun at the target is a wish of the present map. */
-static void check_wishes(struct slot_moves *moves)
+/* Does the target know the move, and the epoch of the map by which it was begun? */
+static bool has_begun(const struct move_source *move)
+{
+    return move->state > SOURCE_BEGINNING || move->kind;
+}
+
+/* Does the present map still wish the move?
+ *
+ * One that copies goes on if the map gives most of its slots to the target. Else a map that is edited more often than slots are
+ * copied, perhaps only in its epoch or at the edge of a range, would make moves begin again for ever. No promise depends on the
+ * map: only the owner can release slots, and the target owns them with the next epoch (move_source.h). The record keeps the epoch
+ * of the map by which they came, so the slots that a newer map gives to another shard are moved on by it.
+ *
+ * One that has not begun at the target is carried out by the present map. It must wish all slots: the target would not move one
+ * on by the map whose epoch its record has. */
+static bool is_wished(const struct slot_moves *moves, const struct move_source *move)
 {
     const struct slot_owners *owners = moves->host.partition->shards.owners;
+    unsigned count = move->slots.last - move->slots.first + 1u;
+    unsigned wished = slot_owners_wishes(owners, move->slots.first, move->slots.last, move->target);
+    return has_begun(move) ? 2 * wished >= count : wished == count;
+}
+
+/* Gives up moves that the map no longer wishes. */
+static void check_wishes(struct slot_moves *moves)
+{
     const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
         struct move_source *move = source_at(at);
-        if (move->state < SOURCE_RELEASING &&
-            !slot_owners_wishes(owners, move->slots.first, move->target))
+        if (move->state < SOURCE_RELEASING && !is_wished(moves, move))
             move_source_abort(move, "the shard map has changed");
-        else if (map && move->state <= SOURCE_BEGINNING && !move->kind)
+        else if (map && !has_begun(move))
             move->wish = map->epoch;
     }
 }

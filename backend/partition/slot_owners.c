@@ -905,10 +905,15 @@ const char *slot_owners_wish(const struct slot_owners *owners, uint16_t slot, ui
     return owner_by_map(owners, slot);
 }
 
-bool slot_owners_wishes(const struct slot_owners *owners, uint16_t slot, const char *shard)
+unsigned slot_owners_wishes(const struct slot_owners *owners, uint16_t first, uint16_t last,
+                            const char *shard)
 {
-    const char *name = owner_by_map(owners, slot);
-    return name && strcmp(name, shard) == 0;
+    unsigned count = 0;
+    for (unsigned slot = first; slot <= last; slot++) {
+        const char *name = owner_by_map(owners, (uint16_t)slot);
+        count += name && strcmp(name, shard) == 0;
+    }
+    return count;
 }
 
 const char *slot_owners_wait(const struct slot_owners *owners)

@@ -54,8 +54,9 @@ void slot_owners_tick(struct slot_owners *owners);
 
 /* The shard to which the map wishes to move this slot, whose record is OWNED; NULL: it stays. *wish: epoch of the map. */
 const char *slot_owners_wish(const struct slot_owners *owners, uint16_t slot, uint64_t *wish);
-/* Does the map still give the slot to the shard? */
-bool slot_owners_wishes(const struct slot_owners *owners, uint16_t slot, const char *shard);
+/* How many of these slots the map still gives to the shard. */
+unsigned slot_owners_wishes(const struct slot_owners *owners, uint16_t first, uint16_t last,
+                            const char *shard);
 /* Why no move may begin, whatever the slots; NULL: moves may begin. */
 const char *slot_owners_wait(const struct slot_owners *owners);
 /* Why this shard does not take slots that another shard moves to it by a map of this epoch; NULL: it takes them. */

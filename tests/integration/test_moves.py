@@ -12,7 +12,7 @@ import time
 from support import TESTS
 from support.cluster import Cluster, slot_of, with_option
 from support.harness import Suite, check, check_equal, patience, sized, wait_for
-from support.moves import dumps, fields, fill, shard_lines, wait_settled
+from support.moves import Mover, dumps, fields, fill, shard_lines, wait_settled
 from support.relay import Relay
 from support.resp import ReplyError, value
 
@@ -549,6 +549,45 @@ def _(run):
         wait_settled(cluster)
         with cluster.connect() as client:
             wait_for(lambda: b'\nepoch:%d\r' % cluster.epoch in client.get('SCREE', 'MAP', 'STATUS'), 'the proxy to have the map')
+
+
+class Slider(Mover):
+    """Gives the cluster a map every `pause` seconds. In each of them the first shard keeps one slot more."""
+
+    def run(self):
+        while not self.is_over.wait(self.pause):
+            self.maps += 1
+            first = 4096 + self.maps
+            self.cluster.write_shards(['0-%d' % (first - 1), '%d-16383' % first])
+
+
+@suite.case('slots are copied to the end while newer maps come that leave the first of them where it is')
+def _(run):
+    options = {'backend': {'migration-rate': '100kb', 'migration-moves': 1}}
+    with pair(backend_options=options) as cluster, cluster.partition(0) as first, cluster.partition(1) as second:
+        names = [name for name in ('key:%d' % i for i in range(20000)) if 4600 <= slot_of(name) < 5100]  # of one move
+        first.pipeline([('SET', name, name + 'x' * 600) for name in names])
+        with Slider(cluster, (0, 1), None, 0.5) as slider:
+            wait_for(lambda: second.get('GET', names[0]) == (names[0] + 'x' * 600).encode(), 'the slots to arrive')
+        run.note('%d keys, %d maps' % (len(names), slider.maps))
+        cluster.write_shards(QUARTER)
+        for partition in (first, second):
+            check_equal(partition.get('CONFIG', 'SET', 'migration-rate', '0'), b'OK')
+        wait_settled(cluster)
+        check_equal(total_keys(cluster), len(names))
+
+
+@suite.case('a move that waits for its target follows a newer map slot by slot')
+def _(run):
+    with pair() as cluster:
+        cluster.backends[1].kill9()
+        cluster.write_shards(QUARTER)
+        with cluster.partition(0) as partition:
+            wait_for(lambda: any(line['state'] == 'starting' for line in shard_lines(partition)[1:]), 'a move to wait')
+            cluster.write_shards(['0-4095 4106-8191', '4096-4105 8192-16383'])
+            wait_for(lambda: shard_lines(partition)[0]['map_epoch'] == str(cluster.epoch), 'the new map')
+        cluster.backends[1].start()
+        wait_settled(cluster)
 
 
 @suite.case('a map of the same or a lower epoch moves nothing, whatever it says')
