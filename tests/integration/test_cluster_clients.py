@@ -177,6 +177,29 @@ def _(run):
         check('myself' in lines(1)[own], lines(1)[own])
 
 
+def modes(connection):
+    """(what INFO says of the cluster, the mode of HELLO): by these clients choose how to talk to a server."""
+    hello = connection.get('HELLO', 2)
+    return connection.get('INFO', 'cluster').split()[-1], dict(zip(hello[::2], hello[1::2]))[b'mode']
+
+
+@suite.case('a node says that it is part of a cluster; a proxy, and a backend without a map, that they are one server')
+def _(run):
+    as_node, as_server = (b'cluster_enabled:1', b'cluster'), (b'cluster_enabled:0', b'standalone')
+    with Cluster(backends=SHARDS, partitions=1, proxies=1, linked=True) as cluster:
+        for index in range(SHARDS):
+            with cluster.partition(index) as node:
+                check_equal(modes(node), as_node)
+                lines = node.get('CLUSTER', 'INFO').split()
+                for line in (b'cluster_state:ok', b'cluster_slots_assigned:16384', b'cluster_known_nodes:%d' % SHARDS,
+                             b'cluster_size:%d' % SHARDS):
+                    check(line in lines, '%s: %s' % (line, lines))
+        with cluster.connect() as client:
+            check_equal(modes(client), as_server)
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, cluster.partition(0) as server:
+        check_equal(modes(server), as_server)
+
+
 @suite.case('a client is shown the ports of its kind: with TLS or without')
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=0, tls=True) as cluster:
