@@ -176,7 +176,18 @@ CONFIG SET nonsense 1
 CONFIG SET maxmemory
 CONFIG SET slowlog-log-slower-than 10000
 FLUSHALL NONSENSE
+FLUSHALL SYNC NONSENSE
 FLUSHDB NONSENSE
+DBSIZE x
+KEYS
+KEYS a b
+RANDOMKEY x
+LASTSAVE x
+BGSAVE NONSENSE
+MEMORY PURGE x
+SLOWLOG RESET x
+CONFIG RESETSTAT x
+CONFIG SET maxmemory x
 DEBUG
 !kind INFO
 !kind INFO server
@@ -215,6 +226,8 @@ SWAPDB 0 1
 SWAPDB 0 1
 SWAPDB 0 x
 SWAPDB 0 99
+SWAPDB 99 0
+SWAPDB a b
 FUNCTION LOAD "#!lua name=lib\nredis.register_function('f',function() return 1 end)"
 FUNCTION LOAD "#!lua name=lib\nredis.register_function('f',function() return 1 end)"
 FUNCTION LOAD nonsense
@@ -231,11 +244,16 @@ FUNCTION DELETE lib
 FUNCTION DELETE lib
 FUNCTION FLUSH
 FUNCTION FLUSH NONSENSE
+FUNCTION FLUSH SYNC NONSENSE
+FUNCTION LOAD REPLACE nonsense
+FUNCTION RESTORE nonsense NONSENSE
 FUNCTION RESTORE nonsense
 FUNCTION KILL
 SCRIPT KILL
 SCRIPT FLUSH
 SCRIPT FLUSH NONSENSE
+SCRIPT FLUSH SYNC NONSENSE
+SCRIPT EXISTS
 SCRIPT LOAD "return 1"
 SCRIPT LOAD "return 1("
 SCRIPT EXISTS e0e1f9fabfc9d4800c877a703b823ac0578ff8db nonsense
@@ -401,6 +419,25 @@ def _(run):
             kinds = [as_resp2(reply) for reply in replies]
             check(kinds[0] == kinds[1] or kinds[0][0] == kinds[1][0] == '*' and line.startswith('S'),
                   '%s\n  RESP2: %s\n  RESP3: %s' % (line, show(replies[0]), show(replies[1])))
+
+
+# They end the connection, change what follows, or wait.
+NO_REPLY = {'monitor', 'quit', 'reset', 'subscribe', 'psubscribe', 'ssubscribe', 'client|reply', 'client|pause', 'client|kill', 'auth', 'exec',
+            'multi', 'sync', 'psync', 'shutdown'}
+
+
+@suite.case('an error that all shards reply, as of wrong arguments, names no shard')
+def _(run):
+    with Cluster(backends=1, partitions=SHARDS) as cluster, cluster.connect() as client:
+        names = set()
+        for row in client.get('COMMAND'):
+            names.add(row[0].decode())
+            names.update(sub[0].decode() for sub in row[9])
+        check(len(names) > 400 and 'function|flush' in names, '%d commands' % len(names))
+        for name in sorted(names - NO_REPLY):
+            for words in (['x'], ['x', '-1'], ['x', 'y', 'z'], ['{k}', '{l}', 'x', 'y']):
+                reply = show(client.call(*name.split('|'), *words), 1 << 20)
+                check("(shard '" not in reply, '%s %s: %s' % (name, ' '.join(words), reply[:300]))
 
 
 @suite.case('SCAN through the proxy continues at the next shard until COUNT is used up')

@@ -31,6 +31,7 @@ const CALLS = [
   ['HPTTL new:lh FIELDS 1 none', [-2]],
   ['HPERSIST new:lh FIELDS 3 a b c', [1, 1, 1]],
   ['HSCAN new:lh 0 NOVALUES', ['0', ['a', 'b', 'c']]],
+  ['CONFIG SET set-max-listpack-entries 0', 'OK'],
   ['CLIENT KILL MAXAGE 1000000', 0],
   ['XADD new:lx 0-1 f v', '0-1'],
   ['XREAD STREAMS new:lx +', ANY],
