@@ -12,14 +12,17 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* In one turn of the loop the caches are updated from portions of FOLD_ROWS rows until FOLD_US have passed. Time limits it, not a number of
- * rows: a row may be the first in its huge page of a cache, which the kernel then fills with zeros. */
-enum { FOLD_ROWS = 4, FOLD_US = 200 };
+/* The caches are updated from portions of FOLD_ROWS rows, in one turn of the loop for as long as the rest of the turn took, but for
+ * FOLD_US_MIN at least and FOLD_US_MAX at most. So clients wait at most twice as long, and under a load that makes turns long the update
+ * still ends before the other write buffer is full. It is limited by time, because a row may be the first in its huge page of a cache,
+ * which the kernel then fills with zeros. */
+enum { FOLD_ROWS = 4, FOLD_US_MIN = 200, FOLD_US_MAX = 5000 };
 
 struct apply {
     struct job job;
     struct worker *worker;
     struct timer *timer; /* after the buffer was applied: updates the caches from its rows */
+    uint64_t folded_us;  /* when the last step of this update ended */
     struct overlay *overlay;
     struct storage *storage;
     struct store_batch *batch;
@@ -59,14 +62,24 @@ static void finish_apply(struct apply *apply)
     apply->on_done(apply->owner, apply->result);
 }
 
+/* How long the next step may take, if the rest of the turn took this long. */
+static uint64_t step_us(uint64_t rest_us)
+{
+    if (rest_us < FOLD_US_MIN)
+        return FOLD_US_MIN;
+    return rest_us < FOLD_US_MAX ? rest_us : FOLD_US_MAX;
+}
+
 static void on_timer(void *owner)
 {
     struct apply *apply = owner;
-    uint64_t end_us = clock_mono_us() + FOLD_US;
+    uint64_t now_us = clock_mono_us();
+    uint64_t end_us = now_us + step_us(now_us - apply->folded_us);
     bool is_done;
-    do
+    do {
         is_done = overlay_applied(apply->overlay, FOLD_ROWS);
-    while (!is_done && clock_mono_us() < end_us);
+        apply->folded_us = clock_mono_us();
+    } while (!is_done && apply->folded_us < end_us);
     if (is_done)
         finish_apply(apply);
     else
@@ -76,10 +89,12 @@ static void on_timer(void *owner)
 static void apply_done(struct job *job)
 {
     struct apply *apply = container_of(job, struct apply, job);
-    if (apply->result == OK)
-        on_timer(apply);
-    else
+    if (apply->result != OK) {
         finish_apply(apply);
+        return;
+    }
+    apply->folded_us = clock_mono_us();
+    on_timer(apply);
 }
 
 struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct storage *storage,
