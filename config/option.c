@@ -71,8 +71,7 @@ static size_t amount_format(struct units units, uint64_t amount, char *to, size_
     return (size_t)snprintf(to, size, "%" PRIu64 "%s", amount / units.list[i].factor, suffix);
 }
 
-/* Parses a number of the kind. Numbers of the kind INT may be negative: *number is then the bits of an int64_t. */
-static bool number_read(enum option_kind kind, struct bytes text, uint64_t *number)
+bool option_number(enum option_kind kind, struct bytes text, uint64_t *number)
 {
     bool is_negative = kind == OPTION_INT && text.len > 0 && *text.data == '-';
     if (is_negative)
@@ -88,7 +87,7 @@ static bool number_read(enum option_kind kind, struct bytes text, uint64_t *numb
 static uint64_t bound_value(const struct option *option, const char *text)
 {
     uint64_t amount = 0;
-    CHECK(number_read(option->kind, bytes_of(text), &amount));
+    CHECK(option_number(option->kind, bytes_of(text), &amount));
     return amount;
 }
 
@@ -266,7 +265,7 @@ static bool number_accepted(const struct option *option, struct bytes text, uint
     }
     if (option->kind == OPTION_AUTO_BYTES && auto_read(option, text, number))
         return true;
-    return number_read(option->kind, text, number) && in_option_bounds(option, *number);
+    return option_number(option->kind, text, number) && in_option_bounds(option, *number);
 }
 
 static void number_store(const struct option *option, void *member, uint64_t number)

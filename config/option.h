@@ -76,6 +76,9 @@ bool option_missing(const struct option *option, const void *owner);
 /* Sets the member in `owner`. False: unchanged, and reason[size] says what was expected. */
 bool option_set(const struct option *option, void *owner, struct bytes text, char *reason,
                 size_t size);
+/* Parses a number of the kind with its unit, as in the file: 10mb. Numbers of the kind INT may be negative: *number is then the
+ * bits of an int64_t. */
+bool option_number(enum option_kind kind, struct bytes text, uint64_t *number);
 /* The value as a text that option_set accepts. Borrowed from `buffer` or from `owner`. */
 struct bytes option_text(const struct option *option, const void *owner,
                          char buffer[OPTION_TEXT_MAX]);

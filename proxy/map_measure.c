@@ -1,5 +1,6 @@
 #include "proxy/map_measure.h"
 
+#include "config/option.h"
 #include "proxy/fan_out.h"
 #include "proxy/line_fields.h"
 #include "proxy/proxy.h"
@@ -8,7 +9,6 @@
 #include "proxy/upstream/node.h"
 #include "proxy/worker_run.h"
 #include "shared/check.h"
-#include "shared/number.h"
 
 #include <stdlib.h>
 
@@ -123,7 +123,7 @@ static void weigh_all(struct measuring *measuring)
 
 /* ---- owners and moves ---- */
 
-/* The reply to CONFIG GET migration-rate: a name and a number, or an error if the shard has no such option. */
+/* The reply to CONFIG GET migration-rate: a name and a size such as 10mb, or an error if the shard has no such option. */
 static void read_rate(struct map_figures *figures, struct bytes frame)
 {
     struct resp_value value;
@@ -131,7 +131,7 @@ static void read_rate(struct map_figures *figures, struct bytes frame)
     uint64_t rate;
     if (!resp_value_next(frame, &pos, &value) || value.type != '*' || value.count != 2 ||
         !resp_value_next(frame, &pos, &value) || !resp_value_next(frame, &pos, &value) ||
-        !number_parse_uint64(value.text, &rate))
+        !option_number(OPTION_BYTES, value.text, &rate))
         return;
     figures->has_rate = true;
     if (rate && (!figures->rate || rate < figures->rate))
