@@ -65,6 +65,8 @@ static const struct label_family partition_families[] = {
      "Slots that the shard map gives to the partition, and that it does not own.", 0, 0, 0},
     {LABEL_GAUGE, PARTITION_SLOTS_MOVING, "scree_backend_slots_moving",
      "Slots that are being copied from or to the partition.", 0, 0, 0},
+    {LABEL_HISTOGRAM, PARTITION_FREEZE_SECONDS, "scree_backend_slot_freeze_seconds",
+     "Time that writes to slots waited while these were handed over.", 1e6, 4, 24},
     {LABEL_HISTOGRAM, PARTITION_LOCK_SECONDS, "scree_backend_lock_hold_seconds",
      "Time that a command or transaction over several shards has held locks here.", 1e6, 4, 24},
     {LABEL_GAUGE, PARTITION_READONLY, "scree_backend_partition_readonly",

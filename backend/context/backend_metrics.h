@@ -21,8 +21,9 @@ enum partition_word {
     PARTITION_BATCH_BYTES = 3 * HISTOGRAM_WORDS,    /* bytes written */
     PARTITION_TURN_SECONDS = 4 * HISTOGRAM_WORDS,   /* duration of a turn of the event loop */
     PARTITION_LOCK_SECONDS = 5 * HISTOGRAM_WORDS,   /* that a transaction has held locks */
+    PARTITION_FREEZE_SECONDS = 6 * HISTOGRAM_WORDS, /* that slots were frozen at a time */
     /* time during which nothing was read from clients because the open batch was full */
-    PARTITION_STALL_US = 6 * HISTOGRAM_WORDS,
+    PARTITION_STALL_US = 7 * HISTOGRAM_WORDS,
     PARTITION_KEYS,
     PARTITION_CLIENTS,
     PARTITION_READONLY,

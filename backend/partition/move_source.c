@@ -1,5 +1,6 @@
 #include "backend/partition/move_source.h"
 
+#include "backend/context/backend_metrics.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
@@ -11,6 +12,7 @@
 #include "backend/partition/slot_table.h"
 #include "backend/peer/peer_set.h"
 #include "backend/wal/wal.h"
+#include "shared/clock.h"
 #include "shared/log.h"
 #include "shared/table.h"
 
@@ -28,7 +30,9 @@ enum {
     FREEZE_MAX_MS = 10000,
     ROUNDS_MAX = 8, /* pages in a row that were the whole tail: then the slots are frozen */
     LATE_MS = 1000, /* following is late if it takes longer than this and longer than copying */
-    READ_BYTES = 1024 * 1024, /* of the log in a step: other commands run between two steps */
+    /* A step reads the log for this long, or this much, because other commands wait for its end. */
+    READ_US = 500,
+    READ_BYTES = 1024 * 1024,
 };
 
 /* ---- life ---- */
@@ -130,6 +134,14 @@ static void wait_because(struct move_source *move, struct bytes reason)
 
 /* ---- records ---- */
 
+/* Counts how long the slots were frozen, and returns the milliseconds. */
+static uint64_t note_freeze(const struct move_source *move)
+{
+    uint64_t frozen_ms = source_now_ms(move) - move->frozen_ms;
+    cell_observe(move->host->partition->metrics.cell, PARTITION_FREEZE_SECONDS, frozen_ms * 1000);
+    return frozen_ms;
+}
+
 /* slot_changed_fn */
 static void source_record_changed(void *owner, int err)
 {
@@ -142,9 +154,10 @@ static void source_record_changed(void *owner, int err)
         set_source_state(move, SOURCE_BEGINNING);
         break;
     case SOURCE_RELEASING:
-        log_event(LOG_INFO, "slots_released", "partition=%u slots=%u-%u to=%s epoch=%" PRIu64,
+        log_event(LOG_INFO, "slots_released",
+                  "partition=%u slots=%u-%u to=%s epoch=%" PRIu64 " frozen_ms=%" PRIu64,
                   move->host->partition->index, move->slots.first, move->slots.last, move->target,
-                  move->before.epoch + 1);
+                  move->before.epoch + 1, note_freeze(move));
         metric_add(move->host->partition->metrics.process, METRIC_BACKEND_SLOTS_SENT,
                    move->slots.last - move->slots.first + 1);
         end_copying(move);
@@ -523,8 +536,9 @@ static bool fill_with_effects(struct move_source *move, bool *is_all)
 {
     char error[256] = "";
     size_t read = 0;
+    uint64_t end_us = clock_mono_us() + READ_US;
     *is_all = false;
-    while (!is_page_full(move) && read < READ_BYTES) {
+    while (!is_page_full(move) && read < READ_BYTES && clock_mono_us() < end_us) {
         uint64_t index;
         struct bytes batch;
         int err = wal_cursor_next(move->copy.cursor, &index, &batch, error, sizeof error);
@@ -663,6 +677,7 @@ static void thaw_slots(struct move_source *move, struct bytes reason)
 {
     ticket_wait_cancel(&move->ticket);
     move->is_stale = true;
+    (void)note_freeze(move);
     set_source_state(move, SOURCE_FOLLOWING);
     wait_because(move, reason);
 }

@@ -24,6 +24,7 @@
 
 enum {
     STEP_MS = 2,
+    BURST_MS = 20, /* of migration-rate */
     PLAN_MS = 500, /* between two looks for slots to move */
     DAMAGED_MS = 60 * 1000,
     KEYS_A_MOVE = 65536,
@@ -424,15 +425,17 @@ static void check_wishes(struct slot_moves *moves)
 
 /* ---- steps ---- */
 
-/* What may be done now, if `rate` bytes a second are allowed and these milliseconds have passed. At most a quarter of a second's
- * bytes at once. */
+/* What may be done now, if `rate` bytes a second are allowed and these milliseconds have passed. It is never more than the bytes of
+ * BURST_MS: otherwise a move that has waited would copy for a while as if it had no rate. */
 static int64_t refill(int64_t allowance, int64_t rate, uint64_t passed_ms)
 {
     if (!rate)
         return INT64_MAX;
-    if (allowance > rate / 4)
-        allowance = rate / 4;
-    return allowance + rate * (int64_t)(passed_ms < 250 ? passed_ms : 250) / 1000;
+    int64_t most = rate * BURST_MS / 1000 + 1;
+    if (allowance >= most)
+        return most;
+    allowance += rate * (int64_t)(passed_ms < 250 ? passed_ms : 250) / 1000;
+    return allowance < most ? allowance : most;
 }
 
 /* Copying and deleting have the rate each, since what one partition copies away it deletes soon after. */

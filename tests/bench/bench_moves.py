@@ -10,6 +10,8 @@ of GETs and SETs of random keys runs before, during and after each move: in a cl
 MB/s are the bytes of the moved keys and values, by the time until both shards say that they have what the map gives them and have
 deleted the rest. The last line has the bounces of requests after the last move.
 
+Writes to slots wait while these are handed over: "frozen" is how long, of the moves with that rate.
+
 CPU ms/MB is the CPU time of both shards for one MB that moves without load: it does not depend on who else uses the machine, and two
 cores cannot move more than 2000 ms of it a second. The last line says how much of the CPUs others had: above a few percent,
 throughput and latency mean nothing. What does not fit into --minutes is left out, and named.
@@ -20,8 +22,11 @@ throughput and latency mean nothing. What does not fit into --minutes is left ou
 """
 
 import argparse
+import collections
 import json
 import os
+import re
+import statistics
 import subprocess
 import sys
 import time
@@ -148,6 +153,17 @@ def check_rate(cluster, rate):
             check_equal(partition.get('CONFIG', 'GET', 'migration-rate')[1], before, 'migration-rate')
 
 
+def freezes(cluster):
+    """How many groups of slots were frozen for how many milliseconds."""
+    return collections.Counter(int(found) for backend in cluster.backends
+                               for found in re.findall(rb'slots_released .* frozen_ms=(\d+)', backend.log()))
+
+
+def freeze_line(found):
+    return '  frozen, %d moves: min %d ms, median %.0f ms, max %d ms' % (
+        len(found), min(found), statistics.median(found), max(found)) if found else '  no slots were frozen'
+
+
 def bounces(cluster):
     return metric(cluster.proxies[0].http('/metrics')[1], 'scree_proxy_bounces_total') or 0
 
@@ -190,6 +206,7 @@ def measure(cluster, system, options, machine):
             print('\nmigration-rate %s: left out, %.1f minutes are over' % (migration_rate, machine.minutes()))
             continue
         set_rate(cluster, migration_rate)
+        frozen_before = freezes(cluster)
         seconds, cpu = move_alone(cluster, places[0])
         check_rate(cluster, migration_rate)
         places.reverse()
@@ -205,6 +222,7 @@ def measure(cluster, system, options, machine):
             wait_until_quiet(system)
             print(Figures([run_load(cluster, options, seconds=options.seconds, rate=rate)]).row('  after'), flush=True)
             tell('migration-rate %s, %s: done after %.1f minutes', migration_rate, title, machine.minutes())
+        print(freeze_line(sorted((freezes(cluster) - frozen_before).elements())))
     before = bounces(cluster)
     count = 1000000 if not options.quick else 20000
     run_load(cluster, options, seconds=0, rate=0, count=count)

@@ -105,11 +105,13 @@ def _(run):
         check_equal([(row['from'], row['to'], row['slots'], row['keys']) for row in plan['moves']],
                     [('b0p0', 'b1p0', 4096, len(moved))])
         check(plan['moves'][0]['bytes'] > 100 * len(moved) / 2, plan)
+        check_equal((plan['migration_rate'], plan['seconds']), (10 << 20, 1))
         check_equal((plan['epoch'], plan['total']['keys'], plan['is_complete'], plan['shards_silent'], plan['notes']),
                     (cluster.epoch + 1, len(moved), True, 0, []))
         code, text, error = tool(cluster, '--plan', path)
         check_equal((code, error), (0, ''))
         check(re.search(r'^b0p0 +b1p0 +4096 +%d +\d+$' % len(moved), text, re.M), text)
+        check('At the lowest migration-rate, 10485760 bytes per second' in text, text)
         same = put_map(cluster, 'same.ini', {'b0p0': '0-8191', 'b1p0': '8192-16383'}, cluster.epoch + 1)
         code, text, error = tool(cluster, '--plan', same)
         check(code == 0 and 'nothing moves' in text, text)
