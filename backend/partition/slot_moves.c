@@ -444,6 +444,8 @@ static void fill_move_allowances(struct slot_moves *moves)
     int64_t rate = (int64_t)moves->host.partition->snapshot->config.migration_rate_bytes;
     uint64_t now_ms = mono_ms(moves);
     uint64_t passed_ms = now_ms - moves->filled_ms;
+    if (rate && passed_ms < 1000 && rate * (int64_t)passed_ms < 1000)
+        return; /* too short for one byte: it counts with the next step */
     moves->filled_ms = now_ms;
     moves->host.allowance = refill(moves->host.allowance, rate, passed_ms);
     moves->host.purge_allowance = refill(moves->host.purge_allowance, rate, passed_ms);

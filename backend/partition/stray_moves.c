@@ -556,6 +556,8 @@ static void fill_stray_allowance(struct stray_moves *strays)
     int64_t rate = (int64_t)strays->partition->snapshot->config.migration_rate_bytes;
     uint64_t now_ms = strays_now_ms(strays);
     uint64_t passed_ms = now_ms - strays->filled_ms;
+    if (rate && passed_ms < 1000 && rate * (int64_t)passed_ms < 1000)
+        return; /* too short for one byte: it counts with the next step */
     strays->filled_ms = now_ms;
     if (!rate || is_look(strays))
         strays->allowance = 1;

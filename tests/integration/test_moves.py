@@ -577,6 +577,17 @@ def _(run):
         check_equal(total_keys(cluster), len(names))
 
 
+@suite.case('slots move at a rate of less than one byte in each step')
+def _(run):
+    with pair(backend_options={'backend': {'migration-rate': '100'}}) as cluster, cluster.partition(0) as first, cluster.partition(1) as second:
+        names = [next(name for name in ('key:%d' % i for i in range(50000)) if slot_of(name) == slot) for slot in (5000, 6000, 7000)]
+        for name in names:
+            check_equal(first.get('SET', name, 'v'), b'OK')
+        cluster.write_shards(['0-4999 5001-5999 6001-6999 7001-8191', '5000 6000 7000 8192-16383'])
+        wait_settled(cluster)
+        check_equal([second.get('GET', name) for name in names], [b'v'] * 3)
+
+
 @suite.case('a move that waits for its target follows a newer map slot by slot')
 def _(run):
     with pair() as cluster:
