@@ -207,6 +207,18 @@ struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix)
     return (struct bytes){end, len};
 }
 
+bool is_prefix_end(struct bytes prefix, struct bytes upper)
+{
+    size_t last = upper.len - 1;
+    if (upper.len == 0 || upper.len > prefix.len || memcmp(upper.data, prefix.data, last) != 0 ||
+        (uint8_t)upper.data[last] != (uint8_t)prefix.data[last] + 1)
+        return false;
+    for (size_t i = upper.len; i < prefix.len; i++)
+        if ((uint8_t)prefix.data[i] != UINT8_MAX)
+            return false;
+    return true;
+}
+
 struct bytes encode_u64(struct arena *arena, uint64_t value)
 {
     char *row = arena_alloc(arena, sizeof value);

@@ -181,6 +181,8 @@ struct bytes encode_function_key(struct arena *arena, struct bytes name, struct 
 bool is_function_key(struct bytes row);
 /* The smallest key greater than all keys with this prefix; empty when there is none. */
 struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix);
+/* Is `upper` that key? */
+bool is_prefix_end(struct bytes prefix, struct bytes upper);
 
 /* Decode keys; false: the bytes are no such key. Results are borrowed from `row`. */
 bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key);

@@ -7,13 +7,13 @@
 
 #include <stdlib.h>
 
-/* True for the bounds of a whole collection, whose rows begin with `lower`. */
+/* True for the bounds of one whole collection, whose rows begin with `lower`. The first row of a collection may have the prefix as its
+ * key (an empty field), so an iteration over many collections may begin with the same `lower`. */
 static bool is_collection(enum cf cf, struct bytes lower, struct bytes upper)
 {
     struct bytes prefix;
-    bool ends_within = upper.len >= lower.len && memcmp(upper.data, lower.data, lower.len) == 0;
-    return cf_has_collections(cf) && !ends_within && decode_collection_prefix(lower, &prefix) &&
-           prefix.len == lower.len;
+    return cf_has_collections(cf) && decode_collection_prefix(lower, &prefix) &&
+           prefix.len == lower.len && is_prefix_end(prefix, upper);
 }
 
 void cached_iter_init(struct cached_iter *iter, struct overlay *overlay, enum cf cf,

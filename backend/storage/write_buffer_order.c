@@ -148,19 +148,6 @@ static void group_add(struct write_buffer *buffer, struct rows *rows, struct row
 
 /* ---- column families ---- */
 
-/* Is `upper` the first key after all keys with this prefix? */
-static bool is_prefix_end(struct bytes prefix, struct bytes upper)
-{
-    size_t last = upper.len - 1;
-    if (upper.len == 0 || upper.len > prefix.len || memcmp(upper.data, prefix.data, last) != 0 ||
-        (uint8_t)upper.data[last] != (uint8_t)prefix.data[last] + 1)
-        return false;
-    for (size_t i = upper.len; i < prefix.len; i++)
-        if ((uint8_t)prefix.data[i] != UINT8_MAX)
-            return false;
-    return true;
-}
-
 /* True and the prefix, if all keys with lower <= key < upper are of one collection. */
 static bool is_in_collection(struct bytes lower, struct bytes upper, struct bytes *prefix)
 {

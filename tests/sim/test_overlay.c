@@ -350,8 +350,11 @@ static void check_iteration(struct world *world, bool reverse)
     int high = low + 1 + (int)chance(world, KEYS);
     int from = low + (int)chance(world, (uint32_t)(high - low));
     struct bytes upper = high >= KEYS ? (struct bytes){"", 0} : key_of(high, high_text);
-    struct overlay_iter *iter =
-        overlay_iter_new(world->overlay, CF_DATA, key_of(low, low_text), upper);
+    /* it may begin with the bound of a collection, and go beyond that */
+    bool is_first = low % COLLECTION == 0;
+    struct bytes lower =
+        is_first && chance(world, 2) ? lower_of(low, low_text) : key_of(low, low_text);
+    struct overlay_iter *iter = overlay_iter_new(world->overlay, CF_DATA, lower, upper);
     iterate_from(world, iter, low, high, from, reverse);
 }
 

@@ -501,6 +501,15 @@ START_TEST(a_prefix_end_is_the_next_prefix)
     check_row(encode_prefix_end(&arena, BYTES("a\x7f")), BYTES("a\x80"));
     ck_assert_uint_eq(encode_prefix_end(&arena, BYTES("\xff\xff")).len, 0);
     ck_assert_uint_eq(encode_prefix_end(&arena, BYTES("")).len, 0);
+    ck_assert(is_prefix_end(BYTES("ab"), BYTES("ac")));
+    ck_assert(is_prefix_end(BYTES("a\xff\xff"), BYTES("b")));
+    ck_assert(is_prefix_end(BYTES("a\x7f"), BYTES("a\x80")));
+    ck_assert(!is_prefix_end(BYTES("ab"), BYTES("ad")));
+    ck_assert(!is_prefix_end(BYTES("ab"), BYTES("b")));
+    ck_assert(!is_prefix_end(BYTES("ab"), BYTES("abc")));
+    ck_assert(!is_prefix_end(BYTES("a"), BYTES("ab")));
+    ck_assert(!is_prefix_end(BYTES("a\xff"), BYTES("a")));
+    ck_assert(!is_prefix_end(BYTES("a"), BYTES("")));
 }
 END_TEST
 
