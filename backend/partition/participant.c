@@ -29,6 +29,7 @@ enum {
     BARE_RANK_BYTES = 4096,    /* only its rank tree, up to so many bytes, is */
     REPLY_BYTES = 1024 * 1024, /* rows of a reply, apart from its last row */
     ROW_TRIES_MAX = 16,        /* then reads block on the disk */
+    REFUSAL_BYTES = 512,       /* a longer error of a call is not passed on */
     ASK_AFTER_MS = 2000,
 };
 
@@ -541,11 +542,23 @@ static void finish_rows(struct part *part, struct sent *sent)
     ticket_wait_begin(partition, &part->ticket);
 }
 
+/* Why rows could not be sent: the error that the call replied, such as that a key is locked; else the store could not read a row. */
+static const char *failure_text(const struct call *call, char *text, size_t size)
+{
+    const struct out *reply = call->reply.out;
+    if (!call->failed || reply->bytes < sizeof "-\r\n" || reply->bytes > size)
+        return error_text(ERR_STORE);
+    out_copy(reply, text);
+    text[reply->bytes - strlen("\r\n")] = '\0';
+    return text + strlen("-");
+}
+
 /* Reads the rows that LOCK asks for. When one is uncached, all are read again as soon as it is in memory. */
 static void read_rows(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct message_reader reader = message_read(part->request);
+    char text[REFUSAL_BYTES];
     struct call call;
     struct sent sent = {.part = part, .call = &call, .partition = partition, .rows = effects_new()};
     out_init(&sent.items);
@@ -563,7 +576,7 @@ static void read_rows(struct part *part)
     part->rows.has_range = false;
     const char *refused = part->rows.refusal;
     if (!refused && !part->rows.pending && sent.has_failed)
-        refused = error_text(ERR_STORE);
+        refused = failure_text(&call, text, sizeof text);
     if (!refused && !part->rows.pending)
         finish_rows(part, &sent);
     call.failed = false;
