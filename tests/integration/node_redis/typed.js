@@ -204,6 +204,7 @@ async function laterOthers(client) {
   assert.strictEqual(await client.clientNoTouch(false), 'OK');
   assert.match(await client.clusterMyShardId(), /^[0-9a-f]{40}$/);
   assert.strictEqual(await client.clientKill({ filter: 'MAXAGE', maxAge: 1000000 }), 0);
+  assert.strictEqual(await client.configSet('set-max-listpack-entries', '0'), 'OK');
   assert.ok((await client.clientList()).length > 0);
   assert.deepStrictEqual((await client.sendCommand(['WAITAOF', '0', '0', '0'])).length, 2);
 }
