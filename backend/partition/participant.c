@@ -542,7 +542,8 @@ static void finish_rows(struct part *part, struct sent *sent)
     ticket_wait_begin(partition, &part->ticket);
 }
 
-/* Why rows could not be sent: the error that the call replied, such as that a key is locked; else the store could not read a row. */
+/* The text with which LOCK is refused when not all rows can be sent. If the call has replied an error, for example that a transaction has
+ * locked a key, it is this error, copied to `text`; if not, RocksDB could not read a row. */
 static const char *failure_text(const struct call *call, char *text, size_t size)
 {
     const struct out *reply = call->reply.out;

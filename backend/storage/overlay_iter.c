@@ -148,7 +148,7 @@ static bool is_hidden(const struct overlay_iter *iter, const struct row *row)
            (iter->is_attempt && row->attempt != iter->overlay->attempt.number);
 }
 
-/* The next row of a buffer in this direction. */
+/* The row that follows `row` in a write buffer, in the direction of the iteration; NULL: there is none. */
 static struct row *row_after(const struct overlay_iter *iter, int index, const struct row *row)
 {
     return iter->reverse ? rows_before(iter->lists[index], row->key, false, false) : row->next[0];

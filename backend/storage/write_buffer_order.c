@@ -1,8 +1,8 @@
 /*
- * write_buffer_order.c - the rows of a write buffer in the order of their keys.
+ * write_buffer_order.c - sorts the rows of a write buffer by their keys when an iteration needs them, one collection at a time.
  *
- *   prefix of the rows ─hash─► group  ├ r3 ◄ r8 ◄ r5           added, not sorted yet: a chain
- *                         └─► group  ├ r1 ─► r4 ─► r6 ─► r7   sorted: a skip list
+ *   prefix of a row's key ─hash─► the group of its collection:  r3 ◄ r8 ◄ r5           new rows, not sorted: a chain
+ *                                                               r1 ─► r4 ─► r6 ─► r7   sorted rows: a skip list
  *
  * Nearly all iterations are over one collection, and a buffer has few rows of each. So each collection's rows are a group of
  * their own, which is sorted when it is iterated over: no other row is read. No row of another collection lies between the

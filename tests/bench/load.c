@@ -1,7 +1,12 @@
 /*
  * load.c - a load generator: many connections, any commands, at full speed or at a steady rate.
  *
- *   load --port P [--clients N] [--depth N] [--seconds S | --count N] [--first N] [--rate R] [--seed N] -- WORD … [';' WORD …]
+ *   load --port P [options] -- WORD … [';' WORD …]
+ *
+ *   --clients N   connections (50)                 --seconds S   how long it sends (1), or --count N: how many units
+ *   --depth N     units in flight on each (1)      --first N     the number of the first unit, for {s} (0)
+ *   --host H      of the server (127.0.0.1)        --seed N      of the random numbers (the time)
+ *   --rate R      units a second of all connections together; without it each sends as fast as it can
  *
  *   closed loop (no --rate): each connection sends `depth` units, waits for all their replies, sends again
  *   open loop (--rate):      units are sent by a schedule, independent of replies; their latency counts from the
@@ -15,7 +20,8 @@
  *   {n:N}  a random number below N                {c}  the connection's number; {c:N}: modulo N
  *   {x:N}  N bytes of filler
  *
- * Each run draws other random numbers, because the keys of the run before may be in caches; --seed repeats those of a run.
+ * Two runs draw different random numbers, because the server may still have the keys of the first run in its caches. Runs with equal
+ * --seed draw equal numbers.
  *
  * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of a
  * latency in µs and the number of units with that latency.
