@@ -7,6 +7,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/watch.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/move_rate.h"
 #include "backend/partition/move_target.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/slot_owners.h"
@@ -395,13 +396,14 @@ static bool has_begun(const struct move_source *move)
 
 /* Does the present map still wish the move?
  *
- * One that copies goes on if the map gives most of its slots to the target. Else a map that is edited more often than slots are
- * copied, perhaps only in its epoch or at the edge of a range, would make moves begin again for ever. No promise depends on the
- * map: only the owner can release slots, and the target owns them with the next epoch (move_source.h). The record keeps the epoch
- * of the map by which they came, so the slots that a newer map gives to another shard are moved on by it.
+ * A move that has begun to copy goes on if the present map gives at least half of its slots to the target. If each new map ended it,
+ * maps that come faster than slots are copied would make it begin again for ever. This is safe whatever the map says: two shards
+ * never own a slot, because the owner releases it before the target owns it, with a higher epoch (move_source.h). Some slots may
+ * arrive at the target although the present map gives them to another shard. The target's record has the epoch of the older map, by
+ * which the move began, so the target moves them on by the present map.
  *
- * One that has not begun at the target is carried out by the present map. It must wish all slots: the target would not move one
- * on by the map whose epoch its record has. */
+ * A move that has not begun gets the epoch of the present map. So the target would never move its slots on by this map, and the map
+ * must give all of them to the target. */
 static bool is_wished(const struct slot_moves *moves, const struct move_source *move)
 {
     const struct slot_owners *owners = moves->host.partition->shards.owners;
@@ -425,16 +427,16 @@ static void check_wishes(struct slot_moves *moves)
 
 /* ---- steps ---- */
 
-/* What may be done now, if `rate` bytes a second are allowed and these milliseconds have passed. It is never more than the bytes of
+/* What may be done now, if `rate` bytes a second are allowed (0: no limit), of which `bytes` are new. It is never more than the bytes of
  * BURST_MS: otherwise a move that has waited would copy for a while as if it had no rate. */
-static int64_t refill(int64_t allowance, int64_t rate, uint64_t passed_ms)
+static int64_t refill(int64_t allowance, int64_t rate, int64_t bytes)
 {
     if (!rate)
         return INT64_MAX;
     int64_t most = rate * BURST_MS / 1000 + 1;
     if (allowance >= most)
         return most;
-    allowance += rate * (int64_t)(passed_ms < 250 ? passed_ms : 250) / 1000;
+    allowance += bytes;
     return allowance < most ? allowance : most;
 }
 
@@ -442,13 +444,9 @@ static int64_t refill(int64_t allowance, int64_t rate, uint64_t passed_ms)
 static void fill_move_allowances(struct slot_moves *moves)
 {
     int64_t rate = (int64_t)moves->host.partition->snapshot->config.migration_rate_bytes;
-    uint64_t now_ms = mono_ms(moves);
-    uint64_t passed_ms = now_ms - moves->filled_ms;
-    if (rate && passed_ms < 1000 && rate * (int64_t)passed_ms < 1000)
-        return; /* too short for one byte: it counts with the next step */
-    moves->filled_ms = now_ms;
-    moves->host.allowance = refill(moves->host.allowance, rate, passed_ms);
-    moves->host.purge_allowance = refill(moves->host.purge_allowance, rate, passed_ms);
+    int64_t bytes = move_rate_bytes(rate, mono_ms(moves), &moves->filled_ms);
+    moves->host.allowance = refill(moves->host.allowance, rate, bytes);
+    moves->host.purge_allowance = refill(moves->host.purge_allowance, rate, bytes);
 }
 
 /* Timer. */

@@ -7,6 +7,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/key_parts.h"
+#include "backend/partition/move_rate.h"
 #include "backend/partition/slot_table.h"
 #include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
@@ -554,15 +555,11 @@ static void end_pass(struct stray_moves *strays)
 static void fill_stray_allowance(struct stray_moves *strays)
 {
     int64_t rate = (int64_t)strays->partition->snapshot->config.migration_rate_bytes;
-    uint64_t now_ms = strays_now_ms(strays);
-    uint64_t passed_ms = now_ms - strays->filled_ms;
-    if (rate && passed_ms < 1000 && rate * (int64_t)passed_ms < 1000)
-        return; /* too short for one byte: it counts with the next step */
-    strays->filled_ms = now_ms;
+    int64_t bytes = move_rate_bytes(rate, strays_now_ms(strays), &strays->filled_ms);
     if (!rate || is_look(strays))
         strays->allowance = 1;
     else if (strays->allowance <= 0)
-        strays->allowance += rate * (int64_t)(passed_ms < 250 ? passed_ms : 250) / 1000;
+        strays->allowance += bytes;
 }
 
 /* May strays be read and sent now? */
