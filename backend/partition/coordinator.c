@@ -5,18 +5,13 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/format/effects.h"
-#include "backend/format/transaction_record.h"
 #include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/borrow_all.h"
-#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/command_stats.h"
-#include "backend/partition/push_message.h"
+#include "backend/partition/coordinator_inner.h"
 #include "backend/partition/session.h"
-#include "backend/partition/ticket_wait.h"
-#include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
-#include "shared/byte_order.h"
 #include "shared/clock.h"
 #include "shared/table.h"
 
@@ -26,69 +21,10 @@
 #include <stdlib.h>
 
 enum {
-    ERROR_MAX = 512,
     KEY_SHOWN = 128,       /* bytes of a key in an error */
     MOVED_MAX = 40,        /* ticks, of 50 ms each */
     AWAIT_SHARD_MS = 3000, /* how long to wait for a shard that restarts */
     SEEK_OWNER_MS = 3000,  /* how long to ask all shards often for the slots that they own */
-};
-
-enum coordinated_state {
-    COORDINATED_COLLECTING, /* attempts run, keys are locked and fetched */
-    COORDINATED_PREPARING,
-    COORDINATED_RELEASING, /* shards without effects confirm that they had the locks */
-    COORDINATED_PREPARED,  /* by all participants; the request runs again to decide */
-    COORDINATED_FAILED,    /* the request runs again to reply the error */
-    COORDINATED_DECIDING,  /* the decision is in a batch that is not durable yet */
-    COORDINATED_DECIDED,   /* participants apply */
-    COORDINATED_UNCERTAIN, /* the batch with the decision has failed */
-    COORDINATED_HELD,      /* without locks, until a backup goes on: then it begins again */
-};
-
-struct coordinated {
-    struct list link;
-    struct coordinator *coordinator;
-    struct session *session; /* NULL: it has closed, or the reply was given */
-    struct transaction_id id;
-    enum coordinated_state state;
-    struct lock_owner owner; /* of locks on own keys */
-    struct borrow *borrow;
-    struct list participants;
-    uint32_t outstanding; /* requests */
-    uint8_t moved;        /* how often a slot, or the locks, were not at the shard that was asked */
-    uint8_t db;           /* the session's, before the first attempt */
-    bool is_deferred;     /* without locks, until the next tick: then it begins again */
-    bool is_counted;      /* in the statistics; it may still begin again */
-    uint64_t started_ms;  /* monotonic */
-    uint64_t started_us;  /* monotonic, for the slow log */
-    uint32_t shards;      /* that take part; 0: it still collects */
-    struct effects *own;  /* effects on this partition; NULL: not collected */
-    struct out reply;     /* of the command */
-    uint64_t observed;    /* ticket that must be durable before the reply leaves */
-    struct push_messages messages;
-    struct ticket_wait ticket;
-    char error[ERROR_MAX]; /* of FAILED */
-};
-
-/* Another shard in a transaction. */
-struct participation {
-    struct list link;
-    struct coordinated *transaction;
-    char shard[SHARD_NAME_MAX + 1];
-    struct peer_request request;
-    uint8_t sent;   /* enum peer_kind of the outstanding request; 0: none */
-    bool is_locked; /* it has received LOCK, and neither RELEASE nor APPLY */
-    bool is_applied;
-    struct need *needs;      /* of the outstanding LOCK, in its order */
-    struct effects *effects; /* NULL: none */
-    struct out changes;      /* for the shard's watchers, trackers and blocked clients */
-    uint32_t changes_count;
-};
-
-struct coordinator {
-    struct partition *partition;
-    struct list all;
-    uint64_t last_number;
 };
 
 static void on_own_wounded(struct lock_owner *owner);
@@ -113,18 +49,13 @@ static struct coordinated *coordinated_new(struct coordinator *coordinator)
 }
 
 /* The shard that has the slot; empty: none is known, so it cannot be reached. */
-static const char *owner_of(const struct partition *partition, uint16_t slot)
+const char *coordinated_shard_of(const struct partition *partition, uint16_t slot)
 {
     const char *shard = partition->shards.slot_owner(partition, slot);
     return shard ? shard : "";
 }
 
-static struct participation *participation_at(struct list *link)
-{
-    return container_of(link, struct participation, link);
-}
-
-static struct participation *participation_of(struct coordinated *transaction, const char *shard)
+struct participation *participation_of(struct coordinated *transaction, const char *shard)
 {
     for (struct list *at = transaction->participants.next; at != &transaction->participants;
          at = at->next)
@@ -145,15 +76,6 @@ static struct peer_link *link_of(const struct participation *part)
     return peers ? peer_set_find(peers, bytes_of(part->shard)) : NULL;
 }
 
-static void free_needs(struct need *needs)
-{
-    while (needs) {
-        struct need *next = needs->next;
-        free(needs);
-        needs = next;
-    }
-}
-
 static void cancel_request(struct participation *part)
 {
     struct peer_link *link = part->sent ? link_of(part) : NULL;
@@ -161,7 +83,7 @@ static void cancel_request(struct participation *part)
         peer_link_cancel(link, &part->request);
     part->transaction->outstanding -= part->sent != 0;
     part->sent = 0;
-    free_needs(part->needs);
+    needs_free(part->needs);
     part->needs = NULL;
 }
 
@@ -221,7 +143,7 @@ void coordinator_free(struct coordinator *coordinator)
 
 /* ---- requests ---- */
 
-static void put_id(struct out *out, const struct transaction_id *id)
+void coordinated_put_id(struct out *out, const struct transaction_id *id)
 {
     char text[TRANSACTION_ID_BYTES_MAX];
     message_put_bytes(out, (struct bytes){text, transaction_id_write(id, text)});
@@ -230,7 +152,7 @@ static void put_id(struct out *out, const struct transaction_id *id)
 static void on_reply(struct peer_request *request, enum peer_result result, struct bytes payload);
 
 /* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
-static bool send_request(struct participation *part, enum peer_kind kind, struct out *out)
+bool participation_send(struct participation *part, enum peer_kind kind, struct out *out)
 {
     struct peer_link *link = link_of(part);
     size_t len = out->bytes;
@@ -251,7 +173,7 @@ static bool send_request(struct participation *part, enum peer_kind kind, struct
 }
 
 /* A request whose reply does not matter. */
-static void forget_reply(struct peer_request *request, enum peer_result result,
+void peer_request_forget(struct peer_request *request, enum peer_result result,
                          struct bytes payload)
 {
     (void)result;
@@ -271,14 +193,14 @@ static void release_participant(struct participation *part)
         return;
     part->is_locked = false;
     out_init(&out);
-    put_id(&out, &part->transaction->id);
+    coordinated_put_id(&out, &part->transaction->id);
     size_t len = out.bytes;
     CHECK(len <= sizeof payload);
     out_copy(&out, payload);
     out_clear(&out);
     struct peer_request *request = malloc(sizeof *request);
     CHECK(request);
-    *request = (struct peer_request){.on_reply = forget_reply};
+    *request = (struct peer_request){.on_reply = peer_request_forget};
     if (peer_link_send(link, request, PEER_RELEASE, (struct bytes){payload, len}) != PEER_SENT)
         free(request);
 }
@@ -303,12 +225,9 @@ static void count_one(const struct coordinated *transaction, enum metric metric)
     metric_add(transaction->coordinator->partition->metrics.process, metric, 1);
 }
 
-static void fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* Nothing was done: releases all locks; the request will reply the error. The reason is one of
  * transaction_failures (backend_metrics.h). */
-static void fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
+void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -321,7 +240,7 @@ static void fail(struct coordinated *transaction, enum metric reason, const char
 }
 
 /* Releases all locks and forgets what was fetched. */
-static void forget_attempts(struct coordinated *transaction)
+void coordinated_forget_attempts(struct coordinated *transaction)
 {
     release_shards(transaction);
     drop_participants(transaction);
@@ -338,7 +257,7 @@ static bool begin_later(struct coordinated *transaction)
     if (transaction->state > COORDINATED_RELEASING ||
         loop_mono_ms(partition->loop) >= transaction->started_ms + timeout_ms)
         return false;
-    forget_attempts(transaction);
+    coordinated_forget_attempts(transaction);
     effects_free(transaction->own);
     transaction->own = NULL;
     out_clear(&transaction->reply);
@@ -364,11 +283,12 @@ static bool await_shard(struct coordinated *transaction, const char *shard, bool
 }
 
 /* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
-static void cannot_send(struct coordinated *transaction, const char *shard)
+void coordinated_cannot_send(struct coordinated *transaction, const char *shard)
 {
     if (!await_shard(transaction, shard, false))
-        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-             "TRYAGAIN shard '%s', which has one of the keys, cannot be reached", shard);
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                         "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
+                         shard);
 }
 
 /* An older transaction needs one of the locks. */
@@ -376,7 +296,7 @@ static void begin_again(struct coordinated *transaction)
 {
     if (transaction->state != COORDINATED_COLLECTING)
         return;
-    forget_attempts(transaction);
+    coordinated_forget_attempts(transaction);
     count_one(transaction, METRIC_BACKEND_ACROSS_RETRIES);
     resume(transaction);
 }
@@ -387,7 +307,7 @@ static void on_own_wounded(struct lock_owner *owner)
 }
 
 /* Resumes the session when everything that the attempt needed is here. */
-static void check_fetched(struct coordinated *transaction)
+void coordinated_check_fetched(struct coordinated *transaction)
 {
     if (transaction->state == COORDINATED_COLLECTING && !transaction->outstanding &&
         list_empty(&transaction->owner.requests))
@@ -397,7 +317,7 @@ static void check_fetched(struct coordinated *transaction)
 static void on_own_granted(struct lock_owner *owner)
 {
     struct coordinated *transaction = container_of(owner, struct coordinated, owner);
-    check_fetched(transaction);
+    coordinated_check_fetched(transaction);
 }
 
 /* ---- collecting ---- */
@@ -431,415 +351,6 @@ struct borrow *coordinator_borrow(struct call *call)
     return transaction->borrow;
 }
 
-static void write_need(struct partition *partition, struct out *out, const struct need *need)
-{
-    struct bytes namespace_name;
-    uint8_t db;
-    space_place(partition->spaces, need->space, &namespace_name, &db);
-    message_put_u8(out, (uint8_t)need->kind);
-    message_put_u8(out, (uint8_t)need->mode);
-    message_put_u8(out, (uint8_t)need->cf);
-    message_put_u8(out, db);
-    message_put_bytes(out, namespace_name);
-    message_put_bytes(out, need->row_key);
-    message_put_bytes(out, need->row);
-}
-
-/* Sends LOCK for part->needs. */
-static bool send_lock(struct participation *part)
-{
-    struct coordinated *transaction = part->transaction;
-    struct out out;
-    uint32_t count = 0;
-    for (const struct need *need = part->needs; need; need = need->next)
-        count++;
-    out_init(&out);
-    put_id(&out, &transaction->id);
-    message_put_u64(&out, transaction->owner.begun_us);
-    message_put_u64(&out, transaction->owner.tie_breaker);
-    message_put_u8(&out, part->is_locked);
-    message_put_u32(&out, count);
-    for (const struct need *need = part->needs; need; need = need->next)
-        write_need(transaction->coordinator->partition, &out, need);
-    bool is_sent = send_request(part, PEER_LOCK, &out);
-    part->is_locked |= is_sent;
-    return is_sent;
-}
-
-/* Distributes the needs of the attempt over the shards that have the keys. */
-static void assign_needs(struct coordinated *transaction)
-{
-    struct partition *partition = transaction->coordinator->partition;
-    struct borrow *borrow = transaction->borrow;
-    while (borrow->needs) {
-        struct need *need = borrow->needs;
-        const char *shard = owner_of(partition, need->slot);
-        struct participation *part = participation_of(transaction, shard);
-        borrow->needs = need->next;
-        need->next = part->needs;
-        part->needs = need;
-    }
-    borrow->needs_count = 0;
-}
-
-/* Must the transaction wait for a backup before it uses another shard? One that uses others goes on to its end. */
-static bool must_hold(const struct coordinated *transaction)
-{
-    return transaction->coordinator->partition->pause.is_quiescing && transaction->borrow->needs &&
-           list_empty(&transaction->participants);
-}
-
-void coordinator_fetch(struct call *call)
-{
-    struct coordinated *transaction = call->session->pending.across;
-    if (!transaction || transaction->state != COORDINATED_COLLECTING)
-        return;
-    transaction->is_deferred = false;
-    if (must_hold(transaction)) {
-        forget_attempts(transaction);
-        transaction->state = COORDINATED_HELD;
-        return;
-    }
-    assign_needs(transaction);
-    for (struct list *at = transaction->participants.next; at != &transaction->participants;
-         at = at->next) {
-        struct participation *part = participation_at(at);
-        if (!part->needs || send_lock(part))
-            continue;
-        cannot_send(transaction, part->shard);
-        return;
-    }
-}
-
-/* The rest of a range of which some rows have arrived: those from `next` on. */
-static struct need *rest_of(const struct need *need, struct bytes next)
-{
-    struct need *rest = malloc(sizeof *rest + need->row_key.len + next.len);
-    CHECK(rest);
-    *rest = *need;
-    char *text = (char *)(rest + 1);
-    rest->next = NULL;
-    rest->row_key = bytes_copy_to(&text, need->row_key);
-    rest->row = bytes_copy_to(&text, next);
-    return rest;
-}
-
-/* Adds a need for the names that follow those of an answer. */
-static struct need *rest_of_names(const struct need *need, struct bytes next)
-{
-    char *question = malloc(4 + next.len);
-    CHECK(question);
-    memcpy(question, need->row.data, 4);
-    memcpy(question + 4, next.data, next.len);
-    struct need *rest = rest_of(need, (struct bytes){question, 4 + next.len});
-    free(question);
-    return rest;
-}
-
-/* Takes the answer to a question about all keys of a database. Returns what is still needed. */
-static struct need *take_answer(struct borrow *borrow, const struct need *need,
-                                struct message_reader *reader, struct bytes answer)
-{
-    struct bytes next;
-    reader->is_good = borrow_add_answer(borrow, need, answer, &next);
-    return next.len ? rest_of_names(need, next) : NULL;
-}
-
-/* Reads the item of a reply to LOCK. Returns what is still needed; NULL: nothing. */
-static struct need *take_item(struct borrow *borrow, const struct need *need,
-                              struct message_reader *reader)
-{
-    unsigned whole = message_u8(reader);
-    struct bytes next = message_bytes(reader);
-    if (!reader->is_good)
-        return NULL;
-    if (need->kind >= NEED_ALL)
-        return take_answer(borrow, need, reader, next);
-    if (need_locks(need->kind))
-        borrow_add_key(borrow, need->row_key, need->mode, whole);
-    if (need->kind == NEED_WATCH || need->kind == NEED_CHECK) {
-        borrow_add_watch(borrow, need->row_key, need->kind);
-        borrow->is_dirty |= whole != 0;
-    }
-    if (need->kind == NEED_RANGE && next.len)
-        return rest_of(need, next);
-    if (need->kind == NEED_RANGE)
-        borrow_add_range(borrow, need->row_key, need->cf);
-    return NULL;
-}
-
-/* Reads the items and rows of a reply to LOCK. False: it is not valid. */
-static bool take_rows(struct participation *part, struct message_reader *reader)
-{
-    struct borrow *borrow = part->transaction->borrow;
-    struct need *asked = part->needs;
-    struct need **rest = &part->needs;
-    for (const struct need *need = asked; need; need = need->next) {
-        *rest = take_item(borrow, need, reader);
-        rest = *rest ? &(*rest)->next : rest;
-    }
-    *rest = NULL;
-    free_needs(asked);
-    struct bytes rows = message_bytes(reader);
-    borrow_add_rows(borrow, rows);
-    return message_is_read(reader);
-}
-
-static void on_locked(struct participation *part, struct bytes payload)
-{
-    struct coordinated *transaction = part->transaction;
-    struct partition *partition = transaction->coordinator->partition;
-    struct message_reader reader = message_read(payload);
-    uint64_t version = message_u64(&reader);
-    uint64_t limit = partition->snapshot->config.borrow_limit_bytes;
-    if (!take_rows(part, &reader)) {
-        fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
-             "ERR shard '%s' sent rows that are not valid", part->shard);
-        return;
-    }
-    if (version > partition->batch.version)
-        partition->batch.version = version;
-    metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
-    if (transaction->borrow->bytes > limit)
-        fail(transaction, METRIC_BACKEND_FAILED_BORROW_LIMIT,
-             "ERR the command needs more than %" PRIu64
-             " bytes of keys of other shards (borrow-limit)",
-             limit);
-    else if (part->needs && !send_lock(part))
-        cannot_send(transaction, part->shard);
-    else
-        check_fetched(transaction);
-}
-
-/* ---- watched keys of other shards ---- */
-
-/* A key that the session watches at another shard. */
-struct watch_elsewhere {
-    struct watch_elsewhere *next;
-    uint16_t slot;
-    bool is_first; /* the first one at its shard, which CHECK names */
-    char shard[SHARD_NAME_MAX + 1];
-    struct bytes row_key; /* follows the struct */
-};
-
-struct watches_elsewhere {
-    char name[8]; /* of the watcher, among those of this partition */
-    struct watch_elsewhere *first;
-    size_t bytes;
-};
-
-static struct watches_elsewhere *watches_of(struct call *call)
-{
-    struct session *session = call->session;
-    if (!session->pending.watches) {
-        session->pending.watches = calloc(1, sizeof *session->pending.watches);
-        CHECK(session->pending.watches);
-        put_le64(session->pending.watches->name,
-                 ++call->partition->shards.coordinator->last_number);
-    }
-    return session->pending.watches;
-}
-
-static void add_watch(struct call *call, uint16_t slot, struct bytes row_key)
-{
-    struct watches_elsewhere *watches = call->session->pending.watches;
-    const char *shard = owner_of(call->partition, slot);
-    bool is_first = true;
-    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next) {
-        if (bytes_equal(watch->row_key, row_key))
-            return;
-        is_first = is_first && strcmp(watch->shard, shard) != 0;
-    }
-    struct watch_elsewhere *watch = calloc(1, sizeof *watch + row_key.len);
-    CHECK(watch);
-    watch->slot = slot;
-    watch->is_first = is_first;
-    (void)snprintf(watch->shard, sizeof watch->shard, "%s", shard);
-    memcpy(watch + 1, row_key.data, row_key.len);
-    watch->row_key = (struct bytes){(char *)(watch + 1), row_key.len};
-    watch->next = watches->first;
-    watches->first = watch;
-}
-
-bool coordinator_watch(struct call *call, struct bytes key)
-{
-    uint16_t slot = slot_rule_slot(call->slot_rule, key);
-    struct bytes row_key = encode_metadata_key(call->arena, call->space->name, slot, key);
-    struct watches_elsewhere *watches = watches_of(call);
-    if (borrow_watch(call, NEED_WATCH, slot, row_key,
-                     (struct bytes){watches->name, sizeof watches->name}) == OK) {
-        add_watch(call, slot, row_key);
-        return true;
-    }
-    call_error(call, ERR_UNCACHED);
-    return false;
-}
-
-/* Has the slot of a key that was watched elsewhere moved here since? */
-static bool has_moved_here(const struct call *call, const struct watches_elsewhere *watches)
-{
-    const struct watch_elsewhere *watch = watches->first;
-    while (watch && !slot_set_has(call->slots, watch->slot))
-        watch = watch->next;
-    return watch;
-}
-
-bool coordinator_ask_watches(struct call *call)
-{
-    const struct watches_elsewhere *watches = call->session->pending.watches;
-    bool is_known = true;
-    if (!watches || has_moved_here(call, watches))
-        return true;
-    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next)
-        if (watch->is_first &&
-            borrow_watch(call, NEED_CHECK, watch->slot, watch->row_key,
-                         (struct bytes){watches->name, sizeof watches->name}) != OK)
-            is_known = false;
-    return is_known;
-}
-
-bool coordinator_watch_dirty(struct call *call)
-{
-    const struct watches_elsewhere *watches = call->session->pending.watches;
-    if (!watches)
-        return false;
-    if (!call->borrow || has_moved_here(call, watches))
-        return true; /* they cannot be checked */
-    if (!coordinator_ask_watches(call))
-        call_error(call, ERR_UNCACHED);
-    return call->borrow->is_dirty;
-}
-
-static void send_unwatch(const struct partition *partition, const struct watches_elsewhere *watches,
-                         const char *shard)
-{
-    struct peer_link *link =
-        partition->shards.peers ? peer_set_find(partition->shards.peers, bytes_of(shard)) : NULL;
-    if (!link)
-        return;
-    struct peer_request *request = malloc(sizeof *request);
-    CHECK(request);
-    *request = (struct peer_request){.on_reply = forget_reply};
-    if (peer_link_send(link, request, PEER_UNWATCH,
-                       (struct bytes){watches->name, sizeof watches->name}) != PEER_SENT)
-        free(request);
-}
-
-void session_unwatch(struct session *session)
-{
-    struct watches_elsewhere *watches = session->pending.watches;
-    watch_clear(session->partition->watchers.watches, &session->watcher);
-    lock_unreserve(session->partition->shards.locks, &session->watcher.reserver);
-    if (!watches)
-        return;
-    session->pending.watches = NULL;
-    while (watches->first) {
-        struct watch_elsewhere *watch = watches->first;
-        watches->first = watch->next;
-        if (watch->is_first)
-            send_unwatch(session->partition, watches, watch->shard);
-        free(watch);
-    }
-    free(watches);
-}
-
-/* ---- the last attempt ---- */
-
-/* Where effects of an attempt go. */
-struct collecting {
-    struct call *call;
-    struct coordinated *transaction;
-};
-
-static bool is_foreign(const struct call *call, uint16_t slot)
-{
-    return slot != EFFECT_NO_SLOT && call->slots && !slot_set_has(call->slots, slot);
-}
-
-static struct effects *begin_effects(const struct partition *partition)
-{
-    struct effects *effects = effects_new();
-    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH,
-                                                    .origin_ms = loop_wall_ms(partition->loop),
-                                                    .version = partition->batch.version});
-    return effects;
-}
-
-/* The effects of the shard that has the rows of this place. */
-static struct effects *effects_for(const struct collecting *collecting,
-                                   const struct effect_place *place)
-{
-    struct coordinated *transaction = collecting->transaction;
-    const struct partition *partition = collecting->call->partition;
-    /* a range over several slots is a flush, by owner (borrow_each_run) */
-    if (place->is_any_space || !is_foreign(collecting->call, place->first_slot))
-        return transaction->own;
-    struct participation *part =
-        participation_of(transaction, owner_of(partition, place->first_slot));
-    if (!part->effects)
-        part->effects = begin_effects(partition);
-    return part->effects;
-}
-
-static void collect_range(void *owner, enum cf cf, struct bytes from, struct bytes to)
-{
-    struct effect_place place = effect_place_of_range(cf, from, to);
-    effects_delete_range(effects_for(owner, &place), cf, from, to);
-}
-
-static void collect_row(void *owner, enum cf cf, struct bytes key, const struct bytes *value)
-{
-    struct effect_place place = effect_place_of_row(cf, key);
-    struct effects *effects = effects_for(owner, &place);
-    if (value)
-        effects_put(effects, cf, key, *value);
-    else
-        effects_delete(effects, cf, key);
-}
-
-/* Adds a change to those that another shard will tell. False: the key is of this partition. */
-static bool collect_change(struct call *call, const struct change *change)
-{
-    if (change->kind > CHANGE_GROUP_DELETED || !change->space)
-        return false;
-    uint16_t slot = slot_rule_slot(call->slot_rule, change->key);
-    if (!is_foreign(call, slot))
-        return false;
-    struct participation *part =
-        participation_of(call->session->pending.across, owner_of(call->partition, slot));
-    message_put_u8(&part->changes, (uint8_t)change->kind);
-    message_put_u8(&part->changes, (uint8_t)change->type);
-    message_put_u8(&part->changes, change->by_client);
-    message_put_bytes(&part->changes,
-                      encode_metadata_key(call->arena, change->space->name, slot, change->key));
-    part->changes_count++;
-    return true;
-}
-
-/* Moves the command's messages out of the partition's. */
-static void collect_messages(struct call *call, uint32_t first)
-{
-    struct coordinated *transaction = call->session->pending.across;
-    struct push_messages *messages = call->partition->watchers.messages;
-    for (uint32_t i = first; i < messages->count; i++) {
-        struct change *change = messages->items[i].change;
-        if (change && collect_change(call, change))
-            push_messages_erase(messages, i);
-    }
-    push_messages_take(messages, first, &transaction->messages);
-}
-
-void coordinator_collect(struct call *call, size_t position, uint32_t messages)
-{
-    struct coordinated *transaction = call->session->pending.across;
-    struct collecting collecting = {call, transaction};
-    const struct overlay_changes changes = {
-        .on_range = collect_range, .on_row = collect_row, .owner = &collecting};
-    transaction->own = begin_effects(call->partition);
-    overlay_each_change(call->partition->overlay, position, &changes);
-    collect_messages(call, messages);
-}
-
 /* ---- committing ---- */
 
 /* Brings the own effects and messages into the open batch. */
@@ -861,20 +372,20 @@ static bool send_effects(struct participation *part)
     out_copy(&part->changes, changes);
     out_clear(&part->changes);
     out_init(&out);
-    put_id(&out, &part->transaction->id);
+    coordinated_put_id(&out, &part->transaction->id);
     message_put_bytes(&out, effects);
     message_put_u32(&out, part->changes_count);
     message_put_bytes(&out, (struct bytes){changes, len});
     free(changes);
-    return send_request(part, PEER_PREPARE, &out);
+    return participation_send(part, PEER_PREPARE, &out);
 }
 
 static bool send_release(struct participation *part)
 {
     struct out out;
     out_init(&out);
-    put_id(&out, &part->transaction->id);
-    bool is_sent = send_request(part, PEER_RELEASE, &out);
+    coordinated_put_id(&out, &part->transaction->id);
+    bool is_sent = participation_send(part, PEER_RELEASE, &out);
     out_clear(&out);
     part->is_locked &= !is_sent;
     return is_sent;
@@ -893,7 +404,7 @@ static void send_to_all(struct coordinated *transaction, bool prepares)
         if (!prepares && !part->is_locked) {
             participation_free(part);
         } else if (!(prepares ? send_effects(part) : send_release(part))) {
-            cannot_send(transaction, part->shard);
+            coordinated_cannot_send(transaction, part->shard);
             return;
         }
     }
@@ -1000,8 +511,8 @@ static void decide(struct call *call, struct coordinated *transaction)
     if (!is_good) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
-        fail(transaction, METRIC_BACKEND_FAILED_LOG, "%s",
-             error_text((enum error)commit_error(partition->commit)));
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_LOG, "%s",
+                         error_text((enum error)commit_error(partition->commit)));
         (void)coordinator_finish(call);
         return;
     }
@@ -1100,8 +611,8 @@ static void apply_all(struct coordinated *transaction)
         if (part->is_applied || part->sent)
             continue;
         out_init(&out);
-        put_id(&out, &transaction->id);
-        (void)send_request(part, PEER_APPLY, &out);
+        coordinated_put_id(&out, &transaction->id);
+        (void)participation_send(part, PEER_APPLY, &out);
         out_clear(&out);
     }
     bool may_write = !partition->running.busy_error && !commit_is_failed(partition->commit, NULL);
@@ -1198,15 +709,16 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
     if (outlives(part, result, payload))
         return;
     if (result == PEER_LOST) {
-        fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-             "TRYAGAIN the connection to shard '%s' was lost", part->shard);
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                         "TRYAGAIN the connection to shard '%s' was lost", part->shard);
     } else if (payload.len > 5 && memcmp(payload.data, "BUSY ", 5) == 0) {
         /* a slow script runs there: the reply is that of a command for this shard alone */
-        fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "%.*s",
-             (int)(payload.len < 256 ? payload.len : 256), payload.data);
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "%.*s",
+                         (int)(payload.len < 256 ? payload.len : 256), payload.data);
     } else {
-        fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "TRYAGAIN shard '%s' refused: %.*s",
-             part->shard, (int)(payload.len < 256 ? payload.len : 256), payload.data);
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
+                         "TRYAGAIN shard '%s' refused: %.*s", part->shard,
+                         (int)(payload.len < 256 ? payload.len : 256), payload.data);
     }
 }
 
@@ -1220,7 +732,7 @@ static void on_reply(struct peer_request *request, enum peer_result result, stru
     if (result != PEER_OK) {
         on_refused(part, sent, result, payload);
     } else if (sent == PEER_LOCK) {
-        on_locked(part, payload);
+        participation_locked(part, payload);
     } else if (sent == PEER_PREPARE) {
         on_prepared(transaction);
     } else if (sent == PEER_RELEASE) {
@@ -1263,9 +775,10 @@ static char outcome_of(struct coordinated *transaction)
         return 'a';
     default:
         if (!begin_later(transaction))
-            fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-                 "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
-                 transaction->id.shard);
+            coordinated_fail(
+                transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
+                transaction->id.shard);
         return 'a';
     }
 }
@@ -1293,7 +806,7 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
 /* ---- time ---- */
 
 /* Writes the keys for an error: "key 'a'", "keys 'a' and 2 others", or "keys of the database". Returns `to`. */
-static const char *name_keys(struct bytes row_key, uint32_t count, char to[ERROR_MAX])
+static const char *name_keys(struct bytes row_key, uint32_t count, char to[COORDINATED_ERROR_MAX])
 {
     struct bytes space;
     struct bytes key = {"", 0};
@@ -1301,12 +814,12 @@ static const char *name_keys(struct bytes row_key, uint32_t count, char to[ERROR
     bool is_key = decode_metadata_key(row_key, &space, &slot, &key);
     int len = (int)(key.len < KEY_SHOWN ? key.len : KEY_SHOWN);
     if (!is_key)
-        (void)snprintf(to, ERROR_MAX, "keys of the database");
+        (void)snprintf(to, COORDINATED_ERROR_MAX, "keys of the database");
     else if (count > 1)
-        (void)snprintf(to, ERROR_MAX, "keys '%.*s' and %u other%s", len, key.data, count - 1,
-                       count > 2 ? "s" : "");
+        (void)snprintf(to, COORDINATED_ERROR_MAX, "keys '%.*s' and %u other%s", len, key.data,
+                       count - 1, count > 2 ? "s" : "");
     else
-        (void)snprintf(to, ERROR_MAX, "key '%.*s'", len, key.data);
+        (void)snprintf(to, COORDINATED_ERROR_MAX, "key '%.*s'", len, key.data);
     return to;
 }
 
@@ -1338,33 +851,35 @@ static void fail_at_shard(const struct participation *part)
 {
     struct coordinated *transaction = part->transaction;
     struct bytes first = {"", 0};
-    char text[ERROR_MAX];
+    char text[COORDINATED_ERROR_MAX];
     bool are_locked;
     uint32_t count = count_awaited(part, &are_locked, &first);
     const char *keys = name_keys(first, count, text);
     if (are_locked)
-        fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
-             "TRYAGAIN shard '%s' has not sent the %s in time (transaction-timeout)", part->shard,
-             keys);
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
+                         "TRYAGAIN shard '%s' has not sent the %s in time (transaction-timeout)",
+                         part->shard, keys);
     else
-        fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
-             "TRYAGAIN shard '%s' has not locked the %s in time (transaction-timeout): another "
-             "transaction over several shards has locked %s, or the shard does not answer",
-             part->shard, keys, count > 1 ? "one of them" : "it");
+        coordinated_fail(
+            transaction, METRIC_BACKEND_FAILED_TIMEOUT,
+            "TRYAGAIN shard '%s' has not locked the %s in time (transaction-timeout): another "
+            "transaction over several shards has locked %s, or the shard does not answer",
+            part->shard, keys, count > 1 ? "one of them" : "it");
 }
 
 /* The transaction has waited too long for its keys. The error names those of one shard. */
 static void fail_late(struct coordinated *transaction)
 {
     struct bytes first;
-    char text[ERROR_MAX];
+    char text[COORDINATED_ERROR_MAX];
     uint32_t count = lock_requested(&transaction->owner, &first);
     if (count) {
         const char *keys = name_keys(first, count, text);
-        fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
-             "TRYAGAIN the %s at shard '%s' %s locked by other transactions over several shards "
-             "(transaction-timeout)",
-             keys, transaction->id.shard, count > 1 ? "are" : "is");
+        coordinated_fail(
+            transaction, METRIC_BACKEND_FAILED_TIMEOUT,
+            "TRYAGAIN the %s at shard '%s' %s locked by other transactions over several shards "
+            "(transaction-timeout)",
+            keys, transaction->id.shard, count > 1 ? "are" : "is");
         return;
     }
     struct list *at = transaction->participants.next;
@@ -1456,8 +971,9 @@ bool coordinator_reload(struct coordinator *coordinator)
         struct coordinated *transaction = coordinated_at(at);
         next = at->next;
         if (transaction->state <= COORDINATED_PREPARED)
-            fail(transaction, METRIC_BACKEND_FAILED_LOG,
-                 "TRYAGAIN a batch of shard '%s' could not be written", transaction->id.shard);
+            coordinated_fail(transaction, METRIC_BACKEND_FAILED_LOG,
+                             "TRYAGAIN a batch of shard '%s' could not be written",
+                             transaction->id.shard);
     }
     return coordinator_load(coordinator);
 }
@@ -1550,7 +1066,7 @@ void coordinator_list(const struct coordinator *coordinator,
                                         "prepared",   "failed",    "deciding",
                                         "decided",    "uncertain", "held"};
     char id[TRANSACTION_ID_TEXT_MAX];
-    char line[ERROR_MAX];
+    char line[COORDINATED_ERROR_MAX];
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
         const struct coordinated *transaction = coordinated_at(at);
         transaction_id_print(&transaction->id, id);

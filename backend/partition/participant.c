@@ -5,17 +5,15 @@
 #include "backend/context/process.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/apply_effects.h"
-#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/forced.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/limits.h"
-#include "backend/partition/ticket_wait.h"
+#include "backend/partition/participant_inner.h"
 #include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
-#include "backend/storage/reader.h"
 #include "shared/byte_order.h"
 #include "shared/log.h"
 #include "shared/table.h"
@@ -24,64 +22,8 @@
 #include <stdlib.h>
 
 enum {
-    WHOLE_BYTES = 64 * 1024,   /* a collection of up to so many bytes is sent whole … */
-    BARE_SIZE = 8,             /* … or so many elements, if only some members are needed; else */
-    BARE_RANK_BYTES = 4096,    /* only its rank tree, up to so many bytes, is */
-    REPLY_BYTES = 1024 * 1024, /* rows of a reply, apart from its last row */
-    ROW_TRIES_MAX = 16,        /* then reads block on the disk */
-    REFUSAL_BYTES = 512,       /* a longer error of a call is not passed on */
     ASK_AFTER_MS = 2000,
 };
-
-enum part_state {
-    PART_LOCKING, /* LOCK is being executed */
-    PART_LOCKED,
-    PART_PREPARING, /* the record is in a batch that is not durable yet */
-    PART_PREPARED,
-    PART_APPLYING, /* the effects are in a batch that is not durable yet */
-};
-
-/* A transaction at this partition. */
-struct part {
-    struct lock_owner owner;
-    struct participant *participant;
-    struct transaction_id id;
-    enum part_state state;
-    struct peer_incoming *incoming; /* of the coordinator; NULL: it has ended */
-    struct peer_call call;          /* the request that is being executed */
-    bool has_call;
-    struct bytes request; /* of LOCK; heap */
-    struct reader_wait rows;
-    uint32_t tries;
-    struct out reply;
-    struct ticket_wait ticket;
-    struct bytes effects; /* prepared; heap */
-    struct bytes changes; /* to be reported when the effects are applied; heap */
-    uint32_t changes_count;
-    struct peer_request question;
-    uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
-    bool is_wounded;   /* WOUND must be sent to the coordinator, or has no answer yet */
-    uint64_t heard_ms; /* monotonic: last request of the coordinator */
-};
-
-/* The watched keys of a session at another partition. */
-struct remote_watcher {
-    struct list link;
-    struct peer_incoming *incoming;
-    uint64_t name; /* chosen by the other partition */
-    struct watcher watcher;
-    struct bytes *row_keys; /* heap, and so is each */
-    uint32_t count;
-};
-
-struct participant {
-    struct partition *partition;
-    struct table *parts;  /* by id */
-    struct list watchers; /* struct remote_watcher */
-    struct forced_set *forced;
-};
-
-static const char SWAP_RUNS[] = "SWAPDB has not reached all shards: run it again";
 
 static void on_part_rows(struct reader_wait *wait);
 static void on_part_durable(struct ticket_wait *wait, int err);
@@ -124,7 +66,7 @@ static struct part *part_new(struct participant *participant, const struct trans
     return part;
 }
 
-static struct bytes heap_copy(struct bytes bytes)
+struct bytes bytes_heap_copy(struct bytes bytes)
 {
     char *copy = malloc(bytes.len + 1);
     CHECK(copy);
@@ -138,7 +80,7 @@ static void heap_free(struct bytes *bytes)
     *bytes = (struct bytes){0};
 }
 
-static void reply(struct part *part, uint8_t kind, struct bytes payload)
+void part_reply(struct part *part, uint8_t kind, struct bytes payload)
 {
     if (part->has_call)
         peer_call_reply(&part->call, kind, payload);
@@ -156,11 +98,11 @@ static void cancel_question(struct part *part)
 }
 
 /* Releases the locks and frees the transaction. An open request is refused with the reason. */
-static void part_end(struct part *part, const char *reason)
+void part_end(struct part *part, const char *reason)
 {
     struct participant *participant = part->participant;
     char text[TRANSACTION_ID_BYTES_MAX];
-    reply(part, PEER_FAILED, bytes_of(reason));
+    part_reply(part, PEER_FAILED, bytes_of(reason));
     (void)table_remove(participant->parts, id_bytes(&part->id, text));
     lock_release(participant->partition->shards.locks, &part->owner);
     cancel_question(part);
@@ -218,376 +160,6 @@ void participant_free(struct participant *participant)
     free(participant);
 }
 
-/* ---- watchers ---- */
-
-static struct remote_watcher *find_watcher(const struct participant *participant,
-                                           const struct peer_incoming *incoming, uint64_t name)
-{
-    const struct list *all = &participant->watchers;
-    for (struct list *at = all->next; at != all; at = at->next) {
-        struct remote_watcher *remote = container_of(at, struct remote_watcher, link);
-        if (remote->incoming == incoming && remote->name == name)
-            return remote;
-    }
-    return NULL;
-}
-
-static void free_watcher(struct participant *participant, struct remote_watcher *remote)
-{
-    watch_clear(participant->partition->watchers.watches, &remote->watcher);
-    lock_unreserve(participant->partition->shards.locks, &remote->watcher.reserver);
-    for (uint32_t i = 0; i < remote->count; i++)
-        free((char *)remote->row_keys[i].data);
-    free(remote->row_keys);
-    list_remove(&remote->link);
-    free(remote);
-}
-
-static struct remote_watcher *watcher_of(struct participant *participant,
-                                         struct peer_incoming *incoming, uint64_t name)
-{
-    struct remote_watcher *remote = find_watcher(participant, incoming, name);
-    if (remote)
-        return remote;
-    remote = calloc(1, sizeof *remote);
-    CHECK(remote);
-    remote->incoming = incoming;
-    remote->name = name;
-    watcher_init(&remote->watcher);
-    list_push(&participant->watchers, &remote->link);
-    return remote;
-}
-
-static bool watches_key(const struct remote_watcher *remote, struct bytes row_key)
-{
-    for (uint32_t i = 0; i < remote->count; i++)
-        if (bytes_equal(remote->row_keys[i], row_key))
-            return true;
-    return false;
-}
-
-/* Watches a key; nothing happens if the watcher has it. */
-static void watch_key_of(struct participant *participant, struct remote_watcher *remote,
-                         struct bytes row_key)
-{
-    struct partition *partition = participant->partition;
-    struct bytes space;
-    struct bytes key;
-    uint16_t slot;
-    if (watches_key(remote, row_key))
-        return;
-    CHECK(decode_metadata_key(row_key, &space, &slot, &key));
-    watch_add(partition->watchers.watches, &remote->watcher, space_find(partition->spaces, space),
-              slot, key);
-    remote->row_keys = realloc(remote->row_keys, (remote->count + 1) * sizeof *remote->row_keys);
-    CHECK(remote->row_keys);
-    remote->row_keys[remote->count++] = heap_copy(row_key);
-}
-
-static void drop_watchers(struct participant *participant, const struct peer_incoming *incoming)
-{
-    struct list *next;
-    for (struct list *at = participant->watchers.next; at != &participant->watchers; at = next) {
-        struct remote_watcher *remote = container_of(at, struct remote_watcher, link);
-        next = at->next;
-        if (remote->incoming == incoming)
-            free_watcher(participant, remote);
-    }
-}
-
-/* Has the key, or perhaps a field, expired without being deleted so far? An unreadable row counts as expired. */
-static bool has_expired(struct partition *partition, struct bytes row_key)
-{
-    struct slice slice;
-    struct metadata meta;
-    int err = overlay_get(partition->overlay, CF_METADATA, row_key, &slice);
-    if (err != OK)
-        return is_read_failure(err);
-    bool is_over =
-        !decode_metadata(slice_bytes(&slice), &meta) ||
-        (metadata_due_ms(&meta) && metadata_due_ms(&meta) < loop_wall_ms(partition->loop));
-    slice_release(&slice);
-    return is_over;
-}
-
-/* Has a key of the watcher changed since it is watched? An unknown watcher has lost its watches with a connection. */
-static bool is_watcher_dirty(struct partition *partition, const struct remote_watcher *remote)
-{
-    bool is_dirty = !remote || remote->watcher.dirty;
-    for (uint32_t i = 0; remote && i < remote->count; i++)
-        is_dirty |= has_expired(partition, remote->row_keys[i]);
-    return is_dirty;
-}
-
-/* ---- LOCK: reading ---- */
-
-/* An item of a LOCK request. */
-struct item {
-    enum need_kind kind;
-    enum lock_mode mode;
-    enum cf cf;
-    uint8_t db;
-    struct bytes namespace_name;
-    struct bytes row_key;
-    struct bytes row;
-};
-
-static struct item next_item(struct message_reader *reader)
-{
-    struct item item = {.kind = (enum need_kind)message_u8(reader)};
-    item.mode = (enum lock_mode)message_u8(reader);
-    item.cf = (enum cf)message_u8(reader);
-    item.db = message_u8(reader);
-    item.namespace_name = message_bytes(reader);
-    item.row_key = message_bytes(reader);
-    item.row = message_bytes(reader);
-    return item;
-}
-
-/* What is sent in reply to a LOCK request. */
-struct sent {
-    struct part *part;
-    struct call *call;
-    struct partition *partition;
-    struct effects *rows;
-    struct out items;
-    bool has_failed; /* a row could not be read, or is uncached and will be fetched */
-};
-
-static size_t sent_bytes(const struct sent *sent)
-{
-    return effects_bytes(sent->rows).len;
-}
-
-/* Sends the rows from `from` on that begin with the prefix, up to `limit` bytes. True: all of them; else *next, in the
- * arena, is the first row that was not sent. */
-static bool send_rows(struct sent *sent, enum cf cf, struct bytes prefix, struct bytes from,
-                      size_t limit, struct bytes *next)
-{
-    struct partition *partition = sent->partition;
-    struct arena *arena = &partition->running.arena;
-    struct overlay_iter *iter =
-        overlay_iter_new(partition->overlay, cf, prefix, encode_prefix_end(arena, prefix));
-    size_t begun = sent_bytes(sent);
-    *next = (struct bytes){"", 0};
-    for (overlay_iter_seek(iter, from); overlay_iter_valid(iter); overlay_iter_next(iter)) {
-        if (sent_bytes(sent) - begun > limit) {
-            *next = arena_copy(arena, overlay_iter_key(iter));
-            break;
-        }
-        effects_put(sent->rows, cf, overlay_iter_key(iter), overlay_iter_value(iter));
-    }
-    sent->has_failed |= overlay_iter_error(iter) != OK;
-    overlay_iter_free(iter);
-    return next->len == 0;
-}
-
-static void send_row(struct sent *sent, enum cf cf, struct bytes row, struct bytes *value)
-{
-    struct slice slice;
-    int err = overlay_get(sent->partition->overlay, cf, row, &slice);
-    if (err == ERR_NOT_FOUND)
-        effects_delete(sent->rows, cf, row);
-    if (value)
-        *value = (struct bytes){0};
-    sent->has_failed |= is_read_failure(err);
-    if (err != OK)
-        return;
-    effects_put(sent->rows, cf, row, slice_bytes(&slice));
-    if (value)
-        *value = arena_copy(&sent->partition->running.arena, slice_bytes(&slice));
-    slice_release(&slice);
-}
-
-/* Up to how many bytes of rows in this column family are sent with the collection. */
-static size_t whole_limit(const struct sent *sent, const struct metadata *meta, enum cf cf,
-                          bool is_bare)
-{
-    if (sent_bytes(sent) >= REPLY_BYTES || meta->size > WHOLE_BYTES)
-        return 0;
-    if (!is_bare || meta->size <= BARE_SIZE)
-        return WHOLE_BYTES;
-    return cf == CF_RANK ? BARE_RANK_BYTES : 0;
-}
-
-/* Sends a metadata row, and all rows of the collection if they are few, or those of its rank tree. Returns the column
- * families of which all rows were sent. */
-static unsigned send_key(struct sent *sent, struct bytes row_key, bool is_bare)
-{
-    static const enum cf families[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
-    struct metadata meta;
-    struct bytes space;
-    struct bytes key;
-    struct bytes value;
-    struct bytes next;
-    uint16_t slot;
-    unsigned whole = 0;
-    send_row(sent, CF_METADATA, row_key, &value);
-    bool is_collection = value.data && decode_metadata(value, &meta) && !type_is_inline(meta.type);
-    CHECK(decode_metadata_key(row_key, &space, &slot, &key));
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        bool is_whole = !is_collection;
-        size_t limit = is_collection ? whole_limit(sent, &meta, families[i], is_bare) : 0;
-        if (limit) {
-            struct bytes prefix = encode_collection_prefix(&sent->partition->running.arena, space,
-                                                           slot, key, meta.version);
-            is_whole = send_rows(sent, families[i], prefix, prefix, limit, &next);
-        }
-        whole |= is_whole ? 1u << families[i] : 0;
-    }
-    return whole;
-}
-
-/* Sends the row of a member or field, if the key is a collection. */
-static void send_member(struct sent *sent, const struct item *item)
-{
-    struct arena *arena = &sent->partition->running.arena;
-    struct slice slice;
-    struct metadata meta;
-    struct bytes space;
-    struct bytes key;
-    uint16_t slot;
-    int err = overlay_get(sent->partition->overlay, CF_METADATA, item->row_key, &slice);
-    sent->has_failed |= is_read_failure(err);
-    if (err != OK)
-        return;
-    bool is_collection = decode_metadata(slice_bytes(&slice), &meta) && !type_is_inline(meta.type);
-    slice_release(&slice);
-    if (!is_collection)
-        return;
-    CHECK(decode_metadata_key(item->row_key, &space, &slot, &key));
-    struct bytes prefix = encode_collection_prefix(arena, space, slot, key, meta.version);
-    send_row(sent, CF_DATA, encode_sub_key(arena, prefix, item->row), NULL);
-}
-
-/* Registers a watched key, after it was opened, so that a key that has expired before does not count as changed. */
-static void send_watch(struct sent *sent, const struct item *item)
-{
-    struct bytes space;
-    struct bytes key;
-    struct entry entry;
-    uint16_t slot;
-    struct partition *partition = sent->partition;
-    CHECK(decode_metadata_key(item->row_key, &space, &slot, &key));
-    struct space *in = space_find(partition->spaces, space);
-    if (!keyspace_await_writer(sent->call, item->row_key) ||
-        !keyspace_open_row(sent->call, in, slot, key, &entry)) {
-        sent->has_failed = true;
-        return;
-    }
-    struct remote_watcher *remote =
-        watcher_of(sent->part->participant, sent->part->incoming, get_le64(item->row.data));
-    watch_key_of(sent->part->participant, remote, item->row_key);
-    lock_reserve(partition->shards.locks, &remote->watcher.reserver, item->row_key);
-}
-
-/* A key that is not watched here was watched at another shard before its slot moved: it may have changed there. */
-static unsigned send_check(struct sent *sent, const struct item *item)
-{
-    const struct part *part = sent->part;
-    const struct remote_watcher *remote =
-        find_watcher(part->participant, part->incoming, get_le64(item->row.data));
-    return is_watcher_dirty(sent->partition, remote) || !watches_key(remote, item->row_key);
-}
-
-/* Is the item a question about all keys of a database? */
-static bool is_about_all(const struct item *item)
-{
-    return item->kind >= NEED_ALL;
-}
-
-static void send_answer(struct sent *sent, const struct item *item)
-{
-    struct out answer;
-    out_init(&answer);
-    struct space *space = space_open(sent->partition->spaces, item->namespace_name, item->db);
-    if (!borrow_answer_all(sent->call, space, item->kind, item->row, &answer))
-        sent->has_failed = true;
-    message_put_u8(&sent->items, 0);
-    message_put_u32(&sent->items, (uint32_t)answer.bytes);
-    out_move(&sent->items, &answer);
-}
-
-static void send_item(struct sent *sent, const struct item *item)
-{
-    struct bytes next = {"", 0};
-    struct bytes prefix;
-    unsigned whole = 0;
-    if (is_about_all(item)) {
-        send_answer(sent, item);
-        return;
-    }
-    if (need_locks(item->kind))
-        whole = send_key(sent, item->row_key, item->kind == NEED_BARE);
-    else if (item->kind == NEED_MEMBER)
-        send_member(sent, item);
-    else if (item->kind == NEED_WATCH)
-        send_watch(sent, item);
-    else if (item->kind == NEED_CHECK)
-        whole = send_check(sent, item);
-    else if (item->kind == NEED_ROW)
-        send_row(sent, item->cf, item->row, NULL);
-    else if (decode_collection_prefix(item->row, &prefix))
-        (void)send_rows(sent, item->cf, prefix, item->row, REPLY_BYTES, &next);
-    message_put_u8(&sent->items, (uint8_t)whole);
-    message_put_bytes(&sent->items, next);
-}
-
-static void finish_rows(struct part *part, struct sent *sent)
-{
-    struct partition *partition = sent->partition;
-    message_put_u64(&part->reply, partition->batch.version);
-    out_move(&part->reply, &sent->items);
-    message_put_bytes(&part->reply, effects_bytes(sent->rows));
-    ticket_wait_begin(partition, &part->ticket);
-}
-
-/* The text with which LOCK is refused when not all rows can be sent. If the call has replied an error, for example that a transaction has
- * locked a key, it is this error, copied to `text`; if not, RocksDB could not read a row. */
-static const char *failure_text(const struct call *call, char *text, size_t size)
-{
-    const struct out *reply = call->reply.out;
-    if (!call->failed || reply->bytes < sizeof "-\r\n" || reply->bytes > size)
-        return error_text(ERR_STORE);
-    out_copy(reply, text);
-    text[reply->bytes - strlen("\r\n")] = '\0';
-    return text + strlen("-");
-}
-
-/* Reads the rows that LOCK asks for. When one is uncached, all are read again as soon as it is in memory. */
-static void read_rows(struct part *part)
-{
-    struct partition *partition = part->participant->partition;
-    struct message_reader reader = message_read(part->request);
-    char text[REFUSAL_BYTES];
-    struct call call;
-    struct sent sent = {.part = part, .call = &call, .partition = partition, .rows = effects_new()};
-    out_init(&sent.items);
-    internal_call_begin(partition, &call);
-    overlay_observe_begin(partition->overlay);
-    bool may_wait = partition->reader && part->tries++ < ROW_TRIES_MAX;
-    overlay_nonblocking_begin(partition->overlay, may_wait ? &part->rows : NULL);
-    uint32_t count = message_u32(&reader);
-    for (uint32_t i = 0; i < count; i++) {
-        struct item item = next_item(&reader);
-        send_item(&sent, &item);
-    }
-    overlay_nonblocking_begin(partition->overlay, NULL);
-    part->rows.ranges += part->rows.has_range;
-    part->rows.has_range = false;
-    const char *refused = part->rows.refusal;
-    if (!refused && !part->rows.pending && sent.has_failed)
-        refused = failure_text(&call, text, sizeof text);
-    if (!refused && !part->rows.pending)
-        finish_rows(part, &sent);
-    call.failed = false;
-    internal_call_end(partition, &call);
-    out_clear(&sent.items);
-    effects_free(sent.rows);
-    if (refused)
-        part_end(part, refused);
-}
-
 static void on_part_rows(struct reader_wait *wait)
 {
     struct part *part = container_of(wait, struct part, rows);
@@ -597,118 +169,14 @@ static void on_part_rows(struct reader_wait *wait)
     }
     part->tries = wait->has_failed ? ROW_TRIES_MAX : part->tries;
     wait->has_failed = false;
-    read_rows(part);
+    part_read_rows(part);
 }
 
 static void on_part_granted(struct lock_owner *owner)
 {
     struct part *part = container_of(owner, struct part, owner);
     if (part->state == PART_LOCKING)
-        read_rows(part);
-}
-
-/* ---- LOCK: locking ---- */
-
-/* refuse_item for a question about all keys of a database */
-static const char *refuse_question(struct partition *partition, const struct item *item)
-{
-    const struct space *space = space_open(partition->spaces, item->namespace_name, item->db);
-    struct bytes prefix = encode_space_prefix(&partition->running.arena, space->name);
-    if (item->mode < LOCK_READ)
-        return "the request is not valid";
-    if (!bytes_equal(item->row_key, prefix))
-        return SWAP_RUNS;
-    return borrow_refuse_all(partition, item->kind, item->row);
-}
-
-/* NULL: the item is valid; else the reason of the refusal. */
-static const char *refuse_item(struct partition *partition, const struct item *item)
-{
-    struct bytes space, other, key, other_key, prefix;
-    uint16_t slot, other_slot;
-    uint64_t version;
-    struct bytes sub;
-    if (item->kind < NEED_KEY || item->kind > NEED_PLACE || item->mode > LOCK_WRITE ||
-        item->cf >= CF_COUNT || item->db >= DATABASES_MAX ||
-        item->namespace_name.len > NAMESPACE_BYTES_MAX)
-        return "the request is not valid";
-    if (is_about_all(item))
-        return refuse_question(partition, item);
-    if (!decode_metadata_key(item->row_key, &space, &slot, &key))
-        return "the request is not valid";
-    if (partition->shards.is_gated && !slot_set_has(partition->shards.here, slot))
-        return SLOT_IS_ELSEWHERE;
-    if (slot_is_frozen(partition, slot))
-        return SLOT_IS_LEAVING;
-    if (!bytes_equal(space_open(partition->spaces, item->namespace_name, item->db)->name, space))
-        return SWAP_RUNS;
-    bool is_watch = item->kind == NEED_WATCH || item->kind == NEED_CHECK;
-    if (need_locks(item->kind) || item->kind == NEED_MEMBER || (is_watch && item->row.len == 8))
-        return NULL;
-    bool is_row =
-        item->kind == NEED_RANGE && decode_collection_prefix(item->row, &prefix)
-            ? decode_collection_key(item->row, &other, &other_slot, &other_key, &version, &sub)
-            : item->kind == NEED_ROW &&
-                  decode_collection_key(item->row, &other, &other_slot, &other_key, &version, &sub);
-    return is_row && other_slot == slot && bytes_equal(other, space) && bytes_equal(other_key, key)
-               ? NULL
-               : "the request is not valid";
-}
-
-/* Locks the watched keys. NULL: done; else the reason of the refusal. */
-static const char *lock_watched(struct part *part, const struct remote_watcher *remote)
-{
-    struct partition *partition = part->participant->partition;
-    for (uint32_t i = 0; remote && i < remote->count; i++) {
-        struct bytes space;
-        struct bytes key;
-        uint16_t slot;
-        CHECK(decode_metadata_key(remote->row_keys[i], &space, &slot, &key));
-        if (slot_is_frozen(partition, slot))
-            return SLOT_IS_LEAVING;
-        (void)lock_take(partition->shards.locks, &part->owner, remote->row_keys[i], LOCK_READ);
-    }
-    return NULL;
-}
-
-/* The request of an EXEC whose session watches keys here names its watcher, which may have reserved them. */
-static void find_reserver(struct part *part)
-{
-    struct message_reader reader = message_read(part->request);
-    uint32_t count = message_u32(&reader);
-    for (uint32_t i = 0; i < count && reader.is_good; i++) {
-        struct item item = next_item(&reader);
-        const struct remote_watcher *remote =
-            reader.is_good && item.kind == NEED_CHECK && item.row.len == 8
-                ? find_watcher(part->participant, part->incoming, get_le64(item.row.data))
-                : NULL;
-        if (remote)
-            part->owner.reserver = &remote->watcher.reserver;
-    }
-}
-
-/* Checks the items of the request and takes their locks. */
-static const char *lock_items(struct part *part)
-{
-    struct partition *partition = part->participant->partition;
-    struct message_reader reader = message_read(part->request);
-    uint32_t count = message_u32(&reader);
-    if (!list_empty(&part->participant->watchers))
-        find_reserver(part);
-    for (uint32_t i = 0; i < count && reader.is_good; i++) {
-        struct item item = next_item(&reader);
-        const char *refused = reader.is_good ? refuse_item(partition, &item) : NULL;
-        if (refused)
-            return refused;
-        if (reader.is_good && (need_locks(item.kind) || is_about_all(&item)))
-            (void)lock_take(partition->shards.locks, &part->owner, item.row_key, item.mode);
-        if (reader.is_good && item.kind == NEED_CHECK)
-            refused = lock_watched(
-                part, find_watcher(part->participant, part->incoming, get_le64(item.row.data)));
-        if (refused)
-            return refused;
-    }
-    return message_is_read(&reader) ? NULL : "the request is not valid";
+        part_read_rows(part);
 }
 
 static void open_call(struct part *part, struct peer_incoming *incoming,
@@ -783,12 +251,12 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     part->tries = 0;
     part->rows.ranges = 0;
     heap_free(&part->request);
-    part->request = heap_copy(reader.rest);
-    const char *refused = lock_items(part);
+    part->request = bytes_heap_copy(reader.rest);
+    const char *refused = part_lock_items(part);
     if (refused)
         part_end(part, refused);
     else if (list_empty(&part->owner.requests))
-        read_rows(part);
+        part_read_rows(part);
 }
 
 static void on_coordinator_answered(struct peer_request *request, enum peer_result result,
@@ -888,8 +356,8 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
         return;
     }
     open_call(part, incoming, frame);
-    part->effects = heap_copy(effects);
-    part->changes = heap_copy(changes);
+    part->effects = bytes_heap_copy(effects);
+    part->changes = bytes_heap_copy(changes);
     part->changes_count = changes_count;
     bool were_locked = true;
     bool is_valid = message_is_read(&reader) && lock_prepared_keys(part, &were_locked);
@@ -1023,7 +491,7 @@ static void handle_apply(struct participant *participant, struct peer_incoming *
     open_call(part, incoming, frame);
     part->incoming = incoming;
     if (!apply(part))
-        reply(part, PEER_FAILED, bytes_of("writes are refused at present"));
+        part_reply(part, PEER_FAILED, bytes_of("writes are refused at present"));
 }
 
 /* Aborts a transaction that is not applied yet. */
@@ -1072,16 +540,16 @@ static void on_part_durable(struct ticket_wait *wait, int err)
         out_copy(&part->reply, payload);
         out_clear(&part->reply);
         part->state = PART_LOCKED;
-        reply(part, PEER_DONE, (struct bytes){payload, len});
+        part_reply(part, PEER_DONE, (struct bytes){payload, len});
         free(payload);
         break;
     }
     case PART_PREPARING:
         part->state = PART_PREPARED;
-        reply(part, PEER_DONE, (struct bytes){"", 0});
+        part_reply(part, PEER_DONE, (struct bytes){"", 0});
         break;
     case PART_APPLYING:
-        reply(part, PEER_DONE, (struct bytes){"", 0});
+        part_reply(part, PEER_DONE, (struct bytes){"", 0});
         part_end(part, "");
         break;
     default:
@@ -1104,7 +572,7 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
         return false;
     struct part *part = part_new(participant, &id, NULL);
     part->state = PART_PREPARED;
-    part->effects = heap_copy(effects);
+    part->effects = bytes_heap_copy(effects);
     part->owner.is_prepared = part->owner.is_in_doubt = true;
     part->heard_ms = 0;
     bool were_locked; /* the locks of before the start are gone */
@@ -1163,7 +631,7 @@ void participant_closed(struct participant *participant, struct peer_incoming *i
             part_end(part, "");
     }
     free(parts);
-    drop_watchers(participant, incoming);
+    participant_drop_watchers(participant, incoming);
 }
 
 void participant_tick(struct participant *participant)
@@ -1253,10 +721,11 @@ static void handle_unwatch(struct participant *participant, struct peer_incoming
                            const struct peer_frame *frame)
 {
     struct remote_watcher *remote =
-        frame->payload.len == 8 ? find_watcher(participant, incoming, get_le64(frame->payload.data))
-                                : NULL;
+        frame->payload.len == 8
+            ? participant_find_watcher(participant, incoming, get_le64(frame->payload.data))
+            : NULL;
     if (remote)
-        free_watcher(participant, remote);
+        participant_free_watcher(participant, remote);
     peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
 }
 

@@ -1,0 +1,203 @@
+/*
+ * coordinator_fetch.c - what an attempt needs is asked of the owners of the keys with LOCK, and what they send is kept (borrow.h).
+ */
+#include "backend/partition/coordinator_inner.h"
+
+#include "backend/context/backend_metrics.h"
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/keyspace/borrow_all.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+void needs_free(struct need *needs)
+{
+    while (needs) {
+        struct need *next = needs->next;
+        free(needs);
+        needs = next;
+    }
+}
+
+static void write_need(struct partition *partition, struct out *out, const struct need *need)
+{
+    struct bytes namespace_name;
+    uint8_t db;
+    space_place(partition->spaces, need->space, &namespace_name, &db);
+    message_put_u8(out, (uint8_t)need->kind);
+    message_put_u8(out, (uint8_t)need->mode);
+    message_put_u8(out, (uint8_t)need->cf);
+    message_put_u8(out, db);
+    message_put_bytes(out, namespace_name);
+    message_put_bytes(out, need->row_key);
+    message_put_bytes(out, need->row);
+}
+
+/* Sends LOCK for part->needs. */
+static bool send_lock(struct participation *part)
+{
+    struct coordinated *transaction = part->transaction;
+    struct out out;
+    uint32_t count = 0;
+    for (const struct need *need = part->needs; need; need = need->next)
+        count++;
+    out_init(&out);
+    coordinated_put_id(&out, &transaction->id);
+    message_put_u64(&out, transaction->owner.begun_us);
+    message_put_u64(&out, transaction->owner.tie_breaker);
+    message_put_u8(&out, part->is_locked);
+    message_put_u32(&out, count);
+    for (const struct need *need = part->needs; need; need = need->next)
+        write_need(transaction->coordinator->partition, &out, need);
+    bool is_sent = participation_send(part, PEER_LOCK, &out);
+    part->is_locked |= is_sent;
+    return is_sent;
+}
+
+/* Distributes the needs of the attempt over the shards that have the keys. */
+static void assign_needs(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    struct borrow *borrow = transaction->borrow;
+    while (borrow->needs) {
+        struct need *need = borrow->needs;
+        const char *shard = coordinated_shard_of(partition, need->slot);
+        struct participation *part = participation_of(transaction, shard);
+        borrow->needs = need->next;
+        need->next = part->needs;
+        part->needs = need;
+    }
+    borrow->needs_count = 0;
+}
+
+/* Must the transaction wait for a backup before it uses another shard? One that uses others goes on to its end. */
+static bool must_hold(const struct coordinated *transaction)
+{
+    return transaction->coordinator->partition->pause.is_quiescing && transaction->borrow->needs &&
+           list_empty(&transaction->participants);
+}
+
+void coordinator_fetch(struct call *call)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    if (!transaction || transaction->state != COORDINATED_COLLECTING)
+        return;
+    transaction->is_deferred = false;
+    if (must_hold(transaction)) {
+        coordinated_forget_attempts(transaction);
+        transaction->state = COORDINATED_HELD;
+        return;
+    }
+    assign_needs(transaction);
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next) {
+        struct participation *part = participation_at(at);
+        if (!part->needs || send_lock(part))
+            continue;
+        coordinated_cannot_send(transaction, part->shard);
+        return;
+    }
+}
+
+/* The rest of a range of which some rows have arrived: those from `next` on. */
+static struct need *rest_of(const struct need *need, struct bytes next)
+{
+    struct need *rest = malloc(sizeof *rest + need->row_key.len + next.len);
+    CHECK(rest);
+    *rest = *need;
+    char *text = (char *)(rest + 1);
+    rest->next = NULL;
+    rest->row_key = bytes_copy_to(&text, need->row_key);
+    rest->row = bytes_copy_to(&text, next);
+    return rest;
+}
+
+/* Adds a need for the names that follow those of an answer. */
+static struct need *rest_of_names(const struct need *need, struct bytes next)
+{
+    char *question = malloc(4 + next.len);
+    CHECK(question);
+    memcpy(question, need->row.data, 4);
+    memcpy(question + 4, next.data, next.len);
+    struct need *rest = rest_of(need, (struct bytes){question, 4 + next.len});
+    free(question);
+    return rest;
+}
+
+/* Takes the answer to a question about all keys of a database. Returns what is still needed. */
+static struct need *take_answer(struct borrow *borrow, const struct need *need,
+                                struct message_reader *reader, struct bytes answer)
+{
+    struct bytes next;
+    reader->is_good = borrow_add_answer(borrow, need, answer, &next);
+    return next.len ? rest_of_names(need, next) : NULL;
+}
+
+/* Reads the item of a reply to LOCK. Returns what is still needed; NULL: nothing. */
+static struct need *take_item(struct borrow *borrow, const struct need *need,
+                              struct message_reader *reader)
+{
+    unsigned whole = message_u8(reader);
+    struct bytes next = message_bytes(reader);
+    if (!reader->is_good)
+        return NULL;
+    if (need->kind >= NEED_ALL)
+        return take_answer(borrow, need, reader, next);
+    if (need_locks(need->kind))
+        borrow_add_key(borrow, need->row_key, need->mode, whole);
+    if (need->kind == NEED_WATCH || need->kind == NEED_CHECK) {
+        borrow_add_watch(borrow, need->row_key, need->kind);
+        borrow->is_dirty |= whole != 0;
+    }
+    if (need->kind == NEED_RANGE && next.len)
+        return rest_of(need, next);
+    if (need->kind == NEED_RANGE)
+        borrow_add_range(borrow, need->row_key, need->cf);
+    return NULL;
+}
+
+/* Reads the items and rows of a reply to LOCK. False: it is not valid. */
+static bool take_rows(struct participation *part, struct message_reader *reader)
+{
+    struct borrow *borrow = part->transaction->borrow;
+    struct need *asked = part->needs;
+    struct need **rest = &part->needs;
+    for (const struct need *need = asked; need; need = need->next) {
+        *rest = take_item(borrow, need, reader);
+        rest = *rest ? &(*rest)->next : rest;
+    }
+    *rest = NULL;
+    needs_free(asked);
+    struct bytes rows = message_bytes(reader);
+    borrow_add_rows(borrow, rows);
+    return message_is_read(reader);
+}
+
+void participation_locked(struct participation *part, struct bytes payload)
+{
+    struct coordinated *transaction = part->transaction;
+    struct partition *partition = transaction->coordinator->partition;
+    struct message_reader reader = message_read(payload);
+    uint64_t version = message_u64(&reader);
+    uint64_t limit = partition->snapshot->config.borrow_limit_bytes;
+    if (!take_rows(part, &reader)) {
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
+                         "ERR shard '%s' sent rows that are not valid", part->shard);
+        return;
+    }
+    if (version > partition->batch.version)
+        partition->batch.version = version;
+    metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
+    if (transaction->borrow->bytes > limit)
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_BORROW_LIMIT,
+                         "ERR the command needs more than %" PRIu64
+                         " bytes of keys of other shards (borrow-limit)",
+                         limit);
+    else if (part->needs && !send_lock(part))
+        coordinated_cannot_send(transaction, part->shard);
+    else
+        coordinated_check_fetched(transaction);
+}

@@ -1,0 +1,113 @@
+/*
+ * coordinator_inner.h - what the files of the coordinator share (coordinator.h).
+ *
+ *   coordinator.c ──────────► states, locks of the transaction, time, crashes, figures
+ *   coordinator_fetch.c ────► LOCK: what an attempt needs is asked of its owners, and what they send is kept
+ *   coordinator_collect.c ──► effects and changes of the last attempt, by shard
+ *   watch_elsewhere.c ──────► WATCH of keys of other shards
+ */
+#pragma once
+
+#include "backend/context/backend_metrics.h"
+#include "backend/format/transaction_record.h"
+#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/lock.h"
+#include "backend/partition/coordinator.h"
+#include "backend/partition/push_message.h"
+#include "backend/partition/ticket_wait.h"
+#include "backend/peer/link.h"
+#include "backend/peer/message.h"
+#include "shared/out.h"
+
+struct effects;
+
+enum { COORDINATED_ERROR_MAX = 512 };
+
+enum coordinated_state {
+    COORDINATED_COLLECTING, /* attempts run, keys are locked and fetched */
+    COORDINATED_PREPARING,
+    COORDINATED_RELEASING, /* shards without effects confirm that they had the locks */
+    COORDINATED_PREPARED,  /* by all participants; the request runs again to decide */
+    COORDINATED_FAILED,    /* the request runs again to reply the error */
+    COORDINATED_DECIDING,  /* the decision is in a batch that is not durable yet */
+    COORDINATED_DECIDED,   /* participants apply */
+    COORDINATED_UNCERTAIN, /* the batch with the decision has failed */
+    COORDINATED_HELD,      /* without locks, until a backup goes on: then it begins again */
+};
+
+struct coordinated {
+    struct list link;
+    struct coordinator *coordinator;
+    struct session *session; /* NULL: it has closed, or the reply was given */
+    struct transaction_id id;
+    enum coordinated_state state;
+    struct lock_owner owner; /* of locks on own keys */
+    struct borrow *borrow;
+    struct list participants;
+    uint32_t outstanding; /* requests */
+    uint8_t moved;        /* how often a slot, or the locks, were not at the shard that was asked */
+    uint8_t db;           /* the session's, before the first attempt */
+    bool is_deferred;     /* without locks, until the next tick: then it begins again */
+    bool is_counted;      /* in the statistics; it may still begin again */
+    uint64_t started_ms;  /* monotonic */
+    uint64_t started_us;  /* monotonic, for the slow log */
+    uint32_t shards;      /* that take part; 0: it still collects */
+    struct effects *own;  /* effects on this partition; NULL: not collected */
+    struct out reply;     /* of the command */
+    uint64_t observed;    /* ticket that must be durable before the reply leaves */
+    struct push_messages messages;
+    struct ticket_wait ticket;
+    char error[COORDINATED_ERROR_MAX]; /* of FAILED */
+};
+
+/* Another shard in a transaction. */
+struct participation {
+    struct list link;
+    struct coordinated *transaction;
+    char shard[SHARD_NAME_MAX + 1];
+    struct peer_request request;
+    uint8_t sent;   /* enum peer_kind of the outstanding request; 0: none */
+    bool is_locked; /* it has received LOCK, and neither RELEASE nor APPLY */
+    bool is_applied;
+    struct need *needs;      /* of the outstanding LOCK, in its order */
+    struct effects *effects; /* NULL: none */
+    struct out changes;      /* for the shard's watchers, trackers and blocked clients */
+    uint32_t changes_count;
+};
+
+struct coordinator {
+    struct partition *partition;
+    struct list all;
+    uint64_t last_number;
+};
+
+static inline struct participation *participation_at(struct list *link)
+{
+    return container_of(link, struct participation, link);
+}
+
+/* The part of this shard in the transaction; it is added if there is none. */
+struct participation *participation_of(struct coordinated *transaction, const char *shard);
+/* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
+bool participation_send(struct participation *part, enum peer_kind kind, struct out *out);
+/* The shard has answered LOCK: takes what it sent. */
+void participation_locked(struct participation *part, struct bytes payload);
+void needs_free(struct need *needs);
+
+/* The shard that has the slot; empty: none is known, so it cannot be reached. */
+const char *coordinated_shard_of(const struct partition *partition, uint16_t slot);
+/* Appends the transaction's id to a request. */
+void coordinated_put_id(struct out *out, const struct transaction_id *id);
+/* Resumes the session when everything that the attempt needed is here. */
+void coordinated_check_fetched(struct coordinated *transaction);
+/* Releases all locks and forgets what was fetched. */
+void coordinated_forget_attempts(struct coordinated *transaction);
+/* Nothing was done: releases all locks; the request will reply the error. The reason is one of
+ * transaction_failures (backend_metrics.h). */
+void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
+void coordinated_cannot_send(struct coordinated *transaction, const char *shard);
+/* on_reply of a request whose reply does not matter: frees the request. */
+void peer_request_forget(struct peer_request *request, enum peer_result result,
+                         struct bytes payload);
