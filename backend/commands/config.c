@@ -290,7 +290,8 @@ static bool rewrite(const struct config *config, char *error, size_t size)
     return false;
 }
 
-void cmd_config_rewrite(struct call *call)
+/* Writes the options in force to the file. */
+static void rewrite_in_force(struct call *call)
 {
     char error[512];
     struct backend_config config;
@@ -305,6 +306,16 @@ void cmd_config_rewrite(struct call *call)
     else
         reply_ok(&call->reply);
     config_fini(&config.head);
+}
+
+/* A proxy sends CONFIG REWRITE to all partitions of the process at the same time. One writes at a time, from options that
+ * it reads after those of the previous one, so the newest options stay. */
+void cmd_config_rewrite(struct call *call)
+{
+    struct process *process = call->partition->process;
+    pthread_mutex_lock(&process->rewrite_lock);
+    rewrite_in_force(call);
+    pthread_mutex_unlock(&process->rewrite_lock);
 }
 
 void cmd_config_help(struct call *call)

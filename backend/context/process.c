@@ -112,6 +112,7 @@ struct process *process_new(const struct backend_config *config,
     process->snapshot = config_snapshot_new(config);
     process->partitions = (uint32_t)config->partitions;
     CHECK(pthread_mutex_init(&process->config_lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&process->rewrite_lock, NULL) == 0);
     clock_random_bytes(process->run_id, RUN_ID_LEN);
     for (int i = 0; i < RUN_ID_LEN; i++)
         process->run_id[i] = hex[process->run_id[i] & 15];
@@ -128,5 +129,6 @@ void process_free(struct process *process)
     pace_free(process->pace);
     backend_metrics_fini(&process->labelled);
     pthread_mutex_destroy(&process->config_lock);
+    pthread_mutex_destroy(&process->rewrite_lock);
     free(process);
 }

@@ -46,6 +46,8 @@ struct process {
     _Atomic uint64_t config_snapshot_epoch;
     pthread_mutex_t config_lock; /* guards `snapshot`; held during a change of the configuration */
     struct config_snapshot *snapshot;
+    pthread_mutex_t
+        rewrite_lock; /* held while CONFIG REWRITE writes the file, which all partitions share */
 };
 
 struct process *process_new(const struct backend_config *config,

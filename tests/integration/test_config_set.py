@@ -159,6 +159,19 @@ def _(run):
         run.debug('%d options' % len(done))
 
 
+@suite.case('CONFIG REWRITE through a proxy succeeds, though all partitions of a process write one file')
+def _(run):
+    with Cluster(backends=2, partitions=6, proxies=1) as cluster, cluster.connect() as client:
+        for i in range(8):
+            check_equal(client.call('CONFIG', 'SET', 'borrow-limit', '%dmb' % (100 + i)), ('+', b'OK'))
+            check_equal(client.call('CONFIG', 'REWRITE'), ('+', b'OK'), 'CONFIG REWRITE %d' % i)
+            for backend in cluster.backends:
+                with open(backend.config_path) as file:
+                    check('borrow-limit = %dmb\n' % (100 + i) in file.read(), 'the file has the newest value')
+        left = [name for name in os.listdir(cluster.folder) if name.endswith('.new')]
+        check_equal(left, [], 'temporary files')
+
+
 @suite.case('a proxy: every changeable option changes, others are refused')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
