@@ -7,6 +7,7 @@
 #include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
+#include "shared/script_flags.h"
 
 #include <stdlib.h>
 
@@ -21,45 +22,32 @@ struct pause {
     char space[SPACE_MAX];
 };
 
-/* transaction_queue_fn: stops at the first command that would write. */
+/* May the command write? The proxy has the text of an EVAL only, so EVALSHA and FCALL may, whatever the flags of their
+ * script or function. */
+static bool may_write(const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    if (command->traits & TRAIT_SCRIPT_TEXT && !(command->flags & CMD_READONLY) && argc > 1)
+        return !script_text_only_reads(argv[1]);
+    bool is_script = command->flags & CMD_SCRIPT && !(command->flags & CMD_READONLY);
+    return is_script || command->flags & HELD_FLAGS;
+}
+
+/* transaction_queue_fn: stops at the first command that may write. */
 static bool look_for_write(void *found, const struct command *command, const struct bytes *argv,
                            uint32_t argc)
 {
-    (void)argv;
-    (void)argc;
-    *(bool *)found = command && command->flags & HELD_FLAGS;
+    *(bool *)found = command && may_write(command, argv, argc);
     return !*(bool *)found;
-}
-
-/* Does the script's first line, "#!lua flags=no-writes,allow-stale", declare that it only reads? */
-static bool promises_to_read(struct bytes script)
-{
-    static const char word[] = " flags=";
-    const char *end = memchr(script.data, '\n', script.len);
-    size_t len = end ? (size_t)(end - script.data) : script.len;
-    if (len < 2 || memcmp(script.data, "#!", 2) != 0)
-        return false;
-    const char *at = memmem(script.data, len, word, sizeof word - 1);
-    while (at) {
-        at += *at == ' ' ? sizeof word - 1 : 1;
-        size_t left = (size_t)(script.data + len - at);
-        const char *comma = memchr(at, ',', left);
-        struct bytes flag = {at, comma ? (size_t)(comma - at) : left};
-        while (flag.len && (flag.data[flag.len - 1] == ' ' || flag.data[flag.len - 1] == '\r'))
-            flag.len--;
-        if (bytes_equal(flag, BYTES("no-writes")))
-            return true;
-        at = comma;
-    }
-    return false;
 }
 
 static bool is_write(const struct client *client, const struct command *command)
 {
     const struct frame *frame = client->worker->scratch.frame;
-    bool found = command->flags & HELD_FLAGS;
-    if (command->id == COMMAND_eval && frame) /* only EVAL contains the text of its script */
-        found = !promises_to_read(frame_arg(frame, 1));
+    struct bytes argv[2] = {bytes_of(command->name)};
+    bool has_text = frame && frame->argc > 1;
+    if (has_text)
+        argv[1] = frame_arg(frame, 1);
+    bool found = may_write(command, argv, has_text ? 2 : 1);
     if (command->traits & TRAIT_RUNS_QUEUE)
         transaction_queue_each(&client->session.transaction, look_for_write, &found);
     return found;

@@ -114,6 +114,8 @@ enum command_traits {
     TRAIT_MEMBERS_PAIRS = 1 << 23,  /* every second from argument 2: HSET */
     TRAIT_MEMBERS_SCORED = 1 << 24, /* every second behind the first score: ZADD */
     TRAIT_SUBSCRIBES = 1 << 25, /* SUBSCRIBE, PSUBSCRIBE: messages of all nodes (channel_relay.h) */
+    TRAIT_SCRIPT_TEXT =
+        1 << 26, /* argument 1 is a script; that of other CMD_SCRIPT commands names one */
     TRAIT_NOT_IN_EXEC = 1 << 10, /* may be queued, but EXEC replies command_exec_error() for it */
 };
 

@@ -34,7 +34,10 @@ static bool is_paused(const struct call *call)
         return false;
     if (coordinator_is_ending(call->session))
         return false; /* other shards have prepared it, and clients wait for its keys */
-    return (partition->pause.until_ms && !partition->pause.writes_only) || call_may_write(call);
+    if (partition->pause.is_held && call_may_write(call))
+        return true;
+    return partition->pause.until_ms &&
+           (!partition->pause.writes_only || call_is_paused_write(call));
 }
 
 static void queue(struct call *call)

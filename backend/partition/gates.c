@@ -14,6 +14,7 @@
 #include "backend/partition/session_reply.h"
 #include "shared/audit.h"
 #include "shared/keys.h"
+#include "shared/script_flags.h"
 
 void reject_command(struct call *call, const char *text)
 {
@@ -220,6 +221,39 @@ bool call_may_write(const struct call *call)
     uint32_t flags = effective_flags(call);
     bool is_script = flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY);
     return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
+/* May the script or function write? One that is unknown may, as in Redis. `script`: its text, SHA-1 or name. */
+static bool script_may_write(const struct call *call, const struct command *command,
+                             struct bytes script)
+{
+    const struct script_hooks *hooks = call->partition->running.script_hooks;
+    if (command->flags & CMD_READONLY)
+        return false;
+    if (command->traits & TRAIT_SCRIPT_TEXT)
+        return !script_text_only_reads(script);
+    if (command->flags & CMD_SCRIPT_CACHE)
+        return !hooks->script_only_reads(call->session, script);
+    return !hooks->function_only_reads(call->session, script);
+}
+
+static bool pause_holds_command(const struct call *call, const struct command *command,
+                                const struct bytes *argv)
+{
+    if (command->flags & CMD_SCRIPT)
+        return script_may_write(call, command, argv[1]);
+    return command->flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
+bool call_is_paused_write(const struct call *call)
+{
+    if (!(call->command->traits & TRAIT_RUNS_QUEUE))
+        return pause_holds_command(call, call->command, call->argv);
+    for (const struct queued *queued = call->session->transaction.first; queued;
+         queued = queued->next)
+        if (pause_holds_command(call, queued->command, queued->argv))
+            return true;
+    return false;
 }
 
 /* Must the request wait until the partition has claimed its slots? */

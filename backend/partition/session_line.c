@@ -18,7 +18,7 @@ void session_flags(const struct session *session, char flags[SESSION_FLAGS_MAX])
         {monitor_is(session), 'O'},
         {subscriber_count(&session->subscriber), 'P'},
         {session->transaction.is_open, 'x'},
-        {session->pending.waiter || waits_count(session), 'b'},
+        {session->pending.waiter || waits_count(session) || session->is_paused, 'b'},
         {tracker->is_on, 't'},
         {tracker->is_broken, 'R'},
         {tracker->is_bcast, 'B'},

@@ -95,6 +95,8 @@ uint64_t script_set_memory(const struct script_set *set, enum script_kind kind);
  * replied. */
 bool script_load(struct call *call, struct bytes body, char sha[41]);
 bool script_exists(struct scripts *scripts, struct bytes sha);
+/* Finds the flags (enum script_flags) of a cached script; false: it is not cached. */
+bool script_find(struct scripts *scripts, struct bytes sha, uint32_t *flags);
 /* Writes the text of a cached script, as the client sent it; false: the script is not cached. */
 bool script_source(const struct scripts *scripts, struct bytes sha, struct out *out);
 void scripts_flush(struct call *call);

@@ -236,11 +236,16 @@ static bool sha_name(struct bytes sha, char name[SHA1_HEX_LEN + 1])
     return true;
 }
 
-bool script_exists(struct scripts *scripts, struct bytes sha)
+bool script_find(struct scripts *scripts, struct bytes sha, uint32_t *flags)
 {
     char name[SHA1_HEX_LEN + 1];
+    return sha_name(sha, name) && find_script(scripts, name, flags);
+}
+
+bool script_exists(struct scripts *scripts, struct bytes sha)
+{
     uint32_t flags;
-    return sha_name(sha, name) && find_script(scripts, name, &flags);
+    return script_find(scripts, sha, &flags);
 }
 
 bool script_source(const struct scripts *scripts, struct bytes sha, struct out *out)

@@ -2,7 +2,9 @@
 """Administration at the proxy: slow log, latency, MONITOR, pauses, hot and big keys."""
 
 import errno
+import hashlib
 import re
+import socket
 import threading
 import time
 
@@ -380,6 +382,68 @@ def _(run):
         for writer in writers[1:]:
             check(writer.read()[0] in '+:', 'the held command was run')
         check_equal([writer.read()[1] for writer in writers], [b'behind'] * 4)
+
+
+READS, WRITES = '#!lua flags=no-writes\nreturn 1', '#!lua\nreturn 1'
+LIBRARY = """#!lua name=pause
+redis.register_function('writes', function() return 1 end)
+redis.register_function{function_name='reads', callback=function() return 1 end, flags={'no-writes'}}
+"""
+SHA_READS, SHA_WRITES, SHA_PLAIN = (hashlib.sha1(text.encode()).hexdigest() for text in (READS, WRITES, 'return 1'))
+# requests that run other commands
+RUNNERS = [['EVAL', READS, 0], ['EVAL', WRITES, 0], ['EVAL', 'return 1', 0], ['EVAL_RO', 'return 1', 0], ['EVAL_RO', READS, 0],
+           ['EVALSHA', SHA_READS, 0], ['EVALSHA', SHA_WRITES, 0], ['EVALSHA', SHA_PLAIN, 0], ['EVALSHA_RO', SHA_PLAIN, 0],
+           ['EVALSHA', '0' * 40, 0], ['FCALL', 'writes', 0], ['FCALL', 'reads', 0], ['FCALL_RO', 'reads', 0], ['FCALL', 'unknown', 0]]
+OTHERS = [['PUBLISH', 'c', 'm'], ['PFCOUNT', 'k'], ['SCRIPT', 'LOAD', 'return 2'], ['GET', 'k'], ['SET', 'k', 'v'], ['PING']]
+
+
+def is_held(admin, client, requests):
+    """Sends the requests; True when a pause holds one of them, False when all were answered."""
+    client.send_many(requests)
+    replies = []
+
+    def outcome():
+        try:
+            replies.append(client.read(0.01))
+            return len(replies) == len(requests) and 'answered'
+        except socket.timeout:
+            lines = [line for line in admin.get('CLIENT', 'LIST').split(b'\n') if b'name=probe' in line]
+            return re.search(rb' flags=\w*b', lines[0]) and 'held'
+    if wait_for(outcome, 'the requests to be held or answered') == 'answered':
+        return False
+    admin.get('CLIENT', 'UNPAUSE')
+    while len(replies) < len(requests):
+        replies.append(client.read(120))
+    admin.get('CLIENT', 'PAUSE', '1000000', 'WRITE')
+    return True
+
+
+def held_requests(address):
+    """Those of RUNNERS and OTHERS that CLIENT PAUSE WRITE holds, alone and in MULTI."""
+    with Connection(address) as admin, Connection(address) as client:
+        client.get('CLIENT', 'SETNAME', 'probe')
+        admin.get('FUNCTION', 'LOAD', LIBRARY)
+        for text in (READS, WRITES, 'return 1'):
+            admin.get('SCRIPT', 'LOAD', text)
+        admin.get('CLIENT', 'PAUSE', '1000000', 'WRITE')
+        alone = [request for request in RUNNERS + OTHERS if is_held(admin, client, [request])]
+        queued = [request for request in RUNNERS + OTHERS if is_held(admin, client, [['MULTI'], request, ['EXEC']])]
+        admin.get('CLIENT', 'UNPAUSE')
+        return alone, queued
+
+
+@suite.case('CLIENT PAUSE WRITE holds the scripts, functions and transactions that redis-server holds')
+def _(run):
+    with Cluster(backends=2, partitions=1) as cluster, Oracle() as oracle:
+        theirs = held_requests(oracle.address)
+        check(['EVAL', WRITES, 0] in theirs[0] and ['FCALL', 'writes', 0] in theirs[1] and ['GET', 'k'] not in theirs[1], theirs)
+        for kind, ours, their in zip(('alone', 'in MULTI'), held_requests(cluster.backends[0].addresses[0]), theirs):
+            check_equal(ours, their, 'at a partition, ' + kind)
+        for kind, ours, their in zip(('alone', 'in MULTI'), held_requests(cluster.proxies[0].address), theirs):
+            # the proxy does not have the flags of cached scripts and functions
+            more = [['EVALSHA', SHA_READS, 0], ['FCALL', 'reads', 0]]
+            check_equal([each for each in ours if each not in more], their, 'at a proxy, ' + kind)
+            check(all(each in ours for each in more), 'scripts that may write, ' + kind)
 
 
 @suite.case('CLIENT PAUSE ends after its time, and ALL holds every command')

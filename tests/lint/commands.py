@@ -10,7 +10,7 @@ import re
 
 from files import read, report, sources
 
-COMPARISONS_MAX = 13
+COMPARISONS_MAX = 12
 COMPARED = re.compile(r'[=!]= COMMAND_[a-z]\w*|\bcase COMMAND_[a-z]\w*')
 TABLE = re.compile(r'shared/commands?(_\w+)?\.(def|h)$|shared/command\.c$')
 
