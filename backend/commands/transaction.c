@@ -117,6 +117,22 @@ static void watch_own(struct call *call, struct bytes key)
                      encode_metadata_key(call->arena, call->space->name, slot, key));
 }
 
+static bool is_watched_here(const struct call *call, struct bytes key)
+{
+    return !call->borrow || has_key(call, key);
+}
+
+/* Watches the keys of other shards, which are asked for all of them at once. False: the command waits. */
+static bool watch_elsewhere(struct call *call)
+{
+    bool is_ready = true;
+    for (uint32_t i = 1; i < call->argc; i++)
+        is_ready &= is_watched_here(call, call->argv[i]) || coordinator_watch(call, call->argv[i]);
+    if (!is_ready)
+        call_error(call, ERR_UNCACHED);
+    return is_ready;
+}
+
 void cmd_watch(struct call *call)
 {
     size_t bytes = 0;
@@ -132,11 +148,11 @@ void cmd_watch(struct call *call)
     }
     bool is_busy = scripts_running(call->partition->scripts) !=
                    NULL; /* the effects of the script may still be rolled back */
-    for (uint32_t i = 1; !is_busy && i < call->argc; i++) {
-        bool is_here = !call->borrow || has_key(call, call->argv[i]);
-        if (is_here ? !open_watched(call, call->argv[i]) : !coordinator_watch(call, call->argv[i]))
+    if (!is_busy && !watch_elsewhere(call))
+        return;
+    for (uint32_t i = 1; !is_busy && i < call->argc; i++)
+        if (is_watched_here(call, call->argv[i]) && !open_watched(call, call->argv[i]))
             return;
-    }
     for (uint32_t i = 1; i < call->argc; i++)
         if (has_key(call, call->argv[i]))
             watch_own(call, call->argv[i]);

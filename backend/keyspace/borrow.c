@@ -229,15 +229,14 @@ bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, st
     return false;
 }
 
-int borrow_watch(struct call *call, enum need_kind kind, uint16_t slot, struct bytes row_key,
-                 struct bytes watcher)
+int borrow_watch(struct call *call, enum need_kind kind, struct space *space, uint16_t slot,
+                 struct bytes row_key, struct bytes watcher)
 {
     if (borrowed_of(call->borrow, row_key)->watch & 1u << kind)
         return OK;
     borrow_need(
-        call,
-        &(struct need){
-            .kind = kind, .space = call->space, .slot = slot, .row_key = row_key, .row = watcher});
+        call, &(struct need){
+                  .kind = kind, .space = space, .slot = slot, .row_key = row_key, .row = watcher});
     return ERR_UNCACHED;
 }
 

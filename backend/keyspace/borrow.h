@@ -110,10 +110,10 @@ void borrow_member(struct call *call, const struct entry *entry, struct bytes me
 /* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_UNCACHED: it must be fetched. */
 int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
                struct slice *value);
-/* Watches the key at its owner, or (CHECK) locks all keys that this watcher watches there, and sets is_dirty. OK, or
- * ERR_UNCACHED: not yet. */
-int borrow_watch(struct call *call, enum need_kind kind, uint16_t slot, struct bytes row_key,
-                 struct bytes watcher);
+/* Watches a key of this space at its owner, or (CHECK) locks all keys that this watcher watches there, and sets is_dirty.
+ * OK, or ERR_UNCACHED: not yet. */
+int borrow_watch(struct call *call, enum need_kind kind, struct space *space, uint16_t slot,
+                 struct bytes row_key, struct bytes watcher);
 /* The command waits until the coordinator ends the wait. */
 void borrow_wait(struct call *call);
 /* Adds a need, unless the attempt has it. */

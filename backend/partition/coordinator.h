@@ -87,7 +87,7 @@ bool coordinator_is_ending(const struct session *session);
 /* The session closes, or its request was refused: aborts its transaction, unless it is decided. */
 void coordinator_abandon(struct session *session);
 
-/* WATCH of a key of another shard: it is watched there. False: the command waits, or an error was replied. */
+/* WATCH of a key of another shard: it is watched there. False: the command must wait. */
 bool coordinator_watch(struct call *call, struct bytes key);
 /* For EXEC: asks the owners of watched keys whether one has changed. True: that is known, or need not be asked. */
 bool coordinator_ask_watches(struct call *call);

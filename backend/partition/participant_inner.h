@@ -20,6 +20,7 @@
 #include "shared/out.h"
 
 struct forced_set;
+struct table;
 
 enum { ROW_TRIES_MAX = 16 }; /* then reads block on the disk */
 
@@ -60,8 +61,7 @@ struct remote_watcher {
     struct peer_incoming *incoming;
     uint64_t name; /* chosen by the other partition */
     struct watcher watcher;
-    struct bytes *row_keys; /* heap, and so is each */
-    uint32_t count;
+    struct table *keys; /* by metadata row */
 };
 
 struct participant {

@@ -9,6 +9,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/peer/message.h"
 #include "shared/byte_order.h"
+#include "shared/table.h"
 
 static const char SWAP_RUNS[] = "SWAPDB has not reached all shards: run it again";
 
@@ -62,14 +63,17 @@ static const char *refuse_item(struct partition *partition, const struct lock_it
 static const char *lock_watched(struct part *part, const struct remote_watcher *remote)
 {
     struct partition *partition = part->participant->partition;
-    for (uint32_t i = 0; remote && i < remote->count; i++) {
+    size_t cursor = 0;
+    struct bytes row_key;
+    void *value;
+    while (remote && table_next(remote->keys, &cursor, &row_key, &value)) {
         struct bytes space;
         struct bytes key;
         uint16_t slot;
-        CHECK(decode_metadata_key(remote->row_keys[i], &space, &slot, &key));
+        CHECK(decode_metadata_key(row_key, &space, &slot, &key));
         if (slot_is_frozen(partition, slot))
             return SLOT_IS_LEAVING;
-        (void)lock_take(partition->shards.locks, &part->owner, remote->row_keys[i], LOCK_READ);
+        (void)lock_take(partition->shards.locks, &part->owner, row_key, LOCK_READ);
     }
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/overlay.h"
+#include "shared/table.h"
 
 #include <stdlib.h>
 
@@ -25,9 +26,7 @@ void participant_free_watcher(struct participant *participant, struct remote_wat
 {
     watch_clear(participant->partition->watchers.watches, &remote->watcher);
     lock_unreserve(participant->partition->shards.locks, &remote->watcher.reserver);
-    for (uint32_t i = 0; i < remote->count; i++)
-        free((char *)remote->row_keys[i].data);
-    free(remote->row_keys);
+    table_free(remote->keys);
     list_remove(&remote->link);
     free(remote);
 }
@@ -42,6 +41,7 @@ struct remote_watcher *participant_watcher(struct participant *participant,
     CHECK(remote);
     remote->incoming = incoming;
     remote->name = name;
+    remote->keys = table_new();
     watcher_init(&remote->watcher);
     list_push(&participant->watchers, &remote->link);
     return remote;
@@ -49,10 +49,7 @@ struct remote_watcher *participant_watcher(struct participant *participant,
 
 bool remote_watcher_has(const struct remote_watcher *remote, struct bytes row_key)
 {
-    for (uint32_t i = 0; i < remote->count; i++)
-        if (bytes_equal(remote->row_keys[i], row_key))
-            return true;
-    return false;
+    return table_get(remote->keys, row_key);
 }
 
 /* Watches a key; nothing happens if the watcher has it. */
@@ -63,14 +60,11 @@ void participant_watch(struct participant *participant, struct remote_watcher *r
     struct bytes space;
     struct bytes key;
     uint16_t slot;
-    if (remote_watcher_has(remote, row_key))
+    if (table_put(remote->keys, row_key, remote))
         return;
     CHECK(decode_metadata_key(row_key, &space, &slot, &key));
     watch_add(partition->watchers.watches, &remote->watcher, space_find(partition->spaces, space),
               slot, key);
-    remote->row_keys = realloc(remote->row_keys, (remote->count + 1) * sizeof *remote->row_keys);
-    CHECK(remote->row_keys);
-    remote->row_keys[remote->count++] = bytes_heap_copy(row_key);
 }
 
 void participant_drop_watchers(struct participant *participant,
@@ -104,7 +98,10 @@ static bool has_expired(struct partition *partition, struct bytes row_key)
 bool remote_watcher_is_dirty(struct partition *partition, const struct remote_watcher *remote)
 {
     bool is_dirty = !remote || remote->watcher.dirty;
-    for (uint32_t i = 0; remote && i < remote->count; i++)
-        is_dirty |= has_expired(partition, remote->row_keys[i]);
+    size_t cursor = 0;
+    struct bytes row_key;
+    void *value;
+    while (!is_dirty && table_next(remote->keys, &cursor, &row_key, &value))
+        is_dirty = has_expired(partition, row_key);
     return is_dirty;
 }

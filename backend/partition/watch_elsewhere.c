@@ -9,23 +9,24 @@
 #include "backend/partition/session.h"
 #include "backend/peer/peer_set.h"
 #include "shared/byte_order.h"
+#include "shared/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A key that the session watches at another shard. */
-struct watch_elsewhere {
-    struct watch_elsewhere *next;
+/* A shard that watches keys for the session. */
+struct watching_shard {
+    struct watching_shard *next;
+    struct space *space; /* of its first key, … */
     uint16_t slot;
-    bool is_first; /* the first one at its shard, which CHECK names */
+    struct bytes row_key; /* … which CHECK names; follows the struct */
     char shard[SHARD_NAME_MAX + 1];
-    struct bytes row_key; /* follows the struct */
 };
 
 struct watches_elsewhere {
-    char name[8]; /* of the watcher, among those of this partition */
-    struct watch_elsewhere *first;
-    size_t bytes;
+    char name[8];       /* of the watcher, among those of this partition */
+    struct table *keys; /* watched at other shards, by metadata row */
+    struct watching_shard *shards;
 };
 
 static struct watches_elsewhere *watches_of(struct call *call)
@@ -34,31 +35,28 @@ static struct watches_elsewhere *watches_of(struct call *call)
     if (!session->pending.watches) {
         session->pending.watches = calloc(1, sizeof *session->pending.watches);
         CHECK(session->pending.watches);
+        session->pending.watches->keys = table_new();
         put_le64(session->pending.watches->name,
                  ++call->partition->shards.coordinator->last_number);
     }
     return session->pending.watches;
 }
 
-static void add_watch(struct call *call, uint16_t slot, struct bytes row_key)
+static void add_watching_shard(struct watches_elsewhere *watches, struct space *space,
+                               const char *name, uint16_t slot, struct bytes row_key)
 {
-    struct watches_elsewhere *watches = call->session->pending.watches;
-    const char *shard = coordinated_shard_of(call->partition, slot);
-    bool is_first = true;
-    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next) {
-        if (bytes_equal(watch->row_key, row_key))
-            return;
-        is_first = is_first && strcmp(watch->shard, shard) != 0;
-    }
-    struct watch_elsewhere *watch = calloc(1, sizeof *watch + row_key.len);
-    CHECK(watch);
-    watch->slot = slot;
-    watch->is_first = is_first;
-    (void)snprintf(watch->shard, sizeof watch->shard, "%s", shard);
-    memcpy(watch + 1, row_key.data, row_key.len);
-    watch->row_key = (struct bytes){(char *)(watch + 1), row_key.len};
-    watch->next = watches->first;
-    watches->first = watch;
+    const struct watching_shard *at = watches->shards;
+    while (at && strcmp(at->shard, name) != 0)
+        at = at->next;
+    if (at)
+        return;
+    struct watching_shard *shard = malloc(sizeof *shard + row_key.len);
+    CHECK(shard);
+    *shard = (struct watching_shard){.next = watches->shards, .space = space, .slot = slot};
+    (void)snprintf(shard->shard, sizeof shard->shard, "%s", name);
+    char *text = (char *)(shard + 1);
+    shard->row_key = bytes_copy_to(&text, row_key);
+    watches->shards = shard;
 }
 
 bool coordinator_watch(struct call *call, struct bytes key)
@@ -66,22 +64,31 @@ bool coordinator_watch(struct call *call, struct bytes key)
     uint16_t slot = slot_rule_slot(call->slot_rule, key);
     struct bytes row_key = encode_metadata_key(call->arena, call->space->name, slot, key);
     struct watches_elsewhere *watches = watches_of(call);
-    if (borrow_watch(call, NEED_WATCH, slot, row_key,
-                     (struct bytes){watches->name, sizeof watches->name}) == OK) {
-        add_watch(call, slot, row_key);
+    if (borrow_watch(call, NEED_WATCH, call->space, slot, row_key,
+                     (struct bytes){watches->name, sizeof watches->name}) != OK)
+        return false;
+    if (table_put(watches->keys, row_key, watches))
         return true;
-    }
-    call_error(call, ERR_UNCACHED);
-    return false;
+    add_watching_shard(watches, call->space, coordinated_shard_of(call->partition, slot), slot,
+                       row_key);
+    return true;
 }
 
 /* Has the slot of a key that was watched elsewhere moved here since? */
 static bool has_moved_here(const struct call *call, const struct watches_elsewhere *watches)
 {
-    const struct watch_elsewhere *watch = watches->first;
-    while (watch && !slot_set_has(call->slots, watch->slot))
-        watch = watch->next;
-    return watch;
+    size_t cursor = 0;
+    struct bytes row_key;
+    void *value;
+    while (table_next(watches->keys, &cursor, &row_key, &value)) {
+        struct bytes space;
+        struct bytes key;
+        uint16_t slot;
+        CHECK(decode_metadata_key(row_key, &space, &slot, &key));
+        if (slot_set_has(call->slots, slot))
+            return true;
+    }
+    return false;
 }
 
 bool coordinator_ask_watches(struct call *call)
@@ -90,9 +97,8 @@ bool coordinator_ask_watches(struct call *call)
     bool is_known = true;
     if (!watches || has_moved_here(call, watches))
         return true;
-    for (const struct watch_elsewhere *watch = watches->first; watch; watch = watch->next)
-        if (watch->is_first &&
-            borrow_watch(call, NEED_CHECK, watch->slot, watch->row_key,
+    for (const struct watching_shard *at = watches->shards; at; at = at->next)
+        if (borrow_watch(call, NEED_CHECK, at->space, at->slot, at->row_key,
                          (struct bytes){watches->name, sizeof watches->name}) != OK)
             is_known = false;
     return is_known;
@@ -133,12 +139,12 @@ void session_unwatch(struct session *session)
     if (!watches)
         return;
     session->pending.watches = NULL;
-    while (watches->first) {
-        struct watch_elsewhere *watch = watches->first;
-        watches->first = watch->next;
-        if (watch->is_first)
-            send_unwatch(session->partition, watches, watch->shard);
-        free(watch);
+    while (watches->shards) {
+        struct watching_shard *shard = watches->shards;
+        watches->shards = shard->next;
+        send_unwatch(session->partition, watches, shard->shard);
+        free(shard);
     }
+    table_free(watches->keys);
     free(watches);
 }

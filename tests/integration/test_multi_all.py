@@ -2,7 +2,7 @@
 """MULTI with commands that concern all shards (DBSIZE, FLUSHALL, SCRIPT LOAD …): replies are those of redis-server."""
 
 from support.cluster import Cluster, Oracle
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Connection
 
 suite = Suite(__doc__)
@@ -88,6 +88,49 @@ def _(run):
                 else:
                     check_equal(replies[-1][0], '*', replies)
                     check_equal([reply[1] for reply in replies[-1][1]], [b'OK', b'0', None] if first[0] == 'FLUSHALL' else [b'OK', b'2', b'1'])
+
+
+def watch_step(random, in_multi):
+    """A random step of a client that watches keys in several databases."""
+    keys = ['w%d' % i for i in range(8)]
+    some = random.sample(keys, random.randint(1, 4))
+    steps = [['SELECT', random.randint(0, 2)], ['SET', some[0], random.randint(0, 9)], ['GET', some[0]], ['DEL', *some], ['MGET', *some],
+             ['COPY', some[0], some[-1], 'DB', random.randint(0, 2), 'REPLACE'], ['MSET', *[word for key in some for word in (key, 1)]]]
+    if in_multi:
+        return random.choice(steps + [['EXEC']] * 4 + [['DISCARD']])
+    return random.choice(steps + [['SWAPDB', random.randint(0, 2), random.randint(0, 2)], ['WATCH', *some], ['WATCH', *some], ['MULTI'], ['MULTI'],
+                                  ['UNWATCH'], ['MOVE', some[0], random.randint(0, 2)]])
+
+
+@suite.case('WATCH, SELECT, EXEC: watched keys of other shards keep their database, also after SWAPDB, in every namespace')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, namespaces={'mine': {'token': 'pw-mine'}, 'other': {'token': 'pw-other'}}) as cluster, Oracle() as oracle, Oracle() as oracle_other:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        pairs = [(cluster.connect(), Connection(oracle.address)), (cluster.connect(), Connection(oracle.address)),
+                 (cluster.connect(), Connection(oracle_other.address)), (cluster.connect(), Connection(oracle_other.address))]
+        for (client, _), token in zip(pairs, ('pw-mine', 'pw-mine', 'pw-other', 'pw-other')):
+            check_equal(client.get('AUTH', token), b'OK')
+        for first, second in ((0, 1), (1, 0)):
+            client, other = pairs[0][0], pairs[1][0]
+            client.pipeline([['SELECT', first], ['WATCH', *keys], ['SELECT', second]])
+            check_equal(client.pipeline([['MULTI']] + [['SET', key, 1] for key in keys] + [['EXEC']])[-1], ('*', [('+', b'OK')] * 3))
+            client.pipeline([['SELECT', first], ['WATCH', *keys], ['SELECT', second]])
+            other.pipeline([['SELECT', first], ['SET', keys[2], 'x']])
+            check_equal(client.pipeline([['MULTI'], ['GET', keys[0]], ['GET', keys[1]], ['EXEC']])[-1], ('*', None))
+        for client, _ in pairs[:2]:
+            client.pipeline([['FLUSHALL'], ['SELECT', 0]])
+        random = run.rng
+        in_multi = [False] * len(pairs)
+        done = []
+        for _ in range(sized(4000, long=60000)):
+            at = random.randrange(len(pairs))
+            step = watch_step(random, in_multi[at])
+            in_multi[at] = step == ['MULTI'] or (in_multi[at] and step not in (['EXEC'], ['DISCARD']))
+            done.append((at, step))
+            ours, theirs = (connection.call(*step) for connection in pairs[at])
+            check_equal(ours, theirs, 'the steps, the last of which differs: %r' % done[-60:])
+        for client, redis in pairs:
+            client.close(), redis.close()
 
 
 @suite.case('when a shard is lost, each command behind SUBSCRIBE replies the error, and nothing is done')
