@@ -6,6 +6,7 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
+#include "shared/arguments.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -36,6 +37,7 @@ static uint64_t parse_milliseconds(struct bytes text)
 static uint64_t blocking_wait_ms(const struct command *command, const struct bytes *argv,
                                  uint32_t argc)
 {
+    struct stream_arguments streams;
     switch (command->timeout) {
     case TIMEOUT_SECONDS_LAST:
         break;
@@ -44,10 +46,9 @@ static uint64_t blocking_wait_ms(const struct command *command, const struct byt
     case TIMEOUT_MS_LAST:
         return parse_milliseconds(argv[argc - 1]);
     case TIMEOUT_MS_BLOCK:
-        for (uint32_t i = 1; i + 1 < argc; i++)
-            if (bytes_is(argv[i], "BLOCK"))
-                return parse_milliseconds(argv[i + 1]);
-        return 0;
+        if (!stream_arguments_find(argv, argc, &streams) || !streams.block_at)
+            return 0;
+        return parse_milliseconds(argv[streams.block_at]);
     }
     return parse_timeout_seconds(argv[argc - 1]);
 }

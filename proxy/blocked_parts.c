@@ -30,6 +30,7 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
+#include "shared/arguments.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -96,9 +97,9 @@ static void write_try(struct request *request, const struct search *search, uint
                           PREFIX_WORDS + search->first + (end - i) + argc - behind);
     resp_write_word(out, BYTES("SCREE"));
     resp_write_word(out, BYTES("TRY"));
+    uint32_t number_at = keys_number_at(request->command);
     for (uint32_t arg = 0; arg < search->first; arg++) {
-        bool is_number =
-            request->command->key_rule == KEY_RULE_COUNT_AT_2 && arg == search->first - 1;
+        bool is_number = number_at && arg == number_at;
         size_t len = is_number ? number_format_int64(number, end - i) : 0;
         resp_write_word(out, is_number ? (struct bytes){number, len} : argv[arg]);
     }
@@ -501,6 +502,15 @@ void blocked_begin_search(struct client *client, uint64_t patience_ms)
     request_go(request);
 }
 
+/* Finds the argument of BLOCK. The router has found the keys in the same way, so there are as many ids as keys. */
+static void find_block(const struct request *request, struct search *search)
+{
+    struct stream_arguments found;
+    CHECK(stream_arguments_find(request_argv(request), request_argc(request), &found));
+    CHECK(found.streams_at == search->first && found.count == search->count && found.block_at);
+    search->timeout_at = found.block_at;
+}
+
 void blocked_begin_across(struct client *client, struct upstream *upstream, uint16_t slot,
                           uint64_t patience_ms)
 {
@@ -510,9 +520,8 @@ void blocked_begin_across(struct client *client, struct upstream *upstream, uint
     struct search *search = make_search(client, count, patience_ms);
     search->kind = has_streams ? SEARCH_STREAMS : SEARCH_SOURCE;
     search->slot = slot;
-    for (uint32_t i = 1; has_streams && i < search->first; i++)
-        if (bytes_is(request_argv(request)[i], "BLOCK"))
-            search->timeout_at = i + 1;
+    if (has_streams)
+        find_block(request, search);
     request_hold(request);
     if (!has_streams || !ask_last_ids(client, request, upstream))
         try_across(client, request, upstream);

@@ -1,5 +1,6 @@
 #include "proxy/route.h"
 
+#include "shared/arguments.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -119,26 +120,22 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
     return route;
 }
 
-/* Commands that read streams wait only with BLOCK, which precedes STREAMS. */
+/* Commands that read streams wait only with BLOCK. Requests that they refuse do not wait. */
 static bool never_waits(const struct command *command, const struct bytes *argv, uint32_t argc)
 {
+    struct stream_arguments found;
     if (command->timeout != TIMEOUT_MS_BLOCK)
         return false;
-    for (uint32_t i = 1; i < argc && !bytes_is(argv[i], "STREAMS"); i++)
-        if (bytes_is(argv[i], "BLOCK"))
-            return false;
-    return true;
+    return !stream_arguments_find(argv, argc, &found) || !found.block_at;
 }
 
 /* True for scripts and for SORT with patterns: they may use keys that only the shard finds. */
 static bool has_unnamed_keys(const struct command *command, const struct bytes *argv, uint32_t argc)
 {
+    struct sort_arguments found;
     if (!(command->traits & TRAIT_UNNAMED_KEYS) || command->key_rule != KEY_RULE_SORT)
         return command->traits & TRAIT_UNNAMED_KEYS;
-    for (uint32_t i = 2; i < argc; i++)
-        if (bytes_is(argv[i], "BY") || bytes_is(argv[i], "GET"))
-            return true;
-    return false;
+    return sort_arguments_find(argv, argc, &found) && found.has_patterns;
 }
 
 struct route route_plan(const struct route_rules *rules, const struct command *command,

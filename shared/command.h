@@ -303,7 +303,7 @@ enum key_rule {
     KEY_RULE_MIGRATE,  /* arguments after KEYS when the key argument is empty */
     /* argument 1 when there are no other keys: "PFMERGE d", which the specs get wrong */
     KEY_RULE_DESTINATION,
-    KEY_RULE_GEORADIUS,   /* argument 1, and the argument of every STORE and STOREDIST */
+    KEY_RULE_GEORADIUS,   /* argument 1, and the argument of the last STORE or STOREDIST */
     KEY_RULE_STREAMS,     /* arguments after STREAMS, found by parsing the options of XREAD */
     KEY_RULE_COUNT_AT_1,  /* number of keys in argument 1 */
     KEY_RULE_COUNT_AT_2,  /* number of keys in argument 2 */

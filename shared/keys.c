@@ -1,16 +1,19 @@
 /*
- * Redis 7.0 uses the key specs first, unless a spec's flags depend on other arguments; where the specs fail or are not
- * enough, the row's rule decides. keys_report() does the same:
+ * keys_find(), on which permissions and routing depend, reads the options as the command's handler does (arguments.h). A
+ * request that the handler refuses has no keys, or only the keys that the handler uses before it refuses.
+ *
+ * keys_report() does what COMMAND GETKEYS of Redis 7.0 does, which guesses. It uses the key specs first, unless a spec's
+ * flags depend on other arguments; where the specs fail, the row's rule decides:
  *
  *   specs reliable? ──yes──► find_by_specs ──found──► done
  *         │no                      │failed
- *         └────────► find_by_rule ◄┘
+ *         └────────► guess_by_rule ◄┘
  *
- * A spec that searches for a word also finds it where the command reads a value: STREAMS as the name of a group, the
- * first of two STOREs. keys_find(), on which permissions and routing depend, therefore uses an exact rule first.
+ * A spec that searches for a word also finds it where the command reads a value: STREAMS as the name of a group.
  */
 #include "shared/keys.h"
 
+#include "shared/arguments.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -58,6 +61,19 @@ bool keys_possible(const struct command *command)
             return true;
     }
     return false;
+}
+
+uint32_t keys_number_at(const struct command *command)
+{
+    switch (command->key_rule) {
+    case KEY_RULE_COUNT_AT_1:
+        return 1;
+    case KEY_RULE_COUNT_AT_2:
+    case KEY_RULE_STORE_COUNT:
+        return 2;
+    default:
+        return 0;
+    }
 }
 
 void keys_init_fast_path(struct command *command)
@@ -174,10 +190,9 @@ static void find_bitfield(const struct bytes *argv, uint32_t argc, struct key_li
     key_list_add(list, 1, reads ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE, 0);
 }
 
-/* SORT: key 1, and the destination of the last STORE. `as_redis`: like Redis' GETKEYS, parses the destination of a STORE
- * as an option again, which SORT itself does not. */
-static void find_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
-                      bool as_redis, struct key_list *list)
+/* SORT as Redis' GETKEYS reads it: the destination of a STORE is parsed as an option again, which SORT does not. */
+static void guess_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
+                       struct key_list *list)
 {
     uint32_t store = 0;
     for (uint32_t i = 2; i < argc; i++) {
@@ -185,14 +200,23 @@ static void find_sort(const struct command *command, const struct bytes *argv, u
             i += 2;
         else if (bytes_is(argv[i], "get") || bytes_is(argv[i], "by"))
             i += 1;
-        else if (bytes_is(argv[i], "store") && i + 1 < argc) {
+        else if (bytes_is(argv[i], "store") && i + 1 < argc)
             store = i + 1;
-            i += !as_redis;
-        }
     }
     key_list_add(list, 1, KEY_RO | KEY_ACCESS, 0);
     if (store && (command->flags & CMD_WRITE))
         key_list_add(list, store, KEY_OW | KEY_UPDATE, 2);
+}
+
+/* SORT: key 1, which it opens even when it refuses the options, and the destination. */
+static void find_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
+                      struct key_list *list)
+{
+    struct sort_arguments found;
+    bool is_valid = sort_arguments_find(argv, argc, &found);
+    key_list_add(list, 1, KEY_RO | KEY_ACCESS, 0);
+    if (is_valid && found.store_at && (command->flags & CMD_WRITE))
+        key_list_add(list, found.store_at, KEY_OW | KEY_UPDATE, 2);
 }
 
 /* MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH p | AUTH2 u p] [KEYS key ...] */
@@ -215,39 +239,25 @@ static void find_migrate(const struct bytes *argv, uint32_t argc, struct key_lis
     key_list_add(list, 3, flags, 0);
 }
 
-/* GEORADIUS and GEORADIUSBYMEMBER: key 1, and the argument of each STORE and STOREDIST. The command itself uses the last
- * of these. */
+/* GEORADIUS and GEORADIUSBYMEMBER: key 1, which they open even when they refuse the options, and the destination. */
 static void find_georadius(const struct command *command, const struct bytes *argv, uint32_t argc,
                            struct key_list *list)
 {
+    uint32_t store_at;
+    bool is_valid = radius_arguments_find(argv, argc, (uint32_t)command->keys[1].at, &store_at);
     key_list_add(list, 1, command->keys[0].flags, 0);
-    for (uint32_t i = (uint32_t)command->keys[1].at; i + 1 < argc; i++) {
-        if (bytes_is(argv[i], "count"))
-            i++;
-        else if (bytes_is(argv[i], "store") || bytes_is(argv[i], "storedist"))
-            key_list_add(list, ++i, command->keys[1].flags, 1);
-    }
+    if (is_valid && store_at)
+        key_list_add(list, store_at, command->keys[1].flags, 1);
 }
 
-/* XREAD and XREADGROUP: skips the options; after STREAMS there are as many keys as ids. */
 static void find_streams(const struct bytes *argv, uint32_t argc, uint32_t flags,
                          struct key_list *list)
 {
-    for (uint32_t i = 1; i < argc; i++) {
-        if (bytes_is(argv[i], "block") || bytes_is(argv[i], "count") ||
-            bytes_is(argv[i], "claim")) {
-            i += 1;
-        } else if (bytes_is(argv[i], "group")) {
-            i += 2;
-        } else if (bytes_is(argv[i], "streams")) {
-            uint32_t rest = argc - i - 1;
-            for (uint32_t key = 1; rest % 2 == 0 && key <= rest / 2; key++)
-                key_list_add(list, i + key, flags, 0);
-            return;
-        } else if (!bytes_is(argv[i], "noack")) {
-            return;
-        }
-    }
+    struct stream_arguments found;
+    if (!stream_arguments_find(argv, argc, &found))
+        return;
+    for (uint32_t i = 0; i < found.count; i++)
+        key_list_add(list, found.streams_at + i, flags, 0);
 }
 
 /* Parses like atoi: leading spaces and a sign are allowed; stops at the first character that is no digit. */
@@ -265,9 +275,10 @@ static int64_t loose_number(struct bytes text)
     return negative ? -number : number;
 }
 
-/* Argument `count_at` is the number of keys that follow. `store_at`, unless 0, is one more key, added last. */
-static void find_counted(const struct bytes *argv, uint32_t argc, uint32_t count_at,
-                         uint32_t store_at, struct key_list *list)
+/* Argument `count_at` is the number of keys that follow. `store_at`, unless 0, is one more key, added last. Accepts numbers
+ * such as 2x, which the commands refuse. */
+static void guess_counted(const struct bytes *argv, uint32_t argc, uint32_t count_at,
+                          uint32_t store_at, struct key_list *list)
 {
     CHECK(count_at < argc);
     int64_t number = loose_number(argv[count_at]);
@@ -280,8 +291,8 @@ static void find_counted(const struct bytes *argv, uint32_t argc, uint32_t count
         key_list_add(list, store_at, 0, 0);
 }
 
-static void find_by_rule(const struct command *command, const struct bytes *argv, uint32_t argc,
-                         struct key_list *list)
+static void guess_by_rule(const struct command *command, const struct bytes *argv, uint32_t argc,
+                          struct key_list *list)
 {
     switch (command->key_rule) {
     case KEY_RULE_NONE:
@@ -293,7 +304,7 @@ static void find_by_rule(const struct command *command, const struct bytes *argv
         find_bitfield(argv, argc, list);
         return;
     case KEY_RULE_SORT:
-        find_sort(command, argv, argc, true, list);
+        guess_sort(command, argv, argc, list);
         return;
     case KEY_RULE_MIGRATE:
         find_migrate(argv, argc, list);
@@ -308,13 +319,13 @@ static void find_by_rule(const struct command *command, const struct bytes *argv
         find_streams(argv, argc, 0, list);
         return;
     case KEY_RULE_COUNT_AT_1:
-        find_counted(argv, argc, 1, 0, list);
+        guess_counted(argv, argc, 1, 0, list);
         return;
     case KEY_RULE_COUNT_AT_2:
-        find_counted(argv, argc, 2, 0, list);
+        guess_counted(argv, argc, 2, 0, list);
         return;
     case KEY_RULE_STORE_COUNT:
-        find_counted(argv, argc, 2, 1, list);
+        guess_counted(argv, argc, 2, 1, list);
         return;
     }
 }
@@ -330,6 +341,43 @@ static bool begin_key_list(const struct command *command, uint32_t argc, struct 
     return keys_possible(command);
 }
 
+static void find_as_handler(const struct command *command, const struct bytes *argv, uint32_t argc,
+                            struct key_list *list)
+{
+    switch (command->key_rule) {
+    case KEY_RULE_GEORADIUS:
+        find_georadius(command, argv, argc, list);
+        return;
+    case KEY_RULE_STREAMS:
+        find_streams(argv, argc, command->keys[0].flags, list);
+        return;
+    case KEY_RULE_SORT:
+        find_sort(command, argv, argc, list);
+        return;
+    case KEY_RULE_SET:
+    case KEY_RULE_BITFIELD:
+        guess_by_rule(command, argv, argc, list);
+        return;
+    case KEY_RULE_NONE:
+    case KEY_RULE_COUNT_AT_1:
+    case KEY_RULE_COUNT_AT_2:
+    case KEY_RULE_STORE_COUNT:
+        (void)find_by_specs(command, argv, argc, list);
+        return;
+    case KEY_RULE_MIGRATE:
+    case KEY_RULE_DESTINATION:
+        if (!find_by_specs(command, argv, argc, list))
+            guess_by_rule(command, argv, argc, list);
+        return;
+    }
+}
+
+/* Without keys, though the command needs some: the request is invalid. */
+static int keys_found(const struct command *command, const struct key_list *list)
+{
+    return list->count == 0 && !(command->flags & CMD_NO_MANDATORY_KEYS) ? KEYS_INVALID : 0;
+}
+
 int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
                 struct key_list *list)
 {
@@ -337,10 +385,8 @@ int keys_report(const struct command *command, const struct bytes *argv, uint32_
         return 0;
     bool flags_vary = command->keys[0].flags & KEY_VARIABLE_FLAGS;
     if (flags_vary || !find_by_specs(command, argv, argc, list))
-        find_by_rule(command, argv, argc, list);
-    if (list->count == 0 && !(command->flags & CMD_NO_MANDATORY_KEYS))
-        return KEYS_INVALID;
-    return 0;
+        guess_by_rule(command, argv, argc, list);
+    return keys_found(command, list);
 }
 
 int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
@@ -348,11 +394,6 @@ int keys_find(const struct command *command, const struct bytes *argv, uint32_t 
 {
     if (!begin_key_list(command, argc, list))
         return 0;
-    if (command->key_rule == KEY_RULE_GEORADIUS)
-        find_georadius(command, argv, argc, list);
-    else if (command->key_rule == KEY_RULE_STREAMS)
-        find_streams(argv, argc, command->keys[0].flags, list);
-    else if (command->key_rule == KEY_RULE_SORT)
-        find_sort(command, argv, argc, false, list);
-    return list->count ? 0 : keys_report(command, argv, argc, list);
+    find_as_handler(command, argv, argc, list);
+    return keys_found(command, list);
 }

@@ -4,7 +4,7 @@
  *   keys_first(row, argc)  > 0: argument index of the only key   hot path: two loads and a compare
  *                          = 0: the command has no keys
  *                          < 0: call keys_find()
- *   keys_find(row, argv)   all keys that the command uses, by the row's key specs and special rules
+ *   keys_find(row, argv)   the keys that the command uses, found as its handler finds them (arguments.h)
  *   keys_report(row, argv) the keys that COMMAND GETKEYS of Redis 7.0 replies
  *
  * Channels (specs with KEY_NOT_KEY) are not keys and are skipped.
@@ -44,15 +44,19 @@ struct key_list {
 void keys_list_init(struct key_list *list);
 void keys_list_fini(struct key_list *list);
 
-/* Finds the keys. Returns 0 (also without keys: count 0), or KEYS_INVALID with an empty list; COMMAND GETKEYS then
- * replies "Invalid arguments specified for command". The arity must have been checked. */
+/* Finds the keys. A request that the handler refuses for its syntax has at most the keys that the handler opens before.
+ * Returns 0 (also without keys: count 0), or KEYS_INVALID with an empty list. The arity must have been checked. */
 int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
               struct key_list *list);
 
-/* Finds the keys as COMMAND GETKEYS of Redis 7.0 does, which may miss keys of unusual requests (GEORADIUS with two
- * STOREs). */
+/* Finds the keys as COMMAND GETKEYS of Redis 7.0 does, which guesses in unusual requests (GEORADIUS with two STOREs, XREAD
+ * with an odd number of words behind STREAMS, ZUNION 2x). KEYS_INVALID: COMMAND GETKEYS replies "Invalid arguments
+ * specified for command". */
 int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
                 struct key_list *list);
+
+/* The argument that says how many keys follow; 0: none does. */
+uint32_t keys_number_at(const struct command *command);
 
 /* Can requests of this command have keys? */
 bool keys_possible(const struct command *command);

@@ -6,6 +6,7 @@
 #include "backend/commands/geo.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
+#include "shared/arguments.h"
 #include "shared/number.h"
 
 #include <stdlib.h>
@@ -146,30 +147,36 @@ static uint32_t search_option(struct call *call, uint32_t at, struct search *sea
 /* Parses an option that all forms have. Returns like search_option. */
 static uint32_t option(struct call *call, uint32_t at, struct search *search)
 {
-    struct bytes word = call->argv[at];
-    bool has_value = at + 1 < call->argc;
-    if (bytes_is(word, "withdist"))
+    uint32_t next = at;
+    int found = option_next(radius_options, call->argv, call->argc, &next);
+    switch (found) {
+    case RADIUS_WITHDIST:
         search->with_distance = true;
-    else if (bytes_is(word, "withhash"))
+        return 1;
+    case RADIUS_WITHHASH:
         search->with_hash = true;
-    else if (bytes_is(word, "withcoord"))
+        return 1;
+    case RADIUS_WITHCOORD:
         search->with_point = true;
-    else if (bytes_is(word, "any"))
+        return 1;
+    case RADIUS_ANY:
         search->any = true;
-    else if (bytes_is(word, "asc"))
-        search->order = ASCENDING;
-    else if (bytes_is(word, "desc"))
-        search->order = DESCENDING;
-    else if (bytes_is(word, "count") && has_value)
+        return 1;
+    case RADIUS_ASC:
+    case RADIUS_DESC:
+        search->order = found == RADIUS_ASC ? ASCENDING : DESCENDING;
+        return 1;
+    case RADIUS_COUNT:
         return parse_result_count(call, at + 1, search) ? 2 : 0;
-    else if (search->may_store && has_value &&
-             (bytes_is(word, "store") || bytes_is(word, "storedist"))) {
+    case RADIUS_STORE:
+    case RADIUS_STOREDIST:
+        if (!search->may_store)
+            break;
         search->target = &call->argv[at + 1];
-        search->store_distances = bytes_is(word, "storedist");
+        search->store_distances = found == RADIUS_STOREDIST;
         return 2;
-    } else
-        return search_option(call, at, search);
-    return 1;
+    }
+    return search_option(call, at, search);
 }
 
 /* Checks for conflicting and for missing options. */

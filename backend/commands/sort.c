@@ -19,6 +19,7 @@
 #include "backend/partition/notify.h"
 #include "backend/partition/session.h"
 #include "shared/acl.h"
+#include "shared/arguments.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -77,41 +78,45 @@ static bool may_follow(struct call *call, const char *option)
     return false;
 }
 
-static bool option_parse(struct call *call, uint32_t *i, bool may_store, struct sort *sort)
+/* Parses the option at *at, and sets *at behind it. */
+static bool option_parse(struct call *call, uint32_t *at, bool may_store, struct sort *sort)
 {
-    const struct bytes *word = &call->argv[*i];
-    uint32_t more = call->argc - *i - 1;
-    if (bytes_is(*word, "ASC") || bytes_is(*word, "DESC")) {
-        sort->is_descending = word->len == 4;
-    } else if (bytes_is(*word, "ALPHA")) {
+    int option = option_next(sort_options, call->argv, call->argc, at);
+    const struct bytes *last = &call->argv[*at - 1]; /* the option's last value */
+    switch (option) {
+    case SORT_ASC:
+    case SORT_DESC:
+        sort->is_descending = option == SORT_DESC;
+        return true;
+    case SORT_ALPHA:
         sort->is_alpha = true;
-    } else if (bytes_is(*word, "LIMIT") && more >= 2) {
-        if (!call_int64(call, *i + 1, &sort->offset) || !call_int64(call, *i + 2, &sort->count))
-            return false;
-        *i += 2;
-    } else if (bytes_is(*word, "STORE") && more >= 1 && may_store) {
-        sort->store = &call->argv[++*i];
-    } else if (bytes_is(*word, "BY") && more >= 1) {
-        sort->by = call->argv[++*i];
+        return true;
+    case SORT_LIMIT:
+        return call_int64(call, *at - 2, &sort->offset) && call_int64(call, *at - 1, &sort->count);
+    case SORT_STORE:
+        sort->store = last;
+        if (may_store)
+            return true;
+        break;
+    case SORT_BY:
+        sort->by = *last;
         sort->has_by = find_star(sort->by) != NULL;
         sort->keeps_order |= !sort->has_by;
         return !sort->has_by || may_follow(call, "BY");
-    } else if (bytes_is(*word, "GET") && more >= 1) {
-        sort->gets[sort->gets_count++] = call->argv[++*i];
+    case SORT_GET:
+        sort->gets[sort->gets_count++] = *last;
         return may_follow(call, "GET");
-    } else {
-        call_error(call, ERR_SYNTAX);
-        return false;
     }
-    return true;
+    call_error(call, ERR_SYNTAX);
+    return false;
 }
 
 static bool sort_options_parse(struct call *call, bool may_store, struct sort *sort)
 {
     *sort = (struct sort){.count = -1};
     sort->gets = arena_alloc(call->arena, call->argc * sizeof *sort->gets);
-    for (uint32_t i = 2; i < call->argc; i++)
-        if (!option_parse(call, &i, may_store, sort))
+    for (uint32_t at = 2; at < call->argc;)
+        if (!option_parse(call, &at, may_store, sort))
             return false;
     return true;
 }

@@ -13,6 +13,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
+#include "shared/arguments.h"
 #include "shared/number.h"
 
 /* One stream of the request. */
@@ -62,16 +63,16 @@ static bool read_timeout(struct call *call, uint32_t index, struct read *read)
     return true;
 }
 
-static bool read_streams(struct call *call, uint32_t first, struct read *read)
+/* STREAMS takes all remaining arguments. */
+static bool read_streams(struct call *call, const struct stream_arguments *found, struct read *read)
 {
-    uint32_t count = call->argc - first;
-    if (count % 2) {
+    if (!found->count) {
         call_error_text(call, "ERR Unbalanced XREAD list of streams: for each stream key an ID or "
                               "'$' must be specified.");
         return false;
     }
-    read->keys_at = first;
-    read->streams = count / 2;
+    read->keys_at = found->streams_at;
+    read->streams = found->count;
     return true;
 }
 
@@ -90,43 +91,46 @@ static bool claim_option(struct call *call, uint32_t index, struct read *read)
     return true;
 }
 
-/* Parses one option; sets *i to the option's last argument. STREAMS takes all remaining arguments. */
-static bool read_option(struct call *call, uint32_t *i, struct read *read)
+static bool read_block(struct call *call, uint32_t index, struct read *read)
 {
-    struct bytes word = call->argv[*i];
-    uint32_t more = call->argc - *i - 1;
+    if (!call->in_script)
+        return read_timeout(call, index, read);
+    call_errorf(call, "ERR %.*s command is not allowed with BLOCK option from scripts",
+                (int)call->argv[0].len, call->argv[0].data);
+    return false;
+}
+
+static bool read_count(struct call *call, uint32_t index, struct read *read)
+{
     int64_t count;
-    if (bytes_is(word, "BLOCK") && more && call->in_script) {
-        call_errorf(call, "ERR %.*s command is not allowed with BLOCK option from scripts",
-                    (int)call->argv[0].len, call->argv[0].data);
+    if (!call_int64(call, index, &count))
         return false;
-    }
-    if (bytes_is(word, "BLOCK") && more)
-        return read_timeout(call, ++*i, read);
-    if (bytes_is(word, "COUNT") && more) {
-        if (!call_int64(call, ++*i, &count))
-            return false;
-        read->count = count < 0 ? 0 : (uint64_t)count;
-        return true;
-    }
-    if (bytes_is(word, "STREAMS") && more) {
-        uint32_t first = *i + 1;
-        *i = call->argc;
-        return read_streams(call, first, read);
-    }
-    if (bytes_is(word, "GROUP") && more >= 2) {
-        if (!read->in_group)
-            return refuse_read(call,
-                               "ERR The GROUP option is only supported by XREADGROUP. You called "
-                               "XREAD instead.");
-        read->group = call->argv[*i + 1];
-        read->consumer = call->argv[*i + 2];
-        *i += 2;
-        return true;
-    }
-    if (bytes_is(word, "CLAIM") && more)
-        return claim_option(call, ++*i, read);
-    if (bytes_is(word, "NOACK")) {
+    read->count = count < 0 ? 0 : (uint64_t)count;
+    return true;
+}
+
+static bool read_group(struct call *call, uint32_t index, struct read *read)
+{
+    read->group = call->argv[index];
+    read->consumer = call->argv[index + 1];
+    return read->in_group ||
+           refuse_read(call, "ERR The GROUP option is only supported by XREADGROUP. You called "
+                             "XREAD instead.");
+}
+
+/* Parses the option at *at, and sets *at behind it. */
+static bool read_option(struct call *call, uint32_t *at, struct read *read)
+{
+    switch (option_next(stream_options, call->argv, call->argc, at)) {
+    case STREAM_BLOCK:
+        return read_block(call, *at - 1, read);
+    case STREAM_COUNT:
+        return read_count(call, *at - 1, read);
+    case STREAM_GROUP:
+        return read_group(call, *at - 2, read);
+    case STREAM_CLAIM:
+        return claim_option(call, *at - 1, read);
+    case STREAM_NOACK:
         read->no_ack = true;
         return read->in_group ||
                refuse_read(call, "ERR The NOACK option is only supported by XREADGROUP. You called "
@@ -138,13 +142,17 @@ static bool read_option(struct call *call, uint32_t *i, struct read *read)
 
 static bool read_options(struct call *call, struct read *read)
 {
-    for (uint32_t i = 1; i < call->argc; i++)
-        if (!read_option(call, &i, read))
+    struct stream_arguments found = {0};
+    uint32_t at = 1;
+    while (at < call->argc && !streams_begin(call->argv, call->argc, at, &found))
+        if (!read_option(call, &at, read))
             return false;
-    if (!read->keys_at) {
+    if (at == call->argc) { /* no STREAMS */
         call_error(call, ERR_SYNTAX);
         return false;
     }
+    if (!read_streams(call, &found, read))
+        return false;
     return !read->in_group || read->group.data ||
            refuse_read(call, "ERR Missing GROUP option for XREADGROUP");
 }

@@ -11,6 +11,7 @@
 #include "backend/keyspace/rank.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
+#include "shared/arguments.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -278,24 +279,14 @@ struct add_options {
 
 static void add_options_read(struct call *call, struct add_options *options)
 {
-    *options = (struct add_options){.pairs_at = 2};
-    for (; options->pairs_at < call->argc; options->pairs_at++) {
-        struct bytes word = call->argv[options->pairs_at];
-        if (bytes_is(word, "nx"))
-            options->nx = true;
-        else if (bytes_is(word, "xx"))
-            options->xx = true;
-        else if (bytes_is(word, "ch"))
-            options->ch = true;
-        else if (bytes_is(word, "incr"))
-            options->incr = true;
-        else if (bytes_is(word, "gt"))
-            options->gt = true;
-        else if (bytes_is(word, "lt"))
-            options->lt = true;
-        else
-            return;
-    }
+    uint32_t given;
+    *options = (struct add_options){.pairs_at = add_arguments_find(call->argv, call->argc, &given)};
+    options->nx = given & 1U << ADD_NX;
+    options->xx = given & 1U << ADD_XX;
+    options->gt = given & 1U << ADD_GT;
+    options->lt = given & 1U << ADD_LT;
+    options->ch = given & 1U << ADD_CH;
+    options->incr = given & 1U << ADD_INCR;
 }
 
 /* Parses options and scores; false: an error was replied. */

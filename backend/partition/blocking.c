@@ -28,6 +28,7 @@
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/waits.h"
+#include "shared/arguments.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/number.h"
@@ -668,6 +669,7 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
 static uint32_t timeout_argument(const struct waiter *waiter)
 {
     enum { AWAIT_TIMEOUT = 3 };
+    struct stream_arguments streams;
     if (waiter->command->flags & CMD_INTERNAL)
         return AWAIT_TIMEOUT;
     switch (waiter->command->timeout) {
@@ -677,10 +679,8 @@ static uint32_t timeout_argument(const struct waiter *waiter)
     case TIMEOUT_SECONDS_AT_1:
         return 1;
     case TIMEOUT_MS_BLOCK:
-        for (uint32_t i = 1; i + 1 < waiter->argc; i++)
-            if (bytes_is(waiter->argv[i], "BLOCK"))
-                return i + 1;
-        return 0;
+        (void)stream_arguments_find(waiter->argv, waiter->argc, &streams);
+        return streams.block_at;
     }
     return waiter->argc - 1;
 }

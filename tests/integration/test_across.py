@@ -607,4 +607,35 @@ def _(run):
                     pass
 
 
+@suite.case('XREAD BLOCK with an odd number of words behind STREAMS is refused, also with keys of several shards')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, Oracle() as oracle, cluster.connect() as client:
+        a, b, c = [cluster.key_on(shard) for shard in range(3)]
+        with Connection(oracle.address) as redis:
+            for words in (['XREAD', 'BLOCK', 10, 'STREAMS', a, b, 0], ['XREAD', 'BLOCK', 10, 'STREAMS', a, b, c, 0, 0, 0, 0],
+                          ['XREAD', 'BLOCK', 10, 'STREAMS', a, b, 'BLOCK', '$', '$'], ['XREAD', 'BLOCK', 10, 'STREAMS', a],
+                          ['XREADGROUP', 'GROUP', 'g', 'me', 'BLOCK', 10, 'STREAMS', a, b, c, '>', '>', '>', '>'],
+                          ['XREADGROUP', 'GROUP', 'BLOCK', 'BLOCK', 'STREAMS', a, b, c, '>'], ['XREAD', 'BLOCK', 10, 'BLOCK', a, b]):
+                check_equal(client.call(*words), redis.call(*words), repr(words))
+
+
+@suite.case('a group and a consumer may have the name of an option: XREADGROUP waits as long as BLOCK says')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as other:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        for key in keys:
+            other.call('XGROUP', 'CREATE', key, 'BLOCK', '$', 'MKSTREAM')
+        streams = ['STREAMS', *keys, '>', '>', '>']
+        with waiting(cluster, 'XREADGROUP', 'BLOCK', 0, 'GROUP', 'BLOCK', 'BLOCK', *streams) as client:
+            other.call('XADD', keys[1], '1-1', 'f', 'v')
+            check_equal(client.read(), ('*', [('*', [('$', keys[1].encode()), ('*', [
+                ('*', [('$', b'1-1'), ('*', [('$', b'f'), ('$', b'v')])])])])]))
+        check_equal([group[1] for group in other.get('XPENDING', keys[1], 'BLOCK')[3]], [b'1'])
+        check_equal(other.get('XPENDING', keys[1], 'BLOCK')[3][0][0], b'BLOCK', 'the consumer')
+        with waiting(cluster, 'XREADGROUP', 'GROUP', 'BLOCK', 'STREAMS', 'BLOCK', 5, 'BLOCK', 0, *streams) as client:
+            other.call('XADD', keys[2], '1-1', 'f', 'v')
+            check_equal(client.read()[0], '*')
+        check_equal(other.call('XREADGROUP', 'GROUP', 'BLOCK', 'BLOCK', *streams)[0], '*', 'does not wait')
+
+
 suite.main()

@@ -90,15 +90,18 @@ static void test_counted_keys(void)
     CHECK(is("ZUNION 9223372036854775807 a", "invalid"));
 }
 
-/* Counts such as +2 and 01: the key specs refuse them, but the fallback of Redis accepts what atoi of C accepts. */
-static void test_loosely_written_counts(void)
+/* COMMAND GETKEYS of Redis reports keys behind such counts, because it reads them as atoi of C does. */
+static void test_counts_that_the_command_refuses_have_no_keys(void)
 {
-    CHECK(is("ZUNION +2 a b", "2 3"));
-    CHECK(is("ZUNION 01 a", "2"));
-    CHECK(is("ZUNION 1x a", "2"));
+    CHECK(is("ZUNION +2 a b", "invalid"));
+    CHECK(is("ZUNION 01 a", "invalid"));
+    CHECK(is("ZUNION 1x a", "invalid"));
     CHECK(is("ZUNION -1 a", "invalid"));
     CHECK(is("ZUNION x a", "invalid"));
-    CHECK(is("ZINTERSTORE d +2 a b", "3 4 1"));
+    CHECK(is("ZINTERSTORE d +2 a b", "invalid"));
+    CHECK(is("BLMPOP 0 2x a b LEFT", "invalid"));
+    const struct bytes argv[] = {BYTES("ZUNION"), BYTES("1x"), BYTES("a")};
+    CHECK(keys_report(command_find(BYTES("zunion")), argv, 3, &list) == 0 && list.count == 1);
 }
 
 static void test_keys_behind_words(void)
@@ -107,11 +110,13 @@ static void test_keys_behind_words(void)
     CHECK(is("XREAD COUNT 1 BLOCK 5 streams a $", "6"));
     CHECK(is("XREADGROUP GROUP g c STREAMS a b > >", "5 6"));
     CHECK(is("XREADGROUP GROUP STREAMS c STREAMS a >", "5"));
-    CHECK(is("XREAD STREAMS a b 0", "2"));
+    CHECK(is("XREAD STREAMS a b 0", "invalid"));
+    CHECK(is("XREAD BLOCK 5 STREAMS a b c 0 0 0 0", "invalid"));
+    CHECK(is("XREAD WHAT 5 STREAMS a 0", "invalid"));
     CHECK(is("XREAD COUNT 1 STREAMS", "invalid"));
     CHECK(is("XREADGROUP streams a streams c b STREAMS d", "2 3 4"));
     CHECK(is("GEORADIUS k 0 0 1 m STORE d", "1 7"));
-    CHECK(is("GEORADIUS k 0 0 1 m STORE d STOREDIST e", "1 7 9"));
+    CHECK(is("GEORADIUS k 0 0 1 m STORE d STOREDIST e", "1 9"));
     CHECK(is("GEORADIUSBYMEMBER k m 1 km ASC STOREDIST d", "1 7"));
     CHECK(is("GEORADIUS k 0 0 1 m STORE", "1"));
     CHECK(is("MIGRATE h 1 k 0 5", "3"));
@@ -128,6 +133,7 @@ static void test_sort(void)
     CHECK(is("SORT k STORE a STORE b", "1 5"));
     CHECK(is("SORT k GET STORE", "1"));
     CHECK(is("SORT k STORE", "1"));
+    CHECK(is("SORT k STORE d WHAT", "1"));
     CHECK(is("SORT_RO k STORE d", "1"));
 }
 
@@ -152,9 +158,9 @@ static void test_flags_that_depend_on_arguments(void)
 /* COMMAND GETKEYS of Redis does not report some of these keys. */
 static void test_words_are_read_as_the_command_reads_them(void)
 {
-    CHECK(is("GEORADIUS k 1 2 3 km STORE a STORE b", "1 7 9"));
-    CHECK(is("GEORADIUS k 1 2 3 km STOREDIST STORE STORE b", "1 7 9"));
-    CHECK(is("GEORADIUSBYMEMBER k m 3 km COUNT 1 STOREDIST a STORE b", "1 8 10"));
+    CHECK(is("GEORADIUS k 1 2 3 km STORE a STORE b", "1 9"));
+    CHECK(is("GEORADIUS k 1 2 3 km STOREDIST STORE STORE b", "1 9"));
+    CHECK(is("GEORADIUSBYMEMBER k m 3 km COUNT 1 STOREDIST a STORE b", "1 10"));
     CHECK(is("GEORADIUSBYMEMBER k m 3 km STORE STORE", "1 6"));
     CHECK(is("SORT k STORE BY STORE a", "1 5"));
     CHECK(is("XREADGROUP GROUP g c GROUP streams c STREAMS k >", "8"));
@@ -167,6 +173,9 @@ static void test_words_are_read_as_the_command_reads_them(void)
 static void test_specs_are_named(void)
 {
     CHECK(is("ZUNIONSTORE d 2 a b", "1 3 4"));
+    CHECK(keys_number_at(command_find(BYTES("zunionstore"))) == 2);
+    CHECK(keys_number_at(command_find(BYTES("lmpop"))) == 1);
+    CHECK(keys_number_at(command_find(BYTES("blpop"))) == 0);
     CHECK(list.refs[0].spec == 0 && list.refs[1].spec == 1 && list.refs[2].spec == 1);
     CHECK(list.refs[0].flags == (KEY_OW | KEY_UPDATE) &&
           list.refs[1].flags == (KEY_RO | KEY_ACCESS));
@@ -219,7 +228,7 @@ int main(void)
     keys_list_init(&list);
     test_ranges();
     test_counted_keys();
-    test_loosely_written_counts();
+    test_counts_that_the_command_refuses_have_no_keys();
     test_keys_behind_words();
     test_sort();
     test_flags_that_depend_on_arguments();

@@ -1,11 +1,12 @@
 #include "proxy/route.h"
 
 #include "proxy/local/local.h"
+#include "shared/arguments.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>
 
-enum { ARGS_MAX = 16 };
+enum { ARGS_MAX = 32 };
 
 static struct shard_map *map; /* shard a: slots 0-5461; the next ones: b, c */
 static struct route_keys keys;
@@ -24,16 +25,22 @@ static void teardown(void)
     route_keys_fini(&keys);
 }
 
-/* The route of the request in `line`. */
-static struct route route_with(const struct route_rules *rules, const char *line)
+static uint32_t words_of(const char *line, struct bytes *argv)
 {
-    struct bytes argv[ARGS_MAX];
     uint32_t argc = 0;
     while (*line) {
         size_t len = strcspn(line, " ");
         argv[argc++] = (struct bytes){line, len};
         line += len + (line[len] == ' ');
     }
+    return argc;
+}
+
+/* The route of the request in `line`. */
+static struct route route_with(const struct route_rules *rules, const char *line)
+{
+    struct bytes argv[ARGS_MAX];
+    uint32_t argc = words_of(line, argv);
     const struct command *command = command_find_argv(argv, argc);
     ck_assert_ptr_nonnull(command);
     ck_assert(command_arity_ok(command, argc));
@@ -114,6 +121,47 @@ START_TEST(a_script_without_keys_may_go_anywhere)
     ck_assert_int_eq(kind_of("EVAL x 2 a"), ROUTE_KIND_ANY);
     ck_assert_int_eq(kind_of("EVAL x 1 a"), ROUTE_KIND_ONE);
     ck_assert_int_eq(kind_of("EVAL x 2 a b"), ROUTE_KIND_CROSSSLOT);
+}
+END_TEST
+
+/* The words may stand anywhere: as options, as names of groups and consumers, as streams. */
+START_TEST(a_command_over_shards_that_waits_has_one_id_for_each_stream)
+{
+    static const char *const words[] = {"BLOCK", "block", "STREAMS", "GROUP", "NOACK", "COUNT",
+                                        "0",     "5",     "a",       "b",     "c",     "$"};
+    uint32_t waiting = 0;
+    srand(1);
+    for (int round = 0; round < 200000; round++) {
+        char line[200] = "XREADGROUP";
+        if (rand() % 2)
+            strcpy(line, "XREAD");
+        if (rand() % 2)
+            strcat(line, " GROUP g BLOCK BLOCK 5 STREAMS a b");
+        for (int i = 7 + rand() % 6; i > 0; i--)
+            strcat(strcat(line, " "), words[(size_t)rand() % (sizeof words / sizeof words[0])]);
+        if (route_any(line).kind != ROUTE_KIND_BLOCKING_ACROSS)
+            continue;
+        waiting++;
+        struct stream_arguments found;
+        struct bytes argv[ARGS_MAX];
+        uint32_t argc = words_of(line, argv);
+        ck_assert(stream_arguments_find(argv, argc, &found));
+        ck_assert_uint_ne(found.block_at, 0);
+        ck_assert_uint_eq(found.count, keys.list.count);
+        ck_assert_uint_eq(found.streams_at, keys.list.refs[0].index);
+        ck_assert_uint_eq(found.streams_at + 2 * found.count, argc);
+    }
+    ck_assert_uint_gt(waiting, 100);
+}
+END_TEST
+
+START_TEST(requests_that_the_command_refuses_go_to_any_shard)
+{
+    ck_assert_int_eq(route_any("XREAD BLOCK 5 STREAMS a b 0").kind, ROUTE_KIND_ANY);
+    ck_assert_int_eq(route_any("XREAD BLOCK 5 STREAMS a b c 0 0 0 0").kind, ROUTE_KIND_ANY);
+    ck_assert_int_eq(route_any("XREADGROUP GROUP g BLOCK STREAMS a b 0 0").kind, ROUTE_KIND_ACROSS);
+    ck_assert_int_eq(route_any("LMPOP 2x a b LEFT").kind, ROUTE_KIND_ANY);
+    ck_assert_int_eq(route_any("ZUNION 2x a b").kind, ROUTE_KIND_ANY);
 }
 END_TEST
 
@@ -208,6 +256,8 @@ int main(void)
     tcase_add_test(tests, with_any_scripts_may_use_keys_that_they_do_not_name);
     tcase_add_test(tests, commands_without_keys_have_a_route);
     tcase_add_test(tests, every_row_has_a_kind);
+    tcase_add_test(tests, a_command_over_shards_that_waits_has_one_id_for_each_stream);
+    tcase_add_test(tests, requests_that_the_command_refuses_go_to_any_shard);
     tcase_add_test(tests, a_namespace_has_its_own_slot_rule);
     return suite_run(suite);
 }

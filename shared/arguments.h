@@ -1,0 +1,98 @@
+/*
+ * arguments.h - where the options of a command stand that has keys behind options.
+ *
+ *   handler of the command ──┐
+ *   keys_find(): users,      │
+ *   routing, locks ──────────┼──► one function for each syntax ──► positions; or false: the command refuses the request
+ *   the proxy: waits, parts ─┘
+ *
+ * All of these act upon the positions. With a parser of their own, one of them would read an unusual request in another
+ * way than the handler (a group named STREAMS, BLOCK given twice): it would check, lock or send another key than the
+ * command uses. Only the syntax is checked here; the handler checks the values.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+/* An option of a command: a word, and the number of values that follow it. The last row of a list has no word. */
+struct option_word {
+    const char *word;
+    uint32_t values;
+};
+
+enum { NO_OPTION = -1 };
+
+/* The row of the option at argv[*at]. Sets *at to the argument behind the option's values. NO_OPTION: it is none of the
+ * list, or values are missing; *at is unchanged. */
+int option_next(const struct option_word *list, const struct bytes *argv, uint32_t argc,
+                uint32_t *at);
+
+/* ---- XREAD, XREADGROUP ---- */
+
+enum stream_option {
+    STREAM_BLOCK,
+    STREAM_COUNT,
+    STREAM_GROUP,
+    STREAM_CLAIM,
+    STREAM_NOACK,
+};
+extern const struct option_word stream_options[];
+
+struct stream_arguments {
+    uint32_t block_at;   /* the value of the last BLOCK; 0: the command does not wait */
+    uint32_t streams_at; /* the first stream; 0: there is no STREAMS */
+    uint32_t count;      /* number of streams: the ids begin at streams_at + count */
+};
+
+/* STREAMS at argv[at] takes all arguments behind it, half of them as streams. False: it is not STREAMS, or nothing follows it;
+ * an odd number of arguments sets the count to 0. */
+bool streams_begin(const struct bytes *argv, uint32_t argc, uint32_t at,
+                   struct stream_arguments *found);
+
+/* False: the command refuses the request. */
+bool stream_arguments_find(const struct bytes *argv, uint32_t argc, struct stream_arguments *found);
+
+/* ---- SORT ---- */
+
+enum sort_option { SORT_ASC, SORT_DESC, SORT_ALPHA, SORT_LIMIT, SORT_STORE, SORT_BY, SORT_GET };
+extern const struct option_word sort_options[];
+
+struct sort_arguments {
+    uint32_t store_at; /* the destination of the last STORE; 0: none */
+    bool has_patterns; /* BY or GET */
+};
+
+/* False: the command refuses the request. */
+bool sort_arguments_find(const struct bytes *argv, uint32_t argc, struct sort_arguments *found);
+
+/* ---- GEORADIUS, GEORADIUSBYMEMBER ---- */
+
+enum radius_option {
+    RADIUS_WITHDIST,
+    RADIUS_WITHHASH,
+    RADIUS_WITHCOORD,
+    RADIUS_ANY,
+    RADIUS_ASC,
+    RADIUS_DESC,
+    RADIUS_COUNT,
+    RADIUS_STORE,
+    RADIUS_STOREDIST,
+};
+extern const struct option_word radius_options[];
+
+/* *store_at: the destination, which is that of the last STORE or STOREDIST; 0: none. The options begin at argv[first].
+ * False: the command refuses the request. */
+bool radius_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t first,
+                           uint32_t *store_at);
+
+/* ---- ZADD ---- */
+
+enum add_option { ADD_NX, ADD_XX, ADD_GT, ADD_LT, ADD_CH, ADD_INCR };
+
+/* The position of the first score; `argc`: none. Adds 1 << enum add_option of each option to *given. */
+uint32_t add_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t *given);
+
+/* ---- a number of keys, and the keys ---- */
+
+/* The number of keys that argv[at] says; they follow it. 0: it is no number from 1 to the number of arguments behind it. */
+uint32_t counted_keys(const struct bytes *argv, uint32_t argc, uint32_t at);
