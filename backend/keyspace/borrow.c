@@ -296,7 +296,6 @@ bool borrow_has_key(const struct borrow *borrow, struct bytes row_key)
 
 bool borrow_install(struct borrow *borrow, struct partition *partition)
 {
-    overlay_next_generation(partition->overlay);
     if (!borrow_install_all(borrow, partition))
         return false;
     for (const struct arrival *arrival = borrow->arrivals; arrival; arrival = arrival->next)

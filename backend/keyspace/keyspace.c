@@ -633,12 +633,12 @@ int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
              struct bytes value)
 {
-    overlay_put(call->partition->overlay, cf, sub_key(call, entry, sub), value);
+    overlay_put_own(call->partition->overlay, cf, sub_key(call, entry, sub), value);
 }
 
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)
 {
-    overlay_delete(call->partition->overlay, cf, sub_key(call, entry, sub));
+    overlay_delete_own(call->partition->overlay, cf, sub_key(call, entry, sub));
 }
 
 void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,

@@ -17,7 +17,7 @@ static const struct bytes NOTHING = {"", 0};
 struct range_bound {
     char *prefix; /* of the collection's rows; heap, NULL: the entry is empty */
     size_t prefix_len;
-    uint64_t generation;
+    uint64_t stamp;     /* of the collection, when the bounds were found */
     uint16_t first_len; /* 0: not known */
     uint16_t last_len;
     char first[PLACE_BYTES]; /* no row is before this key */
@@ -56,7 +56,7 @@ static bool is_of(const struct range_bound *bound, struct bytes prefix)
 static struct range_bound *range_bound_find(struct call *call, struct entry *entry)
 {
     struct range_bound *bound = range_bound_slot(call, entry);
-    return bound->generation == overlay_generation(call->partition->overlay) &&
+    return bound->stamp == overlay_stamp(call->partition->overlay, entry->meta.version) &&
                    is_of(bound, entry_prefix(call, entry))
                ? bound
                : NULL;
@@ -67,11 +67,11 @@ static struct range_bound *range_bound_make(struct call *call, struct entry *ent
 {
     struct bytes prefix = entry_prefix(call, entry);
     struct range_bound *bound = range_bound_slot(call, entry);
-    uint64_t generation = overlay_generation(call->partition->overlay);
+    uint64_t stamp = overlay_stamp(call->partition->overlay, entry->meta.version);
     bool is_same = is_of(bound, prefix);
     if (prefix.len > PREFIX_BYTES_MAX)
         return NULL;
-    if (is_same && bound->generation == generation)
+    if (is_same && bound->stamp == stamp)
         return bound;
     if (!is_same) {
         free(bound->prefix);
@@ -80,7 +80,7 @@ static struct range_bound *range_bound_make(struct call *call, struct entry *ent
         memcpy(bound->prefix, prefix.data, prefix.len);
         bound->prefix_len = prefix.len;
     }
-    bound->generation = generation;
+    bound->stamp = stamp;
     bound->first_len = bound->last_len = 0;
     return bound;
 }

@@ -6,8 +6,8 @@
  *
  * Deleted rows stay in RocksDB until compaction, and an iteration from the beginning has to skip all of them. The first
  * row that an iteration finds is where the next one may begin. A bound need not be the key of a row: it guarantees only
- * that no row is beyond it. New rows beyond a bound move it. After a rollback or a failed commit all bounds are dropped
- * (the overlay's generation). Bounds belong to the prefix of the collection's rows, so neither a collection that is
+ * that no row is beyond it. New rows beyond a bound move it. The bounds of a collection are dropped when anything else than a
+ * handler has changed its rows (stamps.h). Bounds belong to the prefix of the collection's rows, so neither a collection that is
  * created again nor one of another partition with the same version gets them.
  */
 #pragma once

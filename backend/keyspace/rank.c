@@ -54,6 +54,7 @@ static struct rank_place place_below(const struct rank_edit *edit, unsigned leve
     struct entry *entry = edit->entry;
     return (struct rank_place){.collection = entry_prefix(edit->call, entry),
                                .hash = entry_hash(entry),
+                               .version = entry->meta.version,
                                .level = level,
                                .parent = parent};
 }

@@ -91,7 +91,7 @@ static struct rank_node *find_node(struct rank_cache *cache, const struct rank_p
     struct rank_node *node = cache->buckets[hash & (cache->bucket_count - 1)];
     while (node && (node->hash != hash || !is_same_place(&node->place, place)))
         node = node->next;
-    if (node && node->generation != overlay_generation(cache->overlay)) {
+    if (node && node->stamp != overlay_stamp(cache->overlay, place->version)) {
         node_free(cache, node);
         return NULL;
     }
@@ -128,7 +128,7 @@ const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct ra
     node->place = *place;
     node->place.parent = bytes_copy_to(&end, place->parent);
     node->place.collection = bytes_copy_to(&end, place->collection);
-    node->generation = overlay_generation(cache->overlay);
+    node->stamp = overlay_stamp(cache->overlay, place->version);
     node->ticket = overlay_observed(cache->overlay);
     node->bytes = bytes;
     node->count = count;

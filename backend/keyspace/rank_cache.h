@@ -8,8 +8,9 @@
  * version to two collections, and slots move from one to the other.
  *
  * The root row is a node of level 0 with one block. The cache has copies of rows: code that writes a block also updates the
- * cached block, code that divides a block adds the new one to the node, and code that removes a block drops its parent's node. Least recently used nodes are dropped above a number of bytes, and all nodes when
- * effects were rolled back (the overlay's generation). A node has the ticket of the rows from which it was made, and
+ * cached block, code that divides a block adds the new one to the node, and code that removes a block drops its parent's node. Least
+ * recently used nodes are dropped above a number of bytes, and those of a collection when anything else than a handler has
+ * changed its rows (stamps.h). A node has the ticket of the rows from which it was made, and
  * reading the node counts as reading these rows, so that a reply waits until they are durable.
  */
 #pragma once
@@ -29,6 +30,7 @@ enum { RANK_FAN_MAX = 32 }; /* blocks of a node */
 struct rank_place {
     struct bytes collection; /* entry_prefix() */
     uint64_t hash;           /* of the collection */
+    uint64_t version;        /* of the collection; part of its prefix */
     unsigned level;          /* of the blocks in the node */
     struct bytes parent;     /* separator of the block above; empty: the first block, or none */
 };
@@ -38,7 +40,7 @@ struct rank_node {
     struct list age;
     uint64_t hash;
     struct rank_place place;
-    uint64_t generation;
+    uint64_t stamp; /* of the collection, when the node was made */
     uint64_t ticket;
     size_t bytes;
     uint32_t count;

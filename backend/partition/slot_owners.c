@@ -193,7 +193,7 @@ static void serve_here(struct slot_owners *owners, const struct slot_set *here)
     limits_measure_all(owners->partition);
     space_serve(owners->partition->spaces, here);
     limits_note_left_all(owners->partition);
-    overlay_next_generation(owners->partition->overlay);
+    overlay_stamp_all(owners->partition->overlay);
     owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
     shards->here_version++;
     shards->here_sum = slot_set_sum(here);

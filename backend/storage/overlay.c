@@ -341,12 +341,24 @@ void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, u
     row->state = ROW_VALUE;
 }
 
-void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
+void overlay_put_own(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
 {
     overlay_put_hashed(overlay, cf, key, hash_bytes(key), value, (struct bytes){NULL, 0});
 }
 
+void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
+{
+    stamps_row(&overlay->stamps, cf, key);
+    overlay_put_own(overlay, cf, key, value);
+}
+
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
+{
+    stamps_row(&overlay->stamps, cf, key);
+    overlay_delete_own(overlay, cf, key);
+}
+
+void overlay_delete_own(struct overlay *overlay, enum cf cf, struct bytes key)
 {
     struct row *row = write_buffer_get_or_add(overlay->active, cf, key, hash_row(cf, key));
     log_effect(overlay, row);
@@ -371,6 +383,7 @@ static bool has_range(const struct overlay *overlay, const struct range *range)
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
 {
     struct range range = {cf, from, to, overlay->batch->ticket};
+    stamps_range(&overlay->stamps, cf, from, to);
     const struct row_list *list = write_buffer_order(overlay->active, cf, from, to);
     for (struct row *row = rows_at_or_after(list, from); row && range_has(&range, cf, row->key);
          row = row->next[0])
@@ -397,18 +410,28 @@ void overlay_savepoint(struct overlay *overlay)
     };
 }
 
+static void roll_back_ranges(struct overlay *overlay, const struct mark *mark)
+{
+    struct write_buffer *buffer = overlay->active;
+    for (size_t i = mark->ranges_count; i < buffer->ranges_count; i++) {
+        const struct range *range = &buffer->ranges[i];
+        stamps_range(&overlay->stamps, range->cf, range->from, range->to);
+    }
+    buffer->ranges_count = mark->ranges_count;
+}
+
 static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
 {
-    overlay->generation += overlay->batch->effects != mark->effects;
     while (overlay->undo.count > mark->undo_count) {
         const struct undo *undo = &overlay->undo.items[--overlay->undo.count];
+        stamps_row(&overlay->stamps, (enum cf)undo->row->cf, undo->row->key);
         undo->row->value = undo->value;
         undo->row->ticket = undo->ticket;
         undo->row->state = undo->state;
         undo->row->is_secured = undo->is_secured;
         undo->row->attempt = undo->attempt;
     }
-    overlay->active->ranges_count = mark->ranges_count;
+    roll_back_ranges(overlay, mark);
     overlay->batch->effects = mark->effects;
     overlay->observed_writes = mark->observed_writes;
 }
@@ -595,14 +618,14 @@ size_t overlay_memory(const struct overlay *overlay)
     return bytes;
 }
 
-void overlay_next_generation(struct overlay *overlay)
+void overlay_stamp_all(struct overlay *overlay)
 {
-    overlay->generation++;
+    stamps_all(&overlay->stamps);
 }
 
-uint64_t overlay_generation(const struct overlay *overlay)
+uint64_t overlay_stamp(const struct overlay *overlay, uint64_t version)
 {
-    return overlay->generation;
+    return stamps_get(&overlay->stamps, version);
 }
 
 void overlay_clear_caches(struct overlay *overlay)
@@ -619,6 +642,6 @@ void overlay_clear_caches(struct overlay *overlay)
 
 void overlay_store_changed(struct overlay *overlay)
 {
-    overlay->generation++;
+    stamps_all(&overlay->stamps);
     overlay_clear_caches(overlay);
 }

@@ -75,10 +75,13 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
  * here. ERR_UNCACHED: the attempt does not have the row. */
 int overlay_get_borrowed(struct overlay *overlay, enum cf cf, struct bytes key,
                          struct slice *value);
-/* Writes a row; key and value are copied. */
+/* Writes a row; key and value are copied. What is cached of the row's collection becomes invalid (stamps.h). */
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
-/* As overlay_get and overlay_put, for a key whose hash (hash_bytes) the caller has computed. The value is the concatenation of
+/* The same for a handler, which itself updates what is cached of the collection: nothing becomes invalid. */
+void overlay_put_own(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
+void overlay_delete_own(struct overlay *overlay, enum cf cf, struct bytes key);
+/* As overlay_get and overlay_put_own, for a key whose hash (hash_bytes) the caller has computed. The value is the concatenation of
  * two parts, so that a header before a payload needs no copy. */
 int overlay_get_hashed(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t key_hash,
                        struct slice *value);
@@ -115,11 +118,11 @@ void overlay_each_change(const struct overlay *overlay, size_t position,
 void overlay_script_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
-/* A number that changes whenever effects are rolled back or the store is recovered: data derived from rows read before
- * may be wrong. */
-uint64_t overlay_generation(const struct overlay *overlay);
-/* Changes that number, because rows that another shard has changed will be visible. */
-void overlay_next_generation(struct overlay *overlay);
+/* A number that changes whenever rows of a collection with this version were changed by anything but handlers, or changes of
+ * handlers were undone: data derived from rows read before may be wrong (stamps.h). */
+uint64_t overlay_stamp(const struct overlay *overlay, uint64_t version);
+/* Changes that number for all collections. */
+void overlay_stamp_all(struct overlay *overlay);
 
 /* overlay_observed: the newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all
  * are durable. Effects that were rolled back do not count, because a batch without effects is never written. */

@@ -132,7 +132,7 @@ void overlay_discard(struct overlay *overlay)
     if (overlay->in_flight)
         batch_roll_back(overlay->in_flight);
     overlay->in_flight = NULL;
-    overlay->generation++;
+    stamps_all(&overlay->stamps);
     overlay_begin_batch(overlay, overlay->batch->ticket + 1);
 }
 

@@ -10,6 +10,7 @@
 #include "backend/format/encoding.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/plain_keys.h"
+#include "backend/storage/stamps.h"
 #include "backend/storage/write_buffer.h"
 
 struct undo {
@@ -87,7 +88,7 @@ struct overlay {
     struct batch batches[2];
     struct batch *batch;     /* the open batch */
     struct batch *in_flight; /* closed, being written to the WAL; NULL: none */
-    uint64_t generation;
+    struct stamps stamps;    /* of collections */
     uint64_t observed_reads; /* tickets, since overlay_observe_begin */
     uint64_t observed_writes;
     struct undo_log undo;

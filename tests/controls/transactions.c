@@ -22,6 +22,8 @@
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
 #include "backend/storage/commit.h"
+#include "backend/storage/overlay.h"
+#include "backend/storage/stamps.h"
 #include "backend/wal/wal.h"
 #include "shared/out.h"
 #include "tests/sim/sim_break.h"
@@ -77,6 +79,14 @@ const char *__wrap_slot_owners_refuse(const struct slot_owners *owners, uint16_t
                                       uint16_t last, uint64_t wish);
 const char *__real_slot_owners_wait(const struct slot_owners *owners);
 const char *__wrap_slot_owners_wait(const struct slot_owners *owners);
+void __real_overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
+void __wrap_overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
+void __real_stamps_row(struct stamps *stamps, enum cf cf, struct bytes key);
+void __wrap_stamps_row(struct stamps *stamps, enum cf cf, struct bytes key);
+void __real_overlay_rollback(struct overlay *overlay);
+void __wrap_overlay_rollback(struct overlay *overlay);
+void __real_overlay_attempt_end(struct overlay *overlay, bool is_good);
+void __wrap_overlay_attempt_end(struct overlay *overlay, bool is_good);
 enum effects_read __real_effects_next(struct effects_reader *reader, struct effect *effect);
 enum effects_read __wrap_effects_next(struct effects_reader *reader, struct effect *effect);
 void __real_effects_delete_range(struct effects *effects, enum cf cf, struct bytes from,
@@ -460,4 +470,36 @@ void __wrap_forced_decided(struct forced_set *set, const struct transaction_id *
 {
     if (sim_broken != BREAK_FORCED_UNASKED)
         __real_forced_decided(set, id, is_commit);
+}
+
+/* Writes rows without a change of the collection's stamp. */
+void __wrap_overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
+{
+    enum sim_break keeps = handling == PEER_APPLY ? BREAK_APPLIED_KEPT : BREAK_OWN_KEPT;
+    if (sim_broken == keeps)
+        overlay_put_own(overlay, cf, key, value);
+    else
+        __real_overlay_put(overlay, cf, key, value);
+}
+
+static bool is_rolling_back;
+
+void __wrap_stamps_row(struct stamps *stamps, enum cf cf, struct bytes key)
+{
+    if (sim_broken != BREAK_ROLLBACK_KEPT || !is_rolling_back)
+        __real_stamps_row(stamps, cf, key);
+}
+
+void __wrap_overlay_rollback(struct overlay *overlay)
+{
+    is_rolling_back = true;
+    __real_overlay_rollback(overlay);
+    is_rolling_back = false;
+}
+
+void __wrap_overlay_attempt_end(struct overlay *overlay, bool is_good)
+{
+    is_rolling_back = true;
+    __real_overlay_attempt_end(overlay, is_good);
+    is_rolling_back = false;
 }

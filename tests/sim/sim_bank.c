@@ -29,6 +29,7 @@ const char *sim_deal_name(enum deal_kind kind)
         [DEAL_MSETNX] = "msetnx",      [DEAL_CLEAR] = "clear",   [LOOK_EXEC] = "look-exec",
         [LOOK_SCRIPT] = "look-script", [DEAL_ENTRY] = "entry",   [DEAL_DEPOSIT] = "deposit",
         [LOOK_LEDGER] = "look-ledger", [DEAL_PAGES] = "pages",   [LOOK_PAGES] = "look-pages",
+        [DEAL_RANKED] = "ranked",      [DEAL_MEMBER] = "member", [LOOK_RANKS] = "look-ranks",
         [DEAL_SETUP] = "setup"};
     return names[kind];
 }
@@ -55,6 +56,7 @@ void sim_bank_init(struct sim_bank *bank, struct sim_cluster *cluster, bool is_a
         ledger->shard = is_across_only ? (i + 1) % shards : (unsigned)sim_random(shards);
         name_key(bank, ledger->account, "account", i, ledger->account_shard);
         name_key(bank, ledger->key, "ledger", i, ledger->shard);
+        name_key(bank, ledger->table, "table", i, ledger->shard);
     }
     for (unsigned i = 0; i < BANK_PLACES; i++) {
         name_key(bank, bank->purses[i], "purse", i, i % shards);
@@ -97,7 +99,7 @@ struct sim_deal *sim_bank_begin(struct sim_bank *bank, enum deal_kind kind, int 
 {
     unsigned among = kind >= DEAL_LMOVE && kind <= DEAL_CLEAR ? BANK_PLACES : BANK_ACCOUNTS;
     int from = (int)sim_random(among);
-    if (kind == DEAL_ENTRY || kind == DEAL_DEPOSIT || kind == LOOK_LEDGER)
+    if (kind >= DEAL_ENTRY && kind <= LOOK_RANKS)
         from = account_on(bank, kind, (unsigned)from, shard);
     if (from < 0 || bank->count == BANK_DEALS_MAX)
         return NULL;
@@ -293,12 +295,47 @@ static void read_pages(struct sim_bank *bank, struct bytes frame, size_t *pos)
                       keys.count, count, pages);
 }
 
+/* The number of members of a table, the rank of m150 (score 1500), the number of smaller scores, and all members. */
+static void read_table(struct sim_bank *bank, const struct sim_deal *deal, struct bytes frame,
+                       size_t *pos)
+{
+    struct resp_value list = next_value(frame, pos);
+    int64_t size = number_of(next_value(frame, pos).text);
+    int64_t rank = number_of(next_value(frame, pos).text);
+    int64_t before = number_of(next_value(frame, pos).text);
+    int64_t place = -1;
+    for (int64_t i = 0; i < list.count - 3; i++)
+        if (bytes_equal(next_value(frame, pos).text, BYTES("m150")))
+            place = i;
+    if (size != list.count - 3 || rank != place || before != place)
+        sim_bank_fail(bank,
+                      "table %u: %" PRId64 " of %" PRId64 " members; m150 is number %" PRId64
+                      ", its rank is %" PRId64 ", with %" PRId64 " smaller scores (deal %u)",
+                      deal->from, list.count - 3, size, place, rank, before, deal->number);
+}
+
+/* The rank of m150 in each table, and the number of smaller scores. */
+static void read_ranks(struct sim_bank *bank, struct bytes frame, size_t *pos)
+{
+    for (unsigned i = 0; i < BANK_ACCOUNTS; i++) {
+        int64_t rank = number_of(next_value(frame, pos).text);
+        int64_t before = number_of(next_value(frame, pos).text);
+        if (rank != before)
+            sim_bank_fail(bank, "table %u: rank %" PRId64 ", with %" PRId64 " smaller scores", i,
+                          rank, before);
+    }
+}
+
 void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes frame)
 {
     int64_t balances[BANK_ACCOUNTS];
     size_t pos = 0;
     if (deal->kind == LOOK_LEDGER) {
         read_ledger(bank, deal, deal->from, frame, &pos);
+        return;
+    }
+    if (deal->kind == LOOK_RANKS) {
+        read_table(bank, deal, frame, &pos);
         return;
     }
     CHECK(next_value(frame, &pos).type == '*');
@@ -324,6 +361,7 @@ void sim_bank_look(struct sim_bank *bank, struct sim_deal *deal, struct bytes fr
     read_things(bank, "member", frame, &pos);
     read_tokens(bank, frame, &pos);
     (void)read_equal(bank, "keys of one MSETNX", BANK_PLACES, frame, &pos);
+    read_ranks(bank, frame, &pos);
 }
 
 /* ---- at the end ---- */

@@ -13,7 +13,9 @@
  * (3) reads and deals have an order in which every read sees exactly the deals before it, and which agrees with time: what
  *     ended before something else began comes before it (strict serializability);
  * (4) a database has eight equal pages or none, and KEYS and DBSIZE see them together;
- * (5) coins, tokens and members, which LMOVE, RENAME and SMOVE move, exist once; three keys of an MSETNX are equal.
+ * (5) tables are sorted sets with rank trees: the rank of a member is the number of members that a read finds before it, also when
+ *     single commands and transactions change them in turn;
+ * (6) coins, tokens and members, which LMOVE, RENAME and SMOVE move, exist once; three keys of an MSETNX are equal.
  */
 #pragma once
 
@@ -30,6 +32,7 @@ enum {
     BANK_THINGS = 4, /* coins, members, tokens */
     BANK_DEALS_MAX = 2048,
     BANK_START = 100000, /* in each account */
+    BANK_MEMBERS = 200,  /* of each table at first: m000 with score 0, m001 with 10 … */
 };
 
 enum deal_kind {
@@ -40,14 +43,17 @@ enum deal_kind {
     DEAL_SMOVE,
     DEAL_RENAME,
     DEAL_MSETNX,
-    DEAL_CLEAR, /* EXEC that deletes the keys of the MSETNX */
-    LOOK_EXEC,  /* reads accounts, perhaps all, and perhaps everything else */
+    DEAL_CLEAR,  /* EXEC that deletes the keys of the MSETNX */
+    DEAL_RANKED, /* EXEC that adds a member to two tables */
+    LOOK_EXEC,   /* reads accounts, perhaps all, and perhaps everything else */
     LOOK_SCRIPT,
     DEAL_ENTRY, /* RPUSH to one ledger: from here on commands with one key, sent to its shard */
     DEAL_DEPOSIT,
     LOOK_LEDGER,
-    DEAL_PAGES, /* in another database: FLUSHDB, or new pages, or both */
-    LOOK_PAGES, /* KEYS and DBSIZE there, and all pages */
+    DEAL_MEMBER, /* adds a member to a table */
+    LOOK_RANKS,  /* reads a table and a rank in it, by a script */
+    DEAL_PAGES,  /* in another database: FLUSHDB, or new pages, or both */
+    LOOK_PAGES,  /* KEYS and DBSIZE there, and all pages */
     DEAL_KINDS,
     DEAL_SETUP, /* the first state of everything */
 };
@@ -75,6 +81,7 @@ struct sim_ledger {
     unsigned account_shard;
     char account[SIM_NAMES_MAX];
     char key[SIM_NAMES_MAX];
+    char table[SIM_NAMES_MAX];        /* on the ledger's shard */
     unsigned entries[BANK_DEALS_MAX]; /* numbers of deals */
     int count;
     int64_t deposits_sent, deposits_done;

@@ -41,6 +41,9 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_NO_ALL_LOCKS] = "no-all-locks",
         [BREAK_ALL_ANYWHERE] = "all-anywhere",
         [BREAK_FORCED_UNASKED] = "forced-unasked",
+        [BREAK_APPLIED_KEPT] = "applied-kept",
+        [BREAK_OWN_KEPT] = "own-kept",
+        [BREAK_ROLLBACK_KEPT] = "rollback-kept",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;
 }

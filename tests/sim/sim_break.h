@@ -47,6 +47,10 @@ enum sim_break {
     BREAK_NO_ALL_LOCKS,   /* a transaction that uses all keys of a database locks none */
     BREAK_ALL_ANYWHERE,   /* a shard says what keys it has, whatever slots it is expected to own */
     BREAK_FORCED_UNASKED, /* nothing compares a forced decision with that of the deciding shard */
+    /* of what is cached of a collection (backend/storage/stamps.h): it stays as it is, when … */
+    BREAK_APPLIED_KEPT, /* … a participant applies effects */
+    BREAK_OWN_KEPT, /* … a coordinator applies its own effects, or rows are borrowed or arrive */
+    BREAK_ROLLBACK_KEPT, /* … effects are rolled back */
     BREAK_COUNT,
 };
 

@@ -132,6 +132,38 @@ static void send_trio(struct sim_teller *teller)
     end_exec(teller);
 }
 
+/* Adds a member at a place that depends on the deal: before, among, or behind the others. */
+static void add_member(struct sim_teller *teller, unsigned account)
+{
+    unsigned number = teller->deal->number;
+    request(teller, "ZADD %s %d d%u", teller->bank->ledgers[account].table,
+            (int)(number * 37 % (12 * BANK_MEMBERS)) - BANK_MEMBERS, number);
+}
+
+static void send_ranked(struct sim_teller *teller)
+{
+    request(teller, "MULTI");
+    add_member(teller, teller->deal->from);
+    add_member(teller, teller->deal->to);
+    end_exec(teller);
+}
+
+static void send_table(struct sim_teller *teller)
+{
+    const char *table = teller->bank->ledgers[teller->deal->from].table;
+    if (teller->deal->kind == DEAL_MEMBER) {
+        add_member(teller, teller->deal->from);
+        return;
+    }
+    request(
+        teller,
+        "EVAL \"local t = KEYS[1] local r = {redis.call('ZCARD', t), redis.call('ZRANK', t, "
+        "'m150'), "
+        "redis.call('ZCOUNT', t, '-inf', '(1500')} "
+        "for _, m in ipairs(redis.call('ZRANGE', t, 0, -1)) do r[#r + 1] = m end return r\" 1 %s",
+        table);
+}
+
 static void send_pages(struct sim_teller *teller)
 {
     const struct sim_bank *bank = teller->bank;
@@ -168,6 +200,17 @@ static void read_key(struct look *look, const char *command, const char *key, co
         out_printf(&look->script, "redis.call('%s','%s'%s),", command, key, more);
 }
 
+static void read_rank(struct look *look, const char *table)
+{
+    if (look->teller->deal->kind == LOOK_EXEC) {
+        request(look->teller, "ZRANK %s m150", table);
+        request(look->teller, "ZCOUNT %s -inf (1500", table);
+    } else {
+        out_printf(&look->script, "redis.call('ZRANK','%s','m150'),", table);
+        out_printf(&look->script, "redis.call('ZCOUNT','%s','-inf','(1500'),", table);
+    }
+}
+
 static void read_all(struct look *look)
 {
     const struct sim_bank *bank = look->teller->bank;
@@ -186,6 +229,8 @@ static void read_all(struct look *look)
         read_key(look, "GET", bank->tokens[i / BANK_PLACES][i % BANK_PLACES], "");
     for (unsigned i = 0; i < BANK_PLACES && deal->has_rest; i++)
         read_key(look, "GET", bank->trio[i], "");
+    for (unsigned i = 0; i < BANK_ACCOUNTS && deal->has_rest; i++)
+        read_rank(look, bank->ledgers[i].table);
 }
 
 static void send_look(struct sim_teller *teller)
@@ -206,12 +251,24 @@ static void send_look(struct sim_teller *teller)
     teller->replies++;
 }
 
+static void fill_table(struct sim_teller *teller, const char *table)
+{
+    struct out *out = stream_out(teller->stream);
+    out_printf(out, "ZADD %s", table);
+    for (unsigned i = 0; i < BANK_MEMBERS; i++)
+        out_printf(out, " %u m%03u", 10 * i, i);
+    out_printf(out, "\r\n");
+    teller->replies++;
+}
+
 static void send_setup(struct sim_teller *teller)
 {
     const struct sim_bank *bank = teller->bank;
     request(teller, "MULTI");
     for (unsigned i = 0; i < BANK_ACCOUNTS; i++)
         request(teller, "SET %s %d", bank->ledgers[i].account, BANK_START);
+    for (unsigned i = 0; i < BANK_ACCOUNTS; i++)
+        fill_table(teller, bank->ledgers[i].table);
     for (unsigned i = 0; i < BANK_THINGS; i++) {
         unsigned place = i % BANK_PLACES;
         request(teller, "RPUSH %s %u", bank->purses[place], i);
@@ -241,6 +298,7 @@ static void send_deal(struct sim_teller *teller)
         [DEAL_MSETNX] = send_trio,   [DEAL_CLEAR] = send_trio,    [LOOK_EXEC] = send_look,
         [LOOK_SCRIPT] = send_look,   [DEAL_ENTRY] = send_single,  [DEAL_DEPOSIT] = send_single,
         [LOOK_LEDGER] = send_single, [DEAL_PAGES] = send_pages,   [LOOK_PAGES] = send_pages,
+        [DEAL_RANKED] = send_ranked, [DEAL_MEMBER] = send_table,  [LOOK_RANKS] = send_table,
         [DEAL_SETUP] = send_setup,
     };
     bool has_pages = teller->deal->kind == DEAL_PAGES || teller->deal->kind == LOOK_PAGES;
@@ -317,7 +375,8 @@ static void take_last(struct sim_teller *teller, struct bytes frame)
     }
     check_parts(teller, frame);
     bool is_look = deal->kind == LOOK_EXEC || deal->kind == LOOK_SCRIPT ||
-                   deal->kind == LOOK_LEDGER || deal->kind == LOOK_PAGES;
+                   deal->kind == LOOK_LEDGER || deal->kind == LOOK_PAGES ||
+                   deal->kind == LOOK_RANKS;
     if (is_look && value.is_null)
         sim_bank_fail(teller->bank, "a read was answered with null");
     if (is_look && !teller->bank->why[0])

@@ -748,15 +748,25 @@ static void start_cluster(unsigned proxies, enum durability durability)
     set_up();
 }
 
+/* Does only a table that single commands and transactions use in turn notice what is broken? */
+static bool is_about_tables(void)
+{
+    return sim_broken == BREAK_APPLIED_KEPT || sim_broken == BREAK_OWN_KEPT ||
+           sim_broken == BREAK_ROLLBACK_KEPT;
+}
+
 /* The deals that clients make: without single ones, if crashes may lose these. */
 static uint32_t draw_kinds(void)
 {
     const uint32_t all = (1u << DEAL_KINDS) - 1;
     const uint32_t looks = 1u << LOOK_EXEC | 1u << LOOK_SCRIPT;
-    const uint32_t single = 1u << DEAL_ENTRY | 1u << DEAL_DEPOSIT | 1u << LOOK_LEDGER;
+    const uint32_t single = 1u << DEAL_ENTRY | 1u << DEAL_DEPOSIT | 1u << LOOK_LEDGER |
+                            1u << DEAL_MEMBER | 1u << LOOK_RANKS;
     uint32_t kinds = sim_random(2) ? all : (uint32_t)sim_random(all) | looks | 1u << DEAL_EXEC;
     if (sim_random(4) == 0 || is_about_ranges())
         kinds = 1u << DEAL_PAGES | 1u << LOOK_PAGES;
+    if (sim_random(6) == 0 || is_about_tables())
+        kinds = 1u << DEAL_RANKED | 1u << DEAL_MEMBER | 1u << LOOK_RANKS | 1u << LOOK_SCRIPT;
     return world.bank.is_across_only ? kinds & ~single : kinds;
 }
 
