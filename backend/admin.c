@@ -37,12 +37,36 @@ static void reply_healthz(void *visit, struct http_reply *reply)
         out_printf(&reply->body, "ok\n");
 }
 
+/* Does the partition own none of its slots, and does no other shard own them? Then it serves no key. Prints the reason. */
+static bool has_lost_slots(const struct server *server, const struct partition *partition,
+                           struct out *reason)
+{
+    uint64_t sums[LABEL_WORDS_MAX];
+    bool is_found = labels_read(server->process->labelled.partitions, partition->index, sums);
+    if (!is_found || !sums[PARTITION_SLOTS_ORPHANED] || sums[PARTITION_SLOTS_OWNED])
+        return false;
+    if (reason)
+        out_printf(reason,
+                   "partition %u owns none of the slots that the shard map gives it, and no other "
+                   "shard does: is its disk empty?\n",
+                   partition->index);
+    return true;
+}
+
+bool admin_is_ready(const struct server *server, struct out *reasons)
+{
+    bool is_ready = server_is_ready(server);
+    for (uint32_t i = 0; i < server->members_count; i++) {
+        const struct partition *partition = server->members[i].partition;
+        is_ready &= !is_stuck(server, partition) && !has_lost_slots(server, partition, reasons);
+    }
+    return is_ready;
+}
+
 static void write_readyz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
-    bool ready = server_is_ready(server);
-    for (uint32_t i = 0; ready && i < server->members_count; i++)
-        ready = !is_stuck(server, server->members[i].partition);
+    bool ready = admin_is_ready(server, &reply->body);
     for (uint32_t i = 0; i < server->failed_count; i++)
         out_printf(&reply->body, "not served: %s\n", server->failed[i].reason);
     uint64_t readonly = metrics_sum(METRIC_BACKEND_READONLY);
@@ -90,6 +114,8 @@ static const char *partition_state(const struct server *server, const struct par
     if (is_stuck(server, partition))
         return "stuck";
     bool found = labels_read(server->process->labelled.partitions, partition->index, sums);
+    if (has_lost_slots(server, partition, NULL))
+        return "empty";
     return found && sums[PARTITION_READONLY] ? "read-only" : "up";
 }
 

@@ -1,5 +1,6 @@
 #include "backend/metrics_page.h"
 
+#include "backend/admin.h"
 #include "backend/context/backend_metrics.h"
 #include "backend/context/partition.h"
 #include "backend/server.h"
@@ -63,6 +64,8 @@ static const struct label_family partition_families[] = {
      "Slots that the partition owns, and that the shard map gives to others.", 0, 0, 0},
     {LABEL_GAUGE, PARTITION_SLOTS_TO_GET, "scree_backend_slots_to_get",
      "Slots that the shard map gives to the partition, and that it does not own.", 0, 0, 0},
+    {LABEL_GAUGE, PARTITION_SLOTS_ORPHANED, "scree_backend_slots_orphaned",
+     "Slots that the shard map gives to the partition, and that no shard owns.", 0, 0, 0},
     {LABEL_GAUGE, PARTITION_SLOTS_MOVING, "scree_backend_slots_moving",
      "Slots that are being copied from or to the partition.", 0, 0, 0},
     {LABEL_HISTOGRAM, PARTITION_FREEZE_SECONDS, "scree_backend_slot_freeze_seconds",
@@ -340,7 +343,7 @@ static void print_build_info(const struct server *server, struct out *out)
     metric_label(labels, "engine_crc32c", bytes_of(store_engine()->crc32c));
     metric_head(out, "scree_backend_build_info", "gauge", "1; the labels describe the program.");
     metric_number(out, "scree_backend_build_info", labels, 1);
-    metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.", server_is_ready(server));
+    metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.", admin_is_ready(server, NULL));
 }
 
 static void print_map_metrics(const struct shard_map *map, struct out *out)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "proxy/proxy.h"
+#include "proxy/upstream/health_checks.h"
 #include "shared/net/http.h"
 
 struct admin;
@@ -18,5 +19,8 @@ struct admin_visit {
     const char *path;
 };
 
+/* The state of each shard of the map, as of its last health check; to[map->shard_count]. Any thread. */
+void admin_copy_health(const struct admin *admin, const struct shard_map *map,
+                       struct shard_health *to);
 /* Prints which shards answer, and whether /readyz succeeds. local_admin.c */
 void admin_print_health(const struct admin_visit *visit, struct out *out);

@@ -291,8 +291,7 @@ static void count_output(struct client *client, size_t len)
 void client_answer(struct client *client, struct request *request, struct block *block,
                    const char *data, size_t len)
 {
-    bool is_error = len > 0 && data[0] == '-';
-    slow_log_look(client, request, is_error, len);
+    slow_log_look(client, request, (struct bytes){data, len}, len);
     if (request->is_exec || request->is_blocking)
         client->worker->client_events->answered(client, request, data);
     if (request->is_silent)
@@ -327,14 +326,16 @@ void client_answer(struct client *client, struct request *request, struct block 
 void client_ready(struct client *client, struct request *request)
 {
     CHECK(!request->progress.is_ready);
-    slow_log_look(client, request, request_is_error(request), request_kept_bytes(request));
+    size_t reply_bytes;
+    struct bytes head = request_reply_head(request, &reply_bytes);
+    slow_log_look(client, request, head, reply_bytes);
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
     request->progress.is_ready = true;
     size_t kept = request_kept_bytes(request);
     client->bytes.kept += kept;
     client_add(client, kept);
-    count_output(client, kept);
+    count_output(client, request->is_silent ? 0 : reply_bytes);
     if (client->pipeline.front == &request->link)
         client_advance(client);
     else if (is_over_limit(client, stream_pending(client->stream)))

@@ -170,6 +170,26 @@ static bool is_reported_by_source(const struct map_truth *truth, const struct ma
     return false;
 }
 
+/* Is the slot being moved? Then its two shards may have replied before and after the handover. */
+static bool is_slot_moving(const struct map_truth *truth, unsigned slot)
+{
+    for (size_t i = 0; i < truth->moves_count; i++)
+        if (slot >= truth->moves[i].first && slot <= truth->moves[i].last)
+            return true;
+    return false;
+}
+
+/* A shard that has replied, and does not own a slot that others believe to be its own, has lost it: it has no owner. */
+static void forget_lost(struct map_truth *truth)
+{
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        uint16_t owner = truth->owners->slot_shard[slot];
+        if (!truth->is_told[slot] && owner < truth->wish->shard_count &&
+            truth->shards[owner].has_owners && !is_slot_moving(truth, slot))
+            truth->owners->slot_shard[slot] = SHARD_NONE;
+    }
+}
+
 void map_truth_complete(struct map_truth *truth)
 {
     size_t kept = 0;
@@ -183,6 +203,7 @@ void map_truth_complete(struct map_truth *truth)
             truth->moves[kept++] = truth->moves[i];
     truth->moves_count = kept;
     free(is_double);
+    forget_lost(truth);
 }
 
 void map_truth_add_all(struct map_truth *truth, const struct request *request)

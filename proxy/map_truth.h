@@ -5,7 +5,8 @@
  *   truth   replies of all shards to SCREE OWNERS ─► owner  ├─► difference: slots that the shards still have to move
  *           replies of all shards to SCREE MOVES ─► moves  ┘
  *
- * A shard's report about its own slots takes precedence over reports of other shards. Owners that are not in the wish are shards that were
+ * A shard's report about its own slots takes precedence over reports of other shards: a slot whose owner, as others report it,
+ * does not own it has no known owner. Owners that are not in the wish are shards that were
  * removed from the map.
  */
 #pragma once
@@ -65,7 +66,7 @@ void map_truth_add_moves(struct map_truth *truth, uint32_t shard, struct bytes f
 /* All replies to a request that sent OWNERS, then MOVES, to all shards (request_fan_out_each), then map_truth_complete. The
  * map may have changed since: shards are found by name. */
 void map_truth_add_all(struct map_truth *truth, const struct request *request);
-/* To be called when all replies were added: removes moves that both sides report. */
+/* To be called when all replies were added: removes moves that both sides report, and owners that have lost the slot. */
 void map_truth_complete(struct map_truth *truth);
 
 /* Shards that have not replied. */

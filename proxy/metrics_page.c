@@ -19,6 +19,11 @@ static const struct label_family command_families[] = {
      "From a request's arrival to its reply.", 1e6, 4, 24},
 };
 
+static const struct label_family error_families[] = {
+    {LABEL_COUNTER, 0, "scree_proxy_error_replies_total",
+     "Error replies that clients got, of shards and of the proxy, by the error's code.", 0, 0, 0},
+};
+
 static const struct label_family shard_families[] = {
     {LABEL_COUNT, SHARD_SECONDS, "scree_proxy_shard_replies_total", "Replies of the shard.", 0, 0,
      0},
@@ -207,6 +212,8 @@ void metrics_page_print(void *owner, struct http_reply *reply)
     print_hot_key(labelled, out);
     labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),
                  COMMAND_COUNT);
+    labels_print(labelled->errors, out, "code", error_families, COUNT_OF(error_families),
+                 ERROR_CODES);
     labels_print(labelled->shards, out, "shard", shard_families, COUNT_OF(shard_families),
                  METRICS_SHARDS_MAX);
     labels_print(labelled->spaces, out, "tenant", tenant_families, COUNT_OF(tenant_families),

@@ -1,5 +1,6 @@
 #include "proxy/proxy_metrics.h"
 
+#include "proxy/error_replies.h"
 #include "shared/command_cells.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 void proxy_metrics_init(struct proxy_metrics *labelled)
 {
     labelled->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
+    labelled->errors = labels_new(1, ERROR_CODES);
     labelled->shards = labels_new(SHARD_WORDS, METRICS_SHARDS_MAX);
     labelled->spaces = labels_new(TENANT_WORDS, METRICS_TENANTS_MAX);
     labelled->workers = labels_new(WORKER_WORDS, UINT16_MAX);
@@ -15,6 +17,7 @@ void proxy_metrics_init(struct proxy_metrics *labelled)
 void proxy_metrics_fini(struct proxy_metrics *labelled)
 {
     labels_free(labelled->commands);
+    labels_free(labelled->errors);
     labels_free(labelled->shards);
     labels_free(labelled->spaces);
     labels_free(labelled->workers);

@@ -57,6 +57,7 @@ enum worker_word {
 
 struct proxy_metrics {
     struct labels *commands;
+    struct labels *errors; /* error_replies.h */
     struct labels *shards;
     struct labels *spaces;
     struct labels *workers;

@@ -16,6 +16,7 @@
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/net/stream.h"
 
 #include <stdlib.h>
 
@@ -174,13 +175,22 @@ size_t request_kept_bytes(const struct request *request)
     return request->kept == KEPT_OUT ? request->kept_out.bytes : 0;
 }
 
-bool request_is_error(const struct request *request)
+struct bytes request_reply_head(const struct request *request, size_t *len)
 {
     struct iovec first;
+    const struct out *out =
+        request->progress.is_direct ? stream_out(request->client->stream) : NULL;
+    *len = !out                              ? request_kept_bytes(request)
+           : out->bytes > request->direct_at ? out->bytes - request->direct_at
+                                             : 0;
+    if (!*len)
+        return BYTES("");
+    if (out)
+        return out_last(out, *len);
     if (request->kept == KEPT_INLINE)
-        return request->kept_len && request->kept_text[0] == '-';
-    return request->kept == KEPT_OUT && out_iov(&request->kept_out, &first, 1) > 0 &&
-           *(const char *)first.iov_base == '-';
+        return (struct bytes){request->kept_text, request->kept_len};
+    CHECK(out_iov(&request->kept_out, &first, 1) == 1);
+    return (struct bytes){first.iov_base, first.iov_len};
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -270,8 +280,12 @@ struct out *request_reply_out(struct request *request)
 {
     struct client *client = request->client;
     bool is_front = client->pipeline.front == &request->link;
-    if (is_front && !request->is_silent && request->kept == KEPT_NOTHING)
+    if (is_front && !request->is_silent && request->kept == KEPT_NOTHING) {
+        if (!request->progress.is_direct)
+            request->direct_at = stream_out(client->stream)->bytes;
+        request->progress.is_direct = true;
         return stream_out(client->stream);
+    }
     return kept_out(request);
 }
 
@@ -339,6 +353,15 @@ void part_answered(struct part *part, struct block *block, const char *data, siz
     }
 }
 
+/* A request counts as one error of the proxy, however many of its parts fail. Those of the proxy itself have no client. */
+static void count_failure(struct request *request)
+{
+    enum metric metric = request->is_internal ? METRIC_PROXY_INTERNAL_ERRORS : METRIC_PROXY_ERRORS;
+    if (!request->has_failed || request->is_internal)
+        metric_add(request->worker->metrics.process, metric, 1);
+    request->has_failed = true;
+}
+
 void part_failed(struct part *part, const char *text)
 {
     struct request *request = part->request;
@@ -355,7 +378,7 @@ void part_failed(struct part *part, const char *text)
     out_clear(&out);
     if (!len)
         len = (size_t)snprintf(frame, sizeof(frame), "-ERR shard failed\r\n");
-    metric_add(request->worker->metrics.process, METRIC_PROXY_ERRORS, 1);
+    count_failure(request);
     if (request->parts) {
         request->parts->reply[part->index].is_failure = true;
         keep_part_reply(part, NULL, frame, len);
@@ -519,6 +542,7 @@ static void local_wait(struct request *request, request_done_fn *done)
     gathered_free(local);
     local->done = done;
     request->progress.is_async = true;
+    request->progress.is_direct = false; /* nothing was written yet */
 }
 
 /* ---- parts of a handler --------------------------------------------------------------------------------- */

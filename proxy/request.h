@@ -87,6 +87,7 @@ struct request_progress {
     bool is_running; /* a local handler or callback is on the stack */
     bool is_async;   /* a local command waits for shards or another thread */
     bool is_ready;   /* the reply is complete */
+    bool is_direct;  /* the reply is written into the client's stream, as the oldest in flight */
 };
 
 /* For an EXEC. */
@@ -119,10 +120,12 @@ struct request {
     bool is_internal; /* of the proxy itself, without a client */
     bool is_exec;     /* EXEC: its reply changes the client's transaction */
     bool is_blocking; /* the client is held until its reply comes */
+    bool has_failed;  /* one of its parts got no reply */
     bool is_counted;  /* one of its parts counts as the client's call */
     /* the client's protocol when the request came; a later HELLO does not change it */
     uint8_t resp;
     uint64_t begun_us; /* when its frame was read; monotonic µs */
+    size_t direct_at;  /* if the reply is_direct: the stream's bytes before it */
     struct request_head head;
     struct part part;
     union {
@@ -224,7 +227,7 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
 /* Moves the kept reply to `out`. */
 void request_move_kept(struct request *request, struct out *out);
 size_t request_kept_bytes(const struct request *request);
-/* True when the kept reply is an error. */
-bool request_is_error(const struct request *request);
+/* The first bytes of the complete reply, kept or direct; *len: its length, 0 if CLIENT REPLY drops it. */
+struct bytes request_reply_head(const struct request *request, size_t *len);
 /* Keeps one frame as the request's reply. */
 void request_keep_reply(struct request *request, struct block *block, const char *data, size_t len);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "proxy/client.h"
+#include "proxy/error_replies.h"
 #include "proxy/proxy_metrics.h"
 #include "proxy/request.h"
 #include "proxy/worker.h"
@@ -63,11 +64,14 @@ void slow_log_note(struct client *client, const struct request *request, uint64_
 void slow_log_note_bytes(struct client *client, const struct request *request,
                          uint64_t reply_bytes);
 
-/* The reply of the request is complete. */
+/* The reply of the request is complete; `head`: its first bytes. */
 static inline void slow_log_look(struct client *client, const struct request *request,
-                                 bool is_error, size_t reply_bytes)
+                                 struct bytes head, size_t reply_bytes)
 {
     struct proxy_worker *worker = client->worker;
+    bool is_error = head.len && head.data[0] == '-';
+    if (is_error)
+        error_replies_count(&worker->metrics.errors, head);
     if (!request->begun_us)
         return;
     uint64_t usec = worker->timing.now_us - request->begun_us;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "config/reload.h"
+#include "proxy/error_replies.h"
 #include "proxy/keyspace.h"
 #include "proxy/route.h"
 #include "proxy/script_notes.h"
@@ -124,6 +125,7 @@ struct worker_metrics {
     struct metrics *process;
     struct metric_cell *cell; /* of the worker, in proxy->labelled */
     struct command_cells commands;
+    struct error_replies errors;
 };
 
 struct worker_thread {

@@ -337,6 +337,22 @@ int out_iov(const struct out *out, struct iovec *iov, int max)
     return count;
 }
 
+struct bytes out_last(const struct out *out, size_t back)
+{
+    const struct out_piece *piece = out->tail;
+    size_t run = out->run.block ? out->run.len : 0;
+    CHECK(back <= out->bytes);
+    if (back <= run)
+        return (struct bytes){out->run.data + run - back, back};
+    back -= run;
+    if (piece && back <= piece->len)
+        return (struct bytes){piece->data + piece->len - back, back};
+    size_t before = out->bytes - run - back;
+    for (piece = out->head; before >= piece->len; piece = piece->next)
+        before -= piece->len;
+    return (struct bytes){piece->data + before, piece->len - before};
+}
+
 void out_consume(struct out *out, size_t len)
 {
     CHECK(len <= out->bytes);

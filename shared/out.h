@@ -80,6 +80,8 @@ void out_move(struct out *to, struct out *from);
 void out_cut(struct out *from, size_t at, struct out *to);
 /* Fills at most `max` iovecs from the front; returns their number. The bytes stay valid until consumed. */
 int out_iov(const struct out *out, struct iovec *iov, int max);
+/* The last `back` bytes that were written, or as many of them as lie together. Valid until the next write. */
+struct bytes out_last(const struct out *out, size_t back);
 /* Drops `len` bytes from the front. */
 void out_consume(struct out *out, size_t len);
 void out_printf(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -12,6 +12,7 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/session.h"
+#include "backend/partition/slot_figures.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/partition/waits.h"
 #include "backend/peer/peer_set.h"
@@ -222,33 +223,27 @@ void cmd_scree_use(struct call *call)
     }
 }
 
-/* slot_run_fn */
-static void add_owned(void *owner, const struct slot_run *run)
-{
-    uint64_t *slots = owner;
-    if (run->is_here)
-        *slots += run->last - run->first + 1;
-}
-
 /* SCREE SELF: names and values. The name of the shard is empty if no shard map has this partition's address. */
 void cmd_scree_self(struct call *call)
 {
     const struct partition *partition = call->partition;
-    char number[24];
+    char owned[12];
+    char orphaned[12];
     char protocol[12];
     char oldest[12];
-    uint64_t slots = 0;
-    slot_owners_each_run(partition->shards.owners, add_owned, &slots);
+    const struct slot_figures figures = slot_figures_of(partition);
     const char *const fields[] = {
         "shard",           peer_set_shard(partition->shards.peers),
         "run_id",          partition->process->run_id,
         "version",         SCREE_VERSION,
-        "slots",           number,
+        "slots",           owned,
+        "orphaned",        orphaned,
         "protocol",        protocol,
         "protocol_oldest", oldest,
     };
     enum { COUNT = sizeof fields / sizeof fields[0] };
-    (void)snprintf(number, sizeof number, "%" PRIu64, slots);
+    (void)snprintf(owned, sizeof owned, "%u", figures.owned);
+    (void)snprintf(orphaned, sizeof orphaned, "%u", figures.orphaned);
     (void)snprintf(protocol, sizeof protocol, "%d", PROXY_PROTOCOL);
     (void)snprintf(oldest, sizeof oldest, "%d", PROXY_PROTOCOL_OLDEST);
     reply_array(&call->reply, COUNT);

@@ -43,10 +43,11 @@ enum partition_word {
     PARTITION_BACKUP_DURATION_MS,
     PARTITION_BACKUP_BYTES,
     PARTITION_SLOTS_OWNED,
-    PARTITION_SLOTS_WANTED,  /* that the shard map gives to the partition */
-    PARTITION_SLOTS_TO_SEND, /* owned, and not wanted */
-    PARTITION_SLOTS_TO_GET,  /* wanted, and not owned */
-    PARTITION_SLOTS_MOVING,  /* being copied, at either side */
+    PARTITION_SLOTS_WANTED,   /* that the shard map gives to the partition */
+    PARTITION_SLOTS_TO_SEND,  /* owned, and not wanted */
+    PARTITION_SLOTS_TO_GET,   /* wanted, and not owned */
+    PARTITION_SLOTS_ORPHANED, /* of these, those that no other shard owns */
+    PARTITION_SLOTS_MOVING,   /* being copied, at either side */
     PARTITION_MEMORY_CLIENTS,
     PARTITION_MEMORY_BATCHES,
     PARTITION_MEMORY_RANKS,

@@ -10,8 +10,8 @@
 #include "backend/partition/memory.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/session.h"
+#include "backend/partition/slot_figures.h"
 #include "backend/partition/slot_table.h"
-#include "backend/peer/peer_set.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/row_cache.h"
@@ -53,32 +53,17 @@ static void set_transactions(const struct partition *partition)
     cell_set(cell, PARTITION_TRANSACTIONS_IN_DOUBT, own.uncertain + others.in_doubt);
 }
 
-/* Is the partition the owner in this state? */
-static bool is_owning(uint8_t state)
-{
-    return state == SLOT_OWNED || state == SLOT_EXPORTING || state == SLOT_FROZEN;
-}
-
 /* Compares what the partition owns with what its shard map gives it. */
 static void set_slots(struct partition *partition)
 {
     const struct slot_table *table = partition->shards.slots;
-    const struct shard_map *map = partition->snapshot->map;
-    const struct peer_set *peers = partition->shards.peers;
     struct metric_cell *cell = partition->metrics.cell;
-    int own = map && peers ? shard_map_named(map, bytes_of(peer_set_shard(peers))) : -1;
-    uint64_t owned = 0, wanted = 0, both = 0;
-    for (unsigned slot = 0; map && slot < SLOT_COUNT; slot++) {
-        bool is_owned = is_owning(slot_table_state(table, (uint16_t)slot));
-        bool is_wanted = shard_map_find(map, (uint16_t)slot) == own;
-        owned += is_owned;
-        wanted += is_wanted;
-        both += is_owned && is_wanted;
-    }
-    cell_set(cell, PARTITION_SLOTS_OWNED, owned);
-    cell_set(cell, PARTITION_SLOTS_WANTED, wanted);
-    cell_set(cell, PARTITION_SLOTS_TO_SEND, owned - both);
-    cell_set(cell, PARTITION_SLOTS_TO_GET, wanted - both);
+    struct slot_figures figures = slot_figures_of(partition);
+    cell_set(cell, PARTITION_SLOTS_OWNED, figures.owned);
+    cell_set(cell, PARTITION_SLOTS_WANTED, figures.wanted);
+    cell_set(cell, PARTITION_SLOTS_TO_SEND, figures.to_send);
+    cell_set(cell, PARTITION_SLOTS_TO_GET, figures.to_get);
+    cell_set(cell, PARTITION_SLOTS_ORPHANED, figures.orphaned);
     cell_set(cell, PARTITION_SLOTS_MOVING,
              slot_table_count(table, SLOT_EXPORTING) + slot_table_count(table, SLOT_FROZEN) +
                  slot_table_count(table, SLOT_IMPORTING) + slot_table_count(table, SLOT_STAGED));

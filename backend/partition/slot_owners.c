@@ -41,6 +41,9 @@ enum answer_state {
     ANSWER_OLD,      /* its version has no records */
 };
 
+/* Which shard says that a shard owns a slot: itself, as it has durable records or is about to write them, or another one. */
+enum owner_report { REPORT_OF_OWNER, REPORT_OF_CLAIM, REPORT_OF_ANOTHER };
+
 /* Another shard: of the map, or one that is not in it any more, and is linked while it gives its slots away. */
 struct other_shard {
     const char *name; /* of the map, or of `names` */
@@ -68,9 +71,11 @@ struct slot_owners {
     uint64_t hash;         /* of the map's slots */
     struct other_shard *others;
     size_t others_count;
-    uint32_t links;       /* number of links when shards that are not in the map were last listed */
-    uint64_t since_ms;    /* monotonic: when the map came */
-    bool was_written;     /* before this start: (3) */
+    uint32_t links;    /* number of links when shards that are not in the map were last listed */
+    uint64_t since_ms; /* monotonic: when the map came */
+    bool was_written;  /* before this start: (3) */
+    bool
+        has_lost_slots; /* other shards say that this one owned slots, and it has no records: (7) */
     uint32_t claims_open; /* changes that are not durable */
     bool has_warned;      /* that two shards own a slot */
     bool is_forced;       /* the next tick claims the slots of lost shards */
@@ -80,7 +85,8 @@ struct slot_owners {
     bool has_learned;              /* an answer has told an owner that was not known */
     struct slots_answer answer;
     struct slot_set here;
-    char **names; /* of shards that own slots; heap */
+    struct slot_set claimed; /* the owner has said so, and its records were not durable yet */
+    char **names;            /* of shards that own slots; heap */
     uint16_t names_count;
     uint16_t owner[SLOT_COUNT]; /* 1 + index in names; 0: not known */
     uint64_t epoch[SLOT_COUNT]; /* of this owner */
@@ -405,17 +411,24 @@ static const char *slot_owner(const struct partition *partition, uint16_t slot)
 
 /* ---- answering ---- */
 
-/* The owner of a slot that an answer tells; NULL: none. */
+/* The epoch of a claim: that of before, if this partition owned the slot and has lost its records. */
+static uint64_t claim_epoch(const struct slot_owners *owners, uint16_t slot)
+{
+    return owners->epoch[slot] ? owners->epoch[slot] : 1;
+}
+
+/* The owner of a slot that an answer tells; NULL: none. A claim of another shard that is not durable yet is not passed on: that shard
+ * may crash and claim again, which (7) would forbid. */
 static const char *told_owner(const struct slot_owners *owners, uint16_t slot, uint64_t *epoch)
 {
     const struct slot_record *record = slot_table_get(table_of(owners), slot);
     bool is_claimed =
         owners->claims_open && !known_owner(owners, slot) && is_own_by_map(owners, slot);
-    *epoch = is_claimed ? 1 : record->epoch;
+    *epoch = is_claimed ? claim_epoch(owners, slot) : record->epoch;
     if (is_claimed || is_owned_state(record->state))
         return own_name(owners);
     *epoch = owners->epoch[slot];
-    return known_owner(owners, slot);
+    return slot_set_has(&owners->claimed, slot) ? NULL : known_owner(owners, slot);
 }
 
 void slot_owners_each_run(const struct slot_owners *owners, slot_run_fn *on_run, void *owner)
@@ -561,28 +574,52 @@ static void report_double(struct slot_owners *owners, uint16_t slot, const char 
               owners->partition->index, slot, other);
 }
 
+static void slot_set_put(struct slot_set *set, uint16_t slot, bool is_in)
+{
+    uint64_t bit = (uint64_t)1 << slot % 64;
+    set->words[slot / 64] = is_in ? set->words[slot / 64] | bit : set->words[slot / 64] & ~bit;
+}
+
+/* Another shard says that this one owns the slot, and it does not. The slot may have been given away since. Without any record
+ * the disk that had them is lost: (7). The epoch counts: a claim must not have a lower one than before. */
+static void learn_own(struct slot_owners *owners, uint16_t slot, uint64_t epoch)
+{
+    if (has_records(owners) || owners->claims_open)
+        return;
+    if (!owners->was_written && !owners->has_lost_slots)
+        log_event(LOG_ERROR, "slots_lost", "partition=%u shard=%s slot=%u",
+                  owners->partition->index, own_name(owners), slot);
+    owners->has_lost_slots |= !owners->was_written;
+    if (epoch > owners->epoch[slot] && !known_owner(owners, slot))
+        owners->epoch[slot] = epoch;
+}
+
 /* A shard says who owns the slot. */
 static void learn_owner(struct slot_owners *owners, uint16_t slot, uint16_t name, uint64_t epoch,
-                        bool is_its_own)
+                        enum owner_report report)
 {
+    bool is_its_own = report != REPORT_OF_ANOTHER;
     const struct slot_record *record = slot_table_get(table_of(owners), slot);
     if (is_owned_state(record->state) && epoch <= record->epoch) {
         if (is_its_own && epoch == record->epoch)
             report_double(owners, slot, owners->names[name]);
         return;
     }
-    if (strcmp(owners->names[name], own_name(owners)) == 0)
-        return; /* what others say of this shard is older than its records */
+    if (strcmp(owners->names[name], own_name(owners)) == 0) {
+        learn_own(owners, slot, epoch);
+        return;
+    }
     if (epoch > owners->epoch[slot] || (epoch == owners->epoch[slot] && is_its_own)) {
         owners->has_learned |= epoch > owners->epoch[slot];
         owners->owner[slot] = (uint16_t)(name + 1);
         owners->epoch[slot] = epoch;
+        slot_set_put(&owners->claimed, slot, report == REPORT_OF_CLAIM);
         owners->may_have_lost |= is_owned_state(record->state);
     }
 }
 
 static bool read_owned_run(struct slot_owners *owners, const struct other_shard *other,
-                           struct message_reader *reader)
+                           uint8_t state, struct message_reader *reader)
 {
     uint32_t first = message_u32(reader);
     uint32_t last = message_u32(reader);
@@ -592,9 +629,11 @@ static bool read_owned_run(struct slot_owners *owners, const struct other_shard 
         name.len > SHARD_NAME_MAX || memchr(name.data, 0, name.len))
         return false;
     uint16_t index = index_of_name(owners, name);
-    bool is_its_own = bytes_equal(name, bytes_of(other->name));
+    enum owner_report report = !bytes_equal(name, bytes_of(other->name)) ? REPORT_OF_ANOTHER
+                               : state == ANSWER_CLAIMING                ? REPORT_OF_CLAIM
+                                                                         : REPORT_OF_OWNER;
     for (uint32_t slot = first; slot <= last; slot++)
-        learn_owner(owners, (uint16_t)slot, index, epoch, is_its_own);
+        learn_owner(owners, (uint16_t)slot, index, epoch, report);
     return true;
 }
 
@@ -609,7 +648,7 @@ static bool read_answer(struct slot_owners *owners, struct other_shard *other, s
     uint64_t hash = message_u64(&reader);
     is_good = is_good && reader.is_good && state >= ANSWER_JOINING && state <= ANSWER_OWNER;
     while (is_good && reader.rest.len)
-        is_good = read_owned_run(owners, other, &reader);
+        is_good = read_owned_run(owners, other, state, &reader);
     other->state = is_good ? (enum answer_state)state : ANSWER_NONE;
     other->hash = hash;
     other->told = is_good ? hash_answer(payload) : 0;
@@ -699,6 +738,8 @@ static bool allows_claim(const struct slot_owners *owners, const struct other_sh
 
 static bool may_claim(const struct slot_owners *owners, uint64_t now_ms)
 {
+    if (owners->has_lost_slots)
+        return false;
     if (owners->was_written && count_keys(owners) && now_ms >= owners->since_ms + CLAIM_AFTER_MS)
         return true;
     for (size_t i = 0; i < owners->others_count; i++)
@@ -736,7 +777,7 @@ static void claim_ended(void *owner, int err)
 static bool is_claimable(const struct slot_owners *owners, uint16_t slot,
                          struct slot_record *record)
 {
-    record->epoch = 1;
+    record->epoch = claim_epoch(owners, slot);
     record->migration = owners->hash;
     record->wish = owners->map->epoch;
     return !known_owner(owners, slot) && is_own_by_map(owners, slot);
@@ -820,7 +861,8 @@ int slot_owners_force(struct slot_owners *owners)
 static bool is_lost(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
 {
     const struct slot_record *own = slot_table_get(table_of(owners), slot);
-    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch)
+    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch ||
+        !known_owner(owners, slot))
         return false;
     *record = (struct slot_record){.state = SLOT_RELEASED, .epoch = owners->epoch[slot]};
     (void)snprintf(record->peer, sizeof record->peer, "%s", known_owner(owners, slot));
@@ -861,7 +903,7 @@ static void check_held(struct slot_owners *owners, uint64_t now_ms)
 {
     bool is_first = !owners->was_written || !has_records(owners);
     uint64_t wait_ms = is_first ? HOLD_MS : CLAIM_AFTER_MS;
-    bool is_over = now_ms >= owners->since_ms + wait_ms;
+    bool is_over = now_ms >= owners->since_ms + wait_ms || owners->has_lost_slots;
     bool is_ready = has_records(owners) ? all_own_slots(owners) : is_joining_late(owners);
     if (!owners->claims_open && (is_over || is_ready))
         set_held(owners, false);
@@ -991,6 +1033,11 @@ static const char *slot_refusal(struct call *call, uint16_t slot, struct bytes k
     if (!session || !session->login.is_internal)
         return refusal_of_node(call, slot, owner);
     const char *own = own_name(call->partition->shards.owners);
+    if (!owner && call->partition->shards.owners->has_lost_slots)
+        return arena_text(call,
+                          "TRYAGAIN shard '%s' has lost slot %u: its disk is empty, and no other "
+                          "shard owns the slot",
+                          own, slot);
     if (!owner)
         return arena_text(call,
                           "TRYAGAIN no shard owns slot %u yet: shard '%s', to which the map gives "

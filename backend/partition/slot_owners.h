@@ -22,6 +22,8 @@
  *
  * (6) An operator can make it claim slots of a shard that is lost for good, with a higher epoch. If that shard comes back,
  *     it learns the higher epoch and gives these slots up.
+ * (7) An empty partition of which another shard says that it owned slots has lost its disk. It claims nothing by itself, because
+ *     its keys would silently read as missing: it is not ready (slot_figures.h) until an operator restores it, or forces (6).
  *
  * Commands for data wait while it is JOINING, at most HOLD_MS; then they are refused until it has claimed.
  */

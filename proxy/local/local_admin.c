@@ -63,8 +63,14 @@ static struct shard_health *health_of(const struct admin_visit *visit)
     const struct shard_map *map = visit->snapshot->map;
     struct shard_health *health = calloc(map->shard_count, sizeof *health);
     CHECK(health);
-    health_checks_get(visit->admin->checks, map, health);
+    admin_copy_health(visit->admin, map, health);
     return health;
+}
+
+void admin_copy_health(const struct admin *admin, const struct shard_map *map,
+                       struct shard_health *to)
+{
+    health_checks_get(admin->checks, map, to);
 }
 
 /* ---- pages ---- */

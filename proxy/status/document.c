@@ -1,6 +1,7 @@
 /*
  * document.c - the status page's JSON: bounded in size, and valid whatever names contain.
  */
+#include "proxy/admin.h"
 #include "proxy/events.h"
 #include "proxy/limits.h"
 #include "proxy/local/local.h"
@@ -160,8 +161,11 @@ static struct share_shard sum_shard(const struct status *status, const struct sh
     return sum;
 }
 
-static const char *shard_state(const struct health *health, const struct share_shard *sum)
+static const char *shard_state(const struct health *health, const struct shard_health *check,
+                               const struct share_shard *sum)
 {
+    if (check->is_empty && health->state == HEALTH_UP)
+        return "down";
     switch (health->state) {
     case HEALTH_UP:
         return "up";
@@ -199,20 +203,20 @@ static void write_shard_slots(struct json_writer *json, const struct shard_map *
 
 static void write_shard(struct json_writer *json, const struct status *status,
                         const struct proxy_snapshot *snapshot, size_t i,
-                        const struct health *health, const char *info,
-                        const struct survey_storage *storage)
+                        const struct health *health, const struct shard_health *check,
+                        const char *info, const struct survey_storage *storage)
 {
     uint64_t now_us = clock_mono_us();
     const struct shard *shard = &snapshot->map->shards[i];
     struct share_shard sum = sum_shard(status, snapshot->map, i);
-    const char *state = shard_state(health, &sum);
+    const char *state = shard_state(health, check, &sum);
     bool is_down = health->state == HEALTH_DOWN;
     json_put_object(json, NULL);
     json_put_text(json, "name", shard->name);
     json_put_text(json, "address", shard->address_count ? shard->addresses[0] : "");
     json_put_text(json, "state", state);
-    if (is_down)
-        json_put_text(json, "reason", health->reason);
+    if (is_down || check->is_empty)
+        json_put_text(json, "reason", is_down ? health->reason : check->reason);
     else
         json_put_shown(json, "reason", sum.reason, SURVEY_REASON_MAX);
     write_shard_slots(json, snapshot->wish, i);
@@ -235,9 +239,11 @@ static void write_map(struct json_writer *json, struct status *status,
 {
     const struct shard_map *map = snapshot->map;
     struct health *health = calloc(map->shard_count + 1, sizeof *health);
+    struct shard_health *checks = calloc(map->shard_count + 1, sizeof *checks);
     char **infos = calloc(map->shard_count + 1, sizeof *infos);
     struct survey_storage *storage = calloc(map->shard_count + 1, sizeof *storage);
-    CHECK(health && infos && storage);
+    CHECK(health && checks && infos && storage);
+    admin_copy_health(status->proxy->admin, map, checks);
     survey_copy_health(status->survey, map, clock_mono_us(), health);
     survey_copy_infos(status->survey, map, infos);
     survey_copy_storage(status->survey, map, storage);
@@ -245,7 +251,7 @@ static void write_map(struct json_writer *json, struct status *status,
     json_put_uint(json, "epoch", map->epoch);
     json_put_list(json, "shards");
     for (size_t i = 0; i < map->shard_count; i++)
-        write_shard(json, status, snapshot, i, &health[i], infos[i], &storage[i]);
+        write_shard(json, status, snapshot, i, &health[i], &checks[i], infos[i], &storage[i]);
     json_put_end(json);
     backends_write_links(json, map, infos);
     slot_survey_write(status->slot_survey, snapshot->wish, json);
@@ -261,6 +267,7 @@ static void write_map(struct json_writer *json, struct status *status,
     }
     free(infos);
     free(storage);
+    free(checks);
     free(health);
 }
 

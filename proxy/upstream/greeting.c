@@ -63,6 +63,8 @@ void greeting_read(struct bytes frame, struct greeting_self *self)
             continue;
         else if (bytes_is(name.text, "slots"))
             self->slots = (uint64_t)number;
+        else if (bytes_is(name.text, "orphaned"))
+            self->orphaned = (uint64_t)number;
         else if (bytes_is(name.text, "protocol"))
             self->protocol = (uint64_t)number;
         else if (bytes_is(name.text, "protocol_oldest"))

@@ -62,15 +62,31 @@ static void end_as_down(struct check *check, const char *what, const char *reaso
 {
     lock(check->all);
     check->health.is_up = false;
+    check->health.is_empty = false;
     (void)snprintf(check->health.reason, sizeof check->health.reason, "%s%s", what, reason);
     unlock(check->all);
     check_abort(check);
+}
+
+/* An empty disk: the shard answers, and would refuse every command for its keys. */
+static void end_as_empty(struct check *check)
+{
+    char reason[HEALTH_REASON_MAX];
+    (void)snprintf(reason, sizeof reason,
+                   "it owns none of the %" PRIu64
+                   " slots that the map gives it, and no other shard does: is its disk empty?",
+                   check->self.orphaned);
+    end_as_down(check, "", reason);
+    lock(check->all);
+    check->health.is_empty = true;
+    unlock(check->all);
 }
 
 static void end_as_up(struct check *check)
 {
     lock(check->all);
     check->health.is_up = true;
+    check->health.is_empty = false;
     check->health.reason[0] = '\0';
     check->health.self = check->self;
     unlock(check->all);
@@ -121,7 +137,10 @@ static bool handle_check_reply(struct check *check, struct bytes frame)
     }
     if (frame.data[0] == '-' && !is_busy(frame))
         return end_with_error(check, "refused PING: ", frame);
-    end_as_up(check);
+    if (check->self.orphaned && !check->self.slots)
+        end_as_empty(check);
+    else
+        end_as_up(check);
     return false;
 }
 

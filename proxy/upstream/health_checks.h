@@ -7,7 +7,8 @@
  *
  * A check uses a new connection, and fails for every reason for which a new connection of a worker would fail: nothing
  * listens, TLS, a wrong cluster secret, another shard at the address. So a shard is not up only because something
- * answers there. A shard that executes a slow script (BUSY) is up.
+ * answers there. A shard that executes a slow script (BUSY) is up. A shard that owns none of its slots, while no other
+ * shard owns them, is down: it refuses every command for its keys.
  *
  * A check under way does not change the result; a shard that becomes silent is down after connect-timeout.
  */
@@ -23,6 +24,7 @@ enum { HEALTH_REASON_MAX = 256 };
 
 struct shard_health {
     bool is_up;
+    bool is_empty;                  /* it answers, and is down because it owns none of its slots */
     char reason[HEALTH_REASON_MAX]; /* why it is not up; empty when it is */
     struct greeting_self self;      /* of the last check that succeeded */
 };

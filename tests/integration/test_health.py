@@ -6,6 +6,7 @@ shard that is silent makes the admin port wait.
 import json
 import os
 import select
+import shutil
 import socket
 import threading
 
@@ -19,6 +20,20 @@ suite = Suite(__doc__)
 
 def shard_states(proxy):
     return {one['name']: (one['state'], one['reason']) for one in json.loads(proxy.http('/shards')[1])['shards']}
+
+
+def status_of(client):
+    """The fields of SCREE MAP STATUS."""
+    return dict(line.split(':', 1) for line in client.get('SCREE', 'MAP', 'STATUS').decode().splitlines() if ':' in line)
+
+
+def status_page_states(proxy):
+    """State and reason of each shard on the status page."""
+    return {one['name']: (one['state'], one['reason']) for one in json.loads(proxy.http('/status.json')[1])['map']['shards']}
+
+
+def proxy_ready(cluster):
+    return cluster.proxies[0].http('/readyz')[0] == 200
 
 
 def restart(proxy):
@@ -90,6 +105,53 @@ def _(run):
                 for words in (['SET', cluster.key_on(shard), 'v'], ['GET', cluster.key_on(shard)]):
                     reply = value(connection.call(*words))
                     check(isinstance(reply, ReplyError) and 'another shard is at its address' in str(reply), str(reply))
+
+
+@suite.case('a shard that starts on an empty disk is not ready, red, and counted: its slots have no owner, and its errors show')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster, cluster.connect() as client:
+        proxy, lost = cluster.proxies[0], cluster.backends[1]
+        for other in (0, 2):
+            with cluster.partition(other) as partition:
+                wait_for(lambda: b'shard=b1p0' in b''.join(partition.get('SCREE', 'OWNERS')), 'the others to learn the owner')
+        wait_for(lambda: status_of(client)['settled'] == '1', 'a settled map')
+        key = cluster.key_on(1)
+        check_equal(client.get('SET', key, 'v'), b'OK')
+        lost.kill9()
+        shutil.rmtree(lost.data)
+        lost.start()
+        wait_for(lambda: lost.http('/readyz')[0] == 503, 'the backend to be not ready')
+        check('partition 0 owns none of the slots' in lost.http('/readyz')[1], lost.http('/readyz')[1])
+        wait_for(lambda: proxy.http('/readyz')[0] == 503, 'the proxy to be not ready')
+        check('shard b1p0 does not answer: it owns none of the 5461 slots' in proxy.http('/readyz')[1], proxy.http('/readyz')[1])
+        check_equal(proxy.http('/readyz/any')[0], 200)
+        check_equal(shard_states(proxy)['b1p0'][0], 'down')
+        errors = client.get('GET', key)
+        check(isinstance(errors, ReplyError) and str(errors).startswith('TRYAGAIN'), repr(errors))
+        check_equal(metric(lost.http('/metrics')[1], 'scree_backend_slots_orphaned'), 5461)
+        check_equal(metric(lost.http('/metrics')[1], 'scree_backend_ready'), 0)
+        text = proxy.http('/metrics')[1]
+        check('scree_proxy_shard_up{shard="b1p0"} 0' in text and 'scree_proxy_shard_up{shard="b0p0"} 1' in text, 'shard_up')
+        check_equal(metric(text, 'scree_proxy_ready'), 0)
+        check('scree_proxy_error_replies_total{code="TRYAGAIN"} 1' in text, 'the error is not counted by its code')
+        seen = status_of(client)
+        check_equal((seen['slots_unknown'], seen['slots_to_move']), ('5461', '0'))
+        wait_for(lambda: status_page_states(proxy)['b1p0'][0] == 'down', 'the status page to show the shard as down')
+        check('it owns none of the 5461 slots' in status_page_states(proxy)['b1p0'][1], str(status_page_states(proxy)))
+
+
+@suite.case('a shard that joins, and one that has given all its slots away, are ready: other shards own the slots')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, linked=True) as cluster, cluster.connect() as client:
+        wait_for(lambda: status_of(client)['settled'] == '1', 'a settled map')
+        for slots in (['0-16383', ''], ['', '0-16383']):
+            cluster.write_shards(slots)
+            client.get('SCREE', 'RELOAD')
+            wait_for(lambda: status_of(client)['settled'] == '1', 'the slots to be moved')
+            for backend in cluster.backends:
+                check_equal(backend.http('/readyz')[0], 200)
+                check_equal(metric(backend.http('/metrics')[1], 'scree_backend_slots_orphaned'), 0)
+            wait_for(lambda: proxy_ready(cluster), 'the proxy to be ready')
 
 
 @suite.case('a backend that serves other protocols of proxies gets no request, and clients, log and /readyz are told the reason')

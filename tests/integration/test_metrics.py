@@ -102,6 +102,35 @@ def _(run):
             promtool('check', 'metrics', given=one)
 
 
+@suite.case("errors are counted once for each client's request, whichever program made them; the proxy's own requests apart")
+def _(run):
+    namespaces = {'shop': {'token': 'word', 'max-keys': 1000}}
+    with Cluster(backends=2, partitions=1, proxies=1, namespaces=namespaces,
+                 proxy_options={'upstream': {'hold': '0'}}) as cluster:
+        proxy = cluster.proxies[0]
+
+        def counts():
+            text = scrape(proxy)
+            return [int(metric(text, 'scree_proxy_' + name) or 0) for name in
+                    ('error_replies_total', 'command_errors_total', 'namespace_errors_total', 'errors_total')]
+        with cluster.connect() as client:
+            check_equal(client.get('AUTH', 'shop', 'word'), b'OK')
+            check_equal(counts(), [0, 0, 0, 0])
+            check_equal(client.get('SET', 'k', 'text'), b'OK')
+            for words in (['GET'], ['SELECT', '999'], ['INCR', 'k']):
+                check(isinstance(client.get(*words), ReplyError), repr(words))
+            wait_for(lambda: counts()[:3] == [3, 3, 3], 'three errors, of the proxy, a local command and a shard')
+            before = counts()[3]
+            cluster.backends[0].kill9()
+            cluster.backends[1].kill9()
+            keys = [cluster.key_on(shard) for shard in (0, 1)]
+            check(isinstance(client.get('MGET', *keys), ReplyError), 'MGET of two shards that are down')
+            wait_for(lambda: metric(scrape(proxy), 'scree_proxy_internal_errors_total') > 10, 'failures of internal requests')
+            check_equal(counts(), [4, 4, 4, before + 1], 'a request whose two parts failed')
+            for backend in cluster.backends:
+                backend.start()
+
+
 @suite.case("a histogram's buckets grow, the last one equals its count; no sample occurs twice")
 def _(run):
     with Cluster(backends=1, partitions=2) as cluster:

@@ -288,6 +288,32 @@ START_TEST(iov_gives_no_more_than_asked_for)
 }
 END_TEST
 
+START_TEST(last_finds_any_number_of_the_bytes_that_were_written_last)
+{
+    char text[9000], all[9000];
+    struct out out;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)(i * 7 % 251);
+    struct block *block = block_new_exact(2000);
+    memcpy(block->data, text, 2000);
+    out_init(&out);
+    out_write_run(&out, block, block->data, 1000);
+    for (size_t at = 1000; at < sizeof text - 1000; at += 100)
+        out_write(&out, text + at, 100);
+    ck_assert_uint_eq(out_last(&out, 100).len, 100);
+    ck_assert(memcmp(out_last(&out, 100).data, text + sizeof text - 1100, 100) == 0);
+    out_write_run(&out, block, block->data, 1000);
+    out_copy(&out, all);
+    for (size_t back = 1; back <= sizeof text; back++) {
+        struct bytes last = out_last(&out, back);
+        ck_assert(last.len > 0 && last.len <= back);
+        ck_assert(memcmp(last.data, all + sizeof all - back, last.len) == 0);
+    }
+    out_clear(&out);
+    block_unref(block);
+}
+END_TEST
+
 START_TEST(printf_writes_short_and_long_texts)
 {
     static char text[5001];
@@ -502,6 +528,7 @@ int main(void)
     tcase_add_test(tests, an_unused_place_is_not_seen_and_does_not_disturb);
     tcase_add_test(tests, move_appends_everything_and_empties_the_source);
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);
+    tcase_add_test(tests, last_finds_any_number_of_the_bytes_that_were_written_last);
     tcase_add_test(tests, printf_writes_short_and_long_texts);
     tcase_add_test(tests, bytes_beyond_the_limit_are_dropped_by_every_write_function);
     tcase_add_test(tests, frames_that_follow_each_other_in_a_block_are_not_copied);
