@@ -2,6 +2,7 @@
 
 #include "backend/admin.h"
 #include "backend/context/backend_metrics.h"
+#include "backend/context/cluster_clock.h"
 #include "backend/context/partition.h"
 #include "backend/server.h"
 #include "backend/storage/compaction.h"
@@ -346,6 +347,13 @@ static void print_build_info(const struct server *server, struct out *out)
     metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.", admin_is_ready(server, NULL));
 }
 
+static void print_clock(const struct server *server, struct out *out)
+{
+    metric_gauge(out, "scree_backend_clock_skew_seconds",
+                 "How much the clock of this machine is ahead of the time of the cluster.",
+                 (double)cluster_clock_own_skew(server->process->clock) / 1e6);
+}
+
 static void print_map_metrics(const struct shard_map *map, struct out *out)
 {
     metric_gauge(out, "scree_backend_map_epoch",
@@ -374,6 +382,7 @@ void metrics_page(void *visit, struct http_reply *reply)
     print_compactions(server, out);
     print_pace_metrics(server, out);
     print_memory_metrics(server, snapshot, out);
+    print_clock(server, out);
     print_map_metrics(snapshot->map, out);
     config_snapshot_unref(snapshot);
     labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),

@@ -155,7 +155,7 @@ static bool expire_some(struct partition *partition)
 static bool expire_due(struct partition *partition)
 {
     bool more = partition->expiry.is_active && !partition->thread.is_stopping &&
-                !partition_keeps_expired(partition);
+                !partition->shards.is_held && !partition_keeps_expired(partition);
     uint64_t begun_us = clock_mono_us();
     for (int i = 0; more && i < partition->snapshot->config.expire_effort; i++)
         more = expire_some(partition);

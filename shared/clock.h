@@ -7,7 +7,11 @@
 
 #include <stdint.h>
 
-uint64_t clock_wall_us(void); /* since the Unix epoch; may jump */
+/* Since the Unix epoch; may jump. It is the system's clock, or after clock_set_wall the time that all shards agree on. */
+uint64_t clock_wall_us(void);
+uint64_t clock_system_us(void); /* the system's clock, since the Unix epoch; may jump */
+/* From now on clock_wall_us of the whole process is clock_mono_us + offset_us; 0: the system's clock again. Thread-safe. */
+void clock_set_wall(int64_t offset_us);
 uint64_t clock_mono_us(void); /* never goes back */
 uint64_t clock_random(void);  /* 64 random bits; seeded from the system per thread */
 /* Fills `to` with cryptographically strong bytes (run ids, tokens). */

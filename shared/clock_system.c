@@ -8,6 +8,7 @@
 #include "shared/clock.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/random.h>
@@ -20,9 +21,22 @@ static uint64_t read_us(clockid_t id)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-uint64_t clock_wall_us(void)
+static _Atomic int64_t wall_offset_us; /* of clock_set_wall */
+
+uint64_t clock_system_us(void)
 {
     return read_us(CLOCK_REALTIME);
+}
+
+uint64_t clock_wall_us(void)
+{
+    int64_t offset_us = atomic_load_explicit(&wall_offset_us, memory_order_relaxed);
+    return offset_us ? clock_mono_us() + (uint64_t)offset_us : clock_system_us();
+}
+
+void clock_set_wall(int64_t offset_us)
+{
+    atomic_store_explicit(&wall_offset_us, offset_us, memory_order_relaxed);
 }
 
 uint64_t clock_mono_us(void)

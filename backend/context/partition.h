@@ -205,9 +205,9 @@ struct partition_shards {
     struct peer_set *peers;   /* NULL after the partition has stopped */
     struct slot_table *slots; /* which slots the partition owns, durably */
     struct slot_owners *owners;
-    bool is_gated;               /* only keys of slots that the partition owns are served */
-    bool is_held;                /* commands for data wait until the first slots are claimed */
-    const struct slot_set *here; /* if it is gated: the owned slots; NULL: all */
+    bool is_gated; /* only keys of slots that the partition owns are served */
+    bool is_held;  /* commands for data wait: for the first slots, or for the time of the cluster */
+    const struct slot_set *here;       /* if it is gated: the owned slots; NULL: all */
     const struct moving_slots *moving; /* slots in transition (slot_gate.h); NULL: none */
     struct list slot_waits;            /* what waits for these */
     uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */

@@ -1,5 +1,6 @@
 #include "backend/context/process.h"
 
+#include "backend/context/cluster_clock.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
@@ -118,6 +119,7 @@ struct process *process_new(const struct backend_config *config,
         process->run_id[i] = hex[process->run_id[i] & 15];
     process->started_mono_ms = clock_mono_us() / 1000;
     process->pace = pace_new();
+    process->clock = cluster_clock_new();
     set_pace(process, config);
     backend_metrics_init(&process->labelled);
     return process;
@@ -127,6 +129,7 @@ void process_free(struct process *process)
 {
     config_snapshot_unref(process->snapshot);
     pace_free(process->pace);
+    cluster_clock_free(process->clock);
     backend_metrics_fini(&process->labelled);
     pthread_mutex_destroy(&process->config_lock);
     pthread_mutex_destroy(&process->rewrite_lock);

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct cluster_clock;
 struct pace;
 struct store_env;
 struct worker_pool;
@@ -33,6 +34,7 @@ struct process {
     const struct process_events *events;
     void *owner; /* argument of the events */
     struct pace *pace;
+    struct cluster_clock *clock; /* the time that all shards agree on */
     struct store_env *env;
     struct worker_pool *readers; /* reader-threads; NULL: partitions read on their own threads */
     struct backend_metrics labelled;

@@ -1,5 +1,6 @@
 #include "backend/partition/peering.h"
 
+#include "backend/context/cluster_clock.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
@@ -12,6 +13,7 @@
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
 #include "backend/peer/peer_set.h"
+#include "backend/storage/orphan.h"
 #include "shared/host_name.h"
 #include "shared/log.h"
 
@@ -61,6 +63,7 @@ struct peer_set *peering_new(struct partition *partition)
         .metrics = partition->metrics.process,
         .links = partition->process->labelled.links,
         .thread = partition->index,
+        .clock = partition->process->clock,
         .run_id = partition->process->run_id,
         .version = SCREE_VERSION,
         .current_index = batch_index,
@@ -121,9 +124,22 @@ static const struct shard_map *next_map(struct partition *partition)
     return now;
 }
 
+/* A partition without a place in a map has no part in the time of the cluster: it expires keys by the clock of the machine. */
+static void tick_clock(struct partition *partition, const struct peer_set *peers)
+{
+    const struct shard_map *map = peer_set_map(peers);
+    const char *own = peer_set_shard(peers);
+    if (map && *own)
+        cluster_clock_tick(partition->process->clock, map, bytes_of(own));
+    if (!partition->shards.is_gated || cluster_clock_is_known(partition->process->clock))
+        orphan_trust_clock();
+}
+
 void peering_tick(struct partition *partition)
 {
     const struct peer_set *peers = partition->shards.peers;
+    if (peers)
+        tick_clock(partition, peers);
     if (peers && peer_set_map(peers) != partition->snapshot->map &&
         !slot_owners_is_claiming(partition->shards.owners))
         peering_configure(partition);

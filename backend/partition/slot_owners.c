@@ -1,6 +1,8 @@
 #include "backend/partition/slot_owners.h"
 
+#include "backend/context/cluster_clock.h"
 #include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/cluster_nodes.h"
@@ -82,6 +84,7 @@ struct slot_owners {
     bool may_have_lost;   /* another shard has told a higher epoch of a slot that is owned here */
     char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
     bool has_drained;              /* it was logged that this shard has no slots any more */
+    bool awaits_claim;             /* commands for data wait for it */
     bool has_learned;              /* an answer has told an owner that was not known */
     struct slots_answer answer;
     struct slot_set here;
@@ -157,13 +160,15 @@ static bool is_owned_state(uint8_t state)
     return state == SLOT_OWNED || state == SLOT_EXPORTING || state == SLOT_FROZEN;
 }
 
-/* Commands wait for the claim, or no longer. */
-static void set_held(struct slot_owners *owners, bool is_held)
+/* Commands wait for the claim and for the time of the cluster (cluster_clock.h), or no longer. */
+static void set_held(struct slot_owners *owners, bool awaits_claim)
 {
     struct partition_shards *shards = &owners->partition->shards;
     bool was_held = shards->is_held;
-    shards->is_held = is_held;
-    if (was_held && !is_held)
+    owners->awaits_claim = awaits_claim;
+    shards->is_held = awaits_claim || (shards->is_gated &&
+                                       !cluster_clock_is_known(owners->partition->process->clock));
+    if (was_held && !shards->is_held)
         partition_resume(owners->partition);
 }
 
@@ -320,7 +325,7 @@ void slot_owners_configure(struct slot_owners *owners)
     struct partition *partition = owners->partition;
     const struct shard_map *map = peer_set_map(partition->shards.peers);
     bool is_same = map && map == owners->map;
-    bool is_held = is_same && partition->shards.is_held;
+    bool is_held = is_same && owners->awaits_claim;
     if (!is_same)
         owners->since_ms = loop_mono_ms(partition->loop);
     drop_map(owners);
@@ -364,7 +369,7 @@ static void list_all_leaving(struct slot_owners *owners)
 
 bool slot_owners_is_claiming(const struct slot_owners *owners)
 {
-    return owners->partition->shards.is_held;
+    return owners->awaits_claim;
 }
 
 /* ---- owners of other slots ---- */
@@ -713,7 +718,7 @@ static void ask_other(struct slot_owners *owners, size_t index, uint64_t now_ms)
     }
     other->asks++;
     other->is_asked = true;
-    bool is_joining = owners->partition->shards.is_held || !has_records(owners);
+    bool is_joining = owners->awaits_claim || !has_records(owners);
     other->ask_ms = now_ms + (is_joining ? ASK_JOINING_MS : ASK_CALM_MS);
 }
 
@@ -931,8 +936,10 @@ void slot_owners_tick(struct slot_owners *owners)
         keep_name(owners);
     if (has_records(owners))
         check_drained(owners);
-    if (owners->partition->shards.is_held)
+    if (owners->awaits_claim)
         check_held(owners, now_ms);
+    else if (owners->partition->shards.is_held)
+        set_held(owners, false);
 }
 
 /* ---- wishes ---- */

@@ -25,7 +25,8 @@
  * (7) An empty partition of which another shard says that it owned slots has lost its disk. It claims nothing by itself, because
  *     its keys would silently read as missing: it is not ready (slot_figures.h) until an operator restores it, or forces (6).
  *
- * Commands for data wait while it is JOINING, at most HOLD_MS; then they are refused until it has claimed.
+ * Commands for data wait while it is JOINING, at most HOLD_MS; then they are refused until it has claimed. After each start they
+ * also wait until the time of the cluster is known (cluster_clock.h).
  */
 #pragma once
 

@@ -4,7 +4,13 @@
 #include "shared/check.h"
 #include "shared/out.h"
 
-enum { IDENTITY_FORMAT = 1, IDENTITY_FIXED_BYTES = 25, PORTS_BYTES = 4 };
+enum {
+    IDENTITY_FORMAT = 1,
+    IDENTITY_FIXED_BYTES = 25,
+    PORTS_BYTES = 4,
+    LISTENS_BYTES = 1,
+    CLOCK_BYTES = 8,
+};
 
 void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes payload)
 {
@@ -61,8 +67,11 @@ size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_ID
     at += write_short_text(to + at, identity->version);
     put_le16(to + at, identity->port);
     put_le16(to + at + 2, identity->tls_port);
-    to[at + PORTS_BYTES] = (char)identity->listens;
-    return at + PORTS_BYTES + 1;
+    at += PORTS_BYTES;
+    to[at] = (char)identity->listens;
+    at += LISTENS_BYTES;
+    put_le64(to + at, identity->wall_us);
+    return at + CLOCK_BYTES;
 }
 
 /* Is the text printable ASCII without the characters that separate fields in INFO and in the log? */
@@ -87,6 +96,18 @@ static bool read_short_text(struct bytes *from, char *to, size_t max)
     return true;
 }
 
+/* What older versions do not send. */
+static void read_tail(struct bytes from, struct peer_identity *identity)
+{
+    const char *listens = from.data + PORTS_BYTES;
+    const char *clock = listens + LISTENS_BYTES;
+    bool has_ports = from.len >= PORTS_BYTES;
+    identity->port = has_ports ? get_le16(from.data) : 0;
+    identity->tls_port = has_ports ? get_le16(from.data + 2) : 0;
+    identity->listens = from.len >= PORTS_BYTES + LISTENS_BYTES && *listens == 1;
+    identity->wall_us = from.len >= PORTS_BYTES + LISTENS_BYTES + CLOCK_BYTES ? get_le64(clock) : 0;
+}
+
 bool peer_identity_read(struct bytes from, struct peer_identity *identity)
 {
     if (from.len < IDENTITY_FIXED_BYTES || from.len > PEER_IDENTITY_MAX ||
@@ -101,9 +122,7 @@ bool peer_identity_read(struct bytes from, struct peer_identity *identity)
                    read_short_text(&from, identity->shard, SHARD_NAME_MAX) &&
                    read_short_text(&from, identity->address, PEER_ADDRESS_MAX) &&
                    read_short_text(&from, identity->version, PEER_VERSION_MAX);
-    bool has_ports = is_good && from.len >= PORTS_BYTES;
-    identity->port = has_ports ? get_le16(from.data) : 0;
-    identity->tls_port = has_ports ? get_le16(from.data + 2) : 0;
-    identity->listens = is_good && from.len > PORTS_BYTES && from.data[PORTS_BYTES] == 1;
+    if (is_good)
+        read_tail(from, identity);
     return is_good;
 }

@@ -15,7 +15,8 @@
  *             │ 0 format │ 1 map epoch │ 9 map hash  │ 17 log index  │ run id, shard, address, version:
  *             │ u8 = 1   │ u64         │ u64         │ u64           │ each u8 length, then as many bytes
  *             └──────────┴─────────────┴─────────────┴───────────────┘ then the ports for clients without and
- *             with TLS: u16 each, 0: none; then u8, 1: the sender listens to channels (channel_relay.h)
+ *             with TLS: u16 each, 0: none; then u8, 1: the sender listens to channels (channel_relay.h);
+ *             then u64: the sender's system clock, µs since 1970 (cluster_clock.h)
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
@@ -29,7 +30,7 @@
  *   any request                                          ─► FAILED payload: the reason; nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the known ones are skipped. An older one ends before the
- * ports or after them.
+ * ports, after them, or before the clock.
  */
 #pragma once
 
@@ -110,6 +111,7 @@ struct peer_identity {
     uint64_t map_hash;
     uint64_t log_index; /* index of the last batch */
     bool listens;       /* wants PUBLISH */
+    uint64_t wall_us;   /* its system clock when the identity was sent; 0: not known */
 };
 
 /* Encodes the identity; returns its length. */

@@ -1,7 +1,9 @@
 #include "backend/peer/link.h"
 
 #include "backend/context/backend_metrics.h"
+#include "backend/context/cluster_clock.h"
 #include "shared/backoff.h"
+#include "shared/clock.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
@@ -20,6 +22,7 @@ size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX]
 {
     struct peer_identity identity = self->identity;
     identity.log_index = self->current_index(self->owner);
+    identity.wall_us = clock_system_us();
     return peer_identity_write(&identity, to);
 }
 
@@ -169,6 +172,18 @@ static void link_ended(void *owner, int err)
     link_down(link, err ? stream_error(link->stream, err) : "the peer closed the connection");
 }
 
+/* The peer read its clock somewhere within the round trip of STATUS: in the middle, give or take half the round trip. */
+static void hear_clock(struct peer_link *link)
+{
+    struct cluster_clock *clock = link->self->clock;
+    uint64_t now_us = clock_mono_us();
+    uint64_t half_us = (now_us - link->pinged_us) / 2;
+    if (!clock || !link->peer.wall_us)
+        return;
+    cluster_clock_heard(clock, bytes_of(link->shard), link->peer.wall_us, now_us - half_us,
+                        half_us);
+}
+
 static void status_replied(struct peer_request *request, enum peer_result result,
                            struct bytes payload)
 {
@@ -178,15 +193,16 @@ static void status_replied(struct peer_request *request, enum peer_result result
         return;
     link->peer = identity;
     note_identity(link);
-    link->round_trip_us = loop_mono_us(link->self->loop) - link->pinged_us;
+    link->round_trip_us = clock_mono_us() - link->pinged_us;
     cell_observe(link->cell, LINK_ROUND_TRIP_SECONDS, link->round_trip_us);
+    hear_clock(link);
 }
 
 static void send_status(struct peer_link *link)
 {
     char identity[PEER_IDENTITY_MAX];
     size_t len = peer_self_encode(link->self, identity);
-    link->pinged_us = loop_mono_us(link->self->loop);
+    link->pinged_us = clock_mono_us();
     link->status.on_reply = status_replied;
     send_frame(link, &link->status, PEER_STATUS, (struct bytes){identity, len});
 }
@@ -401,6 +417,8 @@ void peer_link_free(struct peer_link *link)
     lose_requests(link);
     list_remove(&link->link);
     *link->self->listeners -= link->listens;
+    if (link->self->clock)
+        cluster_clock_forget(link->self->clock, bytes_of(link->shard));
     table_free(link->by_id);
     free(link->shard);
     free(link->address);
@@ -433,6 +451,12 @@ void peer_link_tick(struct peer_link *link)
     else if (link->state == PEER_LINK_UP && link->status.id == 0 &&
              now_ms >= link->pinged_us / 1000 + options->ping_ms)
         send_status(link);
+}
+
+int64_t peer_link_clock_skew_us(const struct peer_link *link)
+{
+    struct cluster_clock *clock = link->self->clock;
+    return clock ? cluster_clock_skew_of(clock, bytes_of(link->shard)) : 0;
 }
 
 const char *peer_link_state_name(const struct peer_link *link)

@@ -27,6 +27,7 @@
 
 enum { PEER_REASON_MAX = 256 };
 
+struct cluster_clock;
 struct loop;
 struct labels;
 struct peer_incoming;
@@ -57,10 +58,11 @@ struct peer_requests {
 struct peer_self {
     struct loop *loop;
     struct metrics *metrics;
-    struct labels *links; /* metrics by shard */
-    uint32_t thread;      /* index of the partition, for `links` */
+    struct labels *links;        /* metrics by shard */
+    uint32_t thread;             /* index of the partition, for `links` */
+    struct cluster_clock *clock; /* hears the clocks of peers; NULL: none does */
     struct peer_options options;
-    struct peer_identity identity; /* log_index: see current_index */
+    struct peer_identity identity; /* log_index, wall_us: see peer_self_encode */
     uint32_t *listeners;           /* counts links with `listens` */
     char *secret;
     char *secret_previous;   /* is shown too; empty: none */
@@ -146,6 +148,8 @@ void peer_link_cancel(struct peer_link *link, struct peer_request *request);
 /* Number of outstanding requests, without the link's own STATUS. */
 uint32_t peer_link_outstanding(const struct peer_link *link);
 const char *peer_link_state_name(const struct peer_link *link);
+/* How much the peer's system clock is ahead of the time of the cluster (cluster_clock.h), in µs; 0: not known. */
+int64_t peer_link_clock_skew_us(const struct peer_link *link);
 
 /* Encodes the current identity. */
 size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX]);

@@ -89,6 +89,7 @@ struct peer_set *peer_set_new(const struct peer_host *host)
                                      .metrics = host->metrics,
                                      .links = host->links,
                                      .thread = host->thread,
+                                     .clock = host->clock,
                                      .current_index = host->current_index,
                                      .requests = host->requests,
                                      .listeners = &peers->listeners,
@@ -464,11 +465,12 @@ static void print_link(const struct peer_set *peers, const struct peer_link *lin
     if (is_up)
         out_printf(out,
                    ",run_id=%s,version=%s,map_epoch=%" PRIu64 ",same_map=%s,log_index=%" PRIu64
-                   ",last_heard_ms=%" PRIu64 ",round_trip_us=%" PRIu64 "\r\n",
+                   ",last_heard_ms=%" PRIu64 ",round_trip_us=%" PRIu64 ",clock_skew_ms=%" PRId64
+                   "\r\n",
                    link->peer.run_id, link->peer.version, link->peer.map_epoch,
                    link->peer.map_hash == peers->self.identity.map_hash ? "yes" : "no",
                    link->peer.log_index, loop_mono_ms(peers->host.loop) - link->heard_ms,
-                   link->round_trip_us);
+                   link->round_trip_us, peer_link_clock_skew_us(link) / 1000);
     else
         out_printf(out, ",reason=\"%s\"\r\n", link->reason);
 }

@@ -37,8 +37,9 @@ struct peer_config {
 struct peer_host {
     struct loop *loop;
     struct metrics *metrics;
-    struct labels *links; /* metrics by shard (backend_metrics.h) */
-    uint32_t thread;      /* index of the partition, for `links` */
+    struct labels *links;        /* metrics by shard (backend_metrics.h) */
+    uint32_t thread;             /* index of the partition, for `links` */
+    struct cluster_clock *clock; /* of the process; NULL: the partition uses the system's clock */
     const char *run_id;
     const char *version;
     uint64_t (*current_index)(void *owner); /* returns the index of the last batch */

@@ -4,12 +4,23 @@
 #include "shared/clock.h"
 #include "shared/error.h"
 
+#include <stdatomic.h>
+
 enum { ORPHAN_GRACE_MS = 5 * 60 * 1000 }; /* an expired collection's rows stay this much longer */
+
+static atomic_bool clock_is_trusted;
+
+void orphan_trust_clock(void)
+{
+    atomic_store_explicit(&clock_is_trusted, true, memory_order_relaxed);
+}
 
 /* RocksDB's tables have all changes to metadata rows up to the returned wall clock time. A key that had expired by then
  * cannot have received another TTL since. */
 static uint64_t tables_ms(const struct store *store)
 {
+    if (!atomic_load_explicit(&clock_is_trusted, memory_order_relaxed))
+        return 0;
     uint64_t now_ms = clock_wall_us() / 1000;
     uint64_t since_ms = store_unapplied(store);
     return since_ms && since_ms < now_ms ? since_ms : now_ms;

@@ -49,8 +49,10 @@ bool sim_run_until(bool (*is_true)(void *owner), void *owner, uint64_t max_steps
 /* Runs all events of the next `us` of virtual time. */
 void sim_run_for(uint64_t us);
 uint64_t sim_now_us(void);
-/* Moves the wall clock by this time, also backwards. */
+/* Moves the wall clocks of all hosts by this time, also backwards. */
 void sim_wall_step(int64_t us);
+/* From now on the system clock of this host differs by this time from the right one. */
+void sim_clock_skew(const char *name, int64_t us);
 /* A random number for the test itself, 0 .. below-1; part of the history. */
 uint64_t sim_random(uint64_t below);
 bool sim_chance(unsigned ppm);

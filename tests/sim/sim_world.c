@@ -33,6 +33,7 @@ struct world {
     struct sim_host hosts[HOSTS_MAX];
     unsigned host_count;
     struct sim_host *host_now;
+    struct sim_host *running; /* the host of the event that runs; NULL: between events */
     struct sim_knobs knobs;
 };
 
@@ -215,7 +216,9 @@ bool sim_step(void)
     world.is_stepping = true;
     if (is_callback && !sim_is_scheduled(&loop->turn))
         sim_schedule(&loop->turn, sim_random(world.knobs.turn_us_max + 1));
+    world.running = loop ? loop->host : NULL;
     event->run(event);
+    world.running = NULL;
     world.is_stepping = false;
     sim_streams_bury();
     return true;
@@ -248,6 +251,12 @@ uint64_t sim_now_us(void)
 void sim_wall_step(int64_t us)
 {
     world.wall_offset_us += us;
+}
+
+void sim_clock_skew(const char *name, int64_t us)
+{
+    sim_note("skew", (uint64_t)us);
+    sim_host_find(name)->skew_us = us;
 }
 
 /* ---- the world -------------------------------------------------------------------------------- */
@@ -376,6 +385,7 @@ void sim_crash_host(const char *name)
     CHECK(sim_is_between_steps());
     struct sim_host *host = sim_host_find(name);
     sim_note("crash", host->number);
+    host->wall_offset_us = 0;
     for (struct list *link = sim_loops.next; link != &sim_loops; link = link->next) {
         struct loop *loop = container_of(link, struct loop, link);
         if (loop->host != host || loop->is_dead)
@@ -388,9 +398,23 @@ void sim_crash_host(const char *name)
 
 /* ---- clock.h ---------------------------------------------------------------------------------- */
 
+uint64_t clock_system_us(void)
+{
+    int64_t skew_us = world.running ? world.running->skew_us : 0;
+    return start_wall_us + (world.now_us - start_mono_us) +
+           (uint64_t)(world.wall_offset_us + skew_us);
+}
+
 uint64_t clock_wall_us(void)
 {
-    return start_wall_us + (world.now_us - start_mono_us) + (uint64_t)world.wall_offset_us;
+    int64_t offset_us = world.running ? world.running->wall_offset_us : 0;
+    return offset_us ? clock_mono_us() + (uint64_t)offset_us : clock_system_us();
+}
+
+void clock_set_wall(int64_t offset_us)
+{
+    if (world.running)
+        world.running->wall_offset_us = offset_us;
 }
 
 uint64_t clock_mono_us(void)

@@ -18,6 +18,8 @@ struct sim_host {
     unsigned number;
     bool is_down;
     uint64_t frozen_until_us;
+    int64_t skew_us;        /* of its system clock */
+    int64_t wall_offset_us; /* of clock_set_wall; 0: it was not called since the host started */
 };
 
 struct sim_event {

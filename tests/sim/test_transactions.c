@@ -565,6 +565,16 @@ static void force_transaction(unsigned which)
     world.was_forced = true;
 }
 
+/* All clocks are set, or the clock of one backend is wrong from now on. */
+static void break_clock(unsigned which)
+{
+    int64_t us = (int64_t)sim_random(120000000) - 60000000;
+    if (sim_random(2))
+        sim_wall_step(us);
+    else
+        sim_clock_skew(world.cluster.backends[which].name, us);
+}
+
 static void make_fault(enum fault fault)
 {
     unsigned which = (unsigned)sim_random(SHARDS);
@@ -598,7 +608,7 @@ static void make_fault(enum fault fault)
         restart_proxy();
         break;
     case FAULT_CLOCK:
-        sim_wall_step((int64_t)sim_random(120000000) - 60000000);
+        break_clock(which);
         break;
     case FAULT_MOVE:
         move_slots();

@@ -17,8 +17,9 @@ static const char GOLDEN_IDENTITY[] = "\1"
                                       "\5"
                                       "0.1.0"
                                       "\xe9\x1c\x4d\x1d" /* 7401, 7501 */
-                                      "\1";
-enum { GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 5 }; /* without ports */
+                                      "\1"
+                                      "\1\0\0\0\0\0\0\x80";
+enum { GOLDEN_OLD_LEN = sizeof GOLDEN_IDENTITY - 1 - 13 }; /* without ports */
 
 static const struct peer_identity IDENTITY = {
     .run_id = "beef",
@@ -31,6 +32,7 @@ static const struct peer_identity IDENTITY = {
     .map_hash = 0x0102030405060708,
     .log_index = 42,
     .listens = true,
+    .wall_us = 0x8000000000000001,
 };
 
 START_TEST(a_frame_has_these_bytes)
@@ -99,6 +101,7 @@ START_TEST(an_identity_is_read_back_also_when_a_newer_version_adds_to_it)
     ck_assert_uint_eq(identity.port, IDENTITY.port);
     ck_assert_uint_eq(identity.tls_port, IDENTITY.tls_port);
     ck_assert(identity.listens);
+    ck_assert(identity.wall_us == IDENTITY.wall_us);
 }
 END_TEST
 
@@ -111,10 +114,11 @@ START_TEST(an_identity_of_an_older_version_has_no_ports)
     ck_assert_uint_eq(identity.port, 0);
     ck_assert_uint_eq(identity.tls_port, 0);
     ck_assert(!identity.listens);
-    ck_assert(
-        peer_identity_read((struct bytes){GOLDEN_IDENTITY, sizeof GOLDEN_IDENTITY - 2}, &identity));
+    ck_assert(peer_identity_read((struct bytes){GOLDEN_IDENTITY, sizeof GOLDEN_IDENTITY - 10},
+                                 &identity));
     ck_assert_uint_eq(identity.tls_port, IDENTITY.tls_port);
     ck_assert(!identity.listens);
+    ck_assert_uint_eq(identity.wall_us, 0);
 }
 END_TEST
 
