@@ -32,9 +32,10 @@ static void on_swap(void *owner, struct space *a, struct space *b)
 }
 
 /* partition_shards.libraries_changed */
-static void forget_functions(struct partition *partition)
+static void read_libraries_anew(struct partition *partition)
 {
     functions_forget(partition->scripts);
+    stored_options_adopt_rows(partition->process, partition->overlay);
 }
 
 /* Makes all parts above the store. */
@@ -54,7 +55,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
     if (!shards_new(partition))
         return false;
     partition->scripts = script_set_new(partition);
-    partition->shards.libraries_changed = forget_functions;
+    partition->shards.libraries_changed = read_libraries_anew;
     if (functions_load(partition, BYTES("")) != OK)
         return false;
     partition->metrics.stats = stats_new();

@@ -81,6 +81,7 @@ static void reload(struct server *server)
         log_reload_refused(server, error);
         return;
     }
+    stored_options_apply(snapshot);
     const struct tls_context *tls = snapshot->tls;
     const struct tls_context *peer_tls = snapshot->peer_tls;
     struct shard_map *map = snapshot->map ? shard_map_ref(snapshot->map) : NULL;
@@ -331,6 +332,21 @@ static bool open_members(struct server *server, const struct backend_config *con
     return server->members_count > 0;
 }
 
+/* Puts the stored options of all partitions in force, before the first request. False: the rows of a partition cannot be read. */
+static bool adopt_stored_options(struct server *server, char *error, size_t size)
+{
+    struct stored_options found = {0};
+    bool is_good = true;
+    for (uint32_t i = 0; i < server->members_count && is_good; i++)
+        is_good = stored_options_read(&found, server->members[i].partition->overlay);
+    if (is_good)
+        stored_options_adopt(server->process, &found);
+    else
+        (void)snprintf(error, size, "the stored options that CONFIG SET has stored cannot be read");
+    stored_options_fini(&found);
+    return is_good;
+}
+
 static void on_watched_file(void *owner)
 {
     reload(owner);
@@ -412,7 +428,7 @@ static bool server_open(struct server *server, char *error, size_t size)
     if (config->store_reader_threads)
         server->process->readers =
             worker_pool_new("reader", (unsigned)config->store_reader_threads);
-    if (!open_members(server, config, error, size) ||
+    if (!open_members(server, config, error, size) || !adopt_stored_options(server, error, size) ||
         !load_shards(server, server->process->snapshot, error, size))
         return false;
     for (uint32_t i = 0; i < server->members_count; i++)

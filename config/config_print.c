@@ -165,10 +165,11 @@ static const char docs_head[] =
     "- In `CONFIG GET` and `CONFIG SET` options of the first section have their own name\n"
     "  (`maxclients`), other options the section and the name (`upstream-timeout`). `CONFIG SET` "
     "can\n"
-    "  change the options that *reload* can change, except paths. The change is in force until "
+    "  change the options that *reload* can change, except paths. Through a proxy it sets those of "
     "the\n"
-    "  file is read again or the program ends; at a backend `CONFIG REWRITE` writes it to the "
-    "file.\n";
+    "  shards for good, at all shards; other changes are in force until the file is read again or "
+    "the\n"
+    "  program ends, and at a backend `CONFIG REWRITE` keeps them (operations.md: what is kept).\n";
 
 static const char docs_shards[] =
     "\n## shards.ini\n"

@@ -13,7 +13,7 @@ enum {
     /* Raised by each change after which a proxy and a backend of different versions would misunderstand each other: SCREE
      * commands, bounces, and replies that are merged. SCREE SELF says both numbers; a proxy refuses a backend that does not serve its
      * protocol (proxy/upstream/greeting.h). */
-    PROXY_PROTOCOL = 1,
+    PROXY_PROTOCOL = 2,
     /* The oldest protocol of a proxy that a backend serves. */
     PROXY_PROTOCOL_OLDEST = 1,
 };

@@ -10,6 +10,7 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/session.h"
+#include "backend/storage/commit.h"
 #include "config/ini_file.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
@@ -111,31 +112,41 @@ static void set_failed(struct call *call, struct bytes name, const char *reason)
                 (int)name.len, name.data, reason);
 }
 
-/* Checks all names before any value is set. */
-static bool check_names(struct call *call)
+/* Redis' reason why the option cannot be set; NULL: it can. */
+static const char *why_not_set(const struct config_snapshot *snapshot, struct bytes name)
+{
+    if (config_snapshot_is_fixed(snapshot, name))
+        return "can't set immutable config";
+    return config_snapshot_is_path(snapshot, name) ? "can't set protected config" : NULL;
+}
+
+static bool is_named_before(const struct call *call, uint32_t first, uint32_t at)
+{
+    struct bytes name = call->argv[at];
+    for (uint32_t i = first; i < at; i += 2)
+        if (call->argv[i].len == name.len &&
+            strncasecmp(call->argv[i].data, name.data, name.len) == 0)
+            return true;
+    return false;
+}
+
+/* Checks all names, from argv[first] on, before any value is set. */
+static bool check_names(struct call *call, uint32_t first)
 {
     const struct config_snapshot *snapshot = call->partition->snapshot;
-    for (uint32_t i = 2; i < call->argc; i += 2) {
+    for (uint32_t i = first; i < call->argc; i += 2) {
         struct bytes name = call->argv[i];
         if (!config_snapshot_has_option(snapshot, name)) {
             call_errorf(call, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
                         (int)name.len, name.data);
             return false;
         }
-        if (config_snapshot_is_fixed(snapshot, name)) {
-            set_failed(call, name, "can't set immutable config");
+        const char *reason = why_not_set(snapshot, name);
+        if (!reason && is_named_before(call, first, i))
+            reason = "duplicate parameter";
+        if (reason) {
+            set_failed(call, name, reason);
             return false;
-        }
-        if (config_snapshot_is_path(snapshot, name)) {
-            set_failed(call, name, "can't set protected config");
-            return false;
-        }
-        for (uint32_t j = 2; j < i; j += 2) {
-            if (call->argv[j].len == name.len &&
-                strncasecmp(call->argv[j].data, name.data, name.len) == 0) {
-                set_failed(call, name, "duplicate parameter");
-                return false;
-            }
         }
     }
     return true;
@@ -147,10 +158,10 @@ static bool is_tls(struct bytes name)
 }
 
 /* Reads the TLS files once after all options are set, because TLS options must fit together. */
-static bool load_tls(struct call *call, struct config_snapshot *snapshot)
+static bool load_tls(struct call *call, uint32_t first, struct config_snapshot *snapshot)
 {
     char reason[OPTION_REASON_MAX];
-    for (uint32_t i = 2; i < call->argc; i += 2) {
+    for (uint32_t i = first; i < call->argc; i += 2) {
         if (!is_tls(call->argv[i]))
             continue;
         if (config_snapshot_load_tls(snapshot, reason, sizeof reason))
@@ -161,31 +172,66 @@ static bool load_tls(struct call *call, struct config_snapshot *snapshot)
     return true;
 }
 
-void cmd_config_set(struct call *call)
+/* Sets the pairs in a private snapshot: with a version as stored options of all shards, with 0 for this process. */
+static bool set_pairs(struct call *call, uint32_t first, uint64_t version,
+                      struct config_snapshot *snapshot)
 {
     char reason[OPTION_REASON_MAX];
-    if (call->argc % 2) {
+    for (uint32_t i = first; i < call->argc; i += 2) {
+        struct bytes name = call->argv[i];
+        struct bytes value = call->argv[i + 1];
+        bool is_set =
+            version ? stored_options_set(snapshot, name, value, version, reason, sizeof reason)
+                    : config_snapshot_set(snapshot, name, value, reason, sizeof reason);
+        if (!is_set) {
+            set_failed(call, name, reason);
+            return false;
+        }
+    }
+    return load_tls(call, first, snapshot);
+}
+
+/* Sets the names and values from argv[first] on, all or none. */
+static void change_options(struct call *call, uint32_t first, uint64_t version)
+{
+    struct process *process = call->partition->process;
+    if ((call->argc - first) % 2) {
         call_error(call, ERR_SYNTAX);
         return;
     }
-    if (!check_names(call))
+    if (!check_names(call, first))
         return;
-    struct config_snapshot *snapshot = process_config_edit(call->partition->process);
-    for (uint32_t i = 2; i < call->argc; i += 2) {
-        if (!config_snapshot_set(snapshot, call->argv[i], call->argv[i + 1], reason,
-                                 sizeof reason)) {
-            process_config_drop(call->partition->process, snapshot);
-            set_failed(call, call->argv[i], reason);
-            return;
-        }
-    }
-    if (!load_tls(call, snapshot)) {
-        process_config_drop(call->partition->process, snapshot);
+    struct config_snapshot *snapshot = process_config_edit(process);
+    if (!set_pairs(call, first, version, snapshot)) {
+        process_config_drop(process, snapshot);
         return;
     }
-    process_config_publish(call->partition->process, snapshot);
+    if (version)
+        stored_options_write(&snapshot->stored, version, call->partition->overlay, call->arena);
+    process_config_publish(process, snapshot);
     partition_refresh(call->partition);
     reply_ok(&call->reply);
+}
+
+void cmd_config_set(struct call *call)
+{
+    change_options(call, 2, 0);
+}
+
+/* ---- SCREE OPTIONS ---- */
+
+/* SCREE OPTIONS VERSION | SET version name value … */
+void cmd_scree_options(struct call *call)
+{
+    int64_t version;
+    bool is_set = bytes_is(call->argv[2], "set") && call->argc > 5;
+    if (call->argc == 3 && bytes_is(call->argv[2], "version"))
+        reply_int(&call->reply,
+                  (int64_t)stored_options_version(&call->partition->snapshot->stored));
+    else if (!is_set || !number_parse_int64(call->argv[3], &version) || version <= 0)
+        call_error(call, ERR_SYNTAX);
+    else
+        change_options(call, 4, (uint64_t)version);
 }
 
 /* ---- RESETSTAT ---- */
@@ -308,6 +354,23 @@ static void rewrite_in_force(struct call *call)
     config_fini(&config.head);
 }
 
+/* Keeps in this partition's rows what the file cannot keep: parameters that are no options, and other values of stored options, which
+ * come before those of the file. */
+static void keep_stored_options(struct call *call)
+{
+    struct process *process = call->partition->process;
+    struct config_snapshot *snapshot = process_config_edit(process);
+    uint64_t version = stored_options_next_version(&snapshot->stored);
+    stored_options_keep(snapshot, version);
+    if (stored_options_version(&snapshot->stored) != version) {
+        process_config_drop(process, snapshot);
+        return;
+    }
+    stored_options_write(&snapshot->stored, version, call->partition->overlay, call->arena);
+    process_config_publish(process, snapshot);
+    partition_refresh(call->partition);
+}
+
 /* A proxy sends CONFIG REWRITE to all partitions of the process at the same time. One writes at a time, from options that
  * it reads after those of the previous one, so the newest options stay. */
 void cmd_config_rewrite(struct call *call)
@@ -315,6 +378,8 @@ void cmd_config_rewrite(struct call *call)
     struct process *process = call->partition->process;
     pthread_mutex_lock(&process->rewrite_lock);
     rewrite_in_force(call);
+    if (!call->failed && commit_gate(call->partition->commit, CMD_WRITE) == OK)
+        keep_stored_options(call);
     pthread_mutex_unlock(&process->rewrite_lock);
 }
 

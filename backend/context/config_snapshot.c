@@ -110,6 +110,7 @@ struct config_snapshot *config_snapshot_copy(const struct config_snapshot *from)
             CHECK(snapshot->parameters[i]);
         }
     }
+    stored_options_copy(&snapshot->stored, &from->stored);
     acl_unref(snapshot->acl);
     snapshot->acl = acl_ref(from->acl);
     snapshot->tls = from->tls ? tls_context_ref(from->tls) : NULL;
@@ -131,6 +132,7 @@ void config_snapshot_unref(struct config_snapshot *snapshot)
         return;
     for (size_t i = 0; i < parameters_count; i++)
         free(snapshot->parameters[i]);
+    stored_options_fini(&snapshot->stored);
     config_fini(&snapshot->config.head);
     acl_unref(snapshot->acl);
     tls_context_unref(snapshot->tls);

@@ -12,6 +12,7 @@
 
 #include "backend/context/output_limit.h"
 #include "backend/context/parameter.h"
+#include "backend/context/stored_options.h"
 #include "config/config.h"
 #include "config/memory_plan.h"
 #include "shared/acl.h"
@@ -25,6 +26,7 @@ struct config_snapshot {
     struct backend_config config;
     struct memory_plan memory;       /* the sizes of caches and buffers in force */
     char *parameters[PARAMETER_MAX]; /* by index in the parameter table; NULL: the default */
+    struct stored_options stored; /* of all shards: their values are in `config` and `parameters` */
 
     struct tls_context *tls;      /* of tls-port; NULL: none */
     struct tls_context *peer_tls; /* of connections to other backends; NULL: plain */

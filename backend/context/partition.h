@@ -213,7 +213,7 @@ struct partition_shards {
     uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */
     struct slot_moves *moves;
     struct partition_strays strays;
-    /* Rows of function libraries have come from another shard. */
+    /* Rows of function libraries and stored options have come from another shard. */
     void (*libraries_changed)(struct partition *partition);
     uint64_t here_version; /* counts changes of `here`; not 0 */
     uint64_t here_sum;     /* of `here`: slot_set_sum */

@@ -15,6 +15,7 @@
  *                  'f' | library name                                                    → code of its functions; default namespace
  *                  'F' | u8 ns_len | namespace | library name                            → code of its functions; other namespaces
  *                  'h'                                                                    → batch header
+ *                  'p' | name of an option                                                → u64 version | value (option_row.h)
  *                  'v'                                                                    → u64 data format version
  *                  '2'                                                                    → transactions over shards (transaction_record.h)
  *                  's' | u8 page                                                          → states of 256 slots (slot_record.h)

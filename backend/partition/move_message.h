@@ -34,9 +34,10 @@ struct move_begin {
     struct move_slots slots;
     uint64_t epoch; /* of the source's ownership: the target will own the slots with the next one */
     uint64_t wish;  /* epoch of the shard map that gives the slots to the target */
-    uint64_t version;       /* newest version of a collection at the source */
-    struct bytes maps;      /* of databases: space_maps_write; borrowed */
-    struct bytes libraries; /* rows of function libraries, as effects (effects.h); borrowed */
+    uint64_t version;  /* newest version of a collection at the source */
+    struct bytes maps; /* of databases: space_maps_write; borrowed */
+    struct bytes
+        libraries; /* rows of function libraries and stored options, as effects (effects.h); borrowed */
 };
 
 struct move_rows {

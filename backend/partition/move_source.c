@@ -5,6 +5,7 @@
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
+#include "backend/format/option_row.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_rows.h"
 #include "backend/keyspace/space.h"
@@ -259,10 +260,11 @@ static struct bytes maps_of(struct partition *partition)
     return (struct bytes){maps, len};
 }
 
-/* The rows of all function libraries: a shard that joins empty has none. False: they cannot be read. */
+/* The rows of all function libraries, and the stored options: a shard that joins empty has none. False: they cannot be read. */
 static bool read_libraries(struct partition *partition, struct effects *libraries)
 {
-    static const struct bytes ranges[][2] = {{{"F", 1}, {"G", 1}}, {{"f", 1}, {"g", 1}}};
+    const struct bytes ranges[][2] = {
+        {{"F", 1}, {"G", 1}}, {{"f", 1}, {"g", 1}}, {option_rows_from(), option_rows_to()}};
     int err = OK;
     effects_begin(libraries, &(struct effects_header){.type = EFFECTS_BATCH});
     for (size_t i = 0; err == OK && i < sizeof ranges / sizeof ranges[0]; i++) {

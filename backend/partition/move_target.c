@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
+#include "backend/format/option_row.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/slot_purge.h"
@@ -214,7 +215,13 @@ static bool has_maps(struct partition *partition, struct bytes maps)
     return is_equal;
 }
 
-/* A shard without keys takes over the function libraries of the source. False: they are not valid. */
+static bool is_of_all_shards(const struct effect *effect)
+{
+    return effect->kind == EFFECT_PUT && effect->cf == CF_SYSTEM &&
+           (is_function_key(effect->key) || is_option_key(effect->key));
+}
+
+/* A shard without keys takes over the function libraries and the stored options of the source. False: they are not valid. */
 static bool take_libraries(struct partition *partition, struct bytes libraries)
 {
     struct effects_header header;
@@ -226,7 +233,7 @@ static bool take_libraries(struct partition *partition, struct bytes libraries)
     internal_call_begin(partition, &call);
     enum effects_read result = effects_open(libraries, &header, &reader);
     while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
-        if (effect.kind == EFFECT_PUT && effect.cf == CF_SYSTEM && is_function_key(effect.key))
+        if (is_of_all_shards(&effect))
             overlay_put(partition->overlay, CF_SYSTEM, effect.key, effect.value);
     call.failed = result != EFFECTS_END;
     bool is_good = !call.failed;

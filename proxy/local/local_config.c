@@ -1,10 +1,12 @@
 /*
  * local_config.c - CONFIG at the proxy: parameters about clients, options of the proxy, and parameters of the shards.
  *
- *   GET pattern    matching names of endpoint_config.h and options of the proxy, then the other parameters of a shard
+ *   GET pattern    matching names of endpoint_config.h and options of the proxy, then the other parameters of the shards
  *   SET name …     all or none, as in Redis:
- *                     proxy's values are checked on a copy ─► CONFIG GET of the rest at every shard (is it reachable?)
- *                     ─► CONFIG SET at every shard ─► proxy's values: a new snapshot for all workers
+ *                     proxy's values are checked on a copy ─► SCREE OPTIONS VERSION at every shard (is it reachable?)
+ *                     ─► SCREE OPTIONS SET of the rest with a higher version, durable at every shard
+ *                     ─► proxy's values: a new snapshot for all workers
+ *                  (plain Redis servers get CONFIG GET and CONFIG SET)
  *                  options that proxy and shards have (slow log, latency) are set in both
  *
  * Secrets are shown as stars. A client in a namespace sees the few parameters that shards show to clients in namespaces,
@@ -13,10 +15,15 @@
 #include "proxy/endpoint_config.h"
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
+#include "proxy/local/shards_config.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_run.h"
+#include "proxy/upstream/node.h"
 #include "proxy/worker.h"
+#include "shared/clock.h"
 #include "shared/glob.h"
+#include "shared/number.h"
+#include "shared/option_version.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,31 +101,8 @@ static int64_t write_own(struct client *client, struct reply *pairs,
     return found;
 }
 
-/* Adds a shard's pairs except those that the proxy answers itself; returns their number. */
-static int64_t write_shards(struct client *client, struct reply *pairs, struct bytes frame)
-{
-    struct resp_value head;
-    struct resp_value name;
-    struct resp_value value;
-    size_t pos = 0;
-    int64_t found = 0;
-    if (!resp_value_next(frame, &pos, &head) || (head.type != '*' && head.type != '%'))
-        return 0;
-    for (int64_t i = head.type == '%' ? head.count : head.count / 2; i > 0; i--) {
-        if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value))
-            break;
-        if (!is_tenant(client) && is_own(client, name.text))
-            continue;
-        reply_bulk(pairs, name.text);
-        reply_bulk(pairs, value.text);
-        found++;
-    }
-    return found;
-}
-
 static void get_done(struct client *client, struct request *request, struct reply *reply)
 {
-    const struct shard_reply *answer = request_reply(request, 0);
     const struct patterns patterns = {request_argv(request) + 2, request_argc(request) - 2};
     struct out out;
     struct reply pairs = {.out = &out, .resp = reply->resp};
@@ -126,9 +110,13 @@ static void get_done(struct client *client, struct request *request, struct repl
     out_init(&out);
     if (!is_tenant(client))
         found = write_endpoint(client, &pairs, &patterns) + write_own(client, &pairs, &patterns);
-    if (!answer->is_failure)
-        found += write_shards(client, &pairs, answer->frame);
-    reply_map(reply, found);
+    int64_t shared =
+        shards_config_write(client, request, is_tenant(client) ? NULL : is_own, reply, &pairs);
+    if (shared < 0) {
+        out_clear(&out);
+        return;
+    }
+    reply_map(reply, found + shared);
     out_move(reply->out, &out);
 }
 
@@ -143,7 +131,9 @@ void local_config_get(struct client *client, struct request *request, struct rep
             return;
         }
     request_keep(request);
-    request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), argc, get_done);
+    const struct fan_out how = {
+        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = argc};
+    request_fan_out_with(request, &how, get_done);
 }
 
 /* ---- SET: which names are the proxy's, which the shards' ---- */
@@ -336,39 +326,86 @@ static void shards_set(struct client *client, struct request *request, struct re
         reply_ok(reply);
 }
 
-/* Sends CONFIG GET of the shards' parameters, or CONFIG SET with their values. */
-static void send_shards(struct client *client, struct request *request, bool is_set,
-                        request_done_fn *done)
+/* The words of a command with the names of the shards' parameters, and their values; to be freed. */
+struct words {
+    struct bytes *items;
+    uint32_t count;
+};
+
+static struct words words_of(struct client *client, struct request *request,
+                             const struct bytes *first, uint32_t first_count, bool has_values)
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
-    uint32_t count = 2;
-    struct bytes *words = malloc(argc * sizeof *words);
-    CHECK(words);
-    words[0] = BYTES("CONFIG");
-    words[1] = is_set ? BYTES("SET") : BYTES("GET");
+    struct words words = {.count = first_count};
+    words.items = malloc((first_count + argc) * sizeof *words.items);
+    CHECK(words.items);
+    memcpy(words.items, first, first_count * sizeof *first);
     for (uint32_t i = 2; i < argc; i += 2) {
         if (!is_for_shards(client, argv[i]))
             continue;
-        words[count++] = argv[i];
-        if (is_set)
-            words[count++] = argv[i + 1];
+        words.items[words.count++] = argv[i];
+        if (has_values)
+            words.items[words.count++] = argv[i + 1];
     }
-    request_fan_out(request, NULL, SHARDS_ALL, words, count, done);
-    free(words);
+    return words;
+}
+
+static void send_words(struct client *client, struct request *request, const struct bytes *first,
+                       uint32_t first_count, bool has_values, request_done_fn *done)
+{
+    struct words words = words_of(client, request, first, first_count, has_values);
+    request_fan_out(request, NULL, SHARDS_ALL, words.items, words.count, done);
+    free(words.items);
+}
+
+/* The highest version that a shard has replied. */
+static uint64_t highest_version(const struct request *request)
+{
+    int64_t highest = 0;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        struct resp_value value;
+        size_t at = 0;
+        if (resp_value_next(request_reply(request, i)->frame, &at, &value) && value.type == ':' &&
+            value.count > highest)
+            highest = value.count;
+    }
+    return (uint64_t)highest;
 }
 
 /* If a shard cannot be reached, the command fails before any shard was changed. */
 static void shards_reached(struct client *client, struct request *request, struct reply *reply)
 {
-    if (!reply_shard_error(request, reply))
-        send_shards(client, request, true, shards_set);
+    const struct bytes plain[] = {BYTES("CONFIG"), BYTES("SET")};
+    char text[INT64_TEXT_MAX];
+    if (reply_shard_error(request, reply))
+        return;
+    if (!local_has_backends(client)) {
+        send_words(client, request, plain, 2, true, shards_set);
+        return;
+    }
+    uint64_t version = option_version_after(highest_version(request), clock_wall_us());
+    const struct bytes first[] = {BYTES("SCREE"),
+                                  BYTES("OPTIONS"),
+                                  BYTES("SET"),
+                                  {text, number_format_int64(text, (int64_t)version)}};
+    send_words(client, request, first, 4, true, shards_set);
+}
+
+static void reach_shards(struct client *client, struct request *request)
+{
+    const struct bytes plain[] = {BYTES("CONFIG"), BYTES("GET")};
+    const struct bytes version[] = {BYTES("SCREE"), BYTES("OPTIONS"), BYTES("VERSION")};
+    if (local_has_backends(client))
+        request_fan_out(request, NULL, SHARDS_ALL, version, 3, shards_reached);
+    else
+        send_words(client, request, plain, 2, false, shards_reached);
 }
 
 static void own_tried(struct client *client, struct request *request, struct reply *reply)
 {
     if (!reply_main_error(request, reply))
-        send_shards(client, request, false, shards_reached);
+        reach_shards(client, request);
 }
 
 void local_config_set(struct client *client, struct request *request, struct reply *reply)
@@ -392,7 +429,7 @@ void local_config_set(struct client *client, struct request *request, struct rep
     request_keep(request);
     *(struct set_state *)request_state(request, sizeof wanted) = wanted;
     if (!wanted.has_own)
-        send_shards(client, request, false, shards_reached);
+        reach_shards(client, request);
     else if (wanted.has_shards)
         send_own(client, request, false, own_tried);
     else

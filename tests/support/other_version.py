@@ -6,7 +6,7 @@
 import socket
 import threading
 
-PROTOCOL = '1'  # PROXY_PROTOCOL of shared/version.h
+PROTOCOL = '2'  # PROXY_PROTOCOL of shared/version.h
 
 
 def self_reply(fields):
