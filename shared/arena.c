@@ -10,6 +10,7 @@ struct arena_chunk {
     struct arena_chunk *next;
     size_t size; /* bytes of data[] */
     size_t used;
+    uint64_t number; /* arena->chunks when it was made */
     _Alignas(8) char data[];
 };
 
@@ -18,18 +19,24 @@ void arena_init(struct arena *arena)
     *arena = (struct arena){0};
 }
 
-static void free_chunks(struct arena_chunk *chunk)
+/* Frees a chunk and the chunks behind it, up to `end`. */
+static void free_chunks(struct arena *arena, struct arena_chunk *chunk,
+                        const struct arena_chunk *end)
 {
-    while (chunk) {
+    size_t freed = 0;
+    while (chunk != end) {
         struct arena_chunk *next = chunk->next;
+        freed += chunk->size;
         free(chunk);
         chunk = next;
     }
+    if (arena->meter) /* chunks that are older than the meter's count do not count */
+        arena->meter->held -= freed < arena->meter->held ? freed : arena->meter->held;
 }
 
 void arena_fini(struct arena *arena)
 {
-    free_chunks(arena->chunk);
+    free_chunks(arena, arena->chunk, NULL);
     arena_init(arena);
 }
 
@@ -44,9 +51,45 @@ void arena_reset(struct arena *arena)
         *link = keep->next;
         keep->next = NULL;
         keep->used = 0;
+        keep->number = 0;
     }
-    free_chunks(arena->chunk);
-    *arena = (struct arena){.chunk = keep};
+    free_chunks(arena, arena->chunk, NULL);
+    arena->chunk = keep;
+    arena->bytes = 0;
+    arena->chunks = 0;
+}
+
+struct arena_mark arena_mark(const struct arena *arena)
+{
+    return (struct arena_mark){.chunk = arena->chunk,
+                               .used = arena->chunk ? arena->chunk->used : 0,
+                               .bytes = arena->bytes,
+                               .chunks = arena->chunks};
+}
+
+void arena_release(struct arena *arena, const struct arena_mark *mark)
+{
+    struct arena_chunk *old = mark->chunk;
+    CHECK(mark->chunks <= arena->chunks);
+    free_chunks(arena, arena->chunk, old);
+    if (old) {
+        struct arena_chunk *end = old->next; /* big chunks may have come behind it */
+        while (end && end->number > mark->chunks)
+            end = end->next;
+        free_chunks(arena, old->next, end);
+        old->next = end;
+        old->used = mark->used;
+    }
+    arena->chunk = old;
+    arena->bytes = mark->bytes;
+    arena->chunks = mark->chunks;
+}
+
+static void meter_add(struct arena_meter *meter, size_t bytes)
+{
+    meter->held += bytes;
+    if (meter->held > meter->max)
+        meter->on_max(meter);
 }
 
 /* Adds a chunk with room for `size` bytes. A big chunk is inserted after the newest one, so that the newest stays in
@@ -54,9 +97,11 @@ void arena_reset(struct arena *arena)
 static struct arena_chunk *chunk_new(struct arena *arena, size_t size)
 {
     size_t room = size > CHUNK_SIZE / 4 ? size : CHUNK_SIZE;
+    if (arena->meter)
+        meter_add(arena->meter, room);
     struct arena_chunk *chunk = malloc(sizeof(*chunk) + room);
     CHECK(chunk);
-    *chunk = (struct arena_chunk){.size = room};
+    *chunk = (struct arena_chunk){.size = room, .number = ++arena->chunks};
     struct arena_chunk **link = &arena->chunk;
     if (room != CHUNK_SIZE && arena->chunk)
         link = &arena->chunk->next;

@@ -73,6 +73,56 @@ START_TEST(a_copy_is_equal_and_may_be_empty)
 }
 END_TEST
 
+START_TEST(a_mark_keeps_what_was_allocated_before_it)
+{
+    struct arena arena;
+    arena_init(&arena);
+    for (size_t old = 0; old < 3 * 16384;
+         old += 5000) { /* also without a chunk, and with a full one */
+        char *kept = old ? memset(arena_alloc(&arena, old), 7, old) : NULL;
+        struct arena_mark mark = arena_mark(&arena);
+        for (int i = 0; i < 2; i++) {
+            for (size_t size = 1; size < 300000; size *= 3)
+                memset(arena_alloc(&arena, size), 1, size);
+            arena_release(&arena, &mark);
+        }
+        ck_assert_uint_eq(arena.bytes, mark.bytes);
+        for (size_t i = 0; i < old; i++)
+            ck_assert_int_eq(kept[i], 7);
+    }
+    arena_fini(&arena);
+}
+END_TEST
+
+static void refuse(struct arena_meter *meter)
+{
+    meter->is_over = true;
+    meter->max = SIZE_MAX;
+}
+
+START_TEST(a_meter_counts_chunks_and_reports_once)
+{
+    struct arena_meter meter = {.max = 1 << 20, .on_max = refuse};
+    struct arena arena;
+    arena_init(&arena);
+    arena.meter = &meter;
+    struct arena_mark mark = arena_mark(&arena);
+    for (int i = 0; i < 100; i++) { /* each is freed before the next one */
+        (void)arena_alloc(&arena, 900000);
+        arena_release(&arena, &mark);
+    }
+    ck_assert(!meter.is_over);
+    ck_assert_uint_eq(meter.held, 0);
+    for (int i = 0; i < 3; i++)
+        (void)arena_alloc(&arena, 900000);
+    ck_assert(meter.is_over);
+    ck_assert_uint_ge(meter.held, 2700000);
+    arena_reset(&arena);
+    ck_assert_uint_eq(meter.held, 0);
+    arena_fini(&arena);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("arena");
@@ -84,5 +134,7 @@ int main(void)
     tcase_add_test(tests, reset_keeps_one_chunk_and_forgets_the_rest);
     tcase_add_test(tests, only_big_allocations_and_then_reset_keep_nothing);
     tcase_add_test(tests, a_copy_is_equal_and_may_be_empty);
+    tcase_add_test(tests, a_mark_keeps_what_was_allocated_before_it);
+    tcase_add_test(tests, a_meter_counts_chunks_and_reports_once);
     return suite_run(suite);
 }
