@@ -41,6 +41,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     const struct memory_plan *memory = &partition->snapshot->memory;
     uint64_t share = (uint64_t)config->partitions;
     partition->overlay = overlay_new(storage_store(partition->storage));
+    budget_init(partition);
     overlay_use_buffers(partition->overlay, memory->write_buffer);
     if (!partition_read_header(partition))
         return false;

@@ -141,6 +141,7 @@ static const char *current_name(const struct loading *loading, const char *name)
         const char *old_name;
         const char *new_name;
     } renamed[] = {{"backend", "acl-file", "aclfile"},
+                   {"backend", "script-time-limit", "command-time-limit"},
                    {"store", "layer", "write-buffer"},
                    {"upstream", "lease-limit", "dedicated-limit"}};
     for (size_t i = 0; i < sizeof renamed / sizeof renamed[0]; i++) {

@@ -24,6 +24,9 @@ enum {
 #define MEMTABLE_MAX       (128 * MB)
 #define WRITE_BUFFER_MIN   (256 * KB)
 #define WRITE_BUFFER_MAX   (64 * MB)
+#define COMMAND_PART       8
+#define COMMAND_MIN        (256 * MB)
+#define COMMAND_MAX        (1024 * MB)
 #define MEMTABLES_SIZE_MAX (12 * MEMTABLE_MAX)
 
 static uint64_t bounded(uint64_t bytes, uint64_t min, uint64_t max)
@@ -111,6 +114,8 @@ struct memory_plan memory_plan_of(const struct backend_config *config, uint64_t 
         given_or(config->store_write_buffer_bytes,
                  bounded(auto_share(&division, WRITE_BUFFERS_PARTS) / WRITE_BUFFERS / partitions,
                          WRITE_BUFFER_MIN, WRITE_BUFFER_MAX));
+    plan.command = given_or(config->command_memory_bytes,
+                            bounded(plan.memory / COMMAND_PART, COMMAND_MIN, COMMAND_MAX));
     return plan;
 }
 

@@ -30,8 +30,15 @@ struct memory_plan {
     uint64_t memtable;     /* one memtable: of a partition and column family */
     uint64_t memtables;    /* all memtables of a partition together */
     uint64_t write_buffer; /* of a partition */
+    uint64_t command;      /* for one command, out of the rest */
     uint64_t excess;       /* by which the sizes given exceed `memory`; 0: they fit */
 };
+
+/* Memory for all calls of the process that run at the same time, at different partitions. */
+static inline uint64_t memory_plan_calls(const struct memory_plan *plan)
+{
+    return plan->command * 2;
+}
 
 /* The sizes in force. `machine` is what machine_memory.h returned: `auto` is half, and percentages refer to it. */
 struct memory_plan memory_plan_of(const struct backend_config *config, uint64_t machine);

@@ -143,9 +143,11 @@ void cmd_json_mset(struct call *call)
     }
     for (uint32_t i = 1; i < call->argc; i += 3) {
         bool done;
+        struct call_mark mark = keyspace_mark(call);
         json *value = json_argument(call, i + 2);
         if (!value || !store_value(call, i, i + 1, value, ALWAYS, &done))
             return;
+        keyspace_release(call, &mark);
     }
     reply_ok(&call->reply);
 }
@@ -217,42 +219,48 @@ void cmd_json_merge(struct call *call)
 static void print_matches(struct json_text *text, const struct json_matches *matches,
                           const struct json_layout *layout, unsigned depth)
 {
-    json *array = json_new_array();
+    json *array = json_new_array(); /* in the arena of json_use */
     for (size_t i = 0; i < matches->count; i++)
         json_array_add(array, matches->items[i]->value);
     json_print(text, array, layout, depth);
 }
 
+/* What JSON.GET prints. Matches are in an arena of their own, which is emptied after each path: the text grows in the call's. */
+struct printing {
+    struct call *call;
+    json *root;
+    const struct json_layout *layout;
+    struct json_text *text;
+    struct arena matches;
+    bool as_arrays;
+};
+
 /* Prints the matches of one path; false: an error was replied. */
-static bool print_path(struct call *call, const struct json_path *path, json *root, bool as_array,
-                       const struct json_layout *layout, unsigned depth, struct json_text *text)
+static bool print_path(struct printing *printing, const struct json_path *path, unsigned depth)
 {
     struct json_matches matches;
-    if (!json_path_find(call->arena, path, root, &matches)) {
-        json_error_matches(call);
+    struct json_text *text = printing->text;
+    if (!json_path_find(&printing->matches, path, printing->root, &matches)) {
+        json_error_matches(printing->call);
         return false;
     }
-    if (as_array) {
-        print_matches(text, &matches, layout, depth);
+    if (printing->as_arrays) {
+        print_matches(text, &matches, printing->layout, depth);
         return true;
     }
     if (matches.count == 0) {
-        json_error_no_path(call, path);
+        json_error_no_path(printing->call, path);
         return false;
     }
-    json_print(text, matches.items[0]->value, layout, depth);
+    json_print(text, matches.items[0]->value, printing->layout, depth);
     return true;
 }
 
 /* Prints several paths as an object with a member per path. If one of them is a $ path, all members are arrays. */
-static bool print_paths(struct call *call, const struct json_path *paths, uint32_t count,
-                        json *root, const struct json_layout *layout, struct json_text *text)
+static bool print_members(struct printing *printing, const struct json_path *paths, uint32_t count)
 {
-    bool as_arrays = false;
-    for (uint32_t i = 0; i < count; i++)
-        as_arrays |= !paths[i].is_legacy;
-    if (count == 1)
-        return print_path(call, paths, root, as_arrays, layout, 0, text);
+    struct json_text *text = printing->text;
+    const struct json_layout *layout = printing->layout;
     json_text_add(text, BYTES("{"));
     for (uint32_t i = 0; i < count && text->len <= text->limit; i++) {
         if (i)
@@ -262,12 +270,27 @@ static bool print_paths(struct call *call, const struct json_path *paths, uint32
         json_print_string(text, paths[i].text);
         json_text_add(text, BYTES(":"));
         json_text_add(text, layout->space);
-        if (!print_path(call, &paths[i], root, as_arrays, layout, 1, text))
+        if (!print_path(printing, &paths[i], 1))
             return false;
+        arena_reset(&printing->matches);
     }
     json_text_add(text, layout->newline);
     json_text_add(text, BYTES("}"));
     return true;
+}
+
+static bool print_paths(struct printing *printing, const struct json_path *paths, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        printing->as_arrays |= !paths[i].is_legacy;
+    arena_init(&printing->matches);
+    printing->matches.meter = printing->call->arena->meter;
+    json_use(&printing->matches); /* for print_matches */
+    bool is_good =
+        count == 1 ? print_path(printing, paths, 0) : print_members(printing, paths, count);
+    json_use(printing->call->arena);
+    arena_fini(&printing->matches);
+    return is_good;
 }
 
 /* Parses options up to the first path. */
@@ -311,7 +334,6 @@ void cmd_json_get(struct call *call)
     struct json_layout layout;
     struct entry entry;
     struct json_text text;
-    json *root;
     uint32_t first = layout_parse(call, &layout);
     uint32_t count = first < call->argc ? call->argc - first : 1;
     struct json_path *paths = arena_alloc(call->arena, count * sizeof *paths);
@@ -329,8 +351,9 @@ void cmd_json_get(struct call *call)
     bool is_compact = layout.indent.len + layout.newline.len + layout.space.len == 0;
     bool is_place =
         count == 1 && is_compact && text_of_place(call, paths, entry.meta.payload, &text);
-    if (!is_place && (!json_open_tree(call, &entry, &root) ||
-                      !print_paths(call, paths, count, root, &layout, &text)))
+    struct printing printing = {.call = call, .layout = &layout, .text = &text};
+    if (!is_place &&
+        (!json_open_tree(call, &entry, &printing.root) || !print_paths(&printing, paths, count)))
         return;
     if (text.len > text.limit)
         call_error(call, ERR_TOO_BIG);
@@ -371,8 +394,11 @@ void cmd_json_mget(struct call *call)
     if (!json_path_argument(call, call->argc - 1, &path))
         return;
     reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 1; i + 1 < call->argc && !call->failed; i++)
+    for (uint32_t i = 1; i + 1 < call->argc && !call->failed; i++) {
+        struct call_mark mark = keyspace_mark(call);
         reply_json_value(call, i, &path);
+        keyspace_release(call, &mark);
+    }
 }
 
 /* ---- JSON.DEL, JSON.CLEAR ---- */

@@ -13,6 +13,7 @@
 #include "backend/partition/coordinator.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/suspend.h"
 #include "backend/script/script.h"
@@ -44,6 +45,27 @@ void cmd_discard(struct call *call)
     reply_ok(&call->reply);
 }
 
+/* Runs the commands. If the EXEC exceeds one of its limits, it ends, and all its effects are rolled back. */
+static void run_queued(struct call *call, const struct queued *queued)
+{
+    struct partition *partition = call->partition;
+    uint32_t messages = partition->watchers.messages->count;
+    uint8_t db = call->session->scope.db;
+    overlay_queue_begin(partition->overlay);
+    space_queue_begin(partition->spaces);
+    for (; queued && !budget_ends_call(&partition->running.budget); queued = queued->next)
+        dispatch_queued(call, queued->command, queued->argv, queued->argc);
+    bool is_good = !budget_ends_call(&partition->running.budget);
+    overlay_queue_end(partition->overlay, is_good);
+    space_queue_end(partition->spaces, is_good);
+    if (is_good)
+        return;
+    push_messages_roll_back(partition->watchers.messages, messages);
+    if (call->session->scope.db != db)
+        session_select(call->session, db);
+    call_error(call, ERR_OVER);
+}
+
 /* Runs the queue. If a command needs an uncached row, the other commands still run, so that all uncached rows are
  * fetched together; then the session is restored, and EXEC is rolled back and retried. If EXEC uses keys of other shards, it may
  * have to run again until it is decided, and the coordinator ends the transaction then. */
@@ -54,8 +76,7 @@ static void run_queue(struct call *call)
     transaction_init(&session->transaction); /* so that the commands do not run inside MULTI */
     session->watcher.is_over = true;
     reply_array(&call->reply, queue.count);
-    for (const struct queued *queued = queue.first; queued; queued = queued->next)
-        dispatch_queued(call, queued->command, queued->argv, queued->argc);
+    run_queued(call, queue.first);
     if (overlay_has_uncached(call->partition->overlay) || borrow_is_used(call->borrow)) {
         session->transaction = queue;
         session->watcher.is_over = false;

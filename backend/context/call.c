@@ -38,8 +38,13 @@ void call_error_again(struct call *call, const char *text)
 
 void call_error_text(struct call *call, const char *text)
 {
-    if (out_is_over(call->reply.out)) /* the handler's error is a consequence of the limit */
+    char over[ERROR_TEXT_MAX];
+    if (out_is_over(call->reply.out)) { /* the handler's error is a consequence of the limit */
         text = error_text(ERR_REPLY_LIMIT);
+    } else if (call->partition->running.budget.end) {
+        budget_text(call, over, sizeof over);
+        text = over;
+    }
     if (!overlay_has_uncached(call->partition->overlay))
         stats_error(call->partition->metrics.stats, text);
     call_error_again(call, text);

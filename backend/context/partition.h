@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "backend/context/budget.h"
 #include "backend/storage/commit.h"
 #include "backend/store/pace.h"
 #include "config/config.h"
@@ -97,7 +98,10 @@ enum { LOAD_SLOT_NONE = -1 };
 
 struct partition_running {
     struct arena arena; /* reset after the command */
-    struct slice *pins; /* borrowed values */
+    struct call_budget budget;
+    struct call_budget *aside; /* of a slow call, while other sessions are served; NULL: none */
+    struct overlay_written *written; /* of the call; the overlay counts it */
+    struct slice *pins;              /* borrowed values */
     size_t pins_count;
     size_t pins_cap;
     struct block *blocks; /* borrowed values that replies may still use; linked by `next` */

@@ -5,6 +5,7 @@
 
 #include "backend/context/change.h"
 #include "backend/context/config_snapshot.h"
+#include "backend/context/goes_on.h"
 #include "backend/context/partition.h"
 #include "backend/context/slot_load.h"
 #include "backend/keyspace/access_times.h"
@@ -37,6 +38,7 @@ static void pin(struct partition *partition, const struct slice *slice)
         CHECK(partition->running.pins);
     }
     partition->running.pins[partition->running.pins_count++] = *slice;
+    budget_hold(&partition->running.budget, slice->len);
 }
 
 static bool holds(const char *data, size_t len, struct bytes value)
@@ -79,11 +81,35 @@ struct block *keyspace_block(struct call *call, struct bytes value)
     return NULL;
 }
 
+/* Releases the pins from this one on. */
+static void release_pins(struct partition *partition, size_t from)
+{
+    struct partition_running *running = &partition->running;
+    size_t bytes = 0;
+    for (size_t i = from; i < running->pins_count; i++) {
+        bytes += running->pins[i].len;
+        slice_release(&running->pins[i]);
+    }
+    running->pins_count = from;
+    budget_give_back(&running->budget, bytes);
+}
+
+struct call_mark keyspace_mark(const struct call *call)
+{
+    return (struct call_mark){.arena = arena_mark(call->arena),
+                              .pins = call->partition->running.pins_count};
+}
+
+void keyspace_release(struct call *call, const struct call_mark *mark)
+{
+    release_pins(call->partition, mark->pins);
+    arena_release(call->arena, &mark->arena);
+}
+
 void keyspace_end(struct partition *partition)
 {
-    for (size_t i = 0; i < partition->running.pins_count; i++)
-        slice_release(&partition->running.pins[i]);
-    partition->running.pins_count = 0;
+    if (partition->running.pins_count)
+        release_pins(partition, 0);
     while (partition->running.blocks) {
         struct block *block = partition->running.blocks;
         partition->running.blocks = block->next;
@@ -96,8 +122,8 @@ static int row_get_hashed(struct call *call, const struct entry *entry, enum cf 
                           struct bytes key, uint64_t hash, struct bytes *value)
 {
     struct slice slice;
-    if (call_refuse_reply(call)) /* the reply exceeds reply-limit: no further reads */
-        return ERR_STORE;
+    if (!call_goes_on(call, BUDGET_ROW))
+        return ERR_OVER;
     struct overlay *overlay = call->partition->overlay;
     int err;
     if (entry->is_borrowed)
@@ -371,6 +397,8 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
     if (!(entry->is_borrowed ? borrow_pass(call, entry) : lock_pass(call, entry->row_key)))
         return false;
     bool is_access = flags == OPEN_READ || flags == OPEN_WRITE || flags == OPEN_REPLACE;
+    if (flags != OPEN_READ && !call_may_write_more(call))
+        return false;
     entry->is_replaced = flags == OPEN_REPLACE;
     if (is_access)
         access_times_prefetch(call->partition->caches.accesses, entry->hash);
@@ -630,15 +658,34 @@ int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub
     return row_get(call, entry, cf, sub_key(call, entry, sub), value);
 }
 
+/* False: the call will be rolled back. Handlers may have changed caches as if the row were put. The fragments of a string are one value,
+ * which may be longer than batch-limit. */
+static bool may_put_row(struct call *call, const struct entry *entry, size_t bytes)
+{
+    bool may = (entry->meta.type == TYPE_BITMAP || call_may_write_more(call)) &&
+               call_goes_on(call, BUDGET_ROW + bytes / 64);
+    if (!may)
+        overlay_stamp_all(call->partition->overlay);
+    return may;
+}
+
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
              struct bytes value)
 {
-    overlay_put_own(call->partition->overlay, cf, sub_key(call, entry, sub), value);
+    (void)entry_prefix(call, entry); /* stays in the arena */
+    struct arena_mark mark = arena_mark(call->arena);
+    if (may_put_row(call, entry, value.len))
+        overlay_put_own(call->partition->overlay, cf, sub_key(call, entry, sub), value);
+    arena_release(call->arena, &mark);
 }
 
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)
 {
-    overlay_delete_own(call->partition->overlay, cf, sub_key(call, entry, sub));
+    (void)entry_prefix(call, entry);
+    struct arena_mark mark = arena_mark(call->arena);
+    if (may_put_row(call, entry, 0))
+        overlay_delete_own(call->partition->overlay, cf, sub_key(call, entry, sub));
+    arena_release(call->arena, &mark);
 }
 
 void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
@@ -759,7 +806,7 @@ static bool iter_step(struct sub_iter *it)
     else if (it->started)
         overlay_iter_next(it->iter);
     it->started = true;
-    if (!overlay_iter_valid(it->iter) || out_is_over(it->call->reply.out))
+    if (!overlay_iter_valid(it->iter) || !call_goes_on(it->call, BUDGET_ROW))
         return false;
     struct bytes key = overlay_iter_key(it->iter);
     it->sub = (struct bytes){key.data + it->prefix_len, key.len - it->prefix_len};
@@ -785,7 +832,7 @@ static bool iter_close(struct call *call, struct overlay_iter *iter)
     overlay_iter_free(iter);
     if (err != OK)
         call_error(call, (enum error)err);
-    return err == OK;
+    return err == OK && !call->partition->running.budget.end;
 }
 
 bool sub_iter_fini(struct sub_iter *it)
@@ -856,7 +903,7 @@ bool key_iter_next(struct key_iter *it)
     if (it->started)
         overlay_iter_next(it->iter);
     it->started = true;
-    while (!is_at_end(it) && overlay_iter_valid(it->iter)) {
+    while (!is_at_end(it) && overlay_iter_valid(it->iter) && call_goes_on(it->call, BUDGET_ROW)) {
         bool is_good =
             decode_metadata_key(overlay_iter_key(it->iter), &space, &it->slot, &it->key) &&
             decode_metadata(overlay_iter_value(it->iter), &it->meta);

@@ -185,6 +185,14 @@ bool keyspace_watch_dirty(struct call *call, struct watcher *watcher);
 struct block *keyspace_block(struct call *call, struct bytes value);
 /* Releases the values borrowed by a command; dispatch calls it after every handler. */
 void keyspace_end(struct partition *partition);
+/* A loop over keys, paths or items frees what it has allocated in the call's arena, and the values that it has read, after each of
+ * them: mark, work, release. What was read or allocated before the mark stays. Values that were put stay in any case. */
+struct call_mark {
+    struct arena_mark arena;
+    size_t pins;
+};
+struct call_mark keyspace_mark(const struct call *call);
+void keyspace_release(struct call *call, const struct call_mark *mark);
 
 /* True when the expiry time is before call->now_ms. A key still exists in the millisecond of its expiry. */
 static inline bool keyspace_expired(const struct call *call, uint64_t expire_ms)

@@ -80,6 +80,7 @@ struct change_marks {
     uint64_t savepoint;
     uint64_t attempt; /* when the attempt began */
     uint64_t script;  /* when the script began */
+    uint64_t queue;   /* when the queue of an EXEC began */
 };
 
 struct space_set {
@@ -101,8 +102,12 @@ struct space_set {
     uint64_t generation;
     size_t savepoint; /* undo.count at the savepoint */
     bool is_attempt;
-    bool is_script;            /* a script runs: savepoints keep the undo log */
-    size_t script;             /* undo.count when the script began */
+    bool is_script; /* a script runs: savepoints keep the undo log */
+    size_t script;  /* undo.count when the script began */
+    struct {
+        bool is_on;
+        size_t from;
+    } queue;                   /* the same for the queue of an EXEC */
     space_swapped_fn *on_swap; /* NULL: none */
     void *swap_owner;
     struct arena arena; /* for rows that are being composed */
@@ -729,7 +734,7 @@ void space_clear_slots(struct space_set *set, struct space *space, uint16_t firs
 void space_savepoint(struct space_set *set)
 {
     set->marks.savepoint = set->changes;
-    if (!set->is_attempt && !set->is_script)
+    if (!set->is_attempt && !set->is_script && !set->queue.is_on)
         set->undo.count = 0;
     set->savepoint = set->undo.count;
 }
@@ -782,6 +787,24 @@ void space_script_end(struct space_set *set, bool is_good)
     if (!is_good) {
         roll_back_counts(set, set->script);
         set->changes = set->marks.script;
+    }
+    space_savepoint(set);
+}
+
+void space_queue_begin(struct space_set *set)
+{
+    space_savepoint(set);
+    set->queue.is_on = true;
+    set->queue.from = set->undo.count;
+    set->marks.queue = set->changes;
+}
+
+void space_queue_end(struct space_set *set, bool is_good)
+{
+    set->queue.is_on = false;
+    if (!is_good) {
+        roll_back_counts(set, set->queue.from);
+        set->changes = set->marks.queue;
     }
     space_savepoint(set);
 }

@@ -111,6 +111,9 @@ void space_attempt_end(struct space_set *set, bool is_good);
 /* Follow overlay_script_begin / overlay_script_end. */
 void space_script_begin(struct space_set *set);
 void space_script_end(struct space_set *set, bool is_good);
+/* Follow overlay_queue_begin / overlay_queue_end. */
+void space_queue_begin(struct space_set *set);
+void space_queue_end(struct space_set *set, bool is_good);
 /* Called when two databases of a namespace were swapped, also when the swap was rolled back. */
 typedef void space_swapped_fn(void *owner, struct space *a, struct space *b);
 void space_on_swap(struct space_set *set, space_swapped_fn *on_swap, void *owner);

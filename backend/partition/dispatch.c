@@ -92,6 +92,8 @@ static void run_handler(struct call *call)
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
     CHECK(!(call->is_waiting && call->failed));
+    if (partition->running.budget.end && !call->failed && !call->is_waiting)
+        call_error(call, ERR_OVER);
     bool is_uncached = overlay_has_uncached(partition->overlay) ||
                        (call->failed && call->session->request.is_misled);
     if (!is_uncached && !call_refuse_reply(call)) {
@@ -113,6 +115,7 @@ static void run_handler(struct call *call)
         notify_observers(call, is_shown && !is_shown_first);
     keyspace_end(partition);
     arena_reset(call->arena);
+    budget_command_end(partition);
     if (!is_uncached)
         command_stats_add(call);
 }
@@ -130,7 +133,10 @@ static bool run_warm(struct call *call)
         return false;
     suspend_begin(call, &mark);
     call_limit_reply(call);
+    budget_begin(call);
     run_handler(call);
+    limits_note_written(call);
+    budget_end(call->partition);
     out_limit(call->reply.out, 0);
     if (suspend_end(call, &mark))
         return false;
@@ -153,7 +159,10 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     size_t limit = call.reply.out->limit;
     if (call.begun + QUEUED_REPLY_MIN > limit) /* a short reply of a write must still fit */
         out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
-    if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since MULTI */
+    int over = limits_gate(&call, command->flags); /* by what this EXEC has written */
+    if (over != OK) {
+        call_error(&call, (enum error)over);
+    } else if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since MULTI */
         run_handler(&call);
     } else {
         /* the refusal was added to ACL LOG, so the command cannot be rolled back any more */
@@ -219,7 +228,9 @@ void dispatch_again(struct session *session, const struct command *command,
     session->request.is_misled = session->request.is_across = false;
     overlay_observe_begin(partition->overlay);
     call_limit_reply(&call);
+    budget_begin(&call);
     run_handler(&call);
+    budget_end(partition);
     out_limit(out, 0);
     if (call.failed && session->request.is_misled)
         (void)bounce_reply(&call);

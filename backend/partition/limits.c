@@ -24,20 +24,43 @@ static int refuse_over_limit(const struct call *call, enum error error)
     return error;
 }
 
+/* Bytes that the running call has written so far: the estimates do not have them yet. */
+static uint64_t bytes_written(const struct partition *partition)
+{
+    int64_t bytes = partition->running.budget.call ? partition->running.written->bytes : 0;
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 int limits_gate(struct call *call, uint32_t command_flags)
 {
+    uint64_t written = bytes_written(call->partition);
     if (!(command_flags & CMD_DENYOOM))
         return OK;
+    if (written > commit_disk_room(call->partition->commit))
+        return refuse_over_limit(call, ERR_DISK_LOW);
     uint64_t maxmemory = (uint64_t)call->partition->snapshot->maxmemory;
     if (maxmemory) {
         const struct space_limit *all = space_limit_of_all(call->partition->spaces);
-        if (all->bytes + all->bytes_elsewhere > maxmemory)
+        if (all->bytes + all->bytes_elsewhere + written > maxmemory)
             return refuse_over_limit(call, ERR_OOM);
     }
     const struct space_limit *limit = session_space(call->session)->limit;
-    if (limit && limit->max_bytes && limit->bytes + limit->bytes_elsewhere > limit->max_bytes)
+    if (limit && limit->max_bytes &&
+        limit->bytes + limit->bytes_elsewhere + written > limit->max_bytes)
         return refuse_over_limit(call, ERR_OOM_BYTES);
     return OK;
+}
+
+void limits_note_written(const struct call *call)
+{
+    enum { NOTED_MIN = 65536 };
+    struct partition *partition = call->partition;
+    uint64_t written = call->failed ? 0 : bytes_written(partition);
+    if (written < NOTED_MIN)
+        return;
+    space_limit_of_all(partition->spaces)->bytes += written;
+    if (call->space->limit)
+        call->space->limit->bytes += written;
 }
 
 /* ---- keys ---- */

@@ -8,7 +8,8 @@
  *                    keys: a command that leaves more keys than before, and more than are granted, is rolled back:
  *                          there are max-keys at all shards ─► it is refused
  *                          other shards have room           ─► it waits for a larger grant, and runs again
- *                    bytes: while there are more than max-bytes or maxmemory, commands with the flag denyoom are refused
+ *                    bytes: while there are more than max-bytes or maxmemory, commands with the flag denyoom are refused;
+ *                           in EXEC and scripts, what these have written so far counts too
  *
  * Keys are counted exactly here, and the shards share max-keys so that their sum never exceeds it (key_grants.h). With one shard, and
  * with a proxy of an older version (SCREE LIMITS), nothing is granted: the keys here and those of the proxy's last message
@@ -35,6 +36,8 @@ enum {
 
 /* May a command with these flags run? OK, or an error: a limit of bytes is exceeded. */
 int limits_gate(struct call *call, uint32_t command_flags);
+/* A call ends: if it has written much, that is added to the estimates, which are made once a second. */
+void limits_note_written(const struct call *call);
 /* May the request wait for room? */
 bool limits_may_wait(const struct call *call);
 /* Before the handler: number of keys of the namespace, for limits_end. */

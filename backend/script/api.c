@@ -77,7 +77,9 @@ static const char *call_command(lua_State *lua)
     if (refused)
         return refused;
     run->is_uncached = overlay_has_uncached(run->call->partition->overlay);
-    if (run->is_uncached)
+    if (budget_ends_call(&run->call->partition->running.budget) && run->end == SCRIPT_GOES_ON)
+        run->end = SCRIPT_OVER;
+    if (run_is_over(lua))
         (void)run_break(lua);
     lua_settop(lua, 0); /* thousands of arguments leave no room for the reply */
     size_t len = out->bytes;

@@ -35,11 +35,14 @@ static void poll_others(struct script_run *run)
     struct bytes *argv = partition->running.argv;
     uint32_t argv_cap = partition->running.argv_cap;
     uint64_t started_us = partition->running.started_us;
+    struct call_budget budget;
     bool was_paused = stream_is_paused(stream);
     partition->running.argv = NULL;
     partition->running.argv_cap = 0;
     stream_pause(stream);
+    budget_set_aside(partition, &budget);
     loop_poll(partition->loop);
+    budget_restore(partition, &budget);
     if (!was_paused && !session->is_closing && !partition->thread.is_stopping)
         stream_resume(stream);
     free(partition->running.argv);
@@ -60,9 +63,10 @@ static const char *end_text(const struct script_run *run)
     case SCRIPT_FORCED:
         return "ERR Script ended by SCREE SCRIPT KILL. Its effects were rolled back.";
     case SCRIPT_OVER_LIMIT:
-        return "ERR Script ended: it ran for longer than script-time-limit. Its effects were "
-               "rolled "
-               "back.";
+        return "ERR Script ended: it ran for longer than command-time-limit. Its effects were "
+               "rolled back.";
+    case SCRIPT_OVER:
+        return error_text(ERR_OVER); /* call_error_text replaces it by the reason */
     case SCRIPT_STOPPED:
         return "ERR Script ended: the server is stopping. Its effects were rolled back.";
     default:
@@ -90,7 +94,7 @@ static enum script_end end_due(const struct script_run *run, uint64_t now_us)
     if ((now_us >= run->slow_us || now_us >= grace_us) &&
         process_is_stopping(run->call->partition->process))
         return SCRIPT_STOPPED;
-    return SCRIPT_GOES_ON;
+    return budget_ends_call(&run->call->partition->running.budget) ? SCRIPT_OVER : SCRIPT_GOES_ON;
 }
 
 /* The script has exceeded busy-reply-threshold: serves other sessions, one of which may end the script. */
@@ -241,7 +245,7 @@ static void begin_run(struct script_run *run)
     struct partition *partition = run->call->partition;
     const struct config_snapshot *settings = partition->snapshot;
     uint64_t slow_ms = (uint64_t)config_snapshot_number(settings, "busy-reply-threshold");
-    uint64_t limit_ms = settings->config.script_time_limit_ms;
+    uint64_t limit_ms = settings->config.command_time_limit_ms;
     run->resp = 2;
     run->slot = cluster_slot(run->call);
     run->started_us = clock_mono_us();

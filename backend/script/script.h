@@ -4,7 +4,7 @@
  *   EVAL, EVALSHA ─► scripts (by SHA-1, in memory) ─┐
  *                                                    ├─► script_run ─► redis.call ─► dispatch_nested
  *   FCALL ─► functions (by name, rows in CF_SYSTEM) ─┘        └─ hook: slow? others get BUSY or may KILL;
- *                                                                 over script-time-limit? ended, rolled back
+ *                                                                 over command-time-limit? ended, rolled back
  *
  * Each namespace has its own scripts and functions, in two Lua states (script_set.c); its databases share them, as in
  * Redis. A script's effects are in one batch: it runs within one turn of the event loop. They stay if the script fails,
@@ -36,7 +36,8 @@ enum script_end {
     SCRIPT_GOES_ON,
     SCRIPT_KILLED,     /* SCRIPT KILL, FUNCTION KILL; only before the script has written */
     SCRIPT_FORCED,     /* SCREE SCRIPT KILL */
-    SCRIPT_OVER_LIMIT, /* script-time-limit */
+    SCRIPT_OVER_LIMIT, /* command-time-limit */
+    SCRIPT_OVER,       /* another limit of the call's budget (budget.h) */
     SCRIPT_STOPPED,    /* the server stops */
 };
 

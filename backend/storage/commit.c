@@ -59,6 +59,7 @@ struct commit {
     bool unsynced;    /* batches were written since the last sync */
     bool sync_is_due; /* everysec: the second was over while a batch was being written */
     bool disk_is_low;
+    uint64_t disk_room;
     bool has_failed;   /* set by the job; commit_turn_end handles it */
     bool retry_is_due; /* commit_turn_end recovers */
     bool fills_buffer; /* the batch is the last one of its buffer */
@@ -232,6 +233,7 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
     commit->overlay = overlay;
     commit->storage = storage;
     commit->options = *options;
+    commit->disk_room = UINT64_MAX;
     commit->worker = worker_new(loop, "commit");
     commit->timer = timer_new(loop, on_timer, commit);
     commit->effects = effects_new();
@@ -377,6 +379,12 @@ void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
         log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
                   (unsigned long long)free_bytes);
     commit->disk_is_low = is_low;
+    commit->disk_room = !limit ? UINT64_MAX : is_low ? 0 : free_bytes - limit;
+}
+
+uint64_t commit_disk_room(const struct commit *commit)
+{
+    return commit->disk_room;
 }
 
 void commit_sync_next(struct commit *commit)

@@ -72,6 +72,8 @@ int commit_gate(const struct commit *commit, uint32_t command_flags);
 /* To be called about once a second. The disk is nearly full when less than `free_bytes_min` is free, and until a
  * quarter more than that is free. 0: no limit. */
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
+/* Bytes that were free then above this limit; UINT64_MAX: there is no limit. */
+uint64_t commit_disk_room(const struct commit *commit);
 void commit_set_durability(struct commit *commit, enum durability durability);
 /* The next batch is synced before on_commit, whatever the durability. */
 void commit_sync_next(struct commit *commit);

@@ -320,10 +320,14 @@ static void log_effect(struct overlay *overlay, struct row *row)
     overlay->undo.items[overlay->undo.count++] =
         (struct undo){row, row->value, row->ticket, row->state, row->is_secured, row->attempt};
     row->is_secured = overlay->securing.is_on;
-    row->is_moved = overlay->is_moving;
+    row->is_moved = overlay->securing.is_moving;
     row->attempt = overlay->attempt.is_on ? overlay->attempt.number : 0;
-    if (row->ticket != overlay->batch->ticket)
+    if (row->ticket == overlay->batch->ticket) {
+        overlay->written.bytes -= (int64_t)row->value.len;
+    } else {
+        overlay->written.bytes += (int64_t)row->key.len;
         log_change(overlay->batch, row);
+    }
     count_effect(overlay);
 }
 
@@ -339,6 +343,7 @@ void overlay_put_hashed(struct overlay *overlay, enum cf cf, struct bytes key, u
         memcpy(data + head.len, tail.data, tail.len);
     row->value = (struct bytes){data, head.len + tail.len};
     row->state = ROW_VALUE;
+    overlay->written.bytes += (int64_t)row->value.len;
 }
 
 void overlay_put_own(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
@@ -389,6 +394,7 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
          row = row->next[0])
         if (row->state != ROW_ABSENT) {
             log_effect(overlay, row);
+            row->value = (struct bytes){NULL, 0};
             row->state = ROW_ABSENT;
         }
     count_effect(overlay);
@@ -400,13 +406,14 @@ void overlay_savepoint(struct overlay *overlay)
 {
     if (overlay->cache)
         row_cache_release_borrowed(overlay->cache);
-    if (!overlay->attempt.is_on && !overlay->script.is_on)
+    if (!overlay->attempt.is_on && !overlay->kept.script.is_on && !overlay->kept.queue.is_on)
         overlay->undo.count = 0;
     overlay->savepoint = (struct mark){
         .undo_count = overlay->undo.count,
         .ranges_count = overlay->active->ranges_count,
         .effects = overlay->batch->effects,
         .observed_writes = overlay->observed_writes,
+        .written = overlay->written.bytes,
     };
 }
 
@@ -434,6 +441,18 @@ static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
     roll_back_ranges(overlay, mark);
     overlay->batch->effects = mark->effects;
     overlay->observed_writes = mark->observed_writes;
+    overlay->written.bytes = mark->written;
+}
+
+struct overlay_written *overlay_written(struct overlay *overlay)
+{
+    return &overlay->written;
+}
+
+size_t overlay_effects_memory(const struct overlay *overlay)
+{
+    return overlay_bytes(overlay) + overlay->undo.count * sizeof(struct undo) +
+           overlay->batch->count * sizeof(struct change);
 }
 
 void overlay_rollback(struct overlay *overlay)
@@ -500,18 +519,35 @@ void overlay_each_change(const struct overlay *overlay, size_t position,
 
 void overlay_script_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->script.is_on);
+    CHECK(!overlay->kept.script.is_on);
     overlay_savepoint(overlay);
-    overlay->script.is_on = true;
-    overlay->script.mark = overlay->savepoint;
+    overlay->kept.script.is_on = true;
+    overlay->kept.script.mark = overlay->savepoint;
 }
 
 void overlay_script_end(struct overlay *overlay, bool is_good)
 {
-    CHECK(overlay->script.is_on);
-    overlay->script.is_on = false;
+    CHECK(overlay->kept.script.is_on);
+    overlay->kept.script.is_on = false;
     if (!is_good)
-        roll_back_rows(overlay, &overlay->script.mark);
+        roll_back_rows(overlay, &overlay->kept.script.mark);
+    overlay_savepoint(overlay);
+}
+
+void overlay_queue_begin(struct overlay *overlay)
+{
+    CHECK(!overlay->kept.queue.is_on && !overlay->kept.script.is_on);
+    overlay_savepoint(overlay);
+    overlay->kept.queue.is_on = true;
+    overlay->kept.queue.mark = overlay->savepoint;
+}
+
+void overlay_queue_end(struct overlay *overlay, bool is_good)
+{
+    CHECK(overlay->kept.queue.is_on);
+    overlay->kept.queue.is_on = false;
+    if (!is_good)
+        roll_back_rows(overlay, &overlay->kept.queue.mark);
     overlay_savepoint(overlay);
 }
 
@@ -568,7 +604,8 @@ void overlay_await_secured(struct overlay *overlay)
 
 void overlay_secured_begin(struct overlay *overlay)
 {
-    CHECK(!overlay->securing.is_on && !overlay->attempt.is_on && !overlay->script.is_on);
+    CHECK(!overlay->securing.is_on && !overlay->attempt.is_on && !overlay->kept.script.is_on &&
+          !overlay->kept.queue.is_on);
     overlay->securing.is_on = true;
     overlay->securing.from = overlay->batch->effects;
 }
@@ -583,12 +620,12 @@ void overlay_secured_end(struct overlay *overlay)
 
 void overlay_moved_begin(struct overlay *overlay)
 {
-    overlay->is_moving = true;
+    overlay->securing.is_moving = true;
 }
 
 void overlay_moved_end(struct overlay *overlay)
 {
-    overlay->is_moving = false;
+    overlay->securing.is_moving = false;
 }
 
 size_t overlay_bytes(const struct overlay *overlay)

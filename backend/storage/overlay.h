@@ -61,11 +61,21 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader);
 void overlay_store_changed(struct overlay *overlay);
 
 /* The row could not be read. ERR_STORE: the disk failed. ERR_UNCACHED: the row is not in memory, and the command will
- * be suspended and run again. Handlers stop at either error. */
+ * be suspended and run again. ERR_OVER: the call has exceeded one of its limits (budget.h). Handlers stop at each of them. */
 static inline bool is_read_failure(int err)
 {
-    return err == ERR_STORE || err == ERR_UNCACHED;
+    return err == ERR_STORE || err == ERR_UNCACHED || err == ERR_OVER;
 }
+
+/* What the effects of one call take: bytes of its rows as the WAL will have them (keys and values; a row that the batch has
+ * already counts with its new value only). The caller sets them to 0 when a call begins; a rollback restores them. */
+struct overlay_written {
+    int64_t bytes;
+    int64_t max; /* for the caller */
+};
+struct overlay_written *overlay_written(struct overlay *overlay);
+/* Memory of the effects since the undo log was empty: rows, old values and lists. It is in the open batch's buffer. */
+size_t overlay_effects_memory(const struct overlay *overlay);
 
 /* Reads a row: OK and the value (borrowed until the next overlay_savepoint, _applied or _discard; slice_release when
  * pinned), ERR_NOT_FOUND, or a read failure. */
@@ -118,6 +128,9 @@ void overlay_each_change(const struct overlay *overlay, size_t position,
 void overlay_script_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
+/* The same for the queue of an EXEC, whose commands may be scripts. */
+void overlay_queue_begin(struct overlay *overlay);
+void overlay_queue_end(struct overlay *overlay, bool is_good);
 /* A number that changes whenever rows of a collection with this version were changed by anything but handlers, or changes of
  * handlers were undone: data derived from rows read before may be wrong (stamps.h). */
 uint64_t overlay_stamp(const struct overlay *overlay, uint64_t version);

@@ -28,6 +28,7 @@ struct mark {
     size_t ranges_count;
     size_t effects;
     uint64_t observed_writes;
+    int64_t written;
 };
 
 /* A row that a batch changes: its value before, and, when the batch is closed, after. If a command rolled its change
@@ -70,6 +71,12 @@ struct undo_log {
     size_t cap;
 };
 
+/* While this is on, savepoints keep the undo log, and a rollback may return to its beginning. */
+struct kept {
+    bool is_on;
+    struct mark mark;
+};
+
 struct overlay {
     struct store *store;
     struct row_cache *cache;    /* NULL: none */
@@ -92,6 +99,7 @@ struct overlay {
     uint64_t observed_reads; /* tickets, since overlay_observe_begin */
     uint64_t observed_writes;
     struct undo_log undo;
+    struct overlay_written written; /* of the running call */
     struct mark savepoint;
     struct {
         bool is_on;
@@ -99,14 +107,13 @@ struct overlay {
         struct mark mark; /* its beginning */
     } attempt;
     struct {
-        bool is_on;       /* savepoints keep the undo log */
-        struct mark mark; /* its beginning */
-    } script;
+        struct kept script, queue; /* of a script, and of an EXEC, which may have scripts in it */
+    } kept;
     struct {
-        bool is_on;  /* between overlay_secured_begin and overlay_secured_end */
-        size_t from; /* effects of the batch at its beginning */
+        bool is_on;     /* between overlay_secured_begin and overlay_secured_end */
+        size_t from;    /* effects of the batch at its beginning */
+        bool is_moving; /* between overlay_moved_begin and overlay_moved_end */
     } securing;
-    bool is_moving; /* between overlay_moved_begin and overlay_moved_end */
 };
 
 /* Records that a row of the batch with this ticket was read; the batch can fail until it is durable. */

@@ -459,7 +459,7 @@ class Arena:
         self.proxy_options = {'proxy': dict(limits, **{'memory-limit': '256mb', 'aclfile': users, 'tcp-keepalive': '10s'})}
         self.namespaces = {'victim': {'token': self.token(VICTIM)}, 'mallory': {'token': self.token(MALLORY)}}
         self.cluster = Cluster(backends=1, partitions=2, proxy_options=self.proxy_options, namespaces=self.namespaces, backend_options={
-            'backend': dict(limits, **{'requirepass': 'bp-%x' % self.seed, 'durability': 'os', 'script-time-limit': '2s'}),
+            'backend': dict(limits, **{'requirepass': 'bp-%x' % self.seed, 'durability': 'os', 'command-time-limit': '2s'}),
             'store': {'block-cache': '32mb', 'row-cache': '16mb', 'rank-cache': '8mb', 'range-cache': '8mb'}})
 
     def token(self, form):

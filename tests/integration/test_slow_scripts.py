@@ -12,7 +12,7 @@ from support.slow import BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, tex
 
 suite = Suite(__doc__)
 WRITES_FOREVER = 'redis.call("set", KEYS[1], "half") while true do end'
-NO_LIMIT = {'script-time-limit': '0'}  # an endless script runs until the test ends it
+NO_LIMIT = {'command-time-limit': '0'}  # an endless script runs until the test ends it
 ENDLESS_LIBRARY = '#!lua name=q\nredis.register_function("loop", function() while true do end end)'
 
 
@@ -227,7 +227,7 @@ def _(run):
         before = contents(client)
         for extra in ('', 'redis.call("flushall")', 'redis.call("swapdb", 0, 1) redis.call("set", "s", "swapped")',
                       'redis.call("flushdb") redis.call("swapdb", 1, 0) redis.call("set", "again", 1) redis.call("flushall")'):
-            client.get('CONFIG', 'SET', 'script-time-limit', '0')
+            client.get('CONFIG', 'SET', 'command-time-limit', '0')
             for proto in (2, 3):
                 slow = Background(address, 'EVAL', ALL_KINDS % extra, '0', proto=proto)
                 wait_busy(client)
@@ -235,9 +235,9 @@ def _(run):
                 check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), b'OK', 'SCREE SCRIPT KILL')
                 check(b'ended by SCREE SCRIPT KILL' in slow.finish(), 'the reply of the script')
                 check_equal(contents(client), before, 'the dataset after SCREE SCRIPT KILL')
-            client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+            client.get('CONFIG', 'SET', 'command-time-limit', '60ms')
             reply = text(client.get('EVAL', ALL_KINDS % extra, '0'))
-            check(reply.startswith(b'ERR Script ended: it ran for longer than script-time-limit'), 'over its limit: %r' % reply)
+            check(reply.startswith(b'ERR Script ended: it ran for longer than command-time-limit'), 'over its limit: %r' % reply)
             check_equal(contents(client), before, 'the dataset after the limit')
         check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), NOTBUSY, 'SCREE SCRIPT KILL of nothing')
         cluster.backends[0].kill9()
@@ -251,14 +251,14 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
-        client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+        client.get('CONFIG', 'SET', 'command-time-limit', '60ms')
         for words in (('MULTI',), ('SET', 'a', '1'), ('EVAL', WRITES_FOREVER, '1', 'b'), ('SET', 'c', '1'), ('DBSIZE',)):
             client.get(*words)
         got = client.get('EXEC')
-        check(b'script-time-limit' in text(got[1]), 'the script in EXEC: %r' % (got[1],))
+        check(b'command-time-limit' in text(got[1]), 'the script in EXEC: %r' % (got[1],))
         check_equal(got[3], 2, 'DBSIZE behind it')
         check_equal(client.get('MGET', 'a', 'b', 'c'), [b'1', None, b'1'], 'the keys')
-        client.get('CONFIG', 'SET', 'script-time-limit', '0')
+        client.get('CONFIG', 'SET', 'command-time-limit', '0')
         reply = text(client.get('EVAL', 'redis.call("set", KEYS[1], "1") local n = 0 while n < 2e7 do n = n + 1 end error("x")', '1', 'kept'))
         check(b'x script' in reply or b'x' in reply, 'an error of its own')
         check_equal(client.get('GET', 'kept'), b'1', 'what a script wrote before its own error')
@@ -269,7 +269,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, _ = set_up(cluster, '1000000000')
-        client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+        client.get('CONFIG', 'SET', 'command-time-limit', '60ms')
         client.get('FUNCTION', 'LOAD', ENDLESS_LIBRARY)
         client.get('ZADD', 'z', *[word for i in range(20000) for word in (str(i), 'm%d' % i)])
         for words in (('EVAL', 'while true do pcall(function() while true do end end) end', '0'),
@@ -277,7 +277,7 @@ def _(run):
                       ('EVAL', 'while true do redis.call("zunionstore", "d", 2, "z", "z") end', '0'),
                       ('EVAL_RO', 'while true do redis.pcall("zrange", "z", 0, -1) end', '0'), ('FCALL', 'loop', '0')):
             reply = text(client.get(*words))
-            check(isinstance(reply, bytes) and b'script-time-limit' in reply, '%s: %r' % (words[1], reply))
+            check(isinstance(reply, bytes) and b'command-time-limit' in reply, '%s: %r' % (words[1], reply))
         check_equal(client.get('EXISTS', 'd'), 0, 'what it stored')
         client.close()
 
@@ -286,7 +286,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
-        client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+        client.get('CONFIG', 'SET', 'command-time-limit', '60ms')
         client.get('SET', 'k', 'old')
         listener, cache, watcher = Connection(address, proto=3), Connection(address, proto=3), Connection(address)
         listener.call('SUBSCRIBE', 'c')
@@ -296,7 +296,7 @@ def _(run):
         watcher.call('MULTI')
         watcher.call('GET', 'k')
         reply = text(client.get('EVAL', 'redis.call("publish", "c", "lost") ' + WRITES_FOREVER, '1', 'k'))
-        check(b'script-time-limit' in reply, 'it was not ended')
+        check(b'command-time-limit' in reply, 'it was not ended')
         client.get('PUBLISH', 'c', 'next')
         check_equal(listener.read()[1][2], ('$', b'next'), 'the first message')
         check_equal(watcher.get('EXEC'), [b'old'], 'EXEC of a client that watches the key')

@@ -12,10 +12,21 @@
 /* ---- memory ---- */
 
 static _Thread_local struct arena *arena_in_use;
+/* jansson checks its allocations, and is in a function that our code calls only where it checks the result. */
+static _Thread_local bool may_fail;
 
 static void *arena_malloc(size_t size)
 {
-    return arena_alloc(arena_in_use, size);
+    const struct arena_meter *meter = arena_in_use->meter;
+    return may_fail && meter && meter->is_over ? NULL : arena_alloc(arena_in_use, size);
+}
+
+static json_t *load_text(struct bytes text, json_error_t *reason)
+{
+    may_fail = true;
+    json_t *value = json_loadb(text.data, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, reason);
+    may_fail = false;
+    return value;
 }
 
 static void free_nothing(void *memory)
@@ -113,10 +124,10 @@ json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
                        JSON_DEPTH_MAX);
         return NULL;
     }
-    json_t *value = json_loadb(text.data, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &reason);
+    json_t *value = load_text(text, &reason);
     if (!value && json_error_code(&reason) == json_error_numeric_overflow) {
         text = widened(text);
-        value = json_loadb(text.data, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &reason);
+        value = load_text(text, &reason);
     }
     if (!value)
         (void)snprintf(error, JSON_ERROR_MAX, "%.180s at line %d column %d", reason.text,
@@ -140,6 +151,8 @@ static char *reserve_text(struct json_text *text, size_t len)
             memcpy(data, text->data, text->len);
         text->data = data;
         text->cap = cap;
+        if (!arena_goes_on(text->arena, cap / 8))
+            text->limit = 0;
     }
     return text->data + text->len;
 }

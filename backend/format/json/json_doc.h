@@ -3,7 +3,8 @@
  *
  *   text ──json_parse──► struct json, a tree ──json_print──► text, compact by default
  *
- * All memory is in the call's arena, which json_use sets; nothing is freed individually. Integers of up to 64 bits
+ * All memory is in the call's arena, which json_use sets; nothing is freed individually. If the arena's meter is over, parsing fails,
+ * and printing and searching stop. Integers of up to 64 bits
  * stay integers, longer ones become doubles. Members keep their order; of members with equal names the last one wins.
  * Numbers with a fraction are printed with the fewest digits that read back as the same value.
  */
@@ -53,7 +54,8 @@ struct json_text {
     char *data;
     size_t len;
     size_t cap;
-    size_t limit; /* json_print stops soon after this length */
+    size_t
+        limit; /* json_print stops soon after this length; 0 from when the arena's meter is over */
 };
 
 /* Makes an empty text without a limit; the caller may set one. */

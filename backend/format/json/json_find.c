@@ -7,7 +7,11 @@
 #include "backend/format/json/json_path.h"
 #include "backend/format/json/json_segment.h"
 
-enum { VISITS_MAX = 1 << 23 }; /* values that one path may visit */
+enum {
+    VISITS_MAX = 1 << 23, /* values that one path may visit */
+    VISITS_COUNTED = 256, /* visits per call of arena_goes_on */
+    VISIT_WORK = 5,
+};
 
 struct search {
     struct arena *arena;
@@ -22,6 +26,8 @@ static struct json_match *match_new(struct search *search, json *value,
     struct json_match *match = arena_alloc(search->arena, sizeof *match);
     *match = (struct json_match){.value = value, .parent = parent};
     search->is_over |= ++search->visits > VISITS_MAX;
+    if (search->visits % VISITS_COUNTED == 0)
+        search->is_over |= !arena_goes_on(search->arena, VISITS_COUNTED * VISIT_WORK);
     return match;
 }
 
@@ -45,16 +51,20 @@ static bool find_matches(struct search *search, const struct json_segment *segme
 
 /* ---- filters ---- */
 
-/* The value of an operand; NULL: its path has no match. */
+/* The value of an operand; NULL: its path has no match. The matches are freed: the value is the document's. */
 static json *operand_value(struct search *search, const struct json_operand *operand, json *current)
 {
     struct json_matches matches = {0};
+    json *value = NULL;
     if (!operand->is_path)
         return operand->literal;
-    if (!find_matches(search, operand->segments, operand->count,
-                      operand->from_root ? search->root : current, &matches))
-        return NULL;
-    return matches.count ? matches.items[0]->value : NULL;
+    struct arena_mark mark = arena_mark(search->arena);
+    if (find_matches(search, operand->segments, operand->count,
+                     operand->from_root ? search->root : current, &matches) &&
+        matches.count)
+        value = matches.items[0]->value;
+    arena_release(search->arena, &mark);
+    return value;
 }
 
 static bool is_number(const json *value)

@@ -1,0 +1,92 @@
+/*
+ * budget.h - what one call may use: memory, bytes that it writes, and time.
+ *
+ *   arena: a chunk; a pinned value ────► memory ──┐
+ *   keyspace: a row is read or put ────► work ────┤ a limit is exceeded: `end` is set
+ *   overlay: keys and values of effects ► written ┘        │
+ *                                                          ▼
+ *              the next read fails (ERR_OVER), nothing is put any more ─► the handler returns ─► dispatch rolls back, and
+ *              replies which limit it was
+ *
+ * A call is a client's request: a command, an EXEC with its queue, a script with its commands, or one attempt of a transaction over
+ * shards. All its commands share the one budget of the partition, because only one call runs at a time. Changes that no client has asked
+ * for (expiry, moves, APPLY) have none: `call` is NULL.
+ *
+ * Nothing is counted per allocation: an arena counts chunks, a row costs an addition and a comparison, and the clock is read after
+ * about a millisecond of work. Limits are looked at before something begins: one value may exceed them. `end` is a flag and not a jump,
+ * because handlers own memory: a handler returns when a read fails, and a loop without reads asks call_goes_on().
+ *
+ * Too much memory ends one command; a script may catch its error, and EXEC goes on. Each other limit ends the whole call.
+ */
+#pragma once
+
+#include "shared/arena.h"
+
+struct call;
+struct partition;
+struct process;
+
+enum budget_end {
+    BUDGET_GOES_ON,
+    BUDGET_MEMORY,  /* command-memory */
+    BUDGET_BATCH,   /* batch-limit */
+    BUDGET_TIME,    /* command-time-limit */
+    BUDGET_KILLED,  /* SCREE KILL */
+    BUDGET_GONE,    /* its client has left, or was ended by CLIENT KILL */
+    BUDGET_STOPPED, /* the server stops */
+    BUDGET_ENDS,
+};
+
+enum {
+    /* Work between two reads of the clock, about a millisecond: the unit is about 10 ns. */
+    BUDGET_WORK_SLICE = 100000,
+    BUDGET_WORK_OVER = 1 << 30, /* the next row or piece of work ends the command */
+    BUDGET_ROW = 30,            /* work of a row, besides its bytes */
+};
+
+/* The state between two calls, with `call` NULL, is what budget_init makes. */
+struct call_budget {
+    struct arena_meter memory;
+    uint32_t work;
+    uint8_t end;       /* enum budget_end */
+    bool is_measured;  /* the fields from here on are set, because the call is not short */
+    bool is_slow;      /* over busy-reply-threshold: others get BUSY */
+    size_t memory_max; /* of `memory`, and of the effects */
+    size_t effects_max;
+    size_t effects_from;     /* memory of effects of earlier calls */
+    size_t reported;         /* of `memory`, in process->calls_memory */
+    uint64_t limit_us;       /* monotonic: when command-time-limit is over; 0: no limit */
+    uint64_t slow_us;        /* monotonic: when it is slow */
+    uint64_t polled_us;      /* monotonic: when other sessions were last served */
+    uint64_t started_us;     /* monotonic; always set */
+    uint64_t id;             /* for SCREE KILL */
+    const struct call *call; /* NULL: no client's call runs */
+};
+
+void budget_init(struct partition *partition);
+/* A call begins, with the first of its commands. */
+void budget_begin(struct call *call);
+void budget_end(struct partition *partition);
+/* After each command: only its memory is forgotten, if it was too much. */
+void budget_command_end(struct partition *partition);
+
+/* Other sessions are served while the call stands still: their commands do not use its budget, which is in *aside until then. */
+void budget_set_aside(struct partition *partition, struct call_budget *aside);
+void budget_restore(struct partition *partition, const struct call_budget *aside);
+
+/* Counts the work. False: the call must end, and the error was replied. Use call_goes_on. */
+bool budget_look(struct call *call);
+/* False: the call has written too much, and the error was replied. Use call_may_write_more. */
+bool budget_look_at_writes(struct call *call);
+/* Memory outside of the arena, such as that of a pinned value, which the command holds until it gives it back. */
+void budget_hold(struct call_budget *budget, size_t bytes);
+void budget_give_back(struct call_budget *budget, size_t bytes);
+/* Must the whole call end: are all its effects rolled back? */
+static inline bool budget_ends_call(const struct call_budget *budget)
+{
+    return budget->end > BUDGET_MEMORY;
+}
+/* The error of a call that must end. */
+void budget_text(const struct call *call, char *text, size_t size);
+/* "memory", "batch", "time" … */
+const char *budget_reason(enum budget_end end);

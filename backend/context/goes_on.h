@@ -1,0 +1,26 @@
+/*
+ * goes_on.h - what handlers and the keyspace ask before they go on: is the call within its budget (budget.h)?
+ */
+#pragma once
+
+#include "backend/context/call.h"
+#include "backend/context/partition.h"
+
+/* Counts work in units of 10 ns. False: the call has exceeded one of its limits or reply-limit, and the error was replied. Loops that
+ * read no rows ask this, with the work of a pass. */
+static inline bool call_goes_on(struct call *call, size_t work)
+{
+    struct call_budget *budget = &call->partition->running.budget;
+    budget->work += (uint32_t)(work < BUDGET_WORK_SLICE ? work : BUDGET_WORK_SLICE);
+    if (budget->work < BUDGET_WORK_SLICE && !out_is_over(call->reply.out))
+        return true;
+    return budget_look(call);
+}
+
+/* May the call write more? Asked before a key is opened for writing, and before each row of a collection. False: the error was
+ * replied. */
+static inline bool call_may_write_more(struct call *call)
+{
+    const struct overlay_written *written = call->partition->running.written;
+    return written->bytes <= written->max || budget_look_at_writes(call);
+}

@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+"""What one command may use: memory, bytes that it writes, and time. A command that needs more is ended with an error that names the
+limit, and has changed nothing; the memory of one key, path or item is freed before the next one begins."""
+
+from support.cluster import Cluster, binary, is_sanitized, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.slow import text
+
+MB = 1 << 20
+MEMORY, BATCH = 64 * MB, 8 * MB
+OVER_MEMORY = b'ERR the command needs more than %d bytes of memory (command-memory), and has changed nothing' % MEMORY
+OVER_BATCH = b'ERR the command writes more than %d bytes (batch-limit), and has changed nothing' % BATCH
+
+suite = Suite(__doc__)
+
+
+def partition(**options):
+    options = dict({'command-memory': MEMORY, 'batch-limit': BATCH, 'durability': 'os'}, **options)
+    return Cluster(backends=1, partitions=1, proxies=0,
+                   backend_options={'backend': options, 'store': {'memory': '64mb'}})
+
+
+def grown(backend, act):
+    """What `act` returns, and by how much the process was bigger meanwhile than before."""
+    if is_sanitized(binary('scree-backend')):
+        return act(), 0
+    before = backend.rss_bytes()
+    backend.forget_peak()
+    got = act()
+    return got, backend.peak_rss_bytes() - before
+
+
+def check_grown(backend, most, act, what):
+    got, bytes_more = grown(backend, act)
+    check(bytes_more <= most, '%s: %d MB more memory, at most %d are allowed' % (what, bytes_more // MB, most // MB))
+    return got
+
+
+def both_ways(client, *words):
+    """The command's reply alone, in EXEC, and in a script."""
+    yield 'alone', text(client.get(*words))
+    for command in (('MULTI',), words):
+        client.get(*command)
+    got = client.get('EXEC')
+    yield 'in EXEC', text(got[0]) if isinstance(got, list) else text(got)
+    yield 'in a script', text(client.get('EVAL', 'return redis.pcall(unpack(ARGV))', '0', *words))
+
+
+# ---- JSON ----------------------------------------------------------------------------------------------------------
+
+@suite.case('JSON.MGET of one big document many times holds the memory of one')
+def _(run):
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            client.get('JSON.SET', 'j', '$', '[' + ','.join(['[]'] * 100000) + ']')
+            one = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.MGET', 'j', '$[0]'), 'one document')
+            many = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.MGET', *['j'] * 40, '$[0]'), '40 times')
+            check_equal(many, one * 40, 'the reply')
+            paths = check_grown(cluster.backends[0], MEMORY, lambda: client.get('JSON.GET', 'j', *['$[*]'] * 8), '8 paths')
+            check(len(paths) > 8 * 200000, 'the reply of 8 paths: %r' % paths[:80])
+
+
+@suite.case('nested filters of a JSON path do not fill the memory, however many paths there are')
+def _(run):
+    path = '$[?($[?($[?(@.z==1)])])]'
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            client.get('JSON.SET', 'j', '$', '[' + ','.join('{"a":%d}' % i for i in range(60)) + ']')
+            for words in (('JSON.GET', 'j', path), ('JSON.GET', 'j', *[path] * 5), ('JSON.MGET', *['j'] * 5, path)):
+                got = check_grown(cluster.backends[0], MEMORY, lambda words=words: text(client.get(*words)), ' '.join(words[:1]))
+                check(b'ERR' not in (got if isinstance(got, bytes) else b''), '%s: %r' % (words[0], got))
+
+
+@suite.case('a command that needs more memory than command-memory has changed nothing')
+def _(run):
+    document = '[' + ','.join(['[]'] * 1000000) + ']'
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            for words in (('JSON.SET', 'j', '$', document), ('JSON.MSET', 'a', '$', '1', 'j', '$', document)):
+                for how, got in both_ways(client, *words):
+                    check_equal(got, OVER_MEMORY, '%s %s' % (words[0], how))
+            check_equal(client.get('DBSIZE'), 0, 'keys')
+            check_equal(metric(cluster.backends[0].http('/metrics')[1], 'scree_backend_commands_over_memory_total'), 6, 'the metric')
+
+
+# ---- sketches ------------------------------------------------------------------------------------------------------
+
+@suite.case('TOPK.ADD of many items reads and writes each page of the sketch once')
+def _(run):
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            items = ['item%d' % i for i in range(20000)]
+            client.get('TOPK.RESERVE', 't', '100', '1024', '64', '0.9')
+            for command in ('TOPK.ADD', 'TOPK.COUNT', 'TOPK.QUERY'):
+                got = check_grown(cluster.backends[0], MEMORY, lambda command=command: client.get(command, 't', *items), command)
+                check_equal(len(got), len(items), command)
+            client.get('TOPK.RESERVE', 'big', '100', '262144', '64', '0.9')
+            got = check_grown(cluster.backends[0], 2 * MEMORY, lambda: text(client.get('TOPK.ADD', 'big', *items)), 'a big sketch')
+            check_equal(got, OVER_MEMORY, 'a big sketch')
+            check_equal(client.get('TOPK.LIST', 'big'), [], 'its list')
+
+
+@suite.case('PFCOUNT of one key 100 000 times reads it once')
+def _(run):
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            client.get('SET', 'forged', b'HYLL' + bytes(11) + b'\x80' + b'\xff' * 12288)
+            client.get('PFADD', 'p', *range(1000))
+            one = client.get('PFCOUNT', 'p')
+            check_equal(check_grown(cluster.backends[0], MEMORY, lambda: client.get('PFCOUNT', *['p'] * 100000), 'PFCOUNT'), one,
+                        'PFCOUNT')
+            check_equal(client.get('PFCOUNT', 'forged'), (1 << 63) - 1, 'an estimate that is no 64-bit integer')
+
+
+# ---- batch-limit ---------------------------------------------------------------------------------------------------
+
+@suite.case('a script or EXEC that writes more than batch-limit is ended and rolled back')
+def _(run):
+    fill = "for i = 1, 400 do redis.call('SET', KEYS[1] .. i, ARGV[1]) end return 'done'"
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            value = b'v' * MB
+            client.get('SET', 'source', value)
+            got = check_grown(cluster.backends[0], 10 * BATCH, lambda: text(client.get('EVAL', fill, '1', 'k', value)), 'a script')
+            check(got.startswith(OVER_BATCH), 'a script: %r' % got)
+            caught = "for i = 1, 400 do redis.pcall('SET', KEYS[1] .. i, ARGV[1]) end return 'done'"
+            check(text(client.get('EVAL', caught, '1', 'k', value)).startswith(OVER_BATCH), 'pcall catches it')
+
+            got = check_grown(cluster.backends[0], 10 * BATCH, lambda: text(client.get(
+                'EVAL', "for i = 1, 100 do redis.call('COPY', KEYS[1], i) end", '1', 'source')), 'COPY in a script')
+            check(got.startswith(OVER_BATCH), 'COPY in a script: %r' % got)
+            client.get('MULTI')
+            for i in range(100):
+                client.get('COPY', 'source', 'copy%d' % i)
+            got = check_grown(cluster.backends[0], 10 * BATCH, lambda: text(client.get('EXEC')), 'EXEC')
+            check_equal(got, OVER_BATCH, 'EXEC')
+            check_equal(client.get('DBSIZE'), 1, 'keys')
+            check_equal(text(client.get('EVAL', "for i = 1, 5 do redis.call('SET', KEYS[1], ARGV[1]) end return 1", '1', 'k',
+                                        b'x' * (4 * MB))), 1, 'one key five times: one row of the WAL')
+
+
+@suite.case('one value may be longer than batch-limit')
+def _(run):
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            check_equal(text(client.get('SET', 'k', b'v' * (2 * BATCH))), b'OK', 'SET')
+            for words in (('APPEND', 'k', 'x'), ('SETRANGE', 'k', '5', 'y'), ('COPY', 'k', 'l'), ('SETBIT', 'k', '7', '1')):
+                got = client.get(*words)
+                check(isinstance(got, int), '%s: %r' % (words[0], got))
+            check_equal(client.get('STRLEN', 'l'), 2 * BATCH + 1, 'the copy')
+
+
+@suite.case('what a script or EXEC has written counts against max-bytes at once')
+def _(run):
+    limits = {'acme': {'token': 'acme', 'max-bytes': '4mb'}}
+    with Cluster(backends=1, partitions=1, namespaces=limits, backend_options={'backend': {'durability': 'os'}}) as cluster:
+        with cluster.connect() as client:
+            client.get('AUTH', 'acme')
+            oom = b'OOM command not allowed when the namespace has more than'
+            def is_limited():
+                got = text(client.get('EVAL', "for i = 1, 100 do redis.call('SET', KEYS[1] .. i, ARGV[1]) end", '1', '{k}', b'v' * MB))
+                return isinstance(got, bytes) and got.startswith(oom)
+            wait_for(is_limited, 'the limit, which the proxy sends')
+            check(client.get('DBSIZE') <= 5, 'keys of a script')
+            client.get('FLUSHALL')
+            wait_for(lambda: text(client.get('SET', '{k}source', b'v' * MB)) == b'OK', 'room')
+            client.get('MULTI')
+            for i in range(50):
+                client.get('COPY', '{k}source', '{k}%d' % i)
+            got = client.get('EXEC')
+            check(isinstance(got, list) and text(got[-1]).startswith(oom), 'EXEC: %r' % got)
+            check(client.get('DBSIZE') <= 6, 'keys of EXEC')
+
+
+# ---- time ----------------------------------------------------------------------------------------------------------
+
+@suite.case('a command that runs for longer than command-time-limit is ended')
+def _(run):
+    words = 'ERR the command ran for longer than command-time-limit, and has changed nothing'.encode()
+    with partition(**{'command-time-limit': '50ms', 'command-memory': '1gb', 'batch-limit': '1gb'}) as cluster:
+        with cluster.partition(0) as client:
+            for start in range(0, 200000, 1000):
+                client.send('SADD', 's', *range(start, start + 1000))
+            for _ in range(200):
+                check_equal(client.read()[0], ':', 'SADD')
+            for command in (('SUNIONSTORE', 'd', 's'), ('COPY', 's', 'd'), ('SORT', 's', 'BY', 'nothing*', 'STORE', 'd')):
+                check_equal(text(client.get(*command)), words, command[0])
+            check_equal(client.get('EXISTS', 'd'), 0, 'the destination')
+
+
+if __name__ == '__main__':
+    suite.main()
