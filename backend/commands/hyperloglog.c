@@ -4,7 +4,9 @@
  * A sparse value is short and is replaced as a whole. A dense value is changed in place, register by register: text.h
  * stores it in fragments, so that a new element rewrites only one fragment and the one of the header.
  */
+#include "backend/commands/equal_words.h"
 #include "backend/context/config_snapshot.h"
+#include "backend/context/goes_on.h"
 #include "backend/context/partition.h"
 #include "backend/format/hll.h"
 #include "backend/keyspace/text.h"
@@ -145,23 +147,35 @@ static bool merge_value(struct call *call, struct entry *entry, char *buffer, ui
     return false;
 }
 
-/* Merges the HyperLogLogs of all key arguments. NULL: an error was replied. */
+enum { MERGE_WORK = 1500 };
+
+/* Merges the HyperLogLog in this argument. False: an error was replied. */
+static bool merge_key(struct call *call, uint32_t index, char *buffer, uint8_t *registers,
+                      bool *any_dense)
+{
+    struct entry entry;
+    char header[HLL_HEADER_BYTES];
+    if (!call_goes_on(call, MERGE_WORK) || !hll_open(call, index, OPEN_READ, &entry, header))
+        return false;
+    if (!entry.exists)
+        return true;
+    *any_dense = *any_dense || hll_encoding(header) == HLL_DENSE;
+    return merge_value(call, &entry, buffer, registers);
+}
+
+/* Merges the HyperLogLogs of all key arguments; a key that is given several times is read once. NULL: an error was replied. */
 static uint8_t *merge_registers(struct call *call, bool *any_dense)
 {
     uint8_t *registers = arena_alloc(call->arena, HLL_REGISTERS);
     char *buffer = arena_alloc(call->arena, HLL_DENSE_BYTES);
+    const uint32_t *first = first_of_equal(call->arena, call->argv + 1, call->argc - 1);
     memset(registers, 0, HLL_REGISTERS);
     *any_dense = false;
-    for (uint32_t i = 1; i < call->argc; i++) {
-        struct entry entry;
-        char header[HLL_HEADER_BYTES];
-        if (!hll_open(call, i, OPEN_READ, &entry, header))
+    for (uint32_t i = 0; i + 1 < call->argc; i++) {
+        struct call_mark mark = keyspace_mark(call);
+        if (first[i] == i && !merge_key(call, i + 1, buffer, registers, any_dense))
             return NULL;
-        if (!entry.exists)
-            continue;
-        *any_dense = *any_dense || hll_encoding(header) == HLL_DENSE;
-        if (!merge_value(call, &entry, buffer, registers))
-            return NULL;
+        keyspace_release(call, &mark);
     }
     return registers;
 }

@@ -11,7 +11,8 @@
  */
 #include "backend/format/topk.h"
 #include "backend/commands/module_value.h"
-#include "backend/commands/sketch_page.h"
+#include "backend/commands/sketch_pages.h"
+#include "backend/context/goes_on.h"
 #include "backend/format/item_hash.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
@@ -40,7 +41,7 @@ struct top {
     struct entry *entry;
     struct topk topk;
     uint64_t stored_size;
-    struct sketch_page page;
+    struct sketch_pages *pages;
     struct topk_random random;
     bool is_list_changed;
 };
@@ -56,16 +57,21 @@ static bool top_open(struct call *call, enum open_flag flags, struct entry *entr
     }
     *top = (struct top){.call = call, .entry = entry, .stored_size = entry->meta.size};
     CHECK(topk_decode(entry->meta.payload, &top->topk)); /* decode_metadata checks it */
-    sketch_page_init(&top->page, call, entry);
+    (void)entry_prefix(call, entry);                     /* before any mark of the arena */
+    top->pages = sketch_pages_new(call, entry, topk_page_sub);
     return true;
+}
+
+static void top_close(struct top *top)
+{
+    sketch_pages_free(top->pages);
 }
 
 /* Writes what was changed, and reports it as this event. */
 static void top_save(struct top *top, const char *event)
 {
     struct entry *entry = top->entry;
-    sketch_page_close(&top->page);
-    if (!top->page.was_any_changed && !top->is_list_changed)
+    if (!sketch_pages_save(top->pages) && !top->is_list_changed)
         return;
     if (entry->meta.size != top->stored_size || top->is_list_changed) {
         entry->meta.payload = topk_encode(top->call->arena, &top->topk);
@@ -132,15 +138,21 @@ void cmd_topk_reserve(struct call *call)
 
 /* ---- the sketch ---- */
 
-/* Goes to the page of the item's bucket in a row of the sketch. NULL: the call has failed. */
-static char *turn_to_bucket(struct top *top, uint32_t row, uint64_t hash)
+enum { BUCKET_WORK = 6 };
+
+/* The page of the item's bucket in a row of the sketch, and the bucket in it. NULL: the call has failed. */
+static struct sketch_held_page *page_of_bucket(struct top *top, uint32_t row, uint64_t hash,
+                                               char **bucket)
 {
     uint32_t place = topk_place(&top->topk, row, hash);
     uint32_t number = place / TOPK_PAGE_BUCKETS;
-    if (!sketch_page_turn(&top->page, topk_page_sub(top->call->arena, number),
-                          topk_page_bytes(&top->topk, number)))
+    if (!call_goes_on(top->call, BUCKET_WORK))
         return NULL;
-    return top->page.data + (size_t)(place % TOPK_PAGE_BUCKETS) * TOPK_BUCKET_BYTES;
+    struct sketch_held_page *page =
+        sketch_pages_at(top->pages, number, topk_page_bytes(&top->topk, number));
+    if (page)
+        *bucket = page->data + (size_t)(place % TOPK_PAGE_BUCKETS) * TOPK_BUCKET_BYTES;
+    return page;
 }
 
 /* Counts increments of the item in all its buckets. *count becomes the highest count. False: the call has failed. */
@@ -151,12 +163,13 @@ static bool add_to_sketch(struct top *top, struct bytes item, uint32_t increment
     *count = 0;
     for (uint32_t row = 0; row < top->topk.depth; row++) {
         char old[TOPK_BUCKET_BYTES];
-        char *bucket = turn_to_bucket(top, row, hash);
-        if (!bucket)
+        char *bucket;
+        struct sketch_held_page *page = page_of_bucket(top, row, hash, &bucket);
+        if (!page)
             return false;
         memcpy(old, bucket, sizeof old);
         uint32_t here = topk_add(bucket, fingerprint, increments, top->topk.decay, &top->random);
-        top->page.is_changed |= memcmp(old, bucket, sizeof old) != 0;
+        page->is_changed |= memcmp(old, bucket, sizeof old) != 0;
         if (here > *count)
             *count = here;
     }
@@ -169,8 +182,8 @@ static bool count_in_sketch(struct top *top, struct bytes item, uint32_t *count)
     uint32_t fingerprint = topk_fingerprint(hash);
     *count = 0;
     for (uint32_t row = 0; row < top->topk.depth; row++) {
-        const char *bucket = turn_to_bucket(top, row, hash);
-        if (!bucket)
+        char *bucket;
+        if (!page_of_bucket(top, row, hash, &bucket))
             return false;
         uint32_t here = topk_count(bucket, fingerprint);
         if (here > *count)
@@ -330,14 +343,17 @@ static bool list_update(struct top *top, struct bytes item, uint32_t count, stru
 /* Counts increments of the item and replies the item that it displaces in the list, or null. */
 static void count_and_list(struct top *top, struct bytes item, uint32_t increments)
 {
+    struct call *call = top->call;
+    struct call_mark mark = keyspace_mark(call);
     struct bytes expelled;
     uint32_t count;
     if (!add_to_sketch(top, item, increments, &count) || !list_update(top, item, count, &expelled))
         return;
     if (expelled.data)
-        reply_bulk(&top->call->reply, expelled);
+        reply_bulk(&call->reply, expelled);
     else
-        reply_null(&top->call->reply);
+        reply_null(&call->reply);
+    keyspace_release(call, &mark);
 }
 
 void cmd_topk_add(struct call *call)
@@ -352,6 +368,7 @@ void cmd_topk_add(struct call *call)
         count_and_list(&top, call->argv[i], 1);
     if (!call->failed)
         top_save(&top, "topk.add");
+    top_close(&top);
 }
 
 /* As in RedisBloom an increment that is not valid is an error in its place of the reply; the others are counted. */
@@ -379,28 +396,36 @@ void cmd_topk_incrby(struct call *call)
     }
     if (!call->failed)
         top_save(&top, "topk.incrby");
+    top_close(&top);
 }
 
 /* ---- reading ---- */
 
-/* Replies for each item whether it is in the list, or its count in the sketch. */
+/* Replies whether the item is in the list, or its count in the sketch. */
+static void reply_item(struct top *top, struct bytes item, bool in_list)
+{
+    struct call *call = top->call;
+    struct topk_spot spot;
+    struct call_mark mark = keyspace_mark(call);
+    if (!(in_list ? list_get(top, item, &spot) : count_in_sketch(top, item, &spot.count)))
+        return;
+    if (in_list)
+        reply_bool(&call->reply, spot.count > 0);
+    else
+        reply_int(&call->reply, spot.count);
+    keyspace_release(call, &mark);
+}
+
 static void reply_items(struct call *call, bool in_list)
 {
     struct entry entry;
     struct top top;
-    struct topk_spot spot;
     if (!top_open(call, OPEN_READ, &entry, &top))
         return;
     reply_array(&call->reply, call->argc - 2);
-    for (uint32_t i = 2; i < call->argc; i++) {
-        struct bytes item = call->argv[i];
-        if (!(in_list ? list_get(&top, item, &spot) : count_in_sketch(&top, item, &spot.count)))
-            return;
-        if (in_list)
-            reply_bool(&call->reply, spot.count > 0);
-        else
-            reply_int(&call->reply, spot.count);
-    }
+    for (uint32_t i = 2; i < call->argc && !call->failed; i++)
+        reply_item(&top, call->argv[i], in_list);
+    top_close(&top);
 }
 
 void cmd_topk_query(struct call *call)
@@ -444,6 +469,7 @@ void cmd_topk_list(struct call *call)
     }
     if (!top_open(call, OPEN_READ, &entry, &top))
         return;
+    top_close(&top);
     reply_array(&call->reply, (int64_t)top.topk.listed * (with_counts ? 2 : 1));
     if (!top.topk.listed)
         return;
@@ -459,6 +485,7 @@ void cmd_topk_info(struct call *call)
     struct top top;
     if (!top_open(call, OPEN_READ, &entry, &top))
         return;
+    top_close(&top);
     reply_map(&call->reply, 4);
     reply_status(&call->reply, "k");
     reply_int(&call->reply, top.topk.k);

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#define COUNT_MAX 0x1p63 /* a higher estimate is no 64-bit integer */
+
 enum {
     INDEX_BITS = 14,
     HASH_BITS = 64 - INDEX_BITS, /* bits that determine the rank: 1 … HASH_BITS + 1 */
@@ -375,6 +377,8 @@ static double tau(double x)
     return sum / 3;
 }
 
+/* Elements give ranks up to HASH_BITS + 1. The registers of a value that was restored or set as a string may have higher ones, which
+ * makes the estimate infinite. */
 uint64_t hll_count(const uint8_t *registers)
 {
     const double alpha = 0.721347520444481703680; /* 1 / (2 ln 2) */
@@ -388,5 +392,6 @@ uint64_t hll_count(const uint8_t *registers)
         z *= 0.5;
     }
     z += m * sigma(ranks[0] / m);
-    return (uint64_t)llroundl(alpha * m * m / z);
+    double count = alpha * m * m / z;
+    return count < COUNT_MAX ? (uint64_t)llroundl(count) : (uint64_t)INT64_MAX;
 }
