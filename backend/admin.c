@@ -53,12 +53,29 @@ static bool has_lost_slots(const struct server *server, const struct partition *
     return true;
 }
 
+/* Does another backend serve the partition's shard? Then this one serves no key. Prints the reason. */
+static bool is_displaced(const struct server *server, const struct partition *partition,
+                         struct out *reason)
+{
+    uint64_t sums[LABEL_WORDS_MAX];
+    bool is_found = labels_read(server->process->labelled.partitions, partition->index, sums);
+    if (!is_found || !sums[PARTITION_IS_ELSEWHERE])
+        return false;
+    if (reason)
+        out_printf(reason,
+                   "partition %u: the shard map has its shard at another address, so it serves no "
+                   "key\n",
+                   partition->index);
+    return true;
+}
+
 bool admin_is_ready(const struct server *server, struct out *reasons)
 {
     bool is_ready = server_is_ready(server);
     for (uint32_t i = 0; i < server->members_count; i++) {
         const struct partition *partition = server->members[i].partition;
-        is_ready &= !is_stuck(server, partition) && !has_lost_slots(server, partition, reasons);
+        is_ready &= !is_stuck(server, partition) && !has_lost_slots(server, partition, reasons) &&
+                    !is_displaced(server, partition, reasons);
     }
     return is_ready;
 }
@@ -116,6 +133,8 @@ static const char *partition_state(const struct server *server, const struct par
     bool found = labels_read(server->process->labelled.partitions, partition->index, sums);
     if (has_lost_slots(server, partition, NULL))
         return "empty";
+    if (is_displaced(server, partition, NULL))
+        return "elsewhere";
     return found && sums[PARTITION_READONLY] ? "read-only" : "up";
 }
 

@@ -134,21 +134,21 @@ static const struct shard *address_owner(const struct shard_map *map, struct byt
     return NULL;
 }
 
+/* One address only: each backend at an address of the shard would take itself for its owner. */
 static bool add_addresses(struct shards_loading *loading, const struct ini_value *value,
                           char *reason)
 {
-    enum { ADDRESSES_MAX = 16 };
     const struct shard *shard = &loading->map->shards[loading->shard];
     struct bytes rest = bytes_of(value->value);
     struct bytes word;
     while (word_next(&rest, &word)) {
         bool has_no_port = word.len > 2 && memcmp(word.data + word.len - 2, ":0", 2) == 0;
-        if (!address_valid(word) || has_no_port || shard->address_count == ADDRESSES_MAX) {
+        if (!address_valid(word) || has_no_port || shard->address_count > 0) {
             (void)snprintf(reason, INI_REASON_MAX,
-                           "shard %s.address: expected host:port, [v6]:port or unix:/path, at most "
-                           "%d, found '%.*s'",
-                           shard->name, ADDRESSES_MAX, (int)(word.len < 60 ? word.len : 60),
-                           word.data);
+                           "shard %s.address: expected one host:port, [v6]:port or unix:/path, "
+                           "found %s'%.*s'",
+                           shard->name, shard->address_count ? "another: " : "",
+                           (int)(word.len < 60 ? word.len : 60), word.data);
             return false;
         }
         const struct shard *other = address_owner(loading->map, word);

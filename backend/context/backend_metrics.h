@@ -47,6 +47,7 @@ enum partition_word {
     PARTITION_SLOTS_TO_SEND,  /* owned, and not wanted */
     PARTITION_SLOTS_TO_GET,   /* wanted, and not owned */
     PARTITION_SLOTS_ORPHANED, /* of these, those that no other shard owns */
+    PARTITION_IS_ELSEWHERE,   /* the map has its shard at another address */
     PARTITION_SLOTS_MOVING,   /* being copied, at either side */
     PARTITION_MEMORY_CLIENTS,
     PARTITION_MEMORY_BATCHES,

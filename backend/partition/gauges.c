@@ -12,6 +12,7 @@
 #include "backend/partition/session.h"
 #include "backend/partition/slot_figures.h"
 #include "backend/partition/slot_table.h"
+#include "backend/peer/peer_set.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/row_cache.h"
@@ -64,6 +65,8 @@ static void set_slots(struct partition *partition)
     cell_set(cell, PARTITION_SLOTS_TO_SEND, figures.to_send);
     cell_set(cell, PARTITION_SLOTS_TO_GET, figures.to_get);
     cell_set(cell, PARTITION_SLOTS_ORPHANED, figures.orphaned);
+    cell_set(cell, PARTITION_IS_ELSEWHERE,
+             partition->shards.peers && peer_set_is_elsewhere(partition->shards.peers));
     cell_set(cell, PARTITION_SLOTS_MOVING,
              slot_table_count(table, SLOT_EXPORTING) + slot_table_count(table, SLOT_FROZEN) +
                  slot_table_count(table, SLOT_IMPORTING) + slot_table_count(table, SLOT_STAGED));

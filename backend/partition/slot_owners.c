@@ -166,8 +166,9 @@ static void set_held(struct slot_owners *owners, bool awaits_claim)
     struct partition_shards *shards = &owners->partition->shards;
     bool was_held = shards->is_held;
     owners->awaits_claim = awaits_claim;
-    shards->is_held = awaits_claim || (shards->is_gated &&
-                                       !cluster_clock_is_known(owners->partition->process->clock));
+    bool has_peers = shards->is_gated && *own_name(owners);
+    shards->is_held =
+        awaits_claim || (has_peers && !cluster_clock_is_known(owners->partition->process->clock));
     if (was_held && !shards->is_held)
         partition_resume(owners->partition);
 }
@@ -183,6 +184,13 @@ static void wake_unknown(struct slot_owners *owners)
 }
 
 static uint16_t index_of_name(struct slot_owners *owners, struct bytes name);
+
+/* Does another backend serve what the records say that this partition owns? */
+static bool is_served_elsewhere(const struct slot_owners *owners)
+{
+    return owners->partition->shards.peers &&
+           peer_set_is_elsewhere(owners->partition->shards.peers);
+}
 
 /* A record of a slot that was given away names its next owner; of one that arrives, its owner so far. */
 static void learn_from_record(struct slot_owners *owners, uint16_t slot)
@@ -219,7 +227,8 @@ void slot_owners_reload(struct slot_owners *owners)
     owners->answer.made_ms = 0;
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
         learn_from_record(owners, (uint16_t)slot);
-        if (!is_owned_state(slot_table_state(table_of(owners), (uint16_t)slot)))
+        if (!is_owned_state(slot_table_state(table_of(owners), (uint16_t)slot)) ||
+            is_served_elsewhere(owners))
             continue;
         owners->here.words[slot / 64] |= (uint64_t)1 << slot % 64;
         count++;
@@ -397,7 +406,7 @@ static const char *owner_since(const struct partition *partition, uint16_t slot,
     const struct slot_owners *owners = partition->shards.owners;
     const struct slot_record *record = slot_table_get(partition->shards.slots, slot);
     bool is_gated = partition->shards.is_gated;
-    bool is_own = is_gated && is_owned_state(record->state);
+    bool is_own = is_gated && is_owned_state(record->state) && !is_served_elsewhere(owners);
     bool is_known = is_gated && !is_own && known_owner(owners, slot);
     *epoch = is_own ? record->epoch : is_known ? owners->epoch[slot] : 0;
     if (is_own)
@@ -1037,6 +1046,9 @@ static const char *slot_refusal(struct call *call, uint16_t slot, struct bytes k
                           "on one shard. Give their names a common {tag}",
                           (int)(key.len < KEY_SHOWN_BYTES ? key.len : KEY_SHOWN_BYTES), key.data);
     const char *owner = owner_since(call->partition, slot, &epoch);
+    if (is_served_elsewhere(call->partition->shards.owners))
+        return "TRYAGAIN the shard map has this backend's shard at another address: it serves no "
+               "key, because the backend there does";
     if (!session || !session->login.is_internal)
         return refusal_of_node(call, slot, owner);
     const char *own = own_name(call->partition->shards.owners);

@@ -25,6 +25,9 @@
  * (7) An empty partition of which another shard says that it owned slots has lost its disk. It claims nothing by itself, because
  *     its keys would silently read as missing: it is not ready (slot_figures.h) until an operator restores it, or forces (6).
  *
+ * A partition whose shard the map has at another address (peer_set.h) serves no key, whatever its records say: they were copied with
+ * its disk, or the shard has moved.
+ *
  * Commands for data wait while it is JOINING, at most HOLD_MS; then they are refused until it has claimed. After each start they
  * also wait until the time of the cluster is known (cluster_clock.h).
  */

@@ -21,6 +21,7 @@ struct peer_set {
     uint32_t ticks;
     struct shard_map *map; /* NULL: none */
     int shard;             /* index of our shard in the map; -1: not in the map */
+    bool is_elsewhere;     /* the map has our name at another address */
     struct list links;
     struct list incoming;
     uint32_t links_count;
@@ -136,12 +137,31 @@ void peer_set_free(struct peer_set *peers)
 
 /* ---- a new map or new settings ---- */
 
-/* The partition's name: that of its shard in the map, or the one it had before. */
+/* The shard that the partition was, and that the map has at another address; -1: none. */
+static int shard_elsewhere(const struct peer_config *config, int shard)
+{
+    return config->map && shard < 0 ? shard_map_named(config->map, bytes_of(config->old_shard))
+                                    : -1;
+}
+
+/* The partition's name: that of its shard in the map, or the one it had before, unless another address has it now. */
 static const char *name_in(const struct peer_config *config, int shard)
 {
-    if (!config->map)
+    if (!config->map || shard_elsewhere(config, shard) >= 0)
         return "";
     return shard < 0 ? config->old_shard : config->map->shards[shard].name;
+}
+
+/* Logs that no shard has the partition's address, or that another address has its shard. */
+static void report_address(const struct peer_config *config, int shard)
+{
+    int elsewhere = shard_elsewhere(config, shard);
+    if (config->map && shard < 0)
+        log_event(LOG_WARN, "peer_not_in_map", "address=%s epoch=%" PRIu64, config->address,
+                  config->map->epoch);
+    if (elsewhere >= 0)
+        log_event(LOG_ERROR, "shard_elsewhere", "shard=%s address=%s map_address=%s",
+                  config->old_shard, config->address, config->map->shards[elsewhere].addresses[0]);
 }
 
 static void set_identity(struct peer_set *peers, const struct peer_config *config)
@@ -258,12 +278,11 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
     peers->map = config->map ? shard_map_ref((struct shard_map *)config->map) : NULL;
     shard_map_unref(old);
     peers->shard = shard;
+    peers->is_elsewhere = shard_elsewhere(config, shard) >= 0;
     peers->self.options = config->options;
     set_credentials(peers, config);
     set_identity(peers, config);
-    if (config->map && shard < 0)
-        log_event(LOG_WARN, "peer_not_in_map", "address=%s epoch=%" PRIu64, config->address,
-                  config->map->epoch);
+    report_address(config, shard);
     if (!has_name) {
         timer_free(peers->tick);
         peers->tick = NULL;
@@ -280,6 +299,11 @@ void peer_set_configure(struct peer_set *peers, const struct peer_config *config
 const char *peer_set_shard(const struct peer_set *peers)
 {
     return peers->self.identity.shard;
+}
+
+bool peer_set_is_elsewhere(const struct peer_set *peers)
+{
+    return peers->is_elsewhere;
 }
 
 const struct shard_map *peer_set_map(const struct peer_set *peers)

@@ -9,6 +9,9 @@
  * that is not in their map while it is connected to them. A partition that never had a name makes and accepts no links, and
  * serves its clients as without a map. A map in which two shards have this address is refused (peer_set_check_map).
  *
+ * If the map has a partition's name at another address, the partition is elsewhere: its data was copied, or it was moved and this map is
+ * older. It makes and accepts no links, and must serve no key, because the backend at the other address does.
+ *
  * A new map keeps the links to shards whose name and address stay. A shard that moved gets a new link. When the secret,
  * TLS or our own name changes, all links are made anew and incoming connections are closed; their peers connect again.
  */
@@ -68,6 +71,8 @@ void peer_set_adopt_stream(struct peer_set *peers, struct stream *stream,
 
 /* Name of our shard, of the map or before it left the map; empty: it never had one, or there is no map. */
 const char *peer_set_shard(const struct peer_set *peers);
+/* Does the map have this partition's shard at another address? */
+bool peer_set_is_elsewhere(const struct peer_set *peers);
 /* The map in force; NULL: none. Borrowed until peer_set_configure. */
 const struct shard_map *peer_set_map(const struct peer_set *peers);
 /* The link to a shard; NULL: there is none. */

@@ -4,10 +4,10 @@
 import shutil
 import time
 
-from support.cluster import Cluster, slot_of
+from support.cluster import Backend, Cluster, slot_of
 from support.harness import Suite, check, check_equal, wait_for
 from support.moves import wait_settled
-from support.resp import ReplyError
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 KEYS = ['key:%d' % i for i in range(60)]
@@ -97,6 +97,33 @@ def _(run):
             script = "redis.call('SET', KEYS[1], 1) return redis.call('GET', '%s')" % far
             check('non local key' in error_of(client, 'EVAL', script, 1, near), 'an undeclared key')
             check_equal(client.get('SET', near, 1), b'OK')
+
+
+@suite.case('a backend that starts with a copy of a shard\'s disk at another address serves no key until the map says so')
+def _(run):
+    with pair() as cluster, cluster.connect() as client:
+        wait_owners(cluster)
+        key, original, copy = cluster.key_on(0), cluster.backends[0], Backend(cluster, 2, cluster.backends[0].options)
+        check_equal(client.get('SET', key, 'v'), b'OK')
+        original.kill9()
+        shutil.copytree(original.data, copy.data)
+        original.start()
+        cluster.start_retrying(copy)
+        try:
+            with Connection(copy.addresses[0]) as direct:
+                for words in (['GET', key], ['SET', key, 'w'], ['EVAL', "return redis.call('GET', KEYS[1])", 1, key]):
+                    check(error_of(direct, *words).startswith(('TRYAGAIN', 'MOVED')), repr(words))
+            wait_for(lambda: copy.http('/readyz')[0] == 503, 'the copy not to be ready')
+            check(b'shard_elsewhere shard=b0p0' in copy.log(), 'the log does not say why')
+            check_equal(client.get('GET', key), b'v')
+            original.stop()
+            cluster.backends[0], copy.index = copy, 0  # the map names the shard by it
+            cluster.write_shards()
+            client.get('SCREE', 'RELOAD')
+            wait_for(lambda: client.get('GET', key) == b'v', 'the copy to serve the shard, when the map has its address')
+            wait_for(lambda: copy.http('/readyz')[0] == 200, 'the copy to be ready')
+        finally:
+            copy.stop()
 
 
 @suite.case('a shard that joins owns nothing: its slots have owners, and it refuses their keys')
