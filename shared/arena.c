@@ -42,8 +42,16 @@ void arena_fini(struct arena *arena)
 
 void arena_reset(struct arena *arena)
 {
-    struct arena_chunk *keep = NULL;
+    struct arena_chunk *keep = arena->chunk;
     struct arena_chunk **link = &arena->chunk;
+    if (arena->chunks <= 1 && keep && keep->size == CHUNK_SIZE && !keep->next) { /* nearly always */
+        keep->used = 0;
+        keep->number = 0;
+        arena->bytes = 0;
+        arena->chunks = 0;
+        return;
+    }
+    keep = NULL;
     while (*link && (*link)->size != CHUNK_SIZE)
         link = &(*link)->next;
     if (*link) {

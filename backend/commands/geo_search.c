@@ -7,9 +7,8 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 #include "shared/arguments.h"
+#include "shared/merge_sort.h"
 #include "shared/number.h"
-
-#include <stdlib.h>
 
 enum form { BY_POINT, BY_MEMBER, SEARCH };
 enum order { UNSORTED, ASCENDING, DESCENDING };
@@ -274,19 +273,23 @@ static bool search_cell(struct call *call, struct search *search, struct geo_cel
     return zset_iter_fini(&iter);
 }
 
-static int nearest_first(const void *a, const void *b)
+/* merge_compare_fn */
+static int nearest_first(const void *a, const void *b, void *owner)
 {
     const struct place *x = a;
     const struct place *y = b;
+    (void)owner;
     if (x->distance != y->distance)
         return x->distance < y->distance ? -1 : 1;
     return (x->number > y->number) - (x->number < y->number);
 }
 
-static int farthest_first(const void *a, const void *b)
+/* merge_compare_fn */
+static int farthest_first(const void *a, const void *b, void *owner)
 {
     const struct place *x = a;
     const struct place *y = b;
+    (void)owner;
     if (x->distance != y->distance)
         return x->distance > y->distance ? -1 : 1;
     return (x->number > y->number) - (x->number < y->number);
@@ -297,17 +300,18 @@ static bool search_run(struct call *call, struct search *search, struct places *
     struct geo_cell cells[GEOHASH_CELLS];
     uint64_t max = search->any ? (uint64_t)search->count : UINT64_MAX;
     uint32_t count = geo_cover(&search->shape, cells);
+    bool is_good = true;
     for (uint32_t i = 0; i < count && places->count < max; i++)
         if (!search_cell(call, search, cells[i], max, places))
             return false;
     if (search->count && search->order == UNSORTED && !search->any)
         search->order = ASCENDING;
     if (places->count && search->order != UNSORTED)
-        qsort(places->place, places->count, sizeof *places->place,
-              search->order == ASCENDING ? nearest_first : farthest_first);
+        is_good = merge_sort(call->arena, places->place, places->count, sizeof *places->place,
+                             search->order == ASCENDING ? nearest_first : farthest_first, NULL);
     if (search->count && places->count > (uint64_t)search->count)
         places->count = (uint64_t)search->count;
-    return true;
+    return is_good;
 }
 
 static void reply_places(struct call *call, const struct search *search,

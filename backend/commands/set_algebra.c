@@ -7,6 +7,8 @@
  * An intersection iterates over the smallest set and looks its members up in the others; a difference iterates over
  * the first set; a union iterates over all at once. Members are sorted because rows are.
  */
+#include "backend/commands/equal_words.h"
+#include "backend/context/goes_on.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/rank.h"
 #include "backend/partition/handlers.h"
@@ -42,14 +44,22 @@ static void members_add(struct call *call, struct members *members, struct bytes
     members->items[members->count++] = arena_copy(call->arena, member);
 }
 
-/* Opens the keys in arguments first, first + 1 … and checks their types. */
-static bool sources_open(struct call *call, uint32_t first, uint32_t count, struct sources *sources)
+/* Opens the keys in arguments first, first + 1 … and checks their types. A key that is given several times is one source, but the
+ * first set of a difference is one of its own. */
+static bool sources_open(struct call *call, uint32_t first, uint32_t count, bool is_difference,
+                         struct sources *sources)
 {
+    const uint32_t *equal = first_of_equal(call->arena, call->argv + first, count);
+    bool has_first_again = false;
     sources->entries = arena_alloc(call->arena, count * sizeof *sources->entries);
-    sources->count = count;
+    sources->count = 0;
     sources->missing = 0;
     for (uint32_t i = 0; i < count; i++) {
-        struct entry *entry = &sources->entries[i];
+        bool is_first_again = is_difference && i && !equal[i] && !has_first_again;
+        has_first_again |= is_first_again;
+        if (equal[i] != i && !is_first_again)
+            continue;
+        struct entry *entry = &sources->entries[sources->count++];
         if (!keyspace_open_type(call, call->argv[first + i], TYPE_SET, OPEN_READ, entry))
             return false;
         sources->missing += !entry->exists;
@@ -121,6 +131,8 @@ static bool union_step(struct call *call, struct source_iter *iters, uint32_t co
             least = &iters[i];
     if (!least)
         return false;
+    if (!call_goes_on(call, count * 2))
+        return false;
     members_add(call, members, least->it.sub);
     struct bytes member = members->items[members->count - 1];
     for (uint32_t i = 0; i < count; i++)
@@ -191,7 +203,7 @@ static bool operate(struct call *call, enum operation operation, uint32_t first,
 {
     struct sources sources;
     *members = (struct members){0};
-    if (!sources_open(call, first, call->argc - first, &sources))
+    if (!sources_open(call, first, call->argc - first, operation == DIFFERENCE, &sources))
         return false;
     switch (operation) {
     case INTERSECTION:
@@ -286,7 +298,7 @@ static void reply_card(struct call *call, enum operation operation)
     uint32_t keys;
     uint64_t limit;
     if (!card_arguments(call, operation == UNION, &keys, &limit) ||
-        !sources_open(call, 2, keys, &sources))
+        !sources_open(call, 2, keys, operation == DIFFERENCE, &sources))
         return;
     bool good = operation == INTERSECTION ? intersect(call, &sources, limit, &members)
                 : operation == UNION      ? unite(call, &sources, &members)

@@ -21,6 +21,7 @@
 #include "shared/acl.h"
 #include "shared/arguments.h"
 #include "shared/check.h"
+#include "shared/merge_sort.h"
 #include "shared/number.h"
 
 #include <errno.h>
@@ -403,7 +404,9 @@ static void sort_run(struct call *call, bool may_store)
     if (!sort.keeps_order) {
         if (!weigh(call, &sort))
             return;
-        qsort_r(sort.elements, sort.size, sizeof *sort.elements, compare_elements, &sort);
+        if (!merge_sort(call->arena, sort.elements, sort.size, sizeof *sort.elements,
+                        compare_elements, &sort))
+            return;
     }
     apply_limit(&sort);
     if (sort.store)

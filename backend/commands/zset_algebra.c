@@ -5,9 +5,12 @@
  * reads both. A union sorts all rows by member and merges equal ones; the others search each row of one input in the
  * remaining inputs.
  */
+#include "backend/commands/equal_words.h"
 #include "backend/commands/zset.h"
+#include "backend/context/goes_on.h"
 #include "backend/partition/handlers.h"
 #include "shared/check.h"
+#include "shared/merge_sort.h"
 #include "shared/number.h"
 
 #include <math.h>
@@ -21,7 +24,14 @@ enum aggregate { SUM, MIN, MAX };
 struct input {
     struct entry entry;
     double weight;
+    uint32_t first; /* index of the first input with this key, whose rows are read */
+    uint32_t again; /* index of the next input with this key; NONE: there is none */
+    bool
+        is_found; /* of the first one: has it the member that is being looked at? Its score is `score` */
+    double score;
 };
+
+enum { NONE = UINT32_MAX };
 
 struct algebra {
     enum operation operation;
@@ -136,15 +146,35 @@ static uint64_t input_size(const struct input *input)
     return input->entry.exists ? input->entry.meta.size : 0;
 }
 
-/* Sorts inputs by size, equal ones in the order of the arguments, because sums of doubles depend on the order. */
-static void sort_inputs(struct algebra *algebra)
+/* merge_compare_fn: by size, equal ones in the order of the arguments, because sums of doubles depend on the order. */
+static int input_order(const void *a, const void *b, void *owner)
 {
-    for (uint32_t i = 1; i < algebra->count; i++) {
-        struct input input = algebra->inputs[i];
-        uint32_t at = i;
-        for (; at > 0 && input_size(&algebra->inputs[at - 1]) > input_size(&input); at--)
-            algebra->inputs[at] = algebra->inputs[at - 1];
-        algebra->inputs[at] = input;
+    uint64_t x = input_size(a);
+    uint64_t y = input_size(b);
+    (void)owner;
+    return (x > y) - (x < y);
+}
+
+/* Finds inputs with equal keys. */
+static void join_inputs(struct call *call, struct algebra *algebra)
+{
+    struct bytes *keys = arena_alloc(call->arena, (size_t)algebra->count * sizeof *keys);
+    for (uint32_t i = 0; i < algebra->count; i++)
+        keys[i] = algebra->inputs[i].entry.key;
+    const uint32_t *first = first_of_equal(call->arena, keys, algebra->count);
+    for (uint32_t i = algebra->count; i-- > 0;) {
+        struct input *input = &algebra->inputs[i];
+        input->first = first[i];
+        if (first[i] == i)
+            input->again = NONE;
+    }
+    for (uint32_t i = algebra->count;
+         i-- > 0;) { /* `again` of a first one is that of the last one added */
+        struct input *input = &algebra->inputs[i];
+        if (input->first == i)
+            continue;
+        input->again = algebra->inputs[input->first].again;
+        algebra->inputs[input->first].again = i;
     }
 }
 
@@ -169,50 +199,102 @@ static double weighted(double weight, double score)
     return isnan(product) ? 0 : product;
 }
 
-/* A row of a union, and its position in the order of reading. */
+/* A row of a union, and its input. */
 struct part {
     struct zset_row row;
-    uint64_t number;
+    uint32_t input;
 };
 
-static int part_order(const void *a, const void *b)
+/* merge_compare_fn */
+static int part_order(const void *a, const void *b, void *owner)
 {
     const struct part *x = a;
     const struct part *y = b;
+    (void)owner;
     int order = bytes_compare(x->row.member, y->row.member);
-    return order ? order : (x->number > y->number) - (x->number < y->number);
+    return order ? order : (x->input > y->input) - (x->input < y->input);
 }
 
-static bool run_union(struct call *call, struct algebra *algebra, struct zset_rows *result)
+/* Reads the rows of each key once. False: the call has failed. */
+static bool read_parts(struct call *call, struct algebra *algebra, struct part *parts,
+                       uint64_t total, uint64_t *count)
 {
-    uint64_t total = 0;
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < algebra->count; i++)
-        total += input_size(&algebra->inputs[i]);
-    struct part *parts = arena_alloc(call->arena, total * sizeof *parts);
+    *count = 0;
     for (uint32_t i = 0; i < algebra->count; i++) {
         struct input *input = &algebra->inputs[i];
         struct sub_iter it;
-        if (!input->entry.exists)
+        if (!input->entry.exists || input->first != i)
             continue;
         sub_iter_init(call, &input->entry, CF_DATA, NOTHING, &it);
-        while (count < total && sub_iter_next(&it)) {
-            parts[count].row.member = arena_copy(call->arena, it.sub);
-            parts[count].row.score = weighted(input->weight, row_score(it.value));
-            parts[count].number = count;
-            count++;
+        while (*count < total && sub_iter_next(&it)) {
+            struct part *part = &parts[(*count)++];
+            part->row.member = arena_copy(call->arena, it.sub);
+            part->row.score = row_score(it.value);
+            part->input = i;
         }
         if (!sub_iter_fini(&it))
             return false;
     }
-    qsort(parts, count, sizeof *parts, part_order);
-    result->row = arena_alloc(call->arena, (count + 1) * sizeof *result->row);
+    return true;
+}
+
+static int index_order(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The score of a member in the union, from its rows. The inputs that have it are combined in their order, because sums of doubles
+ * depend on it. `order`: room for the indexes of all inputs. *combined: how many there were. */
+static double union_score(struct algebra *algebra, const struct part *parts, uint64_t count,
+                          uint32_t *order, uint32_t *combined)
+{
+    uint32_t n = 0;
     for (uint64_t i = 0; i < count; i++) {
-        struct zset_row *last = result->count ? &result->row[result->count - 1] : NULL;
-        if (last && bytes_equal(last->member, parts[i].row.member))
-            last->score = combine_scores(algebra->aggregate, last->score, parts[i].row.score);
-        else
-            result->row[result->count++] = parts[i].row;
+        algebra->inputs[parts[i].input].score = parts[i].row.score;
+        for (uint32_t at = parts[i].input; at != NONE; at = algebra->inputs[at].again)
+            order[n++] = at;
+    }
+    if (n > count && count > 1)
+        qsort(order, n, sizeof *order, index_order);
+    double score = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct input *input = &algebra->inputs[order[i]];
+        double more = weighted(input->weight, algebra->inputs[input->first].score);
+        score = i ? combine_scores(algebra->aggregate, score, more) : more;
+    }
+    *combined = n;
+    return score;
+}
+
+enum { COMBINE_WORK = 2 }; /* of one input of a member */
+
+static bool run_union(struct call *call, struct algebra *algebra, struct zset_rows *result)
+{
+    uint64_t total = 0;
+    uint64_t count;
+    for (uint32_t i = 0; i < algebra->count; i++)
+        if (algebra->inputs[i].first == i)
+            total += input_size(&algebra->inputs[i]);
+    struct part *parts = arena_alloc(call->arena, total * sizeof *parts);
+    uint32_t *order = arena_alloc(call->arena, (size_t)algebra->count * sizeof *order);
+    uint32_t combined = 0;
+    if (!read_parts(call, algebra, parts, total, &count) ||
+        !merge_sort(call->arena, parts, count, sizeof *parts, part_order, NULL))
+        return false;
+    result->row = arena_alloc(call->arena, (count + 1) * sizeof *result->row);
+    for (uint64_t i = 0; i < count;) {
+        uint64_t end = i + 1;
+        while (end < count && bytes_equal(parts[end].row.member, parts[i].row.member))
+            end++;
+        if (!call_goes_on(call, (size_t)combined * COMBINE_WORK))
+            return false;
+        result->row[result->count++] = (struct zset_row){
+            .member = parts[i].row.member,
+            .score = union_score(algebra, &parts[i], end - i, order, &combined),
+        };
+        i = end;
     }
     return true;
 }
@@ -237,13 +319,19 @@ static bool stays(struct call *call, struct algebra *algebra, struct bytes membe
                   bool *is_in)
 {
     double first = *score;
+    algebra->inputs[0].is_found = true;
+    algebra->inputs[0].score = first;
     bool is_difference = algebra->operation == DIFFERENCE;
     if (!is_difference)
         *score = weighted(algebra->inputs[0].weight, first);
     for (uint32_t i = 1; i < algebra->count; i++) {
-        double other = 0;
-        if (!find_score(call, &algebra->inputs[i], member, is_in, &other))
+        double other;
+        struct input *input = &algebra->inputs[i];
+        struct input *read = &algebra->inputs[input->first];
+        if (input->first == i && !find_score(call, input, member, &input->is_found, &input->score))
             return false;
+        *is_in = read->is_found;
+        other = read->score;
         if (*is_in == is_difference) {
             *is_in = false;
             return true;
@@ -278,10 +366,12 @@ static bool run_filter(struct call *call, struct algebra *algebra, struct zset_r
     return sub_iter_fini(&it) && !call->failed;
 }
 
-static int row_order(const void *a, const void *b)
+/* merge_compare_fn */
+static int row_order(const void *a, const void *b, void *owner)
 {
     const struct zset_row *x = a;
     const struct zset_row *y = b;
+    (void)owner;
     if (x->score != y->score)
         return x->score < y->score ? -1 : 1;
     return bytes_compare(x->member, y->member);
@@ -294,8 +384,10 @@ static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra a
     if (!open_inputs(call, numkeys_at, &algebra) ||
         !parse_options(call, numkeys_at + 1 + algebra.count, &algebra))
         return;
-    if (algebra.operation != DIFFERENCE)
-        sort_inputs(&algebra);
+    if (algebra.operation != DIFFERENCE && !merge_sort(call->arena, algebra.inputs, algebra.count,
+                                                       sizeof *algebra.inputs, input_order, NULL))
+        return;
+    join_inputs(call, &algebra);
     if (!(algebra.operation == UNION ? run_union(call, &algebra, &result)
                                      : run_filter(call, &algebra, &result)))
         return;
@@ -310,9 +402,8 @@ static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra a
                                                        : "zdiffstore");
         return;
     }
-    if (result.count)
-        qsort(result.row, result.count, sizeof *result.row, row_order);
-    zset_rows_reply(call, &result, algebra.with_scores);
+    if (merge_sort(call->arena, result.row, result.count, sizeof *result.row, row_order, NULL))
+        zset_rows_reply(call, &result, algebra.with_scores);
 }
 
 void cmd_zunion(struct call *call)

@@ -49,17 +49,6 @@ void budget_init(struct partition *partition)
     partition->running.written->max = STEP;
 }
 
-void budget_begin(struct call *call)
-{
-    struct partition *partition = call->partition;
-    struct call_budget *budget = &partition->running.budget;
-    CHECK(!budget->call);
-    budget->call = call;
-    budget->work = 0;
-    budget->started_us = partition->running.started_us;
-    partition->running.written->bytes = 0;
-}
-
 static void count_over(const struct partition *partition, enum budget_end end)
 {
     static const enum metric metrics[BUDGET_ENDS] = {
@@ -73,9 +62,6 @@ static void count_over(const struct partition *partition, enum budget_end end)
 void budget_end(struct partition *partition)
 {
     struct call_budget *budget = &partition->running.budget;
-    budget->call = NULL;
-    if (!budget->is_measured)
-        return;
     if (budget->reported)
         atomic_fetch_sub_explicit(&partition->process->calls_memory, budget->reported,
                                   memory_order_relaxed);
@@ -85,11 +71,10 @@ void budget_end(struct partition *partition)
     forget(budget);
 }
 
-void budget_command_end(struct partition *partition)
+void budget_forgive(struct partition *partition)
 {
     struct call_budget *budget = &partition->running.budget;
-    if (budget->end != BUDGET_MEMORY)
-        return;
+    CHECK(budget->end == BUDGET_MEMORY);
     count_over(partition, budget->end);
     budget->end = BUDGET_GOES_ON;
     budget->work = 0;

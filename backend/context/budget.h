@@ -64,11 +64,10 @@ struct call_budget {
 };
 
 void budget_init(struct partition *partition);
-/* A call begins, with the first of its commands. */
-void budget_begin(struct call *call);
+/* The call, which is not short, has ended. Use call_ends. */
 void budget_end(struct partition *partition);
-/* After each command: only its memory is forgotten, if it was too much. */
-void budget_command_end(struct partition *partition);
+/* A command has ended. If it was too much memory that ended it, the next command begins without. */
+void budget_forgive(struct partition *partition);
 
 /* Other sessions are served while the call stands still: their commands do not use its budget, which is in *aside until then. */
 void budget_set_aside(struct partition *partition, struct call_budget *aside);

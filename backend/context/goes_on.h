@@ -17,6 +17,24 @@ static inline bool call_goes_on(struct call *call, size_t work)
     return budget_look(call);
 }
 
+/* A call begins, before the first of its commands, and ends. */
+static inline void call_begins(const struct call *call)
+{
+    struct partition_running *running = &call->partition->running;
+    running->budget.call = call;
+    running->budget.work = 0;
+    running->budget.memory.held = 0; /* nothing is left of earlier calls but a chunk */
+    running->budget.started_us = running->started_us;
+    running->written->bytes = 0;
+}
+
+static inline void call_ends(struct partition *partition)
+{
+    partition->running.budget.call = NULL;
+    if (partition->running.budget.is_measured)
+        budget_end(partition);
+}
+
 /* May the call write more? Asked before a key is opened for writing, and before each row of a collection. False: the error was
  * replied. */
 static inline bool call_may_write_more(struct call *call)

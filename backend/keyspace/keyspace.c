@@ -658,6 +658,21 @@ int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub
     return row_get(call, entry, cf, sub_key(call, entry, sub), value);
 }
 
+enum { SUB_KEY_ROOM = 256 };
+
+/* As sub_key, for a key that is not needed after the row was put: a short one is in `room`. */
+static struct bytes sub_key_in(struct call *call, struct entry *entry, struct bytes sub,
+                               char room[SUB_KEY_ROOM])
+{
+    struct bytes prefix = entry_prefix(call, entry);
+    if (prefix.len + sub.len > SUB_KEY_ROOM)
+        return encode_sub_key(call->arena, prefix, sub);
+    memcpy(room, prefix.data, prefix.len);
+    if (sub.len)
+        memcpy(room + prefix.len, sub.data, sub.len);
+    return (struct bytes){room, prefix.len + sub.len};
+}
+
 /* False: the call will be rolled back. Handlers may have changed caches as if the row were put. The fragments of a string are one value,
  * which may be longer than batch-limit. */
 static bool may_put_row(struct call *call, const struct entry *entry, size_t bytes)
@@ -672,20 +687,16 @@ static bool may_put_row(struct call *call, const struct entry *entry, size_t byt
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
              struct bytes value)
 {
-    (void)entry_prefix(call, entry); /* stays in the arena */
-    struct arena_mark mark = arena_mark(call->arena);
+    char room[SUB_KEY_ROOM];
     if (may_put_row(call, entry, value.len))
-        overlay_put_own(call->partition->overlay, cf, sub_key(call, entry, sub), value);
-    arena_release(call->arena, &mark);
+        overlay_put_own(call->partition->overlay, cf, sub_key_in(call, entry, sub, room), value);
 }
 
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)
 {
-    (void)entry_prefix(call, entry);
-    struct arena_mark mark = arena_mark(call->arena);
+    char room[SUB_KEY_ROOM];
     if (may_put_row(call, entry, 0))
-        overlay_delete_own(call->partition->overlay, cf, sub_key(call, entry, sub));
-    arena_release(call->arena, &mark);
+        overlay_delete_own(call->partition->overlay, cf, sub_key_in(call, entry, sub, room));
 }
 
 void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
@@ -709,6 +720,8 @@ static struct overlay_iter *sub_rows_open(struct call *call, struct entry *entry
                : NULL;
 }
 
+enum { ITER_BYTES = 8192 }; /* memory of an iterator, about */
+
 static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, bool with_ttls,
                           struct sub_iter *it)
 {
@@ -716,6 +729,7 @@ static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, bo
         .call = call, .entry = entry, .prefix_len = entry_prefix(call, entry).len};
     it->iter = sub_rows_open(call, entry, cf, NOTHING);
     it->is_missing = !it->iter;
+    budget_hold(&call->partition->running.budget, ITER_BYTES);
     if (!with_ttls)
         return;
     it->ttls = sub_rows_open(call, entry, CF_RANK, encode_field_ttl(call->arena, NOTHING));
@@ -837,6 +851,7 @@ static bool iter_close(struct call *call, struct overlay_iter *iter)
 
 bool sub_iter_fini(struct sub_iter *it)
 {
+    budget_give_back(&it->call->partition->running.budget, ITER_BYTES);
     bool is_good = !it->ttls || iter_close(it->call, it->ttls);
     if (!it->is_missing)
         return iter_close(it->call, it->iter) && is_good;

@@ -793,19 +793,18 @@ void space_script_end(struct space_set *set, bool is_good)
 
 void space_queue_begin(struct space_set *set)
 {
-    space_savepoint(set);
     set->queue.is_on = true;
-    set->queue.from = set->undo.count;
-    set->marks.queue = set->changes;
+    set->queue.from = set->savepoint;
+    set->marks.queue = set->marks.savepoint;
 }
 
 void space_queue_end(struct space_set *set, bool is_good)
 {
     set->queue.is_on = false;
-    if (!is_good) {
-        roll_back_counts(set, set->queue.from);
-        set->changes = set->marks.queue;
-    }
+    if (is_good)
+        return;
+    roll_back_counts(set, set->queue.from);
+    set->changes = set->marks.queue;
     space_savepoint(set);
 }
 

@@ -1,6 +1,6 @@
 #include "backend/partition/dispatch.h"
 
-#include "backend/context/partition.h"
+#include "backend/context/goes_on.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
@@ -115,7 +115,8 @@ static void run_handler(struct call *call)
         notify_observers(call, is_shown && !is_shown_first);
     keyspace_end(partition);
     arena_reset(call->arena);
-    budget_command_end(partition);
+    if (partition->running.budget.end == BUDGET_MEMORY)
+        budget_forgive(partition);
     if (!is_uncached)
         command_stats_add(call);
 }
@@ -133,10 +134,11 @@ static bool run_warm(struct call *call)
         return false;
     suspend_begin(call, &mark);
     call_limit_reply(call);
-    budget_begin(call);
+    call_begins(call);
     run_handler(call);
-    limits_note_written(call);
-    budget_end(call->partition);
+    if (call->partition->running.budget.is_measured)
+        limits_note_written(call);
+    call_ends(call->partition);
     out_limit(call->reply.out, 0);
     if (suspend_end(call, &mark))
         return false;
@@ -159,7 +161,9 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     size_t limit = call.reply.out->limit;
     if (call.begun + QUEUED_REPLY_MIN > limit) /* a short reply of a write must still fit */
         out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
-    int over = limits_gate(&call, command->flags); /* by what this EXEC has written */
+    /* what this EXEC has written counts, if it is much */
+    bool is_long = call.partition->running.budget.is_measured;
+    int over = is_long ? limits_gate(&call, command->flags) : OK;
     if (over != OK) {
         call_error(&call, (enum error)over);
     } else if (acl_gate_exec(&call, text)) { /* the user's rules may have changed since MULTI */
@@ -228,9 +232,9 @@ void dispatch_again(struct session *session, const struct command *command,
     session->request.is_misled = session->request.is_across = false;
     overlay_observe_begin(partition->overlay);
     call_limit_reply(&call);
-    budget_begin(&call);
+    call_begins(&call);
     run_handler(&call);
-    budget_end(partition);
+    call_ends(partition);
     out_limit(out, 0);
     if (call.failed && session->request.is_misled)
         (void)bounce_reply(&call);

@@ -537,7 +537,6 @@ void overlay_script_end(struct overlay *overlay, bool is_good)
 void overlay_queue_begin(struct overlay *overlay)
 {
     CHECK(!overlay->kept.queue.is_on && !overlay->kept.script.is_on);
-    overlay_savepoint(overlay);
     overlay->kept.queue.is_on = true;
     overlay->kept.queue.mark = overlay->savepoint;
 }
@@ -546,8 +545,9 @@ void overlay_queue_end(struct overlay *overlay, bool is_good)
 {
     CHECK(overlay->kept.queue.is_on);
     overlay->kept.queue.is_on = false;
-    if (!is_good)
-        roll_back_rows(overlay, &overlay->kept.queue.mark);
+    if (is_good)
+        return;
+    roll_back_rows(overlay, &overlay->kept.queue.mark);
     overlay_savepoint(overlay);
 }
 

@@ -128,7 +128,7 @@ void overlay_each_change(const struct overlay *overlay, size_t position,
 void overlay_script_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
-/* The same for the queue of an EXEC, whose commands may be scripts. */
+/* The same for the queue of an EXEC, whose commands may be scripts; the effects are those since the last savepoint. */
 void overlay_queue_begin(struct overlay *overlay);
 void overlay_queue_end(struct overlay *overlay, bool is_good);
 /* A number that changes whenever rows of a collection with this version were changed by anything but handlers, or changes of

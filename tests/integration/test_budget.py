@@ -2,8 +2,9 @@
 """What one command may use: memory, bytes that it writes, and time. A command that needs more is ended with an error that names the
 limit, and has changed nothing; the memory of one key, path or item is freed before the next one begins."""
 
-from support.cluster import Cluster, binary, is_sanitized, metric
+from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
 from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection
 from support.slow import text
 
 MB = 1 << 20
@@ -110,6 +111,32 @@ def _(run):
             check_equal(check_grown(cluster.backends[0], MEMORY, lambda: client.get('PFCOUNT', *['p'] * 100000), 'PFCOUNT'), one,
                         'PFCOUNT')
             check_equal(client.get('PFCOUNT', 'forged'), (1 << 63) - 1, 'an estimate that is no 64-bit integer')
+
+
+# ---- equal keys ----------------------------------------------------------------------------------------------------
+
+@suite.case('unions and intersections read a key that is given several times once')
+def _(run):
+    with partition(**{'command-time-limit': '5s'}) as cluster:
+        with cluster.partition(0) as client, Oracle() as oracle:
+            with Connection(oracle.address, proto=2) as redis:
+                rows = [word for i in range(5000) for word in (i / 7, 'm%d' % i)]
+                for server in (client, redis):
+                    for key, part in (('a', rows), ('b', rows[:6000]), ('c', rows[4000:])):
+                        server.get('ZADD', key, *part)
+                        server.get('SADD', 's' + key, *part[1::2])
+                keys = ['a', 'b', 'a', 'c', 'c', 'a', 'b']
+                weights = [3.3, -0.7, 1e17, 1, 1e-9, -1e17, 0.1]
+                for words in (('ZUNION', 7, *keys, 'WEIGHTS', *weights, 'WITHSCORES'), ('ZINTER', 7, *keys, 'WEIGHTS', *weights, 'WITHSCORES'),
+                              ('ZUNION', 7, *keys, 'AGGREGATE', 'MAX', 'WITHSCORES'), ('ZDIFF', 3, 'a', 'b', 'b'), ('ZDIFF', 3, 'a', 'b', 'a'),
+                              ('ZINTERCARD', 4, 'a', 'a', 'b', 'b'), ('SINTERCARD', 3, 'sa', 'sa', 'sb')):
+                    check_equal(client.get(*words), redis.get(*words), ' '.join(map(str, words[:4])))
+                for words in (('SINTER', 'sa', 'sb', 'sa', 'sb'), ('SUNION', 'sa', 'sb', 'sa'), ('SDIFF', 'sa', 'sb', 'sb'),
+                              ('SDIFF', 'sa', 'sb', 'sa'), ('SDIFF', 'sa', 'sa')):
+                    check_equal(sorted(client.get(*words)), sorted(redis.get(*words)), ' '.join(words))
+            for words in (('ZUNIONSTORE', 'd', 1000, *['a'] * 1000), ('ZINTERSTORE', 'd', 1000, *['a'] * 1000),
+                          ('SUNIONSTORE', 'd', *['sa'] * 1000), ('SINTERSTORE', 'd', *['sa'] * 1000)):
+                check_equal(text(client.get(*words)), 5000, words[0])
 
 
 # ---- batch-limit ---------------------------------------------------------------------------------------------------
