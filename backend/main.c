@@ -7,6 +7,7 @@
 #include "config/harden.h"
 #include "config/program.h"
 #include "shared/command.h"
+#include "shared/crash.h"
 #include "shared/log.h"
 #include "shared/version.h"
 
@@ -55,6 +56,7 @@ int main(int argc, char **argv)
         config_fini(&config.head);
         return 1;
     }
+    crash_install("scree-backend", SCREE_VERSION, SCREE_COMMIT);
     struct server *server = server_new(&config);
     config_fini(&config.head);
     code = server_run(server);

@@ -316,7 +316,7 @@ bool dispatch_frame(struct client *client, const struct frame *frame)
         return true;
     if (client->worker->pauses.count && pause_holds(client, command))
         return false;
-    client->last_command = command;
+    client->last_command = command_at_hand = command;
     if (command->traits & (TRAIT_AUDITED | TRAIT_AUDITED_ACTIONS))
         users_audit(client, frame, command);
     if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))

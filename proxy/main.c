@@ -7,6 +7,7 @@
 #include "proxy/proxy.h"
 #include "proxy/proxy_run.h"
 #include "shared/command.h"
+#include "shared/crash.h"
 #include "shared/log.h"
 #include "shared/version.h"
 
@@ -89,5 +90,6 @@ int main(int argc, char **argv)
         snapshot_unref(snapshot);
         return EXIT_FAILURE;
     }
+    crash_install("scree-proxy", SCREE_VERSION, SCREE_COMMIT);
     return run_proxy(snapshot);
 }

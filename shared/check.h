@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* Prints the failed condition with its file and line, and aborts. */
+/* Prints and logs the failed condition with its file and line, and aborts. */
 _Noreturn void check_failed(const char *file, int line, const char *condition);
 
 #define CHECK(condition)                                                                           \

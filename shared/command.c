@@ -111,6 +111,8 @@ static const struct {
 };
 // clang-format on
 
+_Thread_local const struct command *command_at_hand;
+
 /* --- names ------------------------------------------------------------------------------------ */
 
 enum { INDEX_SIZE = 1024 };

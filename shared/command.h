@@ -438,6 +438,9 @@ static inline uint32_t command_prefix_argc(const struct command *command)
     return command->traits & TRAIT_PREFIX ? (uint32_t)-command->arity - 1 : 0;
 }
 
+/* The command that the calling thread runs, or ran last, for crash reports (crash.h); NULL: none yet. */
+extern _Thread_local const struct command *command_at_hand;
+
 /* Lower case: "get", "client|kill". */
 static inline const char *command_full_name(const struct command *command)
 {

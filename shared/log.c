@@ -38,6 +38,11 @@ bool log_on(enum log_level level)
     return (int)level >= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
+int log_descriptor(void)
+{
+    return atomic_load(&target);
+}
+
 /* Opens the file under the number file_fd; false when it cannot be opened. */
 static bool open_file(const char *path)
 {

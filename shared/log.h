@@ -18,6 +18,8 @@ bool log_set_file(const char *path);
  * <4>, which the journal removes; so `journalctl -p warning` works. */
 void log_detect_journal(void);
 bool log_on(enum log_level level);
+/* Where lines are written: standard error or the file. */
+int log_descriptor(void);
 /* A quoted text in a format: log_event(LOG_WARN, "down", "reason=" LOG_QUOTED, text). */
 #define LOG_QUOTED "\"%s\""
 /* `event` is a word; `format` yields "key=value key=value". The caller quotes values that may contain spaces with

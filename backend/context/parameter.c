@@ -81,7 +81,7 @@ const struct parameter parameters[] = {
     {"commandlog-reply-larger-than", PARAMETER_INT, "1048576", .min = -1, .max = INT64_MAX},
     {"commandlog-request-larger-than", PARAMETER_INT, "1048576", .min = -1, .max = INT64_MAX},
     {"commandlog-slow-execution-max-len", PARAMETER_ALIAS, .initial = "slowlog-max-len"},
-    {"crash-log-enabled", PARAMETER_BOOL, .initial = "no", .only = "crashes are recorded by the system, see coredumpctl"},
+    {"crash-log-enabled", PARAMETER_BOOL, .initial = "yes", .only = "a crash is always reported in the log"},
     {"crash-memcheck-enabled", PARAMETER_BOOL, .initial = "no", .only = "crashes are recorded by the system, see coredumpctl"},
     {"daemonize", PARAMETER_FIXED, .initial = "no"},
     {"databases", PARAMETER_OWN, .initial = "databases"},

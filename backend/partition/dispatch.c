@@ -89,6 +89,7 @@ static void run_handler(struct call *call)
     uint32_t messages = partition->watchers.messages->count;
     partition->watchers.messages->open++;
     uint64_t keys = limits_begin(call);
+    command_at_hand = call->command;
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
     CHECK(!(call->is_waiting && call->failed));

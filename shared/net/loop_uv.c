@@ -7,6 +7,7 @@
  */
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/crash.h"
 #include "shared/net/net_uv.h"
 
 #include <pthread.h>
@@ -394,6 +395,7 @@ static void *thread_main(void *argument)
 {
     struct loop_thread *thread = argument;
     pthread_setname_np(pthread_self(), thread->name);
+    crash_thread_begin(thread->name);
     uv_update_time(&thread->loop->uv);
     if (thread->setup)
         thread->setup(thread->owner);
@@ -401,6 +403,7 @@ static void *thread_main(void *argument)
     if (thread->teardown)
         thread->teardown(thread->owner);
     loop_drain(thread->loop);
+    crash_thread_end();
     return NULL;
 }
 

@@ -56,6 +56,24 @@ def is_alive(pid):
         return False
 
 
+@suite.case('the end of a process is in its log, with its exit status or the signal, also of SIGKILL')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        done = quickstart('--data', data, '--port', port, '--durability', 'everysec', '--detach')
+        check_equal(done.returncode, 0, done.stderr)
+
+        def log(name):
+            with open(os.path.join(data, 'log', name + '.log')) as file:
+                return file.read()
+        with open(os.path.join(data, 'run', 'backend-0.pid')) as file:
+            pid = int(file.read().split()[0])
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: ' info ended process=%d reason="signal SIGKILL"' % pid in log('backend-0'), 'the line of SIGKILL')
+        check_equal(quickstart('--data', data, '--stop').returncode, 0)
+        wait_for(lambda: re.search(r' info ended process=\d+ reason="exit status 0"', log('proxy-0')), 'the line of an orderly end')
+
+
 @suite.case('--detach starts proxies and partitions, and the data is there again after --stop and a new start')
 def _(run):
     with Folder() as data:

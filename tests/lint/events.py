@@ -2,15 +2,15 @@
 """events.py - docs/log.md has every event that the programs log, and no other.
 
 An operator searches the page for what the log shows. Names are read from the second argument of log_event (both of them in
-`is_low ? "disk_low" : "disk_has_room"`), and of listener_log and log_forced, which have the name from their
-callers.
+`is_low ? "disk_low" : "disk_has_room"`), of crash_line, and of listener_log and log_forced, which have the name from
+their callers.
 """
 
 import re
 
 from files import read, report, sources
 
-CALL = re.compile(r'\b(?:log_event|listener_log|log_forced)\(\s*(?:[^,"]+),\s*([^,;]+?)[,)]')
+CALL = re.compile(r'\b(?:log_event|listener_log|log_forced|crash_line)\(\s*(?:[^,"]+),\s*([^,;]+?)[,)]')
 NAME = re.compile(r'"([a-z_]+)"')
 PAGE = 'docs/log.md'
 

@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+"""A process that dies says why: a report for each signal that ends it, and the line of an orderly stop."""
+
+import os
+import re
+import signal
+import subprocess
+
+from support.cluster import Cluster, binary, is_sanitized
+from support.harness import Suite, check, check_equal
+
+suite = Suite(__doc__)
+SIGNALS = ('SIGSEGV', 'SIGABRT', 'SIGBUS', 'SIGFPE', 'SIGILL')
+SECRET = 'a value that no log may contain'
+
+
+def build_id(path):
+    text = subprocess.run(['readelf', '-n', path], capture_output=True, text=True, check=True).stdout
+    return re.search(r'Build ID: ([0-9a-f]+)', text)[1]
+
+
+def check_report(text, name, program, thread, commands):
+    """Checks the lines of one report."""
+    head = re.search(r'^\S+Z error crashed (.*)$', text, re.M)
+    check(head, 'no report: %s' % text[-2000:])
+    fields = dict(word.split('=', 1) for word in head[1].split())
+    check_equal((fields['signal'], fields['program'], fields['thread']), (name, program, thread))
+    check(re.fullmatch(r'[0-9]+\.[0-9.]+', fields['version']) and re.fullmatch(r'[0-9a-f]{12}|unknown', fields['commit']), head[1])
+    check_equal(fields['build_id'], build_id(binary(program)), 'the build id is that of the file')
+    check(re.search(r' error crash_registers .*\b(pc|rip)=0x[0-9a-f]+', text), 'registers')
+    frames = re.findall(r' error crash_frame (\S+)$', text, re.M)
+    check(len(frames) > 3 and any(re.search(program + r'[(\[]', frame) for frame in frames), 'frames: %r' % frames)
+    threads = dict(re.findall(r' error crash_thread name=(\S+) state=\w command=(\S+)$', text, re.M))
+    check(commands.items() <= threads.items(), 'threads: %r' % threads)
+    check(SECRET not in text, 'the log has a value')
+
+
+@suite.case('each signal that ends a program is reported with its threads and their commands, and ends it as before')
+def _(run):
+    if is_sanitized(binary('scree-backend')):
+        return
+    for name in SIGNALS:
+        with Cluster(backends=1, partitions=2, proxies=1) as cluster, cluster.connect() as client:
+            client.call('SET', cluster.key_on(0), SECRET)
+            client.call('HSET', cluster.key_on(1), 'f', SECRET)
+            for process, program, commands in ((cluster.backends[0], 'scree-backend', {'partition-0': 'set', 'partition-1': 'hset', 'main': 'none'}),
+                                               (cluster.proxies[0], 'scree-proxy', {'main': 'none'})):
+                process.signal(getattr(signal, name))
+                check_equal(process.child.wait(60), -getattr(signal, name), '%s of %s' % (name, program))
+                check_report(process.log().decode(), name, program, 'main', commands)
+                process.child = None
+
+
+@suite.case('a report goes to the log file and to standard error')
+def _(run):
+    if is_sanitized(binary('scree-backend')):
+        return
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        backend.stop()
+        path = os.path.join(cluster.folder, 'own.log')
+        backend.options.setdefault('backend', {})['log-file'] = path
+        backend.write_config()
+        backend.start()
+        backend.signal(signal.SIGSEGV)
+        check_equal(backend.child.wait(60), -signal.SIGSEGV)
+        backend.child = None
+        with open(path) as file:
+            for text in (file.read(), backend.log().decode()):
+                check_report(text, 'SIGSEGV', 'scree-backend', 'main', {})
+
+
+@suite.case('the thread that fails is named with the command that it ran')
+def _(run):
+    if is_sanitized(binary('scree-backend')):
+        return
+    with Cluster(backends=1, partitions=2, proxies=0) as cluster, cluster.partition(1) as client:
+        client.call('SADD', 'k', SECRET)
+        backend = cluster.backends[0]
+        tid = next(task for task in os.listdir('/proc/%d/task' % backend.pid)
+                   if open('/proc/%d/task/%s/comm' % (backend.pid, task)).read().strip() == 'partition-1')
+        check_equal(tgkill(backend.pid, int(tid), signal.SIGSEGV), 0)
+        check_equal(backend.child.wait(60), -signal.SIGSEGV)
+        backend.child = None
+        text = backend.log().decode()
+        check_report(text, 'SIGSEGV', 'scree-backend', 'partition-1', {'partition-1': 'sadd'})
+        check(' thread=partition-1 command=sadd' in text, text)
+
+
+def tgkill(pid, tid, number):
+    code = 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(234, %d, %d, %d))' % (pid, tid, number)
+    if os.uname().machine != 'x86_64':
+        code = code.replace('234', '131')
+    return subprocess.run(['python3', '-c', code]).returncode
+
+
+@suite.case('SIGTERM ends both programs with a line, and exit status 0')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        for process in (cluster.proxies[0], cluster.backends[0]):
+            process.stop()
+            check(b' info stopped' in process.log(), process.log_tail())
+
+
+if __name__ == '__main__':
+    suite.main()
