@@ -490,6 +490,26 @@ static void local_finish(struct request *request)
         request_release(request);
 }
 
+/* Runs a handler. Its reply obeys client-output-limit while it is made: a longer one becomes an error. */
+static void run_limited(struct request *request, request_done_fn *handler, struct reply *reply)
+{
+    struct client *client = request->client;
+    struct out *out = reply->out;
+    size_t begun = out == &request->kept_out ? 0 : out->bytes;
+    out_limit(out, begun + worker_config(request->worker)->client_output_limit_bytes);
+    request->progress.is_running = true;
+    handler(client, request, reply);
+    request->progress.is_running = false;
+    if (client->is_closed) /* the out is gone */
+        return;
+    bool is_over = out_is_over(out);
+    out_limit(out, 0);
+    if (!is_over)
+        return;
+    out_truncate(out, begun);
+    reply_error(reply, "ERR the reply would be longer than client-output-limit of the proxy");
+}
+
 static void local_continue(struct request *request)
 {
     while (request->progress.is_async && request->waiting == 0) {
@@ -500,8 +520,12 @@ static void local_continue(struct request *request)
         if (!client && !request->is_internal)
             break;
         struct reply reply = {.out = kept_out(request), .resp = request->resp};
+        if (client) {
+            run_limited(request, local->done, &reply);
+            continue;
+        }
         request->progress.is_running = true;
-        local->done(client, request, client ? &reply : NULL);
+        local->done(NULL, request, NULL);
         request->progress.is_running = false;
     }
     if (!request->progress.is_async)
@@ -516,9 +540,7 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
     request->worker->scratch.argc = argc;
     request->is_silent = session->reply_mode != REPLY_MODE_ON;
     struct reply reply = {.out = request_reply_out(request), .resp = request->resp};
-    request->progress.is_running = true;
-    handler(client, request, &reply);
-    request->progress.is_running = false;
+    run_limited(request, handler, &reply);
     request->is_silent =
         session->reply_mode == REPLY_MODE_OFF || session->reply_mode == REPLY_MODE_SKIP;
     if (request->progress.is_async)

@@ -14,6 +14,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Key specs of a row. `at` and `last` are those of struct key_spec. */
 #define KEY(at_, flags_) KEYS(at_, 0, 1, flags_)
@@ -492,6 +493,15 @@ static void complete_legacy_range(struct command *row)
     row->made.legacy_step = step;
 }
 
+static void complete_arity(struct command *row)
+{
+    row->made.args_min = (uint32_t)abs(row->arity);
+    if (row->arity >= 0)
+        row->made.args_span = 0;
+    else
+        row->made.args_span = (row->args_max ? row->args_max : UINT32_MAX) - row->made.args_min;
+}
+
 void command_init(void)
 {
     static bool done;
@@ -513,6 +523,7 @@ void command_init(void)
         }
     }
     for (int id = 1; id < COMMAND_COUNT; id++) {
+        complete_arity(&command_rows[id]);
         complete_acl(&command_rows[id]);
         command_rows[id].traits |= groups[command_rows[id].group].is_own ? TRAIT_OWN : 0;
         complete_legacy_range(&command_rows[id]);

@@ -292,6 +292,9 @@ enum {
     KEY_SPECS_MAX = 4,
     COMMAND_TIPS_MAX = 4,
     COMMAND_NAME_MAX = 24, /* bytes of a top-level name */
+    /* args_max: where each argument is compared with all options, commands or clients, or gets a long reply */
+    SERVER_ARGS_MAX = 1024,
+    NAMES_ARGS_MAX = 65536, /* where each argument is looked up, and gets a short reply */
 };
 
 /* Key positions that specs cannot express, or flags that depend on other arguments (keys.c). */
@@ -318,6 +321,9 @@ struct command_deprecation {
 /* Not written in the rows: filled by their macros and by command_init(). */
 struct command_made {
     int32_t key_at;            /* see keys_first() */
+    uint32_t key_argc_max;     /* likewise */
+    uint32_t args_min;         /* fewest arguments */
+    uint32_t args_span;        /* most arguments, less args_min */
     enum command_id sub_first; /* first subcommand of a container, else COMMAND_NONE */
     enum command_id sub_next;  /* next subcommand of the same container */
     int32_t legacy_first;      /* the key range that COMMAND prints for clients before Redis 7 */
@@ -332,6 +338,9 @@ struct command {
     enum command_id parent; /* the container of a subcommand */
     /* number of arguments, including the name (and the container's name); negative: a minimum */
     int32_t arity;
+    /* Most arguments, for commands of the server that take a list and do some work, or reply something, for each element;
+     * 0: no limit of its own. */
+    uint32_t args_max;
     uint32_t flags;  /* enum command_flags */
     uint32_t traits; /* enum command_traits */
     enum command_route route;
@@ -341,7 +350,6 @@ struct command {
     enum command_secret secret;
     enum command_timeout timeout;
     enum key_rule key_rule;
-    uint32_t key_argc_max;
     /* enum command_handlers; for a container, those of its subcommands */
     uint32_t handlers;
     /* enum command_acl; the row lists what flags and group do not imply, command_init() adds the rest */
@@ -421,8 +429,7 @@ static inline bool command_is_walled(const struct command *command, struct bytes
 
 static inline bool command_arity_ok(const struct command *command, uint32_t argc)
 {
-    int64_t count = argc;
-    return command->arity >= 0 ? count == command->arity : count >= -(int64_t)command->arity;
+    return argc - command->made.args_min <= command->made.args_span;
 }
 
 /* KEYS, SCAN, DBSIZE, FLUSHDB …: concerns the keys of all shards, and inside MULTI and scripts one shard can run it for all

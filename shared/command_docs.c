@@ -74,7 +74,7 @@ static const char *over_shards(const struct command *command)
 {
     if (command_uses_all_keys(command))
         return "all keys";
-    if (command->key_argc_max == UINT32_MAX || !(command->handlers & HANDLER_BACKEND))
+    if (command->made.key_argc_max == UINT32_MAX || !(command->handlers & HANDLER_BACKEND))
         return "";
     if (command->group == GROUP_TRANSACTIONS)
         return "watch";

@@ -80,16 +80,16 @@ void keys_init_fast_path(struct command *command)
 {
     const struct key_spec *spec = &command->keys[0];
     command->made.key_at = 0;
-    command->key_argc_max = UINT32_MAX;
+    command->made.key_argc_max = UINT32_MAX;
     if (!keys_possible(command))
         return;
     bool plain = spec->begin == KEY_BEGIN_INDEX && spec->find == KEY_FIND_RANGE &&
                  spec->limit == 0 && command->keys[1].begin == KEY_BEGIN_NONE;
     command->made.key_at = plain ? spec->at : KEYS_SEARCH;
     if (!plain || spec->last > 0)
-        command->key_argc_max = 0;
+        command->made.key_argc_max = 0;
     else if (spec->last < 0)
-        command->key_argc_max = (uint32_t)(spec->at - spec->last + spec->step - 1);
+        command->made.key_argc_max = (uint32_t)(spec->at - spec->last + spec->step - 1);
 }
 
 /* --- by specs --------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ bool keys_possible(const struct command *command);
  * DEL k, MGET k, MSET k v have one key and take this path too. The arity must have been checked. */
 static inline int32_t keys_first(const struct command *command, uint32_t argc)
 {
-    return argc <= command->key_argc_max ? command->made.key_at : KEYS_SEARCH;
+    return argc <= command->made.key_argc_max ? command->made.key_at : KEYS_SEARCH;
 }
 
 /* Fills key_at and key_argc_max; part of command_init(). */

@@ -231,6 +231,7 @@ static void check_flags(const struct command *row)
     CHECK(!(row->flags & CMD_DENYOOM) || (row->flags & CMD_WRITE));
     CHECK(!(row->flags & CMD_FAST) || !(row->flags & CMD_LONG));
     CHECK(row->arity != 0);
+    CHECK(!row->args_max || (row->arity < 0 && row->args_max > (uint32_t)-row->arity));
     CHECK(row->parent == COMMAND_NONE || abs(row->arity) >= 2);
     for (int i = 0; i < KEY_SPECS_MAX && row->keys[i].begin != KEY_BEGIN_NONE; i++) {
         const struct key_spec *spec = &row->keys[i];
@@ -266,6 +267,10 @@ static void test_arity_counts_the_name(void)
     CHECK(!command_arity_ok(find("get"), 1) && !command_arity_ok(find("get"), 3));
     CHECK(command_arity_ok(find("del"), 2) && command_arity_ok(find("del"), 1000000));
     CHECK(!command_arity_ok(find("del"), 1));
+    CHECK(command_arity_ok(command_of(COMMAND_command_docs), 2) &&
+          command_arity_ok(command_of(COMMAND_command_docs), 1024));
+    CHECK(!command_arity_ok(command_of(COMMAND_command_docs), 1025) &&
+          !command_arity_ok(command_of(COMMAND_command_docs), 1));
     CHECK(command_arity_ok(find("ping"), 1) && command_arity_ok(find("ping"), 2));
 }
 
