@@ -89,6 +89,7 @@ static struct namespaces *namespaces_make(const struct proxy_config *config, cha
                                  .bandwidth_limit_bytes = from->bandwidth_limit_bytes,
                                  .memory_limit_bytes = from->memory_limit_bytes,
                                  .max_keys = (uint64_t)from->max_keys,
+                                 .maxclients = (uint64_t)from->maxclients,
                                  .max_bytes = from->max_bytes_bytes,
                                  .rate_delays = from->rate_limit_action == RATE_DELAY,
                                  .is_pattern = namespace_is_pattern(bytes_of(from->name)),

@@ -64,9 +64,8 @@ static const struct upstream_events dedicated_events = {.up = on_dedicated_up, .
 static bool reserve_dedicated_connections(struct client *client, uint32_t shard, uint32_t count,
                                           struct upstream **dedicated_connections)
 {
-    struct pool *pool = client->worker->pool;
     for (uint32_t i = 0; i < count; i++) {
-        dedicated_connections[i] = pool_dedicated(pool, shard + i, client->session.resp, false);
+        dedicated_connections[i] = pool_dedicated(client, shard + i, client->session.resp, false);
         if (dedicated_connections[i])
             continue;
         while (i-- > 0)

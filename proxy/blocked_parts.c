@@ -159,7 +159,8 @@ static void try_across_again(struct client *client, struct request *request)
 {
     const struct search *search = request_state(request, 0);
     uint32_t shard = shard_map_find(client->worker->snapshot->map, search->slot);
-    try_across(client, request, pool_across_at_once(client->worker->pool, shard, request->resp));
+    try_across(client, request,
+               pool_across_at_once(client->worker->pool, shard, client, request->resp));
 }
 
 /* Tries the next keys in a row that are on one shard. */

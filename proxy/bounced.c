@@ -192,7 +192,7 @@ static struct upstream *choose_upstream(struct client *client, const struct boun
     bool is_alone = entry->sent_on == SENT_ALONE || target->is_on_several;
     bool is_busy = client->bounced.in_flight > 0;
     if (is_alone && !own)
-        return is_busy ? NULL : pool_across_at_once(pool, target->shard, request->resp);
+        return is_busy ? NULL : pool_across_at_once(pool, target->shard, client, request->resp);
     struct upstream *upstream =
         own ? own : pool_pick(pool, target->shard, entry->lane, request->resp);
     return is_busy && (is_alone || client->bounced.upstream != upstream) ? NULL : upstream;

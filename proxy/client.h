@@ -71,11 +71,12 @@ enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* the command waits without keys */
 
 /* Flow control; rule (2). */
 struct client_flow {
-    uint32_t window;    /* most requests in the pipeline */
-    size_t reply_bytes; /* bytes of the last reply of a shard */
-    size_t unread;      /* reply bytes that were unread at the last check under HOLD_OUTPUT */
-    bool is_stalled;    /* it reads no replies: HOLD_OUTPUT is not set until it reads some */
-    bool is_next;       /* it has waited for a connection of pool_across(), and one is free */
+    uint32_t window;          /* most requests in the pipeline */
+    size_t reply_bytes;       /* bytes of the last reply of a shard */
+    size_t unread;            /* reply bytes that were unread at the last check under HOLD_OUTPUT */
+    bool is_stalled;          /* it reads no replies: HOLD_OUTPUT is not set until it reads some */
+    uint64_t across_since_ms; /* since when it waits for a connection of pool_across(); monotonic */
+    bool is_next;             /* it has waited for a connection of pool_across(), and one is free */
 };
 
 struct client_bytes {
@@ -86,7 +87,7 @@ struct client_bytes {
 
 struct client_links {
     struct list all;     /* in worker->clients.all; when closed in worker->clients.closed */
-    struct list full;    /* in upstream->full or node->across.waiting: under HOLD_UPSTREAM */
+    struct list full;    /* in upstream->full or node->across: under HOLD_UPSTREAM */
     struct list rate;    /* in keyspace->waiting: waits at a rate limit; rate.c */
     struct list monitor; /* in worker->monitoring.clients; monitor.c */
 };

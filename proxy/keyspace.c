@@ -3,6 +3,7 @@
 #include "proxy/limits.h"
 #include "proxy/proxy_metrics.h"
 #include "proxy/rate_limiter.h"
+#include "proxy/shares.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
 #include "shared/table.h"
@@ -88,6 +89,8 @@ struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, u
     list_init(&keyspace->rate_link);
     if (keyspaces->labelled)
         keyspace->cell = proxy_metrics_space(keyspaces->labelled, name, keyspaces->thread);
+    if (keyspaces->shares)
+        keyspace->share = shares_get(keyspaces->shares, name);
     keyspace_find_entry(keyspaces, keyspace);
     (void)table_put(keyspaces->by_name, key, keyspace);
     return keyspace;
@@ -110,6 +113,8 @@ void keyspace_unref(struct keyspaces *keyspaces, struct keyspace *keyspace)
     list_remove(&keyspace->rate_link);
     rate_forget(keyspaces->rate_limiters, keyspace);
     limits_forget(keyspaces->limits, keyspace);
+    if (keyspace->share)
+        share_unref(keyspaces->shares, keyspace->share);
     CHECK(table_remove(keyspaces->by_name, keyspace_key(text, keyspace->name, keyspace->db)) ==
           keyspace);
     free(keyspace);

@@ -21,6 +21,8 @@ struct namespace;
 struct namespaces;
 struct limit;
 struct limits;
+struct share;
+struct shares;
 struct table;
 
 /* Most databases that SELECT takes; a backend may have fewer (its option `databases`). */
@@ -34,6 +36,7 @@ struct keyspace {
     struct metric_cell *cell; /* counters of the namespace; NULL: not counted. proxy_metrics.h */
     struct rate_limiter *rate_limiter; /* NULL: no limits; rate_limiter.h */
     struct limit *limit;               /* of keys and bytes; NULL: none. limits.h */
+    struct share *share;               /* its connections; NULL: not counted. shares.h */
     uint64_t *requests;    /* counter of the worker, for all databases of the namespace */
     struct list waiting;   /* clients that wait at a limit */
     struct list rate_link; /* in rate_waits->keyspaces, while clients wait */
@@ -55,6 +58,7 @@ struct keyspaces {
     uint32_t thread;                     /* index of the worker in `labelled` */
     struct rate_limiters *rate_limiters; /* shared by all workers; NULL: there are no limits */
     struct limits *limits;               /* as rate_limiters */
+    struct shares *shares;               /* likewise; NULL: nothing is counted */
     struct table *
         requests; /* request counters (uint64_t) by name of the namespace; kept when keyspaces are freed */
     uint64_t more_requests; /* counts namespaces beyond KEYSPACES_COUNTED_MAX */

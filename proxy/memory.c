@@ -2,7 +2,9 @@
 
 #include "proxy/client.h"
 #include "proxy/events.h"
+#include "proxy/local/local_auth.h"
 #include "proxy/proxy.h"
+#include "proxy/share_limits.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/worker.h"
@@ -99,6 +101,13 @@ static void check_login(struct client *client)
     uint64_t timeout_ms = worker->snapshot->config.login_timeout_ms;
     uint64_t age_ms = loop_mono_ms(worker->loop) - client->created_ms;
     char text[128];
+    if (!client->is_ending && local_needs_login(worker->snapshot) &&
+        shares_refuse(client, age_ms)) {
+        client_reply_text(client, NULL, maxclients_error);
+        if (!client->is_closed)
+            client_end(client);
+        return;
+    }
     if (client->session.is_authenticated || client->is_ending || !timeout_ms || age_ms < timeout_ms)
         return;
     (void)snprintf(text, sizeof text,

@@ -1,12 +1,14 @@
 #include "proxy/metrics_page.h"
 
 #include "proxy/admin.h"
+#include "proxy/client.h"
 #include "proxy/hotkeys.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/command_cells.h"
 #include "shared/metric_text.h"
+#include "shared/table.h"
 
 enum { HOT_SAMPLES_MIN = 32 }; /* with fewer samples a key's share is not reported */
 
@@ -77,6 +79,16 @@ static const struct label_family tenant_families[] = {
      "Estimated bytes of a namespace with max-bytes, at all shards.", 0, 0, 0},
     {LABEL_GAUGE, TENANT_MAX_BYTES, "scree_proxy_namespace_max_bytes",
      "The option max-bytes of a namespace with clients here; 0: no limit.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_ACROSS, "scree_proxy_namespace_across",
+     "Connections that the namespace uses for commands with keys on several shards.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_ACROSS_WAITING, "scree_proxy_namespace_across_waiting",
+     "Clients of the namespace that wait for such a connection.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_ACROSS_WAIT_MS, "scree_proxy_namespace_across_wait_seconds",
+     "How long the first of them has waited; the sum of all threads.", 1e3, 0, 0},
+    {LABEL_GAUGE, TENANT_DEDICATED, "scree_proxy_namespace_dedicated",
+     "Connections to backends that belong to one client of the namespace each.", 0, 0, 0},
+    {LABEL_GAUGE, TENANT_CLIENTS, "scree_proxy_namespace_clients", "Clients of the namespace.", 0,
+     0, 0},
 };
 
 static const struct label_family worker_families[] = {
@@ -118,11 +130,51 @@ static void set_shards(struct proxy_worker *worker)
     }
 }
 
+/* Adds what a namespace uses and waits for at one shard. */
+static void add_across(const struct proxy_worker *worker, const struct fair_group *group,
+                       struct metric_cell *cell)
+{
+    uint64_t waiting = 0;
+    for (const struct list *link = group->waiting.next; link != &group->waiting; link = link->next)
+        waiting++;
+    cell_add(cell, TENANT_ACROSS, group->in_use);
+    cell_add(cell, TENANT_ACROSS_WAITING, waiting);
+    if (!waiting)
+        return;
+    const struct client *first = container_of(group->waiting.next, struct client, links.full);
+    uint64_t waited_ms = loop_mono_ms(worker->loop) - first->flow.across_since_ms;
+    uint64_t longest_ms =
+        atomic_load_explicit(&cell->words[TENANT_ACROSS_WAIT_MS], memory_order_relaxed);
+    if (waited_ms > longest_ms)
+        cell_set(cell, TENANT_ACROSS_WAIT_MS, waited_ms);
+}
+
+static void set_across(const struct proxy_worker *worker)
+{
+    for (int pass = 0; pass < 2; pass++) /* clears the gauges of all shards' groups, then adds */
+        for (size_t i = 0; i < worker->pool->count; i++) {
+            size_t cursor = 0;
+            struct bytes name;
+            void *group;
+            while (table_next(worker->pool->nodes[i]->across.groups, &cursor, &name, &group)) {
+                struct metric_cell *cell =
+                    proxy_metrics_space(&worker->proxy->labelled, name, worker->index);
+                if (pass)
+                    add_across(worker, group, cell);
+                else
+                    for (int word = TENANT_ACROSS; word <= TENANT_ACROSS_WAIT_MS; word++)
+                        cell_set(cell, (uint32_t)word, 0);
+            }
+        }
+}
+
 void metrics_page_set_gauges(struct proxy_worker *worker)
 {
     struct metric_cell *cell = worker->metrics.cell;
-    if (worker->pool->nodes)
+    if (worker->pool->nodes) {
         set_shards(worker);
+        set_across(worker);
+    }
     cell_set(cell, WORKER_CLIENTS, worker->clients.count);
     if (!worker->sampling.hotkeys)
         return;

@@ -41,6 +41,11 @@ enum tenant_word {
     TENANT_MAX_KEYS,
     TENANT_BYTES,
     TENANT_MAX_BYTES,
+    TENANT_ACROSS, /* this and the next two: connections for keys on several shards, pool_across() */
+    TENANT_ACROSS_WAITING,
+    TENANT_ACROSS_WAIT_MS,
+    TENANT_DEDICATED, /* dedicated connections to backends */
+    TENANT_CLIENTS,
     TENANT_WORDS,
 };
 

@@ -7,6 +7,7 @@
 #include "proxy/local/local.h"
 #include "proxy/rate_limiter.h"
 #include "proxy/routes.h"
+#include "proxy/shares.h"
 #include "proxy/slow_log.h"
 #include "proxy/status/status.h"
 #include "proxy/users.h"
@@ -91,6 +92,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->refusals = refusals_new();
     proxy->tenants.rate_limiters = rate_limiters_new();
     proxy->tenants.limits = limits_new(clock_random() | 1);
+    proxy->tenants.shares = shares_new();
     proxy->routes.learned = routes_new();
     proxy->routes.task.run = publish_routes;
     make_run_id(proxy->run_id);
@@ -106,6 +108,7 @@ void proxy_free(struct proxy *proxy)
     refusals_free(proxy->refusals);
     rate_limiters_free(proxy->tenants.rate_limiters);
     limits_free(proxy->tenants.limits);
+    shares_free(proxy->tenants.shares);
     routes_free(proxy->routes.learned);
     free(proxy->workers);
     proxy_metrics_fini(&proxy->labelled);

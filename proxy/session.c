@@ -1,5 +1,7 @@
 #include "proxy/session.h"
 
+#include "proxy/proxy_metrics.h"
+#include "proxy/shares.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -10,10 +12,19 @@ void client_session_init(struct client_session *session)
     client_transaction_init(&session->transaction);
 }
 
+static void count_client(struct keyspace *keyspace, int change)
+{
+    keyspace->clients += (uint32_t)change;
+    if (keyspace->cell)
+        cell_add(keyspace->cell, TENANT_CLIENTS, (uint64_t)change);
+    if (keyspace->share)
+        atomic_fetch_add(&keyspace->share->clients, change);
+}
+
 void client_session_fini(struct client_session *session, struct keyspaces *keyspaces)
 {
     if (session->keyspace)
-        session->keyspace->clients--;
+        count_client(session->keyspace, -1);
     keyspace_unref(keyspaces, session->keyspace);
     keyspace_unref(keyspaces, session->home);
     session->keyspace = session->home = NULL;
@@ -31,9 +42,9 @@ void client_session_move(struct client_session *session, struct keyspaces *keysp
 {
     struct keyspace *before = session->keyspace;
     session->keyspace = keyspace_ref(keyspace);
-    keyspace->clients++;
+    count_client(keyspace, 1);
     if (before)
-        before->clients--;
+        count_client(before, -1);
     keyspace_unref(keyspaces, before);
 }
 

@@ -28,6 +28,7 @@ struct client_session {
     bool
         is_refused; /* its last login named an unknown user or namespace: it is let in by a login only */
     bool is_limited;  /* rules of `user` restrict it */
+    bool is_spare;    /* accepted beyond maxclients: for the operator only. shares.h */
     bool is_readonly; /* READONLY */
     bool no_evict;
     bool no_touch;

@@ -46,7 +46,7 @@ struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool 
     if (dedicated)
         return dedicated;
     dedicated =
-        pool_dedicated(pool, shard, is_invalidation ? 3 : client->session.resp, tracking->is_on);
+        pool_dedicated(client, shard, is_invalidation ? 3 : client->session.resp, tracking->is_on);
     if (!dedicated)
         return NULL;
     dedicated->use.is_kept = true;

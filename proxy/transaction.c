@@ -255,10 +255,9 @@ static void use_dedicated(struct client *client, struct upstream *dedicated)
 /* Makes the connection that watches keys. False: there are too many, and an error was replied. */
 static bool reserve_dedicated(struct client *client, const struct command *command, uint32_t shard)
 {
-    struct upstream *dedicated =
-        client_tracks(client)
-            ? tracking_upstream(client, shard)
-            : pool_dedicated(client->worker->pool, shard, client->session.resp, false);
+    struct upstream *dedicated = client_tracks(client)
+                                     ? tracking_upstream(client, shard)
+                                     : pool_dedicated(client, shard, client->session.resp, false);
     if (dedicated)
         use_dedicated(client, dedicated);
     else
@@ -270,9 +269,9 @@ struct upstream *transaction_watch_again(struct client *client, uint32_t shard)
 {
     struct client_transaction *transaction = &client->session.transaction;
     CHECK(!transaction->dedicated);
-    use_dedicated(client, client_tracks(client) ? tracking_connection(client, shard)
-                                                : pool_dedicated(client->worker->pool, shard,
-                                                                 client->session.resp, true));
+    use_dedicated(client, client_tracks(client)
+                              ? tracking_connection(client, shard)
+                              : pool_dedicated(client, shard, client->session.resp, true));
     transaction->watches = 1;
     transaction->moves_watch = false;
     return transaction->dedicated;

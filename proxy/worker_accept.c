@@ -2,13 +2,15 @@
 
 #include "proxy/connection.h"
 #include "proxy/local/local.h"
+#include "proxy/local/local_auth.h"
 #include "proxy/memory.h"
 #include "proxy/proxy.h"
+#include "proxy/share_limits.h"
 #include "shared/net/refuse.h"
 
 #include <stdlib.h>
 
-static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
+static const char maxclients_refusal[] = "-ERR max number of clients reached\r\n";
 static const char tls_memory_error[] =
     "-ERR too many TLS connections: their buffers take half of memory-limit\r\n";
 
@@ -49,22 +51,31 @@ static bool is_tls_full(const struct proxy_worker *worker, const struct stream *
     return bytes && metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS) * bytes > memory_tls_share(worker);
 }
 
-void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
+/* Why a connection is refused; NULL: it is not. `all`: the number of those before it. */
+static const char *refusal_of(const struct proxy_worker *worker, const struct stream *stream,
+                              struct bytes name, int64_t all)
 {
     int64_t limit = worker->snapshot->config.maxclients;
-    if (atomic_fetch_add(&worker->proxy->clients, 1) < limit && !worker->thread.is_stopping) {
-        bool is_full = is_tls_full(worker, stream);
-        if (is_full || local_is_protected(worker, stream, name)) {
-            atomic_fetch_sub(&worker->proxy->clients, 1);
-            refuse_client(worker, stream, is_full ? tls_memory_error : protected_error);
-            return;
-        }
-        metric_add(worker->metrics.process, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
-        (void)client_new(worker, stream, name);
+    int64_t spare = local_needs_login(worker->snapshot) ? RESERVED_CLIENTS : 0;
+    if (all >= limit + spare || worker->thread.is_stopping || !shares_may_enter(worker, name))
+        return maxclients_refusal;
+    if (is_tls_full(worker, stream))
+        return tls_memory_error;
+    return local_is_protected(worker, stream, name) ? protected_error : NULL;
+}
+
+void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
+{
+    int64_t all = atomic_fetch_add(&worker->proxy->clients, 1);
+    const char *refusal = refusal_of(worker, stream, name, all);
+    if (refusal) {
+        atomic_fetch_sub(&worker->proxy->clients, 1);
+        refuse_client(worker, stream, refusal);
         return;
     }
-    atomic_fetch_sub(&worker->proxy->clients, 1);
-    refuse_client(worker, stream, maxclients_error);
+    metric_add(worker->metrics.process, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
+    struct client *client = client_new(worker, stream, name);
+    client->session.is_spare = all >= worker->snapshot->config.maxclients;
 }
 
 static void on_accept(void *owner, struct stream *stream)

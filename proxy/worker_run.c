@@ -71,6 +71,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     keyspaces_init(&worker->keyspaces, snapshot->namespaces, proxy->tenants.rate_limiters,
                    proxy->tenants.limits);
     worker->keyspaces.labelled = &proxy->labelled;
+    worker->keyspaces.shares = proxy->tenants.shares;
     worker->keyspaces.thread = index;
     worker->rate_waits = rate_waits_new(worker);
     worker->home = keyspaces_get(&worker->keyspaces, (struct bytes){"", 0}, 0);

@@ -17,6 +17,7 @@
 
 #include "proxy/local/local.h"
 #include "proxy/move.h"
+#include "proxy/share_limits.h"
 #include "proxy/subscriptions.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -38,7 +39,7 @@ static const struct acl_user *default_user(const struct proxy_snapshot *snapshot
     return acl_user_find(snapshot->users, BYTES("default"));
 }
 
-static bool needs_login(const struct proxy_snapshot *snapshot)
+bool local_needs_login(const struct proxy_snapshot *snapshot)
 {
     const struct acl_user *user = default_user(snapshot);
     return acl_user_needs_password(user) || !acl_user_is_enabled(user) ||
@@ -46,10 +47,13 @@ static bool needs_login(const struct proxy_snapshot *snapshot)
 }
 
 /* Logs the client in as an ACL user (NULL: "default", or the namespace's own user) in this keyspace. */
-static void client_log_in(struct client *client, const struct bytes *user, struct bytes namespace,
-                          uint8_t db)
+static enum login client_log_in(struct client *client, const struct bytes *user,
+                                struct bytes namespace, uint8_t db)
 {
     struct client_session *session = &client->session;
+    if (!bytes_equal(session->keyspace->name, namespace) &&
+        !shares_may_enter(client->worker, namespace))
+        return LOGIN_FULL;
     char *name = user ? strndup(user->data, user->len) : NULL;
     CHECK(name || !user);
     free(session->user_name);
@@ -58,20 +62,20 @@ static void client_log_in(struct client *client, const struct bytes *user, struc
     users_identify(client);
     session->is_authenticated = true;
     session->is_refused = false;
+    return LOGIN_OK;
 }
 
-static bool login_default(struct client *client, struct bytes password)
+static enum login login_default(struct client *client, struct bytes password)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
     const struct acl_user *user = default_user(snapshot);
     bool is_open = !acl_user_needs_password(user) && has_tokens(snapshot->namespaces);
     if (is_open || !acl_user_accepts(user, password))
-        return false;
-    client_log_in(client, NULL, (struct bytes){"", 0}, client->session.keyspace->db);
-    return true;
+        return LOGIN_WRONG;
+    return client_log_in(client, NULL, (struct bytes){"", 0}, client->session.keyspace->db);
 }
 
-static bool login_user(struct client *client, struct bytes name, struct bytes password)
+static enum login login_user(struct client *client, struct bytes name, struct bytes password)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
     const struct acl_user *user = acl_user_find(snapshot->users, name);
@@ -79,23 +83,20 @@ static bool login_user(struct client *client, struct bytes name, struct bytes pa
     if (bytes_equal(name, BYTES("default")))
         return login_default(client, password);
     if (!user || !acl_user_accepts(user, password))
-        return false;
+        return LOGIN_WRONG;
     if (namespaces_home(snapshot->namespaces, name, &home))
-        client_log_in(client, &name, home.name, 0);
-    else
-        client_log_in(client, &name, (struct bytes){"", 0}, client->session.keyspace->db);
-    return true;
+        return client_log_in(client, &name, home.name, 0);
+    return client_log_in(client, &name, (struct bytes){"", 0}, client->session.keyspace->db);
 }
 
-static bool login_token(struct client *client, const struct bytes *name, struct bytes token)
+static enum login login_token(struct client *client, const struct bytes *name, struct bytes token)
 {
     const struct namespaces *namespaces = client->worker->snapshot->namespaces;
     struct namespace_match match;
     if (name ? !namespaces_login_as(namespaces, *name, token, &match)
              : !namespaces_login(namespaces, token, &match))
-        return false;
-    client_log_in(client, NULL, match.name, 0);
-    return true;
+        return LOGIN_WRONG;
+    return client_log_in(client, NULL, match.name, 0);
 }
 
 /* Is the client served, outside of all namespaces, because no login is needed? */
@@ -103,7 +104,7 @@ static bool is_in_without_login(const struct client *client)
 {
     const struct client_session *session = &client->session;
     return !session->user_name && session->keyspace->name.len == 0 &&
-           !needs_login(client->worker->snapshot);
+           !local_needs_login(client->worker->snapshot);
 }
 
 /* Does neither a user nor a namespace with a token have this name? */
@@ -119,13 +120,15 @@ enum login local_login(struct client *client, struct bytes command, const struct
                        struct bytes password)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
-    if (user ? login_user(client, *user, password) || login_token(client, user, password)
-             : login_token(client, NULL, password))
-        return LOGIN_OK;
+    enum login login = user ? login_user(client, *user, password) : LOGIN_WRONG;
+    if (login == LOGIN_WRONG)
+        login = login_token(client, user, password);
+    if (login != LOGIN_WRONG)
+        return login;
     if (!user && !acl_user_needs_password(default_user(snapshot)) &&
         !has_tokens(snapshot->namespaces))
         return LOGIN_NO_PASSWORD;
-    if (!user && login_default(client, password))
+    if (!user && login_default(client, password) == LOGIN_OK)
         return LOGIN_OK;
     users_note_login(client, user ? *user : BYTES("default"), command);
     if (user && is_in_without_login(client) && is_unknown(snapshot, *user)) {
@@ -150,6 +153,9 @@ void local_auth(struct client *client, struct request *request, struct reply *re
     case LOGIN_WRONG:
         reply_code(reply, ERR_WRONGPASS);
         return;
+    case LOGIN_FULL:
+        reply_error(reply, maxclients_error);
+        return;
     case LOGIN_NO_PASSWORD:
         reply_error(
             reply,
@@ -170,7 +176,7 @@ void local_welcome(struct client *client, struct bytes name)
 
 bool local_is_welcome(const struct client *client)
 {
-    return client->session.home->name.len > 0 || !needs_login(client->worker->snapshot);
+    return client->session.home->name.len > 0 || !local_needs_login(client->worker->snapshot);
 }
 
 /* True for a TLS client whose certificate was verified: protected-mode does not refuse it. */

@@ -5,9 +5,13 @@
 
 #include "proxy/client.h"
 
-/* How a login ended. */
-enum login { LOGIN_OK, LOGIN_WRONG, LOGIN_NO_PASSWORD };
+struct proxy_snapshot;
 
+/* How a login ended. LOGIN_FULL: the namespace has as many clients as it may have; the session is unchanged. */
+enum login { LOGIN_OK, LOGIN_WRONG, LOGIN_NO_PASSWORD, LOGIN_FULL };
+
+/* Must clients log in, except on listeners with a namespace? */
+bool local_needs_login(const struct proxy_snapshot *snapshot);
 /* AUTH password (user NULL) or AUTH user password. On success the client is in its namespace; a failure is logged in
  * ACL LOG. `command`: as the client wrote it. */
 enum login local_login(struct client *client, struct bytes command, const struct bytes *user,

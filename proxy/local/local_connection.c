@@ -6,6 +6,7 @@
 #include "proxy/local/local_auth.h"
 #include "proxy/monitor.h"
 #include "proxy/move.h"
+#include "proxy/share_limits.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction.h"
@@ -36,10 +37,13 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
     for (uint32_t i = 2; i < argc;) {
         uint32_t more = argc - i - 1;
         if (bytes_is(argv[i], "AUTH") && more >= 2) {
-            if (local_login(client, argv[0], &argv[i + 1], argv[i + 2]) != LOGIN_OK) {
+            enum login login = local_login(client, argv[0], &argv[i + 1], argv[i + 2]);
+            if (login == LOGIN_FULL)
+                reply_error(reply, maxclients_error);
+            else if (login != LOGIN_OK)
                 reply_code(reply, ERR_WRONGPASS);
+            if (login != LOGIN_OK)
                 return false;
-            }
             i += 3;
         } else if (bytes_is(argv[i], "SETNAME") && more >= 1) {
             if (!set_connection_name(client, argv[i + 1], reply))

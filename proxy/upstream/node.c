@@ -22,7 +22,7 @@ struct node *node_new(const struct proxy_worker *worker, const struct shard *sha
     CHECK(node->address);
     list_init(&node->spare);
     list_init(&node->waiting_to_open);
-    list_init(&node->across.waiting);
+    fair_queue_init(&node->across);
     node->cell = labels_cell(worker->proxy->labelled.shards, bytes_of(shard->name), worker->index);
     return node;
 }
@@ -45,7 +45,7 @@ void node_unref(struct node *node)
         return;
     CHECK(list_empty(&node->spare));
     CHECK(list_empty(&node->waiting_to_open));
-    CHECK(list_empty(&node->across.waiting));
+    fair_queue_fini(&node->across);
     free(node->name);
     free(node->address);
     free(node);

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "shared/list.h"
+#include "shared/fair_queue.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,12 +32,6 @@ struct node_sums {
     uint64_t held_bytes;
 };
 
-/* Connections for requests with keys on several shards; pool_across(). */
-struct node_across {
-    uint32_t in_use;
-    struct list waiting; /* clients that wait for one, by links.full */
-};
-
 struct node {
     uint32_t
         refs; /* references of the pool, of upstreams, and of requests with replies of this shard */
@@ -48,7 +42,8 @@ struct node {
     struct list spare;                 /* idle private upstreams */
     struct list waiting_to_open; /* private upstreams that wait until fewer are being opened */
     uint32_t openings;           /* private upstreams that are being opened */
-    struct node_across across;
+    /* connections for requests with keys on several shards, by namespace; clients wait by links.full. pool_across() */
+    struct fair_queue across;
     struct node_outage outage;
     uint32_t index;    /* in the map; meaningless once is_removed */
     bool is_removed;   /* the shard is no longer in the map */

@@ -2,6 +2,8 @@
 
 #include "proxy/client.h"
 #include "proxy/proxy.h"
+#include "proxy/proxy_metrics.h"
+#include "proxy/share_limits.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -18,7 +20,7 @@ const char dedicated_limit_error[] =
 /* Resumes the clients: their frames are dispatched again. */
 static void wake_all_across(struct node *node)
 {
-    for (struct list *link; (link = list_pop(&node->across.waiting));)
+    for (struct list *link; (link = fair_queue_pop(&node->across));)
         client_unhold(container_of(link, struct client, links.full), HOLD_UPSTREAM);
 }
 
@@ -157,63 +159,70 @@ static struct upstream *private_connection(const struct pool *pool, struct node 
     return upstream;
 }
 
-struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit)
+struct upstream *pool_dedicated(const struct client *client, uint32_t shard, uint8_t resp,
+                                bool beyond_limit)
 {
-    struct node *node = pool->nodes[shard];
-    struct proxy *proxy = pool->worker->proxy;
-    int64_t limit = beyond_limit ? INT64_MAX : pool->worker->snapshot->config.dedicated_limit;
-    if (atomic_fetch_add(&proxy->dedicated_connections, 1) >= limit) {
-        atomic_fetch_sub(&proxy->dedicated_connections, 1);
+    struct pool *pool = client->worker->pool;
+    struct keyspace *keyspace = client->session.keyspace;
+    if (!share_take_dedicated(client, beyond_limit))
         return NULL;
-    }
-    struct upstream *upstream = private_connection(pool, node, resp);
-    upstream->use.is_dedicated = true;
+    struct upstream *upstream = private_connection(pool, pool->nodes[shard], resp);
+    upstream->use.dedicated = keyspace_ref(keyspace);
+    if (keyspace->cell)
+        cell_add(keyspace->cell, TENANT_DEDICATED, 1);
     return upstream;
 }
 
-static uint32_t across_limit(const struct pool *pool)
+static struct fair_limit across_limit(const struct pool *pool)
 {
-    return (uint32_t)pool->worker->snapshot->config.across_limit;
+    const struct proxy_config *config = &pool->worker->snapshot->config;
+    return (struct fair_limit){.count = (uint32_t)config->across_limit,
+                               .percent = (uint32_t)config->namespace_share};
 }
 
 void pool_wake_across(const struct pool *pool, struct node *node)
 {
+    struct fair_limit limit = across_limit(pool);
     struct list *link;
     for (uint32_t i = node->across.in_use;
-         i < across_limit(pool) && (link = list_pop(&node->across.waiting)); i++) {
+         i < limit.count && (link = fair_queue_next(&node->across, limit)); i++) {
         struct client *client = container_of(link, struct client, links.full);
         client->flow.is_next = true;
         client_unhold(client, HOLD_UPSTREAM);
     }
 }
 
-/* Clients get connections in the order of arrival. One that was resumed but finds no connection is first again. */
-static void wait_across(struct node *node, struct client *client)
+/* A client that was resumed but finds no connection is the first of its namespace again. */
+static void wait_across(struct node *node, struct fair_group *group, struct client *client)
 {
     list_remove(&client->links.full);
-    list_push(client->flow.is_next ? node->across.waiting.next : &node->across.waiting,
-              &client->links.full);
+    if (!client->flow.is_next)
+        client->flow.across_since_ms = loop_mono_ms(client->worker->loop);
+    fair_queue_wait(&node->across, group, &client->links.full, client->flow.is_next);
     client_hold(client, HOLD_UPSTREAM);
 }
 
 struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *client)
 {
     struct node *node = pool->nodes[shard];
-    bool others_wait = !list_empty(&node->across.waiting) && !client->flow.is_next;
-    if (others_wait || node->across.in_use >= across_limit(pool)) {
-        wait_across(node, client);
+    struct fair_group *group = fair_queue_group(&node->across, client->session.keyspace->name);
+    bool others_wait = fair_group_waits(group) && !client->flow.is_next;
+    if (others_wait || !fair_queue_has_room(&node->across, group, across_limit(pool))) {
+        wait_across(node, group, client);
         return NULL;
     }
     client->flow.is_next = false;
-    return pool_across_at_once(pool, shard, client->session.resp);
+    return pool_across_at_once(pool, shard, client, client->session.resp);
 }
 
-struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, uint8_t resp)
+struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, const struct client *client,
+                                     uint8_t resp)
 {
     struct node *node = pool->nodes[shard];
-    node->across.in_use++;
     struct upstream *upstream = private_connection(pool, node, resp);
-    upstream->use.is_across = upstream->use.is_single_use = true;
+    upstream->use.across = fair_queue_group(&node->across, client->session.keyspace->name);
+    fair_queue_take(&node->across, upstream->use.across);
+    upstream->use.is_single_use = true;
     upstream->use.patience_ms = 0;
     return upstream;
 }

@@ -61,14 +61,17 @@ static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsi
 }
 /* The connection for blocking commands, to backends that have the secret. */
 struct upstream *pool_waits(struct pool *pool, uint32_t shard);
-/* A dedicated connection; the caller returns it with upstream_release(). NULL: the proxy already has dedicated-limit of
- * them. `beyond_limit`: ignores that limit. */
-struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit);
+/* A dedicated connection; the caller returns it with upstream_release(). NULL: the proxy has dedicated-limit of
+ * them, or its namespace has its share (shares.h). `beyond_limit`: ignores that limit. */
+struct upstream *pool_dedicated(const struct client *client, uint32_t shard, uint8_t resp,
+                                bool beyond_limit);
 /* A connection for one request with keys on several shards: the shard may suspend it, so other requests must not be
- * behind it. The reply releases it. NULL: across-limit are in use, and the client is held until one is free. */
+ * behind it. The reply releases it. NULL: across-limit are in use, or of the last eighth the client's namespace gets none
+ * (fair_queue.h); the client is held until one is free. */
 struct upstream *pool_across(struct pool *pool, uint32_t shard, struct client *client);
 /* Such a connection beyond across-limit. */
-struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, uint8_t resp);
+struct upstream *pool_across_at_once(struct pool *pool, uint32_t shard, const struct client *client,
+                                     uint8_t resp);
 /* Resumes as many clients that wait for such a connection as may have one now. */
 void pool_wake_across(const struct pool *pool, struct node *node);
 /* Could a shared connection not be opened? */

@@ -4,6 +4,7 @@
 #include "proxy/events.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_metrics.h"
+#include "proxy/share_limits.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 #include "shared/backoff.h"
@@ -323,12 +324,17 @@ void upstream_lost(struct upstream *upstream, const char *reason)
 
 void upstream_end_dedicated(struct upstream *upstream)
 {
-    if (upstream->use.is_dedicated)
-        atomic_fetch_sub(&upstream->worker->proxy->dedicated_connections, 1);
-    upstream->use.is_dedicated = false;
-    if (upstream->use.is_across) {
-        upstream->use.is_across = false;
-        upstream->node->across.in_use--;
+    struct keyspace *keyspace = upstream->use.dedicated;
+    if (keyspace) {
+        upstream->use.dedicated = NULL;
+        share_give_back_dedicated(upstream->worker, keyspace->share);
+        if (keyspace->cell)
+            cell_add(keyspace->cell, TENANT_DEDICATED, (uint64_t)-1);
+        keyspace_unref(&upstream->worker->keyspaces, keyspace);
+    }
+    if (upstream->use.across) {
+        fair_queue_give_back(&upstream->node->across, upstream->use.across);
+        upstream->use.across = NULL;
         pool_wake_across(upstream->worker->pool, upstream->node);
     }
 }

@@ -80,10 +80,11 @@ struct upstream_use {
     struct client *client;                /* owner of a dedicated connection; NULL: none */
     void *
         subscriber; /* owner of a subscription connection (subscriptions.c); NULL: another connection */
-    bool is_private;      /* never shared by clients */
-    bool is_dedicated;    /* counts under dedicated-limit */
+    struct fair_group *across; /* counts under across-limit for this group; NULL: it does not */
+    bool is_private;           /* never shared by clients */
+    struct keyspace
+        *dedicated; /* counts under dedicated-limit for this one, a reference; NULL: it does not */
     bool is_single_use;   /* dedicated to one request, whose reply releases it */
-    bool is_across;       /* counts in node->across.in_use */
     bool is_kept;         /* dedicated to a client until it stops tracking; tracking.c */
     bool is_invalidation; /* a kept connection that carries invalidations only */
     uint8_t unblock;      /* enum upstream_unblock: how to end the wait of its only request */

@@ -34,6 +34,11 @@ def encoded(words):
     return [word if isinstance(word, bytes) else str(word).encode() for word in words]
 
 
+def has_waiting(cluster, name, count):
+    """Do so many clients of the namespace wait for a connection?"""
+    return 'scree_proxy_namespace_across_waiting{tenant="%s"} %d\n' % (name, count) in cluster.proxies[0].http('/metrics')[1]
+
+
 @suite.case('the command goes to the shard of the first key that it writes, and the reply passes unchanged')
 def _(run):
     shards = AcrossShards(answer=lambda words: b'-WRONGTYPE of %s\r\n' % words[0])
@@ -288,6 +293,36 @@ def _(run):
         check_equal([client.read() for client in clients], [('+', b'across')] * 6)
         check_equal([seen.words[-1] for seen in shards.seen], encoded(range(7)))
         check_equal(len({seen.connection for seen in shards.seen}), 2)
+
+
+@suite.case('a namespace whose clients wait for connections does not make another wait: who has least in use is next')
+def _(run):
+    shards = AcrossShards()
+    tenants = {name: {'token': 'token-' + name} for name in ('many', 'few')}
+    with any_cluster(shards, proxy={'requirepass': 'password'}, upstream={'across-limit': 8, 'timeout': '1h'}, namespaces=tenants) as (cluster, (a, b, _)), \
+            contextlib.ExitStack() as stack:
+        def client_of(name):
+            client = stack.enter_context(cluster.connect())
+            check_equal(client.call('AUTH', 'token-' + name), ('+', b'OK'))
+            return client
+        many, few = [client_of('many') for _ in range(20)], [client_of('few') for _ in range(3)]
+        with shards.holding():
+            for i, client in enumerate(many):
+                client.send('SMOVE', a, b, 'many%d' % i)
+            shards.wait_seen(7)  # the last eighth is kept
+            few[0].send('SMOVE', a, b, 'few0')
+            shards.wait_seen(8)
+            for i in (1, 2):
+                few[i].send('SMOVE', a, b, 'few%d' % i)
+            with cluster.connect() as probe:  # the two requests were read
+                check_equal(probe.call('AUTH', 'password'), ('+', b'OK'))
+                wait_for(lambda: has_waiting(cluster, 'few', 2), 'both to wait')
+            for count in (9, 10):
+                shards.release()
+                shards.wait_seen(count)
+        check_equal([client.read() for client in many + few], [('+', b'across')] * 23)
+        check_equal({seen.words[-1] for seen in shards.seen[7:10]}, set(encoded(['few0', 'few1', 'few2'])))
+        check_equal({seen.words[-1] for seen in shards.seen}, set(encoded(['many%d' % i for i in range(20)] + ['few0', 'few1', 'few2'])))
 
 
 @suite.case('a namespace, a database and a protocol hold on such a connection too')

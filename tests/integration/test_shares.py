@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """What clients share is given out fairly: no command, client or namespace takes all of a proxy."""
 
+import contextlib
+
 from support.cluster import Cluster
-from support.harness import Suite, check, check_equal
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed
 
 suite = Suite(__doc__)
 
@@ -33,6 +36,93 @@ def _(run):
         check_equal((kind, b'client-output-limit' in text), ('-', True), text[:200])
         check_equal(client.call('PING'), ('+', b'PONG'))
         check_equal(client.call('COMMAND', 'DOCS', 'get')[0], '*')
+
+
+FULL = ('-', b'ERR max number of clients reached')
+TENANTS = {name: {'token': 'token-' + name} for name in ('many', 'few')}
+
+
+def shared_cluster(**options):
+    """A proxy for the operator and two namespaces."""
+    sections = {'proxy': {'requirepass': 'password', 'workers': 2, **options.pop('proxy', {})}, 'upstream': options.pop('upstream', {})}
+    return Cluster(backends=1, partitions=1, linked=True, proxy_options=sections, **{'namespaces': TENANTS, **options})
+
+
+def log_in(cluster, stack, secret):
+    """A connection, and the reply to AUTH."""
+    client = stack.enter_context(cluster.connect())
+    return client, client.call('AUTH', secret)
+
+
+def in_use(cluster, what, name):
+    line = 'scree_proxy_namespace_%s{tenant="%s"} ' % (what, name)
+    rows = [row for row in cluster.proxies[0].http('/metrics')[1].split('\n') if row.startswith(line)]
+    return int(rows[0][len(line):]) if rows else 0
+
+
+def ends(client):
+    """Is the connection closed? What it sends before is read."""
+    try:
+        while True:
+            client.read()
+    except Closed:
+        return True
+
+
+@suite.case('one namespace cannot take all connections: of the last tenth only namespaces get some that hold less')
+def _(run):
+    with shared_cluster(proxy={'maxclients': 40}) as cluster, contextlib.ExitStack() as stack:
+        replies = [log_in(cluster, stack, 'token-many')[1] for _ in range(38)]
+        check_equal(replies[:36], [('+', b'OK')] * 36)
+        check_equal(replies[36:], [FULL] * 2)
+        check_equal(log_in(cluster, stack, 'token-few')[1], ('+', b'OK'))
+        wait_for(lambda: in_use(cluster, 'clients', 'many') == 36, 'the metric')
+        check_equal(in_use(cluster, 'clients', 'few'), 1)
+
+
+@suite.case('maxclients of a namespace: a login beyond it is refused, by AUTH and HELLO, and a place that is left is free')
+def _(run):
+    namespaces = {'many': {'token': 'token-many', 'maxclients': 3}, 'few': {'token': 'token-few'}}
+    with shared_cluster(namespaces=namespaces) as cluster, contextlib.ExitStack() as stack:
+        clients = [log_in(cluster, stack, 'token-many') for _ in range(4)]
+        check_equal([reply for _, reply in clients], [('+', b'OK')] * 3 + [FULL])
+        check_equal(clients[3][0].call('HELLO', 3, 'AUTH', 'many', 'token-many'), FULL)
+        check_equal(clients[3][0].call('GET', 'k')[1][:6], b'NOAUTH')
+        check_equal(clients[0][0].call('AUTH', 'token-many'), ('+', b'OK'), 'it is inside')
+        check_equal(clients[0][0].call('AUTH', 'password'), ('+', b'OK'))
+        check_equal(clients[3][0].call('AUTH', 'token-many'), ('+', b'OK'))
+        check_equal(log_in(cluster, stack, 'token-few')[1], ('+', b'OK'))
+
+
+@suite.case('when all connections are in use the operator still gets one, and others that are accepted are closed')
+def _(run):
+    with shared_cluster(proxy={'maxclients': 10, 'login-timeout': '1h'}) as cluster, contextlib.ExitStack() as stack:
+        for secret in ['token-many'] * 9 + ['token-few']:
+            check_equal(log_in(cluster, stack, secret)[1], ('+', b'OK'))
+        check_equal(log_in(cluster, stack, 'token-few')[1], FULL)
+        operator, reply = log_in(cluster, stack, 'password')
+        check_equal(reply, ('+', b'OK'))
+        silent = stack.enter_context(cluster.connect())
+        check(ends(silent), 'a client without a login')
+        check_equal(operator.call('PING'), ('+', b'PONG'))
+        crowd = [stack.enter_context(cluster.connect()) for _ in range(30)]
+        check(ends(crowd[-1]), 'beyond the reserve')
+
+
+@suite.case('one namespace cannot take all dedicated connections')
+def _(run):
+    with shared_cluster(upstream={'dedicated-limit': 20}) as cluster, contextlib.ExitStack() as stack:
+        many = [log_in(cluster, stack, 'token-many')[0] for _ in range(20)]
+        replies = [client.call('WATCH', 'k') for client in many]
+        check_equal(replies[:18], [('+', b'OK')] * 18)
+        check_equal([b'dedicated-limit' in text for _, text in replies[18:]], [True] * 2)
+        few = log_in(cluster, stack, 'token-few')[0]
+        check_equal(few.call('WATCH', 'k'), ('+', b'OK'))
+        check_equal((in_use(cluster, 'dedicated', 'many'), in_use(cluster, 'dedicated', 'few')), (18, 1))
+        for client in many[:18]:
+            check_equal(client.call('UNWATCH'), ('+', b'OK'))
+        wait_for(lambda: in_use(cluster, 'dedicated', 'many') == 0, 'the connections to be free')
+        check_equal(many[19].call('WATCH', 'k'), ('+', b'OK'))
 
 
 suite.main()
