@@ -6,6 +6,7 @@
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/range_bound.h"
 #include "backend/keyspace/rank_cache.h"
+#include "backend/keyspace/rank_rebuild.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition_commit.h"
 #include "backend/storage/maintenance.h"
@@ -52,6 +53,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     }
     partition->caches.range_bounds = range_bounds_new();
     partition->caches.ranks = rank_cache_new(partition->overlay, memory->rank_cache / share);
+    partition->caches.rebuild = rank_rebuild_new(partition->overlay, partition->index);
     overlay_use_cache(partition->overlay, memory->row_cache / share);
     overlay_use_plain_keys(partition->overlay, memory->plain_keys / share);
     partition->caches.accesses = access_times_new(
@@ -83,6 +85,7 @@ void partition_storage_free(struct partition *partition)
     reader_free(partition->reader);
     range_bounds_free(partition->caches.range_bounds);
     rank_cache_free(partition->caches.ranks);
+    rank_rebuild_free(partition->caches.rebuild);
     access_times_free(partition->caches.accesses);
     if (partition->storage)
         storage_close(partition->storage);

@@ -4,12 +4,11 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
-#include "backend/keyspace/expiry.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/background.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/config_apply.h"
 #include "backend/partition/gauges.h"
-#include "backend/partition/internal_call.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/session.h"
@@ -139,32 +138,6 @@ static void tick_second(struct partition *partition)
     gauges_set(partition);
 }
 
-/* Deletes a bounded number of expired keys. True: more keys are due. */
-static bool expire_some(struct partition *partition)
-{
-    struct call call;
-    if (commit_is_failed(partition->commit, NULL) || partition_is_full(partition))
-        return false;
-    internal_call_begin(partition, &call);
-    bool more = expiry_cycle(&call);
-    internal_call_end(partition, &call);
-    return more;
-}
-
-/* Deletes expired keys for as long as expire-effort allows. True: more are due. */
-static bool expire_due(struct partition *partition)
-{
-    bool more = partition->expiry.is_active && !partition->thread.is_stopping &&
-                !partition->shards.is_held && !partition_keeps_expired(partition);
-    uint64_t begun_us = clock_mono_us();
-    for (int i = 0; more && i < partition->snapshot->config.expire_effort; i++)
-        more = expire_some(partition);
-    uint64_t usec = clock_mono_us() - begun_us;
-    partition->metrics.stats->expire_us += usec;
-    partition_note_latency(partition, LATENCY_EXPIRE_CYCLE, usec);
-    return more;
-}
-
 static void on_tick(void *owner)
 {
     struct partition *partition = owner;
@@ -184,7 +157,8 @@ static void on_tick(void *owner)
         compaction_look_on(maintenance_compaction(partition->maintenance));
     if (++partition->thread.ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
-    if (expire_due(partition))
+    background_rebuild_ranks(partition);
+    if (background_expire(partition))
         timer_start(partition->thread.tick, TICK_SOON_MS, TICK_MS);
     /* waiters may be served after expiry, after a failed commit, or when a proxy has read its replies */
     blocking_resume(partition->watchers.blocking);

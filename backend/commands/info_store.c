@@ -5,6 +5,7 @@
 #include "backend/commands/info.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/keyspace/rank_rebuild.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/maintenance.h"
@@ -31,6 +32,17 @@ static void print_pace(struct pace_figures pace, struct out *out)
                "compaction_pace_bytes_per_second:%" PRIu64 "\r\ncompaction_passed_bytes:%" PRIu64
                "\r\ncompaction_waited_seconds:%.3f\r\n",
                pace.bytes_per_s, pace.bytes, (double)pace.waited_us / 1e6);
+}
+
+/* Prints the progress of replacing rank trees that older programs wrote. */
+static void print_ranks(const struct rank_rebuild *rebuild, struct out *out)
+{
+    const struct rank_rebuild_figures figures = rank_rebuild_figures(rebuild);
+    out_printf(out,
+               "rank_trees_check:%s\r\nrank_trees_checked:%" PRIu64
+               "\r\nrank_trees_rebuilt:%" PRIu64 "\r\nrank_trees_rebuilding:%" PRIu32 "\r\n",
+               figures.is_walked ? "done" : "running", figures.checked, figures.rebuilt,
+               figures.drafts);
 }
 
 void info_persistence(const struct call *call, struct out *out)
@@ -62,6 +74,7 @@ void info_persistence(const struct call *call, struct out *out)
                compaction_is_running(compaction), written);
     print_compaction(compaction, out);
     print_pace(pace_figures(partition->process->pace), out);
+    print_ranks(partition->caches.rebuild, out);
     backup_info(partition->saves.backup, out);
 }
 

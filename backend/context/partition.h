@@ -39,6 +39,7 @@ struct cursor_cache;
 struct push_messages;
 struct range_bounds;
 struct rank_cache;
+struct rank_rebuild;
 struct reader;
 struct maintenance;
 struct peer_set;
@@ -176,6 +177,7 @@ struct partition_caches {
     struct cursor_cache *cursors;      /* positions of SCANs */
     struct range_bounds *range_bounds; /* bounds of sorted sets */
     struct rank_cache *ranks;          /* blocks of big collections */
+    struct rank_rebuild *rebuild;      /* of rank trees that older programs wrote */
     struct access_times *accesses;     /* of keys, for OBJECT IDLETIME */
     struct config_snapshot *snapshot;  /* snapshot whose sizes are applied (config_apply.h) */
 };

@@ -655,6 +655,23 @@ bool decode_field_time(struct bytes sub, uint64_t *expire_ms, struct bytes *fiel
     return next_u64(field, expire_ms);
 }
 
+struct bytes encode_rank_root(struct arena *arena, uint64_t levels, uint64_t tops)
+{
+    char *row = arena_alloc(arena, 2 * VARINT_BYTES_MAX + 1);
+    char *end = write_varint(write_varint(row, levels), tops);
+    *end++ = RANK_FORMAT;
+    return (struct bytes){row, (size_t)(end - row)};
+}
+
+bool decode_rank_root(struct bytes value, uint64_t *levels, uint64_t *tops, bool *is_stale)
+{
+    uint8_t format = 0;
+    if (!next_varint(&value, levels) || !next_varint(&value, tops))
+        return false;
+    *is_stale = value.len == 0;
+    return *is_stale || (next_u8(&value, &format) && format == RANK_FORMAT && value.len == 0);
+}
+
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children)
 {
     char *row = arena_alloc(arena, 2 * VARINT_BYTES_MAX);

@@ -80,7 +80,9 @@ extern const struct type_row type_rows[TYPE_COUNT];
 enum {
     DATABASES_MAX = 16,
     NAMESPACE_BYTES_MAX = 200, /* storage namespaces have up to 2 bytes more */
-    DATA_FORMAT = 4,
+    DATA_FORMAT = 5,
+    RANK_FORMAT =
+        1, /* of rank trees: older programs wrote none into the root, and maybe wrong counts */
 };
 
 enum {
@@ -219,6 +221,9 @@ bool decode_field_time(struct bytes sub, uint64_t *expire_ms, struct bytes *fiel
 /* A block of a rank tree (rank.h): its number of rows, and of blocks on the level below. */
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children);
 bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children);
+/* The root row of a rank tree. is_stale: an older program wrote the tree, and its counts may be wrong. */
+struct bytes encode_rank_root(struct arena *arena, uint64_t levels, uint64_t tops);
+bool decode_rank_root(struct bytes value, uint64_t *levels, uint64_t *tops, bool *is_stale);
 
 struct bytes encode_u64(struct arena *arena, uint64_t value);
 bool decode_u64(struct bytes value, uint64_t *number);

@@ -1,12 +1,14 @@
 #include "backend/keyspace/rank.h"
 
 #include "backend/context/partition.h"
+#include "backend/keyspace/rank_rebuild.h"
 #include "shared/check.h"
 
 enum {
     LEVEL_ROOT = 0, /* level of the root row, which has height and size of the top level */
     LEAF_FILL = 96,
     FAN_FILL = 24,
+    ROWS_AT_ONCE = 4096, /* a stale tree of at most so many rows is replaced by the next change */
 };
 
 static const struct bytes NOTHING = {"", 0};
@@ -69,11 +71,12 @@ static void root_put(struct rank_edit *edit)
 {
     const struct rank_block root = {NOTHING, edit->height, edit->tops};
     struct rank_place place = place_below(edit, LEVEL_ROOT, NOTHING);
-    put_block(edit->call, edit->entry, LEVEL_ROOT, &root);
+    sub_put(edit->call, edit->entry, CF_RANK, block_key(edit->call, LEVEL_ROOT, NOTHING),
+            encode_rank_root(edit->call->arena, edit->height, edit->tops));
     rank_cache_put(edit->call->partition->caches.ranks, &place, &root);
 }
 
-/* Reads the root row into the cache. */
+/* Reads the root row into the cache; that of a stale tree has no levels there. */
 static bool root_fetch(struct rank_edit *edit, const struct rank_place *place)
 {
     struct call *call = edit->call;
@@ -83,9 +86,11 @@ static bool root_fetch(struct rank_edit *edit, const struct rank_place *place)
         return true;
     if (err != OK)
         return false;
-    if (!decode_rank_block(value, &edit->height, &edit->tops) || edit->height < 1 ||
+    if (!decode_rank_root(value, &edit->height, &edit->tops, &edit->is_stale) || edit->height < 1 ||
         edit->height > RANK_LEVELS_MAX)
         return broken(call);
+    if (edit->is_stale)
+        edit->height = edit->tops = 0;
     const struct rank_block root = {NOTHING, edit->height, edit->tops};
     (void)rank_cache_add(call->partition->caches.ranks, place, &root, 1);
     return true;
@@ -97,11 +102,13 @@ static bool root_read(struct rank_edit *edit)
     struct rank_place place = place_below(edit, LEVEL_ROOT, NOTHING);
     const struct rank_node *root = rank_cache_get(edit->call->partition->caches.ranks, &place);
     edit->is_open = true;
+    edit->is_stale = false;
     edit->height = edit->tops = 0;
     if (!root)
         return root_fetch(edit, &place);
     edit->height = root->block[0].count;
     edit->tops = root->block[0].children;
+    edit->is_stale = edit->height == 0;
     return true;
 }
 
@@ -192,14 +199,13 @@ static struct rank_block *level_add(struct call *call, struct level *level, stru
     return block;
 }
 
-/* The shortest text that is greater than `before` and not greater than `row`. */
-static struct bytes separator_between(struct call *call, struct bytes before, struct bytes row)
+struct bytes rank_separator(struct arena *arena, struct bytes before, struct bytes row)
 {
     size_t same = 0;
     while (same < before.len && same < row.len && before.data[same] == row.data[same])
         same++;
     CHECK(same < row.len);
-    return arena_copy(call->arena, (struct bytes){row.data, same + 1});
+    return arena_copy(arena, (struct bytes){row.data, same + 1});
 }
 
 /* Divides the rows into leaves. */
@@ -211,7 +217,7 @@ static bool collect_leaves(struct call *call, struct entry *entry, enum cf cf, s
     sub_iter_init(call, entry, cf, NOTHING, &it);
     while (sub_iter_next(&it)) {
         if (leaf->count == LEAF_FILL)
-            leaf = level_add(call, leaves, separator_between(call, before, it.sub));
+            leaf = level_add(call, leaves, rank_separator(call->arena, before, it.sub));
         if (++leaf->count == LEAF_FILL)
             before = arena_copy(call->arena, it.sub);
     }
@@ -231,12 +237,10 @@ static struct level collect_blocks(struct call *call, const struct level *below,
     return level;
 }
 
-static bool build_tree(struct rank_edit *edit)
+/* Writes a tree with these leaves. */
+static void tree_put(struct rank_edit *edit, struct level level)
 {
     struct call *call = edit->call;
-    struct level level = {0};
-    if (!collect_leaves(call, edit->entry, edit->cf, &level))
-        return false;
     for (edit->height = 1;; edit->height++) {
         CHECK(edit->height <= RANK_LEVELS_MAX);
         for (size_t i = 0; i < level.count; i++)
@@ -247,6 +251,14 @@ static bool build_tree(struct rank_edit *edit)
     }
     edit->tops = level.count;
     root_put(edit);
+}
+
+static bool build_tree(struct rank_edit *edit)
+{
+    struct level level = {0};
+    if (!collect_leaves(edit->call, edit->entry, edit->cf, &level))
+        return false;
+    tree_put(edit, level);
     return true;
 }
 
@@ -274,7 +286,43 @@ static bool drop_tree(struct rank_edit *edit)
     node_forget(edit, (unsigned)edit->height, NOTHING);
     node_forget(edit, LEVEL_ROOT, NOTHING);
     edit->height = 0;
-    edit->has_path = false;
+    edit->has_path = edit->is_stale = false;
+    return true;
+}
+
+/* ---- stale trees ---- */
+
+bool rank_is_stale(struct call *call, struct entry *entry, bool *is_stale)
+{
+    struct rank_edit edit;
+    rank_edit_begin(&edit, call, entry, CF_DATA);
+    bool is_good = root_read(&edit);
+    *is_stale = edit.is_stale;
+    return is_good;
+}
+
+bool rank_replace(struct call *call, struct entry *entry, enum cf cf,
+                  const struct rank_block *leaves, size_t count)
+{
+    struct rank_edit edit;
+    struct level level = {0};
+    rank_edit_begin(&edit, call, entry, cf);
+    if (!drop_tree(&edit))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || leaves[i].count) /* an empty leaf belongs to the one before it */
+            level_add(call, &level, leaves[i].separator)->count = leaves[i].count;
+    if (entry->meta.size > RANK_SIZE_MIN)
+        tree_put(&edit, level);
+    return !call->failed;
+}
+
+/* A row of a collection with a stale tree was added or deleted. */
+static bool stale_changed(struct rank_edit *edit, struct bytes sub, int change)
+{
+    if (edit->entry->meta.size <= ROWS_AT_ONCE && !edit->entry->is_borrowed)
+        return drop_tree(edit) && build_tree(edit);
+    rank_rebuild_note(edit->call, edit->entry, sub, change);
     return true;
 }
 
@@ -316,7 +364,7 @@ static bool halve_leaf(struct rank_edit *edit, struct rank_block *block, struct 
         if (row == kept - 1)
             before = arena_copy(edit->call->arena, it.sub);
         else if (row == kept)
-            half->separator = separator_between(edit->call, before, it.sub);
+            half->separator = rank_separator(edit->call->arena, before, it.sub);
     }
     block->count = kept;
     return sub_iter_fini(&it) && (half->separator.len || broken(edit->call));
@@ -382,7 +430,7 @@ void rank_edit_begin(struct rank_edit *edit, struct call *call, struct entry *en
     edit->entry = entry;
     edit->cf = cf;
     edit->height = edit->tops = 0;
-    edit->is_open = edit->has_path = false;
+    edit->is_open = edit->has_path = edit->is_stale = false;
 }
 
 static void path_put(struct rank_edit *edit)
@@ -431,6 +479,8 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
         return true;
     if (!edit->is_open && !root_read(edit))
         return false;
+    if (edit->is_stale)
+        return stale_changed(edit, sub, 1);
     if (edit->height == 0)
         return edit->entry->meta.size <= RANK_LEAF_MAX || build_tree(edit);
     if (!path_move(edit, sub))
@@ -477,10 +527,12 @@ bool rank_edit_remove(struct rank_edit *edit, struct bytes sub)
         return true; /* the tree has been deleted */
     if (!edit->is_open && !root_read(edit))
         return false;
+    if (size == RANK_SIZE_MIN && (edit->height || edit->is_stale))
+        return drop_tree(edit);
+    if (edit->is_stale)
+        return stale_changed(edit, sub, -1);
     if (edit->height == 0)
         return true;
-    if (size == RANK_SIZE_MIN)
-        return drop_tree(edit);
     if (!path_move(edit, sub))
         return false;
     if (edit->path[0].count == 0)
@@ -529,6 +581,8 @@ static bool leaf_find(struct call *call, struct entry *entry, enum cf cf, const 
     rank_edit_begin(&tree, call, entry, cf);
     if (entry->meta.size > RANK_SIZE_MIN && !root_read(&tree))
         return false;
+    if (tree.is_stale)
+        return rank_rebuild_find(call, entry, cf, sub, rank, &leaf->separator, &leaf->before);
     uint64_t count = tree.tops;
     for (unsigned level = (unsigned)tree.height; level > 0; level--) {
         const struct rank_node *node = node_below(&tree, level, leaf->separator, count);

@@ -16,6 +16,8 @@
  * separator and is never removed; (2) a block's first child has the block's own separator; (3) apart from (1), only a
  * block that is its parent's first child may be empty; (4) the tree exists only while the collection has more than
  * RANK_SIZE_MIN rows.
+ *
+ * A stale tree, which an older program wrote, is not used: rank_rebuild.h replaces it.
  */
 #pragma once
 
@@ -40,6 +42,14 @@ bool rank_seek(struct call *call, struct entry *entry, enum cf cf, uint64_t rank
                struct bytes *from, uint64_t *skip);
 /* Builds the tree by one iteration over all rows; for use after entry_create and many sub_puts without rank_add. */
 bool rank_build(struct call *call, struct entry *entry, enum cf cf);
+/* Is there a tree whose counts may be wrong? False: the store failed (replied). */
+bool rank_is_stale(struct call *call, struct entry *entry, bool *is_stale);
+/* Replaces the tree by one with these leaves; their separators are in order, the first one is empty. False: the store failed
+ * (replied). */
+bool rank_replace(struct call *call, struct entry *entry, enum cf cf,
+                  const struct rank_block *leaves, size_t count);
+/* The shortest text that is greater than `before` and not greater than `row`, in the arena. */
+struct bytes rank_separator(struct arena *arena, struct bytes before, struct bytes row);
 
 /* Many changes in one edit: consecutive rows share the search of their block. rank_edit_begin(&edit, call, entry,
  * CF_DATA); … sub_delete, entry->meta.size--, rank_edit_remove(&edit, sub) … rank_edit_end(&edit); All return false
@@ -51,6 +61,7 @@ struct rank_edit {
     uint64_t height; /* levels; 0: there is no tree */
     uint64_t tops;   /* blocks of the highest level */
     bool is_open;    /* the root was read */
+    bool is_stale;   /* an older program wrote the tree; the height is 0 */
     bool has_path;
     struct bytes end; /* separator of the next leaf; data NULL: there is none */
     struct rank_block path[RANK_LEVELS_MAX]; /* from the leaf up, with changes not yet put;

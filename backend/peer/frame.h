@@ -44,7 +44,7 @@ struct out;
 
 enum {
     /* Raised by each change after which backends of different versions would misunderstand each other. Both must have the same. */
-    PEER_PROTOCOL = 2,
+    PEER_PROTOCOL = 3,
     PEER_FRAME_HEADER_BYTES = 16,
     PEER_PAYLOAD_MAX = 64 * 1024 * 1024,
     PEER_ECHO_HEADER_BYTES = 4,

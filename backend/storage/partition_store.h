@@ -15,6 +15,7 @@
 /* Keys of system rows that are one byte. */
 #define SYSTEM_HEADER "h"
 #define SYSTEM_FORMAT "v"
+#define SYSTEM_RANKS  "r" /* rank_rebuild.h; empty: there are no rank trees of older programs */
 
 /* The options of a partition's store, without path and filter. */
 struct store_options partition_store_options(const struct backend_config *config,

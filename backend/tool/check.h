@@ -50,3 +50,5 @@ void check_problem(struct check *check, const struct checked *key, bool can_repa
 void check_flush(struct check *check, bool now);
 /* Checks the value of a key: its payload, or the rows of its collection. */
 void check_value(struct check *check, const struct checked *key);
+/* Does each block of the key's rank tree count what lies below it? True if there is no tree. */
+bool check_ranks_are_right(struct check *check, const struct checked *key);

@@ -1,6 +1,6 @@
 /*
  * check_rows.c - checks the value of one key by its type: format, number of rows, order of a list, both sides of a zset,
- * sums of a rank tree.
+ * the rank tree (check_ranks.c).
  */
 #include "backend/commands/stream.h"
 #include "backend/format/bloom.h"
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { BITMAP_FRAGMENT = 1024, LEVELS = 11, SCORE_BYTES = 8 };
+enum { BITMAP_FRAGMENT = 1024, SCORE_BYTES = 8 };
 
 /* Iterates over the collection's rows of one column family. */
 struct rows {
@@ -419,47 +419,11 @@ static void check_topk(struct check *check, const struct checked *key, uint64_t 
 
 /* ---- ranks ---- */
 
-/* Do the counts of each level's blocks sum to `size`, and their children to the number of blocks of the level below? */
-static bool ranks_add_up(struct check *check, const struct checked *key, uint64_t size)
+static void check_ranks(struct check *check, const struct checked *key)
 {
-    struct rows rows;
-    uint64_t counts[LEVELS + 1] = {0};
-    uint64_t blocks[LEVELS + 1] = {0};
-    uint64_t children[LEVELS + 1] = {0};
-    uint64_t levels = 0;
-    uint64_t tops = 0;
-    bool good = true;
-    bool is_any = false;
-    rows_open(check, key, CF_RANK, &rows);
-    while (rows_next(check, &rows)) {
-        uint64_t count = 0;
-        uint64_t below = 0;
-        unsigned level = rows.sub.len ? (uint8_t)rows.sub.data[0] : LEVELS + 1;
-        is_any = true;
-        good = good && level <= LEVELS && decode_rank_block(rows.value, &count, &below);
-        if (!good)
-            continue;
-        if (level == 0) {
-            levels = count;
-            tops = below;
-        } else {
-            counts[level] += count;
-            children[level] += below;
-            blocks[level]++;
-        }
-    }
-    good = good && levels <= LEVELS && (!is_any || levels > 0);
-    for (uint64_t level = 1; good && level <= levels; level++)
-        good = counts[level] == size && blocks[level] > 0 &&
-               (level == 1 || children[level] == blocks[level - 1]);
-    return good && (!is_any || blocks[levels] == tops);
-}
-
-static void check_ranks(struct check *check, const struct checked *key, uint64_t size)
-{
-    if (ranks_add_up(check, key, size))
+    if (check_ranks_are_right(check, key))
         return;
-    check_problem(check, key, true, "the counts of its rank tree are inconsistent");
+    check_problem(check, key, true, "the counts of its rank tree are wrong");
     if (check->repairs)
         effects_delete_range(check->effects, CF_RANK, key->prefix,
                              encode_prefix_end(&check->arena, key->prefix));
@@ -542,7 +506,7 @@ static void check_rows(struct check *check, const struct checked *key,
     if (type->indexes)
         type->indexes(check, key, count);
     if (!type->has_no_ranks)
-        check_ranks(check, key, count);
+        check_ranks(check, key);
 }
 
 void check_value(struct check *check, const struct checked *key)

@@ -16,7 +16,7 @@ from support.resp import ReplyError
 
 HEADER = struct.Struct('<IB3xQ')
 STATUS, ECHO, DONE, FAILED = 1, 2, 128, 129
-PROTOCOL = '2'  # PEER_PROTOCOL of backend/peer/frame.h
+PROTOCOL = '3'  # PEER_PROTOCOL of backend/peer/frame.h
 
 suite = Suite(__doc__)
 
@@ -358,7 +358,7 @@ def _(run):
         sentence = 'run the same version of Scree on all backends'
         with cluster.partition(0) as other:
             check_equal(other.get('SCREE', 'AUTH', cluster.secret), b'OK')
-            for protocol in ('1', '3', 'x', ''):
+            for protocol in ('1', '2', '4', 'x', ''):
                 reply = other.get('SCREE', 'PEER', protocol, 'b0p0', greeting_of())
                 check(isinstance(reply, ReplyError) and sentence in str(reply), '%r: %r' % (protocol, reply))
         check(b'peer_refused' in cluster.backends[0].log() and sentence.encode() in cluster.backends[0].log(), 'the log')

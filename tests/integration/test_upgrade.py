@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Data of an older program. Format 1 had its latest writes in RocksDB's own log, which ldb (rocksdb-tools) can write."""
+"""Data of an older program. Format 1 had its latest writes in RocksDB's own log, which ldb (rocksdb-tools) can write. Before format 5,
+rank trees might have wrong counts."""
 
 import glob
 import os
@@ -25,7 +26,7 @@ def compact(client):
     wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end')
 
 
-@suite.case("a store of format 1 opens, has the writes of RocksDB's own log, and has format 4 from then on")
+@suite.case("a store of format 1 opens, has the writes of RocksDB's own log, and has the present format from then on")
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
@@ -54,7 +55,83 @@ def _(run):
         with cluster.partition(0) as client:
             check_equal(client.get('MGET', 'inlog', 'infile', 'later'), [b'new', b'old', b'1'], 'after kill -9')
         backend.stop()
-        check_equal(int(ldb(folder, 'get', FORMAT_ROW), 16), 4, 'the format')
+        check_equal(int(ldb(folder, 'get', FORMAT_ROW), 16), 5, 'the format')
+
+
+MEMBERS = 20000  # more than a tick counts
+
+
+def older_trees(folder, keys):
+    """Makes the rank trees of these keys those of an older program: roots without a format, and leaves with wrong counts."""
+    for path in glob.glob(folder + '/*.batches'):
+        os.remove(path)
+    ldb(folder, 'put', FORMAT_ROW, '0x%016x' % 4)
+    leaves = dict.fromkeys(keys, 0)
+    for line in ldb(folder, 'scan', column_family='rank').split('\n'):
+        row, value = line.split(' : ') if ' : ' in line else (None, None)
+        name = next((key for key in keys if row and key.encode().hex().upper() in row), None)
+        if not name:
+            continue
+        sub = row[2 + 2 * (1 + 2 + 4 + len(name) + 8):]
+        if sub == '00':
+            ldb(folder, 'put', row, value[:-2], column_family='rank')
+        elif sub.startswith('01') and leaves[name] in (0, 3, 9):
+            ldb(folder, 'put', row, '0x1100', column_family='rank')
+        leaves[name] += sub.startswith('01')
+
+
+def rank_figures(client):
+    lines = client.get('INFO', 'persistence').decode().split('\r\n')
+    return {line.split(':')[0]: line.split(':')[1] for line in lines if line.startswith('rank_trees_')}
+
+
+def check_ranks(client, smaller=0):
+    for at in (0, 500, 5000, MEMBERS - 1):
+        check_equal(client.get('ZRANK', 'ranked', 'm%05d' % at), at + smaller, 'ZRANK')
+        check_equal(client.get('ZRANGE', 'ranked', at + smaller, at + smaller), [b'm%05d' % at], 'ZRANGE')
+        check_equal(client.get('SIRANGE', 'ints', at, 1), [b'%d' % (7 * at)], 'SIRANGE')
+
+
+@suite.case('rank trees of an older program are not used, and are replaced without a word from anybody, also over kill -9')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        with cluster.partition(0) as client:
+            for first in range(0, MEMBERS, 1000):
+                part = range(first, first + 1000)
+                client.get('ZADD', 'ranked', *[word for n in part for word in (n, 'm%05d' % n)])
+                client.get('SIADD', 'ints', *[7 * n for n in part])
+            client.get('SADD', 'plain', *range(300))
+            compact(client)
+        folder = os.path.join(backend.data, 'partition-0')
+        backend.stop()
+        older_trees(folder, ['ranked', 'ints'])
+        done = subprocess.run([backend.argv[0], '--check-data', backend.data], capture_output=True, text=True, check=False)
+        check_equal(done.stdout.count('rank tree are wrong'), 2, done.stdout)
+        backend.start()
+        with cluster.partition(0) as client:
+            check_ranks(client)
+            client.get('ZADD', 'ranked', -5, 'smaller', 700.5, 'between')
+            check_equal(client.get('ZRANK', 'ranked', 'm00500'), 501, 'after a change')
+            check_equal(client.get('ZRANK', 'ranked', 'm00900'), 902, 'after a change')
+            client.get('ZREM', 'ranked', 'between')
+        backend.kill9()
+        backend.start()
+        with cluster.partition(0) as client:
+            wait_for(lambda: rank_figures(client)['rank_trees_check'] == 'done', 'the trees to be replaced')
+            check_ranks(client, smaller=1)
+            client.get('ZADD', 'ranked', -6, 'smallest')
+            check_ranks(client, smaller=2)
+            wait_for(lambda: all(event in backend.log() for event in (b' ranks_checking ', b' ranks_checked ')), 'lines of the log')
+        backend.kill9()
+        backend.start()
+        with cluster.partition(0) as client:
+            check_ranks(client, smaller=2)
+            figures = rank_figures(client)
+            check_equal((figures['rank_trees_check'], figures['rank_trees_rebuilt']), ('done', '0'), 'nothing is left to do')
+        backend.stop()
+        done = subprocess.run([backend.argv[0], '--check-data', backend.data], capture_output=True, text=True, check=False)
+        check_equal((done.returncode, done.stdout.count('wrong')), (0, 0), done.stdout)
 
 
 suite.main()

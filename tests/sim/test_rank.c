@@ -1,7 +1,8 @@
 /*
  * test_rank.c - ranks compared with a sorted array: rows are added and removed one by one and in large numbers, some
  * changes are rolled back, and some of the commits between them fail. The tree's rows must keep their invariants. Seeds
- * differ in how many blocks stay in memory: only the last one, a few, or all.
+ * differ in how many blocks stay in memory: only the last one, a few, or all. Now and then the tree becomes one of an older program,
+ * with wrong counts: ranks stay right, and it is replaced.
  *
  *   test_rank [seed]      one seed, or SEEDS
  */
@@ -9,6 +10,7 @@
 #include "backend/keyspace/range_bound.h"
 #include "backend/keyspace/rank.h"
 #include "backend/keyspace/rank_cache.h"
+#include "backend/keyspace/rank_rebuild.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/internal_call.h"
 #include "shared/check.h"
@@ -34,6 +36,7 @@ static struct sim_partition world;
 static uint32_t model[MODEL_MAX]; /* sorted numbers; row_of makes their rows */
 static size_t model_count;
 static uint64_t highest; /* highest tree so far */
+static uint64_t rebuilt; /* trees of older programs that were replaced */
 
 static void world_begin(uint64_t seed)
 {
@@ -198,7 +201,8 @@ static void compare_seek(struct call *call, struct entry *entry, size_t rank)
     char text[32];
     struct sub_iter it;
     CHECK(rank_seek(call, entry, CF_DATA, rank, &from, &skip));
-    CHECK(skip <= RANK_LEAF_MAX);
+    bool is_stale;
+    CHECK(rank_is_stale(call, entry, &is_stale) && (is_stale || skip <= RANK_LEAF_MAX));
     sub_iter_init(call, entry, CF_DATA, from, &it);
     do
         CHECK(sub_iter_next(&it));
@@ -230,7 +234,11 @@ static void check_tree(struct call *call, struct entry *entry)
         uint64_t count;
         uint64_t children;
         unsigned level = (uint8_t)it.sub.data[0];
-        CHECK(decode_rank_block(it.value, &count, &children));
+        bool is_stale = false;
+        CHECK(level == 0 ? decode_rank_root(it.value, &count, &children, &is_stale)
+                         : decode_rank_block(it.value, &count, &children));
+        if (is_stale)
+            break; /* its counts are not used */
         if (level == 0) {
             height = count;
             tops = children;
@@ -242,7 +250,11 @@ static void check_tree(struct call *call, struct entry *entry)
         children_of[level] += children;
         blocks[level]++;
     }
+    bool is_stale;
     CHECK(sub_iter_fini(&it));
+    CHECK(rank_is_stale(call, entry, &is_stale));
+    if (is_stale)
+        return;
     CHECK(rank_cache_bytes(world.partition->caches.ranks) <=
           world.config.store_rank_cache_bytes + NODE_MAX);
     highest = height > highest ? height : highest;
@@ -269,6 +281,63 @@ static void compare(void)
         compare_rank(&call, &entry, (uint32_t)sim_random(200000));
     }
     internal_call_end(world.partition, &call);
+}
+
+/* Makes the tree one of an older program: its root has no format, and the counts of its leaves are wrong. */
+static void make_stale(void)
+{
+    struct overlay *overlay = world.partition->overlay;
+    struct call call;
+    struct entry entry;
+    struct bytes root;
+    struct sub_iter it;
+    struct bytes keys[3];
+    unsigned count = 0;
+    call_begin(&call, &entry);
+    struct bytes prefix = arena_copy(call.arena, entry_prefix(&call, &entry));
+    if (!entry.exists || sub_get(&call, &entry, CF_RANK, (struct bytes){"\0", 1}, &root) != OK) {
+        internal_call_end(world.partition, &call);
+        return;
+    }
+    root = arena_copy(call.arena, root);
+    sub_iter_init(&call, &entry, CF_RANK, BYTES("\1"), &it);
+    while (count < 3 && sub_iter_next(&it) && it.sub.data[0] == 1)
+        keys[count++] = arena_copy(call.arena, it.sub);
+    CHECK(sub_iter_fini(&it));
+    for (unsigned i = 0; i < count; i++)
+        overlay_put(overlay, CF_RANK, encode_sub_key(call.arena, prefix, keys[i]),
+                    encode_rank_block(call.arena, sim_random(1000), 0));
+    bool has_format = root.data[root.len - 1] == RANK_FORMAT && root.len > 2;
+    overlay_put(overlay, CF_RANK, encode_sub_key(call.arena, prefix, (struct bytes){"\0", 1}),
+                (struct bytes){root.data, root.len - has_format});
+    internal_call_end(world.partition, &call);
+}
+
+static void rebuild_cycle(void)
+{
+    struct call call;
+    internal_call_begin(world.partition, &call);
+    rank_rebuild_cycle(&call);
+    internal_call_end(world.partition, &call);
+}
+
+/* After some cycles there is no tree of an older program. */
+static void finish_rebuilding(void)
+{
+    struct call call;
+    struct entry entry;
+    bool is_stale = true;
+    for (int i = 0; is_stale; i++) {
+        CHECK(i < 1000);
+        call_begin(&call, &entry);
+        uint64_t rank = 0;
+        CHECK(rank_of(&call, &entry, CF_DATA, BYTES("zzz"), &rank) && rank == model_count);
+        CHECK(rank_is_stale(&call, &entry, &is_stale));
+        internal_call_end(world.partition, &call);
+        rebuild_cycle();
+    }
+    compare();
+    rebuilt += rank_rebuild_figures(world.partition->caches.rebuild).rebuilt;
 }
 
 /* Counting the rows again must give equal ranks. */
@@ -381,12 +450,17 @@ static void run_seed(uint64_t seed)
             change(&call, &entry, rising);
             internal_call_end(world.partition, &call);
         }
+        if (sim_random(10) == 0)
+            make_stale();
+        if (sim_random(4) == 0)
+            rebuild_cycle();
         if (sim_random(2))
             sim_run_for(1 + sim_random(5000));
         compare();
         if (sim_random(40) == 0)
             rebuild();
     }
+    finish_rebuilding();
     sink_and_rise();
     world_end();
 }
@@ -394,6 +468,6 @@ static void run_seed(uint64_t seed)
 int main(int argc, char **argv)
 {
     int code = sim_run_seeds(argc, argv, sized(SEEDS), run_seed);
-    CHECK(argc > 1 || highest >= 3);
+    CHECK(argc > 1 || (highest >= 3 && rebuilt > 0));
     return code;
 }

@@ -55,7 +55,7 @@ enum {
         24, /* a freeze takes at most so many delays of the network and jobs of disks … */
     FREEZE_MORE_US =
         100000, /* … and ticks of partitions; of 3000 worlds one needed 18, and 2995 less than 15 */
-    RATE_MIN = 1000, /* of migration-rate */
+    RATE_MIN = 4000, /* of migration-rate */
     RATE_SHIFTS = 5,
     NEVER_MS = 10 * PHASE_US / 1000, /* a deadlock that only a timeout ends is found */
 };

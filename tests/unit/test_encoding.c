@@ -565,6 +565,24 @@ static bool is_journal_key(struct bytes row)
     return decode_journal_key(at_page_end(row), &position);
 }
 
+START_TEST(roots_of_rank_trees_say_which_format_wrote_them)
+{
+    uint64_t levels;
+    uint64_t tops;
+    bool is_stale;
+    struct bytes row = encode_rank_root(&arena, 2, 300);
+    ck_assert(row.len == 4 && memcmp(row.data, "\2\xac\2\1", 4) == 0);
+    ck_assert(decode_rank_root(row, &levels, &tops, &is_stale));
+    ck_assert(levels == 2 && tops == 300 && !is_stale);
+    row.len--; /* as older programs wrote it */
+    ck_assert(decode_rank_root(row, &levels, &tops, &is_stale));
+    ck_assert(levels == 2 && tops == 300 && is_stale);
+    ck_assert(!decode_rank_root(BYTES("\2\1\2"), &levels, &tops, &is_stale));
+    ck_assert(!decode_rank_root(BYTES("\2\1\1\1"), &levels, &tops, &is_stale));
+    ck_assert(!decode_rank_root(BYTES("\2"), &levels, &tops, &is_stale));
+}
+END_TEST
+
 START_TEST(rank_blocks_have_these_bytes)
 {
     uint64_t rows;
@@ -719,6 +737,7 @@ static void add_all(TCase *tests)
     tcase_add_test(tests, rows_order_as_their_numbers);
     tcase_add_test(tests, a_prefix_holds_its_rows_and_no_others);
     tcase_add_test(tests, a_prefix_end_is_the_next_prefix);
+    tcase_add_test(tests, roots_of_rank_trees_say_which_format_wrote_them);
     tcase_add_test(tests, rank_blocks_have_these_bytes);
     tcase_add_test(tests, truncated_keys_are_refused);
     tcase_add_test(tests, truncated_metadata_is_refused);

@@ -325,6 +325,15 @@ START_TEST(a_rank_tree_with_wrong_counts_is_removed)
 }
 END_TEST
 
+START_TEST(a_rank_tree_whose_leaves_are_wrong_and_sums_right_is_removed)
+{
+    spoil(CF_RANK, sub_of("zset", BYTES("\0")), BYTES("\1\2\1"));
+    spoil(CF_RANK, sub_of("zset", BYTES("\1")), BYTES("\2\0"));
+    spoil(CF_RANK, sub_of("zset", BYTES("\1\xff")), BYTES("\1\0"));
+    check_heals();
+}
+END_TEST
+
 START_TEST(rows_that_cannot_be_decoded_are_found)
 {
     spoil(CF_METADATA, row_of("hash"), BYTES("\x8f nonsense"));
@@ -396,6 +405,7 @@ int main(void)
     tcase_add_test(tests, the_score_index_follows_the_members);
     tcase_add_test(tests, counters_follow_the_keys);
     tcase_add_test(tests, a_rank_tree_with_wrong_counts_is_removed);
+    tcase_add_test(tests, a_rank_tree_whose_leaves_are_wrong_and_sums_right_is_removed);
     tcase_add_test(tests, rows_that_cannot_be_decoded_are_found);
     tcase_add_test(tests, rows_of_another_form_are_found);
     tcase_add_test(tests, a_list_with_a_gap_is_found);

@@ -1,0 +1,13 @@
+/*
+ * background.h - changes of keys that no client asks for, in bounded steps, at each tick of the partition.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct partition;
+
+/* Deletes expired keys for as long as expire-effort allows. True: more are due. */
+bool background_expire(struct partition *partition);
+/* A step of replacing rank trees of older programs (rank_rebuild.h), unless writes wait for something. */
+void background_rebuild_ranks(struct partition *partition);
