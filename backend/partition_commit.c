@@ -3,6 +3,7 @@
 #include "backend/context/backend_metrics.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/keyspace/expiry.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/connection.h"
@@ -66,7 +67,7 @@ static void release_all(struct partition *partition, unsigned parity, int err)
 static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
-    partition->expiry.from_ms = 0;
+    expiry_restart(partition->expiry.keys);
     functions_forget(partition->scripts);
     if (space_reload(partition->spaces) && partition_read_header(partition) &&
         shards_reload(partition))

@@ -141,7 +141,6 @@ void partition_free(struct partition *partition)
     arena_fini(&partition->running.arena);
     free(partition->running.pins);
     free(partition->running.argv);
-    free(partition->expiry.last_row);
     config_snapshot_unref(partition->caches.snapshot);
     config_snapshot_unref(partition->snapshot);
     free(partition);

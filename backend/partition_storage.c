@@ -8,6 +8,7 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/rank_rebuild.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/expiry_timer.h"
 #include "backend/partition_commit.h"
 #include "backend/storage/maintenance.h"
 #include "backend/storage/partition_store.h"
@@ -51,6 +52,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
                                        storage_store(partition->storage));
         overlay_use_reader(partition->overlay, partition->reader);
     }
+    expiry_timer_new(partition);
     partition->caches.range_bounds = range_bounds_new();
     partition->caches.ranks = rank_cache_new(partition->overlay, memory->rank_cache / share);
     partition->caches.rebuild = rank_rebuild_new(partition->overlay, partition->index);
@@ -72,6 +74,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
 
 void partition_storage_stop(struct partition *partition)
 {
+    expiry_timer_free(partition);
     maintenance_free(partition->maintenance);
     cursor_cache_free(partition->caches.cursors);
 }

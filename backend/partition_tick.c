@@ -8,6 +8,7 @@
 #include "backend/partition/background.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/config_apply.h"
+#include "backend/partition/expiry_timer.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/refresh.h"
@@ -22,7 +23,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { TICK_MS = 100, TICK_SOON_MS = 1, TICKS_PER_SECOND = 10 };
+enum { TICK_MS = 100, TICKS_PER_SECOND = 10 };
 
 static void close_idle_sessions(struct partition *partition)
 {
@@ -136,6 +137,7 @@ static void tick_second(struct partition *partition)
     metric_set(partition->metrics.process, METRIC_BACKEND_READONLY,
                commit_is_failed(partition->commit, NULL));
     gauges_set(partition);
+    expiry_timer_show(partition);
 }
 
 static void on_tick(void *owner)
@@ -158,9 +160,8 @@ static void on_tick(void *owner)
     if (++partition->thread.ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
     background_rebuild_ranks(partition);
-    if (background_expire(partition))
-        timer_start(partition->thread.tick, TICK_SOON_MS, TICK_MS);
-    /* waiters may be served after expiry, after a failed commit, or when a proxy has read its replies */
+    expiry_timer_tick(partition);
+    /* waiters may be served after a failed commit, or when a proxy has read its replies */
     blocking_resume(partition->watchers.blocking);
 }
 

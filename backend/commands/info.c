@@ -266,9 +266,10 @@ static void print_stats(const struct call *call, struct out *out)
                stats->connections_refused);
     out_printf(out,
                "expired_keys:%" PRIu64
-               "\r\nexpired_stale_perc:0.00\r\nexpired_time_cap_reached_count:0\r\n"
+               "\r\nexpired_stale_perc:%.2f\r\nexpired_time_cap_reached_count:%" PRIu64 "\r\n"
                "evicted_keys:0\r\nevicted_clients:0\r\n",
-               stats_metric(metrics, METRIC_BACKEND_EXPIRED) - stats->expired_before);
+               stats_metric(metrics, METRIC_BACKEND_EXPIRED) - stats->expired_before,
+               stats->expiry.stale_percent, stats->expiry.cuts);
     out_printf(out, "expired_subkeys:%" PRIu64 "\r\n",
                stats_metric(metrics, METRIC_BACKEND_EXPIRED_FIELDS) - stats->expired_fields_before);
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
@@ -288,7 +289,7 @@ static void print_stats(const struct call *call, struct out *out)
                "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\n"
                "active_defrag_key_misses:0\r\ntotal_active_defrag_time:0\r\n"
                "current_active_defrag_time:0\r\ndump_payload_sanitizations:0\r\n",
-               stats->expire_us / 1000);
+               stats->expiry.usec / 1000);
     out_printf(out,
                "total_reads_processed:%" PRIu64 "\r\ntotal_writes_processed:%" PRIu64
                "\r\nio_threaded_reads_processed:0\r\nio_threaded_writes_processed:0\r\n"

@@ -32,6 +32,8 @@ struct change_events;
 struct blocking_set;
 struct call;
 struct coordinator;
+struct due_rows;
+struct expiry;
 struct lock_set;
 struct participant;
 struct script_set;
@@ -182,11 +184,15 @@ struct partition_caches {
     struct config_snapshot *snapshot;  /* snapshot whose sizes are applied (config_apply.h) */
 };
 
+/* Active expiry; expiry_timer.h */
 struct partition_expiry {
-    bool is_active;   /* DEBUG SET-ACTIVE-EXPIRE */
-    uint64_t from_ms; /* the expiry index has no rows before this time that can be deleted now */
-    char *last_row;   /* heap; row of the index where the last cycle ended; NULL: none */
-    size_t last_row_len;
+    bool is_active; /* DEBUG SET-ACTIVE-EXPIRE */
+    struct expiry *keys;
+    struct due_rows *index; /* hears of rows that are written to the expiry index */
+    struct timer *timer;    /* for the next step */
+    bool is_under_way;      /* the timer runs, or rows are being fetched */
+    uint64_t rest_us;       /* how long the thread still serves others before the next step */
+    uint64_t ended_us;      /* when the last step ended; monotonic */
     uint64_t kept_until_ms; /* wall clock; SCREE KEEP-EXPIRED hides expired keys until then */
 };
 

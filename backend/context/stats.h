@@ -31,6 +31,14 @@ struct error_stats {
     uint64_t count;
 };
 
+/* Of active expiry. */
+struct stats_expiry {
+    uint64_t usec; /* time spent */
+    uint64_t cuts; /* steps that ended because their time was over */
+    double
+        stale_percent; /* of the keys with a TTL: those that have expired and were not deleted yet; set once a second */
+};
+
 struct stats {
     struct command_stats commands[COMMAND_COUNT];
     struct error_stats errors[STATS_ERRORS_MAX];
@@ -49,9 +57,9 @@ struct stats {
     uint64_t expired_fields_before;
     uint64_t hits_before;
     uint64_t misses_before;
-    uint64_t reads_total;          /* number of reads from connections */
-    uint64_t replies_total;        /* replies handed to connections */
-    uint64_t expire_us;            /* time spent on active expiry */
+    uint64_t reads_total;   /* number of reads from connections */
+    uint64_t replies_total; /* replies handed to connections */
+    struct stats_expiry expiry;
     uint64_t sampled[STATS_RATES]; /* totals at the last sample */
     uint64_t sampled_ms;
     uint64_t samples[STATS_RATES][STATS_SAMPLES]; /* a second */

@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
+#include "backend/keyspace/due_rows.h"
 #include "backend/keyspace/space.h"
 #include "shared/check.h"
 
@@ -87,8 +88,8 @@ static void note_expiry(struct partition *partition, struct bytes row)
 {
     uint64_t expire_ms;
     struct bytes metadata_key;
-    if (decode_expire_key(row, &expire_ms, &metadata_key) && expire_ms < partition->expiry.from_ms)
-        partition->expiry.from_ms = expire_ms;
+    if (decode_expire_key(row, &expire_ms, &metadata_key))
+        due_rows_note(partition->expiry.index, expire_ms, metadata_key);
 }
 
 /* Metadata rows are deleted in ranges only by slots, so their counters become zero. */

@@ -11,6 +11,7 @@
 #include "backend/keyspace/access_times.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/borrow_all.h"
+#include "backend/keyspace/due_rows.h"
 #include "backend/keyspace/field_expiry.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/slot_gate.h"
@@ -478,8 +479,7 @@ static void index_expiry(struct call *call, struct entry *entry, uint64_t due_ms
                        encode_expire_key(call->arena, entry->stored_due_ms, entry->row_key));
     if (due_ms) {
         char type = (char)entry->meta.type;
-        if (due_ms < call->partition->expiry.from_ms)
-            call->partition->expiry.from_ms = due_ms;
+        due_rows_note(call->partition->expiry.index, due_ms, entry->row_key);
         overlay_put(overlay, CF_EXPIRE, encode_expire_key(call->arena, due_ms, entry->row_key),
                     (struct bytes){&type, 1});
     }

@@ -3,11 +3,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 struct partition;
 
-/* Deletes expired keys for as long as expire-effort allows. True: more are due. */
-bool background_expire(struct partition *partition);
 /* A step of replacing rank trees of older programs (rank_rebuild.h), unless writes wait for something. */
 void background_rebuild_ranks(struct partition *partition);

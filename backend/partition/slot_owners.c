@@ -3,6 +3,7 @@
 #include "backend/context/cluster_clock.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/keyspace/expiry.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/cluster_nodes.h"
@@ -213,7 +214,7 @@ static void serve_here(struct slot_owners *owners, const struct slot_set *here)
     space_serve(owners->partition->spaces, here);
     limits_note_left_all(owners->partition);
     overlay_stamp_all(owners->partition->overlay);
-    owners->partition->expiry.from_ms = 0; /* keys of new slots may have expired */
+    expiry_restart(owners->partition->expiry.keys); /* keys of new slots may have expired */
     shards->here_version++;
     shards->here_sum = slot_set_sum(here);
 }

@@ -133,11 +133,10 @@ static inline void overlay_observe_row(struct overlay *overlay, const struct row
 /* Number of write buffers whose new rows are placed at once after an iteration over their column family. */
 enum { OVERLAY_ITERATED = 2 };
 
-/* Can reads of this column family be suspended? Rows of the others are few and small, and are read with blocking
- * reads. */
+/* Can reads of this column family be suspended? System rows are few and small, and are read with blocking reads. */
 static inline bool overlay_may_be_uncached(enum cf cf)
 {
-    return cf != CF_SYSTEM && cf != CF_EXPIRE;
+    return cf != CF_SYSTEM;
 }
 
 /* Drops all cached rows and runs, and all rows that the reader has fetched. */

@@ -253,6 +253,7 @@ static enum merge_rule rule_of(const struct section *section, struct bytes name)
         {"rdb_last_bgsave_status", RULE_FAULT},
         {"aof_rewrite_in_progress", RULE_LARGEST},
         {"aof_last_write_status", RULE_FAULT},
+        {"expired_stale_perc", RULE_LARGEST},
         {"keys_all_namespaces", RULE_SUM},
         {"commits", RULE_SUM_PROCESS},
         {"commit_failures", RULE_SUM_PROCESS},

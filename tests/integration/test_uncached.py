@@ -4,10 +4,11 @@ later.
 """
 
 import signal
+import time
 
-from support.cluster import Cluster, evict_all
+from support.cluster import Cluster, evict_all, metric
 from support.disk import FaultyDisk
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Closed, ReplyError, value
 
 KEYS = 6000
@@ -489,6 +490,49 @@ def _(run):
         check_equal(slow.info(client, 'expired_keys'), 500)
         check(slow.info(client, 'uncached_fetches') > 20, 'they were not uncached')
         check_equal(slow.info(client, 'uncached_blocking_reads'), 0, 'reads for which all stood still')
+
+
+@suite.case('very many expired keys on the disk are deleted as fast as their rows are read, fields of hashes too, and none that stays')
+def _(run):
+    with Uncached(keys=100) as slow, slow.client() as client:
+        count = sized(70000, long=1000000)
+        due = int(time.time() * 1000) + 1
+        client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
+        for start in range(0, count, 1000):
+            client.pipeline([['SET', 'short:%d' % (i * 7919 % count), 'x', 'PX', '1'] for i in range(start, start + 1000)])
+        client.pipeline([['HSET', 'hash:%d' % i] + ['f%d' % (n // 2) for n in range(1400)] for i in range(20)])
+        client.pipeline([['HPEXPIRE', 'hash:%d' % i, '1', 'FIELDS', '600'] + ['f%d' % n for n in range(600)] for i in range(20)])
+        evict_all(client)
+        wait_for(lambda: time.time() * 1000 > due + 10, 'the keys to be due')
+        blocking = slow.info(client, 'uncached_blocking_reads')
+        client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
+        wait_for(lambda: client.get('DBSIZE') == 120, 'keys to expire')
+        wait_for(lambda: slow.info(client, 'expired_subkeys') == 20 * 600, 'fields to expire')
+        check_equal(slow.info(client, 'expired_keys'), count)
+        check_equal([client.get('HLEN', 'hash:%d' % i) for i in range(20)], [100] * 20)
+        check_equal(slow.info(client, 'uncached_blocking_reads'), blocking, 'reads for which all stood still')
+
+
+@suite.case('INFO and metrics say how many expired keys were not deleted yet, and since when')
+def _(run):
+    with Uncached(keys=100) as slow, slow.client() as client:
+        def metric_of(name):
+            return metric(slow.cluster.backends[0].http('/metrics')[1], 'scree_backend_expiry_' + name)
+        count = 20000
+        client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
+        client.pipeline([['SET', 'short:%d' % i, 'x', 'PX', '1'] for i in range(count)])
+        client.pipeline([['SET', 'long:%d' % i, 'x', 'EX', '1000'] for i in range(count)])
+        evict_all(client)
+        time.sleep(2.5)
+        slow.disk.delay_reads(HELD)
+        client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
+        wait_for(lambda: (metric_of('lag_seconds') or 0) >= 2, 'the lag')
+        slow.disk.delay_reads(0.05)
+        wait_for(lambda: 0 < (metric_of('due_keys') or 0) <= count, 'the keys to be counted')
+        slow.disk.delay_reads(0)
+        wait_for(lambda: client.get('DBSIZE') == count + 100, 'keys to expire')
+        wait_for(lambda: metric_of('lag_seconds') == 0 and metric_of('due_keys') == 0, 'the metrics to be 0')
+        check(b'expired_stale_perc:0.00' in client.get('INFO', 'stats'), 'keys are said to be stale')
 
 
 @suite.case('a command that waited sends one keymiss event')
