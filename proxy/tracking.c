@@ -1,5 +1,6 @@
 #include "proxy/tracking.h"
 
+#include "proxy/proxy.h"
 #include "proxy/subscriptions.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
@@ -8,6 +9,8 @@
 #include "shared/check.h"
 #include "shared/resp.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* As in Redis, the null has the format of the tracking client's protocol, even when the target of REDIRECT speaks
@@ -91,11 +94,24 @@ static bool has_dedicated(const struct client_tracking *tracking, const struct u
     return dedicated && (find_dedicated(tracking, dedicated->node, false) == dedicated);
 }
 
+struct bytes client_tracking_name(const struct client *client, bool is_noloop,
+                                  char to[TRACKING_NAME_MAX])
+{
+    const struct proxy_worker *worker = client->worker;
+    if (!is_noloop || !*worker_config(worker)->upstream_secret)
+        return (struct bytes){0};
+    int len = snprintf(to, TRACKING_NAME_MAX, "%s/%" PRIu64, worker->proxy->run_id, client->id);
+    CHECK(len < TRACKING_NAME_MAX);
+    return (struct bytes){to, (size_t)len};
+}
+
 /* Sends CLIENT TRACKING ON with the client's options on a new dedicated connection. */
 static void write_tracking_on(struct upstream *dedicated, const struct client_tracking *tracking)
 {
+    char text[TRACKING_NAME_MAX];
+    struct bytes name = client_tracking_name(tracking->client, tracking->is_noloop, text);
     uint32_t count = 0;
-    struct bytes *words = malloc((8 + 2 * tracking->prefix_count) * sizeof *words);
+    struct bytes *words = malloc((10 + 2 * tracking->prefix_count) * sizeof *words);
     CHECK(words);
     words[count++] = BYTES("CLIENT");
     words[count++] = BYTES("TRACKING");
@@ -108,6 +124,10 @@ static void write_tracking_on(struct upstream *dedicated, const struct client_tr
         words[count++] = BYTES("OPTOUT");
     if (tracking->is_noloop)
         words[count++] = BYTES("NOLOOP");
+    if (name.len) {
+        words[count++] = BYTES("NAME");
+        words[count++] = name;
+    }
     for (uint32_t i = 0; i < tracking->prefix_count; i++) {
         words[count++] = BYTES("PREFIX");
         words[count++] = tracking->prefixes[i];

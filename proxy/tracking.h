@@ -4,7 +4,8 @@
  *   client ──GET k──► dedicated connection of k's shard ──►  the backend remembers: this connection has k
  *      ◄─[invalidate k]── dedicated connection ◄────────────  k was changed
  *
- * So the backend itself handles OPTIN, NOLOOP, BCAST and the order of replies and invalidations. Dedicated connections
+ * So the backend itself handles OPTIN, NOLOOP, BCAST and the order of replies and invalidations; for NOLOOP in transactions over
+ * shards the client has a name, the same at all shards (tracking_name.h). Dedicated connections
  * count under dedicated-limit. The proxy handles REDIRECT: the target may be a client of any worker. The dedicated
  * connections of a RESP2 client cannot carry pushes; if it tracks with REDIRECT, it also has an invalidation connection
  * to each shard:
@@ -25,6 +26,7 @@
 #include "proxy/client.h"
 #include "shared/namespace.h"
 #include "shared/out.h"
+#include "shared/tracking_name.h"
 
 enum caching_wish { CACHING_UNSAID, CACHING_YES, CACHING_NO };
 
@@ -61,6 +63,10 @@ struct client_tracking *tracking_of(struct client *client);
 /* The dedicated connection (or invalidation connection) for a shard. If there is none, makes one and sends nothing on it.
  * NULL: dedicated-limit is reached (never for a client that already tracks). */
 struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_invalidation);
+/* Writes the name of the client's tracking. Empty: the shards need none, because it hears of its own changes, or no secret allows
+ * transactions over shards. */
+struct bytes client_tracking_name(const struct client *client, bool is_noloop,
+                                  char to[TRACKING_NAME_MAX]);
 /* The client's connection to the shard; opened again if it was lost. */
 struct upstream *tracking_connection(struct client *client, uint32_t shard);
 /* The connection for the next request to the shard. A pending CLIENT CACHING is sent before it. */

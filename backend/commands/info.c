@@ -568,6 +568,10 @@ static void print_section(const struct call *call, const struct section *section
 void cmd_info(struct call *call)
 {
     struct out out;
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        if (sections[i].print == print_keyspace && is_asked(call, &sections[i]) &&
+            !info_may_count_keys(call))
+            return;
     out_init(&out);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
         if (is_asked(call, &sections[i]))

@@ -9,3 +9,5 @@
 void info_persistence(const struct call *call, struct out *out);
 void info_rocksdb(const struct call *call, struct out *out);
 void info_transactions(const struct call *call, struct out *out);
+/* May the keys of all databases be counted? False: the command waits for a transaction over shards. */
+bool info_may_count_keys(struct call *call);

@@ -5,9 +5,12 @@
 #include "backend/context/backend_metrics.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
+#include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/lock.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/participant.h"
+#include "backend/partition/session.h"
 
 #include <inttypes.h>
 
@@ -56,4 +59,16 @@ void info_transactions(const struct call *call, struct out *out)
                "\r\nborrowed_bytes:%" PRIu64 "\r\n",
                held_us, stats_metric(metrics, METRIC_BACKEND_LOCKED_REFUSED),
                stats_metric(metrics, METRIC_BACKEND_ACROSS_BYTES));
+}
+
+bool info_may_count_keys(struct call *call)
+{
+    struct bytes name = session_namespace(call->session);
+    for (int db = 0; db < session_databases(call->session); db++) {
+        const struct space *space = space_open(call->partition->spaces, name, (uint8_t)db);
+        if (!keyspace_await_prepared(call, space))
+            return false;
+        keyspace_observe_size(call, space);
+    }
+    return true;
 }

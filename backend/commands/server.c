@@ -25,8 +25,10 @@
 
 void cmd_dbsize(struct call *call)
 {
-    if (keyspace_is_free(call, call->space))
-        reply_int(&call->reply, (int64_t)keyspace_size(call->space));
+    if (!keyspace_is_free(call, call->space))
+        return;
+    keyspace_observe_size(call, call->space);
+    reply_int(&call->reply, (int64_t)keyspace_size(call->space));
 }
 
 /* Parses [ASYNC|SYNC]; both are done asynchronously. */

@@ -2,9 +2,7 @@
  * stream_admin.c - XGROUP and XINFO: create, change, delete and describe groups.
  */
 #include "backend/commands/stream_group.h"
-#include "backend/context/change.h"
 #include "backend/context/partition.h"
-#include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 #include "shared/command_reply.h"
@@ -144,10 +142,7 @@ void cmd_xgroup_destroy(struct call *call)
         return;
     if (err == OK) {
         group_delete(call, &entry, group.name);
-        const struct change change = {
-            .kind = CHANGE_GROUP_DELETED, .space = entry.space, .key = entry.key};
-        if (blocking_concerns(call->partition->watchers.blocking, entry.space, entry.key))
-            call->partition->watchers.changes->add(call, &change);
+        entry_group_deleted(call, &entry);
         notify(call, NOTIFY_STREAM, "xgroup-destroy", call->argv[2]);
     }
     reply_int(&call->reply, err == OK);

@@ -6,6 +6,7 @@
 #include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
+#include "shared/tracking_name.h"
 #include "shared/tracking_reply.h"
 
 #include <stdlib.h>
@@ -47,6 +48,13 @@ static bool parse_redirect_option(struct call *call, uint32_t index, struct trac
     return options->redirect;
 }
 
+/* NAME name, from a proxy: its client has the same name at all shards. */
+static bool is_name_option(const struct call *call, uint32_t index)
+{
+    return call->session->login.is_internal && bytes_is(call->argv[index], "name") &&
+           index + 1 < call->argc && call->argv[index + 1].len <= TRACKING_NAME_MAX;
+}
+
 static bool parse_arguments(struct call *call, struct arguments *arguments)
 {
     struct tracker *options = &arguments->options;
@@ -67,6 +75,8 @@ static bool parse_arguments(struct call *call, struct arguments *arguments)
             options->is_noloop = true;
         } else if (bytes_is(word, "prefix") && has_value) {
             arguments->prefixes[arguments->count++] = call->argv[++i];
+        } else if (is_name_option(call, i)) {
+            options->name = call->argv[++i];
         } else {
             call_error(call, ERR_SYNTAX);
             return false;

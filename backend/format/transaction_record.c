@@ -5,7 +5,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { KEY_HEAD = 2, RECORD_FORMAT = 1 };
+enum {
+    KEY_HEAD = 2,
+    RECORD_FORMAT = 1,
+    PREPARED_FORMAT = 2, /* 1: without changes */
+    PREPARED_HEAD = 5,
+};
 
 static char *put_short(char *to, const char *text)
 {
@@ -79,12 +84,15 @@ struct bytes transaction_rows_to(void)
     return BYTES("3");
 }
 
-struct bytes encode_prepared(struct arena *arena, struct bytes effects)
+struct bytes encode_prepared(struct arena *arena, struct bytes effects, struct bytes changes)
 {
-    char *value = arena_alloc(arena, 1 + effects.len);
-    value[0] = RECORD_FORMAT;
-    memcpy(value + 1, effects.data, effects.len);
-    return (struct bytes){value, 1 + effects.len};
+    char *value = arena_alloc(arena, PREPARED_HEAD + changes.len + effects.len);
+    value[0] = PREPARED_FORMAT;
+    put_be32(value + 1, (uint32_t)changes.len);
+    char *end = value + PREPARED_HEAD;
+    (void)bytes_copy_to(&end, changes);
+    (void)bytes_copy_to(&end, effects);
+    return (struct bytes){value, (size_t)(end - value)};
 }
 
 static bool decode_head(struct bytes value, struct bytes *rest)
@@ -95,9 +103,19 @@ static bool decode_head(struct bytes value, struct bytes *rest)
     return true;
 }
 
-bool decode_prepared(struct bytes value, struct bytes *effects)
+bool decode_prepared(struct bytes value, struct bytes *effects, struct bytes *changes)
 {
-    return decode_head(value, effects);
+    *changes = (struct bytes){"", 0};
+    if (decode_head(value, effects))
+        return true;
+    if (value.len < PREPARED_HEAD || value.data[0] != PREPARED_FORMAT)
+        return false;
+    size_t len = get_be32(value.data + 1);
+    if (len > value.len - PREPARED_HEAD)
+        return false;
+    *changes = (struct bytes){value.data + PREPARED_HEAD, len};
+    *effects = (struct bytes){value.data + PREPARED_HEAD + len, value.len - PREPARED_HEAD - len};
+    return true;
 }
 
 struct bytes encode_forced(struct arena *arena, bool is_commit, bool differs)

@@ -2,8 +2,11 @@
  * transaction_record.h - rows of transactions over shards (CF_SYSTEM), and the id of such a transaction.
  *
  *   '2' 'd' | id   → u8 1 | per participant: u8 length, name of the shard     decision, at the coordinator: committed
- *   '2' 'p' | id   → u8 1 | effects (effects.h)                               prepared, at a participant
+ *   '2' 'p' | id   → u8 2 | u32 length, changes (change_list.h) | effects (effects.h)   prepared, at a participant
  *   '2' 'f' | id   → u8 1 | u8 1 commit, 0 abort | u8 1: the decision differs forced by an operator, at a participant
+ *
+ * Older programs wrote prepared records without changes: u8 1 | effects. Their changes need not be reported after a start: a key is
+ * locked until its effects are applied, so that no client of the new process has read it, watches it or waits for it.
  *
  *   id: u8 length | name of the coordinator's shard | u8 length | run id of its process | u64 number, big-endian
  *
@@ -52,8 +55,9 @@ bool decode_transaction_key(struct bytes row, enum transaction_record *record,
 struct bytes transaction_rows_from(void);
 struct bytes transaction_rows_to(void);
 
-struct bytes encode_prepared(struct arena *arena, struct bytes effects);
-bool decode_prepared(struct bytes value, struct bytes *effects);
+struct bytes encode_prepared(struct arena *arena, struct bytes effects, struct bytes changes);
+/* Both are borrowed from the row; a record of an older program has no changes. */
+bool decode_prepared(struct bytes value, struct bytes *effects, struct bytes *changes);
 struct bytes encode_forced(struct arena *arena, bool is_commit, bool differs);
 bool decode_forced(struct bytes value, bool *is_commit, bool *differs);
 /* Decisions are written in pieces: the head, then each name. */

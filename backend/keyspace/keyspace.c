@@ -168,6 +168,14 @@ static void add_change(struct call *call, const struct entry *entry, enum change
     call->partition->watchers.changes->add(call, &change);
 }
 
+/* In a transaction over shards every change is reported: those of another shard concern its clients, and while shards prepare it, a
+ * client may begin to watch the key here. */
+static bool must_report(const struct call *call, const struct entry *entry)
+{
+    return borrow_is_used(call->borrow) ||
+           call->partition->watchers.changes->concerns(call, entry->space, entry->key);
+}
+
 /* Reports a change of the key. */
 static void touch(struct call *call, const struct entry *entry, enum change_kind kind,
                   bool by_client)
@@ -176,10 +184,15 @@ static void touch(struct call *call, const struct entry *entry, enum change_kind
     if (overlay_has_uncached(partition->overlay))
         return; /* the command will be rolled back */
     space_change(partition->spaces);
-    /* while other shards prepare the transaction, a client may begin to watch the key */
-    if (borrow_is_used(call->borrow) ||
-        partition->watchers.changes->concerns(call, entry->space, entry->key))
+    if (must_report(call, entry))
         add_change(call, entry, kind, by_client);
+}
+
+void entry_group_deleted(struct call *call, const struct entry *entry)
+{
+    const struct partition *partition = call->partition;
+    if (!overlay_has_uncached(partition->overlay) && must_report(call, entry))
+        add_change(call, entry, CHANGE_GROUP_DELETED, true);
 }
 
 static void count_lookup(struct call *call, enum open_flag flags, const struct entry *entry)
@@ -278,21 +291,38 @@ static bool lock_pass(struct call *call, struct bytes row_key)
     return !owner;
 }
 
-bool keyspace_await_writer(struct call *call, struct bytes row_key)
+/* The command waits for a lock, for half of lock-timeout at most. True: that is over, or it cannot wait. */
+static bool await_lock(struct call *call, struct bytes row_key)
 {
     struct partition *partition = call->partition;
-    struct lock_set *locks = partition->shards.locks;
     struct reader_wait *wait = overlay_wait(partition->overlay);
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
-    if (call->borrow || !wait || !lock_set_count(locks) || !lock_writer(locks, row_key) ||
-        (wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms / 2))
+    if (!wait || (wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms / 2))
         return true;
     if (!wait->lock_since_ms)
         wait->lock_since_ms = now_ms;
-    lock_wait(locks, row_key, wait, now_ms);
+    lock_wait(partition->shards.locks, row_key, wait, now_ms);
     call_error(call, ERR_UNCACHED);
     return false;
+}
+
+bool keyspace_await_writer(struct call *call, struct bytes row_key)
+{
+    const struct lock_set *locks = call->partition->shards.locks;
+    return call->borrow || !lock_set_count(locks) || !lock_writer(locks, row_key) ||
+           await_lock(call, row_key);
+}
+
+bool keyspace_await_prepared(struct call *call, const struct space *space)
+{
+    const struct lock_set *locks = call->partition->shards.locks;
+    struct bytes row_key;
+    if (call->borrow || !lock_set_count(locks))
+        return true;
+    const struct lock_owner *owner =
+        lock_stops_any(locks, encode_space_prefix(call->arena, space->name), false, &row_key);
+    return !owner || owner->is_in_doubt || await_lock(call, row_key);
 }
 
 bool keyspace_is_free(struct call *call, struct space *space)
@@ -1046,6 +1076,11 @@ void keyspace_flush(struct call *call, struct space *space)
     space_clear(call->partition->spaces, space);
 }
 
+void keyspace_observe_size(struct call *call, const struct space *space)
+{
+    overlay_observe(call->partition->overlay, space->ticket);
+}
+
 uint64_t keyspace_size(const struct space *space)
 {
     return space->keys + (uint64_t)space->elsewhere;
@@ -1085,8 +1120,9 @@ static void notice_expiry(void *owner, struct space *space, struct bytes key)
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher)
 {
     struct expiry_check check = {.call = call};
+    if (!watcher->dirty)
+        watch_each(watcher, notice_expiry, &check);
     if (watcher->dirty)
-        return true;
-    watch_each(watcher, notice_expiry, &check);
+        overlay_observe(call->partition->overlay, watcher->ticket);
     return watcher->dirty || check.has_expired;
 }

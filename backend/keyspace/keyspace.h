@@ -80,6 +80,8 @@ void entry_event(struct call *call, const struct entry *entry, enum notify_class
                  const char *name);
 /* Reports a change when only rows of the collection changed, and not its metadata row. */
 void entry_touch(struct call *call, struct entry *entry);
+/* Reports that a consumer group of the stream was deleted. */
+void entry_group_deleted(struct call *call, const struct entry *entry);
 /* Deletes the key in O(1); the rows of a collection are dropped by compaction. */
 void entry_delete(struct call *call, struct entry *entry);
 /* Changes only the expiry time; 0 removes it. */
@@ -166,6 +168,11 @@ bool keyspace_is_free(struct call *call, struct space *space);
 /* For WATCH: false: a transaction over shards that may change the key has locked it, and the command waits for its end, but
  * for half of lock-timeout at most. */
 bool keyspace_await_writer(struct call *call, struct bytes row_key);
+/* For INFO: false: transactions over shards are prepared here, whose effects are about to be counted, and the command waits for their
+ * end, but for half of lock-timeout at most, and not if one is in doubt. */
+bool keyspace_await_prepared(struct call *call, const struct space *space);
+/* The command shows how many keys the storage namespace has: its reply waits until they are durable. */
+void keyspace_observe_size(struct call *call, const struct space *space);
 /* Number of keys of a storage namespace; with those of other shards if they are borrowed. */
 uint64_t keyspace_size(const struct space *space);
 /* The metadata row of the key at this place (< space->keys) among those of the partition, in the arena; expired keys are counted but

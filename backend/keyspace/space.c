@@ -300,6 +300,7 @@ static void forget_counts(struct space_set *set)
         }
         holder->dirty = NULL;
         holder->dirty_count = 0;
+        holder->space.ticket = 0;
         memset(holder->groups, 0, sizeof holder->groups);
     }
     set->dirty = NULL;
@@ -616,6 +617,8 @@ static void counter_add(struct space_set *set, struct counter *counter, int64_t 
                         int64_t expires)
 {
     struct holder *holder = counter->holder;
+    uint64_t ticket = overlay_change_ticket(set->overlay);
+    holder->space.ticket = ticket ? ticket : holder->space.ticket;
     counter_set(set, counter, counter->keys + (uint64_t)keys, counter->expires + (uint64_t)expires);
     if (counter->dirty)
         return;

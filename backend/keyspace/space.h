@@ -48,6 +48,8 @@ struct space {
     struct bytes name; /* storage namespace bytes */
     uint64_t keys;     /* in the slots that are served */
     uint64_t expires;  /* of these: keys with a TTL */
+    uint64_t
+        ticket; /* to be observed by whoever reads the counters: of the newest change that can be lost; 0: none */
     /* in an attempt that has borrowed all keys of the namespace: those of other shards, else 0 (space_count_elsewhere) */
     int64_t elsewhere;
     /* wall clock of the last command; set by dispatch, 0 = none since the start */

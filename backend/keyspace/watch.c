@@ -67,6 +67,7 @@ void watcher_init(struct watcher *watcher)
     list_init(&watcher->watches);
     lock_reserver_init(&watcher->reserver);
     watcher->bytes = 0;
+    watcher->ticket = 0;
     watcher->dirty = watcher->is_over = false;
 }
 
@@ -147,19 +148,29 @@ void watch_clear(struct watch_set *set, struct watcher *watcher)
         free(watch);
     }
     watcher->bytes = 0;
+    watcher->ticket = 0;
     watcher->dirty = watcher->is_over = false;
+}
+
+/* Of several changes the one that becomes durable first decides. */
+static void mark_watcher(struct watcher *watcher, uint64_t ticket)
+{
+    if (!watcher->dirty || ticket < watcher->ticket)
+        watcher->ticket = ticket;
+    watcher->dirty = true;
 }
 
 /* Marks the key's watchers as dirty if is_real. True: at least one watcher is (or, without is_real, would be)
  * marked. */
-static bool mark_watches(struct watched *watched, bool is_real)
+static bool mark_watches(struct watched *watched, bool is_real, uint64_t ticket)
 {
     bool found = false;
     for (struct list *node = watched->watches.next; node != &watched->watches; node = node->next) {
         struct watcher *watcher = container_of(node, struct watch, key_link)->watcher;
         if (watcher->is_over)
             continue;
-        watcher->dirty |= is_real;
+        if (is_real)
+            mark_watcher(watcher, ticket);
         found = true;
     }
     return found;
@@ -168,15 +179,16 @@ static bool mark_watches(struct watched *watched, bool is_real)
 bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key)
 {
     struct watched *watched = watched_get(set, space, key);
-    return watched && mark_watches(watched, false);
+    return watched && mark_watches(watched, false, 0);
 }
 
-bool watch_touch(struct watch_set *set, const struct space *space, struct bytes key, uint16_t *slot)
+bool watch_touch(struct watch_set *set, const struct space *space, struct bytes key,
+                 uint64_t ticket, uint16_t *slot)
 {
     struct watched *watched = watched_get(set, space, key);
     if (watched)
         *slot = watched->slot;
-    return watched && mark_watches(watched, true);
+    return watched && mark_watches(watched, true, ticket);
 }
 
 void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last)
@@ -187,7 +199,7 @@ void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last)
     while (table_next(set->keys, &cursor, &name, &value)) {
         struct watched *watched = value;
         if (first <= watched->slot && watched->slot <= last)
-            (void)mark_watches(watched, true);
+            (void)mark_watches(watched, true, 0);
     }
 }
 

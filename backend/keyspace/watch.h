@@ -20,7 +20,8 @@ struct watcher {
     size_t bytes;                  /* sum of watch_cost */
     struct lock_reserver reserver; /* of watched keys that transactions over shards lock (lock.h) */
     bool dirty;
-    bool is_over; /* EXEC is running: changes are ignored */
+    uint64_t ticket; /* to be observed by whoever learns that it is dirty; 0: none */
+    bool is_over;    /* EXEC is running: changes are ignored */
 };
 
 struct watch_set *watch_set_new(void);
@@ -34,9 +35,10 @@ void watch_add(struct watch_set *set, struct watcher *watcher, struct space *spa
                struct bytes key);
 /* Removes all watches and marks. */
 void watch_clear(struct watch_set *set, struct watcher *watcher);
-/* The key changed: marks its watchers. Cheap when no key is watched. True: there are watchers, and *slot is the key's. */
+/* The key changed: marks its watchers. `ticket`: overlay_change_ticket. Cheap when no key is watched. True: there are watchers, and
+ * *slot is the key's. */
 bool watch_touch(struct watch_set *set, const struct space *space, struct bytes key,
-                 uint16_t *slot);
+                 uint64_t ticket, uint16_t *slot);
 /* The keys of these slots belong to another partition now: marks their watchers. Visits every watched key. */
 void watch_touch_slots(struct watch_set *set, uint16_t first, uint16_t last);
 /* True when watch_touch would mark a watcher. */

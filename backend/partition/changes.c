@@ -48,13 +48,15 @@ static void touch_watchers(struct partition *partition, const struct change *cha
 {
     struct lock_set *locks = partition->shards.locks;
     uint16_t slot;
-    if (watch_touch(partition->watchers.watches, change->space, change->key, &slot) &&
+    uint64_t ticket = overlay_change_ticket(partition->overlay);
+    if (watch_touch(partition->watchers.watches, change->space, change->key, ticket, &slot) &&
         lock_set_count(locks))
         lock_contest(locks, encode_metadata_key(&partition->running.arena, change->space->name,
                                                 slot, change->key));
 }
 
-static void tell(struct call *call, const struct change *change)
+/* `by`: the session of the client that made the change; NULL: none, or it has closed. */
+static void tell(struct call *call, const struct change *change, struct session *by)
 {
     const struct partition_watchers *watchers = &call->partition->watchers;
     switch (change->kind) {
@@ -62,7 +64,7 @@ static void tell(struct call *call, const struct change *change)
     case CHANGE_WRITTEN:
     case CHANGE_DELETED:
         touch_watchers(call->partition, change);
-        tracking_touch(call, change->space, change->key, change->by_client);
+        tracking_touch(call->partition, change, by);
         if (change->kind == CHANGE_WRITTEN)
             blocking_key_written(watchers->blocking, change->space, change->key, change->type);
         else if (change->kind == CHANGE_DELETED)
@@ -96,7 +98,7 @@ void changes_tell(struct call *call)
     for (uint32_t i = 0; i < collected.count; i++) {
         struct push_message *item = &collected.items[i];
         if (item->change)
-            tell(call, item->change);
+            tell(call, item->change, item->session);
         else
             push_message_send(messages, item->session, item->frames, item->flags);
     }

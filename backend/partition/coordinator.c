@@ -374,7 +374,6 @@ static bool send_effects(struct participation *part)
     out_init(&out);
     coordinated_put_id(&out, &part->transaction->id);
     message_put_bytes(&out, effects);
-    message_put_u32(&out, part->changes_count);
     message_put_bytes(&out, (struct bytes){changes, len});
     free(changes);
     return participation_send(part, PEER_PREPARE, &out);

@@ -9,7 +9,7 @@
  *   nothing is needed ─► effects, changes and the reply are collected, and everything is rolled back
  *        │
  *        ▼
- *   PREPARE to each shard with effects ─► all durable ─► RELEASE to each shard without ─► all had the locks
+ *   PREPARE to each shard with changes ─► all durable ─► RELEASE to each shard without ─► all had the locks
  *                                                                                             │
  *        own effects and the decision in one batch ◄──────────────────────────────────────────┘
  *        │ durable: committed, the reply leaves
@@ -24,6 +24,9 @@
  * Applying needs no sync of its own: the shard has the effects in its log and the decision is durable, so after a crash they are
  * applied again. Nor does deleting the decision, which would be found and deleted again. Both are secured effects (overlay.h):
  * readers do not wait for them, and they are written with the next batch, at most a tick later.
+ *
+ * A change goes to its shard with its effects, in PREPARE, and without any if a key is only touched (LTRIM of nothing): so the shard
+ * reports it to its clients when it applies the effects (participant_changes.c).
  *
  * Without effects on other shards there is no decision: the own effects, if any, are in the batch as those of any command.
  *

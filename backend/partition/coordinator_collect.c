@@ -5,10 +5,12 @@
 
 #include "backend/context/change.h"
 #include "backend/context/partition.h"
+#include "backend/format/change_list.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/session.h"
+#include "backend/partition/tracking.h"
 
 /* Where effects of an attempt go. */
 struct collecting {
@@ -62,7 +64,7 @@ static void collect_row(void *owner, enum cf cf, struct bytes key, const struct 
         effects_delete(effects, cf, key);
 }
 
-/* Adds a change to those that another shard will tell. False: the key is of this partition. */
+/* Adds a change to those that another shard will report. False: the key is of this partition. */
 static bool collect_change(struct call *call, const struct change *change)
 {
     if (change->kind > CHANGE_GROUP_DELETED || !change->space)
@@ -72,12 +74,16 @@ static bool collect_change(struct call *call, const struct change *change)
         return false;
     struct participation *part = participation_of(call->session->pending.across,
                                                   coordinated_shard_of(call->partition, slot));
-    message_put_u8(&part->changes, (uint8_t)change->kind);
-    message_put_u8(&part->changes, (uint8_t)change->type);
-    message_put_u8(&part->changes, change->by_client);
-    message_put_bytes(&part->changes,
-                      encode_metadata_key(call->arena, change->space->name, slot, change->key));
-    part->changes_count++;
+    if (!part->effects) /* the key is touched, and no row changes */
+        part->effects = begin_effects(call->partition);
+    if (!part->changes.bytes)
+        change_list_begin(&part->changes, tracking_name(call->session));
+    const struct listed_change listed = {
+        .kind = (uint8_t)change->kind,
+        .type = (uint8_t)change->type,
+        .by_client = change->by_client,
+        .row_key = encode_metadata_key(call->arena, change->space->name, slot, change->key)};
+    change_list_put(&part->changes, &listed);
     return true;
 }
 

@@ -70,9 +70,8 @@ struct participation {
     bool is_locked; /* it has received LOCK, and neither RELEASE nor APPLY */
     bool is_applied;
     struct need *needs;      /* of the outstanding LOCK, in its order */
-    struct effects *effects; /* NULL: none */
-    struct out changes;      /* for the shard's watchers, trackers and blocked clients */
-    uint32_t changes_count;
+    struct effects *effects; /* NULL: nothing changes there; without rows: keys are touched */
+    struct out changes; /* change_list.h: for the shard's watchers, trackers and blocked clients */
 };
 
 struct coordinator {

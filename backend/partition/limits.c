@@ -3,6 +3,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/borrow_all.h"
+#include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/session.h"
 #include "backend/partition/space_bytes.h"
@@ -136,6 +137,14 @@ static void wait_for_room(struct call *call, struct space_limit *limit)
     call_error(call, ERR_UNCACHED);
 }
 
+/* The refusal shows that the namespace has these keys. */
+static void observe_keys(struct call *call, const struct space_limit *limit)
+{
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        if (limit->spaces[i])
+            keyspace_observe_size(call, limit->spaces[i]);
+}
+
 void limits_end(struct call *call, uint64_t keys_before)
 {
     if (call->failed || !limits_keys(call))
@@ -149,6 +158,7 @@ void limits_end(struct call *call, uint64_t keys_before)
                         : keys + limit->keys_elsewhere <= limit->max_keys;
     if (has_room)
         return;
+    observe_keys(call, limit);
     if (keys + limit->keys_elsewhere > limit->max_keys)
         call_error(call, (enum error)refuse_over_limit(call, ERR_OOM_KEYS));
     else

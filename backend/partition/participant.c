@@ -286,38 +286,13 @@ static void on_part_wounded(struct lock_owner *owner)
 
 /* ---- PREPARE ---- */
 
-/* For effects_each_key. */
-struct prepared_keys {
-    struct part *part;
-    bool were_locked;
-};
-
-static void lock_prepared_key(void *owner, struct bytes row_key)
-{
-    struct prepared_keys *keys = owner;
-    struct part *part = keys->part;
-    struct lock_set *locks = part->participant->partition->shards.locks;
-    keys->were_locked &= lock_is_held(locks, &part->owner, row_key);
-    (void)lock_take(locks, &part->owner, row_key, LOCK_WRITE);
-}
-
-/* The keys that the effects change are locked, for writing, by this transaction alone. *were_locked: it had locked each of them
- * before. If not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. */
-static bool lock_prepared_keys(struct part *part, bool *were_locked)
-{
-    struct prepared_keys keys = {.part = part, .were_locked = true};
-    bool is_good = effects_each_key(part->effects, lock_prepared_key, &keys);
-    *were_locked = keys.were_locked;
-    return is_good && list_empty(&part->owner.requests);
-}
-
 static void put_record(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct arena *arena = &partition->running.arena;
     overlay_put(partition->overlay, CF_SYSTEM,
                 encode_transaction_key(arena, TRANSACTION_PREPARED, &part->id),
-                encode_prepared(arena, part->effects));
+                encode_prepared(arena, part->effects, part->changes));
 }
 
 static void delete_record(struct part *part)
@@ -349,7 +324,6 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
     struct transaction_id id;
     struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
     struct bytes effects = message_bytes(&reader);
-    uint32_t changes_count = message_u32(&reader);
     struct bytes changes = message_bytes(&reader);
     if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
         refuse(incoming, frame, LOCKS_ARE_LOST);
@@ -358,9 +332,8 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
     open_call(part, incoming, frame);
     part->effects = bytes_heap_copy(effects);
     part->changes = bytes_heap_copy(changes);
-    part->changes_count = changes_count;
     bool were_locked = true;
-    bool is_valid = message_is_read(&reader) && lock_prepared_keys(part, &were_locked);
+    bool is_valid = message_is_read(&reader) && part_lock_prepared(part, &were_locked);
     if (!were_locked)
         part_end(part, KEYS_ARE_UNLOCKED);
     else if (!is_valid)
@@ -372,52 +345,6 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
 }
 
 /* ---- APPLY and RELEASE ---- */
-
-static void tell_part_changes(struct part *part, struct call *call)
-{
-    struct partition *partition = call->partition;
-    struct message_reader reader = message_read(part->changes);
-    for (uint32_t i = 0; i < part->changes_count; i++) {
-        struct change change = {.kind = (enum change_kind)message_u8(&reader)};
-        change.type = (enum type)message_u8(&reader);
-        change.by_client = message_u8(&reader);
-        struct bytes space;
-        uint16_t slot;
-        bool is_key = decode_metadata_key(message_bytes(&reader), &space, &slot, &change.key);
-        if (!reader.is_good || !is_key || change.kind > CHANGE_GROUP_DELETED)
-            return;
-        change.space = space_find(partition->spaces, space);
-        if (partition->watchers.changes->concerns(call, change.space, change.key))
-            partition->watchers.changes->add(call, &change);
-    }
-}
-
-/* For effects_each_flush. */
-struct flushed {
-    struct call *call;
-    struct space *last;
-};
-
-static void tell_flush(void *owner, struct bytes name)
-{
-    struct flushed *flushed = owner;
-    struct space *space = space_find(flushed->call->partition->spaces, name);
-    if (space == flushed->last)
-        return; /* another run of its slots */
-    flushed->last = space;
-    keyspace_tell_flush(flushed->call, space);
-}
-
-/* Reports flushes among the effects to watchers, blocked clients and tracking clients. */
-static void tell_flushes(const struct part *part, struct call *call)
-{
-    struct flushed flushed = {.call = call};
-    (void)effects_each_flush(part->effects, tell_flush, &flushed);
-    if (!flushed.last)
-        return;
-    const struct change change = {.kind = CHANGE_FORGOTTEN, .space = flushed.last};
-    call->partition->watchers.changes->add(call, &change);
-}
 
 /* Limits of the transaction's namespace; NULL: it has none. */
 static struct space_limit *limit_of(const struct part *part)
@@ -446,7 +373,7 @@ static bool apply(struct part *part)
         return false;
     internal_call_begin(partition, &call);
     overlay_observe_begin(partition->overlay);
-    tell_flushes(part, &call);
+    part_report_flushes(part, &call);
     overlay_secured_begin(partition->overlay);
     if (limit)
         limits_measure(limit);
@@ -455,7 +382,7 @@ static bool apply(struct part *part)
         limits_note_left(
             limit); /* what is deleted here makes room where the transaction creates keys */
     delete_record(part);
-    tell_part_changes(part, &call);
+    part_report_changes(part, &call);
     bool is_good = !call.failed;
     internal_call_end(partition, &call);
     overlay_secured_end(partition->overlay);
@@ -562,21 +489,23 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
     enum transaction_record record;
     struct transaction_id id;
     struct bytes effects;
+    struct bytes changes;
     if (!decode_transaction_key(row, &record, &id))
         return false;
     if (record == TRANSACTION_FORCED)
         return forced_load(participant->forced, &id, value);
     if (record != TRANSACTION_PREPARED)
         return true;
-    if (!decode_prepared(value, &effects))
+    if (!decode_prepared(value, &effects, &changes))
         return false;
     struct part *part = part_new(participant, &id, NULL);
     part->state = PART_PREPARED;
     part->effects = bytes_heap_copy(effects);
+    part->changes = bytes_heap_copy(changes);
     part->owner.is_prepared = part->owner.is_in_doubt = true;
     part->heard_ms = 0;
     bool were_locked; /* the locks of before the start are gone */
-    return lock_prepared_keys(part, &were_locked);
+    return part_lock_prepared(part, &were_locked);
 }
 
 bool participant_load(struct participant *participant)

@@ -16,7 +16,9 @@
  *     commands on its keys are refused at once.
  * (4) Keys that a session of another partition watches are watched here until UNWATCH, or the end of the connection; after
  *     that EXEC finds them changed.
- * (5) APPLY for an unknown transaction was applied before, and succeeds.
+ * (5) The record of PREPARE has the changes with the effects, and they are reported when the effects are applied, also after a
+ *     crash or a failed batch (participant_changes.c).
+ * (6) APPLY for an unknown transaction was applied before, and succeeds.
  */
 #pragma once
 

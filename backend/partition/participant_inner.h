@@ -4,6 +4,7 @@
  *   participant.c ────────► states, PREPARE, APPLY, RELEASE, questions to the coordinator, figures
  *   participant_lock.c ───► checks the items of LOCK and takes their locks
  *   participant_rows.c ───► reads the rows that LOCK asks for
+ *   participant_changes.c ► locks and reports of a prepared transaction's changes
  *   participant_watch.c ──► keys that sessions of other partitions watch here
  */
 #pragma once
@@ -47,8 +48,7 @@ struct part {
     struct out reply;
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; heap */
-    struct bytes changes; /* to be reported when the effects are applied; heap */
-    uint32_t changes_count;
+    struct bytes changes; /* change_list.h; reported when the effects are applied; heap */
     struct peer_request question;
     uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
     bool is_wounded;   /* WOUND must be sent to the coordinator, or has no answer yet */
@@ -94,6 +94,14 @@ struct lock_item lock_item_next(struct message_reader *reader);
 const char *part_lock_items(struct part *part);
 /* Reads the rows that LOCK asks for. When one is uncached, all are read again as soon as it is in memory. */
 void part_read_rows(struct part *part);
+/* Locks the keys that the transaction has prepared, for writing, for it alone. *were_locked: it had locked each of them before. If
+ * not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. False: the effects or
+ * changes are not valid, or another transaction has a lock. */
+bool part_lock_prepared(struct part *part, bool *were_locked);
+/* Within the call that applies the effects: reports the changes that came with them. */
+void part_report_changes(const struct part *part, struct call *call);
+/* Before the effects are applied: reports flushes among them to watchers, blocked clients and tracking clients. */
+void part_report_flushes(const struct part *part, struct call *call);
 /* Answers the open request, if there is one. */
 void part_reply(struct part *part, uint8_t kind, struct bytes payload);
 /* Releases the locks and frees the transaction. An open request is refused with the reason. */

@@ -101,6 +101,8 @@ bool remote_watcher_is_dirty(struct partition *partition, const struct remote_wa
     size_t cursor = 0;
     struct bytes row_key;
     void *value;
+    if (remote)
+        overlay_observe(partition->overlay, remote->watcher.ticket);
     while (!is_dirty && table_next(remote->keys, &cursor, &row_key, &value))
         is_dirty = has_expired(partition, row_key);
     return is_dirty;

@@ -121,10 +121,10 @@ static bool is_undone_as_one(const struct call *call)
                                                     : call->command->flags & CMD_SCRIPT;
 }
 
-/* Does the command only read and write keys? WATCH has neither flag, but reads rows. */
+/* Does the command only read and write keys? WATCH has neither flag, but reads rows, and INFO counts keys. */
 static bool changes_only_keys(const struct command *command)
 {
-    return command->traits & TRAIT_WATCHES ||
+    return command->traits & (TRAIT_WATCHES | TRAIT_COUNTS_KEYS) ||
            (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
 }
 

@@ -13,8 +13,10 @@ struct tracker {
     bool is_optin;
     bool is_optout;
     bool is_noloop;
-    bool is_caching;           /* CLIENT CACHING was given for the next command */
-    bool is_broken;            /* the REDIRECT client was gone when an invalidation was due */
+    bool is_caching; /* CLIENT CACHING was given for the next command */
+    bool is_broken;  /* the REDIRECT client was gone when an invalidation was due */
+    struct bytes
+        name; /* heap; the same at all shards to which a proxy's client is connected; empty: none */
     uint64_t redirect_id;      /* 0: none */
     struct session *redirect;  /* NULL: none, or closed */
     struct list redirect_link; /* in the list `redirectors` of the tracker of `redirect` */

@@ -103,6 +103,18 @@ static struct tracked *tracked_of(struct tracking *tracking, struct bytes namesp
     return tracked;
 }
 
+static void set_name(struct tracker *tracker, struct bytes name)
+{
+    free((char *)tracker->name.data);
+    tracker->name = (struct bytes){0};
+    if (!name.len)
+        return;
+    char *copy = malloc(name.len);
+    CHECK(copy);
+    memcpy(copy, name.data, name.len);
+    tracker->name = (struct bytes){copy, name.len};
+}
+
 void tracking_on(struct session *session, const struct tracker *options,
                  const struct bytes *prefixes, uint32_t count)
 {
@@ -119,6 +131,7 @@ void tracking_on(struct session *session, const struct tracker *options,
     tracker->is_optin = options->is_optin;
     tracker->is_optout = options->is_optout;
     tracker->is_noloop = options->is_noloop;
+    set_name(tracker, options->name);
     tracker->redirect_id = options->redirect_id;
     tracker->redirect = options->redirect;
     list_remove(&tracker->redirect_link);
@@ -140,6 +153,7 @@ void tracking_off(struct session *session)
     list_remove(&tracker->redirect_link);
     subscription_clear(&tracker->keys);
     subscription_clear(&tracker->prefixes);
+    set_name(tracker, (struct bytes){0});
     tracker->is_on = tracker->is_bcast = tracker->is_optin = tracker->is_optout = false;
     tracker->is_noloop = tracker->is_caching = tracker->is_broken = false;
     tracker->redirect_id = 0;
@@ -152,6 +166,22 @@ void tracking_leave(struct session *session)
     tracking_off(session);
     while ((link = list_pop(&session->tracker.redirectors)))
         container_of(link, struct tracker, redirect_link)->redirect = NULL;
+}
+
+struct bytes tracking_name(const struct session *session)
+{
+    return session->tracker.is_noloop ? session->tracker.name : (struct bytes){0};
+}
+
+struct session *tracking_find(const struct tracking *tracking, struct bytes name)
+{
+    const struct list *trackers = &tracking->trackers;
+    for (struct list *link = trackers->next; name.len && link != trackers; link = link->next) {
+        struct tracker *tracker = container_of(link, struct tracker, link);
+        if (bytes_equal(tracker->name, name))
+            return container_of(tracker, struct session, tracker);
+    }
+    return NULL;
 }
 
 /* ---- sending invalidations ---- */
@@ -359,22 +389,21 @@ static void note_change(struct tracking *tracking, struct tracked *tracked, stru
     tracking->is_changed = true;
 }
 
-void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client)
+void tracking_touch(struct partition *partition, const struct change *change, struct session *by)
 {
-    struct tracking *tracking = call->partition->watchers.tracking;
+    struct tracking *tracking = partition->watchers.tracking;
     struct bytes namespace_name;
     uint8_t database;
     if (tracking->count == 0)
         return;
-    space_place(call->partition->spaces, space, &namespace_name, &database);
+    space_place(partition->spaces, change->space, &namespace_name, &database);
     struct tracked *tracked = tracked_of(tracking, namespace_name);
     if (subscription_topics(tracked->prefixes))
-        note_change(tracking, tracked, key, by_client && call->session ? call->session->id : 0);
-    struct topic *topic = subscription_find(tracked->keys, key);
+        note_change(tracking, tracked, change->key, change->by_client && by ? by->id : 0);
+    struct topic *topic = subscription_find(tracked->keys, change->key);
     if (!topic)
         return;
-    struct news news = {
-        .partition = call->partition, .current = call->session, .keys = &key, .count = 1};
+    struct news news = {.partition = partition, .current = by, .keys = &change->key, .count = 1};
     tell_readers(&news, topic);
     news_fini(&news);
 }

@@ -21,6 +21,7 @@
 #include "backend/partition/tracker.h"
 
 struct call;
+struct change;
 struct command;
 struct partition;
 struct session;
@@ -30,7 +31,7 @@ struct tracking; /* all of a partition */
 struct tracking *tracking_new(void);
 void tracking_free(struct tracking *tracking);
 void tracker_init(struct tracker *tracker);
-/* CLIENT TRACKING ON with is_bcast, is_optin, is_optout, is_noloop and the redirection of `options`. Prefixes are added
+/* CLIENT TRACKING ON with is_bcast, is_optin, is_optout, is_noloop, the redirection and the name (copied) of `options`. Prefixes are added
  * to the client's present prefixes. */
 void tracking_on(struct session *session, const struct tracker *options,
                  const struct bytes *prefixes, uint32_t count);
@@ -46,9 +47,13 @@ void tracking_remember_script(struct call *script, const struct command *called)
 /* Handles CHANGE_READ: from now on the call's client has a copy of the key. Changes of a key of another shard are not known
  * here, so the client is told after the reply that its copy is no longer valid. */
 void tracking_keep(struct call *call, struct bytes key);
-/* Sends or collects the invalidation of a changed key. `by_client`: by the call's client, not by expiry. Cheap when no
+/* Sends or collects the invalidation of a changed key. `by`: the session of the client that has changed it; NULL: none. Cheap when no
  * client tracks. */
-void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client);
+void tracking_touch(struct partition *partition, const struct change *change, struct session *by);
+/* The name of the client's tracking at all shards, if its own changes must not be reported to it (NOLOOP); else empty. */
+struct bytes tracking_name(const struct session *session);
+/* The session that tracks by this name, which is not empty; NULL: there is none. */
+struct session *tracking_find(const struct tracking *tracking, struct bytes name);
 /* Invalidates all keys of the database's namespace, after a flush. */
 void tracking_flush(struct call *call, const struct space *space);
 /* Invalidates all keys for all clients, after a failed batch: its changes were undone and its invalidations dropped. */

@@ -571,6 +571,11 @@ uint64_t overlay_observed(const struct overlay *overlay)
     return newest >= oldest ? newest : 0;
 }
 
+uint64_t overlay_change_ticket(const struct overlay *overlay)
+{
+    return overlay->securing.is_on ? 0 : overlay->batch->ticket;
+}
+
 uint64_t overlay_ticket(const struct overlay *overlay)
 {
     return overlay->batch->ticket;

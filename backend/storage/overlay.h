@@ -143,6 +143,9 @@ void overlay_observe_begin(struct overlay *overlay);
 uint64_t overlay_observed(const struct overlay *overlay);
 /* Records the use of a cached value that depends on effects of this ticket or older ones. */
 void overlay_observe(struct overlay *overlay, uint64_t ticket);
+/* The ticket to be observed by whoever is shown, by other means than its rows, that a change is being made now; 0: the change is
+ * secured. */
+uint64_t overlay_change_ticket(const struct overlay *overlay);
 /* Ticket of the open batch. */
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);

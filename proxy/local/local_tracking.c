@@ -146,8 +146,11 @@ static void send_on(struct request *request, struct part *part, struct upstream 
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
-    struct bytes *words = malloc(argc * sizeof *words);
+    const struct wanted *wanted = request_state(request, sizeof *wanted);
+    struct bytes *words = malloc((argc + 2) * sizeof *words);
     char id[INT64_TEXT_MAX] = "";
+    char text[TRACKING_NAME_MAX];
+    struct bytes name = client_tracking_name(request->client, wanted->is_noloop, text);
     struct bytes invalidation_id = {
         id, invalidation ? number_format_int64(id, (int64_t)invalidation->use.backend_id) : 0};
     uint32_t count = 0;
@@ -162,6 +165,10 @@ static void send_on(struct request *request, struct part *part, struct upstream 
             i++;
         else if (i >= 3 && bytes_is(argv[i], "prefix"))
             words[count++] = argv[++i];
+    }
+    if (name.len) {
+        words[count++] = BYTES("NAME");
+        words[count++] = name;
     }
     upstream_send_words(dedicated, part, request->client->session.keyspace, words, count);
     free(words);

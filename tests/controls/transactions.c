@@ -4,6 +4,7 @@
  */
 #include "backend/context/change.h"
 #include "backend/context/partition.h"
+#include "backend/format/change_list.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/lock.h"
@@ -174,16 +175,17 @@ static void tell_changes(struct partition *partition, struct bytes payload)
     struct call call;
     (void)message_bytes(&reader); /* id */
     (void)message_bytes(&reader); /* effects */
-    uint32_t count = message_u32(&reader);
-    struct message_reader changes = message_read(message_bytes(&reader));
+    struct change_list list;
+    struct listed_change listed;
+    CHECK(change_list_open(message_bytes(&reader), &list));
     internal_call_begin(partition, &call);
-    for (uint32_t i = 0; i < count; i++) {
-        struct change change = {.kind = (enum change_kind)message_u8(&changes)};
+    while (change_list_next(&list, &listed)) {
+        struct change change = {.kind = (enum change_kind)listed.kind,
+                                .type = (enum type)listed.type,
+                                .by_client = listed.by_client};
         struct bytes space;
         uint16_t slot;
-        change.type = (enum type)message_u8(&changes);
-        change.by_client = message_u8(&changes);
-        CHECK(decode_metadata_key(message_bytes(&changes), &space, &slot, &change.key));
+        CHECK(decode_metadata_key(listed.row_key, &space, &slot, &change.key));
         change.space = space_find(partition->spaces, space);
         partition->watchers.changes->add(&call, &change);
     }

@@ -289,6 +289,14 @@ static bool all_track(void)
     return true;
 }
 
+static bool are_trackers_calm(void)
+{
+    for (unsigned i = 0; i < SHARDS; i++)
+        if (!sim_tracker_is_calm(&world.trackers[i]))
+            return false;
+    return true;
+}
+
 static void set_up(void)
 {
     for (unsigned i = 0; i < SHARDS && !world.has_moves; i++)
@@ -978,6 +986,8 @@ static void end_world(void)
     run_until(all_idle, "a client waits for ever");
     end_tellers();
     rest();
+    if (!world.has_moves)
+        run_until(are_trackers_calm, "a client that tracks cannot read");
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
         forget_forced(i);
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
@@ -992,7 +1002,7 @@ static void end_world(void)
         fail(world.bank.why); /* forced as decided: nothing may show it */
     for (unsigned i = 0; i < SHARDS && !has_failed(); i++)
         if (!world.has_moves)
-            sim_tracker_check(&world.trackers[i], !world.bank.may_fail);
+            sim_tracker_check(&world.trackers[i]);
     for (unsigned i = 0; i < SHARDS && !has_failed() && !world.has_moves; i++)
         sim_tracker_fini(&world.trackers[i]);
     for (unsigned i = 0; i < world.cluster.plan.proxies && !has_failed(); i++)

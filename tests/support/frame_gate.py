@@ -13,7 +13,7 @@ import threading
 
 from support.cluster import free_ports
 
-PREPARE = 4
+PREPARE, APPLY = 4, 5
 MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE = 12, 13, 14, 15
 HEADER_BYTES = 16
 

@@ -34,7 +34,7 @@ START_TEST(a_change_marks_every_watcher_of_the_key)
 {
     watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_add(set, &b, &shop, 7, BYTES("k"));
-    watch_touch(set, &shop, BYTES("k"), &slot_of_key);
+    watch_touch(set, &shop, BYTES("k"), 0, &slot_of_key);
     ck_assert(a.dirty && b.dirty);
 }
 END_TEST
@@ -42,9 +42,9 @@ END_TEST
 START_TEST(other_keys_and_namespaces_mark_no_watcher)
 {
     watch_add(set, &a, &shop, 7, BYTES("k"));
-    watch_touch(set, &shop, BYTES("kk"), &slot_of_key);
-    watch_touch(set, &test, BYTES("k"), &slot_of_key);
-    watch_touch(set, &shop, BYTES(""), &slot_of_key);
+    watch_touch(set, &shop, BYTES("kk"), 0, &slot_of_key);
+    watch_touch(set, &test, BYTES("k"), 0, &slot_of_key);
+    watch_touch(set, &shop, BYTES(""), 0, &slot_of_key);
     ck_assert(!a.dirty);
 }
 END_TEST
@@ -54,7 +54,7 @@ START_TEST(watching_twice_and_clearing_leaves_nothing)
     watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_clear(set, &a);
-    watch_touch(set, &shop, BYTES("k"), &slot_of_key);
+    watch_touch(set, &shop, BYTES("k"), 0, &slot_of_key);
     ck_assert(!a.dirty);
 }
 END_TEST
@@ -64,7 +64,7 @@ START_TEST(clearing_one_watcher_keeps_the_other)
     watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_add(set, &b, &shop, 7, BYTES("k"));
     watch_clear(set, &a);
-    watch_touch(set, &shop, BYTES("k"), &slot_of_key);
+    watch_touch(set, &shop, BYTES("k"), 0, &slot_of_key);
     ck_assert(!a.dirty && b.dirty);
 }
 END_TEST
@@ -73,9 +73,9 @@ START_TEST(keys_may_be_empty_and_binary)
 {
     watch_add(set, &a, &shop, 7, BYTES(""));
     watch_add(set, &b, &shop, 7, BYTES("\0\xff"));
-    watch_touch(set, &shop, BYTES("\0\xff"), &slot_of_key);
+    watch_touch(set, &shop, BYTES("\0\xff"), 0, &slot_of_key);
     ck_assert(!a.dirty && b.dirty);
-    watch_touch(set, &shop, BYTES(""), &slot_of_key);
+    watch_touch(set, &shop, BYTES(""), 0, &slot_of_key);
     ck_assert(a.dirty);
 }
 END_TEST
@@ -107,9 +107,9 @@ START_TEST(a_swap_moves_watches_to_the_other_storage)
 {
     watch_add(set, &a, &shop, 7, BYTES("k"));
     watch_swap(set, &shop, &test);
-    watch_touch(set, &shop, BYTES("k"), &slot_of_key);
+    watch_touch(set, &shop, BYTES("k"), 0, &slot_of_key);
     ck_assert(!a.dirty);
-    watch_touch(set, &test, BYTES("k"), &slot_of_key);
+    watch_touch(set, &test, BYTES("k"), 0, &slot_of_key);
     ck_assert(a.dirty);
 }
 END_TEST
