@@ -56,7 +56,8 @@ struct part {
     struct request *request;
     struct upstream
         *upstream; /* where it is in flight; for single use and waits NULL when it no longer is */
-    uint32_t sent_ms; /* low bits of the loop's time */
+    uint32_t
+        sent_ms; /* when the shard should have its bytes; may be later than now. Low bits of the loop's time */
     uint32_t swallow; /* replies to discard before its own (those of MULTI and queued commands) */
     uint32_t resend_bytes; /* length of its copy in upstream->resend; 0: none */
     uint32_t wait;    /* its entry + 1 in the wait table of `upstream`; 0: none. upstream_waits.c */
@@ -67,6 +68,12 @@ struct part {
     bool is_greeting; /* of the connection's greeting: it is sent anew with each connection */
     uint8_t hops;     /* how often it has bounced */
 };
+
+/* Since when the shard may have it; negative: its bytes may still be on their way. */
+static inline int64_t part_age_ms(const struct part *part, uint32_t now_ms)
+{
+    return (int32_t)(now_ms - part->sent_ms);
+}
 
 /* Is it a part of a request, and no command of the proxy itself? */
 static inline bool part_is_request(const struct part *part)

@@ -424,18 +424,29 @@ static void time_out(struct upstream *upstream, struct part *part, uint64_t time
         upstream->worker->client_events->followed(followed);
 }
 
-/* Fails the requests that were sent `timeout_ms` ago. If the shard was silent for as long, all requests to it fail. */
+static bool is_shared(const struct upstream *upstream)
+{
+    return upstream->node->shared[upstream->lane][upstream->resp == 3] == upstream &&
+           upstream->lane != LANE_CONTROL;
+}
+
+/* Fails the requests that were sent `timeout_ms` ago. If nothing came over the connection for as long, new requests are sent on
+ * another one if the shard has answered a PING since; else all requests to the shard fail. */
 static void time_out_parts(struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
 {
     bool is_silent = now_ms - upstream->reading.heard_ms >= timeout_ms;
     for (struct part *part;
-         (part = upstream->queue.undecided) && now_ms - part->sent_ms >= timeout_ms;) {
+         (part = upstream->queue.undecided) && part_age_ms(part, now_ms) >= (int64_t)timeout_ms;) {
         upstream->queue.undecided = part->next;
         time_out(upstream, part, timeout_ms);
         if (upstream->life.is_closed)
             return;
     }
-    if (is_silent && upstream->queue.first && upstream->queue.first != upstream->queue.undecided)
+    if (!is_silent || !upstream->queue.first || upstream->queue.first == upstream->queue.undecided)
+        return;
+    if (is_shared(upstream) && upstream_is_heard(upstream))
+        upstream_replace(upstream); /* the shard works: one command keeps this connection */
+    else
         upstream_silent(upstream, timeout_ms);
 }
 
@@ -456,7 +467,7 @@ static bool is_late(const struct upstream *upstream, uint32_t now_ms)
 {
     uint64_t patience_ms = upstream->use.is_single_use ? upstream->use.patience_ms : 0;
     return upstream->queue.first && upstream->life.is_open && patience_ms <= PATIENCE_MS_MAX &&
-           now_ms - upstream->queue.first->sent_ms >= LATE_MS + patience_ms;
+           part_age_ms(upstream->queue.first, now_ms) >= (int64_t)(LATE_MS + patience_ms);
 }
 
 /* The shard accepts the connection, but does not answer the greeting. */
@@ -466,7 +477,7 @@ static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uin
     if (upstream->node->outage.is_silent && timeout_ms > SILENT_GREETING_MS)
         timeout_ms = SILENT_GREETING_MS;
     return upstream->state != UPSTREAM_UP && first && first->is_greeting &&
-           now_ms - first->sent_ms >= timeout_ms;
+           part_age_ms(first, now_ms) >= (int64_t)timeout_ms;
 }
 
 /* If a reply is late, sends a PING on the control connection, where no request waits before it. A shard that runs a slow
@@ -504,8 +515,7 @@ void upstream_replace(struct upstream *upstream)
 /* The shard runs a slow script: new requests are sent on a new connection, where they get BUSY at once. */
 static void replace_late(struct upstream *upstream, uint32_t now_ms)
 {
-    if (upstream->node->shared[upstream->lane][upstream->resp == 3] == upstream &&
-        upstream->lane != LANE_CONTROL && is_late(upstream, now_ms))
+    if (is_shared(upstream) && is_late(upstream, now_ms))
         upstream_replace(upstream);
 }
 

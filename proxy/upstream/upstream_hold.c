@@ -72,12 +72,14 @@ void upstream_hold_end(struct upstream *upstream, bool is_sent)
     struct metric_cell *cell = upstream->node->cell;
     uint32_t now_ms = worker_now_ms(upstream->worker);
     upstream->life.is_holding = false;
+    uint32_t way_ms = upstream->out ? upstream_way_ms(upstream->out->bytes) : 0;
     for (struct part *part = upstream->queue.first; part; part = part->next) {
+        int64_t age_ms = part_age_ms(part, now_ms);
         if (part_is_request(part)) {
             cell_add(cell, is_sent ? SHARD_HELD : SHARD_HELD_FAILED, 1);
-            cell_add(cell, SHARD_HELD_MS, now_ms - part->sent_ms);
+            cell_add(cell, SHARD_HELD_MS, (uint64_t)(age_ms > 0 ? age_ms : 0));
         }
-        part->sent_ms = now_ms;
+        part->sent_ms = now_ms + way_ms;
     }
 }
 
@@ -170,15 +172,30 @@ static void silence_told(struct client *client, struct request *request, struct 
     (void)reply;
 }
 
+/* Describes the oldest request of the connection. */
+static void describe_silence(const struct upstream *upstream, struct silence *silence)
+{
+    const struct node *node = upstream->node;
+    *silence = (struct silence){.since_ms = upstream->queue.first->sent_ms};
+    (void)snprintf(silence->shard, sizeof silence->shard, "%s", node->name);
+    (void)snprintf(silence->address, sizeof silence->address, "%s", node->address);
+}
+
+bool upstream_is_heard(const struct upstream *upstream)
+{
+    struct silence silence;
+    describe_silence(upstream, &silence);
+    return has_heard(upstream->worker->pool, &silence);
+}
+
 void upstream_silent(struct upstream *upstream, uint64_t timeout_ms)
 {
     struct proxy_worker *worker = upstream->worker;
     const struct node *node = upstream->node;
     char reason[64];
-    struct silence silence = {.since_ms = upstream->queue.first->sent_ms,
-                              .lasted_ms = (uint32_t)timeout_ms};
-    (void)snprintf(silence.shard, sizeof silence.shard, "%s", node->name);
-    (void)snprintf(silence.address, sizeof silence.address, "%s", node->address);
+    struct silence silence;
+    describe_silence(upstream, &silence);
+    silence.lasted_ms = (uint32_t)timeout_ms;
     bool is_news = !node->outage.is_silent && !has_heard(worker->pool, &silence);
     (void)snprintf(reason, sizeof reason, "silent for %" PRIu64 " ms", timeout_ms);
     if (is_news)

@@ -79,6 +79,8 @@ void upstream_hold_end(struct upstream *upstream, bool is_sent);
 void upstream_hold_over(struct upstream *upstream);
 /* Handles HOLDING. */
 void upstream_hold_tick(struct upstream *upstream, uint64_t now_ms);
+/* Has anything come from the shard since the connection's oldest request was sent? ask_busy() sends PINGs. */
+bool upstream_is_heard(const struct upstream *upstream);
 /* A request got no reply within `timeout_ms`, and nothing else has come over the connection: all requests in flight at the
  * shard fail, in every worker that has received nothing from it since. */
 void upstream_silent(struct upstream *upstream, uint64_t timeout_ms);
@@ -86,6 +88,15 @@ void upstream_silent(struct upstream *upstream, uint64_t timeout_ms);
 void upstream_hold_stopping(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */
+
+/* Bytes per millisecond with which a shard may at least be expected to receive and store what is on its way. */
+enum { WAY_BYTES_PER_MS = 10 * 1024, HEAVY_BYTES = 1 << 20 };
+
+/* How long so many bytes may be on their way. */
+static inline uint32_t upstream_way_ms(size_t bytes)
+{
+    return bytes < HEAVY_BYTES ? 0 : (uint32_t)(bytes / WAY_BYTES_PER_MS);
+}
 
 static inline void upstream_push(struct upstream *upstream, struct part *part)
 {

@@ -161,6 +161,8 @@ void upstream_commit(struct upstream *upstream, struct part *part)
 {
     struct proxy_worker *worker = upstream->worker;
     upstream_push(upstream, part);
+    if (upstream->out->bytes >= HEAVY_BYTES)
+        part->sent_ms += upstream_way_ms(upstream->out->bytes);
     metric_add(worker->metrics.process, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
     if (upstream->state == UPSTREAM_UP)
         stream_send(upstream->stream);

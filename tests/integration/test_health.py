@@ -156,7 +156,7 @@ def _(run):
 
 @suite.case('a backend that serves other protocols of proxies gets no request, and clients, log and /readyz are told the reason')
 def _(run):
-    for protocols in ((), ('protocol', '0', 'protocol_oldest', '0'), ('protocol', '9', 'protocol_oldest', '2')):
+    for protocols in ((), ('protocol', '0', 'protocol_oldest', '0'), ('protocol', '1000', 'protocol_oldest', '999')):
         with Cluster(backends=1, partitions=1, proxies=1) as cluster:
             proxy = cluster.proxies[0]
             with cluster.partition(0) as partition:

@@ -2,9 +2,11 @@
 """What clients share is given out fairly: no command, client or namespace takes all of a proxy."""
 
 import contextlib
+import time
 
 from support.cluster import Cluster
 from support.harness import Suite, check, check_equal, wait_for
+from support.relay import Relay
 from support.resp import Closed
 
 suite = Suite(__doc__)
@@ -123,6 +125,23 @@ def _(run):
             check_equal(client.call('UNWATCH'), ('+', b'OK'))
         wait_for(lambda: in_use(cluster, 'dedicated', 'many') == 0, 'the connections to be free')
         check_equal(many[19].call('WATCH', 'k'), ('+', b'OK'))
+
+
+TIMEOUT_S = 0.4
+
+
+@suite.case('a value whose bytes are on their way for longer than upstream-timeout is stored, and the reply is OK')
+def _(run):
+    with Cluster(backends=1, partitions=1, relay=Relay, proxy_options={'upstream': {'timeout': '%dms' % (TIMEOUT_S * 1000)}}) as cluster, \
+            cluster.connect() as client:
+        check_equal(client.call('SET', 'k', 'v'), ('+', b'OK'))
+        relay, = cluster.relays.values()
+        relay.spoil('hold')
+        client.send('SET', 'big', b'x' * (32 << 20))
+        time.sleep(3 * TIMEOUT_S)
+        relay.spoil('heal')
+        check_equal(client.read(), ('+', b'OK'))
+        check_equal(client.call('STRLEN', 'big'), (':', b'%d' % (32 << 20)))
 
 
 suite.main()
