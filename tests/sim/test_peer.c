@@ -74,7 +74,10 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     const char *error;
     (void)block;
     (void)need;
-    const char *at = memmem(data, len, "$4\r\nPEER\r\n$1\r\n2\r\n$1\r\n", 21);
+    const char protocol[] = {(char)('0' + PEER_PROTOCOL), 0};
+    char words[32];
+    (void)snprintf(words, sizeof words, "$4\r\nPEER\r\n$1\r\n%s\r\n$1\r\n", protocol);
+    const char *at = memmem(data, len, words, 21);
     if (!at || data + len - at < 21 + 4)
         return 0;
     const char *size_at = at + 21 + 3; /* behind the shard's name of one letter */
@@ -84,7 +87,7 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
         !number_parse_uint64((struct bytes){size_at + 1, (size_t)(end - size_at - 1)}, &size) ||
         (size_t)(data + len - end) < size + 4)
         return 0;
-    CHECK(peer_set_admit(greeting->node->set, BYTES("2"), (struct bytes){at + 21, 1},
+    CHECK(peer_set_admit(greeting->node->set, bytes_of(protocol), (struct bytes){at + 21, 1},
                          (struct bytes){end + 2, size}, &peer, &error));
     size_t written = peer_set_identity(greeting->node->set, bytes);
     out_printf(stream_out(stream), "+OK\r\n$%zu\r\n", written);
