@@ -36,6 +36,7 @@ int main(int argc, char **argv)
     harden_files();
     log_detect_journal();
     command_init();
+    version_set_commit(scree_commit);
     (void)snprintf(engine, sizeof engine, "%s, assertions %s, CRC32C by %s",
                    store_engine()->version, store_engine()->assertions, store_engine()->crc32c);
     if (!program_parse(&program, argc, argv, &config.head, &code))
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
         config_fini(&config.head);
         return 1;
     }
-    crash_install("scree-backend", SCREE_VERSION, SCREE_COMMIT);
+    crash_install("scree-backend", SCREE_VERSION, scree_commit);
     struct server *server = server_new(&config);
     config_fini(&config.head);
     code = server_run(server);

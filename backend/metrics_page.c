@@ -11,6 +11,7 @@
 #include "backend/store/store.h"
 #include "shared/metric_text.h"
 #include "shared/net/http.h"
+#include "shared/version.h"
 
 #include <stdio.h>
 #include <sys/statvfs.h>
@@ -342,6 +343,7 @@ static void print_build_info(const struct server *server, struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
     metric_label(labels, "version", BYTES(SCREE_VERSION));
+    metric_label(labels, "commit", bytes_of(version_commit()));
     metric_label(labels, "run_id", bytes_of(server->process->run_id));
     metric_label(labels, "engine", bytes_of(store_engine()->version));
     metric_label(labels, "engine_assertions", bytes_of(store_engine()->assertions));

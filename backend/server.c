@@ -17,6 +17,7 @@
 #include "shared/log.h"
 #include "shared/net/stream.h"
 #include "shared/net/worker.h"
+#include "shared/version.h"
 
 #include <errno.h>
 #include <signal.h>

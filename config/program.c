@@ -6,6 +6,7 @@
 #include "config/reload.h"
 #include "shared/command.h"
 #include "shared/command_docs.h"
+#include "shared/version.h"
 #include "shared/version_docs.h"
 
 #include <stdlib.h>
@@ -190,7 +191,7 @@ bool program_parse(const struct program *program, int argc, char **argv, struct 
         print_help(program, stdout);
         return false;
     case ANSWER_VERSION:
-        (void)printf("%s %s\n", program->name, SCREE_VERSION);
+        (void)printf("%s %s (commit %s)\n", program->name, SCREE_VERSION, version_commit());
         if (program->engine)
             (void)printf("%s\n", program->engine);
         return false;

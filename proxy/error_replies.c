@@ -25,11 +25,13 @@ static size_t error_code_index(struct bytes head)
 
 void error_replies_init(struct error_replies *replies, struct labels *labels, uint32_t thread)
 {
-    for (size_t i = 0; i < ERROR_CODES; i++)
+    for (size_t i = 0; i < ERROR_CODES; i++) {
         replies->cells[i] = labels_cell(labels, bytes_of(codes[i]), thread);
+        cell_set(replies->cells[i], REPLY_IS_PRINTED, 1);
+    }
 }
 
 void error_replies_count(struct error_replies *replies, struct bytes head)
 {
-    cell_add(replies->cells[error_code_index(head)], 0, 1);
+    cell_add(replies->cells[error_code_index(head)], REPLY_ERRORS, 1);
 }

@@ -13,6 +13,9 @@
 
 enum { ERROR_CODES = 27 };
 
+/* Words of a cell. A value whose words are all 0 is not printed, hence the second one, which is always 1. */
+enum error_reply_word { REPLY_ERRORS, REPLY_IS_PRINTED, REPLY_WORDS };
+
 /* Of one worker. */
 struct error_replies {
     struct metric_cell *cells[ERROR_CODES];

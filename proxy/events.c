@@ -1,6 +1,7 @@
 #include "proxy/events.h"
 
 #include "shared/check.h"
+#include "shared/version.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -63,6 +64,11 @@ void events_note(struct events *events, enum event_kind kind, uint64_t now_ms, c
     event->last_ms = now_ms;
     (void)snprintf(event->text, sizeof event->text, "%s", text);
     CHECK(pthread_mutex_unlock(&events->mutex) == 0);
+}
+
+void events_note_start(struct events *events, uint64_t now_ms)
+{
+    events_note(events, EVENT_STARTED, now_ms, "", "version " SCREE_VERSION);
 }
 
 uint32_t events_copy(struct events *events, struct event to[EVENTS_MAX])

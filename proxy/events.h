@@ -41,6 +41,8 @@ void events_free(struct events *events);
 /* Notes an event. Any thread; `now_ms` is wall clock. */
 void events_note(struct events *events, enum event_kind kind, uint64_t now_ms, const char *subject,
                  const char *text);
+/* Notes EVENT_STARTED with the version of the program. */
+void events_note_start(struct events *events, uint64_t now_ms);
 /* Copies the events, newest first; returns their number. */
 uint32_t events_copy(struct events *events, struct event to[EVENTS_MAX]);
 /* "shard-down" and the like. */

@@ -65,6 +65,7 @@ int main(int argc, char **argv)
     harden_files();
     log_detect_journal();
     command_init();
+    version_set_commit(scree_commit);
     if (!program_parse(&program, argc, argv, &config.head, &exit_code))
         return exit_code;
     struct proxy_snapshot *snapshot = snapshot_load(config.head.path, reason, sizeof(reason));
@@ -90,6 +91,6 @@ int main(int argc, char **argv)
         snapshot_unref(snapshot);
         return EXIT_FAILURE;
     }
-    crash_install("scree-proxy", SCREE_VERSION, SCREE_COMMIT);
+    crash_install("scree-proxy", SCREE_VERSION, scree_commit);
     return run_proxy(snapshot);
 }

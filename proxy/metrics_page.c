@@ -9,6 +9,7 @@
 #include "shared/command_cells.h"
 #include "shared/metric_text.h"
 #include "shared/table.h"
+#include "shared/version.h"
 
 enum { HOT_SAMPLES_MIN = 32 }; /* with fewer samples a key's share is not reported */
 
@@ -22,7 +23,7 @@ static const struct label_family command_families[] = {
 };
 
 static const struct label_family error_families[] = {
-    {LABEL_COUNTER, 0, "scree_proxy_error_replies_total",
+    {LABEL_COUNTER, REPLY_ERRORS, "scree_proxy_error_replies_total",
      "Error replies that clients got, of shards and of the proxy, by the error's code.", 0, 0, 0},
 };
 
@@ -227,6 +228,7 @@ static void print_info(const struct proxy *proxy, struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
     metric_label(labels, "version", BYTES(SCREE_VERSION));
+    metric_label(labels, "commit", bytes_of(version_commit()));
     metric_label(labels, "run_id", bytes_of(proxy->run_id));
     metric_head(out, "scree_proxy_build_info", "gauge", "Always 1; the labels have the version.");
     metric_number(out, "scree_proxy_build_info", labels, 1);

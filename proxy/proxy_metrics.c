@@ -8,7 +8,7 @@
 void proxy_metrics_init(struct proxy_metrics *labelled)
 {
     labelled->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
-    labelled->errors = labels_new(1, ERROR_CODES);
+    labelled->errors = labels_new(REPLY_WORDS, ERROR_CODES);
     labelled->shards = labels_new(SHARD_WORDS, METRICS_SHARDS_MAX);
     labelled->spaces = labels_new(TENANT_WORDS, METRICS_TENANTS_MAX);
     labelled->workers = labels_new(WORKER_WORDS, UINT16_MAX);

@@ -88,7 +88,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     metric_set(proxy->metrics, METRIC_PROXY_RELOAD_GOOD, 1);
     proxy->slow_log = slow_log_new();
     proxy->events = events_new();
-    events_note(proxy->events, EVENT_STARTED, proxy->started_ms, "", "version " SCREE_VERSION);
+    events_note_start(proxy->events, proxy->started_ms);
     proxy->refusals = refusals_new();
     proxy->tenants.rate_limiters = rate_limiters_new();
     proxy->tenants.limits = limits_new(clock_random() | 1);

@@ -3,6 +3,7 @@
 #include "shared/check.h"
 
 static enum reported_version reported = VERSION_DEFAULT;
+static const char *built_from = "unknown";
 
 static const struct {
     const char *text;
@@ -27,4 +28,14 @@ const char *version_text(void)
 uint32_t version_number(void)
 {
     return VERSIONS[reported].number;
+}
+
+void version_set_commit(const char *commit)
+{
+    built_from = commit;
+}
+
+const char *version_commit(void)
+{
+    return built_from;
 }

@@ -5,6 +5,7 @@
 #include "shared/check.h"
 #include "shared/digest.h"
 #include "shared/path.h"
+#include "shared/version.h"
 
 #include <errno.h>
 #include <jansson.h>

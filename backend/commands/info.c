@@ -432,8 +432,8 @@ static void print_scree(const struct call *call, struct out *out)
     const char *reason;
     bool failed = commit_is_failed(partition->commit, &reason);
     const struct store_engine *engine = store_engine();
-    out_printf(out, "scree_version:%s\r\npartition:%u\r\npartitions:%u\r\n", SCREE_VERSION,
-               partition->index, partition->process->partitions);
+    out_printf(out, "scree_version:%s\r\nscree_commit:%s\r\npartition:%u\r\npartitions:%u\r\n",
+               SCREE_VERSION, version_commit(), partition->index, partition->process->partitions);
     out_printf(out, "store_engine:%s\r\nstore_engine_assertions:%s\r\nstore_engine_crc32c:%s\r\n",
                engine->version, engine->assertions, engine->crc32c);
     out_printf(out,

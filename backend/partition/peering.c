@@ -16,6 +16,7 @@
 #include "backend/storage/orphan.h"
 #include "shared/host_name.h"
 #include "shared/log.h"
+#include "shared/version.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -373,7 +373,7 @@ int commit_gate(const struct commit *commit, uint32_t command_flags)
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
 {
     uint64_t limit = free_bytes_min + (commit->disk_is_low ? free_bytes_min / 4 : 0);
-    uint64_t free_bytes = limit ? storage_figure(commit->storage, "disk_free_bytes") : 0;
+    uint64_t free_bytes = storage_figure(commit->storage, "disk_free_bytes");
     bool is_low = free_bytes < limit;
     if (is_low != commit->disk_is_low)
         log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",

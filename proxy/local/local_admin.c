@@ -11,6 +11,7 @@
 #include "proxy/proxy.h"
 #include "proxy/status/status.h"
 #include "proxy/upstream/health_checks.h"
+#include "proxy/upstream/pool.h"
 #include "proxy/worker.h"
 #include "shared/clock.h"
 #include "shared/json_writer.h"
@@ -56,6 +57,34 @@ void local_admin_publish(struct proxy *proxy)
 }
 
 /* ---- health of shards ---- */
+
+/* A worker may connect to the shard again, though its backoff is not over. */
+struct back {
+    struct task task;
+    struct proxy_worker *worker;
+    char shard[SHARD_NAME_MAX + 1];
+};
+
+static void on_back(struct task *task)
+{
+    struct back *back = container_of(task, struct back, task);
+    pool_shard_back(back->worker->pool, bytes_of(back->shard));
+    free(back);
+}
+
+/* shard_back_fn */
+static void send_back(void *owner, const char *shard)
+{
+    struct proxy *proxy = owner;
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        struct back *back = calloc(1, sizeof *back);
+        CHECK(back);
+        back->task.run = on_back;
+        back->worker = proxy->workers[i];
+        (void)snprintf(back->shard, sizeof back->shard, "%s", shard);
+        loop_post(proxy->workers[i]->loop, &back->task);
+    }
+}
 
 /* The state of each shard of the visit's map; the caller frees it. */
 static struct shard_health *health_of(const struct admin_visit *visit)
@@ -341,7 +370,7 @@ bool local_admin_start(struct proxy *proxy, char *error, size_t size)
     admin->proxy = proxy;
     admin->snapshot = snapshot_ref(proxy->snapshot);
     CHECK(pthread_mutex_init(&admin->mutex, NULL) == 0);
-    admin->checks = health_checks_new(proxy->loop);
+    admin->checks = health_checks_new(proxy->loop, send_back, proxy);
     proxy->admin = admin;
     admin->http = http_start(address, on_request, admin, reason, sizeof reason);
     if (!admin->http) {

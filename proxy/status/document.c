@@ -20,6 +20,7 @@
 #include "shared/json_writer.h"
 #include "shared/table.h"
 #include "shared/tls.h"
+#include "shared/version.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     const struct proxy_config *config = &snapshot->config;
     json_put_object(json, "proxy");
     json_put_text(json, "version", SCREE_VERSION);
+    json_put_text(json, "commit", version_commit());
     json_put_text(json, "run_id", proxy->run_id);
     json_put_uint(json, "process_id", (uint64_t)getpid());
     json_put_uint(json, "started_ms", proxy->started_ms);

@@ -10,6 +10,7 @@
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/version.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -29,6 +29,8 @@ struct check {
 struct health_checks {
     pthread_mutex_t mutex;
     struct loop *loop;
+    shard_back_fn *on_back;
+    void *owner;
     struct timer *timer; /* NULL: not configured yet, or stopped */
     bool is_stopped;
     uint64_t interval_ms;
@@ -84,6 +86,8 @@ static void end_as_empty(struct check *check)
 
 static void end_as_up(struct check *check)
 {
+    if (!check->health.is_up) /* only this thread writes it */
+        check->all->on_back(check->all->owner, check->shard);
     lock(check->all);
     check->health.is_up = true;
     check->health.is_empty = false;
@@ -317,12 +321,14 @@ void health_checks_configure(struct health_checks *checks, struct proxy_snapshot
         snapshot_unref(old);
 }
 
-struct health_checks *health_checks_new(struct loop *loop)
+struct health_checks *health_checks_new(struct loop *loop, shard_back_fn *on_back, void *owner)
 {
     struct health_checks *checks = calloc(1, sizeof *checks);
     CHECK(checks);
     CHECK(pthread_mutex_init(&checks->mutex, NULL) == 0);
     checks->loop = loop;
+    checks->on_back = on_back;
+    checks->owner = owner;
     return checks;
 }
 

@@ -10,6 +10,9 @@
  * answers there. A shard that executes a slow script (BUSY) is up. A shard that owns none of its slots, while no other
  * shard owns them, is down: it refuses every command for its keys.
  *
+ * A shard that was down and is up again is also reported to the workers, whose connections then do not wait for the end of
+ * their backoff: as soon as /readyz succeeds, requests are sent.
+ *
  * A check under way does not change the result; a shard that becomes silent is down after connect-timeout.
  */
 #pragma once
@@ -29,8 +32,11 @@ struct shard_health {
     struct greeting_self self;      /* of the last check that succeeded */
 };
 
+/* A check has found a shard again that was down; on the main thread. */
+typedef void shard_back_fn(void *owner, const char *shard);
+
 /* On the main thread, as all functions but health_checks_get. */
-struct health_checks *health_checks_new(struct loop *loop);
+struct health_checks *health_checks_new(struct loop *loop, shard_back_fn *on_back, void *owner);
 /* The first call begins the checks; later, a new map or new options are in force. Results of shards that keep name and address stay. */
 void health_checks_configure(struct health_checks *checks, struct proxy_snapshot *snapshot);
 /* Ends all checks; the results stay. Must be called before the loop ends. NULL is allowed. */

@@ -254,6 +254,15 @@ uint32_t pool_any(struct pool *pool)
     return 0;
 }
 
+void pool_shard_back(struct pool *pool, struct bytes shard)
+{
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next) {
+        struct upstream *upstream = container_of(link, struct upstream, links.pool);
+        if (!upstream->life.is_closed && bytes_equal(bytes_of(upstream->node->name), shard))
+            upstream_end_backoff(upstream);
+    }
+}
+
 bool pool_tick(struct pool *pool)
 {
     bool needed = false;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "proxy/upstream/node.h"
+#include "shared/bytes.h"
 #include "shared/list.h"
 
 #include <stdbool.h>
@@ -78,6 +79,8 @@ void pool_wake_across(const struct pool *pool, struct node *node);
 bool node_is_down(const struct node *node);
 /* A shard that is not known to be down; each call returns the next such shard. */
 uint32_t pool_any(struct pool *pool);
+/* The shard is reachable again: ends the backoff of all connections to it. */
+void pool_shard_back(struct pool *pool, struct bytes shard);
 /* Handles deadlines and backoff of all upstreams. True: an upstream has a deadline. */
 bool pool_tick(struct pool *pool);
 /* Called once a second: keepalive of all upstreams. */

@@ -241,6 +241,8 @@ void wait_table_cancel(struct part *part);
 
 /* ---- deadlines -------------------------------------------------------------------------------- */
 
+/* The shard is reachable again: the next request opens the connection at once. */
+void upstream_end_backoff(struct upstream *upstream);
 /* Handles deadlines and backoff. True: the upstream has a deadline. */
 bool upstream_tick(struct upstream *upstream, uint64_t now_ms);
 /* Once a second: keepalive. */

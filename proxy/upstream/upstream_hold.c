@@ -83,6 +83,13 @@ void upstream_hold_end(struct upstream *upstream, bool is_sent)
     }
 }
 
+void upstream_end_backoff(struct upstream *upstream)
+{
+    upstream->failure.retry_at_ms = 0;
+    if (upstream->state == UPSTREAM_DOWN && !upstream->use.subscriber)
+        upstream->state = UPSTREAM_IDLE;
+}
+
 void upstream_hold_over(struct upstream *upstream)
 {
     const struct pool *pool = upstream->worker->pool;
@@ -93,9 +100,7 @@ void upstream_hold_over(struct upstream *upstream)
         struct upstream *other = container_of(link, struct upstream, links.pool);
         if (other->node != upstream->node || other->life.is_closed || other == upstream)
             continue;
-        other->failure.retry_at_ms = 0;
-        if (other->state == UPSTREAM_DOWN && !other->use.subscriber)
-            other->state = UPSTREAM_IDLE;
+        upstream_end_backoff(other);
     }
 }
 

@@ -25,7 +25,7 @@ def check_report(text, name, program, thread, commands):
     check(head, 'no report: %s' % text[-2000:])
     fields = dict(word.split('=', 1) for word in head[1].split())
     check_equal((fields['signal'], fields['program'], fields['thread']), (name, program, thread))
-    check(re.fullmatch(r'[0-9]+\.[0-9.]+', fields['version']) and re.fullmatch(r'[0-9a-f]{12}|unknown', fields['commit']), head[1])
+    check(re.fullmatch(r'[0-9]+\.[0-9.]+', fields['version']) and re.fullmatch(r'[0-9a-f]{12}\+?|unknown', fields['commit']), head[1])
     check_equal(fields['build_id'], build_id(binary(program)), 'the build id is that of the file')
     check(re.search(r' error crash_registers .*\b(pc|rip)=0x[0-9a-f]+', text), 'registers')
     frames = re.findall(r' error crash_frame (\S+)$', text, re.M)

@@ -3,6 +3,7 @@
 shard that is silent makes the admin port wait.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -152,6 +153,21 @@ def _(run):
                 check_equal(backend.http('/readyz')[0], 200)
                 check_equal(metric(backend.http('/metrics')[1], 'scree_backend_slots_orphaned'), 0)
             wait_for(lambda: proxy_ready(cluster), 'the proxy to be ready')
+
+
+@suite.case('as soon as /readyz says that a shard is back, every worker sends requests to it, though its backoff is not over')
+def _(run):
+    options = {'upstream': {'hold': '0', 'backoff-min': '1m', 'backoff-max': '1m'}, 'proxy': {'workers': 3}}
+    with Cluster(backends=1, partitions=1, proxies=1, proxy_options=options) as cluster, contextlib.ExitStack() as stack:
+        proxy = cluster.proxies[0]
+        clients = [stack.enter_context(cluster.connect()) for _ in range(24)]
+        cluster.backends[0].kill9()
+        for client in clients:
+            check(isinstance(client.get('GET', 'k'), ReplyError), 'a request was served')
+        wait_for(lambda: proxy.http('/readyz')[0] == 503, 'the shard to be down')
+        cluster.backends[0].start()
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the shard to be up')
+        check_equal([client.get('GET', 'k') for client in clients], [None] * len(clients))
 
 
 @suite.case('a backend that serves other protocols of proxies gets no request, and clients, log and /readyz are told the reason')

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""The console blocks of README.md and docs/operations.md, run as they are shown, in a clone without other files: a
+"""The console blocks of all pages, run as they are shown, in a clone without other files: a
 cluster with namespaces is started, monitored, broken, backed up, and restored with other numbers of partitions.
 """
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -56,7 +57,7 @@ class Clone:
 
 def play(run, name):
     path = os.path.join(ROOT, name)
-    check(len(commands_of(path)) > 10, '%s shows a tour' % name)
+    check(commands_of(path), '%s shows commands' % name)
     for attempt in range(3):
         ports = free_ports(PORTS)
         try:
@@ -74,9 +75,33 @@ def _(run):
     play(run, 'README.md')
 
 
-@suite.case('the drills and runbooks of docs/operations.md work as shown')
+@suite.case('the commands of README.md can be given twice, and git sees none of the files that the pages leave behind')
 def _(run):
-    play(run, os.path.join('docs', 'operations.md'))
+    with open(os.path.join(ROOT, 'README.md')) as file:
+        writes = [line[2:].rstrip() for line in file if line.startswith('$ printf') and 'own-proxy.ini' in line]
+    with tempfile.TemporaryDirectory(prefix='scree-twice-') as folder:
+        os.makedirs(os.path.join(folder, 'data', 'config'))
+        for command in writes * 2:
+            subprocess.run(['bash', '-c', command], cwd=folder, check=True)
+        path = os.path.join(folder, 'data', 'config', 'own-proxy.ini')
+        done = subprocess.run([binary('scree-proxy'), '--config', path, '--print-config'], capture_output=True, text=True)
+        check(done.returncode == 0 and '[namespace shop]' in done.stdout, done.stderr)
+    pages = ['README.md'] + [os.path.join('docs', name) for name in os.listdir(os.path.join(ROOT, 'docs')) if name.endswith('.md')]
+    commands = [command for page in pages for _, command, _ in commands_of(os.path.join(ROOT, page))]
+    left = {name for command in commands for name in re.findall(r'(?:--data |>>? *)([a-z][\w.]*)', command)}
+    check({'again', 'drill'} <= left, str(left))
+    for name in sorted(left | {'data'}):
+        for path in (name, name + '/'):
+            done = subprocess.run(['git', 'check-ignore', '-q', path], cwd=ROOT)
+            if done.returncode == 0:
+                break
+        check(done.returncode in (0, 128), 'git does not ignore %s' % name)  # 128: no repository
+
+
+for page in sorted(name for name in os.listdir(os.path.join(ROOT, 'docs')) if name.endswith('.md')):
+    page = os.path.join('docs', page)
+    if commands_of(os.path.join(ROOT, page)):
+        suite.case('the commands of %s work as shown' % page)(lambda run, page=page: play(run, page))
 
 
 suite.main()
