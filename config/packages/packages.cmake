@@ -6,7 +6,7 @@
 #     │  └ scree-proxy     program, unit, proxy.ini, users.acl, manual
 #     └─── scree-backend   program, unit, backend.ini, manual
 #
-#   scree-tools    scree-copy-keys, scree-from-nutcracker and scree-restore-slots, in Python, on any machine
+#   scree-tools    scree-copy-keys, scree-from-nutcracker, scree-restore-slots and scree-support-bundle, in Python, on any machine
 #
 # Files come from config/packages/; what maintainer scripts do is in config/packages/debian/NAME.{postinst,prerm,postrm}.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # programs that are not packaged need not be built
@@ -48,7 +48,7 @@ install(FILES config/packages/etc/proxy.ini DESTINATION /etc/scree COMPONENT scr
 install(FILES config/packages/etc/users.acl DESTINATION /etc/scree COMPONENT scree-proxy
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
 install(FILES config/packages/etc/backend.ini DESTINATION /etc/scree COMPONENT scree-backend)
-foreach(tool copy-keys from-nutcracker restore-slots)
+foreach(tool copy-keys from-nutcracker restore-slots support-bundle)
     install(PROGRAMS config/${tool} RENAME scree-${tool} DESTINATION bin COMPONENT scree-tools)
 endforeach()
 install(FILES README.md DESTINATION share/doc/scree-common COMPONENT scree-common)
@@ -90,7 +90,8 @@ set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_DEPENDS "python3, python3-redis, python3-ya
 set(CPACK_COMPONENT_SCREE-TOOLS_DESCRIPTION "storage behind the Redis protocol: tools for moving there
 scree-copy-keys copies every key of Redis or Valkey servers with its time to
 live; scree-from-nutcracker makes the files of scree-proxy of a nutcracker.yml;
-scree-restore-slots restores some slots of a backup into a running cluster.")
+scree-restore-slots restores some slots of a backup into a running cluster;
+scree-support-bundle collects what is needed to find a fault.")
 set(CPACK_COMPONENT_SCREE-PROXY_DESCRIPTION "storage behind the Redis protocol: sharding proxy
 One endpoint that behaves like one Redis; the keys are on many partitions of
 scree-backend. Proxies hold no data: run any number of them side by side.")

@@ -78,7 +78,9 @@ export class History {
     const to = this.samples[at];
     let from = at - 1;
     while (from > 0 && to.ms - this.samples[from].ms < SMOOTH_MS) from--;
-    return quantile(this.bounds, this.samples[from][kind].get(name)?.latency, to[kind].get(name)?.latency, part);
+    // a command that was not in the earlier document had not been called: all of them are listed
+    const before = this.samples[from][kind].get(name)?.latency ?? (kind === 'commands' ? [] : undefined);
+    return quantile(this.bounds, before, to[kind].get(name)?.latency, part);
   }
 
   // The current {rate, p50, p99, failures, errors, calls} by name.
@@ -105,7 +107,7 @@ function growth(before, after, read) {
 // Quantile of the values counted between two cumulative histograms, spread evenly within a bucket; null: there are none.
 function quantile(bounds, before, after, part) {
   if (!after || !before) return null;
-  const counts = after.map((count, i) => count - before[i]);
+  const counts = after.map((count, i) => count - (before[i] ?? 0));
   const wanted = counts.reduce((sum, one) => sum + one, 0) * part;
   if (!wanted) return null;
   let seen = 0, at = 0;

@@ -5,7 +5,7 @@
 //        │ 401: asks the user for the token, and stores it for this tab
 //        └ no answer: shows that, keeps the old drawing, and tries again
 
-import {bytes, byId, make, micros, plural, rate, say, seconds, short} from './text.js';
+import {bytes, byId, clock, make, micros, plural, rate, say, seconds, short} from './text.js';
 import {History} from './history.js';
 import {Plot, drawSpark} from './plots.js';
 import {SLOTS, SlotMap, colour} from './slots.js';
@@ -122,6 +122,11 @@ function moving(truth) {
   return truth.is_settled ? ' · settled' : ` · not settled: ${truth.reason}`;
 }
 
+function lostConnections(totals, events) {
+  const last = events.find(event => event.kind === 'shard-down');
+  return `${plural(totals.upstream_failures, 'lost connection')}${last ? `, last at ${clock(last.last_ms)}` : ''}`;
+}
+
 function drawFigures() {
   const {totals, proxy, map} = latest;
   const growth = name => history.rates(sample => sample.totals[name]).at(-1)?.[1];
@@ -136,7 +141,7 @@ function drawFigures() {
     ['Sent', bytes(growth('bytes_out') || 0) + '/s', `${bytes(totals.bytes_out)} in total`],
     ['Memory', bytes(proxy.memory_resident_bytes), `buffers ${bytes(proxy.memory_buffer_bytes)} of ${bytes(proxy.memory_limit_bytes)}`, '',
       history.values('memory', sample => sample.memory)],
-    ['Shards up', `${map.shards.length - down}/${map.shards.length}`, `${short(totals.upstream_failures)} lost connections`, down ? 'bad' : ''],
+    ['Shards up', `${map.shards.length - down}/${map.shards.length}`, lostConnections(totals, latest.events), down ? 'bad' : ''],
   ];
   const box = byId('figures');
   figures.forEach(([name, value, note, state = '', points = null], i) => {

@@ -1,7 +1,7 @@
 // plots.js - the last five minutes as lines: one canvas, one line per shard or command, a crosshair that shows values.
 
 export const WINDOW_MS = 300000;
-const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 20, TICKS = 4, READ_MAX = 6;
+const LEFT = 52, RIGHT = 10, TOP = 8, BOTTOM = 20, TICKS = 4, READ_MAX = 8;
 
 // The smallest number of the form 1, 2 or 5 times a power of ten that is not below the argument.
 function nice(value) {
@@ -135,18 +135,25 @@ export class Plot {
     context.setLineDash([]);
   }
 
-  // The values under the crosshair, or the newest ones; the highest first.
+  // The values under the crosshair, or the newest ones, the highest first; then the lines without a value at that time, with
+  // their highest one, so that every line in the picture has a name. The line with the highest point is always named.
   read(context, {x, height}) {
     const wanted = this.now - (this.pointed ?? 0);
     const found = [];
     let at = null;
     for (const line of this.lines) {
+      const peak = Math.max(...line.points.filter(point => point[1] !== null && point[0] >= this.now - WINDOW_MS).map(point => point[1]));
       const point = nearest(line.points, wanted);
-      if (!point || Math.abs(point[0] - wanted) > 5000) continue;
-      at = point[0];
-      if (point[1] !== null) found.push([line, point[1]]);
+      const isNear = point && Math.abs(point[0] - wanted) <= 5000;
+      if (isNear) at = point[0];
+      if (peak > -Infinity) found.push({line, peak, value: isNear ? point[1] : null});
     }
-    found.sort((a, b) => b[1] - a[1]);
+    const highest = found.reduce((best, one) => !best || one.peak > best.peak ? one : best, null);
+    found.sort((a, b) => (b.value !== null) - (a.value !== null) || b.value - a.value || b.peak - a.peak);
+    if (found.indexOf(highest) >= READ_MAX) {
+      found.splice(found.indexOf(highest), 1);
+      found.splice(READ_MAX - 1, 0, highest);
+    }
     if (this.pointed !== null && at !== null) {
       context.strokeStyle = context.fillStyle;
       context.beginPath();
@@ -158,19 +165,21 @@ export class Plot {
   }
 
   write(found, when) {
-    const spans = found.slice(0, READ_MAX).map(([line, value]) => {
+    const text = ({line, value, peak}) => `${line.name} ${value !== null ? this.format(value) : `– (up to ${this.format(peak)})`}`;
+    const spans = found.slice(0, READ_MAX).map(one => {
+      const {line} = one;
       const span = document.createElement('span');
       const key = document.createElement('i');
       key.style.background = line.colour;
       if (line.dash) key.className = 'dashed';
-      span.append(key, `${line.name} ${this.format(value)}`);
+      span.append(key, text(one));
       return span;
     });
     const label = document.createElement('b');
     label.textContent = when;
     if (found.length > READ_MAX) spans.push(document.createTextNode(`and ${found.length - READ_MAX} more`));
     this.output.replaceChildren(label, ...(spans.length ? spans : [document.createTextNode('nothing yet')]));
-    const words = found.slice(0, READ_MAX).map(([line, value]) => `${line.name} ${this.format(value)}`).join(', ');
+    const words = found.slice(0, READ_MAX).map(text).join(', ');
     this.canvas.setAttribute('aria-label', `${this.summary}, ${when}: ${words || 'nothing yet'}`);
   }
 }

@@ -21,13 +21,34 @@ function fill(cell, value) {
   cell.title = title;
 }
 
+// A cell whose text stands for this value when the list is sorted.
+function cell(by, text, more = {}) {
+  return {by, text, ...more};
+}
+
+// What a cell is sorted by: its value, or its text, in which numbers count as numbers (p2 before p10).
+function byOf(value) {
+  if (typeof value !== 'object') return value;
+  return value.by ?? value.text;
+}
+
+function compare(a, b) {
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  return String(a).localeCompare(String(b), undefined, {numeric: true});
+}
+
 class Table {
-  // `columns`: [[heading, class]]
+  // `columns`: [[heading, class]]. A click on a heading sorts by that column, the next ones turn the order round, and end it.
   constructor(id, columns, empty) {
     this.table = byId(id);
     this.columns = columns;
-    const head = make('tr', '', ...columns.map(([heading, look]) => {
-      const cell = make('th', look || '', heading);
+    this.sorted = null; // {column, isDown}
+    this.rows = [];
+    const head = make('tr', '', ...columns.map(([heading, look], column) => {
+      const button = make('button', 'sort', heading);
+      button.type = 'button';
+      button.addEventListener('click', () => this.sortBy(column));
+      const cell = make('th', look || '', button);
       cell.scope = 'col';
       return cell;
     }));
@@ -37,13 +58,49 @@ class Table {
   }
 
   show(rows) {
+    this.rows = rows;
     this.empty.hidden = rows.length > 0;
     this.table.tHead.hidden = rows.length === 0;
     while (this.body.rows.length > rows.length) this.body.lastChild.remove();
-    rows.forEach((values, at) => {
+    this.inOrder().forEach((values, at) => {
       const row = this.body.rows[at] || this.body.appendChild(this.makeRow());
       values.forEach((value, i) => fill(row.cells[i], value));
     });
+    this.fit();
+  }
+
+  // Numbers begin with the greatest, names with the first.
+  sortBy(column) {
+    const isNumber = (this.columns[column][1] || '').includes('number');
+    if (this.sorted?.column !== column) this.sorted = {column, isDown: isNumber};
+    else if (this.sorted.isDown === isNumber) this.sorted.isDown = !isNumber;
+    else this.sorted = null;
+    [...this.table.tHead.rows[0].cells].forEach((head, at) => {
+      if (this.sorted?.column === at) head.setAttribute('aria-sort', this.sorted.isDown ? 'descending' : 'ascending');
+      else head.removeAttribute('aria-sort');
+    });
+    this.show(this.rows);
+  }
+
+  inOrder() {
+    if (!this.sorted) return this.rows;
+    const {column, isDown} = this.sorted;
+    return [...this.rows].sort((a, b) => (isDown ? -1 : 1) * compare(byOf(a[column]), byOf(b[column])));
+  }
+
+  // The visible part ends below a whole row.
+  fit() {
+    const frame = this.table.parentElement;
+    frame.style.maxHeight = '';
+    const most = parseFloat(getComputedStyle(frame).maxHeight), top = frame.getBoundingClientRect().top - frame.scrollTop;
+    if (!(this.table.offsetHeight > most)) return;
+    let height = 0;
+    for (const row of this.body.rows) {
+      const bottom = row.getBoundingClientRect().bottom - top;
+      if (bottom > most) break;
+      height = bottom;
+    }
+    if (height) frame.style.maxHeight = `${height}px`;
   }
 
   makeRow() {
@@ -63,6 +120,8 @@ function space(name) {
 function named(text) {
   return {text, title: text};
 }
+
+const BACKUP_OLD_S = 36 * 3600; // as of the alert ScreeBackupOld
 
 const signs = {up: 'up', down: 'down', silent: 'silent', unknown: 'not asked yet'};
 
@@ -87,19 +146,21 @@ function storageState({state, storage}) {
 }
 
 function storageCells(own, now) {
-  const backup = own.backup_success_s ? `${seconds(Math.max(0, now - own.backup_success_s))} ago` : 'never';
+  const age = own.backup_success_s ? Math.max(0, now - own.backup_success_s) : Infinity;
+  const backup = cell(age, age === Infinity ? 'never' : `${seconds(age)} ago`,
+    {state: age <= BACKUP_OLD_S ? null : own.backup_success_s ? 'down' : 'silent'});
   const expires = [own.certificate_expires_s, own.peer_certificate_expires_s].filter(Boolean);
   const left = Math.min(...expires) - now;
-  return [whole(own.keys), bytes(own.disk_bytes),
-    own.disk_total_bytes ? {text: bytes(own.disk_free_bytes), title: `of ${bytes(own.disk_total_bytes)}`} : '–',
-    {text: own.running_compactions ? 'running' : 'idle', title: `${bytes(own.pending_compaction_bytes)} to compact`,
+  return [cell(own.keys, whole(own.keys)), cell(own.disk_bytes, bytes(own.disk_bytes)),
+    own.disk_total_bytes ? cell(own.disk_free_bytes, bytes(own.disk_free_bytes), {title: `of ${bytes(own.disk_total_bytes)}`}) : '–',
+    {by: own.pending_compaction_bytes, text: own.running_compactions ? 'running' : 'idle', title: `${bytes(own.pending_compaction_bytes)} to compact`,
       note: own.pending_compaction_bytes ? `${bytes(own.pending_compaction_bytes)} to do` : ''},
-    String(own.level0_files),
-    own.backup_in_progress ? {text: backup, note: 'one is running'}
-      : own.backup_status === 'err' ? {text: backup, state: 'down', note: 'the last one failed'} : backup,
-    {text: bytes(own.memory_bytes), title: `configured: ${bytes(own.memory_configured_bytes)}`},
-    !expires.length ? '–' : left <= 0 ? {text: 'expired', state: 'down'}
-      : left < 14 * 86400 ? {text: `${seconds(left)} left`, state: 'silent'} : `${seconds(left)} left`];
+    cell(own.level0_files, String(own.level0_files)),
+    own.backup_in_progress ? {...backup, note: 'one is running'}
+      : own.backup_status === 'err' ? {...backup, state: 'down', note: 'the last one failed'} : backup,
+    {by: own.memory_bytes, text: bytes(own.memory_bytes), title: `configured: ${bytes(own.memory_configured_bytes)}`},
+    !expires.length ? '–' : left <= 0 ? cell(left, 'expired', {state: 'down'})
+      : cell(left, `${seconds(left)} left`, {state: left < 14 * 86400 ? 'silent' : null})];
 }
 
 export class Tables {
@@ -154,8 +215,9 @@ export class Tables {
       const own = seen.get(shard.name) || {};
       return [{text: shard.name, swatch: colour(shard.name)},
         {text: signs[shard.state], state: shard.state, note: shard.reason, title: shard.reason},
-        whole(shard.slot_count), rate(own.rate), micros(own.p50), micros(own.p99), short(shard.in_flight),
-        shard.state === 'up' ? micros(shard.ping_us) : '–', shard.address];
+        cell(shard.slot_count, whole(shard.slot_count)), cell(own.rate ?? 0, rate(own.rate)), cell(own.p50 ?? 0, micros(own.p50)),
+        cell(own.p99 ?? 0, micros(own.p99)), cell(shard.in_flight, short(shard.in_flight)),
+        cell(shard.ping_us, shard.state === 'up' ? micros(shard.ping_us) : '–'), shard.address];
     }));
   }
 
@@ -206,16 +268,17 @@ export class Tables {
     const rows = [...seen].sort((a, b) => b[1].rate - a[1].rate || b[1].calls - a[1].calls);
     say(byId('commands-note'), `${rows.length}, the busiest first`);
     this.commands.show(rows.slice(0, 40).map(([name, own]) =>
-      [name, rate(own.rate), micros(own.p50), micros(own.p99), short(own.errors), short(own.calls)]));
+      [name, cell(own.rate ?? 0, rate(own.rate)), cell(own.p50 ?? 0, micros(own.p50)), cell(own.p99 ?? 0, micros(own.p99)),
+        cell(own.errors, short(own.errors)), cell(own.calls, short(own.calls))]));
   }
 
   showNamespaces(document, seen) {
     const shown = document.namespaces.length;
     say(byId('namespaces-note'), shown < document.namespace_count ? `${shown} of ${document.namespace_count}` : '');
     this.namespaces.show(document.namespaces.map(item => [
-      space(item.name), short(item.clients), rate(seen.get(item.name)?.rate),
-      item.keys === null ? {text: '–', title: 'Not counted yet'}
-        : {text: whole(item.keys), title: `Counted ${seconds(item.keys_age_ms / 1000)} ago`},
+      space(item.name), cell(item.clients, short(item.clients)), cell(seen.get(item.name)?.rate ?? 0, rate(seen.get(item.name)?.rate)),
+      item.keys === null ? {by: -1, text: '–', title: 'Not counted yet'}
+        : {by: item.keys, text: whole(item.keys), title: `Counted ${seconds(item.keys_age_ms / 1000)} ago`},
       limits(item),
     ]));
   }
@@ -242,7 +305,8 @@ export class Tables {
       ? `; the ${clients.length} with most unread output, then the oldest` : ''}`);
     this.clients.show(clients.map(client => [
       {text: client.name || client.address, title: `${client.address} id ${client.id} ${client.library}`},
-      bytes(client.output_bytes), short(client.in_flight), seconds(client.age_s), seconds(client.idle_s),
+      cell(client.output_bytes, bytes(client.output_bytes)), cell(client.in_flight, short(client.in_flight)),
+      cell(client.age_s, seconds(client.age_s)), cell(client.idle_s, seconds(client.idle_s)),
       client.command || '–', named(client.user), space(client.namespace)]));
   }
 

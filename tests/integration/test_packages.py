@@ -377,7 +377,7 @@ def _(_):
     with tempfile.TemporaryDirectory(prefix='scree-tools-') as folder:
         run('dpkg-deb', '-x', package, folder)
         names = sorted(os.listdir(os.path.join(folder, 'usr/bin')))
-        check_equal(names, ['scree-copy-keys', 'scree-from-nutcracker', 'scree-restore-slots'])
+        check_equal(names, ['scree-copy-keys', 'scree-from-nutcracker', 'scree-restore-slots', 'scree-support-bundle'])
         for name in names:
             check('usage: ' + name in run(os.path.join(folder, 'usr/bin', name), '--help'), name)
 

@@ -322,6 +322,47 @@ def _(run):
         check_equal(browser.driver.title, 'Scree ' + cluster.proxies[0].address[0] + ':%d' % cluster.proxies[0].port)
 
 
+@suite.case('every line of a plot has a name, also when nothing calls the command now; lists can be sorted and end below a whole row')
+def _(run):
+    with Browser() as browser, cluster_of() as cluster, enter(cluster, 'outside') as client:
+        browser.open(cluster.proxies[0])
+        wait_for(lambda: len(browser.rows('storage')) == 3 and browser.rows('storage')[0]['Last backup'] == 'never', 'the page')
+        check_equal(browser.run("return getComputedStyle(document.getElementById('hot-keys').closest('section')).alignSelf"), 'start',
+                    'a card without rows')
+        states = browser.run("return [...document.querySelectorAll('#storage .state.silent')].map(state => state.textContent)")
+        check_equal(states, ['never'] * 3, 'shards without a backup are marked')
+        for _ in range(20):
+            client.get('STRLEN', 'k')
+        for words in (['APPEND', 'a', 'x'], ['EXISTS', 'a'], ['TTL', 'a'], ['TYPE', 'a'], ['GETRANGE', 'a', '0', '1'], ['LLEN', 'l'], ['SCARD', 's'],
+                      ['ZCARD', 'z'], ['HLEN', 'h'], ['HGETALL', 'h'], ['LRANGE', 'l', '0', '1'], ['SMEMBERS', 's'], ['EXPIRE', 'a', '9'],
+                      ['PERSIST', 'a'], ['GETEX', 'a'], ['INCR', 'n'], ['DECR', 'n'], ['XLEN', 'x'], ['PTTL', 'a'], ['HKEYS', 'h']):
+            client.get(*words)
+        with load(cluster, run.seed):
+            legend = "return document.querySelector('#command-latency + output').textContent"
+            wait_for(lambda: 'strlen – (up to ' in browser.run(legend), 'the name of a command that is not called any more')
+            check('set ' in browser.run(legend) and 'strlen – (up to ' in browser.run(
+                "return document.getElementById('command-latency').getAttribute('aria-label')"), browser.run(legend))
+        whole = browser.run('''const frame = document.getElementById('commands').parentElement, top = frame.getBoundingClientRect().top;
+            const edge = top + frame.clientHeight;
+            return [frame.scrollHeight > frame.clientHeight, [...document.getElementById('commands').tBodies[0].rows].some(
+                row => Math.abs(row.getBoundingClientRect().bottom - edge) < 1.5)]''')
+        check_equal(whole, [True, True], 'the list of commands is longer than its card, and ends below a row')
+
+        def sort(heading):
+            browser.run("[...document.querySelectorAll('#shards .sort')].find(one => one.textContent === arguments[0]).click()", heading)
+            return [row['Shard'] for row in browser.rows('shards')], browser.run(
+                "return document.querySelector('#shards [aria-sort]')?.getAttribute('aria-sort') ?? null")
+        names = [row['Shard'] for row in browser.rows('shards')]
+        check_equal([sort('Shard') for _ in range(3)], [(names, 'ascending'), (names[::-1], 'descending'), (names, None)])
+        slots = dict(zip(names, (int(row['Slots'].replace(NARROW_SPACE, '')) for row in browser.rows('shards'))))
+        order, direction_ = sort('Slots')
+        check_equal(([slots[name] for name in order], direction_), (sorted(slots.values(), reverse=True), 'descending'))
+        cluster.backends[1].kill9()
+        wait_for(lambda: 'lost connection' in browser.text('figures') and ', last at ' in browser.text('figures'), 'when a connection was lost')
+        browser.shoot('sorted')
+        check_equal(browser.complaints(), [], 'the console')
+
+
 def check_links(browser, names):
     rows = browser.rows('links')
     check_equal(sorted((row['From'], row['To']) for row in rows), [(a, b) for a in names for b in names if a != b], 'links')
