@@ -32,7 +32,7 @@ enum {
     BANK_THINGS = 4, /* coins, members, tokens */
     BANK_DEALS_MAX = 2048,
     BANK_START = 100000, /* in each account */
-    BANK_MEMBERS = 200,  /* of each table at first: m000 with score 0, m001 with 10 … */
+    BANK_MEMBERS = 160,  /* of each table at first: m000 with score 0, m001 with 10 … */
 };
 
 enum deal_kind {

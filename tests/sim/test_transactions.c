@@ -43,7 +43,7 @@ enum {
     VICTIMS = SHARDS + 1, /* each shard, and all of them */
     POINTS = RUNS * VICTIMS * PERSISTS_MAX,
     SEEDS = 1000, /* random schedules */
-    STEPS = 6000,
+    STEPS = 9000,
     FAULT_EVERY = 20, /* steps between two possible faults */
     PHASE_STEPS = 600000,
     PHASE_US = 60 * 1000 * 1000,
@@ -54,7 +54,7 @@ enum {
     FREEZE_DELAYS =
         24, /* a freeze takes at most so many delays of the network and jobs of disks … */
     FREEZE_MORE_US =
-        100000, /* … and ticks of partitions; of 3000 worlds one needed 18, and 2995 less than 15 */
+        500000, /* … and ticks of partitions, and rows of tables before a message; without these, of 3000 worlds one needed 18, and 2995 less than 15 */
     RATE_MIN = 4000, /* of migration-rate */
     RATE_SHIFTS = 5,
     NEVER_MS = 10 * PHASE_US / 1000, /* a deadlock that only a timeout ends is found */
