@@ -5,6 +5,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/expiry.h"
 #include "backend/keyspace/space.h"
+#include "backend/keyspace/write_history.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/pause.h"
@@ -41,6 +42,8 @@ bool partition_read_header(struct partition *partition)
 static void on_close(void *owner)
 {
     struct partition *partition = owner;
+    write_history_note(partition->caches.written, partition->overlay, partition->spaces,
+                       partition->caches.unfiled_bytes);
     space_put_counters(partition->spaces);
     partition->batch.index = commit_next_index(partition->commit);
     const struct batch_header header = {

@@ -8,6 +8,7 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/rank_rebuild.h"
 #include "backend/keyspace/space.h"
+#include "backend/keyspace/write_history.h"
 #include "backend/partition/expiry_timer.h"
 #include "backend/partition_commit.h"
 #include "backend/storage/maintenance.h"
@@ -53,6 +54,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
         overlay_use_reader(partition->overlay, partition->reader);
     }
     expiry_timer_new(partition);
+    partition->caches.written = write_history_new();
     partition->caches.range_bounds = range_bounds_new();
     partition->caches.ranks = rank_cache_new(partition->overlay, memory->rank_cache / share);
     partition->caches.rebuild = rank_rebuild_new(partition->overlay, partition->index);
@@ -88,6 +90,7 @@ void partition_storage_free(struct partition *partition)
     reader_free(partition->reader);
     range_bounds_free(partition->caches.range_bounds);
     rank_cache_free(partition->caches.ranks);
+    write_history_free(partition->caches.written);
     rank_rebuild_free(partition->caches.rebuild);
     access_times_free(partition->caches.accesses);
     if (partition->storage)

@@ -55,6 +55,7 @@ struct slot_table;
 struct stray_moves;
 struct space_set;
 struct watch_set;
+struct write_history;
 struct session;
 struct stats;
 
@@ -181,7 +182,10 @@ struct partition_caches {
     struct rank_cache *ranks;          /* blocks of big collections */
     struct rank_rebuild *rebuild;      /* of rank trees that older programs wrote */
     struct access_times *accesses;     /* of keys, for OBJECT IDLETIME */
-    struct config_snapshot *snapshot;  /* snapshot whose sizes are applied (config_apply.h) */
+    struct write_history *written;     /* bytes of namespaces that are in no file */
+    uint64_t empty_bytes;   /* the least memory of write buffers and memtables that was seen */
+    uint64_t unfiled_bytes; /* of all rows in memory that are in no file; set once a second */
+    struct config_snapshot *snapshot; /* snapshot whose sizes are applied (config_apply.h) */
 };
 
 /* Active expiry; expiry_timer.h */

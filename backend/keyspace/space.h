@@ -43,6 +43,15 @@ struct space_limit {
     struct space *spaces[DATABASES_MAX];
 };
 
+/* Bytes of keys and values that were written since the start, and at the last marks (write_history.h). */
+enum { SPACE_MARKS = 32 };
+
+struct space_written {
+    uint64_t bytes;
+    uint64_t marks[SPACE_MARKS];
+    uint64_t flushes; /* `flushes` of the space when `bytes` was 0 */
+};
+
 /* One storage namespace. Lives as long as the set. */
 struct space {
     struct bytes name; /* storage namespace bytes */
@@ -59,6 +68,7 @@ struct space {
     uint64_t flushes;   /* counts deletions of all keys of slots, since the start */
     uint64_t keys_told; /* number of keys already added to the namespace's metrics */
     uint64_t expires_told;
+    struct space_written written;
     struct metric_cell *cell;  /* the namespace's metrics; NULL: nothing was added yet */
     struct space_limit *limit; /* of the namespace; NULL: it never had limits */
 };

@@ -259,6 +259,7 @@ void limits_tick(struct partition *partition)
     struct space_set *spaces = partition->spaces;
     size_t cursor = 0;
     struct space_limit *limit;
+    space_bytes_tick(partition);
     space_limit_of_all(spaces)->bytes = partition_bytes(partition);
     while ((limit = space_limit_next(spaces, &cursor))) {
         if (limit->until_ms < loop_mono_ms(partition->loop))

@@ -2,6 +2,7 @@
 
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
+#include "backend/keyspace/write_history.h"
 #include "backend/store/store.h"
 
 enum { SPACES_MAX = 256 };
@@ -40,12 +41,16 @@ static uint64_t memory_bytes(const struct partition *partition)
            overlay_memory(partition->overlay);
 }
 
-/* The share of `keys` keys in the bytes that cannot be attributed to ranges of rows. */
-static uint64_t share_by_keys(const struct partition *partition, uint64_t keys)
+static uint64_t blobs(const struct partition *partition)
+{
+    return store_figure(storage_store(partition->storage), "blob_bytes");
+}
+
+/* The share of `keys` keys in bytes that cannot be attributed to ranges of rows. */
+static uint64_t share_by_keys(const struct partition *partition, uint64_t keys, uint64_t shared)
 {
     uint64_t total = space_keys_total(partition->spaces);
-    double bytes = (double)memory_bytes(partition) +
-                   (double)store_figure(storage_store(partition->storage), "blob_bytes");
+    double bytes = (double)shared;
     return total ? (uint64_t)(bytes * (double)keys / (double)total) : 0;
 }
 
@@ -64,7 +69,8 @@ uint64_t slot_bytes_estimate(const struct partition *partition, uint16_t first, 
         if (space->keys)
             add_row_range(&ranges, encode_slot_prefix(&ranges.arena, space->name, first),
                           encode_slot_prefix(&ranges.arena, space->name, last));
-    uint64_t bytes = file_bytes(partition, &ranges) + share_by_keys(partition, keys);
+    uint64_t bytes = file_bytes(partition, &ranges) +
+                     share_by_keys(partition, keys, memory_bytes(partition) + blobs(partition));
     arena_fini(&ranges.arena);
     return bytes;
 }
@@ -73,6 +79,7 @@ uint64_t space_bytes_estimate(const struct partition *partition, struct space *c
                               size_t count)
 {
     uint64_t keys = 0;
+    uint64_t unfiled = 0;
     struct row_ranges ranges = {.count = 0};
     arena_init(&ranges.arena);
     for (size_t i = 0; i < count && ranges.count < SPACES_MAX; i++) {
@@ -81,10 +88,22 @@ uint64_t space_bytes_estimate(const struct partition *partition, struct space *c
         struct bytes prefix = encode_space_prefix(&ranges.arena, spaces[i]->name);
         add_row_range(&ranges, prefix, prefix);
         keys += spaces[i]->keys;
+        unfiled += write_history_bytes(partition->caches.written, spaces[i],
+                                       partition->caches.unfiled_bytes);
     }
-    uint64_t bytes = file_bytes(partition, &ranges) + share_by_keys(partition, keys);
+    uint64_t bytes =
+        file_bytes(partition, &ranges) + unfiled + share_by_keys(partition, keys, blobs(partition));
     arena_fini(&ranges.arena);
     return bytes;
+}
+
+void space_bytes_tick(struct partition *partition)
+{
+    struct partition_caches *caches = &partition->caches;
+    uint64_t bytes = memory_bytes(partition);
+    if (!caches->empty_bytes || bytes < caches->empty_bytes)
+        caches->empty_bytes = bytes;
+    caches->unfiled_bytes = bytes - caches->empty_bytes;
 }
 
 uint64_t partition_bytes(const struct partition *partition)

@@ -213,6 +213,10 @@ void overlay_await_secured(struct overlay *overlay);
 
 /* Do reader threads still use iterators of the store? Then it cannot be recovered. */
 bool overlay_has_read_aheads(const struct overlay *overlay);
+/* Calls the function for each row that the open batch puts. */
+void overlay_each_put(const struct overlay *overlay,
+                      void (*on_put)(void *owner, enum cf cf, struct bytes key, size_t value_len),
+                      void *owner);
 /* Does the open batch have effects? overlay_bytes: its approximate size. */
 bool overlay_dirty(const struct overlay *overlay);
 /* Must the open batch be written now? It has effects that are not secured, or something waits for its secured ones. */

@@ -56,6 +56,17 @@ static void keep_ranges(struct batch *batch)
     memcpy(batch->ranges, batch->buffer->ranges + batch->ranges_from, size);
 }
 
+void overlay_each_put(const struct overlay *overlay,
+                      void (*on_put)(void *owner, enum cf cf, struct bytes key, size_t value_len),
+                      void *owner)
+{
+    for (size_t i = 0; i < overlay->batch->count; i++) {
+        const struct row *row = overlay->batch->changes[i].row;
+        if (row->state == ROW_VALUE)
+            on_put(owner, (enum cf)row->cf, row->key, row->value.len);
+    }
+}
+
 const struct batch *overlay_close_batch(struct overlay *overlay)
 {
     struct batch *closed = overlay->batch;

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """max-keys and max-bytes of namespaces, and maxmemory: what is refused, where, and how exactly."""
 
+import random
 import threading
 
-from support.cluster import Cluster, metric
+from support.cluster import Cluster, evict_all, metric
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError, value
 
@@ -380,6 +381,37 @@ def _(run):
         def shown(name):
             return metric(cluster.proxies[0].http('/metrics')[1], 'scree_proxy_namespace_' + name)
         wait_for(lambda: shown('max_bytes') == 2 * 1024 * 1024 and shown('bytes') > 2 * 1024 * 1024, 'the metrics')
+
+
+@suite.case('bytes of a namespace are its own, however much a neighbour writes, in memory and in files')
+def _(run):
+    tenants = sized(10, long=39)
+    names = ['t%d' % i for i in range(tenants)]
+    namespaces = {name: {'token': name, 'max-bytes': '10mb'} for name in names}
+    namespaces['big'] = {'token': 'big'}
+    draw = random.Random(run.seed)
+    with cluster_of(namespaces=namespaces, backend_options={'store': {'write-buffer': '1mb', 'memtable': '1mb'}}) as cluster:
+        def bytes_of(name):
+            text = cluster.proxies[0].http('/metrics')[1]
+            return metric('\n'.join(line for line in text.splitlines() if '"%s"' % name in line), 'scree_proxy_namespace_bytes') or 0
+        def write(name, count, prefix='k'):
+            clients[name] = clients.get(name) or enter(cluster, name) # a proxy measures namespaces that have clients
+            for start in range(0, count, 100):
+                clients[name].pipeline([['SET', '%s%d' % (prefix, i), draw.randbytes(1000)] for i in range(start, start + 100)])
+        def are_true():
+            found = [bytes_of(name) for name in names]
+            seen[:] = [round(bytes / 1022000, 2) for bytes in found]
+            return all(0.95 < part < 1.05 for part in seen)
+        seen, clients = [], {}
+        for name in names:
+            write(name, 1000)
+        for part in range(sized(3, long=100)):
+            write('big', 10000, 'part%d:' % part)
+            check(all(part < 1.5 for part in seen), 'a neighbour is charged: %s' % seen)
+            wait_for(are_true, 'the bytes of each to be true')
+        for shard in range(3):
+            evict_all(cluster.partition(shard))
+        wait_for(are_true, 'the bytes of each in files')
 
 
 @suite.case('maxmemory: at a partition at once; through a proxy for all shards together, in CONFIG GET and INFO too')
