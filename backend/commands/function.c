@@ -258,7 +258,63 @@ static enum policy read_policy(const struct call *call)
     return bytes_is(call->argv[3], "flush") ? POLICY_FLUSH : POLICY_BAD;
 }
 
-/* Loads all libraries of the payload, newest first. False: a library is invalid, and error[size] has the reason. */
+/* The name of a function of `a` that `b` has too; NULL when there is none. */
+static const char *shared_name(const struct library *a, const struct library *b)
+{
+    for (const struct function *f = a->functions; f; f = f->next)
+        for (const struct function *g = b->functions; g; g = g->next)
+            if (strcasecmp(f->name, g->name) == 0)
+                return f->name;
+    return NULL;
+}
+
+static bool has_library(const struct library *list, const char *name)
+{
+    while (list && strcmp(list->name, name) != 0)
+        list = list->next;
+    return list;
+}
+
+/* Has none of the libraries a function of this one? False: reason in error[size]. */
+static bool has_own_functions(const struct library *library, const struct library *list,
+                              char *error, size_t size)
+{
+    for (; list; list = list->next) {
+        const char *name = shared_name(library, list);
+        if (name) {
+            (void)snprintf(error, size, "ERR Function %s already exists", name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Loads the code of a library before the others of the payload. False: reason in error[size]. */
+static bool read_library(struct call *call, struct bytes code, struct library **list, char *error,
+                         size_t size)
+{
+    char name[LIBRARY_NAME_MAX];
+    if (!library_name(code, name, error, size))
+        return false;
+    if (has_library(*list, name)) {
+        (void)snprintf(error, size, "ERR Library '%s' already exists", name);
+        return false;
+    }
+    struct scripts *scripts = scripts_of(call->session);
+    struct library *library = library_load(scripts, code, LOAD_TIMEOUT_MS, error, size);
+    if (!library)
+        return false;
+    if (!has_own_functions(library, *list, error, size)) {
+        library_free(scripts, library);
+        return false;
+    }
+    library->next = *list;
+    *list = library;
+    return true;
+}
+
+/* Loads all libraries of the payload, newest first. False: a library is invalid, or collides with one before it, and error[size]
+ * has the reason. */
 static bool read_payload(struct call *call, struct library **list, char *error, size_t size)
 {
     struct rdb_reader reader;
@@ -278,54 +334,33 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
             (void)snprintf(error, size, "ERR Failed loading library data");
             return false;
         }
-        struct library *library =
-            library_load(scripts_of(call->session), code, LOAD_TIMEOUT_MS, error, size);
-        if (!library)
+        if (!read_library(call, code, list, error, size))
             return false;
-        library->next = *list;
-        *list = library;
     }
     return true;
 }
 
-/* The name of a function that both libraries have; NULL when there is none. */
-static const char *shared_name(const struct library *a, const struct library *b)
-{
-    for (const struct function *f = a->functions; f; f = f->next)
-        for (const struct function *g = b->functions; g; g = g->next)
-            if (strcasecmp(f->name, g->name) == 0)
-                return f->name;
-    return NULL;
-}
-
-/* Can the whole payload be added? FUNCTION RESTORE adds all libraries or none. */
+/* Can the whole payload be added? FUNCTION RESTORE adds all libraries or none. As in Redis, names of libraries are compared
+ * before those of functions. */
 static bool may_restore(struct call *call, const struct library *list, enum policy policy,
                         char *error, size_t size)
 {
     const struct library *there =
         policy == POLICY_FLUSH ? NULL : functions_first(scripts_of(call->session));
-    for (const struct library *library = list; library; library = library->next) {
+    for (const struct library *library = list; library && policy == POLICY_APPEND;
+         library = library->next)
+        if (has_library(there, library->name)) {
+            (void)snprintf(error, size, "ERR Library %s already exists", library->name);
+            return false;
+        }
+    for (const struct library *library = list; library; library = library->next)
         for (const struct library *old = there; old; old = old->next) {
-            bool is_same = strcmp(old->name, library->name) == 0;
-            if (is_same && policy == POLICY_APPEND) {
-                (void)snprintf(error, size, "ERR Library %s already exists", library->name);
-                return false;
-            }
-            bool goes = is_same;
-            for (const struct library *other = list; other; other = other->next)
-                goes |= strcmp(old->name, other->name) == 0;
-            const char *name = goes ? NULL : shared_name(library, old);
+            const char *name = has_library(list, old->name) ? NULL : shared_name(library, old);
             if (name) {
                 (void)snprintf(error, size, "ERR Function %s already exists", name);
                 return false;
             }
         }
-        for (const struct library *other = library->next; other; other = other->next)
-            if (shared_name(other, library) || strcmp(other->name, library->name) == 0) {
-                (void)snprintf(error, size, "ERR Library %s already exists", library->name);
-                return false;
-            }
-    }
     return true;
 }
 

@@ -4,10 +4,12 @@
  * A proxy limits a SCAN to slots of this shard (SCREE UNTIL): the cursor 0 then means that these have no more keys, and a third element
  * is the number of keys that were visited.
  *
- * As in Redis, COUNT limits the elements that are visited, not those that match.
+ * As in Redis, COUNT limits the elements that are visited, not those that match. A collection that Redis would store in one piece
+ * (a listpack, or a set of integers) is replied whole, whatever COUNT and the cursor.
  */
 #include "backend/commands/scan.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/cursor.h"
@@ -16,10 +18,11 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
 #include "shared/glob.h"
+#include "shared/number.h"
 
 #include <stdio.h>
 
-enum { SMALL_COLLECTION = 512, DEFAULT_COUNT = 10 };
+enum { DEFAULT_COUNT = 10 };
 
 static const struct bytes NOTHING = {"", 0};
 static const struct bytes NONE = {NULL, 0};
@@ -290,10 +293,90 @@ static bool scan_rows(struct call *call, struct entry *entry, enum cf cf,
     return sub_iter_fini(&it) && more;
 }
 
+/* What Redis stores in one piece: up to so many elements, each of so many bytes. */
+struct packing {
+    enum type type;
+    const char *entries_max;
+    const char *value_max; /* NULL: integers only */
+};
+
+static const struct packing packings[] = {
+    {TYPE_HASH, "hash-max-listpack-entries", "hash-max-listpack-value"},
+    {TYPE_SET, "set-max-intset-entries", NULL},
+    {TYPE_SET, "set-max-listpack-entries", "set-max-listpack-value"},
+    {TYPE_ZSET, "zset-max-listpack-entries", "zset-max-listpack-value"},
+};
+
+static bool packs_element(const struct packing *packing, uint64_t value_max, struct bytes name,
+                          struct bytes value)
+{
+    int64_t number;
+    if (!packing->value_max)
+        return number_parse_int64(name, &number);
+    return name.len <= value_max && value.len <= value_max;
+}
+
+/* Collects all elements if Redis would store the collection in this way. False: it would not, and none was collected. Reads at most one
+ * element that is too long. */
+static bool collect_packed(struct call *call, struct entry *entry, const struct packing *packing,
+                           const struct scan_options *options, scan_value_fn *value_of,
+                           struct found *found)
+{
+    const struct config_snapshot *snapshot = call->partition->snapshot;
+    struct sub_iter it;
+    bool is_packed = true;
+    if (entry->meta.size > (uint64_t)config_snapshot_number(snapshot, packing->entries_max))
+        return false;
+    uint64_t value_max =
+        packing->value_max ? (uint64_t)config_snapshot_number(snapshot, packing->value_max) : 0;
+    sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
+    while (is_packed && sub_iter_next(&it)) {
+        is_packed = packs_element(packing, value_max, it.sub, it.value);
+        if (!is_packed || !matches_pattern(options, it.sub))
+            continue;
+        found_add(found, it.sub);
+        if (value_of)
+            found_add(found, value_of(call, it.value));
+    }
+    is_packed = sub_iter_fini(&it) && is_packed;
+    if (!is_packed)
+        found->count = 0;
+    return is_packed;
+}
+
+static bool collect_whole(struct call *call, struct entry *entry, enum type type,
+                          const struct scan_options *options, scan_value_fn *value_of,
+                          struct found *found)
+{
+    for (size_t i = 0; i < sizeof packings / sizeof packings[0] && !call->failed; i++)
+        if (packings[i].type == type &&
+            collect_packed(call, entry, &packings[i], options, value_of, found))
+            return true;
+    return false;
+}
+
 static struct bytes value_as_is(struct call *call, struct bytes value)
 {
     (void)call;
     return value;
+}
+
+/* Replies a page from the cursor on. */
+static void scan_part(struct call *call, struct entry *entry, enum cf cf,
+                      const struct scan_options *options, scan_value_fn *value_of,
+                      struct found *found)
+{
+    struct cursor_cache *cursors = call->partition->caches.cursors;
+    struct bytes scope = collection_scope(call, entry);
+    struct bytes last = NONE;
+    if (options->cursor && !cursor_recall(cursors, scope, options->cursor, &last) &&
+        !find_sub(call, entry, cf, scope, options->cursor, &last))
+        last = NONE;
+    if (call->failed)
+        return;
+    bool more = scan_rows(call, entry, cf, options, value_of, &last, found);
+    if (!call->failed)
+        reply_page(call, 2, more ? cursor_after(cursors, scope, 0, last) : 0, found);
 }
 
 void scan_collection(struct call *call, enum type type, enum cf cf, bool with_values)
@@ -315,20 +398,10 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
     }
     if (!scan_options_parse(call, 3, type, &options))
         return;
-    struct bytes scope = collection_scope(call, &entry);
-    struct bytes last = {NULL, 0};
-    if (entry.meta.size <= SMALL_COLLECTION)
-        options.count = SMALL_COLLECTION;
-    else if (options.cursor &&
-             !cursor_recall(call->partition->caches.cursors, scope, options.cursor, &last) &&
-             !find_sub(call, &entry, cf, scope, options.cursor, &last))
-        last = NONE;
-    if (call->failed)
-        return;
-    bool more =
-        scan_rows(call, &entry, cf, &options, options.no_values ? NULL : value_of, &last, &found);
-    if (call->failed)
-        return;
-    reply_page(call, 2, more ? cursor_after(call->partition->caches.cursors, scope, 0, last) : 0,
-               &found);
+    if (options.no_values)
+        value_of = NULL;
+    if (collect_whole(call, &entry, type, &options, value_of, &found))
+        reply_page(call, 2, 0, &found);
+    else if (!call->failed)
+        scan_part(call, &entry, cf, &options, value_of, &found);
 }

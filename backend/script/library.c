@@ -5,6 +5,7 @@
  * disk is written by commands/function.c.
  */
 #include "backend/context/partition.h"
+#include "backend/script/shebang.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -246,33 +247,13 @@ int function_register(lua_State *lua)
 
 /* ---- loading ---- */
 
-/* "#!lua name=mylib" */
-static bool read_library_header(struct bytes code, char name[LIBRARY_NAME_MAX], struct bytes *body,
-                                char *error, size_t size)
+/* Reads the words behind the engine. False: reason in error[size]. */
+static bool read_library_words(struct bytes line, char name[LIBRARY_NAME_MAX], char *error,
+                               size_t size)
 {
-    char line[512];
-    char *rest = line;
+    char word[SHEBANG_WORD_MAX];
     bool has_name = false;
-    if (code.len < 2 || memcmp(code.data, "#!", 2) != 0) {
-        (void)snprintf(error, size, "ERR Missing library metadata");
-        return false;
-    }
-    const char *end = memchr(code.data, '\n', code.len);
-    if (!end || (size_t)(end - code.data) >= sizeof line) {
-        (void)snprintf(error, size, "ERR Invalid library metadata");
-        return false;
-    }
-    (void)snprintf(line, sizeof line, "%.*s", (int)(end - code.data), code.data);
-    *body = (struct bytes){end, code.len - (size_t)(end - code.data)};
-    char *engine = strsep(&rest, " \t\r");
-    if (strcasecmp(engine, "#!lua") != 0) {
-        (void)snprintf(error, size, "ERR Engine '%s' not found", engine + 2);
-        return false;
-    }
-    *name = 0;
-    for (char *word; (word = strsep(&rest, " \t\r"));) {
-        if (!*word)
-            continue;
+    while (shebang_next(&line, word, sizeof word) == SHEBANG_WORD) {
         if (strncasecmp(word, "name=", 5) != 0) {
             (void)snprintf(error, size, "ERR Invalid metadata value given: %s", word);
             return false;
@@ -283,14 +264,39 @@ static bool read_library_header(struct bytes code, char name[LIBRARY_NAME_MAX], 
             return false;
         }
         has_name = true;
-        (void)snprintf(name, LIBRARY_NAME_MAX, "%s", word + 5);
+        (void)snprintf(name, LIBRARY_NAME_MAX, "%.*s", LIBRARY_NAME_MAX - 1, word + 5);
     }
-    if (!has_name) {
+    if (!has_name)
         (void)snprintf(error, size, "ERR Library name was not given");
+    return has_name;
+}
+
+/* #!lua name=mylib, also with quotes */
+static bool read_library_header(struct bytes code, char name[LIBRARY_NAME_MAX], struct bytes *body,
+                                char *error, size_t size)
+{
+    char engine[SHEBANG_WORD_MAX];
+    *name = 0;
+    if (code.len < 2 || memcmp(code.data, "#!", 2) != 0) {
+        (void)snprintf(error, size, "ERR Missing library metadata");
         return false;
     }
+    const char *end = memchr(code.data, '\n', code.len);
+    struct bytes line = {code.data, end ? (size_t)(end - code.data) : 0};
+    if (!end || !shebang_is_whole(line) ||
+        shebang_next(&line, engine, sizeof engine) != SHEBANG_WORD) {
+        (void)snprintf(error, size, "ERR Invalid library metadata");
+        return false;
+    }
+    *body = (struct bytes){end, code.len - (size_t)(end - code.data)};
+    if (!read_library_words(line, name, error, size))
+        return false;
     if (!is_name(bytes_of(name))) {
         (void)snprintf(error, size, "%s", bad_name);
+        return false;
+    }
+    if (strcasecmp(engine, "#!lua") != 0) {
+        (void)snprintf(error, size, "ERR Engine '%s' not found", engine + 2);
         return false;
     }
     return true;

@@ -3,6 +3,7 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/script/shebang.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HAS_SHEBANG = 1 << 16, WORD_MAX = 256, COMPILE_TIMEOUT_US = 5000000 };
+enum { HAS_SHEBANG = 1 << 16, COMPILE_TIMEOUT_US = 5000000 };
 
 size_t scripts_cached(const struct scripts *scripts)
 {
@@ -20,35 +21,6 @@ size_t scripts_cached(const struct scripts *scripts)
 }
 
 /* ---- the first line: #!lua flags=no-writes,allow-oom ---- */
-
-enum word { WORD_READ, WORD_NONE, WORD_BAD };
-
-/* Reads the next word of the line, and removes its quotes. */
-static enum word next_shebang_word(struct bytes *line, char word[WORD_MAX])
-{
-    size_t len = 0;
-    size_t at = 0;
-    while (at < line->len && isspace((unsigned char)line->data[at]))
-        at++;
-    if (at == line->len)
-        return WORD_NONE;
-    char quote = 0;
-    for (; at < line->len && (quote || !isspace((unsigned char)line->data[at])); at++) {
-        char c = line->data[at];
-        if (c == quote) {
-            quote = 0;
-        } else if (!quote && (c == '"' || c == '\'')) {
-            quote = c;
-        } else {
-            if (len == WORD_MAX - 1)
-                return WORD_BAD;
-            word[len++] = c;
-        }
-    }
-    word[len] = 0;
-    *line = (struct bytes){line->data + at, line->len - at};
-    return quote ? WORD_BAD : WORD_READ;
-}
 
 static bool read_script_flags(struct call *call, char *list, uint32_t *flags)
 {
@@ -70,7 +42,7 @@ static bool read_script_flags(struct call *call, char *list, uint32_t *flags)
 /* Removes the first line from the body and reads its flags. False: an error was replied. */
 static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
 {
-    char word[WORD_MAX];
+    char word[SHEBANG_WORD_MAX];
     *flags = 0;
     if (body->len < 2 || memcmp(body->data, "#!", 2) != 0)
         return true;
@@ -80,13 +52,8 @@ static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
         return false;
     }
     struct bytes line = {body->data, (size_t)(end - body->data)};
-    enum word found = next_shebang_word(&line, word);
-    struct bytes rest = line;
-    char scratch[WORD_MAX];
-    enum word other = found;
-    while (other == WORD_READ)
-        other = next_shebang_word(&rest, scratch);
-    if (found == WORD_BAD || other == WORD_BAD) {
+    bool is_whole = shebang_is_whole(line);
+    if (shebang_next(&line, word, sizeof word) == SHEBANG_BAD || !is_whole) {
         call_error_text(call, "ERR Invalid engine in script shebang");
         return false;
     }
@@ -95,7 +62,7 @@ static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
         return false;
     }
     *flags = HAS_SHEBANG;
-    while (next_shebang_word(&line, word) == WORD_READ) {
+    while (shebang_next(&line, word, sizeof word) == SHEBANG_WORD) {
         if (strncmp(word, "flags=", 6) != 0) {
             call_errorf(call, "ERR Unknown lua shebang option: %s", word);
             return false;

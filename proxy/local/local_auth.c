@@ -10,8 +10,8 @@
  * need a password too; if "default" has none, they cannot log in. The password of "default" is requirepass, or the one
  * in the aclfile.
  *
- * A login with a name that does not exist, perhaps not yet, leaves the connection without a login, also where none is
- * needed: a client that ignores the error must not go on in the default namespace.
+ * AUTH with an unknown name logs the client out, even if no login is needed. Reason: the namespace may be configured a
+ * moment later, and a client that ignores the error must not write to the default namespace until then.
  */
 #include "proxy/local/local_auth.h"
 
@@ -134,6 +134,7 @@ enum login local_login(struct client *client, struct bytes command, const struct
     if (user && is_in_without_login(client) && is_unknown(snapshot, *user)) {
         client->session.is_refused = true;
         client->session.is_authenticated = false;
+        return LOGIN_ENDED;
     }
     return LOGIN_WRONG;
 }
@@ -155,6 +156,9 @@ void local_auth(struct client *client, struct request *request, struct reply *re
         return;
     case LOGIN_FULL:
         reply_error(reply, maxclients_error);
+        return;
+    case LOGIN_ENDED:
+        reply_code(reply, ERR_LOGIN_ENDED);
         return;
     case LOGIN_NO_PASSWORD:
         reply_error(

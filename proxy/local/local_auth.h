@@ -7,8 +7,9 @@
 
 struct proxy_snapshot;
 
-/* How a login ended. LOGIN_FULL: the namespace has as many clients as it may have; the session is unchanged. */
-enum login { LOGIN_OK, LOGIN_WRONG, LOGIN_NO_PASSWORD, LOGIN_FULL };
+/* How a login ended. LOGIN_ENDED: wrong, with an unknown name, so the connection needs a login from now on. LOGIN_FULL: the
+ * namespace has as many clients as it may have; the session is unchanged. */
+enum login { LOGIN_OK, LOGIN_WRONG, LOGIN_ENDED, LOGIN_NO_PASSWORD, LOGIN_FULL };
 
 /* Must clients log in, except on listeners with a namespace? */
 bool local_needs_login(const struct proxy_snapshot *snapshot);

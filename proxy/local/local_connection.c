@@ -41,7 +41,7 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
             if (login == LOGIN_FULL)
                 reply_error(reply, maxclients_error);
             else if (login != LOGIN_OK)
-                reply_code(reply, ERR_WRONGPASS);
+                reply_code(reply, login == LOGIN_ENDED ? ERR_LOGIN_ENDED : ERR_WRONGPASS);
             if (login != LOGIN_OK)
                 return false;
             i += 3;

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """SCAN through proxies goes through the slots in order: it finds every key that is there all the time, wherever slots are."""
 
-from support.cluster import Cluster, slot_of
+from support.cluster import Cluster, Oracle, slot_of
 from support.harness import Suite, check, check_equal, wait_for
-from support.resp import ReplyError, value
+from support.resp import Connection, ReplyError, value
 
 suite = Suite(__doc__)
 KEYS = {b'key:%d' % i for i in range(2000)}
@@ -178,6 +178,46 @@ def _(run):
             for backend in cluster.backends[1:]:
                 backend.start()
             wait_for(lambda: isinstance(client.get('DBSIZE'), int), 'the shards')
+
+
+# (command, what it fills): whole in one page in redis-server, or in pages
+SHAPES = [('hash', 'small', 400, 60, 60), ('hash', 'long values', 400, 60, 100), ('hash', 'one long value', 30, 10, 10), ('hash', 'many', 513, 5, 5),
+          ('hash', 'most', 512, 5, 5), ('set', 'integers', 512, 0, 0), ('set', 'many integers', 513, 0, 0), ('set', 'texts', 100, 10, 0),
+          ('set', 'integers and a text', 100, 0, 0), ('zset', 'small', 128, 60, 0), ('zset', 'many', 129, 5, 0), ('zset', 'long members', 100, 65, 0)]
+
+
+def shape_commands(kind, name, count, name_bytes, value_bytes):
+    key = '%s %s' % (kind, name)
+    names = [str(i) if not name_bytes else ('n%d' % i).ljust(name_bytes, 'x') for i in range(count)]
+    if name == 'integers and a text':
+        names[-1] = 'text'
+    values = ['v' * value_bytes] * count
+    if name == 'one long value':
+        values[20] = 'v' * 65
+    for i in range(count):
+        yield {'hash': ['HSET', key, names[i], values[i]], 'set': ['SADD', key, names[i]], 'zset': ['ZADD', key, i, names[i]]}[kind]
+
+
+@suite.case('HSCAN, SSCAN and ZSCAN reply whole what redis-server stores in one piece, and at most COUNT elements of all others')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster, Oracle() as oracle, cluster.connect() as ours, Connection(oracle.address) as theirs:
+        for shape in SHAPES:
+            kind, name = shape[:2]
+            key, command = '%s %s' % (kind, name), {'hash': 'HSCAN', 'set': 'SSCAN', 'zset': 'ZSCAN'}[kind]
+            width = 1 if kind == 'set' else 2
+            for client in (ours, theirs):
+                client.pipeline(list(shape_commands(*shape)))
+            is_whole = theirs.get(command, key, 0, 'COUNT', 5)[0] == b'0'
+            cursor, elements, pages = '0', [], 0
+            while cursor or not pages:
+                cursor, page = ours.get(command, key, cursor, 'COUNT', 5)
+                cursor, pages = int(cursor), pages + 1
+                elements += page[::width]
+                check(is_whole or len(page) <= 5 * width, '%s: %d elements in a page' % (key, len(page) // width))
+            check_equal(pages == 1, is_whole, '%s: %d pages, whole in Redis: %s' % (key, pages, is_whole))
+            check_equal(len(elements), shape[2], key)
+            check_equal(len(set(elements)), shape[2], key)
+            check_equal(ours.get(command, key, 0, 'COUNT', 5, 'MATCH', 'no such*')[1], [])
 
 
 suite.main()

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Scripts that run for long or need too much memory, and functions after a crash."""
 
+import re
 import sys
 import threading
 
@@ -230,6 +231,37 @@ def _(run):
             client.get('FUNCTION', 'FLUSH')
             client.get('FUNCTION', 'LOAD', library('other', 'b'))
             check_equal(text(client.get('FUNCTION', 'RESTORE', dump)), b'ERR Function b already exists', 'what collides')
+
+
+BODY = "redis.register_function('of_%d', function() return 1 end)"
+FIRST_LINES = ['#!lua name="quoted"', "#!lua name='quotes'", '#!lua "name=whole"', '#!"lua" name=engine', '#!lua name="open', '#!lua name="a"b', '#!lua',
+               '#!lua name="with space"', '#!lua name=""', '#!LUA name=upper', '#!lua name=a name=b', '#!js name=a', '#!lua x=y', '#! lua name=z']
+
+
+@suite.case('first lines of libraries, and collisions of FUNCTION RESTORE, have the replies of redis-server')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, Oracle() as oracle, \
+            cluster.partition(0) as ours, Connection(oracle.address) as theirs:
+        for i, line in enumerate(FIRST_LINES):
+            code = line + '\n' + BODY % i
+            check_equal(ours.call('FUNCTION', 'LOAD', code), theirs.call('FUNCTION', 'LOAD', code), line)
+        dumps = []
+        for libraries in (['one', 'a'], ['two', 'b']), (['one', 'b'], ['three', 'c']), (['four', 'a', 'b'], ['two', 'd']):
+            theirs.get('FUNCTION', 'FLUSH')
+            for words in libraries:
+                theirs.get('FUNCTION', 'LOAD', library(*words))
+            dumps.append(theirs.get('FUNCTION', 'DUMP'))
+        for first in dumps:
+            for second in dumps:
+                for policy in ('APPEND', 'REPLACE', 'FLUSH'):
+                    replies = []
+                    for client in (ours, theirs):
+                        client.get('FUNCTION', 'FLUSH')
+                        client.get('FUNCTION', 'RESTORE', first)
+                        replies.append(client.call('FUNCTION', 'RESTORE', second, policy))
+                    if first is second or dumps[2] in (first, second):  # of several collisions Redis names that of its hash table
+                        replies = [(kind, re.sub(rb'(Library|Function) \w+', rb'\1 ?', words)) for kind, words in replies]
+                    check_equal(replies[0], replies[1], '%s %d %d' % (policy, dumps.index(first), dumps.index(second)))
 
 
 @suite.case('a table that contains itself is replied to the same depth as in Redis')

@@ -356,5 +356,20 @@ def _(run):
             check(b'eves-password' not in process.log(), 'a password is in the log of %s' % process.name)
 
 
+@suite.case('AUTH with an unknown name, where no login is needed, ends the login and says so; a wrong password of a known one does not')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        for login in (['AUTH', 'nobody', 'x'], ['HELLO', '3', 'AUTH', 'nobody', 'x']):
+            with cluster.connect() as client:
+                refused = client.call(*login)
+                check(refused[1].startswith(b'WRONGPASS invalid username-password pair or user is disabled. There is no user'), refused)
+                check(is_error(client.get('GET', 'k'), 'NOAUTH'), 'without a login')
+                check_equal(client.call('RESET'), ('+', b'RESET'))
+                check_equal(client.get('GET', 'k'), None)
+        with cluster.connect() as client:
+            client.call('AUTH', 'default', 'x')
+            check_equal(client.get('GET', 'k'), None, 'after a login as default')
+
+
 if __name__ == '__main__':
     suite.main()
