@@ -295,6 +295,8 @@ enum {
     COMMAND_NAME_MAX = 24, /* bytes of a top-level name */
     /* args_max: where each argument is compared with all options, commands or clients, or gets a long reply */
     SERVER_ARGS_MAX = 1024,
+    PATTERNS_ARGS_MAX =
+        256,                /* where each argument is a pattern that is compared with all options */
     NAMES_ARGS_MAX = 65536, /* where each argument is looked up, and gets a short reply */
 };
 
