@@ -30,7 +30,8 @@ void internal_call_end(struct partition *partition, struct call *call)
     if (!partition->watchers.messages->open)
         changes_tell(call);
     if (push_messages_ready(partition->watchers.messages))
-        push_messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
+        push_messages_deliver(partition->watchers.messages,
+                              overlay_pending_ticket(partition->overlay));
     keyspace_end(partition);
     out_clear(&partition->running.discarded);
     arena_reset(&partition->running.arena);

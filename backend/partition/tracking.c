@@ -581,7 +581,7 @@ bool tracking_turn_end(struct partition *partition)
     while (table_next(tracking->namespaces, &cursor, &name, &tracked))
         if (table_count(((struct tracked *)tracked)->changed))
             tell_changes(partition, tracked);
-    push_messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
+    push_messages_deliver(partition->watchers.messages, overlay_pending_ticket(partition->overlay));
     return true;
 }
 

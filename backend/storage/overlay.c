@@ -576,6 +576,12 @@ uint64_t overlay_change_ticket(const struct overlay *overlay)
     return overlay->securing.is_on ? 0 : overlay->batch->ticket;
 }
 
+uint64_t overlay_pending_ticket(const struct overlay *overlay)
+{
+    uint64_t closed = overlay->in_flight ? overlay->batch->ticket - 1 : 0;
+    return overlay->batch->effects ? overlay->batch->ticket : closed;
+}
+
 uint64_t overlay_ticket(const struct overlay *overlay)
 {
     return overlay->batch->ticket;

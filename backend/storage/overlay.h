@@ -146,6 +146,9 @@ void overlay_observe(struct overlay *overlay, uint64_t ticket);
 /* The ticket to be observed by whoever is shown, by other means than its rows, that a change is being made now; 0: the change is
  * secured. */
 uint64_t overlay_change_ticket(const struct overlay *overlay);
+/* The ticket of the newest effects that are not durable; 0: all are. A batch without effects is never written, so nothing may wait
+ * for its ticket. */
+uint64_t overlay_pending_ticket(const struct overlay *overlay);
 /* Ticket of the open batch. */
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);

@@ -49,9 +49,12 @@ class Scene:
 
     def across(self, *commands):
         """A transaction that also changes a key of the coordinator."""
-        for words in (['MULTI'], ['INCR', self.here], *commands):
-            self.coordinator.get(*words)
-        replies = self.coordinator.get('SCREE', 'ACROSS', 'EXEC')
+        def attempt():
+            for words in (['MULTI'], ['INCR', self.here], *commands):
+                self.coordinator.get(*words)
+            replies = self.coordinator.get('SCREE', 'ACROSS', 'EXEC')
+            return None if 'TRYAGAIN' in str(replies) else replies
+        replies = wait_for(attempt, 'the shard to be reached')  # the gate has cut its connections, perhaps
         check(isinstance(replies, list) and not any(isinstance(reply, ReplyError) for reply in replies), replies)
         return replies
 
@@ -167,6 +170,17 @@ def _(run):
             wait_for(lambda: key.encode() in pushes(tracking), 'an invalidation after ' + title)
 
 
+@suite.case('a key is touched without a changed row: a client that tracks all keys is told, although nothing is written')
+def _(run):
+    with Scene() as scene:
+        tracking, writer, key = scene.connect(proto=3), scene.connect(), scene.key('alone')
+        writer.get('RPUSH', key, 'x')
+        check_equal(tracking.get('CLIENT', 'TRACKING', 'ON', 'BCAST'), b'OK')
+        for words in (['LTRIM', key, '0', '-1'], ['LMOVE', key, key, 'LEFT', 'LEFT'], ['RPOPLPUSH', key, key]):
+            writer.get(*words)
+            wait_for(lambda: key.encode() in pushes(tracking), 'an invalidation after ' + words[0])
+
+
 @suite.case('a group is destroyed by a transaction: its blocked XREADGROUP ends, at a participant too')
 def _(run):
     with Scene() as scene:
@@ -229,11 +243,6 @@ def _(run):
             for _ in range(20):
                 beside.get('PING')
         check(b'db0:keys=1,' in value(looking.read()), 'the key is not counted')
-        with scene.held(['SET', scene.key('second'), 'x']):
-            scene.cluster.backends[0].pause()
-            wait_for(lambda: b'in_doubt=yes' in (beside.get('SCREE', 'TRANSACTIONS') or [b''])[0], 'the transaction to be in doubt')
-            check(b'db0:keys=1,' in looking.get('INFO'), 'INFO answers while a transaction is in doubt')
-            scene.cluster.backends[0].resume()
 
 
 if __name__ == '__main__':
