@@ -332,6 +332,7 @@ struct command_made {
     int32_t legacy_first;      /* the key range that COMMAND prints for clients before Redis 7 */
     int32_t legacy_last;
     int32_t legacy_step;
+    bool has_sources;    /* it writes some of its keys, and reads others: SUNIONSTORE */
     const char *id_name; /* the id as text */
 };
 

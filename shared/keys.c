@@ -76,9 +76,19 @@ uint32_t keys_number_at(const struct command *command)
     }
 }
 
+static bool has_spec(const struct command *command, uint32_t flags)
+{
+    for (int i = 0; i < KEY_SPECS_MAX && command->keys[i].begin != KEY_BEGIN_NONE; i++)
+        if (command->keys[i].flags & flags)
+            return true;
+    return false;
+}
+
 void keys_init_fast_path(struct command *command)
 {
     const struct key_spec *spec = &command->keys[0];
+    command->made.has_sources = command->flags & CMD_WRITE && has_spec(command, KEY_RO) &&
+                                has_spec(command, KEY_RW | KEY_OW | KEY_RM);
     command->made.key_at = 0;
     command->made.key_argc_max = UINT32_MAX;
     if (!keys_possible(command))

@@ -68,5 +68,5 @@ static inline int32_t keys_first(const struct command *command, uint32_t argc)
     return argc <= command->made.key_argc_max ? command->made.key_at : KEYS_SEARCH;
 }
 
-/* Fills key_at and key_argc_max; part of command_init(). */
+/* Fills key_at, key_argc_max and has_sources; part of command_init(). */
 void keys_init_fast_path(struct command *command);

@@ -254,11 +254,12 @@ static void request_next_keys(struct call *call, const struct sort *sort,
                               const struct bytes *patterns, uint32_t count, uint64_t first,
                               uint64_t end)
 {
-    enum { KEYS_MAX = 1000 }; /* requested in one attempt; their list is searched linearly */
+    enum { KEYS_MAX = 100000 }; /* requested in one attempt */
     struct bytes value;
     for (uint64_t i = first; i < end; i++)
         for (uint32_t pattern = 0; pattern < count; pattern++) {
-            if (!call->borrow || !call->borrow->needs || call->borrow->needs_count >= KEYS_MAX)
+            if (!call->borrow || !call->borrow->needs.first ||
+                call->borrow->needs.count >= KEYS_MAX)
                 return;
             (void)pattern_value(call, patterns[pattern], sort->elements[i].text, &value);
         }

@@ -169,11 +169,12 @@ void cmd_watch(struct call *call)
     }
     bool is_busy = scripts_running(call->partition->scripts) !=
                    NULL; /* the effects of the script may still be rolled back */
-    if (!is_busy && !watch_elsewhere(call))
-        return;
+    /* a transaction that has locked one of the own keys could change keys that are watched elsewhere already */
     for (uint32_t i = 1; !is_busy && i < call->argc; i++)
         if (is_watched_here(call, call->argv[i]) && !open_watched(call, call->argv[i]))
             return;
+    if (!is_busy && !watch_elsewhere(call))
+        return;
     for (uint32_t i = 1; i < call->argc; i++)
         if (has_key(call, call->argv[i]))
             watch_own(call, call->argv[i]);

@@ -16,6 +16,7 @@ struct borrowed {
     unsigned whole;      /* bit 1 << cf: all rows of the column family are here */
     unsigned watch;      /* bit 1 << NEED_WATCH or NEED_CHECK: it was met */
     unsigned rows;       /* single rows that were needed */
+    bool may_write;      /* declared by a script, which may write it */
 };
 
 enum {
@@ -41,16 +42,6 @@ struct borrow *borrow_new(struct lock_owner *owner)
     return borrow;
 }
 
-void borrow_clear_needs(struct borrow *borrow)
-{
-    while (borrow->needs) {
-        struct need *next = borrow->needs->next;
-        free(borrow->needs);
-        borrow->needs = next;
-    }
-    borrow->needs_count = 0;
-}
-
 void borrow_clear(struct borrow *borrow)
 {
     size_t cursor = 0;
@@ -60,7 +51,7 @@ void borrow_clear(struct borrow *borrow)
         free(value);
     table_free(borrow->keys);
     borrow->keys = NULL;
-    borrow_clear_needs(borrow);
+    need_set_clear(&borrow->needs);
     borrow_clear_all(borrow);
     while (borrow->arrivals) {
         struct arrival *next = borrow->arrivals->next;
@@ -69,7 +60,7 @@ void borrow_clear(struct borrow *borrow)
     }
     borrow->arrivals_end = &borrow->arrivals;
     borrow->bytes = 0;
-    borrow->is_dirty = false;
+    borrow->is_dirty = borrow->has_declared = false;
 }
 
 void borrow_free(struct borrow *borrow)
@@ -87,16 +78,6 @@ void borrow_close(struct borrow *borrow)
 
 /* ---- needs ---- */
 
-static bool is_same_need(const struct need *need, const struct need *other)
-{
-    if (need_locks(need->kind))
-        return need_locks(other->kind) && bytes_equal(need->row_key, other->row_key);
-    return need->kind == other->kind && need->cf == other->cf &&
-           bytes_equal(need->row_key, other->row_key) &&
-           (need->kind < NEED_ALL || need->slot == other->slot) &&
-           bytes_equal(need->row, other->row);
-}
-
 void borrow_wait(struct call *call)
 {
     if (list_empty(&call->borrow->wants))
@@ -105,25 +86,8 @@ void borrow_wait(struct call *call)
 
 void borrow_need(struct call *call, const struct need *wanted)
 {
-    struct borrow *borrow = call->borrow;
     borrow_wait(call);
-    for (struct need *need = borrow->needs; need; need = need->next)
-        if (is_same_need(need, wanted)) {
-            if (wanted->mode > need->mode)
-                need->mode = wanted->mode;
-            if (wanted->kind == NEED_KEY)
-                need->kind = NEED_KEY; /* it was BARE, perhaps */
-            return;
-        }
-    struct need *need = malloc(sizeof *need + wanted->row_key.len + wanted->row.len);
-    CHECK(need);
-    *need = *wanted;
-    char *text = (char *)(need + 1);
-    need->row_key = bytes_copy_to(&text, wanted->row_key);
-    need->row = bytes_copy_to(&text, wanted->row);
-    need->next = borrow->needs;
-    borrow->needs = need;
-    borrow->needs_count++;
+    need_set_add(&call->borrow->needs, wanted);
 }
 
 static struct borrowed *find_borrowed(const struct borrow *borrow, struct bytes row_key)
@@ -151,6 +115,26 @@ static struct need need_of(const struct entry *entry, enum need_kind kind)
         .kind = kind, .space = entry->space, .slot = entry->slot, .row_key = entry->row_key};
 }
 
+/* A script writes one of the keys that it declares, and so far all of them are locked for reading: locks all for writing,
+ * because the script probably writes the others too, and would run again for each. */
+static void need_declared(struct call *call)
+{
+    size_t cursor = 0;
+    struct need need = {.kind = NEED_MODE, .mode = LOCK_WRITE};
+    void *value;
+    call->borrow->has_declared = true;
+    while (table_next(call->borrow->keys, &cursor, &need.row_key, &value)) {
+        const struct borrowed *borrowed = value;
+        struct bytes space;
+        struct bytes key;
+        if (!borrowed->may_write || borrowed->mode != LOCK_READ)
+            continue;
+        CHECK(decode_metadata_key(need.row_key, &space, &need.slot, &key));
+        need.space = space_find(call->partition->spaces, space);
+        borrow_need(call, &need);
+    }
+}
+
 int borrow_key(struct call *call, const struct entry *entry, bool writes)
 {
     struct need need = need_of(entry, NEED_KEY);
@@ -162,17 +146,30 @@ int borrow_key(struct call *call, const struct entry *entry, bool writes)
                     (int)(entry->key.len < 128 ? entry->key.len : 128), entry->key.data);
         return ERR_STORE;
     }
-    if (borrowed_of(call->borrow, entry->row_key)->mode >= need.mode)
+    const struct borrowed *borrowed = borrowed_of(call->borrow, entry->row_key);
+    if (borrowed->mode >= need.mode)
         return OK;
+    if (borrowed->mode)
+        need.kind = NEED_MODE;
     borrow_need(call, &need);
+    if (borrowed->may_write && borrowed->mode)
+        need_declared(call);
     return ERR_UNCACHED;
 }
 
-void borrow_ahead(struct call *call, const struct entry *entry, bool writes, bool is_bare)
+void borrow_change(struct call *call, const struct entry *entry)
 {
-    struct need need = need_of(entry, is_bare ? NEED_BARE : NEED_KEY);
-    need.mode = writes ? LOCK_WRITE : LOCK_READ;
-    (void)borrowed_of(call->borrow, entry->row_key);
+    struct need need = need_of(entry, NEED_MODE);
+    need.mode = LOCK_WRITE;
+    if (find_borrowed(call->borrow, entry->row_key)->mode < LOCK_WRITE)
+        borrow_need(call, &need);
+}
+
+void borrow_ahead(struct call *call, const struct entry *entry, const struct borrow_use *use)
+{
+    struct need need = need_of(entry, use->is_bare ? NEED_BARE : NEED_KEY);
+    need.mode = use->writes ? LOCK_WRITE : LOCK_READ;
+    borrowed_of(call->borrow, entry->row_key)->may_write |= use->may_write;
     borrow_need(call, &need);
 }
 

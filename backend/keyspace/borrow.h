@@ -15,7 +15,7 @@
 #pragma once
 
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/lock.h"
+#include "backend/keyspace/need.h"
 
 /* Refusals of LOCK after which the coordinator tries again: another shard owns the key's slot, or soon will. */
 #define SLOT_IS_ELSEWHERE "it does not own the key's slot"
@@ -26,61 +26,18 @@
 #define KEYS_ARE_UNLOCKED "the transaction has not locked these keys here"
 #define STATE_IS_ANOTHER  "the transaction is in another state"
 
-enum need_kind {
-    NEED_KEY = 1,   /* a metadata row, locked; and all rows if they are few */
-    NEED_ROW = 2,   /* a row of a collection */
-    NEED_RANGE = 3, /* the rows of a collection in one column family, from a row on */
-    NEED_WATCH = 4, /* the key is watched at its owner */
-    NEED_CHECK =
-        5, /* watched keys of the owner are locked for reading, and it says whether one has changed */
-    NEED_BARE = 6, /* as KEY, but its elements are not needed, apart from members that follow */
-    NEED_MEMBER =
-        7, /* the row of a member or field, which may be in no other version of the collection */
-    /* of all keys of a database at a shard (borrow_all.h): */
-    NEED_ALL = 8,    /* they are locked and counted */
-    NEED_NAMES = 9,  /* names, types and times of expiry, from a row on */
-    NEED_PLACE = 10, /* the name of the key at a place */
-};
-
-/* Is the key locked? */
-static inline bool need_locks(enum need_kind kind)
-{
-    return kind == NEED_KEY || kind == NEED_BARE;
-}
-
-/* Is it rows of a key that is locked? */
-static inline bool need_is_rows(enum need_kind kind)
-{
-    return kind == NEED_ROW || kind == NEED_RANGE || kind == NEED_MEMBER;
-}
-
-/* Something that a command read, or wants to write, and that is not here. */
-struct need {
-    struct need *next;
-    enum need_kind kind;
-    enum lock_mode mode; /* of KEY and BARE, and of ALL … PLACE */
-    enum cf cf;          /* of ROW and RANGE */
-    struct space *space;
-    uint16_t slot; /* the shard that owns it is asked; of ALL … PLACE: one of its slots */
-    struct bytes
-        row_key; /* metadata row of the key; of ALL … PLACE: the prefix of these rows. Follows the struct */
-    /* of ROW and RANGE: the row, or the first one; of MEMBER: the member; of WATCH and CHECK: the watcher's name; of
-     * ALL … PLACE: the question. Follows
-     * the struct */
-    struct bytes row;
-};
-
 struct borrow {
     struct table *keys;            /* borrowed, by metadata row: struct borrowed */
     struct borrowed_space *spaces; /* of which all keys are borrowed */
-    struct need *needs;            /* of this attempt, newest first */
-    uint32_t needs_count;
+    struct need_set needs;         /* of this attempt */
     struct list wants; /* the wait of the command's session, while something is needed (reader.h) */
     struct arrival *arrivals; /* rows that were fetched, oldest first */
     struct arrival **arrivals_end;
     size_t bytes;   /* of arrivals */
     bool is_dirty;  /* a watched key has changed */
     bool is_closed; /* the command can no longer be rolled back */
+    bool
+        has_declared; /* a script wrote one of the keys that it declares, so all of them are locked for writing */
     /* takes part in the locking of this partition's own keys */
     struct lock_owner *owner;
 };
@@ -103,9 +60,18 @@ void borrow_close(struct borrow *borrow);
 
 /* OK, or ERR_UNCACHED: the key must be fetched. ERR_STORE: it cannot be, and an error was replied. */
 int borrow_key(struct call *call, const struct entry *entry, bool writes);
-/* Before the command runs: the key is needed, with all its elements if they are few; or (is_bare) only with the members
- * for which borrow_member is called, unless it is needed otherwise too. */
-void borrow_ahead(struct call *call, const struct entry *entry, bool writes, bool is_bare);
+/* The command changes a key that it has opened for reading: it is locked for writing before the command runs again. */
+void borrow_change(struct call *call, const struct entry *entry);
+
+/* What is known of the use of a key before the command runs. */
+struct borrow_use {
+    bool writes;
+    bool
+        may_write; /* a script declares the key: when it writes one of these, all are locked for writing */
+    bool is_bare; /* only the members are needed for which borrow_member is called */
+};
+/* Before the command runs: the key is needed, with all its elements if they are few, unless it is_bare in all its uses. */
+void borrow_ahead(struct call *call, const struct entry *entry, const struct borrow_use *use);
 void borrow_member(struct call *call, const struct entry *entry, struct bytes member);
 /* Reads a row of a borrowed key: OK, ERR_NOT_FOUND, or ERR_UNCACHED: it must be fetched. */
 int borrow_get(struct call *call, const struct entry *entry, enum cf cf, struct bytes row,
@@ -135,7 +101,5 @@ void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode 
 void borrow_add_watch(struct borrow *borrow, struct bytes row_key, enum need_kind kind);
 /* All rows of the column family have arrived. */
 void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf);
-/* Forgets the needs. */
-void borrow_clear_needs(struct borrow *borrow);
 /* Writes all rows that have arrived into the write buffer; inside an attempt. False: they are not valid. */
 bool borrow_install(struct borrow *borrow, struct partition *partition);

@@ -176,11 +176,24 @@ static bool must_report(const struct call *call, const struct entry *entry)
            call->partition->watchers.changes->concerns(call, entry->space, entry->key);
 }
 
+/* A command that may borrow keys has opened this one for reading, perhaps, and changes it: locks it for writing. If that must
+ * be waited for, the command will be rolled back. */
+static void lock_changed(struct call *call, const struct entry *entry)
+{
+    if (entry->is_borrowed)
+        borrow_change(call, entry);
+    else if (!lock_take(call->partition->shards.locks, call->borrow->owner, entry->row_key,
+                        LOCK_WRITE))
+        borrow_wait(call);
+}
+
 /* Reports a change of the key. */
 static void touch(struct call *call, const struct entry *entry, enum change_kind kind,
                   bool by_client)
 {
     const struct partition *partition = call->partition;
+    if (call->borrow && !overlay_has_uncached(partition->overlay))
+        lock_changed(call, entry);
     if (overlay_has_uncached(partition->overlay))
         return; /* the command will be rolled back */
     space_change(partition->spaces);
@@ -210,6 +223,13 @@ static void count_lookup(struct call *call, enum open_flag flags, const struct e
 static bool call_writes(const struct call *call)
 {
     return call->command && call->command->flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
+/* Does the command open the key to write it? Sources of SUNIONSTORE, for example, are opened to be read. */
+static bool opens_for_writing(const struct call *call, enum open_flag flags)
+{
+    bool is_source = (flags == OPEN_READ || flags == OPEN_LOOK) && call->command->made.has_sources;
+    return call_writes(call) && !is_source;
 }
 
 /* Has another transaction locked the key, in any way? */
@@ -272,12 +292,12 @@ static void wait_for_lock(struct call *call, const struct lock_owner *owner, str
 /* May the command use this key of the partition? False: it waits for a lock, or an error was replied. A command that may
  * borrow keys takes its own ones by age from the first attempt on: that attempt requests locks of other shards already, and
  * a command that held these while it waited for a key as ordinary commands do could wait for ever. */
-static bool lock_pass(struct call *call, struct bytes row_key)
+static bool lock_pass(struct call *call, struct bytes row_key, enum open_flag flags)
 {
     struct lock_set *locks = call->partition->shards.locks;
-    bool writes = call_writes(call);
     if (call->borrow) {
-        if (lock_take(locks, call->borrow->owner, row_key, writes ? LOCK_WRITE : LOCK_READ))
+        enum lock_mode mode = opens_for_writing(call, flags) ? LOCK_WRITE : LOCK_READ;
+        if (lock_take(locks, call->borrow->owner, row_key, mode))
             return true;
         borrow_wait(call);
         call_error(call, ERR_UNCACHED);
@@ -285,7 +305,7 @@ static bool lock_pass(struct call *call, struct bytes row_key)
     }
     if (!lock_set_count(locks))
         return true;
-    const struct lock_owner *owner = lock_stops(locks, row_key, writes, NULL);
+    const struct lock_owner *owner = lock_stops(locks, row_key, call_writes(call), NULL);
     if (owner)
         wait_for_lock(call, owner, row_key);
     return !owner;
@@ -398,9 +418,9 @@ void entry_set_idle_s(struct call *call, const struct entry *entry, uint64_t idl
 }
 
 /* Is the key of another shard here? False: it will be fetched, and the command runs again. */
-static bool borrow_pass(struct call *call, const struct entry *entry)
+static bool borrow_pass(struct call *call, const struct entry *entry, enum open_flag flags)
 {
-    int err = borrow_key(call, entry, call_writes(call));
+    int err = borrow_key(call, entry, opens_for_writing(call, flags));
     if (err == ERR_UNCACHED)
         call_error(call, ERR_UNCACHED);
     return err == OK;
@@ -425,7 +445,8 @@ static bool open_entry(struct call *call, enum open_flag flags, struct entry *en
         return false;
     }
     entry->hash = hash_bytes(entry->row_key);
-    if (!(entry->is_borrowed ? borrow_pass(call, entry) : lock_pass(call, entry->row_key)))
+    if (!(entry->is_borrowed ? borrow_pass(call, entry, flags)
+                             : lock_pass(call, entry->row_key, flags)))
         return false;
     bool is_access = flags == OPEN_READ || flags == OPEN_WRITE || flags == OPEN_REPLACE;
     if (flags != OPEN_READ && !call_may_write_more(call))

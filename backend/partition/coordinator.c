@@ -450,6 +450,11 @@ static void log_ended(const struct call *call, const struct coordinated *transac
                          transaction->shards ? transaction->shards : count_shards(transaction));
 }
 
+bool coordinator_has_attempted(const struct session *session)
+{
+    return session->pending.across && borrow_is_used(session->pending.across->borrow);
+}
+
 bool coordinator_is_counted(const struct session *session)
 {
     return session->pending.across->is_counted;

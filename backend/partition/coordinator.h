@@ -73,6 +73,12 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
 
 /* The keys that the call may borrow; NULL: the command may not reach other shards. */
 struct borrow *coordinator_borrow(struct call *call);
+/* Has the session's transaction borrowed keys so far? Then all keys that its command names are locked. */
+bool coordinator_has_attempted(const struct session *session);
+/* Has this script, by the arguments of EVAL, EVALSHA or FCALL, written keys of other shards that it declares? Scripts with
+ * equal hashes, which are rare, are taken for one. */
+bool coordinator_script_writes(const struct partition *partition, const struct command *command,
+                               const struct bytes *argv);
 /* The attempt was rolled back because it needed keys of other shards: they are locked and fetched. */
 void coordinator_fetch(struct call *call);
 /* An attempt that needed nothing more is complete and has not been rolled back: collects its effects, those after

@@ -13,14 +13,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-void needs_free(struct need *needs)
-{
-    while (needs) {
-        struct need *next = needs->next;
-        free(needs);
-        needs = next;
-    }
-}
+enum {
+    LOCK_ITEMS_MAX = 1000,   /* needs in a request, … */
+    LOCK_BYTES = 256 * 1024, /* … and bytes, apart from the last one */
+};
 
 static void write_need(struct partition *partition, struct out *out, const struct need *need)
 {
@@ -36,24 +32,32 @@ static void write_need(struct partition *partition, struct out *out, const struc
     message_put_bytes(out, need->row);
 }
 
-/* Sends LOCK for part->needs. */
+/* Sends LOCK for the first of part->needs; the others follow when they are answered, so that no shard is busy with one
+ * request for long. */
 static bool send_lock(struct participation *part)
 {
     struct coordinated *transaction = part->transaction;
+    struct partition *partition = transaction->coordinator->partition;
     struct out out;
+    struct out items;
     uint32_t count = 0;
-    for (const struct need *need = part->needs; need; need = need->next)
+    out_init(&items);
+    for (const struct need *need = part->needs; need; need = need->next) {
+        if (count == LOCK_ITEMS_MAX || items.bytes >= LOCK_BYTES)
+            break;
+        write_need(partition, &items, need);
         count++;
+    }
     out_init(&out);
     coordinated_put_id(&out, &transaction->id);
     message_put_u64(&out, transaction->owner.begun_us);
     message_put_u64(&out, transaction->owner.tie_breaker);
     message_put_u8(&out, part->is_locked);
     message_put_u32(&out, count);
-    for (const struct need *need = part->needs; need; need = need->next)
-        write_need(transaction->coordinator->partition, &out, need);
+    out_move(&out, &items);
     bool is_sent = participation_send(part, PEER_LOCK, &out);
     part->is_locked |= is_sent;
+    part->asked = is_sent ? count : 0;
     return is_sent;
 }
 
@@ -61,23 +65,25 @@ static bool send_lock(struct participation *part)
 static void assign_needs(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
-    struct borrow *borrow = transaction->borrow;
-    while (borrow->needs) {
-        struct need *need = borrow->needs;
+    struct need *need = need_set_take(&transaction->borrow->needs);
+    while (need) {
+        struct need *next = need->next;
         const char *shard = coordinated_shard_of(partition, need->slot);
         struct participation *part = participation_of(transaction, shard);
-        borrow->needs = need->next;
-        need->next = part->needs;
-        part->needs = need;
+        if (!part->needs)
+            part->needs_end = &part->needs;
+        need->next = NULL;
+        *part->needs_end = need;
+        part->needs_end = &need->next;
+        need = next;
     }
-    borrow->needs_count = 0;
 }
 
 /* Must the transaction wait for a backup before it uses another shard? One that uses others goes on to its end. */
 static bool must_hold(const struct coordinated *transaction)
 {
-    return transaction->coordinator->partition->pause.is_quiescing && transaction->borrow->needs &&
-           list_empty(&transaction->participants);
+    return transaction->coordinator->partition->pause.is_quiescing &&
+           transaction->borrow->needs.first && list_empty(&transaction->participants);
 }
 
 void coordinator_fetch(struct call *call)
@@ -86,6 +92,8 @@ void coordinator_fetch(struct call *call)
     if (!transaction || transaction->state != COORDINATED_COLLECTING)
         return;
     transaction->is_deferred = false;
+    if (transaction->borrow->has_declared)
+        coordinator_remember_scripts(call);
     if (must_hold(transaction)) {
         coordinated_forget_attempts(transaction);
         transaction->state = COORDINATED_HELD;
@@ -144,7 +152,7 @@ static struct need *take_item(struct borrow *borrow, const struct need *need,
     struct bytes next = message_bytes(reader);
     if (!reader->is_good)
         return NULL;
-    if (need->kind >= NEED_ALL)
+    if (need_is_question(need->kind))
         return take_answer(borrow, need, reader, next);
     if (need_locks(need->kind))
         borrow_add_key(borrow, need->row_key, need->mode, whole);
@@ -163,14 +171,22 @@ static struct need *take_item(struct borrow *borrow, const struct need *need,
 static bool take_rows(struct participation *part, struct message_reader *reader)
 {
     struct borrow *borrow = part->transaction->borrow;
-    struct need *asked = part->needs;
-    struct need **rest = &part->needs;
-    for (const struct need *need = asked; need; need = need->next) {
-        *rest = take_item(borrow, need, reader);
-        rest = *rest ? &(*rest)->next : rest;
+    uint32_t answered = message_u32(reader);
+    struct need *rest = NULL; /* what the answers have left */
+    struct need **rest_end = &rest;
+    if (answered == 0 || answered > part->asked)
+        return false;
+    for (; answered > 0 && reader->is_good; answered--) {
+        struct need *need = part->needs;
+        *rest_end = take_item(borrow, need, reader);
+        rest_end = *rest_end ? &(*rest_end)->next : rest_end;
+        part->needs = need->next;
+        free(need);
     }
-    *rest = NULL;
-    needs_free(asked);
+    *rest_end = part->needs;
+    if (!part->needs)
+        part->needs_end = rest_end;
+    part->needs = rest;
     struct bytes rows = message_bytes(reader);
     borrow_add_rows(borrow, rows);
     return message_is_read(reader);

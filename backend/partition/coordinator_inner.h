@@ -5,6 +5,7 @@
  *   coordinator_fetch.c ────► LOCK: what an attempt needs is asked of its owners, and what they send is kept
  *   coordinator_collect.c ──► effects and changes of the last attempt, by shard
  *   watch_elsewhere.c ──────► WATCH of keys of other shards
+ *   script_writes.c ────────► which scripts write the keys that they declare
  */
 #pragma once
 
@@ -21,7 +22,7 @@
 
 struct effects;
 
-enum { COORDINATED_ERROR_MAX = 512 };
+enum { COORDINATED_ERROR_MAX = 512, SCRIPT_WRITES_BITS = 1 << 15 };
 
 enum coordinated_state {
     COORDINATED_COLLECTING, /* attempts run, keys are locked and fetched */
@@ -69,7 +70,9 @@ struct participation {
     uint8_t sent;   /* enum peer_kind of the outstanding request; 0: none */
     bool is_locked; /* it has received LOCK, and neither RELEASE nor APPLY */
     bool is_applied;
-    struct need *needs;      /* of the outstanding LOCK, in its order */
+    struct need *needs;      /* that are not met, in the order in which they are asked for */
+    struct need **needs_end; /* while there are any */
+    uint32_t asked;          /* the first of them are in the outstanding LOCK */
     struct effects *effects; /* NULL: nothing changes there; without rows: keys are touched */
     struct out changes; /* change_list.h: for the shard's watchers, trackers and blocked clients */
 };
@@ -78,6 +81,9 @@ struct coordinator {
     struct partition *partition;
     struct list all;
     uint64_t last_number;
+    /* bits of scripts that write keys that they declare, by hash (script_writes.c) */
+    uint64_t script_writes[SCRIPT_WRITES_BITS / 64];
+    uint32_t script_writes_count;
 };
 
 static inline struct participation *participation_at(struct list *link)
@@ -91,8 +97,9 @@ struct participation *participation_of(struct coordinated *transaction, const ch
 bool participation_send(struct participation *part, enum peer_kind kind, struct out *out);
 /* The shard has answered LOCK: takes what it sent. */
 void participation_locked(struct participation *part, struct bytes payload);
-void needs_free(struct need *needs);
 
+/* The command's script, or the scripts of its queue, have written keys that they declare. */
+void coordinator_remember_scripts(const struct call *call);
 /* The shard that has the slot; empty: none is known, so it cannot be reached. */
 const char *coordinated_shard_of(const struct partition *partition, uint16_t slot);
 /* Appends the transaction's id to a request. */

@@ -16,8 +16,7 @@ struct named {
     struct entry entry;       /* key, slot, space and row_key */
     const struct bytes *argv; /* of its command */
     uint32_t argc;
-    bool writes;
-    bool is_bare; /* of the key only `members` are needed */
+    struct borrow_use use; /* is_bare: of the key only `members` are needed */
     struct named_members members;
 };
 
@@ -50,13 +49,18 @@ static void add_named_keys(struct call *call, struct named_list *list,
                            const struct command *command, const struct bytes *argv, uint32_t argc)
 {
     struct key_list keys;
-    struct named like = {
-        .argv = argv, .argc = argc, .writes = command->flags & (CMD_WRITE | CMD_MAY_REPLICATE)};
-    like.is_bare = named_members_find(command, argv, argc, &like.members);
+    struct named like = {.argv = argv, .argc = argc};
+    bool writes = command->flags & (CMD_WRITE | CMD_MAY_REPLICATE) ||
+                  coordinator_script_writes(call->partition, command, argv);
+    like.use.is_bare = named_members_find(command, argv, argc, &like.members);
     keys_list_init(&keys);
     if (keys_find(command, argv, argc, &keys) == 0)
-        for (uint32_t i = 0; i < keys.count; i++)
+        for (uint32_t i = 0; i < keys.count; i++) {
+            bool is_written = key_is_written(&keys.refs[i]);
+            like.use.writes = writes && (is_written || !command->made.has_sources);
+            like.use.may_write = is_written && command->flags & CMD_SCRIPT;
             add_named_key(call, list, &like, argv[keys.refs[i].index]);
+        }
     keys_list_fini(&keys);
 }
 
@@ -79,8 +83,8 @@ static bool wants_keys(const struct call *call)
 
 static void need_named(struct call *call, const struct named *named)
 {
-    borrow_ahead(call, &named->entry, named->writes, named->is_bare);
-    for (uint32_t i = named->members.first; named->is_bare && i < named->argc;
+    borrow_ahead(call, &named->entry, &named->use);
+    for (uint32_t i = named->members.first; named->use.is_bare && i < named->argc;
          i += named->members.step)
         borrow_member(call, &named->entry, named->argv[i]);
 }
@@ -95,7 +99,7 @@ static void lock_named(struct call *call, const struct named *named)
         return;
     }
     if (!lock_take(partition->shards.locks, call->borrow->owner, entry->row_key,
-                   named->writes ? LOCK_WRITE : LOCK_READ))
+                   named->use.writes ? LOCK_WRITE : LOCK_READ))
         borrow_wait(call);
     if (partition->reader)
         (void)overlay_prefetch(partition->overlay, CF_METADATA, entry->row_key,
@@ -110,7 +114,7 @@ bool lock_ahead(struct call *call)
     call->space = session_space(session);
     call->slot_rule = session->scope.slot_rule;
     call->slots = session_slots(session);
-    if (!call->slots || !wants_keys(call))
+    if (!call->slots || !wants_keys(call) || coordinator_has_attempted(session))
         return false;
     add_named_keys(call, &list, call->command, call->argv, call->argc);
     if (call->command->traits & TRAIT_RUNS_QUEUE)

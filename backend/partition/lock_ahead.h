@@ -6,7 +6,9 @@
  *
  * Without this the command would run in vain first, and a script once for each of its keys. Keys that are not named (computed by a
  * script, or found by a pattern of SORT) are requested when the command opens them. So are all keys if a slot of this shard that the
- * command uses is in transition, because slot_pass decides about these. A key is locked for writing if its command may write. Of a
+ * command uses is in transition, because slot_pass decides about these. A key is locked for writing if its command may write it. The
+ * keys that a script declares are locked for reading; when it writes the first of them, all are locked for writing, and from then on
+ * already before the script runs. Of a
  * big collection only the members that the commands name are fetched (named_members.h), unless one of the commands needs others.
  */
 #pragma once

@@ -85,7 +85,7 @@ struct lock_item {
 /* Is the item a question about all keys of a database? */
 static inline bool lock_item_is_question(const struct lock_item *item)
 {
-    return item->kind >= NEED_ALL;
+    return need_is_question(item->kind);
 }
 
 /* Reads an item; check reader->is_good. */

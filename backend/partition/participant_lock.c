@@ -32,7 +32,7 @@ static const char *refuse_item(struct partition *partition, const struct lock_it
     uint16_t slot, other_slot;
     uint64_t version;
     struct bytes sub;
-    if (item->kind < NEED_KEY || item->kind > NEED_PLACE || item->mode > LOCK_WRITE ||
+    if (item->kind < NEED_KEY || item->kind > NEED_MODE || item->mode > LOCK_WRITE ||
         item->cf >= CF_COUNT || item->db >= DATABASES_MAX ||
         item->namespace_name.len > NAMESPACE_BYTES_MAX)
         return "the request is not valid";

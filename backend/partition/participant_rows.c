@@ -41,12 +41,19 @@ struct sent {
     struct partition *partition;
     struct effects *rows;
     struct out items;
+    uint32_t
+        answered;    /* the first items of the request; the coordinator asks again for the others */
     bool has_failed; /* a row could not be read, or is uncached and will be fetched */
 };
 
 static size_t sent_bytes(const struct sent *sent)
 {
     return effects_bytes(sent->rows).len;
+}
+
+static bool is_reply_full(const struct sent *sent)
+{
+    return sent_bytes(sent) + sent->items.bytes >= REPLY_BYTES;
 }
 
 /* Sends the rows from `from` on that begin with the prefix, up to `limit` bytes. True: all of them; else *next, in the
@@ -90,10 +97,9 @@ static void send_row(struct sent *sent, enum cf cf, struct bytes row, struct byt
 }
 
 /* Up to how many bytes of rows in this column family are sent with the collection. */
-static size_t whole_limit(const struct sent *sent, const struct metadata *meta, enum cf cf,
-                          bool is_bare)
+static size_t whole_limit(const struct metadata *meta, enum cf cf, bool is_bare)
 {
-    if (sent_bytes(sent) >= REPLY_BYTES || meta->size > WHOLE_BYTES)
+    if (meta->size > WHOLE_BYTES)
         return 0;
     if (!is_bare || meta->size <= BARE_SIZE)
         return WHOLE_BYTES;
@@ -117,7 +123,7 @@ static unsigned send_key(struct sent *sent, struct bytes row_key, bool is_bare)
     CHECK(decode_metadata_key(row_key, &space, &slot, &key));
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         bool is_whole = !is_collection;
-        size_t limit = is_collection ? whole_limit(sent, &meta, families[i], is_bare) : 0;
+        size_t limit = is_collection ? whole_limit(&meta, families[i], is_bare) : 0;
         if (limit) {
             struct bytes prefix = encode_collection_prefix(&sent->partition->running.arena, space,
                                                            slot, key, meta.version);
@@ -202,7 +208,7 @@ static void send_item(struct sent *sent, const struct lock_item *item)
         send_answer(sent, item);
         return;
     }
-    if (need_locks(item->kind))
+    if (item->kind == NEED_KEY || item->kind == NEED_BARE)
         whole = send_key(sent, item->row_key, item->kind == NEED_BARE);
     else if (item->kind == NEED_MEMBER)
         send_member(sent, item);
@@ -212,7 +218,7 @@ static void send_item(struct sent *sent, const struct lock_item *item)
         whole = send_check(sent, item);
     else if (item->kind == NEED_ROW)
         send_row(sent, item->cf, item->row, NULL);
-    else if (decode_collection_prefix(item->row, &prefix))
+    else if (item->kind == NEED_RANGE && decode_collection_prefix(item->row, &prefix))
         (void)send_rows(sent, item->cf, prefix, item->row, REPLY_BYTES, &next);
     message_put_u8(&sent->items, (uint8_t)whole);
     message_put_bytes(&sent->items, next);
@@ -222,6 +228,7 @@ static void finish_rows(struct part *part, struct sent *sent)
 {
     struct partition *partition = sent->partition;
     message_put_u64(&part->reply, partition->batch.version);
+    message_put_u32(&part->reply, sent->answered);
     out_move(&part->reply, &sent->items);
     message_put_bytes(&part->reply, effects_bytes(sent->rows));
     ticket_wait_begin(partition, &part->ticket);
@@ -253,9 +260,10 @@ void part_read_rows(struct part *part)
     bool may_wait = partition->reader && part->tries++ < ROW_TRIES_MAX;
     overlay_nonblocking_begin(partition->overlay, may_wait ? &part->rows : NULL);
     uint32_t count = message_u32(&reader);
-    for (uint32_t i = 0; i < count; i++) {
+    while (sent.answered < count && !is_reply_full(&sent)) {
         struct lock_item item = lock_item_next(&reader);
         send_item(&sent, &item);
+        sent.answered++;
     }
     overlay_nonblocking_begin(partition->overlay, NULL);
     part->rows.ranges += part->rows.has_range;

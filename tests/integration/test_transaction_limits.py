@@ -212,6 +212,29 @@ def _(run):
         check(cluster.figures(1)['locked_key_errors'] >= 1, 'SET of the locked key')
 
 
+SOURCES = [(['SADD', 's', 1, 2], ['SUNIONSTORE', 'to', 's', 'x']),
+           (['ZADD', 's', 1, 'a'], ['ZINTERSTORE', 'to', 2, 's', 'x']), (['SET', 's', 'a'], ['BITOP', 'OR', 'to', 's', 'x']),
+           (['PFADD', 's', 'a'], ['PFMERGE', 'to', 's', 'x'])]
+
+
+@suite.case('sources of SUNIONSTORE, BITOP … are locked for reading: who reads them too does not wait')
+def _(run):
+    with Linked({'transaction-timeout': '10m', 'lock-timeout': '10m', 'peer-timeout': '10m'}) as cluster:
+        for fill, store in SOURCES:
+            names = {'s': cluster.key_on(0, 's'), 'x': cluster.key_on(2, 'x'), 'to': cluster.key_on(1, 'to')}
+            cluster.shards[0].get('DEL', names['s']), cluster.shards[1].get('DEL', names['to'])
+            check(not isinstance(cluster.shards[0].get(*[names.get(word, word) for word in fill]), ReplyError), fill)
+            cluster.backends[2].pause()
+            cluster.shards[1].send('SCREE', 'ACROSS', *[names.get(word, word) for word in store])
+            wait_for(lambda: cluster.shards[0].get('SCREE', 'TRANSACTIONS'), 'the lock of the source for %r' % (store,))
+            near = cluster.key_on(0, 'near')
+            with cluster.shard_connection(1) as other:
+                script = "return redis.call('EXISTS', KEYS[1], KEYS[2])"
+                check_equal(other.get('SCREE', 'ACROSS', 'EVAL', script, 2, names['s'], near), 1, store)
+            cluster.backends[2].resume()
+            check(not isinstance(value(cluster.shards[1].read()), ReplyError), store)
+
+
 @suite.case('only those members of a big collection that the commands name are borrowed')
 def _(run):
     with Linked() as cluster:

@@ -3,8 +3,10 @@
 silently wrong.
 """
 
+import re
+
 from support.cluster import Cluster, even_slots
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError
 
 suite = Suite(__doc__)
@@ -121,6 +123,39 @@ def _(run):
             for shard in range(3):
                 want = {key for key in keys if cluster.shard_of(key) == shard}
                 check_equal(reached(cluster.key_on(shard, 'near')), want, 'shard %d' % shard)
+
+
+def attempts(cluster):
+    """How often commands were rolled back, to wait for locks or rows, at all shards so far."""
+    count = 0
+    for shard in range(len(cluster.backends)):
+        with cluster.partition(shard) as connection:
+            connection.get('SCREE', 'AUTH', cluster.secret)
+            count += int(re.search(rb'suspended_commands:(\d+)', connection.get('INFO', 'everything'))[1])
+    return count
+
+
+@suite.case('thousands of declared keys of three shards are locked together: MSETNX, EXEC, WATCH and scripts that write them in a loop')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True) as cluster, cluster.connect() as client:
+        count = sized(2000, long=100000)
+        keys = ['k%d' % i for i in range(count)]
+        loop = "for i = 1, #KEYS do redis.call('SET', KEYS[i], i) end return #KEYS"
+        read = "local n = 0 for i = 1, #KEYS do n = n + redis.call('GET', KEYS[i]) end return n"
+        before = attempts(cluster)
+        check_equal(client.get('MSETNX', *[word for key in keys for word in (key, 7)]), 1)
+        check_equal(client.get('MSETNX', *[word for key in keys[::-1] for word in (key, 8)]), 0)
+        check_equal(client.get('EVAL', read, count, *keys), 7 * count)
+        check_equal(client.get('EVAL', loop, count, *keys), count)
+        check_equal(client.get('EVAL', loop, count, *keys), count, 'again')
+        check_equal(client.get('EVAL', read, count, *keys), count * (count + 1) // 2)
+        check_equal(client.get('WATCH', *keys), b'OK')
+        replies = client.pipeline([['MULTI']] + [['INCR', key] for key in keys] + [['EXEC']])
+        check_equal(replies[-1], ('*', [(':', b'%d' % (i + 2)) for i in range(count)]))
+        check_equal(client.get('EVAL', "return redis.call('DEL', unpack(KEYS))", 1000, *keys[:1000]), 1000)
+        # each waits for LOCK, perhaps for stronger locks, and for PREPARE
+        waits = attempts(cluster) - before
+        check(8 < waits < 60, waits)
 
 
 @suite.case('single rows of a big key of another shard are found after FLUSHALL')
