@@ -4,8 +4,11 @@
 #include "backend/context/partition.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/borrow_all.h"
+#include "backend/keyspace/foretold.h"
+#include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/reader.h"
+#include "shared/namespace.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
@@ -68,7 +71,31 @@ void borrow_free(struct borrow *borrow)
     if (!borrow)
         return;
     borrow_clear(borrow);
+    foretold_free(borrow->foretold);
     free(borrow);
+}
+
+void borrow_begin(struct borrow *borrow)
+{
+    if (borrow->foretold)
+        foretold_begin(borrow->foretold);
+}
+
+static struct foretold *foretold_of(struct borrow *borrow)
+{
+    if (!borrow->foretold)
+        borrow->foretold = foretold_new();
+    return borrow->foretold;
+}
+
+void borrow_note_reply(struct borrow *borrow, struct bytes frame)
+{
+    foretold_add_reply(foretold_of(borrow), frame);
+}
+
+void borrow_note_words(struct borrow *borrow, const struct bytes *words, uint32_t count)
+{
+    foretold_add_words(foretold_of(borrow), words, count);
 }
 
 void borrow_close(struct borrow *borrow)
@@ -135,6 +162,47 @@ static void need_declared(struct call *call)
     }
 }
 
+/* foretold_fn's owner: the key that is needed, of whose kind others are foretold */
+struct foretelling {
+    struct call *call;
+    const struct entry *entry;
+    enum lock_mode mode;
+};
+
+/* foretold_fn */
+static bool need_foretold(void *owner, struct bytes key)
+{
+    const struct foretelling *like = owner;
+    struct call *call = like->call;
+    uint16_t slot = slot_rule_slot(call->slot_rule, key);
+    if (!call->slots || slot_set_has(call->slots, slot))
+        return false;
+    struct bytes row_key = encode_metadata_key(call->arena, like->entry->space->name, slot, key);
+    const struct borrowed *borrowed = find_borrowed(call->borrow, row_key);
+    if (borrowed && borrowed->mode >= like->mode)
+        return false;
+    borrow_need(call, &(struct need){.kind = borrowed && borrowed->mode ? NEED_MODE : NEED_KEY,
+                                     .mode = like->mode,
+                                     .space = like->entry->space,
+                                     .slot = slot,
+                                     .row_key = row_key});
+    return true;
+}
+
+/* A script needs a key that it does not declare: needs those that it will probably use next too, as far as half of borrow-limit
+ * suffices if they are as big as the others. */
+static void need_next_keys(struct call *call, const struct entry *entry, enum lock_mode mode)
+{
+    struct borrow *borrow = call->borrow;
+    struct foretelling like = {.call = call, .entry = entry, .mode = mode};
+    size_t limit = call->partition->snapshot->config.borrow_limit_bytes / 2;
+    size_t each = borrow->bytes / table_count(borrow->keys) + 1;
+    size_t room = borrow->bytes < limit ? (limit - borrow->bytes) / each : 0;
+    if (borrow->foretold)
+        foretold_next(borrow->foretold, entry->key, room < UINT32_MAX ? (uint32_t)room : UINT32_MAX,
+                      need_foretold, &like);
+}
+
 int borrow_key(struct call *call, const struct entry *entry, bool writes)
 {
     struct need need = need_of(entry, NEED_KEY);
@@ -154,6 +222,8 @@ int borrow_key(struct call *call, const struct entry *entry, bool writes)
     borrow_need(call, &need);
     if (borrowed->may_write && borrowed->mode)
         need_declared(call);
+    else
+        need_next_keys(call, entry, need.mode);
     return ERR_UNCACHED;
 }
 

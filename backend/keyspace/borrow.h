@@ -30,6 +30,7 @@ struct borrow {
     struct table *keys;            /* borrowed, by metadata row: struct borrowed */
     struct borrowed_space *spaces; /* of which all keys are borrowed */
     struct need_set needs;         /* of this attempt */
+    struct foretold *foretold; /* keys that a script will probably use; NULL: nothing is known */
     struct list wants; /* the wait of the command's session, while something is needed (reader.h) */
     struct arrival *arrivals; /* rows that were fetched, oldest first */
     struct arrival **arrivals_end;
@@ -52,6 +53,12 @@ static inline bool borrow_is_used(const struct borrow *borrow)
 {
     return borrow && (borrow->keys || borrow->spaces);
 }
+
+/* An attempt begins. */
+void borrow_begin(struct borrow *borrow);
+/* A script got this reply (RESP) to a command, or these arguments: keys that it needs later may have names of the list. */
+void borrow_note_reply(struct borrow *borrow, struct bytes frame);
+void borrow_note_words(struct borrow *borrow, const struct bytes *words, uint32_t count);
 
 /* No key may be needed any more: the command can no longer be rolled back. */
 void borrow_close(struct borrow *borrow);

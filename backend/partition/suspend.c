@@ -216,6 +216,8 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
                     (!is_nonblocking && limits_may_wait(call));
     bool may_retry = may_wait && may_roll_back(call);
     call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
+    if (call->borrow)
+        borrow_begin(call->borrow);
     *mark = (struct suspend_mark){.is_set = is_nonblocking || may_retry,
                                   .messages = partition->watchers.messages->count,
                                   .db = call->session->scope.db};

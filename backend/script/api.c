@@ -2,6 +2,7 @@
  * api.c - the table `redis`, and math.random.
  */
 #include "backend/context/partition.h"
+#include "backend/keyspace/borrow.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/session.h"
 #include "backend/script/vm.h"
@@ -86,6 +87,8 @@ static const char *call_command(lua_State *lua)
     char *frame = lua_newuserdata(lua, len + 1);
     out_copy(out, frame);
     out_clear(out);
+    if (run->call->borrow)
+        borrow_note_reply(run->call->borrow, (struct bytes){frame, len});
     convert_to_lua(lua, (struct bytes){frame, len});
     return NULL;
 }

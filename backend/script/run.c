@@ -9,6 +9,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/keyspace/borrow.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/cluster_gate.h"
 #include "backend/partition/push_message.h"
@@ -300,6 +301,9 @@ void run_script(const struct run_start *start)
         run->call->failed = true;
         return;
     }
+    if (run->call->borrow)
+        borrow_note_words(run->call->borrow, run->call->argv + 3 + start->keys,
+                          run->call->argc - 3 - start->keys);
     cjson_reset(vm);
     begin_run(run);
     if (!vm_protect(vm, run_protected, (void *)start, error, sizeof error))
