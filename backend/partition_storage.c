@@ -10,6 +10,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/write_history.h"
 #include "backend/partition/expiry_timer.h"
+#include "backend/partition/slow_call.h"
 #include "backend/partition_commit.h"
 #include "backend/storage/maintenance.h"
 #include "backend/storage/partition_store.h"
@@ -45,6 +46,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     uint64_t share = (uint64_t)config->partitions;
     partition->overlay = overlay_new(storage_store(partition->storage));
     budget_init(partition);
+    slow_call_init(partition);
     overlay_use_buffers(partition->overlay, memory->write_buffer);
     if (!partition_read_header(partition))
         return false;

@@ -145,8 +145,8 @@ static void on_tick(void *owner)
     struct partition *partition = owner;
     atomic_store_explicit(&partition->thread.alive_ms, clock_mono_us() / 1000,
                           memory_order_relaxed);
-    if (scripts_running(partition->scripts))
-        return; /* a slow script runs the loop, and the data must not change during a script */
+    if (partition->running.aside)
+        return; /* a slow call runs the loop, and its data must not change */
     partition_refresh(partition);
     stats_sample(partition->metrics.stats, loop_mono_ms(partition->loop));
     if (partition->pause.until_ms && loop_wall_ms(partition->loop) >= partition->pause.until_ms)

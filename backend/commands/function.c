@@ -83,7 +83,7 @@ int functions_load(struct partition *partition, struct bytes name)
     struct overlay_iter *iter = overlay_iter_new(
         partition->overlay, CF_SYSTEM, first_row(&arena, name), behind_rows(&arena, name));
     overlay_iter_seek_first(iter);
-    int err = overlay_iter_valid(iter) && scripts_running(partition->scripts) ? ERR_NOT_FOUND : OK;
+    int err = overlay_iter_valid(iter) && partition->running.busy_error ? ERR_NOT_FOUND : OK;
     for (; err == OK && overlay_iter_valid(iter); overlay_iter_next(iter))
         load_row(scripts, overlay_iter_value(iter));
     int read = overlay_iter_error(iter);

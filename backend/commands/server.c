@@ -200,7 +200,6 @@ failed:
 /* Stops the whole process cleanly, without a reply. Ends a slow script (script/run.c). */
 void cmd_shutdown(struct call *call)
 {
-    const struct script_set *scripts = call->partition->scripts;
     bool is_abort;
     bool no_save;
     if (!parse_shutdown(call, &is_abort, &no_save))
@@ -209,8 +208,8 @@ void cmd_shutdown(struct call *call)
         call_error_text(call, "ERR No shutdown in progress.");
         return;
     }
-    if (!no_save && scripts_running(scripts)) {
-        call_error_text(call, scripts_busy_text(scripts));
+    if (!no_save && call->partition->running.busy_error) {
+        call_error_text(call, call->partition->running.busy_error);
         return;
     }
     process_stop(call->partition->process);

@@ -167,8 +167,8 @@ void cmd_watch(struct call *call)
         call_error(call, ERR_STATE_LIMIT);
         return;
     }
-    bool is_busy = scripts_running(call->partition->scripts) !=
-                   NULL; /* the effects of the script may still be rolled back */
+    /* the effects of the slow call may still be rolled back */
+    bool is_busy = call->partition->running.busy_error != NULL;
     /* a transaction that has locked one of the own keys could change keys that are watched elsewhere already */
     for (uint32_t i = 1; !is_busy && i < call->argc; i++)
         if (is_watched_here(call, call->argv[i]) && !open_watched(call, call->argv[i]))

@@ -13,8 +13,9 @@
 enum {
     STEP =
         1 << 20, /* a call is short while it has less memory, and writes less; then in such steps */
-    EFFECTS_TIMES = 4,   /* memory for a byte of effects */
-    MS_MAX = INT32_MAX,  /* a longer busy-reply-threshold means: never slow */
+    EFFECTS_TIMES = 4,  /* memory for a byte of effects */
+    MS_MAX = INT32_MAX, /* a longer busy-reply-threshold means: never slow */
+    POLL_US = 1000,
     STOP_GRACE_MS = 1000 /* for commands, when the server stops */
 };
 
@@ -91,16 +92,13 @@ void budget_set_aside(struct partition *partition, struct call_budget *aside)
 
 void budget_restore(struct partition *partition, const struct call_budget *aside)
 {
-    size_t held = partition->running.budget.memory.held; /* the arena is the same */
     partition->running.budget = *aside;
-    partition->running.budget.memory.held = held;
     partition->running.aside = NULL;
 }
 
 /* ---- limits ---- */
 
-/* Reads the limits of a call that is not short. */
-static void measure(struct call_budget *budget)
+void budget_measure(struct call_budget *budget)
 {
     struct partition *partition = partition_of(budget);
     const struct config_snapshot *snapshot = partition->snapshot;
@@ -109,6 +107,7 @@ static void measure(struct call_budget *budget)
     uint64_t limit_ms = snapshot->config.command_time_limit_ms;
     uint64_t slow_ms = (uint64_t)config_snapshot_number(snapshot, "busy-reply-threshold");
     budget->is_measured = true;
+    budget->id = ++partition->running.long_calls;
     budget->memory_max = snapshot->memory.command;
     budget->effects_max = snapshot->config.batch_limit_bytes * EFFECTS_TIMES;
     budget->effects_from = overlay_effects_memory(partition->overlay);
@@ -144,7 +143,7 @@ static void on_memory(struct arena_meter *meter)
         meter->max = meter->held + STEP;
         return;
     }
-    measure(budget);
+    budget_measure(budget);
     if (meter->held <= budget->memory_max && process_has_room(budget, meter->held)) {
         meter->max =
             meter->held + STEP < budget->memory_max ? meter->held + STEP : budget->memory_max;
@@ -184,12 +183,19 @@ static enum budget_end due_end(struct call_budget *budget, uint64_t now_us)
     return are_effects_over(budget) ? BUDGET_BATCH : BUDGET_GOES_ON;
 }
 
-/* Reads the clock. Sets `end` if the call must end. */
+/* Reads the clock. Sets `end` if the call must end. A slow call lets others be served, who may end it. */
 static void look(struct call_budget *budget)
 {
-    measure(budget);
+    struct partition *partition = partition_of(budget);
+    budget_measure(budget);
+    uint64_t now_us = clock_mono_us();
     if (budget->end == BUDGET_GOES_ON)
-        budget->end = (uint8_t)due_end(budget, clock_mono_us());
+        budget->end = (uint8_t)due_end(budget, now_us);
+    if (budget->end == BUDGET_GOES_ON && now_us >= budget->slow_us &&
+        now_us >= budget->polled_us + POLL_US && partition->running.on_slow) {
+        partition->running.on_slow(partition);
+        budget->polled_us = clock_mono_us();
+    }
     budget->work = budget->end ? BUDGET_WORK_OVER : 0;
     budget->memory.is_over |= budget->end != BUDGET_GOES_ON;
 }
@@ -225,7 +231,7 @@ bool budget_look_at_writes(struct call *call)
         written->max = written->bytes + STEP;
         return true;
     }
-    measure(budget);
+    budget_measure(budget);
     if (written->bytes <= written->max)
         return true;
     end_with(budget, BUDGET_BATCH);

@@ -53,17 +53,19 @@ struct call_budget {
     bool is_slow;      /* over busy-reply-threshold: others get BUSY */
     size_t memory_max; /* of `memory`, and of the effects */
     size_t effects_max;
-    size_t effects_from;     /* memory of effects of earlier calls */
-    size_t reported;         /* of `memory`, in process->calls_memory */
-    uint64_t limit_us;       /* monotonic: when command-time-limit is over; 0: no limit */
-    uint64_t slow_us;        /* monotonic: when it is slow */
-    uint64_t polled_us;      /* monotonic: when other sessions were last served */
-    uint64_t started_us;     /* monotonic; always set */
-    uint64_t id;             /* for SCREE KILL */
-    const struct call *call; /* NULL: no client's call runs */
+    size_t effects_from; /* memory of effects of earlier calls */
+    size_t reported;     /* of `memory`, in process->calls_memory */
+    uint64_t limit_us;   /* monotonic: when command-time-limit is over; 0: no limit */
+    uint64_t slow_us;    /* monotonic: when it is slow */
+    uint64_t polled_us;  /* monotonic: when other sessions were last served */
+    uint64_t started_us; /* monotonic; always set */
+    uint64_t id;         /* for SCREE KILL */
+    struct call *call;   /* the first one; NULL: no client's call runs */
 };
 
 void budget_init(struct partition *partition);
+/* Reads the limits of a call that is not short, unless this was done. */
+void budget_measure(struct call_budget *budget);
 /* The call, which is not short, has ended. Use call_ends. */
 void budget_end(struct partition *partition);
 /* A command has ended. If it was too much memory that ended it, the next command begins without. */

@@ -18,7 +18,7 @@ static inline bool call_goes_on(struct call *call, size_t work)
 }
 
 /* A call begins, before the first of its commands, and ends. */
-static inline void call_begins(const struct call *call)
+static inline void call_begins(struct call *call)
 {
     struct partition_running *running = &call->partition->running;
     running->budget.call = call;

@@ -44,6 +44,7 @@ struct rank_cache;
 struct rank_rebuild;
 struct reader;
 struct maintenance;
+struct partition;
 struct peer_set;
 struct process; /* the process: partitions, configuration, start time */
 struct config_snapshot;
@@ -103,6 +104,9 @@ enum { LOAD_SLOT_NONE = -1 };
 struct partition_running {
     struct arena arena; /* reset after the command */
     struct call_budget budget;
+    uint64_t long_calls; /* number of calls that were not short, since the start */
+    /* Serves other sessions while the call is slow (slow_call.h). NULL: none are served. */
+    void (*on_slow)(struct partition *partition);
     struct call_budget *aside; /* of a slow call, while other sessions are served; NULL: none */
     struct overlay_written *written; /* of the call; the overlay counts it */
     struct slice *pins;              /* borrowed values */

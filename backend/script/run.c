@@ -14,6 +14,7 @@
 #include "backend/partition/cluster_gate.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
+#include "backend/partition/slow_call.h"
 #include "backend/partition/suspend.h"
 #include "backend/script/vm.h"
 #include "shared/clock.h"
@@ -26,31 +27,6 @@ enum { MS_MAX = INT32_MAX }; /* a longer busy-reply-threshold means: never slow 
 /* ---- the hook ---- */
 
 enum { POLL_US = 1000, STOP_GRACE_MS = 1000 };
-
-/* Runs the event loop once for other connections. Saves and restores the partition's state of the running command. */
-static void poll_others(struct script_run *run)
-{
-    struct partition *partition = run->call->partition;
-    struct session *session = run->call->session;
-    struct stream *stream = session->stream;
-    struct bytes *argv = partition->running.argv;
-    uint32_t argv_cap = partition->running.argv_cap;
-    uint64_t started_us = partition->running.started_us;
-    struct call_budget budget;
-    bool was_paused = stream_is_paused(stream);
-    partition->running.argv = NULL;
-    partition->running.argv_cap = 0;
-    stream_pause(stream);
-    budget_set_aside(partition, &budget);
-    loop_poll(partition->loop);
-    budget_restore(partition, &budget);
-    if (!was_paused && !session->is_closing && !partition->thread.is_stopping)
-        stream_resume(stream);
-    free(partition->running.argv);
-    partition->running.argv = argv;
-    partition->running.argv_cap = argv_cap;
-    partition->running.started_us = started_us;
-}
 
 bool run_is_over(lua_State *lua)
 {
@@ -106,7 +82,7 @@ static void handle_slow(struct script_run *run, uint64_t now_us)
                   (unsigned long long)((now_us - run->started_us) / 1000));
     run->is_slow = true;
     suspend_forbid(run->call); /* other sessions can now observe the script */
-    poll_others(run);
+    slow_call_serve(run->call);
     run->polled_us = clock_mono_us();
 }
 

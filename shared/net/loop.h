@@ -30,6 +30,8 @@ void loop_stop(struct loop *loop);
 /* For an event that takes long (a script): handles pending events without waiting and without the turn hooks. The caller
  * must tolerate the effects of these events. Does nothing in the simulation. */
 void loop_poll(struct loop *loop);
+/* As loop_poll, but tasks that were posted wait: so nothing that other threads have done for this one takes effect. */
+void loop_poll_streams(struct loop *loop);
 
 /* Time of the current turn; no system call. */
 uint64_t loop_mono_ms(const struct loop *loop);

@@ -152,7 +152,9 @@ static void mail_run(struct loop *loop)
 
 static void on_wake(uv_async_t *async)
 {
-    mail_run(async->data);
+    struct loop *loop = async->data;
+    if (loop->is_polling != POLLING_STREAMS)
+        mail_run(loop);
 }
 
 void loop_post(struct loop *loop, struct task *task)
@@ -253,19 +255,30 @@ void loop_run(struct loop *loop)
 }
 
 /* Streams that are closed during this call are freed at the end of the turn, because callers may still use them. */
-void loop_poll(struct loop *loop)
+static void poll_loop(struct loop *loop, enum loop_polling polling)
 {
     CHECK(!loop->is_polling);
     /* the event that called this function may be using bytes of this block */
     struct block *shared = loop->shared;
     loop->shared = NULL;
-    loop->is_polling = true;
+    loop->is_polling = polling;
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     streams_deliver(loop);
     streams_flush(loop);
-    loop->is_polling = false;
+    loop->is_polling = POLLING_NOT;
     block_unref(loop->shared);
     loop->shared = shared;
+}
+
+void loop_poll(struct loop *loop)
+{
+    poll_loop(loop, POLLING_ALL);
+}
+
+void loop_poll_streams(struct loop *loop)
+{
+    poll_loop(loop, POLLING_STREAMS);
+    uv_async_send(&loop->wake); /* tasks may wait */
 }
 
 void loop_stop(struct loop *loop)

@@ -5,7 +5,7 @@ limit, and has changed nothing; the memory of one key, path or item is freed bef
 from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection
-from support.slow import text
+from support.slow import Background, text, wait_busy, wait_free
 
 MB = 1 << 20
 MEMORY, BATCH = 64 * MB, 8 * MB
@@ -213,6 +213,69 @@ def _(run):
             for command in (('SUNIONSTORE', 'd', 's'), ('COPY', 's', 'd'), ('SORT', 's', 'BY', 'nothing*', 'STORE', 'd')):
                 check_equal(text(client.get(*command)), words, command[0])
             check_equal(client.get('EXISTS', 'd'), 0, 'the destination')
+
+
+# ---- commands that run for long ------------------------------------------------------------------------------------
+
+LONG_PATHS = ['$[?($[?($[?(@.z==1)])])]'] * 2000  # minutes
+ENDED = b'ERR the command was ended by SCREE KILL, and has changed nothing'
+
+
+def prepare_long(client, key='j'):
+    client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
+    client.get('JSON.SET', key, '$', '[' + ','.join('{"a":%d}' % i for i in range(130)) + ']')
+
+
+def running(client):
+    """The slow commands, as dictionaries."""
+    got = client.get('SCREE', 'RUNNING')
+    return [dict(zip(item[::2], item[1::2])) for item in got]
+
+
+@suite.case('while a command runs for long others get BUSY, see it in SCREE RUNNING, and can end it')
+def _(run):
+    with partition(**{'command-time-limit': '0'}) as cluster:
+        with cluster.partition(0) as client:
+            address = cluster.backends[0].addresses[0]
+            prepare_long(client)
+            check_equal(running(client), [], 'nothing runs')
+            slow = Background(address, 'JSON.GET', 'j', *LONG_PATHS)
+            wait_busy(client)
+            wait_for(lambda: running(client), 'SCREE RUNNING')
+            item = running(client)[0]
+            check_equal(item[b'command'], b'json.get', 'the command')
+            check(item[b'ms'] >= 20, 'its time: %r' % item)
+            check_equal(text(client.get('SCREE', 'KILL', 'other')), b'ERR no slow command has this id', 'another id')
+            check_equal(text(client.get('SCREE', 'KILL', item[b'id'])), b'OK', 'KILL')
+            check_equal(slow.finish(), ENDED, 'its reply')
+            wait_free(client)
+            slow = Background(address, 'EXEC', before=[('MULTI',), ('SET', 'k', 'v'), ('JSON.GET', 'j', *LONG_PATHS)])
+            wait_busy(client)
+            check_equal(text(client.get('SCREE', 'KILL', running(client)[0][b'id'])), b'OK', 'KILL of EXEC')
+            check_equal(slow.finish(), ENDED, 'the reply of EXEC')
+            wait_free(client)
+            check_equal(client.get('EXISTS', 'k'), 0, 'what EXEC wrote')
+            before = [('SET', 'x', 'y')] * 5 + [('GET', 'x')] * 5
+            slow = Background(address, 'JSON.GET', 'j', *LONG_PATHS[:8], before=before)
+            wait_busy(client)
+            check(slow.finish().startswith(b'{"$[?('), 'a slow command that may end')
+            check_equal([reply[1] for reply in slow.replies[:-1]], [b'OK'] * 5 + [b'y'] * 5, 'replies before its reply')
+
+
+@suite.case('through the proxy SCREE RUNNING lists all shards, and SCREE KILL reaches the right one')
+def _(run):
+    with Cluster(backends=3, partitions=1, backend_options={'backend': {'command-time-limit': '0'}}) as cluster:
+        with cluster.connect() as client:
+            slow = []
+            for shard in range(2):
+                key = cluster.key_on(shard)
+                prepare_long(client, key)
+                slow.append(Background(cluster.proxies[0].address, 'JSON.GET', key, *LONG_PATHS))
+            wait_for(lambda: len(running(client)) == 2, 'both in SCREE RUNNING')
+            for item in running(client):
+                check_equal(text(client.get('SCREE', 'KILL', item[b'id'])), b'OK', 'KILL')
+            for command in slow:
+                check_equal(command.finish(), ENDED, 'its reply')
 
 
 if __name__ == '__main__':

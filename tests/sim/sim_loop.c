@@ -78,6 +78,11 @@ void loop_poll(struct loop *loop)
     (void)loop;
 }
 
+void loop_poll_streams(struct loop *loop)
+{
+    (void)loop;
+}
+
 /* ---- turns ------------------------------------------------------------------------------------ */
 
 static void hooks_run(struct loop *loop)

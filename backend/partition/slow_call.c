@@ -1,0 +1,166 @@
+#include "backend/partition/slow_call.h"
+
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/session.h"
+#include "backend/partition/suspend.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char BUSY[] = "BUSY A command has run for longer than busy-reply-threshold. You can "
+                           "only call SCREE RUNNING, SCREE KILL or SHUTDOWN NOSAVE.";
+
+/* ---- serving others ---- */
+
+/* Exchanges the state of the running command for an empty one. */
+static struct partition_running exchange_state(struct partition *partition,
+                                               struct call_budget *aside)
+{
+    struct partition_running *running = &partition->running;
+    struct partition_running kept = *running;
+    arena_init(&running->arena);
+    running->arena.meter = &running->budget.memory;
+    running->pins = NULL;
+    running->pins_count = running->pins_cap = 0;
+    running->blocks = NULL;
+    running->argv = NULL;
+    running->argv_cap = 0;
+    if (!running->busy_error)
+        running->busy_error = BUSY;
+    budget_set_aside(partition, aside);
+    return kept;
+}
+
+static void restore(struct partition *partition, const struct partition_running *kept,
+                    const struct call_budget *aside)
+{
+    struct partition_running *running = &partition->running;
+    keyspace_end(partition);
+    free(running->pins);
+    free(running->argv);
+    arena_fini(&running->arena);
+    running->arena = kept->arena;
+    running->pins = kept->pins;
+    running->pins_count = kept->pins_count;
+    running->pins_cap = kept->pins_cap;
+    running->blocks = kept->blocks;
+    running->argv = kept->argv;
+    running->argv_cap = kept->argv_cap;
+    running->started_us = kept->started_us;
+    running->load_slot = kept->load_slot;
+    running->busy_error = kept->busy_error;
+    budget_restore(partition, aside);
+}
+
+/* Polls the loop without the call's session: none of its bytes are read or sent. */
+static void poll_without(struct session *session)
+{
+    struct partition *partition = session->partition;
+    bool was_paused = stream_is_paused(session->stream);
+    stream_pause(session->stream);
+    loop_poll_streams(partition->loop);
+    if (!was_paused && !session->is_closing && !partition->thread.is_stopping)
+        stream_resume(session->stream);
+}
+
+void slow_call_serve(struct call *call)
+{
+    struct partition *partition = call->partition;
+    struct session *session = call->session;
+    struct out replied = *call->reply.out; /* may be the stream's, which would send it */
+    struct call_budget aside;
+    budget_measure(&partition->running.budget);
+    struct partition_running kept = exchange_state(partition, &aside);
+    out_init(call->reply.out);
+    poll_without(session);
+    *call->reply.out = replied;
+    if (session->is_aborted && !aside.end)
+        aside.end = BUDGET_GONE;
+    restore(partition, &kept, &aside);
+}
+
+/* call_budget.on_slow */
+static void serve_others(struct partition *partition)
+{
+    struct call_budget *budget = &partition->running.budget;
+    struct call *call = budget->call;
+    if (overlay_has_uncached(partition->overlay))
+        return; /* it will be rolled back */
+    if (!budget->is_slow)
+        log_event(LOG_WARN, "command_slow", "id=%llu command=\"%s\" ms=%llu",
+                  (unsigned long long)budget->id, command_full_name(call->command),
+                  (unsigned long long)((clock_mono_us() - budget->started_us) / 1000));
+    budget->is_slow = true;
+    suspend_forbid(call); /* other sessions can now observe it */
+    if (!call->borrow)
+        overlay_nonblocking_end(partition->overlay);
+    slow_call_serve(call);
+}
+
+void slow_call_init(struct partition *partition)
+{
+    partition->running.on_slow = serve_others;
+}
+
+/* ---- SCREE RUNNING, SCREE KILL ---- */
+
+/* The budget of the slow call; NULL: there is none, or it is another namespace's. An operator sees all. */
+static struct call_budget *visible(const struct call *call)
+{
+    struct call_budget *aside = call->partition->running.aside;
+    if (!aside)
+        return NULL;
+    struct bytes own = session_namespace(call->session);
+    bool is_operator = own.len == 0;
+    return is_operator || bytes_equal(own, session_namespace(aside->call->session)) ? aside : NULL;
+}
+
+enum { ID_TEXT_MAX = 64, ID_PROCESS_CHARS = 8 };
+
+/* Unique among the shards: the process, the partition, and the number of the call. */
+static struct bytes id_text(const struct call *call, const struct call_budget *budget,
+                            char text[ID_TEXT_MAX])
+{
+    int len = snprintf(text, ID_TEXT_MAX, "%.*s-%u-%llu", ID_PROCESS_CHARS,
+                       call->partition->process->run_id, call->partition->index,
+                       (unsigned long long)budget->id);
+    return (struct bytes){text, (size_t)len};
+}
+
+void slow_call_list(struct call *call)
+{
+    enum { FIELDS = 6 };
+    char text[ID_TEXT_MAX];
+    const struct call_budget *budget = visible(call);
+    struct reply *reply = &call->reply;
+    reply_array(reply, budget ? 1 : 0);
+    if (!budget)
+        return;
+    reply_map(reply, FIELDS);
+    reply_bulk_text(reply, "id");
+    reply_bulk(reply, id_text(call, budget, text));
+    reply_bulk_text(reply, "client");
+    reply_int(reply, (int64_t)budget->call->session->id);
+    reply_bulk_text(reply, "command");
+    reply_bulk_text(reply, command_full_name(budget->call->command));
+    reply_bulk_text(reply, "ms");
+    reply_int(reply, (int64_t)((clock_mono_us() - budget->started_us) / 1000));
+    reply_bulk_text(reply, "memory");
+    reply_int(reply, (int64_t)budget->memory.held);
+    reply_bulk_text(reply, "written");
+    reply_int(reply, call->partition->running.written->bytes);
+}
+
+bool slow_call_kill(struct call *call, struct bytes id)
+{
+    char text[ID_TEXT_MAX];
+    struct call_budget *budget = visible(call);
+    if (!budget || !bytes_equal(id, id_text(call, budget, text)))
+        return false;
+    budget->end = BUDGET_KILLED;
+    return true;
+}
