@@ -266,11 +266,10 @@ def _(run):
 def _(run):
     with Cluster(backends=3, partitions=1, backend_options={'backend': {'command-time-limit': '0'}}) as cluster:
         with cluster.connect() as client:
-            slow = []
-            for shard in range(2):
-                key = cluster.key_on(shard)
+            keys = [cluster.key_on(shard) for shard in range(2)]
+            for key in keys:
                 prepare_long(client, key)
-                slow.append(Background(cluster.proxies[0].address, 'JSON.GET', key, *LONG_PATHS))
+            slow = [Background(cluster.proxies[0].address, 'JSON.GET', key, *LONG_PATHS) for key in keys]
             wait_for(lambda: len(running(client)) == 2, 'both in SCREE RUNNING')
             for item in running(client):
                 check_equal(text(client.get('SCREE', 'KILL', item[b'id'])), b'OK', 'KILL')
