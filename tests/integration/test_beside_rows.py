@@ -3,7 +3,8 @@
 
     round: clients watch, track, wait and subscribe at both ─► changes: plain, in MULTI or in a script over shards
            ─► each client hears the same from both ─► the keys, their TTLs and the counters are equal
-    between rounds: kill -9, slots that move away and back, rows that leave the memory, DUMP and RESTORE
+    between rounds: kill -9, slots that move away and back, rows that leave the memory, DUMP and RESTORE;
+                    fields of hashes expire, which redis-server 7.0 deletes by HDEL; each slot counts its keys
 
 Collections are small, or big enough for trees of ranks and caches of ranges.
 """
@@ -12,7 +13,7 @@ import json
 import select
 import time
 
-from support.cluster import Cluster, Oracle, evict_all
+from support.cluster import Cluster, Oracle, evict_all, slot_of
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.moves import random_slots, wait_settled
 from support.resp import Connection, ReplyError, value
@@ -29,6 +30,7 @@ def options(parser):
 suite = Suite(__doc__, options)
 
 KINDS = 'szhlxk'  # set, sorted set, hash, list, stream, string
+TIMED = ['timed:big', 'timed:small']  # hashes whose fields expire
 KEYS = ['%s:%s:%d' % (kind, size, i) for kind in KINDS for size in ('big', 'small') for i in range(2)]
 SCRIPT = """local replies = {}
 for _, words in ipairs(cjson.decode(ARGV[1])) do
@@ -252,6 +254,52 @@ class Play:
             if payload is not None:
                 check_equal(side.writer.get('RESTORE', key, '0', payload, 'REPLACE'), b'OK')
 
+    def expire_fields(self, sides):
+        """Fields get a short TTL, in one of the ways of a change; at redis-server they are deleted."""
+        key = self.rng.choice(TIMED)
+        fields = ['m%05d' % self.rng.randrange(BIG if 'big' in key else 4) for _ in range(3)]
+        how = {'by': self.rng.choice(['plain', 'multi', 'script']), 'own': False}
+        other = [['HINCRBY', self.rng.choice([key for key in KEYS if key[0] == 'h']), 'n', '1']]
+        sides[0].run(how, [['HDEL', key, *fields]] + other)
+        sides[1].run(how, [['HPEXPIRE', key, '20', 'FIELDS', str(len(fields)), *fields]] + other)
+        self.compare_fields(sides)
+        if self.rng.random() < 0.3:  # a field that is set again has no TTL
+            self.both(sides, [['HSET', key, fields[0], 'again']])
+        self.count('fields')
+
+    def compare_fields(self, sides):
+        """Fields that are due are gone from replies at once, and from the counts of fields when they were deleted."""
+        def states():
+            return [[sorted(side.writer.get('HGETALL', key)) + [side.writer.get('HLEN', key)] for key in TIMED] for side in sides]
+        wait_for(lambda: states()[0] == states()[1], 'fields to expire')
+
+    def compare_slots(self, sides):
+        """Each slot counts the keys that it has."""
+        wanted = {}
+        for key in sides[0].writer.get('KEYS', '*'):
+            slot = slot_of(key.decode())
+            wanted[slot] = wanted.get(slot, 0) + 1
+        slots = sorted({slot_of(key) for key in KEYS + TIMED + self.fences})
+
+        def counted():
+            counts = {}
+            for shard in range(SHARDS):
+                with self.cluster.partition(shard) as partition:
+                    own = [slot for slot in slots if self.cluster.shard_of_slot(slot) == shard]
+                    for slot, reply in zip(own, partition.pipeline([['CLUSTER', 'COUNTKEYSINSLOT', slot] for slot in own])):
+                        counts[slot] = value(reply)
+            return {slot: count for slot, count in counts.items() if count}
+        wait_for(lambda: counted() == wanted, 'the slots to count %r' % wanted)
+
+    def check_counts(self):
+        sides = self.sides()
+        try:
+            self.compare_fields(sides)
+            self.compare_slots(sides)
+        finally:
+            for side in sides:
+                side.close()
+
     def plan(self):
         rng = self.rng
         streams, lists = [key for key in KEYS if key[0] == 'x'], [key for key in KEYS if key[0] == 'l']
@@ -265,6 +313,8 @@ class Play:
             self.renew(sides)
             if rng.random() < 0.1:
                 self.restore(sides)
+            if rng.random() < 0.3:
+                self.expire_fields(sides)
             plan = self.plan()
             by = rng.choice(['plain', 'multi', 'multi', 'script'])
             # redis-server tells a client of what its own scripts change, NOLOOP or not
@@ -331,8 +381,8 @@ class Play:
 
     def play(self, seconds):
         sides = self.sides()
-        for key in KEYS:
-            self.both(sides, fill(key[0], key, BIG if 'big' in key else 4))
+        for key in KEYS + TIMED:
+            self.both(sides, fill('h' if key in TIMED else key[0], key, BIG if 'big' in key else 4))
         for side in sides:
             side.close()
         end, number = time.monotonic() + seconds, 0
@@ -340,6 +390,8 @@ class Play:
             number += 1
             self.round(number)
             self.disturb()
+            if number % 5 == 0:
+                self.check_counts()
         self.run.note('%d rounds; %s' % (number, ', '.join('%s %d' % pair for pair in sorted(self.counts.items()))))
         check(number > 3, 'too few rounds')
 
