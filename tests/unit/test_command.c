@@ -345,17 +345,21 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*17\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*21\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Manage backups: START, STATUS, CANCEL, LIST, DELETE.\r\n"
         "+COMPACT\r\n+    Compact all data on disk: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
         "+    List the subcommands.\r\n"
+        "+KILL\r\n+    End the slow command, EXEC or script with this id (SCREE RUNNING), and roll "
+        "back its effects.\r\n"
         "+MOVES\r\n"
         "+    List the slots that move between shards, and what the shard map still wishes. PAUSE, "
         "RESUME, CANCEL: control the moves.\r\n"
         "+OWNERS\r\n"
         "+    List which slots each shard owns, and which owners of others it knows. FORCE "
         "LOSE-KEYS: claim those of lost shards.\r\n"
+        "+RUNNING\r\n+    List the commands that run for longer than busy-reply-threshold: id, "
+        "client, command, milliseconds, memory, bytes written.\r\n"
         "+SCRIPT\r\n+    KILL: end the running script or function, even if it has written, and "
         "roll "
         "back its effects.\r\n"
