@@ -149,15 +149,16 @@ static bool merge_value(struct call *call, struct entry *entry, char *buffer, ui
 
 enum { MERGE_WORK = 1500 };
 
-/* Merges the HyperLogLog in this argument. False: an error was replied. */
-static bool merge_key(struct call *call, uint32_t index, char *buffer, uint8_t *registers,
-                      bool *any_dense)
+/* Merges the HyperLogLog in this argument, unless it was merged before (is_again). False: an error was replied. */
+static bool merge_key(struct call *call, uint32_t index, bool is_again, char *buffer,
+                      uint8_t *registers, bool *any_dense)
 {
     struct entry entry;
     char header[HLL_HEADER_BYTES];
-    if (!call_goes_on(call, MERGE_WORK) || !hll_open(call, index, OPEN_READ, &entry, header))
+    if (!call_goes_on(call, is_again ? 0 : MERGE_WORK) ||
+        !hll_open(call, index, OPEN_READ, &entry, header))
         return false;
-    if (!entry.exists)
+    if (!entry.exists || is_again)
         return true;
     *any_dense = *any_dense || hll_encoding(header) == HLL_DENSE;
     return merge_value(call, &entry, buffer, registers);
@@ -173,7 +174,7 @@ static uint8_t *merge_registers(struct call *call, bool *any_dense)
     *any_dense = false;
     for (uint32_t i = 0; i + 1 < call->argc; i++) {
         struct call_mark mark = keyspace_mark(call);
-        if (first[i] == i && !merge_key(call, i + 1, buffer, registers, any_dense))
+        if (!merge_key(call, i + 1, first[i] != i, buffer, registers, any_dense))
             return NULL;
         keyspace_release(call, &mark);
     }

@@ -57,11 +57,12 @@ static bool sources_open(struct call *call, uint32_t first, uint32_t count, bool
     for (uint32_t i = 0; i < count; i++) {
         bool is_first_again = is_difference && i && !equal[i] && !has_first_again;
         has_first_again |= is_first_again;
-        if (equal[i] != i && !is_first_again)
-            continue;
-        struct entry *entry = &sources->entries[sources->count++];
+        struct entry *entry = &sources->entries[sources->count];
         if (!keyspace_open_type(call, call->argv[first + i], TYPE_SET, OPEN_READ, entry))
             return false;
+        if (equal[i] != i && !is_first_again)
+            continue; /* it was opened for its hit or miss, which Redis counts each time */
+        sources->count++;
         sources->missing += !entry->exists;
     }
     return true;
