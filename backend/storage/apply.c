@@ -18,8 +18,11 @@
  * which the kernel then fills with zeros. */
 enum { FOLD_ROWS = 4, FOLD_US_MIN = 200, FOLD_US_MAX = 5000 };
 
+enum { POLLING_MS = 1 }; /* until the next try, while a slow command polls the loop */
+
 struct apply {
     struct job job;
+    struct loop *loop;
     struct worker *worker;
     struct timer *timer; /* after the buffer was applied: updates the caches from its rows */
     uint64_t folded_us;  /* when the last step of this update ended */
@@ -70,9 +73,14 @@ static uint64_t step_us(uint64_t rest_us)
     return rest_us < FOLD_US_MAX ? rest_us : FOLD_US_MAX;
 }
 
+/* Frees rows and drops cached ones, so it waits while a slow command polls the loop: that command may use them. */
 static void on_timer(void *owner)
 {
     struct apply *apply = owner;
+    if (loop_is_polling(apply->loop)) {
+        timer_start(apply->timer, POLLING_MS, 0);
+        return;
+    }
     uint64_t now_us = clock_mono_us();
     uint64_t end_us = now_us + step_us(now_us - apply->folded_us);
     bool is_done;
@@ -103,6 +111,7 @@ struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct stora
     struct apply *apply = calloc(1, sizeof *apply);
     CHECK(apply);
     apply->job = (struct job){.work = apply_buffer, .done = apply_done};
+    apply->loop = loop;
     apply->worker = worker_new(loop, "apply");
     apply->timer = timer_new(loop, on_timer, apply);
     apply->overlay = overlay;

@@ -32,6 +32,8 @@ void loop_stop(struct loop *loop);
 void loop_poll(struct loop *loop);
 /* As loop_poll, but tasks that were posted wait: so nothing that other threads have done for this one takes effect. */
 void loop_poll_streams(struct loop *loop);
+/* Is the loop inside loop_poll or loop_poll_streams? Timers fire there, too. */
+bool loop_is_polling(const struct loop *loop);
 
 /* Time of the current turn; no system call. */
 uint64_t loop_mono_ms(const struct loop *loop);

@@ -281,6 +281,11 @@ void loop_poll_streams(struct loop *loop)
     uv_async_send(&loop->wake); /* tasks may wait */
 }
 
+bool loop_is_polling(const struct loop *loop)
+{
+    return loop->is_polling != POLLING_NOT;
+}
+
 void loop_stop(struct loop *loop)
 {
     atomic_store_explicit(&loop->is_stopping, true, memory_order_release);

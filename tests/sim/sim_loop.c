@@ -83,6 +83,12 @@ void loop_poll_streams(struct loop *loop)
     (void)loop;
 }
 
+bool loop_is_polling(const struct loop *loop)
+{
+    (void)loop;
+    return false;
+}
+
 /* ---- turns ------------------------------------------------------------------------------------ */
 
 static void hooks_run(struct loop *loop)

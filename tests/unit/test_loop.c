@@ -127,6 +127,42 @@ START_TEST(events_do_not_wait_for_work_in_steps)
 }
 END_TEST
 
+/* A slow command polls the loop until the other timer has fired. */
+struct polling {
+    struct timer *slow;
+    struct timer *other;
+    bool was_polling;
+    bool is_done;
+};
+
+static void note_polling(void *owner)
+{
+    struct polling *polling = owner;
+    polling->was_polling = loop_is_polling(loop);
+    polling->is_done = true;
+}
+
+static void poll_slowly(void *owner)
+{
+    struct polling *polling = owner;
+    timer_start(polling->other, 1, 0);
+    while (!polling->is_done)
+        loop_poll_streams(loop);
+}
+
+START_TEST(a_timer_that_fires_while_the_loop_is_polled_can_see_it)
+{
+    struct polling polling = {0};
+    polling.slow = timer_new(loop, poll_slowly, &polling);
+    polling.other = timer_new(loop, note_polling, &polling);
+    timer_start(polling.slow, 1, 0);
+    ck_assert(await_until(&await, await_flag, &polling.is_done));
+    ck_assert(polling.was_polling && !loop_is_polling(loop));
+    timer_free(polling.slow);
+    timer_free(polling.other);
+}
+END_TEST
+
 START_TEST(a_timer_of_0_ms_can_be_stopped)
 {
     bool fired = false;
@@ -430,6 +466,7 @@ int main(void)
     tcase_add_test(tests, a_timer_may_free_itself);
     tcase_add_test(tests, events_do_not_wait_for_work_in_steps);
     tcase_add_test(tests, a_timer_of_0_ms_can_be_stopped);
+    tcase_add_test(tests, a_timer_that_fires_while_the_loop_is_polled_can_see_it);
     tcase_add_test(tests, hooks_run_again_until_none_did_anything);
     tcase_add_test(tests, last_steps_run_once_after_all_hooks);
     tcase_add_test(tests, work_of_a_timer_is_never_left_for_the_next_event);
