@@ -346,6 +346,8 @@ class Play:
             for name in ('track', 'bcast'):
                 self.hear_late(sides[1], name, heard, what)
             for name in heard[0]:
+                if name == 'exec' and heard[1][name] and self.last == 'moves':
+                    continue  # EXEC also fails if a watched key was on its way, as the last steps of a move may be
                 if name == 'exec' or b'all' not in heard[1][name]:  # after a new map a proxy's clients drop all copies
                     check_equal(heard[1][name], heard[0][name], '%s: %s' % (what, name))
             if not any('PX' in words or 'PEXPIRE' in words for words in commands):
