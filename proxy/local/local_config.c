@@ -124,15 +124,18 @@ void local_config_get(struct client *client, struct request *request, struct rep
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
-    (void)client;
+    bool is_of_all = !is_tenant(client);
     for (uint32_t i = 2; i < argc; i++)
         if (!glob_is_bounded(argv[i])) {
             reply_errorf(reply, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
             return;
         }
     request_keep(request);
-    const struct fan_out how = {
-        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = argc};
+    /* A control connection is in no namespace, so a shard shows it everything. A tenant asks one shard in its namespace. */
+    const struct fan_out how = {.shard = is_of_all ? SHARDS_ALL : SHARDS_ANY,
+                                .lane = is_of_all ? LANE_CONTROL : LANE_NORMAL,
+                                .argv = argv,
+                                .argc = argc};
     request_fan_out_with(request, &how, get_done);
 }
 
