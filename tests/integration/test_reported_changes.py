@@ -6,6 +6,7 @@
 """
 
 import contextlib
+import itertools
 import resource
 
 from support.cluster import Cluster
@@ -201,12 +202,14 @@ def _(run):
                'MSETNX': lambda a, b: [['DEL', a, b], ['MSETNX', a, '1', b, '1']],
                'EVAL': lambda a, b: [['EVAL', "redis.call('SET', KEYS[1], 1) return redis.call('SET', KEYS[2], 1)", '2', a, b]]}
     with Cluster(backends=2, partitions=1, proxies=1, linked=True) as cluster:
-        a, b, fences = cluster.key_on(0), cluster.key_on(1), [cluster.key_on(shard, 'fence') for shard in range(2)]
+        a, b, serials = cluster.key_on(0), cluster.key_on(1), itertools.count()
         for options in (['NOLOOP'], ['NOLOOP', 'BCAST', 'PREFIX', 'key', 'PREFIX', 'fence']):
             for title, change in changes.items():
                 with cluster.connect(proto=3) as own, cluster.connect(proto=3) as other, cluster.connect() as writer:
                     def told(client):
-                        """The keys in the invalidations up to those of the fences, which are changed last."""
+                        """The keys in the invalidations up to those of the fences, which are changed last, and are new ones each time."""
+                        serial = next(serials)
+                        fences = [cluster.key_on(shard, 'fence%d' % serial) for shard in range(2)]
                         client.send_many([['GET', fence] for fence in fences])
                         keys, replies = [], 0
                         while replies < 2 or not {fence.encode() for fence in fences} <= set(keys):
@@ -218,7 +221,7 @@ def _(run):
                                 for fence in fences:
                                     writer.get('SET', fence, '2')
                         return {key for key in keys if not key.startswith(b'fence')}
-                    writer.get('MSET', a, '0', b, '0', *(word for fence in fences for word in (fence, '1')))
+                    writer.get('MSET', a, '0', b, '0')
                     for client in (own, other):
                         check_equal(client.get('CLIENT', 'TRACKING', 'ON', *options), b'OK')
                         client.get('GET', a)
