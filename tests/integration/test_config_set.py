@@ -96,6 +96,7 @@ def set_all(client, program):
 
 # program, section, old name, new name, value in the file; like current_name() in config/config_file.c
 RENAMED = [('backend', 'backend', 'acl-file', 'aclfile', 'users.acl'), ('backend', 'store', 'layer', 'write-buffer', '8kb'),
+           ('backend', 'backend', 'script-time-limit', 'command-time-limit', '7s'),
            ('proxy', 'upstream', 'lease-limit', 'dedicated-limit', '7')]
 
 
