@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Everything that is not a row, beside redis-server: counters, expiry, WATCH, tracking, waiting clients and keyspace events.
+"""Everything that is not a row, beside redis-server: counters, calls, expiry, WATCH, tracking, waiting clients and keyspace events.
 
     round: clients watch, track, wait and subscribe at both ─► changes: plain, in MULTI or in a script over shards
            ─► each client hears the same from both ─► the keys, their TTLs and the counters are equal
@@ -10,6 +10,7 @@ Collections are small, or big enough for trees of ranks and caches of ranges.
 """
 
 import json
+import re
 import select
 import time
 
@@ -151,6 +152,13 @@ class Side:
     def await_shards(self):
         """Reads wait until all shards have applied what was acknowledged."""
         self.writer.call('EXISTS', *KEYS)
+
+    def calls(self, commands):
+        """How often each of these commands was called, by the statistics."""
+        info = self.operator.get('INFO', 'commandstats')
+        counts = dict(re.findall(rb'cmdstat_([^:]+):calls=(\d+)', info))
+        names = {'%s|%s' % (words[0], words[1]) if words[0] == 'XGROUP' else words[0] for words in commands}
+        return {name: int(counts.get(name.lower().encode(), 0)) for name in names}
 
     def run(self, how, commands):
         """The changes, and by the client that has turned NOLOOP on if how['own']."""
@@ -338,8 +346,11 @@ class Play:
             for side in sides:
                 side.observe(plan)
             # the wall clock passes differently at both: what is due soon is due before anything is compared
+            before = [side.calls(commands) for side in sides]
             replies = [side.run(how, commands) for side in sides]
             check_equal(replies[1], replies[0], what + ': replies')
+            calls = [{name: count - old[name] for name, count in side.calls(commands).items()} for side, old in zip(sides, before)]
+            check_equal(calls[1], calls[0], what + ': calls')
             self.compare_waits(sides, what)
             time.sleep(0.12)
             self.state(sides, what)
