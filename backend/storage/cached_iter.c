@@ -301,10 +301,15 @@ static void want(const struct cached_iter *iter)
     reader_want_range(iter->overlay->reader, &range, iter->wait);
 }
 
+/* While the iterator is in a run, RocksDB's iterator is where a seek before this one has left it, perhaps at an uncached row. */
+static bool engine_has_failed(const struct cached_iter *iter)
+{
+    return iter->engine && !iter->run && store_iter_failed(iter->engine);
+}
+
 int cached_iter_error(const struct cached_iter *iter)
 {
-    bool is_failed = iter->ahead ? read_ahead_failed(iter->ahead)
-                                 : iter->engine && store_iter_failed(iter->engine);
+    bool is_failed = iter->ahead ? read_ahead_failed(iter->ahead) : engine_has_failed(iter);
     if (iter->is_uncached) {
         want(iter);
         return ERR_UNCACHED;

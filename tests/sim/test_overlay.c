@@ -657,6 +657,64 @@ static void check_errors(uint64_t seed)
     world_close(&world, true);
 }
 
+/* The rows of the first collection are in the tables. */
+static void apply_collection(struct world *world)
+{
+    char key[NAME_BYTES];
+    char error[128];
+    for (int i = 0; i < COLLECTION; i++)
+        overlay_put(world->overlay, CF_DATA, key_of(i, key), BYTES("v"));
+    world->in_flight = overlay_close_batch(world->overlay);
+    batch_write(world->in_flight, world->effects);
+    world->in_flight = NULL;
+    CHECK(storage_log(world->storage, world->effects, true, error, sizeof error) == OK);
+    overlay_batch_committed(world->overlay);
+    do
+        step_apply(world);
+    while (overlay_immutable(world->overlay));
+}
+
+/* Iterates from row 5 of the first collection to its end. */
+static void check_second_half(struct overlay_iter *iter)
+{
+    char key[NAME_BYTES];
+    int rows = 0;
+    for (overlay_iter_seek(iter, key_of(5, key)); overlay_iter_valid(iter); overlay_iter_next(iter))
+        rows++;
+    CHECK(rows == COLLECTION - 5);
+    CHECK(overlay_iter_error(iter) == OK);
+}
+
+/* An iterator that met an uncached row and then seeks to rows that are in a run has no error: SRANDMEMBER of a big set failed. */
+static void check_seek_after_uncached_row(void)
+{
+    struct world world;
+    struct reader_wait wait;
+    char low[NAME_BYTES], high[NAME_BYTES];
+    world_open(&world, 1);
+    apply_collection(&world);
+    for (int i = 0; i < 3;
+         i++) { /* a run is recorded when an iteration begins at a position again */
+        struct overlay_iter *iter =
+            overlay_iter_new(world.overlay, CF_DATA, lower_of(0, low), upper_of(0, high));
+        check_second_half(iter);
+        overlay_iter_free(iter);
+    }
+    reader_wait_init(&wait, NULL);
+    overlay_nonblocking_begin(world.overlay, &wait);
+    store_mem_be_uncached(world.store, 1);
+    struct overlay_iter *iter =
+        overlay_iter_new(world.overlay, CF_DATA, lower_of(0, low), upper_of(0, high));
+    overlay_iter_seek_first(iter);
+    CHECK(!overlay_iter_valid(iter));
+    check_second_half(iter);
+    overlay_iter_free(iter);
+    store_mem_be_uncached(world.store, 0);
+    reader_wait_cancel(&wait);
+    overlay_nonblocking_begin(world.overlay, NULL);
+    world_close(&world, false);
+}
+
 enum { BUFFER_BYTES = 256 * 1024, VALUE_BYTES = 1000, OVERLOADED_STEPS = 60000 };
 
 /* A batch with one new row. */
@@ -722,6 +780,7 @@ int main(int argc, char **argv)
     uint64_t applied = 0, seeds = sized(SEEDS);
     check_errors(1);
     check_errors(2);
+    check_seek_after_uncached_row();
     check_memory(VALUE_BYTES / 4);
     check_memory(VALUE_BYTES / 10);
     for (uint64_t seed = 1; seed <= seeds; seed++)
