@@ -31,7 +31,7 @@ struct input {
     double score;
 };
 
-enum { NONE = UINT32_MAX };
+static const uint32_t NONE = UINT32_MAX;
 
 struct algebra {
     enum operation operation;
