@@ -104,7 +104,7 @@ enum command_traits {
     TRAIT_AUDITED_ACTIONS = 1 << 15,
     TRAIT_CHANGES_DATABASE =
         1 << 16,                  /* SELECT, SWAPDB: the keys behind it are in another database */
-    TRAIT_COUNTS_KEYS = 1 << 26,  /* INFO: counts keys, and does not open them */
+    TRAIT_COUNTS_KEYS = 1 << 27,  /* INFO: counts keys, and does not open them */
     TRAIT_WATCHES = 1 << 17,      /* WATCH: reads rows of its keys, and does not open them */
     TRAIT_ONLY_REPLIES = 1 << 18, /* WAIT, WAITAOF: neither reads nor writes rows */
     /* The members or fields of its keys that the command names; it usually reads no others (named_members.h). */

@@ -3,7 +3,7 @@
 
 A property on which checks, routing or logs depend is a column or a trait of the row (shared/command.h), so that a new
 command is a row and its handler. Remaining comparisons with COMMAND_x are counted here; each has a comment with its
-reason. The number may only shrink.
+reason. The number may only shrink. Each flag and each trait has a bit of its own.
 """
 
 import re
@@ -12,10 +12,21 @@ from files import read, report, sources
 
 COMPARISONS_MAX = 12
 COMPARED = re.compile(r'[=!]= COMMAND_[a-z]\w*|\bcase COMMAND_[a-z]\w*')
+BIT = re.compile(r'\b((TRAIT|CMD)_\w+)\s*=\s*1u?\s*<<\s*(\d+)')
 TABLE = re.compile(r'shared/commands?(_\w+)?\.(def|h)$|shared/command\.c$')
 
 
+def equal_bits():
+    names = {}
+    for name, kind, bit in BIT.findall(read('shared/command.h')):
+        if names.setdefault((kind, bit), name) != name:
+            yield 'shared/command.h:1: %s and %s have the same bit' % (names[kind, bit], name)
+
+
 def main():
+    problems = list(equal_bits())
+    if problems:
+        report(problems)
     found = []
     for path in sources('.c', '.h'):
         if path.startswith('tests/') or TABLE.match(path):
