@@ -506,12 +506,21 @@ static bool save_topk(struct call *call, struct entry *entry, struct rdb_writer 
                        topk_item_sub(call->arena, BYTES("")));
 }
 
-/* Puts both rows of an item; items come in the list's order. False: the list is full or has the item, or the call has failed. */
+/* Does the spot not come before that of the item that was restored last? */
+static bool is_in_order(const struct topk *topk, struct topk_spot spot)
+{
+    return !topk->listed || spot.count < topk->last.count ||
+           (spot.count == topk->last.count && spot.change <= topk->last.change);
+}
+
+/* Puts both rows of an item; items come in the list's order. False: they do not, the list is full or has the item, or the call has
+ * failed. */
 static bool restore_item(struct top *top, struct topk_spot spot, struct bytes item)
 {
     struct topk *topk = &top->topk;
     struct topk_spot old;
-    if (topk->listed == topk->k || !list_get(top, item, &old) || old.count)
+    if (topk->listed == topk->k || !is_in_order(topk, spot) || !list_get(top, item, &old) ||
+        old.count)
         return false;
     list_put(top, item, old, spot);
     top->entry->meta.size += LIST_ROWS;
