@@ -35,6 +35,8 @@ class Uncached:
         with self.client() as client:
             for start in range(0, self.keys, 500):
                 client.pipeline([['SET', key(i), text(i)] for i in range(start, min(start + 500, self.keys))])
+            # the check for rank trees of older programs reads on the partition's thread
+            wait_for(lambda: b'rank_trees_check:done' in client.get('INFO', 'persistence'), 'the check of a new store to end')
             evict_all(client)
         return self
 
