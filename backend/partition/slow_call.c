@@ -62,7 +62,7 @@ static void poll_without(struct session *session)
     struct partition *partition = session->partition;
     bool was_paused = stream_is_paused(session->stream);
     stream_pause(session->stream);
-    loop_poll_streams(partition->loop);
+    loop_poll(partition->loop);
     if (!was_paused && !session->is_closing && !partition->thread.is_stopping)
         stream_resume(session->stream);
 }

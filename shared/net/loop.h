@@ -27,12 +27,10 @@ void loop_run(struct loop *loop);
 /* May be called on any thread, and in a signal callback. */
 void loop_stop(struct loop *loop);
 
-/* For an event that takes long (a script): handles pending events without waiting and without the turn hooks. The caller
- * must tolerate the effects of these events. Does nothing in the simulation. */
+/* For an event that takes long (a slow command): handles pending events without waiting and without the turn hooks. Tasks that were
+ * posted wait, so nothing that other threads have done for this one takes effect. Does nothing in the simulation. */
 void loop_poll(struct loop *loop);
-/* As loop_poll, but tasks that were posted wait: so nothing that other threads have done for this one takes effect. */
-void loop_poll_streams(struct loop *loop);
-/* Is the loop inside loop_poll or loop_poll_streams? Timers fire there, too. */
+/* Is the loop inside loop_poll? Timers fire there, too. */
 bool loop_is_polling(const struct loop *loop);
 
 /* Time of the current turn; no system call. */

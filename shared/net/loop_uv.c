@@ -153,7 +153,7 @@ static void mail_run(struct loop *loop)
 static void on_wake(uv_async_t *async)
 {
     struct loop *loop = async->data;
-    if (loop->is_polling != POLLING_STREAMS)
+    if (!loop->is_polling)
         mail_run(loop);
 }
 
@@ -255,35 +255,25 @@ void loop_run(struct loop *loop)
 }
 
 /* Streams that are closed during this call are freed at the end of the turn, because callers may still use them. */
-static void poll_loop(struct loop *loop, enum loop_polling polling)
+void loop_poll(struct loop *loop)
 {
     CHECK(!loop->is_polling);
     /* the event that called this function may be using bytes of this block */
     struct block *shared = loop->shared;
     loop->shared = NULL;
-    loop->is_polling = polling;
+    loop->is_polling = true;
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     streams_deliver(loop);
     streams_flush(loop);
-    loop->is_polling = POLLING_NOT;
+    loop->is_polling = false;
     block_unref(loop->shared);
     loop->shared = shared;
-}
-
-void loop_poll(struct loop *loop)
-{
-    poll_loop(loop, POLLING_ALL);
-}
-
-void loop_poll_streams(struct loop *loop)
-{
-    poll_loop(loop, POLLING_STREAMS);
     uv_async_send(&loop->wake); /* tasks may wait */
 }
 
 bool loop_is_polling(const struct loop *loop)
 {
-    return loop->is_polling != POLLING_NOT;
+    return loop->is_polling;
 }
 
 void loop_stop(struct loop *loop)

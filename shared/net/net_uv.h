@@ -53,8 +53,6 @@ struct loop_lingering {
     unsigned open_most; /* the largest `open` so far */
 };
 
-enum loop_polling { POLLING_NOT, POLLING_ALL, POLLING_STREAMS };
-
 struct loop {
     uv_loop_t uv;
     uv_prepare_t turn; /* ends a turn */
@@ -65,7 +63,7 @@ struct loop {
     struct task *tasks;          /* tasks taken out of `mail`, oldest first */
     struct task **tasks_end;
     atomic_bool is_stopping;
-    enum loop_polling is_polling; /* inside loop_poll */
+    bool is_polling; /* inside loop_poll */
     bool is_running;
 
     struct turn_hook *hooks;

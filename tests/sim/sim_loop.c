@@ -78,11 +78,6 @@ void loop_poll(struct loop *loop)
     (void)loop;
 }
 
-void loop_poll_streams(struct loop *loop)
-{
-    (void)loop;
-}
-
 bool loop_is_polling(const struct loop *loop)
 {
     (void)loop;

@@ -147,7 +147,7 @@ static void poll_slowly(void *owner)
     struct polling *polling = owner;
     timer_start(polling->other, 1, 0);
     while (!polling->is_done)
-        loop_poll_streams(loop);
+        loop_poll(loop);
 }
 
 START_TEST(a_timer_that_fires_while_the_loop_is_polled_can_see_it)
