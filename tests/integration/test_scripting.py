@@ -123,7 +123,7 @@ def _(run):
                 client.get('CONFIG', 'SET', 'busy-reply-threshold', '50')
                 if reply is None:
                     background = Background(cluster.backends[0].addresses[0], 'EVAL', script, '0')
-                    wait_for(lambda: background.reply is not None or text(client.get('SCRIPT', 'KILL')) == b'OK', 'its end')
+                    wait_for(lambda: not background.thread.is_alive() or text(client.get('SCRIPT', 'KILL')) == b'OK', 'its end')
                     background.finish()
                     continue
                 got = text(client.get('EVAL', script, '0'))
