@@ -7,11 +7,10 @@
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/write_history.h"
 #include "backend/partition/blocking.h"
-#include "backend/partition/connection.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/reply_stream.h"
-#include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "backend/partition/shards.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/partition/tracking.h"
@@ -57,15 +56,6 @@ static void on_close(void *owner)
     partition->batch.commands = 0;
 }
 
-static void release_all(struct partition *partition, unsigned parity, int err)
-{
-    struct list *waiting = &partition->clients.waiting[parity];
-    while (!list_empty(waiting)) {
-        struct list *first = waiting->next - parity; /* now waiting[0] of the session */
-        connection_release(container_of(first, struct session, replies.waiting), parity, err);
-    }
-}
-
 /* commit_recover_fn: reads again all state that is cached from the store. Also called right after a failed commit. */
 static bool read_anew(void *owner)
 {
@@ -93,8 +83,8 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_FAILURES, 1);
     (void)read_anew(partition); /* commit calls it again before it accepts writes */
     int err = commit_error(partition->commit);
-    release_all(partition, ticket & 1, err);
-    release_all(partition, !(ticket & 1), err);
+    sessions_release(partition, ticket & 1, err);
+    sessions_release(partition, !(ticket & 1), err);
     ticket_waits_end(partition, ticket, err);
     end_streamed(partition);
     tracking_forget_all(partition);
@@ -131,7 +121,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
                      commit_bytes(partition->commit));
         partition_note_latency(partition, LATENCY_COMMIT, usec);
         pace_note(&partition->batch.latency, partition_latency_target_us(partition), usec);
-        release_all(partition, ticket & 1, OK);
+        sessions_release(partition, ticket & 1, OK);
         ticket_waits_end(partition, ticket, OK);
     }
     on_room(partition);

@@ -33,10 +33,12 @@ static void connection_abort(struct session *session);
 static void connection_end(struct session *session);
 static void connection_resume(struct session *session);
 static void connection_go_on(struct session *session);
+static void close_if_done(struct session *session);
 static const struct session_ops ops = {.abort = connection_abort,
                                        .end = connection_end,
                                        .resume = connection_resume,
-                                       .go_on = connection_go_on};
+                                       .go_on = connection_go_on,
+                                       .close_if_done = close_if_done};
 
 /* ---- open and close ---- */
 
@@ -145,12 +147,6 @@ static void connection_end(struct session *session)
     session->is_closing = true;
     stop_waiting(session);
     stream_pause(session->stream);
-    close_if_done(session);
-}
-
-void connection_release(struct session *session, unsigned parity, int err)
-{
-    session_release(session, parity, err);
     close_if_done(session);
 }
 

@@ -14,5 +14,3 @@
 struct session *connection_new(struct partition *partition, struct stream *stream, uint64_t id);
 /* For RESET and new sessions: sets all state that a client can change to its initial value. */
 void connection_reset(struct session *session);
-/* Calls session_release, and closes the connection if it is closing and no output is held. */
-void connection_release(struct session *session, unsigned parity, int err);

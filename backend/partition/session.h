@@ -58,6 +58,7 @@ struct session_ops {
     void (*end)(struct session *session);
     void (*resume)(struct session *session);
     void (*go_on)(struct session *session);
+    void (*close_if_done)(struct session *session);
 };
 
 /* The keys that the client can access. */

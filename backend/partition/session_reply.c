@@ -225,7 +225,7 @@ static void streamed_forget(struct session *session, unsigned parity)
     session->pending.streamed = NULL;
 }
 
-void session_release(struct session *session, unsigned parity, int err)
+static void release(struct session *session, unsigned parity, int err)
 {
     CHECK(session->magic == SESSION_MAGIC);
     struct out *to = stream_out(session->stream);
@@ -244,6 +244,17 @@ void session_release(struct session *session, unsigned parity, int err)
     session->replies.held_count[parity] = 0;
     waits_release(session, parity);
     stream_send(session->stream);
+}
+
+void sessions_release(struct partition *partition, unsigned parity, int err)
+{
+    struct list *waiting = &partition->clients.waiting[parity];
+    while (!list_empty(waiting)) {
+        struct list *first = waiting->next - parity; /* now waiting[0] of the session */
+        struct session *session = container_of(first, struct session, replies.waiting);
+        release(session, parity, err);
+        session->ops->close_if_done(session);
+    }
 }
 
 void session_refuse(struct session *session, const char *error)

@@ -28,8 +28,9 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
 void session_reply_later(struct session *session);
 /* Replies an error and reads no more requests. */
 void session_refuse(struct session *session, const char *error);
-/* Ends the hold for a ticket of this parity. err OK: its replies are sent; otherwise each becomes the error. */
-void session_release(struct session *session, unsigned parity, int err);
+/* Ends the hold of all sessions for a ticket of this parity. err OK: the replies are sent; otherwise each becomes the error.
+ * Connections that are closing and hold no other replies are closed. */
+void sessions_release(struct partition *partition, unsigned parity, int err);
 /* Queues a message: complete frames that are sent after all replies so far when the ticket is durable (0: at once),
  * and dropped when its batch fails. */
 void session_push(struct session *session, struct block *frames, uint64_t ticket);

@@ -4,6 +4,7 @@
 #include "backend/context/process.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "backend/partition/suspend.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -67,6 +68,15 @@ static void poll_without(struct session *session)
         stream_resume(session->stream);
 }
 
+/* Sends the replies of the batch that was in flight when the call began, if it is durable by now. Its on_commit waits, because
+ * that changes the write buffers. */
+static void release_durable(struct partition *partition)
+{
+    uint64_t ticket = commit_durable_in_flight(partition->commit);
+    if (ticket)
+        sessions_release(partition, ticket & 1, OK);
+}
+
 void slow_call_serve(struct call *call)
 {
     struct partition *partition = call->partition;
@@ -76,6 +86,7 @@ void slow_call_serve(struct call *call)
     budget_measure(&partition->running.budget);
     struct partition_running kept = exchange_state(partition, &aside);
     out_init(call->reply.out);
+    release_durable(partition);
     poll_without(session);
     *call->reply.out = replied;
     if (session->is_aborted && !aside.end)

@@ -7,7 +7,8 @@
  *
  * A handler is on the stack, with borrowed values and open iterators. So the data must not change: all commands without
  * CMD_ALLOW_BUSY are refused, tasks of other threads wait (rows that were read, batches that are durable), and the state of the running
- * command is set aside: arena, pins, arguments, budget, and what it has replied so far.
+ * command is set aside: arena, pins, arguments, budget, and what it has replied so far. Replies of the batch that was in flight when
+ * the command began are sent as soon as it is durable; those of the open batch wait for the end of the command.
  */
 #pragma once
 

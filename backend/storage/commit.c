@@ -21,6 +21,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,6 +44,8 @@ struct commit_job {
     uint64_t count; /* of rows */
     uint64_t bytes;
     uint64_t sync_us;
+    atomic_uint_fast64_t
+        durable; /* ticket of the last batch that was logged; any thread may read it */
 };
 
 struct commit {
@@ -85,6 +88,8 @@ static void log_batch(struct job *job)
     commit->current.result = storage_log(commit->storage, commit->effects, commit->current.sync,
                                          commit->current.reason, sizeof commit->current.reason);
     commit->current.sync_us = clock_mono_us() - begun_us;
+    if (commit->current.result == OK)
+        atomic_store(&commit->current.durable, commit->current.ticket);
 }
 
 static void commit_fail(struct commit *commit)
@@ -339,6 +344,13 @@ bool commit_apply(struct commit *commit)
 bool commit_is_idle(const struct commit *commit)
 {
     return commit->state != COMMIT_WRITING && !overlay_dirty(commit->overlay);
+}
+
+uint64_t commit_durable_in_flight(const struct commit *commit)
+{
+    bool is_durable = commit->state == COMMIT_WRITING && commit->current.batch &&
+                      atomic_load(&commit->current.durable) == commit->current.ticket;
+    return is_durable ? commit->current.ticket : 0;
 }
 
 bool commit_is_full(const struct commit *commit, uint64_t limit)

@@ -59,6 +59,9 @@ void commit_rest(struct commit *commit);
 bool commit_apply(struct commit *commit);
 /* True when no batch is in flight and the open batch is empty. */
 bool commit_is_idle(const struct commit *commit);
+/* The ticket of the batch in flight if it is durable already, but on_commit has not been called, because a command is
+ * running; else 0. */
+uint64_t commit_durable_in_flight(const struct commit *commit);
 /* The open batch is bigger than `limit`, or the tables are behind: stop reading from clients until the next on_commit
  * or on_room. */
 bool commit_is_full(const struct commit *commit, uint64_t limit);

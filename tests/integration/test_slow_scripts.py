@@ -6,6 +6,7 @@ import time
 
 from support import harness
 from support.cluster import Cluster, Oracle
+from support.disk import FaultyDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection
 from support.slow import BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, text, wait_busy, wait_free
@@ -82,6 +83,24 @@ def _(run):
             check(got is None or isinstance(got, bytes), 'the reply of the script: %r' % (got,))
             writer.read()
         writer.close()
+        client.close()
+
+
+@suite.case('a write whose batch is in flight when a slow script begins is acknowledged while the script runs')
+def _(run):
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, disk=disk) as cluster:
+        client, address = set_up(cluster)
+        with Connection(address, proto=2) as writer:
+            disk.hold_syncs()
+            writer.send('SET', 'k', 'v')
+            wait_for(lambda: disk.get('syncs_held') > 0, 'the sync of the batch')
+            slow = Background(address, 'EVAL', FOREVER, '0')
+            wait_busy(client)
+            disk.hold_syncs(False)
+            check_equal(writer.read(), ('+', b'OK'), 'the reply to SET')
+            check(is_busy(client), 'the script has ended')
+        kill(client)
+        check(b'killed by user' in slow.finish(), 'it was not killed')
         client.close()
 
 
@@ -414,6 +433,18 @@ def three_shards():
         'proxy': {'workers': '1'}, 'upstream': {'timeout': '%dms' % (1000 * UPSTREAM_TIMEOUT_S)}})
 
 
+def gets_busy(cluster, key):
+    """Does a new client get BUSY? A request that the proxy sent to the shard before the script became slow, behind a write of the
+    same turn, is answered when the script ends."""
+    client = Connection(('127.0.0.1', cluster.proxies[0].port), 1, 2)
+    try:
+        return text(client.get('GET', key)) == BUSY_SCRIPT
+    except TimeoutError:
+        return False
+    finally:
+        client.close()
+
+
 @suite.case('through the proxy a slow script does not make the shard count as dead: others get BUSY, and KILL reaches it')
 def _(run):
     with three_shards() as cluster:
@@ -425,9 +456,9 @@ def _(run):
         for proto in (2, 3):
             others = [cluster.connect(proto=proto) for _ in range(4)]
             check_equal(text(others[0].get('SCRIPT', 'KILL')).split(b' (')[0], NOTBUSY, 'SCRIPT KILL of nothing')
-            slow = Background(proxy, 'EVAL', FOREVER, '1', slow_key, before=[('SET', slow_key, 'v')] * 20, proto=proto)
             load = Background(proxy, 'GET', slow_key, before=[('SET', slow_key, 'v')] * 20000, proto=proto)
-            wait_for(lambda: text(others[0].get('GET', slow_key)) == BUSY_SCRIPT, 'BUSY')
+            slow = Background(proxy, 'EVAL', FOREVER, '1', slow_key, before=[('SET', slow_key, 'v')] * 20, proto=proto)
+            wait_for(lambda: gets_busy(cluster, slow_key), 'BUSY')
             begun = time.monotonic()
             # upstream-timeout passes three times without a byte from the shard
             while time.monotonic() - begun < 3 * UPSTREAM_TIMEOUT_S:

@@ -21,7 +21,7 @@ from support.harness import Skip
 
 WRITE_LOG, SYNC_LOG, WRITE_OTHER, SYNC_OTHER = 1, 2, 4, 8
 FIELDS = ('kinds', 'countdown', 'failures', 'error', 'failed',
-          'read_us', 'reads', 'reads_now', 'reads_most', 'reads_by_partition')
+          'read_us', 'reads', 'reads_now', 'reads_most', 'reads_by_partition', 'holds_syncs', 'syncs_held')
 
 
 def put_zeros(path, ranges, rng):
@@ -94,6 +94,12 @@ class FaultyDisk:
         """From now on a read of a data file takes this time, also one in progress; resets the counters."""
         self.set(reads=0, reads_most=0, reads_by_partition=0)
         self.set(read_us=int(seconds * 1e6))
+
+    # -- held syncs
+
+    def hold_syncs(self, hold=True):
+        """From now on a sync of the WAL does not return before hold_syncs(False)."""
+        self.set(holds_syncs=int(hold))
 
     # -- power loss
 

@@ -19,6 +19,8 @@
  * Slow reads: every read of a data file (.sst, .blob) takes the time given in the page. Without this, rows that the
  * test has just written would be read from the system's page cache at once. RocksDB's own threads are not slowed down.
  * A read that waits notices a change of the page.
+ *
+ * Held syncs: while the page says so, syncs of the WAL do not return.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,7 +47,7 @@ struct control {
     _Atomic int32_t countdown; /* the call that makes it 0 fails */
     _Atomic int32_t failures;  /* number of further calls that fail; -1: all of them */
     _Atomic int32_t error;     /* errno */
-    /* number of failed calls; read by the test, like all fields below except read_us */
+    /* number of failed calls; read by the test, like all fields below except read_us and holds_syncs */
     _Atomic int32_t failed;
 
     _Atomic int32_t read_us;            /* time that a read takes; 0: no delay */
@@ -53,6 +55,8 @@ struct control {
     _Atomic int32_t reads_now;          /* delayed reads in progress */
     _Atomic int32_t reads_most;         /* highest number of delayed reads at a time */
     _Atomic int32_t reads_by_partition; /* delayed reads by the partitions' own threads */
+    _Atomic int32_t holds_syncs; /* 1: syncs of the WAL wait until it is 0; set by the test */
+    _Atomic int32_t syncs_held;  /* syncs that wait now */
 };
 
 static struct control *control;
@@ -142,12 +146,25 @@ static bool is_ours(int fd, struct stat *now)
     return path_of(fd, path, sizeof path) && fstat(fd, now) == 0 && S_ISREG(now->st_mode);
 }
 
+static void wait_held_syncs(int fd)
+{
+    char path[4096];
+    if (!control || !atomic_load(&control->holds_syncs) || !path_of(fd, path, sizeof path) ||
+        !strstr(path, ".batches"))
+        return;
+    atomic_fetch_add(&control->syncs_held, 1);
+    while (atomic_load(&control->holds_syncs))
+        usleep(SLICE_US);
+    atomic_fetch_sub(&control->syncs_held, 1);
+}
+
 static int sync_with(const char *name, int fd)
 {
     struct stat before;
     int (*real)(int) = (int (*)(int))next(name);
     if (fails(fd, SYNC_LOG, SYNC_OTHER))
         return -1;
+    wait_held_syncs(fd);
     bool ours = is_ours(fd, &before);
     if (ours)
         note('B', before.st_ino, 0, gettid());
