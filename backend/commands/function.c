@@ -1,10 +1,5 @@
 /*
- * function.c - FCALL and FUNCTION.
- *
- *   CF_SYSTEM   'f' | library name                         → code of a library in the default namespace
- *               'F' | u8 ns_len | namespace | library name → code of a library in this namespace
- *
- * A namespace's libraries are loaded on first use, and again after its Lua state was freed.
+ * function.c - FCALL and FUNCTION. The rows of libraries: backend/script/library_rows.c.
  */
 #include "backend/script/script.h"
 
@@ -19,7 +14,6 @@
 #include "shared/clock.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
-#include "shared/log.h"
 #include "shared/number.h"
 
 #include <stdio.h>
@@ -41,60 +35,6 @@ static void row_delete(struct call *call, const struct library *library)
     overlay_delete(call->partition->overlay, CF_SYSTEM,
                    encode_function_key(call->arena, session_namespace(call->session),
                                        bytes_of(library->name)));
-}
-
-/* Lower bound of the rows of the namespace's libraries. */
-static struct bytes first_row(struct arena *arena, struct bytes name)
-{
-    return encode_function_key(arena, name, BYTES(""));
-}
-
-static struct bytes behind_rows(struct arena *arena, struct bytes name)
-{
-    return encode_function_key(arena, name, BYTES("\x7f"));
-}
-
-void functions_delete_rows(struct partition *partition, struct bytes name)
-{
-    overlay_delete_range(partition->overlay, CF_SYSTEM, first_row(&partition->running.arena, name),
-                         behind_rows(&partition->running.arena, name));
-}
-
-static void load_row(struct scripts *scripts, struct bytes code)
-{
-    char error[ERROR_MAX];
-    struct library *library = library_load(scripts, code, 0, error, sizeof error);
-    if (library && library_add(scripts, library, false, error, sizeof error))
-        return;
-    if (library)
-        library_free(scripts, library);
-    log_event(LOG_ERROR, "library_lost",
-              "reason=\"a stored library cannot be loaded, so its functions are missing: %s\"",
-              error);
-}
-
-int functions_load(struct partition *partition, struct bytes name)
-{
-    struct scripts *scripts = scripts_open(partition->scripts, name);
-    if (functions_are_loaded(scripts))
-        return OK;
-    struct arena arena;
-    arena_init(&arena);
-    struct overlay_iter *iter = overlay_iter_new(
-        partition->overlay, CF_SYSTEM, first_row(&arena, name), behind_rows(&arena, name));
-    overlay_iter_seek_first(iter);
-    int err = overlay_iter_valid(iter) && partition->running.busy_error ? ERR_NOT_FOUND : OK;
-    for (; err == OK && overlay_iter_valid(iter); overlay_iter_next(iter))
-        load_row(scripts, overlay_iter_value(iter));
-    int read = overlay_iter_error(iter);
-    if (read != OK) {
-        err = read;
-        libraries_forget(scripts); /* the next attempt loads all libraries again */
-    }
-    overlay_iter_free(iter);
-    arena_fini(&arena);
-    functions_set_loaded(scripts, err == OK);
-    return err;
 }
 
 /* Loads the libraries of the session's namespace; NULL: an error was replied. */
