@@ -3,7 +3,8 @@
 #include "proxy/blocked.h"
 #include "proxy/bounced.h"
 #include "proxy/dispatch.h"
-#include "proxy/local/local.h"
+#include "proxy/hot_keys.h"
+#include "proxy/login.h"
 #include "proxy/memory.h"
 #include "proxy/monitor.h"
 #include "proxy/move.h"
@@ -49,7 +50,7 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     list_push(&worker->clients.all, &client->links.all);
     worker->clients.count++;
     stream_set_owner(stream, &events, client);
-    local_welcome(client, name);
+    login_begin(client, name);
     CHECK(client->session.keyspace);
     if (worker->memory.is_full)
         client_hold(client, HOLD_MEMORY);
@@ -160,7 +161,7 @@ static size_t read_requests(struct client *client, struct block *block, const ch
             if (!is_done)
                 break;
             if (--worker->sampling.left == 0)
-                local_hotkeys_sample(client, &frame);
+                hot_keys_sample(client, &frame);
             step_reply_mode(client);
             if (client->tracking)
                 tracking_step(client);

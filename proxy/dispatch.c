@@ -2,8 +2,8 @@
 
 #include "proxy/across.h"
 #include "proxy/blocked.h"
+#include "proxy/handlers.h"
 #include "proxy/lane.h"
-#include "proxy/local/local.h"
 #include "proxy/monitor.h"
 #include "proxy/pause.h"
 #include "proxy/rate.h"

@@ -2,7 +2,7 @@
 
 #include "proxy/client.h"
 #include "proxy/events.h"
-#include "proxy/local/local_auth.h"
+#include "proxy/login_rules.h"
 #include "proxy/proxy.h"
 #include "proxy/share_limits.h"
 #include "proxy/subscriptions.h"
@@ -84,12 +84,12 @@ void memory_count_login(struct client *client, size_t held)
     bool counts = !client->is_closed && !client->session.is_authenticated;
     size_t bytes = counts && held ? sizeof *client + held + held / 2 : 0;
     struct client *greediest;
-    atomic_fetch_add(&proxy->login_memory_used,
+    atomic_fetch_add(&proxy->memory.login_used,
                      bytes - client->bytes.login); /* a decrease wraps around */
     client->bytes.login = bytes;
     if (!counts)
         return;
-    while (atomic_load(&proxy->login_memory_used) > login_memory(worker) &&
+    while (atomic_load(&proxy->memory.login_used) > login_memory(worker) &&
            (greediest = greediest_without_login(worker)))
         client_kill(greediest, "requests of clients without a login exceed login-memory");
 }
@@ -101,8 +101,7 @@ static void check_login(struct client *client)
     uint64_t timeout_ms = worker->snapshot->config.login_timeout_ms;
     uint64_t age_ms = loop_mono_ms(worker->loop) - client->created_ms;
     char text[128];
-    if (!client->is_ending && local_needs_login(worker->snapshot) &&
-        shares_refuse(client, age_ms)) {
+    if (!client->is_ending && login_is_needed(worker->snapshot) && shares_refuse(client, age_ms)) {
         client_reply_text(client, NULL, maxclients_error);
         if (!client->is_closed)
             client_end(client);
@@ -219,7 +218,7 @@ static uint64_t publish_usage(struct proxy_worker *worker)
     uint64_t used = block_bytes_total() + worker->memory.copied + tls;
     uint64_t change = used - worker->memory.published; /* a decrease wraps around */
     worker->memory.published = used;
-    return atomic_fetch_add(&worker->proxy->memory_used, change) + change;
+    return atomic_fetch_add(&worker->proxy->memory.used, change) + change;
 }
 
 /* client_fn */
@@ -247,9 +246,9 @@ static void set_full(struct proxy_worker *worker, bool is_full)
     worker->memory.is_full = is_full;
     worker->memory.full_ms = loop_mono_ms(worker->loop);
     if (is_full)
-        atomic_fetch_add(&worker->proxy->workers_full, 1);
+        atomic_fetch_add(&worker->proxy->memory.workers_full, 1);
     else
-        atomic_fetch_sub(&worker->proxy->workers_full, 1);
+        atomic_fetch_sub(&worker->proxy->memory.workers_full, 1);
 }
 
 static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limit)

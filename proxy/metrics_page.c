@@ -247,7 +247,7 @@ static void print_map(const struct admin_visit *visit, struct out *out)
                  (double)map->shard_count);
     metric_gauge(out, "scree_proxy_memory_buffers_bytes",
                  "Memory of requests and replies in flight, and of TLS connections.",
-                 (double)atomic_load(&visit->proxy->memory_used));
+                 (double)atomic_load(&visit->proxy->memory.used));
     metric_gauge(out, "scree_proxy_memory_limit_bytes", "memory-limit.",
                  (double)visit->snapshot->config.memory_limit_bytes);
 }

@@ -1,6 +1,6 @@
 #include "proxy/monitor.h"
 
-#include "proxy/local/local.h"
+#include "proxy/handlers.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
 #include "proxy/transaction_queue.h"

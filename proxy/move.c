@@ -1,7 +1,7 @@
 #include "proxy/move.h"
 
 #include "proxy/client.h"
-#include "proxy/local/local.h"
+#include "proxy/ephemeral.h"
 #include "proxy/memory.h"
 #include "proxy/rate.h"
 #include "proxy/subscriptions.h"
@@ -13,7 +13,7 @@ void keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace)
     if (keyspace->clients > 0)
         return;
     memory_space_left(keyspace);
-    local_keyspace_left(worker, keyspace);
+    ephemeral_left(worker, keyspace);
 }
 
 void client_move(struct client *client, struct bytes name, uint8_t db)

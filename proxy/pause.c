@@ -1,7 +1,7 @@
 #include "proxy/pause.h"
 
 #include "proxy/fan_out.h"
-#include "proxy/local/local.h"
+#include "proxy/handlers.h"
 #include "proxy/request.h"
 #include "proxy/transaction_queue.h"
 #include "proxy/upstream/node.h"

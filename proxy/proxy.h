@@ -29,6 +29,13 @@ struct proxy_tenants {
     struct shares *shares;               /* shares.h; NULL: nothing is counted */
 };
 
+/* Memory of clients; any thread. memory.h */
+struct proxy_memory {
+    _Atomic uint64_t used;         /* bytes, as counted by the workers */
+    _Atomic uint64_t login_used;   /* bytes of clients without a login */
+    _Atomic uint32_t workers_full; /* workers that read from no client because of memory-limit */
+};
+
 struct proxy {
     struct loop *loop;
     struct proxy_snapshot *snapshot; /* the newest; main thread only */
@@ -50,9 +57,7 @@ struct proxy {
     _Atomic int64_t clients;               /* connected clients */
     _Atomic uint32_t monitors;             /* MONITOR clients */
     _Atomic int64_t dedicated_connections; /* dedicated connections to backends */
-    _Atomic uint64_t memory_used;          /* bytes, as counted by the workers */
-    _Atomic uint32_t workers_full; /* workers that read from no client because of memory-limit */
-    _Atomic uint64_t login_memory_used; /* bytes of clients without a login */
+    struct proxy_memory memory;
     _Atomic bool is_stopping;
     struct proxy_run *run; /* threads, listeners, watches; proxy_run.c */
 };

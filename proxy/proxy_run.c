@@ -2,9 +2,9 @@
 
 #include "config/shards_file.h"
 #include "config/tls_files.h"
+#include "proxy/admin.h"
 #include "proxy/events.h"
 #include "proxy/limits.h"
-#include "proxy/local/local.h"
 #include "proxy/rate_limiter.h"
 #include "proxy/routes.h"
 #include "proxy/shares.h"
@@ -231,7 +231,7 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
     }
     log_set_level((enum log_level)snapshot->config.log_level);
     order_all(proxy, snapshot, 0);
-    local_admin_publish(proxy);
+    admin_publish(proxy);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH,
                snapshot->map->epoch); /* the workers have this map */
 }
@@ -502,7 +502,7 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
     run->watch.run = run_watch;
     list_addresses(run, config);
     make_seats(proxy, workers);
-    if (!bind_all(proxy, workers, error, size) || !local_admin_start(proxy, error, size)) {
+    if (!bind_all(proxy, workers, error, size) || !admin_start(proxy, error, size)) {
         run_free(proxy);
         return false;
     }
@@ -561,7 +561,7 @@ void proxy_stop(struct proxy *proxy)
         note(proxy, EVENT_STOPPING, "requests in flight may take %" PRIu64 " ms (drain-timeout)",
              proxy->snapshot->config.drain_timeout_ms);
         free_watches(proxy->run);
-        local_admin_end_checks(proxy);
+        admin_end_checks(proxy);
     }
     order_all(proxy, NULL, again ? 0 : proxy->snapshot->config.drain_timeout_ms);
 }
@@ -589,7 +589,7 @@ void proxy_worker_stopped(struct proxy_worker *worker)
 void proxy_join(struct proxy *proxy)
 {
     struct proxy_run *run = proxy->run;
-    local_admin_stop(proxy);
+    admin_stop(proxy);
     for (uint32_t i = 0; i < proxy->worker_count; i++) {
         loop_stop(run->seats[i].loop);
         loop_thread_join(run->seats[i].thread);

@@ -20,7 +20,7 @@ enum reply_mode {
 };
 
 struct client_session {
-    struct keyspace *keyspace; /* with a reference; NULL only before local_welcome() */
+    struct keyspace *keyspace; /* with a reference; NULL only before login_begin() */
     struct keyspace *home; /* keyspace of the client's listener: RESET moves the session there */
     uint8_t resp;          /* 2 or 3 */
     uint8_t reply_mode;    /* enum reply_mode */

@@ -2,7 +2,7 @@
 
 #include "proxy/across.h"
 #include "proxy/client.h"
-#include "proxy/local/local.h"
+#include "proxy/handlers.h"
 #include "proxy/request.h"
 #include "proxy/transaction.h"
 #include "proxy/transaction_send.h"

@@ -1,6 +1,6 @@
 #include "proxy/users.h"
 
-#include "proxy/local/local.h"
+#include "proxy/client_line.h"
 #include "proxy/proxy.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
@@ -72,7 +72,7 @@ static void log_denied(struct client *client, enum acl_denied reason, struct byt
     struct refusals *refusals = client->worker->proxy->refusals;
     struct out out;
     out_init(&out);
-    local_describe_client(client, &out);
+    client_write_line(client, &out);
     char *line = malloc(out.bytes + 1);
     CHECK(line);
     out_copy(&out, line);

@@ -75,7 +75,7 @@ struct worker_monitoring {
     _Atomic bool is_cut;    /* the mailbox overflowed: the MONITOR clients are to be closed */
 };
 
-/* Ephemeral namespaces; local_ephemeral.c */
+/* Ephemeral namespaces; ephemeral.h */
 struct worker_ephemeral {
     bool keep_again;     /* a shard was lost: SCREE KEEP must be sent again */
     struct list leaving; /* keyspaces whose last client has left */
@@ -116,7 +116,7 @@ struct worker_scratch {
 /* Memory of the worker's clients; memory.h */
 struct worker_memory {
     size_t copied;      /* sum of client->bytes.copied and of similar counts */
-    uint64_t published; /* the worker's part of proxy->memory_used */
+    uint64_t published; /* the worker's part of proxy->memory.used */
     bool is_full;
     uint64_t full_ms; /* when is_full was set */
 };

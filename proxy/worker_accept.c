@@ -1,8 +1,8 @@
 #include "proxy/worker_accept.h"
 
 #include "proxy/connection.h"
-#include "proxy/local/local.h"
-#include "proxy/local/local_auth.h"
+#include "proxy/login.h"
+#include "proxy/login_rules.h"
 #include "proxy/memory.h"
 #include "proxy/proxy.h"
 #include "proxy/share_limits.h"
@@ -56,12 +56,12 @@ static const char *refusal_of(const struct proxy_worker *worker, const struct st
                               struct bytes name, int64_t all)
 {
     int64_t limit = worker->snapshot->config.maxclients;
-    int64_t spare = local_needs_login(worker->snapshot) ? RESERVED_CLIENTS : 0;
+    int64_t spare = login_is_needed(worker->snapshot) ? RESERVED_CLIENTS : 0;
     if (all >= limit + spare || worker->thread.is_stopping || !shares_may_enter(worker, name))
         return maxclients_refusal;
     if (is_tls_full(worker, stream))
         return tls_memory_error;
-    return local_is_protected(worker, stream, name) ? protected_error : NULL;
+    return login_is_protected(worker, stream, name) ? protected_error : NULL;
 }
 
 void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)

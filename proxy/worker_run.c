@@ -1,24 +1,24 @@
 #include "proxy/worker_run.h"
 
+#include "proxy/backup.h"
+#include "proxy/blocked.h"
+#include "proxy/bounced.h"
 #include "proxy/connection.h"
+#include "proxy/ephemeral.h"
+#include "proxy/hot_keys.h"
+#include "proxy/limit_rounds.h"
+#include "proxy/login.h"
+#include "proxy/memory.h"
+#include "proxy/monitor.h"
+#include "proxy/pause.h"
 #include "proxy/proxy_run.h"
+#include "proxy/rate.h"
+#include "proxy/slow_log.h"
+#include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/worker_accept.h"
 #include "proxy/worker_tick.h"
-
-#include "proxy/backup.h"
-#include "proxy/blocked.h"
-#include "proxy/bounced.h"
-#include "proxy/hotkeys.h"
-#include "proxy/limit_rounds.h"
-#include "proxy/local/local.h"
-#include "proxy/memory.h"
-#include "proxy/monitor.h"
-#include "proxy/pause.h"
-#include "proxy/rate.h"
-#include "proxy/slow_log.h"
-#include "proxy/subscriptions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void set_limits(struct proxy_worker *worker)
         .args_max = INT32_MAX,
         .inline_bytes_max = INLINE_BYTES_MAX};
     slow_log_configure(worker);
-    local_hotkeys_configure(worker);
+    hot_keys_configure(worker);
 }
 
 struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,
@@ -93,12 +93,12 @@ void proxy_worker_free(struct proxy_worker *worker)
 {
     CHECK(worker->thread.is_stopped);
     CHECK(worker->requests.count == worker->requests.free_count);
-    local_stop(worker);
+    ephemeral_stop(worker);
     memory_stop(worker);
     monitor_stop(worker);
     pause_stop(worker);
     cluster_backup_free(worker);
-    hotkeys_free(worker->sampling.hotkeys);
+    hot_keys_stop(worker);
     worker_free_requests(worker, worker->requests.free_count);
     timer_free(worker->thread.tick);
     timer_free(worker->thread.slow);
@@ -162,7 +162,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
         pool_forget_keyspaces(
             worker->pool); /* slot rules may have changed, and SCREE USE sends them */
     set_limits(worker);
-    client_each(worker, local_reloaded);
+    client_each(worker, login_reloaded);
     bounced_updated(worker);
     snapshot_unref(before);
 }

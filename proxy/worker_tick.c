@@ -1,8 +1,8 @@
 #include "proxy/worker_tick.h"
 
 #include "proxy/bounced.h"
+#include "proxy/ephemeral.h"
 #include "proxy/limit_rounds.h"
-#include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/metrics_page.h"
 #include "proxy/monitor.h"
@@ -112,7 +112,7 @@ void worker_slow(void *owner)
         tracking_slow(worker);
         bounced_slow(worker);
     }
-    local_slow(worker);
+    ephemeral_slow(worker);
     if (worker->index == 0)
         limit_rounds_tick(worker->proxy->tenants.limits, worker);
     script_notes_clear(&worker->script_notes);

@@ -2,11 +2,10 @@
  * local_admin.c - the admin port of the proxy: /metrics, /healthz, /readyz, /readyz/any, /shards, /config.
  *
  * Requests are served on the HTTP thread. It reads atomics and a reference of the snapshot, which the main thread
- * replaces (local_admin_publish); the mutex guards the pointer. No page waits for a shard: the main thread checks them
+ * replaces (admin_publish); the mutex guards the pointer. No page waits for a shard: the main thread checks them
  * (health_checks.h).
  */
 #include "proxy/admin.h"
-#include "proxy/local/local.h"
 #include "proxy/metrics_page.h"
 #include "proxy/proxy.h"
 #include "proxy/status/status.h"
@@ -42,7 +41,7 @@ static struct proxy_snapshot *admin_snapshot(struct admin *admin)
     return snapshot;
 }
 
-void local_admin_publish(struct proxy *proxy)
+void admin_publish(struct proxy *proxy)
 {
     struct admin *admin = proxy->admin;
     if (!admin)
@@ -107,7 +106,7 @@ void admin_copy_health(const struct admin *admin, const struct shard_map *map,
 /* At memory-limit the proxy reads from no client, so new clients should go to another one. */
 static bool are_workers_full(const struct proxy *proxy)
 {
-    return atomic_load(&proxy->workers_full) > 0;
+    return atomic_load(&proxy->memory.workers_full) > 0;
 }
 
 /* Ready: every shard answers; with any_suffices one shard suffices, so that the failure of one takes no proxy out of
@@ -359,7 +358,7 @@ static void on_request(void *owner, const struct http_request *request, struct h
     snapshot_unref(snapshot);
 }
 
-bool local_admin_start(struct proxy *proxy, char *error, size_t size)
+bool admin_start(struct proxy *proxy, char *error, size_t size)
 {
     const char *address = proxy->snapshot->config.admin;
     char reason[256];
@@ -375,7 +374,7 @@ bool local_admin_start(struct proxy *proxy, char *error, size_t size)
     admin->http = http_start(address, on_request, admin, reason, sizeof reason);
     if (!admin->http) {
         (void)snprintf(error, size, "admin %s: %s", address, reason);
-        local_admin_stop(proxy);
+        admin_stop(proxy);
         return false;
     }
     health_checks_configure(admin->checks, proxy->snapshot);
@@ -383,13 +382,13 @@ bool local_admin_start(struct proxy *proxy, char *error, size_t size)
     return true;
 }
 
-void local_admin_end_checks(struct proxy *proxy)
+void admin_end_checks(struct proxy *proxy)
 {
     if (proxy->admin)
         health_checks_stop(proxy->admin->checks);
 }
 
-void local_admin_stop(struct proxy *proxy)
+void admin_stop(struct proxy *proxy)
 {
     struct admin *admin = proxy->admin;
     if (!admin)

@@ -1,143 +1,9 @@
 /*
- * local_auth.c - logins.
- *
- *   AUTH password          the namespace whose token it is; else the user "default": no namespace
- *   AUTH user password     an ACL user: in the namespace that names it among its users, else in none
- *   AUTH name token        namespace `name`, exact or by a pattern, as its own user
- *   no AUTH, on a listener with a namespace     that namespace, without a login
- *
- * Without any password and token clients need no login. As soon as one namespace has a token, clients without a namespace
- * need a password too; if "default" has none, they cannot log in. The password of "default" is requirepass, or the one
- * in the aclfile.
- *
- * AUTH with an unknown name logs the client out, even if no login is needed. Reason: the namespace may be configured a
- * moment later, and a client that ignores the error must not write to the default namespace until then.
+ * local_auth.c - AUTH: the reply to a login (login.h).
  */
-#include "proxy/local/local_auth.h"
-
 #include "proxy/local/local.h"
-#include "proxy/move.h"
+#include "proxy/login.h"
 #include "proxy/share_limits.h"
-#include "proxy/subscriptions.h"
-#include "proxy/users.h"
-#include "proxy/worker.h"
-#include "shared/channel.h"
-#include "shared/check.h"
-
-#include <stdlib.h>
-
-static bool has_tokens(const struct namespaces *namespaces)
-{
-    for (size_t i = 0; i < namespaces->count; i++)
-        if (*namespaces->items[i].token)
-            return true;
-    return false;
-}
-
-static const struct acl_user *default_user(const struct proxy_snapshot *snapshot)
-{
-    return acl_user_find(snapshot->users, BYTES("default"));
-}
-
-bool local_needs_login(const struct proxy_snapshot *snapshot)
-{
-    const struct acl_user *user = default_user(snapshot);
-    return acl_user_needs_password(user) || !acl_user_is_enabled(user) ||
-           has_tokens(snapshot->namespaces);
-}
-
-/* Logs the client in as an ACL user (NULL: "default", or the namespace's own user) in this keyspace. */
-static enum login client_log_in(struct client *client, const struct bytes *user,
-                                struct bytes namespace, uint8_t db)
-{
-    struct client_session *session = &client->session;
-    if (!bytes_equal(session->keyspace->name, namespace) &&
-        !shares_may_enter(client->worker, namespace))
-        return LOGIN_FULL;
-    char *name = user ? strndup(user->data, user->len) : NULL;
-    CHECK(name || !user);
-    free(session->user_name);
-    session->user_name = name;
-    client_move(client, namespace, db);
-    users_identify(client);
-    session->is_authenticated = true;
-    session->is_refused = false;
-    return LOGIN_OK;
-}
-
-static enum login login_default(struct client *client, struct bytes password)
-{
-    const struct proxy_snapshot *snapshot = client->worker->snapshot;
-    const struct acl_user *user = default_user(snapshot);
-    bool is_open = !acl_user_needs_password(user) && has_tokens(snapshot->namespaces);
-    if (is_open || !acl_user_accepts(user, password))
-        return LOGIN_WRONG;
-    return client_log_in(client, NULL, (struct bytes){"", 0}, client->session.keyspace->db);
-}
-
-static enum login login_user(struct client *client, struct bytes name, struct bytes password)
-{
-    const struct proxy_snapshot *snapshot = client->worker->snapshot;
-    const struct acl_user *user = acl_user_find(snapshot->users, name);
-    struct namespace_match home;
-    if (bytes_equal(name, BYTES("default")))
-        return login_default(client, password);
-    if (!user || !acl_user_accepts(user, password))
-        return LOGIN_WRONG;
-    if (namespaces_home(snapshot->namespaces, name, &home))
-        return client_log_in(client, &name, home.name, 0);
-    return client_log_in(client, &name, (struct bytes){"", 0}, client->session.keyspace->db);
-}
-
-static enum login login_token(struct client *client, const struct bytes *name, struct bytes token)
-{
-    const struct namespaces *namespaces = client->worker->snapshot->namespaces;
-    struct namespace_match match;
-    if (name ? !namespaces_login_as(namespaces, *name, token, &match)
-             : !namespaces_login(namespaces, token, &match))
-        return LOGIN_WRONG;
-    return client_log_in(client, NULL, match.name, 0);
-}
-
-/* Is the client served, outside of all namespaces, because no login is needed? */
-static bool is_in_without_login(const struct client *client)
-{
-    const struct client_session *session = &client->session;
-    return !session->user_name && session->keyspace->name.len == 0 &&
-           !local_needs_login(client->worker->snapshot);
-}
-
-/* Does neither a user nor a namespace with a token have this name? */
-static bool is_unknown(const struct proxy_snapshot *snapshot, struct bytes name)
-{
-    struct namespace_match match;
-    if (acl_user_find(snapshot->users, name))
-        return false;
-    return !namespaces_find(snapshot->namespaces, name, &match) || !*match.entry->token;
-}
-
-enum login local_login(struct client *client, struct bytes command, const struct bytes *user,
-                       struct bytes password)
-{
-    const struct proxy_snapshot *snapshot = client->worker->snapshot;
-    enum login login = user ? login_user(client, *user, password) : LOGIN_WRONG;
-    if (login == LOGIN_WRONG)
-        login = login_token(client, user, password);
-    if (login != LOGIN_WRONG)
-        return login;
-    if (!user && !acl_user_needs_password(default_user(snapshot)) &&
-        !has_tokens(snapshot->namespaces))
-        return LOGIN_NO_PASSWORD;
-    if (!user && login_default(client, password) == LOGIN_OK)
-        return LOGIN_OK;
-    users_note_login(client, user ? *user : BYTES("default"), command);
-    if (user && is_in_without_login(client) && is_unknown(snapshot, *user)) {
-        client->session.is_refused = true;
-        client->session.is_authenticated = false;
-        return LOGIN_ENDED;
-    }
-    return LOGIN_WRONG;
-}
 
 void local_auth(struct client *client, struct request *request, struct reply *reply)
 {
@@ -147,7 +13,7 @@ void local_auth(struct client *client, struct request *request, struct reply *re
         reply_code(reply, ERR_SYNTAX);
         return;
     }
-    switch (local_login(client, argv[0], argc == 3 ? &argv[1] : NULL, argv[argc - 1])) {
+    switch (login_try(client, argv[0], argc == 3 ? &argv[1] : NULL, argv[argc - 1])) {
     case LOGIN_OK:
         reply_ok(reply);
         return;
@@ -166,57 +32,4 @@ void local_auth(struct client *client, struct request *request, struct reply *re
             "ERR AUTH <password> called without any password configured for the default user. "
             "Are you sure your configuration is correct?");
     }
-}
-
-void local_welcome(struct client *client, struct bytes name)
-{
-    struct proxy_worker *worker = client->worker;
-    struct client_session *session = &client->session;
-    session->home = keyspaces_get(&worker->keyspaces, name, 0);
-    client_session_move(session, &worker->keyspaces, session->home);
-    users_identify(client);
-    session->is_authenticated = local_is_welcome(client);
-}
-
-bool local_is_welcome(const struct client *client)
-{
-    return client->session.home->name.len > 0 || !local_needs_login(client->worker->snapshot);
-}
-
-/* True for a TLS client whose certificate was verified: protected-mode does not refuse it. */
-static bool shows_certificate(const struct proxy_worker *worker, const struct stream *stream)
-{
-    return worker->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
-           stream_is_verified(stream);
-}
-
-bool local_is_protected(const struct proxy_worker *worker, const struct stream *stream,
-                        struct bytes name)
-{
-    const struct proxy_snapshot *snapshot = worker->snapshot;
-    return snapshot->config.protected_mode && name.len == 0 &&
-           !acl_user_needs_password(default_user(snapshot)) && !has_tokens(snapshot->namespaces) &&
-           !stream_is_local(stream) && !shows_certificate(worker, stream);
-}
-
-void local_reloaded(struct client *client)
-{
-    struct client_session *session = &client->session;
-    const struct acl_user *before = session->user;
-    users_identify(client);
-    if (session->user && session->user != before && client->channels &&
-        !subscriber_allowed(&client->channels->subscriber, session->user)) {
-        client_kill(client, "its user may no longer subscribe to its channels");
-        return;
-    }
-    if (session->keyspace->is_gone)
-        session->is_authenticated = false;
-    else if (!session->user_name && session->keyspace == session->home)
-        session->is_authenticated |= local_is_welcome(client) && !session->is_refused;
-    if (!users_is_removed(client))
-        return;
-    if (client->blocked.request)
-        client_kill(client, "its user was removed");
-    else
-        client_end(client); /* replies in flight are still sent */
 }

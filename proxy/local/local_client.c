@@ -5,6 +5,7 @@
  * worker of the command joins their output.
  */
 #include "proxy/blocked.h"
+#include "proxy/client_line.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/monitor.h"
@@ -56,12 +57,12 @@ static bool filter_matches(const struct filter *filter, const struct client *cli
     const struct client_session *session = &client->session;
     const struct client_filter *wanted = filter_wanted(filter);
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
-    char flags[LOCAL_FLAGS_MAX];
+    char flags[CLIENT_FLAGS_MAX];
     if (client->is_closed || (client_filter_skips_me(wanted) && client->id == filter->asker))
         return false;
     if (filter->is_tenant && !bytes_equal(session->keyspace->name, bytes_of(filter->space)))
         return false;
-    local_client_flags(client, flags);
+    client_flags(client, flags);
     const struct client_facts facts = {
         .id = client->id,
         .age_s = (now_ms - client->created_ms) / 1000,
@@ -81,77 +82,10 @@ static bool filter_matches(const struct filter *filter, const struct client *cli
 
 /* ---- listing ---- */
 
-void local_client_flags(const struct client *client, char flags[LOCAL_FLAGS_MAX])
-{
-    char *at = flags;
-    if (monitor_is(client))
-        *at++ = 'O';
-    if (client_subscriptions(client) > 0)
-        *at++ = 'P';
-    if (client->session.transaction.is_open)
-        *at++ = 'x';
-    if (client_tracks(client))
-        *at++ = 't';
-    if (client_tracks(client) && client->tracking->is_broken)
-        *at++ = 'R';
-    if (client_tracks(client) && client->tracking->is_bcast)
-        *at++ = 'B';
-    if (blocked_is_waiting(client) || client->held_by & HOLD_PAUSED)
-        *at++ = 'b';
-    if (client->session.is_readonly)
-        *at++ = 'r';
-    if (client->is_ending)
-        *at++ = 'c';
-    if (strchr(stream_peer(client->stream), '/'))
-        *at++ = 'U';
-    if (client->session.no_evict)
-        *at++ = 'e';
-    if (client->session.no_touch)
-        *at++ = 'T';
-    if (at == flags)
-        *at++ = 'N';
-    *at = 0;
-}
-
-void local_describe_client(const struct client *client, struct out *out)
-{
-    const struct client_session *session = &client->session;
-    const struct client_transaction *transaction = &session->transaction;
-    const struct stream *stream = client->stream;
-    uint64_t now_ms = loop_mono_ms(client->worker->loop);
-    struct bytes user = users_name(client);
-    uint32_t counts[CHANNEL_KINDS] = {0};
-    char flags[LOCAL_FLAGS_MAX];
-    struct client_memory memory;
-    client_memory(client, &memory);
-    local_client_flags(client, flags);
-    for (int kind = 0; client->channels && kind < CHANNEL_KINDS; kind++)
-        counts[kind] = client->channels->subscriber.kinds[kind].count;
-    out_printf(out,
-               "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
-               " flags=%s db=%u",
-               client->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
-               session->name ? session->name : "", (now_ms - client->created_ms) / 1000,
-               (now_ms - stream_active_ms(stream)) / 1000, flags, session->keyspace->db);
-    out_printf(out,
-               " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=%zu argv-mem=%zu multi-mem=%zu "
-               "rbs=0 rbp=0 obl=%zu oll=%u omem=%zu tot-mem=%zu events=r",
-               counts[CHANNEL_PLAIN], counts[CHANNEL_PATTERN], counts[CHANNEL_SHARD],
-               transaction->is_open ? (int)transaction->count : -1, memory.query, memory.room,
-               memory.argv, memory.queue, stream_pending(stream), client->pipeline.count,
-               client->bytes.kept, memory.total);
-    out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
-               client->last_command ? command_full_name(client->last_command) : "NULL",
-               (int)user.len, user.data,
-               client_tracks(client) ? (int64_t)client->tracking->redirect_id : -1, session->resp,
-               session->lib_name ? session->lib_name : "",
-               session->lib_version ? session->lib_version : "");
-}
-
 /* Writes a line of CLIENT LIST. */
 static void write_client_info(const struct client *client, struct out *out)
 {
-    local_describe_client(client, out);
+    client_write_line(client, out);
     out_write(out, "\n", 1);
 }
 

@@ -3,7 +3,7 @@
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
-#include "proxy/local/local_auth.h"
+#include "proxy/login.h"
 #include "proxy/monitor.h"
 #include "proxy/move.h"
 #include "proxy/share_limits.h"
@@ -37,7 +37,7 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
     for (uint32_t i = 2; i < argc;) {
         uint32_t more = argc - i - 1;
         if (bytes_is(argv[i], "AUTH") && more >= 2) {
-            enum login login = local_login(client, argv[0], &argv[i + 1], argv[i + 2]);
+            enum login login = login_try(client, argv[0], &argv[i + 1], argv[i + 2]);
             if (login == LOGIN_FULL)
                 reply_error(reply, maxclients_error);
             else if (login != LOGIN_OK)
@@ -129,7 +129,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     client_session_set_text(&session->user_name, (struct bytes){"", 0});
     users_identify(client);
     session->is_refused = false;
-    session->is_authenticated = local_is_welcome(client);
+    session->is_authenticated = login_is_welcome(client);
     reply_status(reply, "RESET");
 }
 

@@ -1,76 +1,19 @@
 /*
  * local_hotkeys.c - SCREE HOTKEYS: the keys that this proxy's clients request most often.
  *
- *   every worker: about one request in `hotkeys-sample` ─► its keys ─► sketch (hotkeys.h)
- *   HOTKEYS ──gather──► {name, rate} of all workers, added up, the highest first
- *
- * A name: u16 slot | u8 database | u8 length of the namespace | namespace | key
+ *   HOTKEYS ──gather──► {name, rate} of all workers (hot_keys.h), added up, the highest first
  */
 #include "proxy/local/local.h"
 
+#include "proxy/hot_keys.h"
 #include "proxy/hotkeys.h"
 #include "proxy/worker.h"
-#include "shared/clock.h"
 #include "shared/number.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
 
-enum { COUNT_DEFAULT = 10, HEAD_BYTES = 4, SPACE_MAX = 255 };
-
-/* ---- sampling --------------------------------------------------------------------------------- */
-
-void local_hotkeys_configure(struct proxy_worker *worker)
-{
-    worker->sampling.left = worker->snapshot->config.hotkeys_sample ? 1 : UINT32_MAX;
-}
-
-/* Number of requests until the next sample: `hotkeys-sample` on average, and random so that no pipeline is in step
- * with it. */
-static uint32_t next_interval(const struct proxy_worker *worker)
-{
-    uint32_t average = (uint32_t)worker->snapshot->config.hotkeys_sample;
-    return average ? 1 + (uint32_t)(clock_random() % (2 * average - 1)) : UINT32_MAX;
-}
-
-static void count_hot_key(struct client *client, struct bytes key)
-{
-    struct proxy_worker *worker = client->worker;
-    const struct keyspace *keyspace = client->session.keyspace;
-    struct route_rules rules = {.map = worker->snapshot->map, .entry = keyspace->entry};
-    uint16_t slot = route_slot(&rules, key);
-    char text[HOTKEYS_NAME_MAX];
-    size_t space_len = keyspace->name.len < SPACE_MAX ? keyspace->name.len : SPACE_MAX;
-    size_t room = sizeof text - HEAD_BYTES - space_len;
-    size_t key_len = key.len < room ? key.len : room;
-    text[0] = (char)(slot >> 8);
-    text[1] = (char)slot;
-    text[2] = (char)keyspace->db;
-    text[3] = (char)space_len;
-    memcpy(text + HEAD_BYTES, keyspace->name.data, space_len);
-    memcpy(text + HEAD_BYTES + space_len, key.data, key_len);
-    hotkeys_add(worker->sampling.hotkeys, (struct bytes){text, HEAD_BYTES + space_len + key_len},
-                loop_mono_ms(worker->loop));
-}
-
-void local_hotkeys_sample(struct client *client, const struct frame *frame)
-{
-    struct proxy_worker *worker = client->worker;
-    const struct bytes *argv = argv_of(worker, frame);
-    const struct command *command = command_find_argv(argv, frame->argc);
-    struct key_list keys;
-    worker->sampling.left = next_interval(worker);
-    if (!command || !command_arity_ok(command, frame->argc) || client->is_closed ||
-        !client->session.is_authenticated)
-        return;
-    if (!worker->sampling.hotkeys)
-        worker->sampling.hotkeys = hotkeys_new(loop_mono_ms(worker->loop));
-    keys_list_init(&keys);
-    if (keys_find(command, argv, frame->argc, &keys) != KEYS_INVALID)
-        for (uint32_t i = 0; i < keys.count; i++)
-            count_hot_key(client, argv[keys.refs[i].index]);
-    keys_list_fini(&keys);
-}
+enum { COUNT_DEFAULT = 10, SPACE_MAX = 255 };
 
 /* ---- samples of all workers ------------------------------------------------------------------- */
 
@@ -86,32 +29,6 @@ struct answer {
     uint32_t name_len;
 };
 
-struct hot_key local_hotkeys_parse(struct bytes name)
-{
-    const unsigned char *head = (const unsigned char *)name.data;
-    size_t key_at = HEAD_BYTES + head[3];
-    return (struct hot_key){.space = {name.data + HEAD_BYTES, head[3]},
-                            .key = {name.data + key_at, name.len - key_at},
-                            .slot = (uint16_t)(head[0] << 8 | head[1]),
-                            .db = head[2]};
-}
-
-void local_hotkeys_each(struct proxy_worker *worker, hot_key_fn *each, void *owner)
-{
-    struct hotkeys *hotkeys = worker->sampling.hotkeys;
-    uint64_t now_ms = loop_mono_ms(worker->loop);
-    double sample = worker->snapshot->config.hotkeys_sample;
-    if (!hotkeys)
-        return;
-    hotkeys_close_windows(hotkeys, now_ms);
-    uint64_t covered_ms = hotkeys_covered_ms(hotkeys, now_ms);
-    for (uint32_t i = 0; i < hotkeys->name_count; i++) {
-        struct bytes name = {hotkeys->names[i].text, hotkeys->names[i].len};
-        double count = (double)hotkeys_estimate(hotkeys, name) * sample;
-        each(owner, name, count * 1000 / (double)(covered_ms ? covered_ms : 1));
-    }
-}
-
 struct listing {
     const struct question *question;
     struct out *out;
@@ -124,7 +41,7 @@ static void list_hot_key(void *owner, struct bytes name, double per_second)
     const struct question *question = listing->question;
     const struct bytes space = {question->space, question->space_len};
     struct answer answer = {per_second, (uint32_t)name.len};
-    if (question->has_space && !bytes_equal(space, local_hotkeys_parse(name).space))
+    if (question->has_space && !bytes_equal(space, hot_key_parse(name).space))
         return;
     out_write(listing->out, &answer, sizeof answer);
     out_write(listing->out, name.data, name.len);
@@ -134,7 +51,7 @@ static void list_hot_key(void *owner, struct bytes name, double per_second)
 static void list_worker_hotkeys(struct proxy_worker *worker, const void *data, struct out *out)
 {
     struct listing listing = {data, out};
-    local_hotkeys_each(worker, list_hot_key, &listing);
+    hot_keys_each(worker, list_hot_key, &listing);
 }
 
 /* gather_visit_fn */
@@ -181,7 +98,7 @@ static void add_answers(struct table *found, const char *text, size_t len)
 
 static void reply_found(const struct shard_map *map, const struct found *found, struct reply *reply)
 {
-    struct hot_key hot = local_hotkeys_parse(found->name);
+    struct hot_key hot = hot_key_parse(found->name);
     char rate[32];
     reply_map(reply, 5);
     reply_bulk_text(reply, "key");

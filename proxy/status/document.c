@@ -3,8 +3,8 @@
  */
 #include "proxy/admin.h"
 #include "proxy/events.h"
+#include "proxy/hot_keys.h"
 #include "proxy/limits.h"
-#include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
 #include "proxy/status/backends.h"
@@ -67,7 +67,7 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     json_put_uint(json, "workers", gatherer_count(status->gatherer));
     json_put_uint(json, "workers_late", late_workers);
     json_put_uint(json, "memory_resident_bytes", status_resident_bytes());
-    json_put_uint(json, "memory_buffer_bytes", atomic_load(&proxy->memory_used));
+    json_put_uint(json, "memory_buffer_bytes", atomic_load(&proxy->memory.used));
     json_put_uint(json, "memory_limit_bytes", config->memory_limit_bytes);
     json_put_uint(json, "clients_max", (uint64_t)config->maxclients);
     json_put_uint(json, "certificate_expires_s", tls_context_expires_s(snapshot->tls));
@@ -364,7 +364,7 @@ static void write_hot_keys(struct json_writer *json, const struct status *status
     size_t count = merge_hot_keys(status, keys);
     json_put_list(json, "hot_keys");
     for (size_t i = 0; i < count && i < KEYS_SHOWN; i++) {
-        struct hot_key hot = local_hotkeys_parse(keys[i].name);
+        struct hot_key hot = hot_key_parse(keys[i].name);
         json_put_object(json, NULL);
         json_put_shown(json, "key", hot.key, NAME_SHOWN);
         json_put_shown(json, "namespace", hot.space, NAME_SHOWN);

@@ -1,7 +1,8 @@
 #include "proxy/status/share.h"
 
 #include "proxy/client.h"
-#include "proxy/local/local.h"
+#include "proxy/client_line.h"
+#include "proxy/hot_keys.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/users.h"
@@ -107,8 +108,8 @@ static struct share_client describe_client(struct share *share, const struct can
     const struct client_session *session = &client->session;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     const char *command = client->last_command ? command_full_name(client->last_command) : "";
-    char flags[LOCAL_FLAGS_MAX];
-    local_client_flags(client, flags);
+    char flags[CLIENT_FLAGS_MAX];
+    client_flags(client, flags);
     return (struct share_client){
         .id = client->id,
         .age_s = (now_ms - client->created_ms) / 1000,
@@ -198,7 +199,7 @@ void share_fill(struct share *share, struct proxy_worker *worker)
     fill_shards(share, worker);
     fill_clients(share, worker);
     share->key_count = 0;
-    local_hotkeys_each(worker, add_hot_key, share);
+    hot_keys_each(worker, add_hot_key, share);
     fill_keyspaces(share, worker);
     share->at_us = loop_mono_us(worker->loop);
 }

@@ -42,7 +42,7 @@ struct share_client {
 
 struct share_key {
     double per_second;
-    struct bytes name; /* as local_hotkeys_each() gives it */
+    struct bytes name; /* as hot_keys_each() gives it */
 };
 
 struct share_keyspace {

@@ -1,6 +1,5 @@
+#include "proxy/handlers.h"
 #include "proxy/route.h"
-
-#include "proxy/local/local.h"
 #include "shared/arguments.h"
 #include "tests/unit/suite.h"
 

@@ -1,17 +1,7 @@
-/*
- * local_ephemeral.c - ephemeral namespaces: their data is dropped some time after their last client has left.
- *
- *   last client of this worker leaves ──► leaving list ──ephemeral-after──► SCREE DROP to every shard
- *                                                                              1: dropped  0: used since, wait again
- *   it has clients ──► SCREE KEEP to every shard from time to time, so that shards do not drop it
- *
- * The shards decide, since only they see the commands of all proxies: SCREE DROP deletes a namespace only if it had no
- * command for ephemeral-after, and no SCREE KEEP is in force. SCREE KEEP is in force for the sender's ephemeral-after,
- * since proxies may be configured differently. A proxy repeats it three times in that time, and within a second after it
- * has lost a connection to a shard.
- */
+#include "proxy/ephemeral.h"
+
 #include "proxy/fan_out.h"
-#include "proxy/local/local.h"
+#include "proxy/request.h"
 #include "proxy/worker.h"
 #include "shared/log.h"
 #include "shared/table.h"
@@ -64,7 +54,7 @@ static void arm(struct proxy_worker *worker, struct bytes name, uint64_t after_m
     leaving->due_ms = loop_mono_ms(worker->loop) + after_ms;
 }
 
-void local_keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace)
+void ephemeral_left(struct proxy_worker *worker, struct keyspace *keyspace)
 {
     if (keyspace->entry && keyspace->entry->ephemeral && !worker->thread.is_stopping)
         arm(worker, keyspace->name, keyspace->entry->ephemeral_after_ms);
@@ -182,7 +172,7 @@ static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
     }
 }
 
-void local_slow(struct proxy_worker *worker)
+void ephemeral_slow(struct proxy_worker *worker)
 {
     uint64_t now_ms = loop_mono_ms(worker->loop);
     if (worker->thread.is_stopping)
@@ -191,7 +181,7 @@ void local_slow(struct proxy_worker *worker)
     keep_used(worker, now_ms);
 }
 
-void local_stop(struct proxy_worker *worker)
+void ephemeral_stop(struct proxy_worker *worker)
 {
     while (!list_empty(&worker->ephemeral.leaving))
         leaving_free(container_of(worker->ephemeral.leaving.next, struct leaving, link));
