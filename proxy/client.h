@@ -151,6 +151,10 @@ struct client_events {
     void (*answered)(struct client *client, struct request *request, const char *reply);
     /* One shard has answered a blocking command (is_blocking) that was sent to several; others have not yet. */
     void (*part_answered)(struct client *client, struct request *request);
+    /* One more shard has confirmed that the client's command waits there. */
+    void (*wait_begun)(struct client *client);
+    /* A shard that stops has given the client's command back: it no longer waits there. */
+    void (*given_back)(struct client *client);
     /* A shard shows a command of the client's script: a line for MONITOR clients. */
     void (*script_shown)(struct client *client, struct bytes line);
     /* Replies have left the pipeline. Only called when `tracking` is set. */

@@ -85,6 +85,8 @@ static void on_left(struct client *client)
 
 const struct client_events connection_events = {.answered = on_answered,
                                                 .part_answered = blocked_part_answered,
+                                                .wait_begun = blocked_begun,
+                                                .given_back = blocked_given_back,
                                                 .script_shown = monitor_show_script,
                                                 .advanced = tracking_advance,
                                                 .drained = transaction_go_on,

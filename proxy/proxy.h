@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+struct proxy;
 struct proxy_worker;
 
 /* Owners of slots, from bounces; routes.h */
@@ -36,8 +37,15 @@ struct proxy_memory {
     _Atomic uint32_t workers_full; /* workers that read from no client because of memory-limit */
 };
 
+/* Calls to the main thread's functions, which lie above the commands that use them. proxy_run.c has the functions. Main thread. */
+struct proxy_calls {
+    bool (*reload)(struct proxy *proxy, struct reload_report *report, char *error, size_t size);
+    void (*publish)(struct proxy *proxy, struct proxy_snapshot *snapshot);
+};
+
 struct proxy {
     struct loop *loop;
+    const struct proxy_calls *calls;
     struct proxy_snapshot *snapshot; /* the newest; main thread only */
     struct proxy_worker **workers;
     uint32_t worker_count;

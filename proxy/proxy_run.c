@@ -67,6 +67,8 @@ struct proxy_run {
 
 static void publish_routes(struct task *task);
 
+static const struct proxy_calls calls = {.reload = proxy_reload, .publish = proxy_publish};
+
 static void make_run_id(char run_id[41])
 {
     unsigned char bytes[20];
@@ -80,6 +82,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     struct proxy *proxy = calloc(1, sizeof(*proxy));
     CHECK(proxy);
     proxy->loop = loop;
+    proxy->calls = &calls;
     proxy->snapshot = snapshot;
     proxy->started_ms = clock_wall_us() / 1000;
     proxy->next_client_id = 1;

@@ -8,7 +8,6 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
-#include "proxy/proxy_run.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"
@@ -112,7 +111,7 @@ static void finish_change(struct proxy *proxy, struct proxy_snapshot *fresh,
                           const struct outcome *outcome, struct out *out)
 {
     if (fresh)
-        proxy_publish(proxy, fresh);
+        proxy->calls->publish(proxy, fresh);
     out_write(out, outcome, sizeof(*outcome));
 }
 

@@ -17,7 +17,6 @@
 #include "proxy/local/local.h"
 #include "proxy/local/shards_config.h"
 #include "proxy/proxy.h"
-#include "proxy/proxy_run.h"
 #include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/clock.h"
@@ -240,7 +239,7 @@ static void set_work(struct proxy *proxy, const void *data, struct out *out)
         out_printf(out, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
                    (int)name.len, name.data, error);
     else if (pairs->is_final)
-        proxy_publish(proxy, snapshot);
+        proxy->calls->publish(proxy, snapshot);
     else
         snapshot_unref(snapshot);
 }

@@ -3,7 +3,6 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
-#include "proxy/proxy_run.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
@@ -125,7 +124,7 @@ static void reload_work(struct proxy *proxy, const void *data, struct out *out)
     struct reload_report report = {0};
     char error[RELOAD_TEXT_MAX];
     (void)data;
-    if (!proxy_reload(proxy, &report, error, sizeof error)) {
+    if (!proxy->calls->reload(proxy, &report, error, sizeof error)) {
         out_printf(out, "-ERR reload refused, the old configuration stays: %s", error);
         return;
     }

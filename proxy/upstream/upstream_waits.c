@@ -23,7 +23,6 @@
 #include "proxy/proxy_metrics.h"
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/upstream/pool.h"
 #include "shared/bounce.h"
@@ -371,7 +370,7 @@ static void take_back(struct upstream *upstream, struct entry *entry, struct byt
     begun = at;
     is_valid = is_valid && resp_value_next(frame, &at, &value) && value.type == '*';
     if (entry->is_begun)
-        blocked_given_back(client);
+        upstream->worker->client_events->given_back(client);
     struct part *part = entry_free(upstream, entry);
     if (!is_valid || node->is_removed || node->waits == upstream) {
         upstream_fail(upstream, part, NOT_REACHABLE, "the shard stops");
@@ -396,7 +395,7 @@ bool wait_table_answer(struct upstream *upstream, struct block *block, const cha
         return true;
     if (at == 0) {
         if (!entry->is_begun)
-            blocked_begun(entry->part->request->client);
+            upstream->worker->client_events->wait_begun(entry->part->request->client);
         entry->is_begun = true;
         return true;
     }
