@@ -42,18 +42,16 @@ WORDS = [
     (r'\bdrafts?\b|draft_', 'request generator', 'tests/sim'),
     (r'[=!]= ERR_STORE', 'is_read_failure(): a row may also be uncached', 'backend/keyspace backend/commands backend/partition backend/script'),
 ]
-# This file, generated or foreign texts, and the table of the names that changed.
+# This file, and generated or foreign texts.
 NOT_OURS = ('tests/lint/words.py', 'docs/benchmarks/', 'docs/images/', 'docs/commands.md', 'shared/commands_server.def', 'docs/glossary.md')
 PLAIN = {r'\b[Nn]obody\b': 0, r'\b[Ss]omebody\b': 0, r'\b[Mm]eanwhile\b': 0, r'\bof it\b': 11, r'\b[Ww]ho asks\b': 0}
 TEXTS = ('.c', '.h', '.def', '.md', '.py')
-CHANGED = re.compile(r'^## Names that changed$.*?(?=^## )', re.M | re.S)
 
 
 def texts():
     for path in tracked():
         if not path.startswith(NOT_OURS) and path.endswith(TEXTS):
-            text = read(path)
-            yield path, CHANGED.sub(lambda found: '\n' * found.group(0).count('\n'), text) if path == 'docs/operations.md' else text
+            yield path, read(path)
 
 
 def is_in(path, places):
