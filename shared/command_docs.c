@@ -37,7 +37,8 @@ static const char intro[] =
     "  of the product that is named.\n"
     "- Limits of filters, sketches, digests and lists (`BF.*`, `CMS.*`, `TDIGEST.*`, `TOPK.*`), "
     "and what\n"
-    "  differs from RedisBloom: [operations.md](operations.md#what-differs-through-the-proxy).\n"
+    "  differs from RedisBloom: "
+    "[compatibility.md](compatibility.md#what-differs-through-the-proxy).\n"
     "  A command that would exceed the `max-keys` or `max-bytes` of its namespace gets an `OOM` "
     "error, at\n"
     "  all shards together: [operations.md](operations.md#namespaces).\n";

@@ -1,7 +1,7 @@
 /*
  * micro_maps.c - one rebalance of a big cluster: a map of 1000 shards gets 24 more, and 100 proxies follow.
  *
- *   micro_maps [shards added proxies seed]         prints a table; docs/scaling.md has it
+ *   micro_maps [shards added proxies seed]         prints a table; docs/benchmarks/moves.md has it
  *
  *   rebalance() ──► the moves ──► each shard two at a time: owner and epoch of a slot change
  *                                      │

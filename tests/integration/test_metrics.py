@@ -226,18 +226,18 @@ def _(run):
 
 # ---- rules and dashboard -----------------------------------------------------------------------------------------
 
-@suite.case('promtool accepts the rules and their tests; docs/operations.md has a paragraph for each alert')
+@suite.case('promtool accepts the rules and their tests; docs/runbook.md has a paragraph for each alert')
 def _(run):
     promtool('check', 'rules', 'rules.yaml')
     promtool('check', 'config', 'scrape.yaml')
     promtool('test', 'rules', 'rules_test.yaml')
-    with open(os.path.join(ROOT, 'docs', 'operations.md')) as file:
+    with open(os.path.join(ROOT, 'docs', 'runbook.md')) as file:
         headings = set(re.findall(r'^#+ (Scree\w+)$', file.read(), re.M))
     alerts = [rule['alert'] for group in yaml.safe_load(rules())['groups'] for rule in group['rules']]
     check_equal(headings, set(alerts), 'headings of the runbook')
     for group in yaml.safe_load(rules())['groups']:
         for rule in group['rules']:
-            check_equal(rule['annotations']['runbook_url'], 'docs/operations.md#' + rule['alert'].lower())
+            check_equal(rule['annotations']['runbook_url'], 'docs/runbook.md#' + rule['alert'].lower())
 
 
 @suite.case('the programs have every metric that rules and dashboard use')

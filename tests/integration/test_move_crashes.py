@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What docs/operations.md says of moves that are interrupted: a case for each row of its table, and FORCE for shards that are lost."""
+"""What docs/slots.md says of moves that are interrupted: a case for each row of its table, and FORCE for shards that are lost."""
 
 import os
 import subprocess

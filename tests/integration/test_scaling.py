@@ -4,7 +4,7 @@ no request fails, and no write is lost or done twice.
 
     test_scaling.py [--keys N]
 
-docs/scaling.md shows how to do the same by hand. The second proxy gets each map only when the slots have moved, so it works with the
+docs/slots.md shows how to do the same by hand. The second proxy gets each map only when the slots have moved, so it works with the
 map of before all the time.
 """
 

@@ -55,14 +55,17 @@ class Clone:
             shutil.rmtree(self.path)
 
 
-def play(run, name):
-    path = os.path.join(ROOT, name)
-    check(commands_of(path), '%s shows commands' % name)
+def play(run, *names):
+    """Runs the commands of the pages, one after the other, in one shell."""
+    paths = [os.path.join(ROOT, name) for name in names]
+    for path in paths:
+        check(commands_of(path), '%s shows commands' % path)
     for attempt in range(3):
         ports = free_ports(PORTS)
         try:
             with Clone(ports + 79) as clone, Shell(clone, ports) as shell:
-                shell.play(path, run)
+                for path in paths:
+                    shell.play(path, run)
             return
         except Failure as failure:  # another test took a port before the start
             if 'in use' not in str(failure) or attempt == 2:
@@ -98,9 +101,17 @@ def _(run):
         check(done.returncode in (0, 128), 'git does not ignore %s' % name)  # 128: no repository
 
 
+ON_THE_CLUSTER_OF_THE_DRILLS = ('docs/drills.md', 'docs/monitoring.md', 'docs/runbook.md')
+
+
+@suite.case('the commands of the drills and, on their cluster, those of the runbook work as shown')
+def _(run):
+    play(run, *ON_THE_CLUSTER_OF_THE_DRILLS)
+
+
 for page in sorted(name for name in os.listdir(os.path.join(ROOT, 'docs')) if name.endswith('.md')):
     page = os.path.join('docs', page)
-    if commands_of(os.path.join(ROOT, page)):
+    if page not in ON_THE_CLUSTER_OF_THE_DRILLS and commands_of(os.path.join(ROOT, page)):
         suite.case('the commands of %s work as shown' % page)(lambda run, page=page: play(run, page))
 
 

@@ -61,13 +61,13 @@ def missing_paths(path):
 
 
 def runbooks():
-    text = read('docs/operations.md')
-    sections = dict(re.findall(r'^### (Scree\w+)\n(.*?)(?=^##)', text, re.M | re.S))
+    text = read('docs/runbook.md')
+    sections = dict(re.findall(r'^### (Scree\w+)\n(.*?)(?=^##|\Z)', text, re.M | re.S))
     for alert, url in re.findall(r'- alert: (\w+).*?runbook_url: (\S+)', read('k8s/monitoring/rules.yaml'), re.S):
-        if url != 'docs/operations.md#' + alert.lower():
+        if url != 'docs/runbook.md#' + alert.lower():
             yield 'k8s/monitoring/rules.yaml: %s: its runbook is %s' % (alert, url)
         if '```console\n$ ' not in sections.get(alert, ''):
-            yield 'docs/operations.md: ### %s: expected a paragraph with commands, for the alert of that name' % alert
+            yield 'docs/runbook.md: ### %s: expected a paragraph with commands, for the alert of that name' % alert
 
 
 def wrong_titles(path):
