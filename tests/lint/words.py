@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""words.py - words that docs/glossary.md replaced do not come back: in names of files, in code, in comments, in documents.
+"""words.py - words that docs/internals/glossary.md replaced do not come back: in names of files, in code, in comments, in documents.
 
 WORDS lists each with the term to use instead. A word that is banned only in some places names them. PLAIN lists
 words of comments and documents that are not understood at first reading; their number in the whole tree only shrinks.
@@ -17,7 +17,7 @@ EVERYWHERE = ''
 WORDS = [
     (r'batch_log|batch logs?\b', 'WAL', EVERYWHERE),
     (r'batch_file|batch file', 'WAL segment', EVERYWHERE),
-    (r'layers?_|_layers?\b|\b[Ll]ayers?\b', 'write buffer', 'backend/storage backend/store backend/wal docs/architecture.md'),
+    (r'layers?_|_layers?\b|\b[Ll]ayers?\b', 'write buffer', 'backend/storage backend/store backend/wal docs/internals/architecture.md'),
     (r'(?i)settl(e|es|ing)\b', 'apply', EVERYWHERE),
     (r'(?i)settled\b', 'applied', 'backend/storage backend/store backend/wal'),  # a shard map may be settled
     (r'\b(un|re)?seal(ed|s|ing)?\b|overlay_retire|_renew\b', 'close (a batch), committed, rotate', 'backend/storage backend/wal backend/store'),
@@ -43,7 +43,7 @@ WORDS = [
     (r'[=!]= ERR_STORE', 'is_read_failure(): a row may also be uncached', 'backend/keyspace backend/commands backend/partition backend/script'),
 ]
 # This file, and generated or foreign texts.
-NOT_OURS = ('tests/lint/words.py', 'docs/benchmarks/', 'docs/images/', 'docs/commands.md', 'shared/commands_server.def', 'docs/glossary.md')
+NOT_OURS = ('tests/lint/words.py', 'docs/benchmarks/', 'docs/images/', 'docs/commands.md', 'shared/commands_server.def', 'docs/internals/glossary.md')
 PLAIN = {r'\b[Nn]obody\b': 0, r'\b[Ss]omebody\b': 0, r'\b[Mm]eanwhile\b': 0, r'\bof it\b': 11, r'\b[Ww]ho asks\b': 0}
 TEXTS = ('.c', '.h', '.def', '.md', '.py')
 
@@ -66,10 +66,10 @@ def banned():
             for pattern, term in here:
                 found = pattern.search(line)
                 if found:
-                    yield '%s:%d: "%s": the term is %s (docs/glossary.md)' % (path, number, found.group(0), term)
+                    yield '%s:%d: "%s": the term is %s (docs/internals/glossary.md)' % (path, number, found.group(0), term)
         for pattern, term in here:
             if pattern.search(path.split('/')[-1]):
-                yield '%s:1: name of the file: the term is %s (docs/glossary.md)' % (path, term)
+                yield '%s:1: name of the file: the term is %s (docs/internals/glossary.md)' % (path, term)
 
 
 def counts():
