@@ -2,8 +2,8 @@
 """rooms.py - which room may include which, and where things may lie.
 
     shared ◄─ shared/net ◄─ config ◄─┬─ proxy
-                                     └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ partition
-                                                          └─ store ◄─┘  ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
+                                     └─ backend: format ◄─ consensus ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ partition
+                                                                       └─ store ◄─┘  ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
 
 A file includes its own room and rooms below it; wal and store lie beside each other. No circle of includes may hold more units (X.c with X.h) than CIRCLE_MAX says, and no file
 may include more own headers than INCLUDES_MAX.
@@ -20,7 +20,7 @@ from files import ROOT, read, report, sources, tracked
 
 BELOW_ALL = ['shared', 'shared/net', 'config']
 # of one program, lowest first
-BACKEND = ['backend/format', 'backend/format/json', 'backend/wal', 'backend/store', 'backend/storage',
+BACKEND = ['backend/format', 'backend/format/json', 'backend/consensus', 'backend/wal', 'backend/store', 'backend/storage',
            'backend/context', 'backend/keyspace', 'backend/peer', 'backend/partition', 'backend/script', 'backend/backup',
            'backend/commands', 'backend/tool', 'backend']
 # Rooms of which neither includes the other.

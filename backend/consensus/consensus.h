@@ -1,0 +1,222 @@
+/*
+ * consensus.h - one copy of a group's log and its part in agreeing on it: Raft without I/O, clock, threads and memory of its own.
+ *
+ *                     TICK · MESSAGE · APPENDED · SYNCED · SAVED · MEMBERS · TRANSFER · RESIGN …
+ *                                                │ event
+ *                                                ▼
+ *     rules.c      may it? each promise      consensus ── election.c  votes, terms, transfer
+ *     members.c    whose copies count            │        append.c    records, commit index, lease
+ *     term_runs.c  term of each record           ▼ update
+ *                     save {term, vote} · truncate after · append · messages · committed · role · lease until
+ *
+ *     EMPTY ─► LEARNER ─► FOLLOWER ─timer─► PRE_CANDIDATE ─majority─► CANDIDATE ─majority─► LEADING ─own PROBE committed─► SERVING
+ *                            ▲───── higher term · a leader is heard · no majority for E · transfer · resign ─────────────────┘
+ *
+ * The core never sees a record, only indexes and terms: the caller has the log. It obeys an update in this order: role and
+ * lease, save, truncate, append, messages. One rule is the caller's alone: *the messages of an update leave when its save and
+ * all saves before are durable.* It may lose, double, delay and reorder messages, and end between any two of these; then it
+ * starts anew from what is durable.
+ *
+ * Records of a log have indexes from 1. A record is named by its index and the term of the leader that appended it: two logs with
+ * a record of the same name are equal up to it. Times are microseconds of a clock that never goes back; the clocks of two
+ * members may differ as they like, their rates by 20 %. E is the election timeout. The struct has no pointers: it can be copied.
+ */
+#pragma once
+
+#include "backend/consensus/message.h"
+#include "backend/consensus/term_runs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    CONSENSUS_MEMBERS_MAX = 8,
+    CONSENSUS_MESSAGES_MAX = 2 * CONSENSUS_MEMBERS_MAX, /* of one update */
+};
+
+enum consensus_kind {
+    CONSENSUS_VOTER = 1,
+    CONSENSUS_LEARNER,
+    CONSENSUS_WITNESS, /* has a number in the record, and is refused: no release has witnesses */
+};
+
+struct consensus_member {
+    uint64_t id; /* random, never 0, of one directory: a lost disk comes back with another */
+    enum consensus_kind kind;
+};
+
+/* A record of the members. The newest one in the log is in force, whether it is committed or not. */
+struct consensus_members {
+    uint64_t index; /* of the record */
+    uint64_t epoch; /* of the map that wished it */
+    unsigned count;
+    struct consensus_member list[CONSENSUS_MEMBERS_MAX];
+};
+
+enum consensus_role {
+    CONSENSUS_LEARNER_ROLE, /* not a voter by its own record: it stands for nothing, but it answers */
+    CONSENSUS_FOLLOWER,
+    CONSENSUS_PRE_CANDIDATE, /* asks whether it would be elected; its term stays */
+    CONSENSUS_CANDIDATE,
+    CONSENSUS_LEADING, /* elected; records of earlier terms may not be committed yet, so nothing is served */
+    CONSENSUS_SERVING,
+};
+
+/* What a member says about itself in its replies. */
+enum consensus_state {
+    CONSENSUS_FULL = 1,   /* its disk has no space for records */
+    CONSENSUS_BEHIND = 2, /* much is not applied: no target of a transfer, and it stands later */
+};
+
+enum consensus_event_kind {
+    CONSENSUS_TICK, /* time has passed: at least when consensus_next_us() says so */
+    CONSENSUS_MESSAGE,
+    CONSENSUS_HEARD,        /* a part of a long record came from the leader `id` of `term` */
+    CONSENSUS_DISCONNECTED, /* the connection to `id` broke */
+    CONSENSUS_APPENDED, /* a leader's batch of `term` becomes the records up to `index`; or is refused */
+    CONSENSUS_MEMBERS,     /* … it is one record of the `members`, whose index is set here */
+    CONSENSUS_NOT_WRITTEN, /* the records behind `index`, not synced, could not be written */
+    CONSENSUS_SYNCED, /* all records up to `index` are durable; `cuts` as it was when the sync began */
+    CONSENSUS_SAVED,         /* the oldest save that was not durable is */
+    CONSENSUS_SERVES,        /* the owner of the data serves in `term`: leases may be given */
+    CONSENSUS_TRIMMED,       /* the log begins behind `index`, which is committed */
+    CONSENSUS_SNAPSHOT_SENT, /* `id` has the state as of `index`; 0: it was not sent */
+    CONSENSUS_TRANSFER,      /* to `id`; 0: no longer. A leader refuses one that cannot lead */
+    CONSENSUS_RESIGN,
+    CONSENSUS_CONFIRM, /* asks at once for the answers that move confirmed_us */
+    CONSENSUS_STATE,   /* of this member: `state` */
+};
+
+struct consensus_event {
+    enum consensus_event_kind kind;
+    uint64_t now_us;
+    uint64_t id;
+    uint64_t term;
+    uint64_t index;
+    uint32_t cuts;
+    uint8_t state;
+    const struct consensus_message *message;
+    /* MEMBERS; or the members record of an APPEND, which must be its last record. The caller gives an APPEND with several of
+     * them, or with records of several terms, as several events. */
+    const struct consensus_members *members;
+};
+
+/* A promise was broken by a disk or a bug: the process must end, nothing of the update may be done. */
+enum consensus_fault {
+    CONSENSUS_WELL,
+    CONSENSUS_CUTS_COMMITTED, /* a leader has another record where one is committed */
+    CONSENSUS_TWO_LEADERS,    /* of one term */
+    CONSENSUS_UNKNOWN_KIND,   /* members of a kind that this release does not have */
+};
+
+enum consensus_append { CONSENSUS_APPEND_NONE, CONSENSUS_APPEND_PROBE, CONSENSUS_APPEND_RECORDS };
+
+struct consensus_update {
+    enum consensus_fault fault;
+    bool is_refused; /* APPENDED, MEMBERS or TRANSFER: nothing has changed */
+    bool has_save;
+    uint64_t save_term, save_vote;
+    bool has_truncate;
+    uint64_t truncate_after;
+    /* A PROBE of `term`; or those records of the message that have these indexes. */
+    enum consensus_append append;
+    uint64_t append_first, append_last;
+    uint32_t cuts; /* for SYNCED */
+    unsigned message_count;
+    struct consensus_message messages[CONSENSUS_MESSAGES_MAX];
+    /* As of now, whether they have changed or not: */
+    enum consensus_role role;
+    uint64_t leader; /* 0: unknown */
+    uint64_t term;
+    uint64_t committed;
+    uint64_t lease_until_us; /* commands may be served until then; 0: not at all */
+    uint64_t confirmed_us;   /* this copy still led at this time; 0: it does not lead */
+};
+
+/* What is known of another member; a leader's. */
+struct consensus_progress {
+    uint64_t match;   /* its log is durable and equal up to here */
+    uint64_t next;    /* the first record to send; more than `match` */
+    uint64_t sent_us; /* of the newest message of this term that it has answered */
+    uint64_t heard_us;
+    enum { CONSENSUS_PROBING, CONSENSUS_STREAMING, CONSENSUS_INSTALLING } way;
+    bool is_waiting; /* probing: until its reply, or the next heartbeat */
+    uint8_t state;
+};
+
+/* What a follower has heard in this term. */
+struct consensus_following {
+    uint64_t matched;      /* its log equals the leader's up to here */
+    uint64_t heard_commit; /* the leader's commit index */
+    uint64_t echo_us;      /* sent_us of the newest message that matched */
+};
+
+/* Of a leader. */
+struct consensus_leading {
+    uint64_t probe;        /* index of this term's PROBE */
+    uint64_t heartbeat_us; /* of the next one */
+    uint64_t transfer_to, transfer_until_us;
+    uint64_t early_commit,
+        next_early_commit; /* the commit index of E to 2 E ago, and the one after it … */
+    uint64_t early_us;     /* … which takes its place then */
+};
+
+/* What is durable when a process starts, and options. */
+struct consensus_start {
+    uint64_t id;
+    uint64_t random;      /* any number, another one for each start */
+    uint64_t election_us; /* E */
+    uint32_t window;      /* records that are sent before they are acknowledged */
+    uint64_t term, vote;
+    uint64_t base, base_term;   /* the log begins behind this record */
+    const struct term_run *run; /* terms of its records, after base_term: run[0].first > base */
+    unsigned run_count;
+    uint64_t last;
+    uint64_t synced;    /* by this process: what was only written before may be in memory only */
+    uint64_t committed; /* as far as it is known; at least `base` */
+    /* The newest record, and the one before it: a cut tail may end its force. */
+    struct consensus_members members, members_before;
+};
+
+struct consensus {
+    uint64_t id;
+    uint64_t random;
+    uint64_t election_us;
+    uint32_t window;
+    uint8_t state;
+
+    uint64_t term, vote;
+    unsigned saving; /* saves that are not durable yet */
+    enum consensus_role role;
+    uint64_t leader;
+    uint64_t promised_us; /* grants no vote before */
+    uint64_t deadline_us; /* stands, or asks again, then */
+    bool
+        may_mark; /* it has handed leadership over in this term, so its own vote for the next has the mark too */
+    bool has_vote[CONSENSUS_MEMBERS_MAX];
+
+    struct term_runs runs;
+    uint64_t last, synced, committed;
+    uint32_t cuts;
+    struct consensus_members members, members_before;
+
+    struct consensus_following following;
+    struct consensus_leading leading;
+    struct consensus_progress progress[CONSENSUS_MEMBERS_MAX]; /* a leader's, of members.list */
+    uint64_t serves_term;
+};
+
+void consensus_init(struct consensus *core, const struct consensus_start *start, uint64_t now_us);
+/* Takes in one event. Refused updates have the reason in no field: the conditions are those of rules.h. */
+void consensus_step(struct consensus *core, const struct consensus_event *event,
+                    struct consensus_update *update);
+/* When the next TICK is due at the latest. */
+uint64_t consensus_next_us(const struct consensus *core);
+/* The term of the record; 0 before the log begins and behind its end. */
+uint64_t consensus_term_at(const struct consensus *core, uint64_t index);
+/* A snapshot as of the record `index` of `index_term`, announced in `term`, was received whole: may it take the place of this log? If so, the caller stops
+ * this core, and starts one from the snapshot with the term and the vote that this core has at that moment. */
+bool consensus_may_install(const struct consensus *core, uint64_t term, uint64_t index,
+                           uint64_t index_term);
+/* Is it known to have reached, with all its records, the commit index of one E ago? False unless this copy leads. */
+bool consensus_is_caught_up(const struct consensus *core, uint64_t id);

@@ -1,0 +1,184 @@
+/* follow.c - a follower's side of the log: records that are taken or refused, and what is acknowledged. */
+#include "backend/consensus/core.h"
+#include "backend/consensus/members.h"
+#include "backend/consensus/rules.h"
+#include "shared/check.h"
+
+/* ---- hearing a leader -------------------------------------------------------------------------- */
+
+void follow_hear(struct consensus *core, uint64_t now_us)
+{
+    core->promised_us = greater(core->promised_us, now_us + core->election_us);
+    core->deadline_us = now_us + core_patience(core);
+}
+
+/* Takes over the term and the leader of the message. False: the message is of an old term, or a fault. */
+static bool follow(struct consensus *core, const struct consensus_message *message, uint64_t now_us,
+                   struct consensus_update *update)
+{
+    if (message->term < core->term)
+        return false;
+    if (message->term > core->term)
+        core_take_over(core, message->term, now_us, update);
+    if (core->role >= CONSENSUS_LEADING || (core->leader && core->leader != message->from)) {
+        update->fault = CONSENSUS_TWO_LEADERS;
+        return false;
+    }
+    core->role = CONSENSUS_FOLLOWER;
+    core->leader = message->from;
+    follow_hear(core, now_us);
+    return true;
+}
+
+/* ---- replies ----------------------------------------------------------------------------------- */
+
+/* A refusal proves nothing about when it was sent, so it has no time. */
+static void refuse_append(const struct consensus *core, const struct consensus_message *message,
+                          uint64_t hint, struct consensus_update *update)
+{
+    struct consensus_message *reply =
+        core_send(core, update, CONSENSUS_APPEND_REPLY, message->from);
+    reply->state = core->state;
+    reply->index = message->index;
+    reply->hint = hint;
+}
+
+static void acknowledge(const struct consensus *core, struct consensus_update *update)
+{
+    struct consensus_message *reply = core_send(core, update, CONSENSUS_APPEND_REPLY, core->leader);
+    reply->is_good = true;
+    reply->state = core->state;
+    reply->index = rule_acknowledged(core);
+    reply->sent_us = core->following.echo_us;
+}
+
+/* ---- the log ----------------------------------------------------------------------------------- */
+
+void follow_cut(struct consensus *core, uint64_t after)
+{
+    term_runs_cut(&core->runs, after);
+    core->last = after;
+    core->synced = lesser(core->synced, after);
+    core->following.matched = lesser(core->following.matched, after);
+    core->cuts++;
+    members_cut(core, after);
+}
+
+/* Skips the records that are committed here: any leader has them. False: this one has others. */
+static bool skip_committed(const struct consensus *core, struct consensus_message *message)
+{
+    uint64_t committed = core->committed;
+    uint64_t end = message->index + message->count;
+    if (message->index > committed)
+        return true;
+    if (end < committed) {
+        message->index = end;
+        message->count = 0;
+        return true;
+    }
+    uint64_t term = message->index == committed ? message->index_term : message->records_term;
+    message->count = (uint32_t)(end - committed);
+    message->index = committed;
+    message->index_term = term;
+    return term == term_runs_at(&core->runs, committed);
+}
+
+/* No record behind it can match: before the run of the record that differs, or the end of the log. */
+static uint64_t hint_of(const struct consensus *core, uint64_t index)
+{
+    if (index > core->last)
+        return core->last;
+    uint64_t first = term_runs_first_of(&core->runs, index);
+    return greater(first ? first - 1 : 0, core->committed);
+}
+
+/* Appends those records that are new; what differs is cut before. */
+static void write_records(struct consensus *core, const struct consensus_event *event,
+                          const struct consensus_message *message, struct consensus_update *update)
+{
+    uint64_t first = message->index + 1;
+    uint64_t end = message->index + message->count;
+    if (first <= core->last && term_runs_at(&core->runs, first) == message->records_term)
+        first = term_runs_last_of(&core->runs, first, core->last) + 1;
+    if (first > end)
+        return;
+    if (first <= core->last) {
+        update->has_truncate = true;
+        update->truncate_after = first - 1;
+        follow_cut(core, first - 1);
+    }
+    update->append = CONSENSUS_APPEND_RECORDS;
+    update->append_first = first;
+    update->append_last = end;
+    term_runs_append(&core->runs, first, message->records_term);
+    core->last = end;
+    if (event->members)
+        members_append(core, event->members, event->now_us);
+}
+
+/* Are there records of the members that this release does not understand? */
+static bool is_understood(const struct consensus_event *event)
+{
+    if (!event->members)
+        return true;
+    CHECK(event->members->index == event->message->index + event->message->count);
+    return members_are_valid(event->members);
+}
+
+/* Is what the message begins with in this log? If not, a reply says so. */
+static bool is_joined(const struct consensus *core, const struct consensus_message *message,
+                      struct consensus_update *update)
+{
+    if (message->index < core->committed ||
+        (message->index <= core->last &&
+         term_runs_at(&core->runs, message->index) == message->index_term))
+        return true;
+    refuse_append(core, message, hint_of(core, message->index), update);
+    return false;
+}
+
+/* Nothing is answered if there are too many uncommitted terms: as if the message was lost. */
+static bool has_run_room(const struct consensus *core, const struct consensus_message *message)
+{
+    return !message->count ||
+           term_runs_has_room(&core->runs, message->records_term, core->committed);
+}
+
+void follow_append(struct consensus *core, const struct consensus_event *event,
+                   struct consensus_update *update)
+{
+    struct consensus_message message = *event->message;
+    if (!follow(core, &message, event->now_us, update)) {
+        if (!update->fault)
+            refuse_append(core, &message, 0, update);
+        return;
+    }
+    if (!skip_committed(core, &message))
+        update->fault = CONSENSUS_CUTS_COMMITTED;
+    if (!is_understood(event))
+        update->fault = CONSENSUS_UNKNOWN_KIND;
+    if (update->fault || !has_run_room(core, &message) || !is_joined(core, &message, update))
+        return;
+    if (message.count)
+        write_records(core, event, &message, update);
+    core->following.matched = greater(core->following.matched, message.index + message.count);
+    core->following.heard_commit = greater(core->following.heard_commit, message.commit);
+    core->following.echo_us = greater(core->following.echo_us, message.sent_us);
+    core->committed = greater(core->committed, rule_commit_heard(core));
+    if (!message.count || rule_acknowledged(core) >= message.index + message.count)
+        acknowledge(core, update);
+}
+
+void follow_synced(struct consensus *core, struct consensus_update *update)
+{
+    core->committed = greater(core->committed, rule_commit_heard(core));
+    if (core->leader && core->following.matched)
+        acknowledge(core, update);
+}
+
+/* The announcement counts as hearing the leader; the files come to the caller. */
+void follow_snapshot(struct consensus *core, const struct consensus_message *message,
+                     uint64_t now_us, struct consensus_update *update)
+{
+    (void)follow(core, message, now_us, update);
+}

@@ -1,0 +1,58 @@
+/*
+ * message.h - what members of a group say to each other, and its bytes. Records follow an APPEND, files a SNAPSHOT: neither is
+ * part of this.
+ *
+ *     VOTE ──► VOTE_REPLY      APPEND (no records: heartbeat) ──► APPEND_REPLY      SNAPSHOT      TRANSFER
+ *
+ *     u8 kind | u8 flags | u8 state | u64 from | u64 to | u64 term | fields of the kind, in the order below      little-endian
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum consensus_message_kind {
+    CONSENSUS_VOTE = 1,
+    CONSENSUS_VOTE_REPLY,
+    CONSENSUS_APPEND,
+    CONSENSUS_APPEND_REPLY,
+    CONSENSUS_SNAPSHOT,
+    CONSENSUS_HAND_OVER,
+};
+
+enum {
+    CONSENSUS_RECORDS_MAX = 1 << 20, /* of one APPEND */
+    CONSENSUS_MESSAGE_BYTES_MAX = 3 + 8 * 3 + 8 * 5 + 4,
+};
+
+/* Fields that a kind does not have are 0. */
+struct consensus_message {
+    enum consensus_message_kind kind;
+    uint64_t from, to;
+    uint64_t
+        term; /* the sender's; of a VOTE, and of a vote that is granted: the term that is voted for */
+    bool is_pre;    /* VOTE and its reply: only a question */
+    bool is_marked; /* VOTE: the leader of the term before has given up its lease for it */
+    bool is_good;   /* replies: granted, or the logs match */
+    uint8_t state;  /* APPEND_REPLY: enum consensus_state */
+    /* VOTE: the candidate's last record; APPEND: the record before the first; SNAPSHOT: its last record.
+     * APPEND_REPLY: durable and equal up to here, or the record before the first that did not match */
+    uint64_t index;
+    uint64_t index_term; /* VOTE, APPEND, SNAPSHOT: its term */
+    uint64_t commit;     /* APPEND: the sender's */
+    uint64_t
+        sent_us; /* APPEND: by the sender's clock; APPEND_REPLY: of the newest one; 0: it does not count */
+    uint64_t records_term; /* APPEND: of all its records */
+    uint32_t count;        /* APPEND: records */
+    uint64_t hint;         /* APPEND_REPLY that is not good: no record behind this one can match */
+    uint64_t
+        wait_us; /* VOTE_REPLY that is not good: a leader was heard, so ask again after this time */
+};
+
+/* Writes the message; returns its length. */
+unsigned consensus_message_write(const struct consensus_message *message,
+                                 char to[CONSENSUS_MESSAGE_BYTES_MAX]);
+/* Reads a message from the front of *bytes. False: it is cut, or has values that no member sends. */
+bool consensus_message_read(struct bytes *bytes, struct consensus_message *message);
