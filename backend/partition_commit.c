@@ -12,6 +12,7 @@
 #include "backend/partition/reply_stream.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/shards.h"
+#include "backend/partition/slow_call.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/partition/tracking.h"
 #include "backend/script/script.h"
@@ -124,6 +125,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         sessions_release(partition, ticket & 1, OK);
         ticket_waits_end(partition, ticket, OK);
     }
+    slow_calls_go_on(partition);
     on_room(partition);
 }
 

@@ -94,6 +94,7 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     list_init(&partition->clients.overdue);
     list_init(&partition->shards.ticket_waits);
     list_init(&partition->shards.slot_waits);
+    list_init(&partition->clients.quiet);
     list_init(&partition->streamed.all);
     list_init(&partition->streamed.ready);
     partition->streamed.task.run = reply_stream_run;

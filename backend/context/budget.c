@@ -66,7 +66,7 @@ void budget_end(struct partition *partition)
     if (budget->reported)
         atomic_fetch_sub_explicit(&partition->process->calls_memory, budget->reported,
                                   memory_order_relaxed);
-    if (budget->end)
+    if (budget->end && budget->end != BUDGET_AGAIN)
         count_over(partition, budget->end);
     partition->running.written->max = STEP;
     forget(budget);
@@ -113,6 +113,8 @@ void budget_measure(struct call_budget *budget)
     budget->effects_from = overlay_effects_memory(partition->overlay);
     budget->limit_us = limit_ms ? budget->started_us + limit_ms * 1000 : 0;
     budget->slow_us = slow_ms < MS_MAX ? budget->started_us + slow_ms * 1000 : UINT64_MAX;
+    if (partition->running.was_slow)
+        budget->slow_us = budget->started_us; /* others get BUSY at once */
     budget->polled_us = 0;
     partition->running.written->max = (int64_t)snapshot->config.batch_limit_bytes;
 }
@@ -242,8 +244,8 @@ bool budget_look_at_writes(struct call *call)
 
 const char *budget_reason(enum budget_end end)
 {
-    static const char *const names[BUDGET_ENDS] = {"",       "memory", "batch",  "time",
-                                                   "killed", "gone",   "stopped"};
+    static const char *const names[BUDGET_ENDS] = {"",     "again",  "memory", "batch",
+                                                   "time", "killed", "gone",   "stopped"};
     return names[end];
 }
 
@@ -275,6 +277,7 @@ void budget_text(const struct call *call, char *text, size_t size)
                        "has changed nothing");
         return;
     case BUDGET_GOES_ON:
+    case BUDGET_AGAIN:
     case BUDGET_KILLED:
     case BUDGET_GONE:
     case BUDGET_ENDS:

@@ -28,6 +28,7 @@ struct process;
 
 enum budget_end {
     BUDGET_GOES_ON,
+    BUDGET_AGAIN,   /* it is rolled back and will run again (slow_call.h) */
     BUDGET_MEMORY,  /* command-memory */
     BUDGET_BATCH,   /* batch-limit */
     BUDGET_TIME,    /* command-time-limit */

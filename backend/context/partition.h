@@ -74,6 +74,7 @@ struct partition_clients {
     struct list overdue;    /* sessions to be closed at the end of the turn */
     struct list monitors;   /* sessions that sent MONITOR */
     struct list slot_sets;  /* slot sets of sessions; slot_set.h */
+    struct list quiet;      /* slow calls wait until no reply is held; slow_call.h */
     uint32_t count;         /* in `all` */
     uint64_t last_id;
 };
@@ -124,6 +125,8 @@ struct partition_running {
     const struct script_hooks *script_hooks;
     /* error for commands that may not run while a script runs; NULL: no slow script runs */
     const char *busy_error;
+    const struct session *next; /* other sessions write nothing before its slow call; NULL: none */
+    bool was_slow; /* the call was rolled back because it is slow, and runs again (slow_call.h) */
 };
 
 /* The open batch of writes, and the one in flight before it. */

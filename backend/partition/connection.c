@@ -11,6 +11,7 @@
 #include "backend/partition/refresh.h"
 #include "backend/partition/reply_stream.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/slow_call.h"
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
@@ -88,6 +89,7 @@ static void connection_free(struct session *session)
 {
     struct partition *partition = session->partition;
     stop_waiting(session);
+    slow_call_forget(session);
     waits_free(session);
     session_pause(session, false);
     if (session->pending.row_wait.pending)
@@ -322,6 +324,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
         return 0;
     }
     session->pending.suspend_tries = session->pending.row_wait.ranges = 0;
+    session->pending.was_slow = false;
     session->pending.row_wait.has_range = false;
     session->pending.row_wait.lock_since_ms = 0;
     check_query(session, 0);
@@ -374,6 +377,14 @@ static size_t hand_to_peers(struct session *session, size_t used, size_t len)
     return used;
 }
 
+/* BUSY needs no room in the batch, which is not committed before the slow call has ended. */
+static bool has_no_room(const struct session *session)
+{
+    const struct partition *partition = session->partition;
+    return (partition_is_full(partition) && !partition->running.busy_error) ||
+           session_owed_bytes(session) > STREAM_HIGH_WATER;
+}
+
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {
     (void)block;
@@ -390,7 +401,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     size_t used = 0;
     while (used < len && !session->is_closing && !session->pending.waiter &&
            !session->pending.streamed && !session->peer) {
-        if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
+        if (has_no_room(session)) {
             throttle(session);
             break;
         }

@@ -122,6 +122,15 @@ static void run_handler(struct call *call)
         command_stats_add(call);
 }
 
+/* If the call was rolled back because it is slow, and now runs again, others need not wait for it any more (slow_call.h). */
+static inline void end_wait_of_others(const struct call *call)
+{
+    struct partition_running *running = &call->partition->running;
+    if (running->next == call->session)
+        running->next = NULL;
+    running->was_slow = call->session->pending.was_slow;
+}
+
 /* Runs the handler when its rows are in memory. False: the session waits for rows from the disk, or for the owner of a slot,
  * and the request will be dispatched again. */
 static bool run_warm(struct call *call)
@@ -134,9 +143,11 @@ static bool run_warm(struct call *call)
     if (!suspend_ready(call))
         return false;
     suspend_begin(call, &mark);
+    end_wait_of_others(call);
     call_limit_reply(call);
     call_begins(call);
     run_handler(call);
+    call->partition->running.was_slow = false;
     if (call->partition->running.budget.is_measured)
         limits_note_written(call);
     call_ends(call->partition);

@@ -275,7 +275,15 @@ static bool waits_for_thaw(const struct call *call)
            !call->session->request.is_across;
 }
 
+/* Must the request wait until another session's slow call has begun again (slow_call.h)? */
+static bool waits_for_slow_call(const struct call *call)
+{
+    const struct session *next = call->partition->running.next;
+    return next && next != call->session && call_may_write(call);
+}
+
 bool gates_wait(const struct call *call)
 {
-    return waits_for_slots(call) || waits_for_thaw(call) || channel_relay_waits(call);
+    return waits_for_slots(call) || waits_for_thaw(call) || channel_relay_waits(call) ||
+           waits_for_slow_call(call);
 }

@@ -123,6 +123,8 @@ struct session_pending {
     struct coordinated *across;        /* the request's transaction over shards; NULL: none */
     struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */
     uint8_t suspend_tries;             /* how often the request was suspended */
+    bool
+        was_slow; /* the request was rolled back because it is slow, and runs again (slow_call.h) */
 };
 
 /* The request that runs, or ran last. */

@@ -6,6 +6,7 @@
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/suspend.h"
+#include "backend/storage/reader.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 
@@ -15,7 +16,57 @@
 static const char BUSY[] = "BUSY A command has run for longer than busy-reply-threshold. You can "
                            "only call SCREE RUNNING, SCREE KILL or SHUTDOWN NOSAVE.";
 
+/* ---- waiting until no reply is held ---- */
+
+bool slow_call_must_wait(struct call *call)
+{
+    struct partition *partition = call->partition;
+    struct reader_wait *wait = overlay_wait(partition->overlay);
+    const struct list *open = &partition->clients.waiting[overlay_ticket(partition->overlay) & 1];
+    if (!wait || call->borrow || list_empty(open))
+        return false;
+    call->session->pending.was_slow = true;
+    partition->running.next = call->session;
+    reader_wait_add(wait, &partition->clients.quiet);
+    return true;
+}
+
+void slow_calls_go_on(struct partition *partition)
+{
+    const struct list *waiting = partition->clients.waiting;
+    if (list_empty(&waiting[0]) && list_empty(&waiting[1]))
+        reader_wait_done(&partition->clients.quiet);
+}
+
+void slow_call_forget(const struct session *session)
+{
+    struct partition_running *running = &session->partition->running;
+    if (running->next == session)
+        running->next = NULL;
+}
+
 /* ---- serving others ---- */
+
+/* A transaction over shards goes on when the call has ended: other shards may have done their part. */
+static void refuse_waiting(struct session *session)
+{
+    if (!session->is_throttled || session->pending.across)
+        return;
+    if (session->pending.row_wait.pending)
+        metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
+    reader_wait_cancel(&session->pending.row_wait);
+    session_resume(session);
+}
+
+void slow_call_begin(const struct call *call)
+{
+    const struct list *all = &call->partition->clients.all;
+    for (struct list *link = all->next; link != all; link = link->next) {
+        struct session *session = container_of(link, struct session, link);
+        if (session != call->session)
+            refuse_waiting(session);
+    }
+}
 
 /* Exchanges the state of the running command for an empty one. */
 static struct partition_running exchange_state(struct partition *partition,
@@ -101,10 +152,16 @@ static void serve_others(struct partition *partition)
     struct call *call = budget->call;
     if (overlay_has_uncached(partition->overlay))
         return; /* it will be rolled back */
-    if (!budget->is_slow)
+    if (!budget->is_slow && slow_call_must_wait(call)) {
+        budget->end = BUDGET_AGAIN;
+        return;
+    }
+    if (!budget->is_slow) {
         log_event(LOG_WARN, "command_slow", "id=%llu command=\"%s\" ms=%llu",
                   (unsigned long long)budget->id, command_full_name(call->command),
                   (unsigned long long)((clock_mono_us() - budget->started_us) / 1000));
+        slow_call_begin(call);
+    }
     budget->is_slow = true;
     suspend_forbid(call); /* other sessions can now observe it */
     if (!call->borrow)

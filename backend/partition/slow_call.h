@@ -8,14 +8,30 @@
  * A handler is on the stack, with borrowed values and open iterators. So the data must not change: all commands without
  * CMD_ALLOW_BUSY are refused, tasks of other threads wait (rows that were read, batches that are durable), and the state of the running
  * command is set aside: arena, pins, arguments, budget, and what it has replied so far. Replies of the batch that was in flight when
- * the command began are sent as soon as it is durable; those of the open batch wait for the end of the command.
+ * the command began are sent as soon as it is durable.
+ *
+ * The open batch cannot be closed without the effects of the call. So replies that are held for it would wait for the end of the
+ * call, and so would BUSY to the requests behind them; a proxy's connection carries the requests of many clients. Therefore a call
+ * that becomes slow while such replies are held is rolled back, and runs again when they have been sent:
+ *
+ *   slow, replies are held ─► rolled back ─► others write nothing, the batch is committed, replies are sent ─► runs again, slow at once
  */
 #pragma once
 
 #include "backend/context/call.h"
 
+struct session;
+
 /* Sets partition->running.on_slow, which budget_look calls. */
 void slow_call_init(struct partition *partition);
+/* True: replies are held, and the call can be rolled back: it must end now, and will run again. */
+bool slow_call_must_wait(struct call *call);
+/* The call is slow from now on: requests that wait for rows, locks or room in the batch get BUSY. */
+void slow_call_begin(const struct call *call);
+/* A batch was committed, or has failed: slow calls run again if no reply is held. */
+void slow_calls_go_on(struct partition *partition);
+/* The session is closed. */
+void slow_call_forget(const struct session *session);
 /* Serves other sessions once. `call` is the session's call. */
 void slow_call_serve(struct call *call);
 /* Replies the call that is slow, if the session may see it: an array with one map, or without any. */

@@ -78,7 +78,8 @@ static const char *call_command(lua_State *lua)
     if (refused)
         return refused;
     run->is_uncached = overlay_has_uncached(run->call->partition->overlay);
-    if (budget_ends_call(&run->call->partition->running.budget) && run->end == SCRIPT_GOES_ON)
+    if (budget_ends_call(&run->call->partition->running.budget) && run->end == SCRIPT_GOES_ON &&
+        !run->is_uncached)
         run->end = SCRIPT_OVER;
     if (run_is_over(lua))
         (void)run_break(lua);

@@ -77,9 +77,14 @@ static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 /* The script has exceeded busy-reply-threshold: serves other sessions, one of which may end the script. */
 static void handle_slow(struct script_run *run, uint64_t now_us)
 {
-    if (!run->is_slow)
+    if (!run->is_slow) {
+        run->is_uncached = slow_call_must_wait(run->call);
+        if (run->is_uncached)
+            return;
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
                   (unsigned long long)((now_us - run->started_us) / 1000));
+        slow_call_begin(run->call);
+    }
     run->is_slow = true;
     suspend_forbid(run->call); /* other sessions can now observe the script */
     slow_call_serve(run->call);
@@ -93,7 +98,7 @@ static void check_run(lua_State *lua, struct script_run *run)
         run->end = (uint8_t)end_due(run, now_us);
     if (run->end == SCRIPT_GOES_ON && now_us >= run->slow_us && now_us >= run->polled_us + POLL_US)
         handle_slow(run, now_us);
-    if (run->end != SCRIPT_GOES_ON)
+    if (run_is_over(lua))
         (void)run_break(lua);
 }
 
@@ -227,6 +232,8 @@ static void begin_run(struct script_run *run)
     run->slot = cluster_slot(run->call);
     run->started_us = clock_mono_us();
     run->slow_us = slow_ms < MS_MAX ? run->started_us + slow_ms * 1000 : UINT64_MAX;
+    if (partition->running.was_slow)
+        run->slow_us = run->started_us; /* others get BUSY at once */
     run->limit_us = limit_ms ? run->started_us + limit_ms * 1000 : UINT64_MAX;
     run->messages = partition->watchers.messages->count;
     overlay_script_begin(partition->overlay);

@@ -2,6 +2,8 @@
 """What one command may use: memory, bytes that it writes, and time. A command that needs more is ended with an error that names the
 limit, and has changed nothing; the memory of one key, path or item is freed before the next one begins."""
 
+import signal
+
 from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection
@@ -260,6 +262,28 @@ def _(run):
             wait_busy(client)
             check(slow.finish().startswith(b'{"$[?('), 'a slow command that may end')
             check_equal([reply[1] for reply in slow.replies[:-1]], [b'OK'] * 5 + [b'y'] * 5, 'replies before its reply')
+
+
+@suite.case('writes that ran in the turn of a slow command are acknowledged while it runs, and requests behind them get BUSY')
+def _(run):
+    with partition(**{'command-time-limit': '0'}) as cluster:
+        with cluster.partition(0) as client, cluster.partition(0) as writer:
+            backend = cluster.backends[0]
+            prepare_long(client)
+            for before in ([], [('MULTI',), ('SET', 'n', 'v')]):
+                backend.signal(signal.SIGSTOP)  # so that both are read in one turn
+                writer.send_many([('SET', 'k', 'v'), ('GET', 'k')])
+                words = ('EXEC',) if before else ('JSON.GET', 'j', *LONG_PATHS)
+                slow = Background(backend.addresses[0], *words, before=before + [('JSON.GET', 'j', *LONG_PATHS)] if before else ())
+                backend.signal(signal.SIGCONT)
+                wait_for(lambda: running(client), 'SCREE RUNNING')
+                check_equal(writer.read(), ('+', b'OK'), 'SET')
+                reply = writer.read()
+                check(reply == ('$', b'v') or reply[1].startswith(b'BUSY A command'), 'the reply behind it: %r' % (reply,))
+                check_equal(text(client.get('SCREE', 'KILL', running(client)[0][b'id'])), b'OK', 'SCREE KILL')
+                check_equal(slow.finish(), ENDED, 'its reply')
+                wait_free(client)
+            check_equal(client.get('EXISTS', 'n'), 0, 'what EXEC wrote')
 
 
 @suite.case('through the proxy SCREE RUNNING lists all shards, and SCREE KILL reaches the right one')

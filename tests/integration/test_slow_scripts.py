@@ -52,6 +52,36 @@ def _(run):
         client.close()
 
 
+@suite.case('writes that ran in the turn of a slow script are acknowledged while it runs, and requests behind them get BUSY')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster)
+        backend = cluster.backends[0]
+        for proto in (2, 3):
+            for count in (1, 2000):
+                reader, *writers = [Connection(address, proto=proto) for _ in range(4)]
+                client.get('SET', 'k', 'v')
+                wait_for(lambda: client.get('DEBUG', 'EVICT') == b'OK', 'k to go to a file')  # so that a GET waits for a reader thread
+                backend.signal(signal.SIGSTOP)  # so that all of them are read in one turn
+                reader.send('GET', 'k')
+                for writer in writers:
+                    writer.send_many([('SET', 'k', 'v')] * count + [('GET', 'k')])
+                slow = Background(address, 'EVAL', WRITES_FOREVER, '1', 'n')
+                backend.signal(signal.SIGCONT)
+                wait_busy(client)
+                check(reader.read() in (('$', b'v'), ('-', BUSY_SCRIPT)), 'the reply to a read from the disk')
+                for writer in writers:
+                    replies = [writer.read() for _ in range(count + 1)]
+                    check(set(replies[:-1]) <= {('+', b'OK'), ('-', BUSY_SCRIPT)}, 'replies to the writes: %r' % replies[:3])
+                    check(replies[-1] in (('$', b'v'), ('-', BUSY_SCRIPT)), 'the reply behind them: %r' % (replies[-1],))
+                check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), b'OK', 'SCREE SCRIPT KILL')
+                check(b'ended by SCREE SCRIPT KILL' in slow.finish(), 'the reply of the script')
+                check_equal(client.get('MGET', 'k', 'n'), [b'v', None], 'the keys')
+                for connection in (reader, *writers):
+                    connection.close()
+        client.close()
+
+
 @suite.case('a slow script whose client wants no reply does not disturb others that want none')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
