@@ -75,6 +75,9 @@ struct script_set {
     struct script_log log;
 };
 
+/* script_hooks.c */
+extern const struct script_hooks script_hooks;
+/* vm_new.c */
 struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind);
 void vm_free(struct script_vm *vm);
 struct script_vm *vm_of(lua_State *lua);
@@ -82,6 +85,8 @@ struct script_vm *vm_of(lua_State *lua);
 struct script_vm *scripts_state(struct scripts *scripts, enum script_kind kind);
 /* Frees states of other namespaces while all states of this kind together take more than script-memory-limit. */
 void scripts_make_room(struct scripts *scripts, enum script_kind kind);
+/* lua_Alloc */
+void *vm_allocate(void *owner, void *data, size_t old, size_t size);
 /* Adds memory outside of Lua to the state's count, which is limited. */
 void vm_count(struct script_vm *vm, ptrdiff_t bytes);
 /* As luaL_loadbuffer, but refuses bytecode. */
