@@ -1,17 +1,9 @@
 /*
- * blocking.c - waiters by key, in the order of their arrival, and by deadline.
+ * blocking.c - begins, serves and ends waits. Keys, waiters and deadlines: waiters.h.
  *
- *   table: space | key ─► awaited ─► wait ─► wait       (awaited->waits, oldest first)
- *                            │         │       │
- *   ready ─► awaited ─► …    │      waiter   waiter      (waiter->waits: one per different key)
- *                                      │
- *   heap by due time ──────────────────┘  one loop timer, set to the first
- *
- * (1) A struct awaited exists while its key has waiters or is being served.
- * (2) Commands that run while a key is being served do not make it ready again: serving continues as long as the key has
+ * (1) Commands that run while a key is being served do not make it ready again: serving continues as long as the key has
  *     something for its waiters.
- * (3) A waiter keeps its position when its command runs again and finds nothing.
- * (4) Waiters of a proxy's connection with too many unsent bytes are skipped; their keys are in `stalled` then.
+ * (2) A waiter keeps its position when its command runs again and finds nothing.
  */
 #include "backend/partition/blocking.h"
 
@@ -27,267 +19,18 @@
 #include "backend/partition/internal_call.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/waiters.h"
 #include "backend/partition/waits.h"
 #include "shared/arguments.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/number.h"
 #include "shared/stopping.h"
-#include "shared/table.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { TIMER_MS_MAX = 60 * 60 * 1000 }; /* the timer is set again for a later deadline */
-
-/* A key with waiters. */
-struct awaited {
-    struct space *space;
-    struct list waits; /* of struct wait, by key_link */
-    struct list ready; /* in blocking_set.ready or stalled */
-    uint32_t groups;   /* number of XREADGROUP waiters, which are served when the key is deleted */
-    bool is_serving;
-    bool is_stalled;
-    size_t key_len;
-    char key[];
-};
-
-/* One waiter and one of its keys. */
-struct wait {
-    struct list key_link;
-    struct list waiter_link;
-    struct awaited *awaited;
-    struct waiter *waiter;
-};
-
-enum waiter_end { END_NONE, END_TIMEOUT, END_ERROR };
-
-/* A waiting client; the bytes of its arguments follow argv in the same allocation. */
-struct waiter {
-    struct session *session;
-    uint64_t id; /* number of a wait of a proxy's connection; 0: the session itself waits */
-    struct wait_origin *origin; /* namespace, database and protocol of the proxy's client */
-    const struct command *command;
-    enum command_group group; /* the key must have the type of this group's commands */
-    struct list waits;
-    uint64_t deadline_ms; /* monotonic; 0 = none */
-    uint64_t again_ms;    /* when its command runs again although no key changed; 0 = never */
-    uint64_t due_ms;      /* the earlier of both; 0: it is not in the heap */
-    uint32_t place;       /* index in the heap */
-    uint64_t observed;    /* newest ticket that its last run observed */
-    bool is_kept;         /* its command ran again and waits again */
-    uint8_t end;          /* enum waiter_end, while in blocking_set.ending */
-    struct list ending;
-    size_t bytes; /* memory of the waiter */
-    uint32_t argc;
-    struct bytes argv[];
-};
-
-struct blocking_set {
-    struct partition *partition;
-    struct table *keys;
-    struct list ready; /* of struct awaited, in the order they became ready */
-    struct list stalled;
-    struct list ending;     /* waiters to unblock after the running command */
-    struct waiter *serving; /* waiter whose command runs again; NULL: none */
-    uint32_t clients;
-    struct waiter **heap; /* by due_ms, the earliest first */
-    uint32_t heap_count;
-    uint32_t heap_cap;
-    struct timer *timer;
-};
-
-/* ---- deadlines ---- */
-
-static void heap_set(struct blocking_set *set, uint32_t place, struct waiter *waiter)
-{
-    set->heap[place] = waiter;
-    waiter->place = place;
-}
-
-static void heap_up(struct blocking_set *set, struct waiter *waiter)
-{
-    uint32_t place = waiter->place;
-    for (; place > 0; place = (place - 1) / 2) {
-        struct waiter *parent = set->heap[(place - 1) / 2];
-        if (parent->due_ms <= waiter->due_ms)
-            break;
-        heap_set(set, place, parent);
-    }
-    heap_set(set, place, waiter);
-}
-
-static void heap_down(struct blocking_set *set, struct waiter *waiter)
-{
-    uint32_t place = waiter->place;
-    for (;;) {
-        uint32_t child = place * 2 + 1;
-        if (child + 1 < set->heap_count && set->heap[child + 1]->due_ms < set->heap[child]->due_ms)
-            child++;
-        if (child >= set->heap_count || waiter->due_ms <= set->heap[child]->due_ms)
-            break;
-        heap_set(set, place, set->heap[child]);
-        place = child;
-    }
-    heap_set(set, place, waiter);
-}
-
-/* Sets the timer to the first due time. A timer that fires too early is set again. */
-static void timer_follow(struct blocking_set *set)
-{
-    if (set->heap_count == 0) {
-        timer_stop(set->timer);
-        return;
-    }
-    uint64_t now_ms = loop_mono_ms(set->partition->loop);
-    uint64_t due_ms = set->heap[0]->due_ms;
-    uint64_t wait_ms = due_ms > now_ms ? due_ms - now_ms : 0;
-    timer_start(set->timer, wait_ms < TIMER_MS_MAX ? wait_ms : TIMER_MS_MAX, 0);
-}
-
-static void heap_add(struct blocking_set *set, struct waiter *waiter)
-{
-    if (set->heap_count == set->heap_cap) {
-        set->heap_cap = set->heap_cap ? set->heap_cap * 2 : 16;
-        struct waiter **heap = realloc(set->heap, set->heap_cap * sizeof(struct waiter *));
-        CHECK(heap);
-        set->heap = heap;
-    }
-    waiter->place = set->heap_count++;
-    heap_up(set, waiter);
-    if (waiter->place == 0)
-        timer_follow(set);
-}
-
-static void heap_remove(struct blocking_set *set, struct waiter *waiter)
-{
-    struct waiter *last = set->heap[--set->heap_count];
-    uint32_t place = waiter->place;
-    if (last == waiter)
-        return;
-    heap_set(set, place, last);
-    heap_up(set, last);
-    heap_down(set, last);
-}
-
-/* After a change of deadline_ms or again_ms: moves the waiter in the heap. */
-static void waiter_schedule(struct blocking_set *set, struct waiter *waiter)
-{
-    if (waiter->due_ms)
-        heap_remove(set, waiter);
-    bool is_earlier =
-        waiter->again_ms && (!waiter->deadline_ms || waiter->again_ms < waiter->deadline_ms);
-    waiter->due_ms = is_earlier ? waiter->again_ms : waiter->deadline_ms;
-    if (waiter->due_ms)
-        heap_add(set, waiter);
-}
-
-/* ---- keys ---- */
-
-static struct bytes waiter_key(const struct space *space, struct bytes key, char **buffer)
-{
-    *buffer = malloc(sizeof(void *) + key.len);
-    CHECK(*buffer);
-    memcpy(*buffer, &space, sizeof(void *));
-    if (key.len)
-        memcpy(*buffer + sizeof(void *), key.data, key.len);
-    return (struct bytes){*buffer, sizeof(void *) + key.len};
-}
-
-static struct bytes awaited_key(const struct awaited *awaited)
-{
-    return (struct bytes){awaited->key, awaited->key_len};
-}
-
-static struct awaited *awaited_get(struct blocking_set *set, const struct space *space,
-                                   struct bytes key)
-{
-    char *buffer;
-    struct awaited *awaited = table_get(set->keys, waiter_key(space, key, &buffer));
-    free(buffer);
-    return awaited;
-}
-
-static void awaited_index(struct blocking_set *set, struct awaited *awaited)
-{
-    char *buffer;
-    table_put(set->keys, waiter_key(awaited->space, awaited_key(awaited), &buffer), awaited);
-    free(buffer);
-}
-
-static struct awaited *awaited_add(struct blocking_set *set, struct space *space, struct bytes key)
-{
-    struct awaited *awaited = calloc(1, sizeof *awaited + key.len);
-    CHECK(awaited);
-    awaited->space = space;
-    awaited->key_len = key.len;
-    if (key.len)
-        memcpy(awaited->key, key.data, key.len);
-    list_init(&awaited->waits);
-    list_init(&awaited->ready);
-    awaited_index(set, awaited);
-    return awaited;
-}
-
-/* Frees the key if it has no waiters. */
-static void awaited_free_if_unused(struct blocking_set *set, struct awaited *awaited)
-{
-    if (!list_empty(&awaited->waits) || awaited->is_serving)
-        return;
-    char *buffer;
-    table_remove(set->keys, waiter_key(awaited->space, awaited_key(awaited), &buffer));
-    free(buffer);
-    list_remove(&awaited->ready);
-    free(awaited);
-}
-
-static void make_ready(struct blocking_set *set, struct awaited *awaited)
-{
-    if (awaited->is_stalled)
-        list_remove(&awaited->ready);
-    awaited->is_stalled = false;
-    if (!awaited->is_serving && list_empty(&awaited->ready))
-        list_push(&set->ready, &awaited->ready);
-}
-
-bool blocking_concerns(struct blocking_set *set, const struct space *space, struct bytes key)
-{
-    return set->clients > 0 && awaited_get(set, space, key);
-}
-
-void blocking_key_written(struct blocking_set *set, const struct space *space, struct bytes key,
-                          enum type type)
-{
-    bool is_waited_for = type_rows[type].blocks != GROUP_GENERIC;
-    if (set->clients == 0)
-        return;
-    struct awaited *awaited = awaited_get(set, space, key);
-    if (awaited && (is_waited_for || awaited->groups))
-        make_ready(set, awaited);
-}
-
-void blocking_key_deleted(struct blocking_set *set, const struct space *space, struct bytes key)
-{
-    if (set->clients == 0)
-        return;
-    struct awaited *awaited = awaited_get(set, space, key);
-    if (awaited && awaited->groups)
-        make_ready(set, awaited);
-}
-
-void blocking_space_flushed(struct blocking_set *set, const struct space *space)
-{
-    size_t cursor = 0;
-    struct bytes name;
-    void *value;
-    while (table_next(set->keys, &cursor, &name, &value)) {
-        struct awaited *awaited = value;
-        if (awaited->space == space && awaited->groups)
-            make_ready(set, awaited);
-    }
-}
 
 /* Moves the session to the waiter's namespace, database and protocol. */
 static void enter_wait(const struct waiter *waiter)
@@ -321,7 +64,7 @@ void blocking_check_all(struct blocking_set *set)
             waits_leave(session);
         }
         awaited_index(set, awaited);
-        make_ready(set, awaited);
+        awaited_make_ready(set, awaited);
     }
     table_free(old);
 }
@@ -525,7 +268,7 @@ void blocking_cancel(struct waiter *waiter)
         free(wait);
     }
     if (waiter->due_ms)
-        heap_remove(set, waiter);
+        waiter_unschedule(set, waiter);
     list_remove(&waiter->ending);
     set->clients--;
     if (waiter->id)
@@ -614,7 +357,7 @@ static void end_unblocked(struct blocking_set *set)
 static void make_waiter_ready(struct blocking_set *set, struct waiter *waiter)
 {
     for (const struct list *link = waiter->waits.next; link != &waiter->waits; link = link->next)
-        make_ready(set, container_of(link, struct wait, waiter_link)->awaited);
+        awaited_make_ready(set, container_of(link, struct wait, waiter_link)->awaited);
     waiter->again_ms = 0;
     waiter_schedule(set, waiter);
 }
@@ -637,7 +380,7 @@ static void on_timer(void *owner)
         set->partition->running.started_us = clock_mono_us();
         blocking_serve(set);
     }
-    timer_follow(set);
+    waiters_set_timer(set);
 }
 
 /* ---- serving waiters ---- */
@@ -803,7 +546,7 @@ void blocking_serve(struct blocking_set *set)
 void blocking_resume(struct blocking_set *set)
 {
     for (struct list *link; (link = list_pop(&set->stalled));)
-        make_ready(set, container_of(link, struct awaited, ready));
+        awaited_make_ready(set, container_of(link, struct awaited, ready));
     set->partition->running.started_us = clock_mono_us();
     blocking_serve(set);
 }
@@ -819,7 +562,7 @@ void blocking_end_foreign(struct blocking_set *set)
     while (table_next(set->keys, &cursor, &name, &value)) {
         struct awaited *awaited = value;
         if (!list_empty(&awaited->waits) && !slot_set_has(here, slot_of_awaited(awaited)))
-            make_ready(set, awaited);
+            awaited_make_ready(set, awaited);
     }
     set->partition->running.started_us = clock_mono_us();
     blocking_serve(set);
@@ -837,6 +580,7 @@ struct blocking_set *blocking_new(struct partition *partition)
     list_init(&set->stalled);
     list_init(&set->ending);
     set->timer = timer_new(partition->loop, on_timer, set);
+    set->resume = blocking_resume;
     return set;
 }
 

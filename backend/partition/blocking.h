@@ -48,20 +48,10 @@ bool blocking_await(struct call *call, enum command_group group, const struct by
 /* Parses a timeout in seconds ("0", "1.5"), e.g. BLPOP's last argument; replies Redis' errors. */
 bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms);
 
-/* ---- for keyspace.c: a key changed. Cheap when no client waits. ---- */
-
-void blocking_key_written(struct blocking_set *set, const struct space *space, struct bytes key,
-                          enum type type);
-/* True when a client waits for the key. */
-bool blocking_concerns(struct blocking_set *set, const struct space *space, struct bytes key);
-void blocking_key_deleted(struct blocking_set *set, const struct space *space, struct bytes key);
-/* Every key of the storage namespace was deleted. */
-void blocking_space_flushed(struct blocking_set *set, const struct space *space);
-/* After SWAPDB or a recovery: all keys that clients wait for may be ready. */
-void blocking_check_all(struct blocking_set *set);
-
 /* ---- for the partition and its sessions ---- */
 
+/* After SWAPDB or a recovery: all keys that clients wait for may be ready. */
+void blocking_check_all(struct blocking_set *set);
 struct blocking_set *blocking_new(struct partition *partition);
 /* Frees the set. No client may be waiting. */
 void blocking_free(struct blocking_set *set);

@@ -6,11 +6,11 @@
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/watch.h"
-#include "backend/partition/blocking.h"
 #include "backend/partition/notify.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
+#include "backend/partition/waiters.h"
 
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static bool changes_concern(const struct call *call, const struct space *space, 
 {
     const struct partition_watchers *watchers = &call->partition->watchers;
     return watch_concerns(watchers->watches, space, key) || tracking_clients(watchers->tracking) ||
-           blocking_concerns(watchers->blocking, space, key);
+           waiters_concern(watchers->blocking, space, key);
 }
 
 static void add(struct call *call, const struct change *change)
@@ -66,18 +66,18 @@ static void tell(struct call *call, const struct change *change, struct session 
         touch_watchers(call->partition, change);
         tracking_touch(call->partition, change, by);
         if (change->kind == CHANGE_WRITTEN)
-            blocking_key_written(watchers->blocking, change->space, change->key, change->type);
+            waiters_key_written(watchers->blocking, change->space, change->key, change->type);
         else if (change->kind == CHANGE_DELETED)
-            blocking_key_deleted(watchers->blocking, change->space, change->key);
+            waiters_key_deleted(watchers->blocking, change->space, change->key);
         break;
     case CHANGE_GROUP_DELETED:
-        blocking_key_deleted(watchers->blocking, change->space, change->key);
+        waiters_key_deleted(watchers->blocking, change->space, change->key);
         break;
     case CHANGE_WATCHED:
         touch_watchers(call->partition, change);
         break;
     case CHANGE_FLUSHED:
-        blocking_space_flushed(watchers->blocking, change->space);
+        waiters_space_flushed(watchers->blocking, change->space);
         break;
     case CHANGE_FORGOTTEN:
         tracking_flush(call, change->space);

@@ -7,11 +7,11 @@
 #include "backend/keyspace/apply_effects.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/blocking.h"
 #include "backend/partition/forced.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/limits.h"
 #include "backend/partition/participant_inner.h"
+#include "backend/partition/waiters.h"
 #include "backend/peer/message.h"
 #include "backend/peer/peer_set.h"
 #include "shared/byte_order.h"
@@ -392,7 +392,7 @@ static bool apply(struct part *part)
     lock_release(partition->shards.locks, &part->owner);
     commit_sync_next(partition->commit);
     ticket_wait_begin_patient(partition, &part->ticket);
-    blocking_resume(partition->watchers.blocking);
+    waiters_resume(partition->watchers.blocking);
     return true;
 }
 
