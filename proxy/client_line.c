@@ -14,7 +14,7 @@
 void client_flags(const struct client *client, char flags[CLIENT_FLAGS_MAX])
 {
     char *at = flags;
-    if (monitor_is(client))
+    if (client_monitors(client))
         *at++ = 'O';
     if (client_subscriptions(client) > 0)
         *at++ = 'P';

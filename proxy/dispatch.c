@@ -312,7 +312,7 @@ bool dispatch_frame(struct client *client, const struct frame *frame)
         return !(client->held_by & HOLD_RATE);
     if (!pass_gates(client, frame, command))
         return true;
-    if (monitor_is(client) && monitor_refuses(client, command))
+    if (client_monitors(client) && monitor_refuses(client, command))
         return true;
     if (client->worker->pauses.count && pause_holds(client, command))
         return false;

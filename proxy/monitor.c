@@ -33,7 +33,7 @@ bool monitor_is_on(const struct proxy *proxy)
 
 void local_monitor(struct client *client, struct request *request, struct reply *reply)
 {
-    if (monitor_is(client)) { /* a second MONITOR has no reply, as in Redis */
+    if (client_monitors(client)) { /* a second MONITOR has no reply, as in Redis */
         request->is_silent = true;
         return;
     }
@@ -45,7 +45,7 @@ void local_monitor(struct client *client, struct request *request, struct reply 
 
 void monitor_leave(struct client *client)
 {
-    if (!monitor_is(client))
+    if (!client_monitors(client))
         return;
     list_remove(&client->links.monitor);
     atomic_fetch_sub(&client->worker->monitoring.count, 1);

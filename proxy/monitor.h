@@ -18,7 +18,7 @@
 
 struct proxy;
 
-static inline bool monitor_is(const struct client *client)
+static inline bool client_monitors(const struct client *client)
 {
     return !list_empty(&client->links.monitor);
 }
