@@ -13,10 +13,12 @@
 #include "backend/partition/slow_call.h"
 #include "backend/partition_commit.h"
 #include "backend/storage/maintenance.h"
+#include "backend/storage/overlay_replay.h"
 #include "backend/storage/partition_store.h"
 #include "backend/storage/reader.h"
 #include "backend/store/store.h"
 #include "shared/clock.h"
+#include "shared/log.h"
 
 enum {
     ACCESSES_BYTES_MIN = 16 * 1024,
@@ -40,6 +42,17 @@ bool partition_storage_open(struct partition *partition, const struct backend_co
     return partition->storage;
 }
 
+/* On a full disk the tables lack the rows of the WAL. */
+static bool show_wal(struct partition *partition)
+{
+    char reason[256];
+    if (!storage_is_behind(partition->storage) ||
+        overlay_replay(partition->overlay, partition->storage, reason, sizeof reason))
+        return true;
+    log_event(LOG_ERROR, "store_lost", "path=%s reason=" LOG_QUOTED, partition->name, reason);
+    return false;
+}
+
 bool partition_storage_new(struct partition *partition, const struct backend_config *config)
 {
     const struct memory_plan *memory = &partition->snapshot->memory;
@@ -48,7 +61,7 @@ bool partition_storage_new(struct partition *partition, const struct backend_con
     budget_init(partition);
     slow_call_init(partition);
     overlay_use_buffers(partition->overlay, memory->write_buffer);
-    if (!partition_read_header(partition))
+    if (!show_wal(partition) || !partition_read_header(partition))
         return false;
     if (partition->process->readers) {
         partition->reader = reader_new(partition->loop, partition->process->readers,

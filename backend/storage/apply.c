@@ -138,7 +138,8 @@ void apply_free(struct apply *apply)
     timer_free(apply->timer);
     if (apply->is_running)
         (void)overlay_applied(apply->overlay, SIZE_MAX);
-    if (apply->result == OK && apply_rest(apply) == OK)
+    if (apply->result == OK && !store_is_stopped(storage_store(apply->storage)) &&
+        apply_rest(apply) == OK)
         storage_applied(apply->storage, apply->logged);
     store_batch_free(apply->batch);
     free(apply);

@@ -6,12 +6,14 @@
  * is applied (apply.h).
  *
  * When writing or applying fails, effects that are not durable are rolled back, and writes are refused until storage_recover
- * succeeds. Reads continue: durable rows are in the buffers and in the store.
+ * succeeds. Reads continue: durable rows are in the buffers and in the store. A partition that starts on a full disk begins like
+ * this (overlay_replay.h).
  */
 #include "backend/storage/commit.h"
 
 #include "backend/format/effects.h"
 #include "backend/storage/apply.h"
+#include "backend/storage/overlay_replay.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -186,6 +188,22 @@ static void submit(struct commit *commit, const struct batch *batch)
     worker_submit(commit->worker, &commit->job);
 }
 
+/* The database was reopened: the rows of all durable batches are in the tables, or the disk was full again, and the buffer shows those
+ * of the WAL. */
+static int take_reopened(struct commit *commit)
+{
+    overlay_forget(commit->overlay);
+    apply_forget(commit->apply);
+    commit->active_ms = commit->immutable_ms = 0;
+    tell_age(commit);
+    if (!storage_is_behind(commit->storage) ||
+        overlay_replay(commit->overlay, commit->storage, commit->current.reason,
+                       sizeof commit->current.reason))
+        return OK;
+    store_shut(storage_store(commit->storage)); /* rather no reads than wrong ones */
+    return ERR_STORE;
+}
+
 static void try_recover(struct commit *commit)
 {
     if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
@@ -193,12 +211,8 @@ static void try_recover(struct commit *commit)
     bool is_reopened;
     int err = storage_recover(commit->storage, &is_reopened, commit->current.reason,
                               sizeof commit->current.reason);
-    if (is_reopened) { /* opening has replayed the WAL, so all durable rows are in the tables */
-        overlay_forget(commit->overlay);
-        apply_forget(commit->apply);
-        commit->active_ms = commit->immutable_ms = 0;
-        tell_age(commit);
-    }
+    if (is_reopened && take_reopened(commit) != OK)
+        err = ERR_STORE;
     overlay_store_changed(commit->overlay);
     if (err == OK && !commit->options.on_recover(commit->options.owner)) {
         (void)snprintf(commit->current.reason, sizeof commit->current.reason,
@@ -215,6 +229,16 @@ static void try_recover(struct commit *commit)
     commit_set_durability(commit, commit->options.durability);
     if (overlay_immutable(commit->overlay))
         begin_apply(commit);
+}
+
+/* The disk was full at the start. */
+static void begin_failed(struct commit *commit)
+{
+    (void)snprintf(commit->current.reason, sizeof commit->current.reason,
+                   "No space left on device: open for reading only");
+    commit->current.result = ERR_DISK_FULL;
+    commit->state = COMMIT_FAILED;
+    timer_start(commit->timer, RETRY_INTERVAL_MS, RETRY_INTERVAL_MS);
 }
 
 static void on_timer(void *owner)
@@ -243,6 +267,8 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
     commit->timer = timer_new(loop, on_timer, commit);
     commit->effects = effects_new();
     commit->apply = apply_new(loop, overlay, storage, on_applied, commit);
+    if (storage_is_behind(storage))
+        begin_failed(commit);
     commit_set_durability(commit, options->durability);
     return commit;
 }

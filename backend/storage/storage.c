@@ -1,7 +1,6 @@
 #include "backend/storage/storage.h"
 
 #include "backend/format/effects.h"
-#include "backend/storage/replay.h"
 #include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -43,6 +42,8 @@ struct storage {
     pthread_rwlock_t lock;
     pthread_mutex_t trim_lock; /* keeps the WAL whole during a checkpoint; taken after `lock` */
     struct replay_progress progress;
+    int replay_error; /* of the last batch that could not be applied */
+    bool is_behind;   /* the tables lack the rows of the WAL */
 };
 
 /* ---- the WAL ----------------------------------------------------------------------------- */
@@ -203,13 +204,16 @@ static bool apply_again(void *owner, struct bytes record, char *error, size_t si
 {
     struct storage *storage = owner;
     count_progress(storage, record.len);
-    if (effects_is_write_batch(record))
-        return store_apply_write_batch(storage->store, record, error, size) == OK;
+    storage->replay_error = ERR_STORE;
+    if (effects_is_write_batch(record)) {
+        storage->replay_error = store_apply_write_batch(storage->store, record, error, size);
+        return storage->replay_error == OK;
+    }
     struct store_batch *batch = store_batch_new();
-    bool is_good = store_batch_add_effects(batch, storage->store, record, error, size) &&
-                   store_apply(storage->store, batch, error, size) == OK;
+    if (store_batch_add_effects(batch, storage->store, record, error, size))
+        storage->replay_error = store_apply(storage->store, batch, error, size);
     store_batch_free(batch);
-    return is_good;
+    return storage->replay_error == OK;
 }
 
 /* Batches after the last committed one were not applied, and with one copy of the data they can never be committed:
@@ -240,48 +244,87 @@ static int end_replay(struct storage *storage, const struct replay *replay, char
     if (wal_last(storage->wal))
         err = leave_wal(storage, error, size);
     if (err == OK) {
+        storage->is_behind = false;
         store_replayed(storage->store);
         end_progress(storage);
     }
     return err;
 }
 
-/* Opens the WAL, and replays it into the tables. */
-static int open_wal(struct storage *storage, char *error, size_t size)
+/* wal_fn: the batch is read later. */
+static bool skip_batch(void *owner, uint64_t index, struct bytes batch, char *error, size_t size)
+{
+    (void)owner, (void)index, (void)batch, (void)error, (void)size;
+    return true;
+}
+
+static struct wal *open_segments(const struct storage *storage, wal_fn *read, void *owner,
+                                 char *error, size_t size)
 {
     uint64_t bytes = storage->wal_bytes_max / WAL_SEGMENTS;
     const struct wal_options options = {
         .path = storage->path,
         .file_bytes = bytes < WAL_SEGMENT_MAX ? bytes : WAL_SEGMENT_MAX,
     };
+    return wal_open(&options, read, owner, error, size);
+}
+
+/* Opens the WAL, and replays it into the tables. */
+static int open_wal(struct storage *storage, char *error, size_t size)
+{
     begin_progress(storage);
+    storage->replay_error = OK;
     struct replay *replay = replay_new(apply_again, storage);
-    storage->wal = wal_open(&options, replay_batch, replay, error, size);
-    int err = storage->wal ? end_replay(storage, replay, error, size) : ERR_STORE;
+    storage->wal = open_segments(storage, replay_batch, replay, error, size);
+    int err = storage->replay_error != OK ? storage->replay_error : ERR_STORE;
+    if (storage->wal)
+        err = end_replay(storage, replay, error, size);
     replay_free(replay);
     return err;
 }
 
-/* Replays the open WAL into the tables. */
-static int replay_wal(struct storage *storage, char *error, size_t size)
+/* Reads the batches of the open WAL. ERR_NOT_FOUND: all were read. */
+static int read_batches(struct storage *storage, struct replay *replay, char *error, size_t size)
 {
     struct bytes batch;
     uint64_t index;
     int err;
-    begin_progress(storage);
-    struct replay *replay = replay_new(apply_again, storage);
+    storage->replay_error = OK;
     struct wal_cursor *cursor = wal_cursor_new(storage->wal, wal_first(storage->wal));
     CHECK(cursor); /* only a flush trims, and none runs */
     while ((err = wal_cursor_next(cursor, &index, &batch, error, size)) == OK)
         if (!replay_batch(replay, index, batch, error, size))
             break;
     wal_cursor_free(cursor);
+    if (err == OK && storage->replay_error != OK)
+        return storage->replay_error;
+    return err == ERR_NOT_FOUND ? ERR_NOT_FOUND : ERR_STORE;
+}
+
+/* Replays the open WAL into the tables. */
+static int replay_wal(struct storage *storage, char *error, size_t size)
+{
+    begin_progress(storage);
+    struct replay *replay = replay_new(apply_again, storage);
+    int err = read_batches(storage, replay, error, size);
     if (err == ERR_NOT_FOUND)
         err = end_replay(storage, replay, error, size);
-    else
-        err = ERR_STORE;
     replay_free(replay);
     return err;
+}
+
+int storage_read_wal(struct storage *storage, replay_fn *read, void *owner, char *error,
+                     size_t size)
+{
+    struct replay *replay = replay_new(read, owner);
+    int err = read_batches(storage, replay, error, size);
+    replay_free(replay);
+    return err == ERR_NOT_FOUND ? OK : err;
+}
+
+bool storage_is_behind(const struct storage *storage)
+{
+    return storage->is_behind;
 }
 
 /* ---- open and close ---------------------------------------------------------------------- */
@@ -294,6 +337,41 @@ static void storage_free(struct storage *storage)
     pthread_mutex_destroy(&storage->trim_lock);
     free(storage->path);
     free(storage);
+}
+
+/* The tables are open for reading only: opens the WAL, whose batches storage_read_wal reads. */
+static int open_behind(struct storage *storage, char *error, size_t size)
+{
+    storage->is_behind = true;
+    storage->wal = open_segments(storage, skip_batch, NULL, error, size);
+    if (!storage->wal)
+        return ERR_STORE;
+    log_event(LOG_ERROR, "store_read_only", "path=%s wal_bytes=%" PRIu64, storage->path,
+              wal_bytes(storage->wal));
+    return OK;
+}
+
+/* The disk was full while the WAL was replayed: opens the tables anew, as they were before. */
+static int give_up_replay(struct storage *storage, char *error, size_t size)
+{
+    log_event(LOG_WARN, "wal_replay_failed", "path=%s reason=" LOG_QUOTED, storage->path, error);
+    wal_close(storage->wal);
+    storage->wal = NULL;
+    store_shut(storage->store);
+    return store_reopen_read_only(storage->store, error, size);
+}
+
+/* Opens the WAL beside the open tables. */
+static int open_storage_wal(struct storage *storage, char *error, size_t size)
+{
+    int err = OK;
+    if (!store_is_stopped(storage->store)) {
+        err = open_wal(storage, error, size);
+        if (err != ERR_DISK_FULL)
+            return err;
+        err = give_up_replay(storage, error, size);
+    }
+    return err == OK ? open_behind(storage, error, size) : err;
 }
 
 /* The database's lock protects the WAL too, so the database is opened first and closed last. */
@@ -311,7 +389,7 @@ struct storage *storage_open(struct store_env *env, const struct store_options *
     storage->wal_bytes_max = wal_bytes_max;
     CHECK(pthread_rwlock_init(&storage->lock, NULL) == 0);
     CHECK(pthread_mutex_init(&storage->trim_lock, NULL) == 0);
-    if (open_wal(storage, error, size) == OK)
+    if (open_storage_wal(storage, error, size) == OK)
         return storage;
     storage_free(storage);
     return NULL;
@@ -322,7 +400,8 @@ static void shorten_wal(struct storage *storage)
 {
     char reason[256];
     bool is_in_files = atomic_load(&storage->filed) == wal_last(storage->wal);
-    if (store_holds_writes(storage->store)) /* a flush would fail, or wait for compaction */
+    if (store_is_stopped(storage->store) ||
+        store_holds_writes(storage->store)) /* a flush would fail, or wait for compaction */
         return;
     if (!is_in_files && wal_bytes(storage->wal) < WAL_BYTES_LEFT)
         return;
@@ -361,13 +440,26 @@ static int reopen_once(struct storage *storage, char *error, size_t size)
     return err;
 }
 
+/* Opens the database for reading only, if that is possible. */
+static bool reopen_read_only(struct storage *storage)
+{
+    char reason[256];
+    pthread_rwlock_wrlock(&storage->lock);
+    bool is_open = store_reopen_read_only(storage->store, reason, sizeof reason) == OK;
+    storage->is_behind = is_open;
+    pthread_rwlock_unlock(&storage->lock);
+    return is_open;
+}
+
 static int reopen(struct storage *storage, char *error, size_t size)
 {
     /* without the lock, which a flush may hold until store_shut ends its wait */
     store_shut(storage->store);
     int err = reopen_once(storage, error, size);
-    if (err != OK)
+    if (err == ERR_STORE)
         err = reopen_once(storage, error, size);
+    if (err == ERR_DISK_FULL && reopen_read_only(storage))
+        return err;
     if (err != OK)
         log_event(LOG_ERROR, "store_lost", "path=%s reason=\"%s\"", storage->path, error);
     return err;
@@ -387,7 +479,7 @@ int storage_recover(struct storage *storage, bool *is_reopened, char *error, siz
     if (state == STORE_SOUND || err != OK)
         return err;
     err = reopen(storage, error, size);
-    *is_reopened = err == OK;
+    *is_reopened = store_state(storage->store) != STORE_CLOSED;
     if (state == STORE_CLOSED && err == OK)
         err = renew_wal(storage, error, size);
     return err;

@@ -17,15 +17,24 @@
  */
 #pragma once
 
+#include "backend/storage/replay.h"
 #include "backend/store/store.h"
 
 struct storage;
 struct wal;
 
 /* Opens both; a start of a long WAL takes a while. The WAL is shortened when it has reached wal_bytes_max. NULL and a
- * one-line reason in error[size]. A database that another process uses is refused. */
+ * one-line reason in error[size]. A database that another process uses is refused. On a full disk nothing is written:
+ * storage_is_behind. */
 struct storage *storage_open(struct store_env *env, const struct store_options *options,
                              uint64_t wal_bytes_max, char *error, size_t size);
+/* The disk was full when the tables were opened: they can only be read, and lack the rows of the WAL, which the caller must show
+ * (overlay_replay). Until storage_recover succeeds, which replays the WAL into the tables. */
+bool storage_is_behind(const struct storage *storage);
+/* While storage_is_behind: calls the function for each committed batch of the WAL, in order. OK, or ERR_STORE and a reason: the WAL
+ * cannot be read, or the function has failed. */
+int storage_read_wal(struct storage *storage, replay_fn *read, void *owner, char *error,
+                     size_t size);
 /* Without a sync; all iterators must be freed before. */
 void storage_close(struct storage *storage);
 /* The tables and the WAL; the same until storage_close. */
@@ -61,7 +70,7 @@ int storage_checkpoint(struct storage *storage, const char *path, char *error, s
 /* After a failure: tries to make logging and applying work again, and may reopen the database for that. Called while
  * neither is in progress and no slice or iterator exists; blocks. 0, or ERR_DISK_FULL or ERR_STORE and a reason: try
  * again later; reads work as long as the database is open. Afterwards a batch whose logging failed is void.
- * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables. */
+ * *is_reopened: the database was reopened, and the rows of all batches in the WAL are in the tables, unless storage_is_behind. */
 int storage_recover(struct storage *storage, bool *is_reopened, char *error, size_t size);
 
 /* As store_figure, with the WAL included in "disk_bytes", and with two more names: "wal_bytes", and

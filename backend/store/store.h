@@ -63,7 +63,8 @@ struct store_env *store_env_new(const struct store_env_options *options);
 void store_env_resize(struct store_env *env, uint64_t block_cache_bytes);
 void store_env_free(struct store_env *env); /* after all its stores are closed */
 
-/* NULL and a one-line reason in error[size]. A database that another process uses is refused. */
+/* NULL and a one-line reason in error[size]. A database that another process uses is refused. If the disk is full, it is opened by
+ * store_reopen_read_only. */
 struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
                          size_t size);
 /* Does this reason of store_open mean that files are damaged or missing, so that opening them again cannot succeed? RocksDB's
@@ -200,8 +201,12 @@ int store_try_disk(struct store *store, uint64_t bytes, char *error, size_t size
 /* Closes the database, if it is open: reads fail until store_reopen. Ends compactions, and waits for control
  * functions and reader threads. To be called while nothing is applied and no slice or iterator exists. */
 void store_shut(struct store *store);
-/* After store_shut. 0, ERR_DISK_FULL or ERR_STORE and a reason. */
+/* After store_shut. 0, ERR_DISK_FULL or ERR_STORE and a reason. Until store_replayed nothing is compacted: on a disk that is nearly full
+ * a compaction would take the room that the rows of the log need. */
 int store_reopen(struct store *store, char *error, size_t size);
+/* As store_reopen, without writing to the disk: rows in files can be read, and writes fail as after a failure. Other processes are
+ * kept away as by store_reopen. */
+int store_reopen_read_only(struct store *store, char *error, size_t size);
 
 /* Compacts a range of a column family; blocks. Empty bounds: everything. */
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to);

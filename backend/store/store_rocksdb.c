@@ -89,35 +89,59 @@ int store_lost(char *error, size_t size)
     return ERR_STORE;
 }
 
-int store_reopen(struct store *store, char *error, size_t size)
+void store_families(const struct store *store, const char *names[CF_COUNT],
+                    const rocksdb_options_t *options[CF_COUNT])
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        names[cf] = store_cf_name(cf);
+        options[cf] = store->options[cf];
+    }
+}
+
+void store_use_database(struct store *store, rocksdb_t *db,
+                        rocksdb_column_family_handle_t *const cfs[CF_COUNT], int stopped)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    store->db = db;
+    memcpy(store->cfs, cfs, sizeof store->cfs);
+    atomic_store(&store->stopped, stopped);
+    pthread_rwlock_unlock(&store->lock);
+    store_ranges_opened(store);
+}
+
+static int open_database(struct store *store, char *error, size_t size)
 {
     const char *names[CF_COUNT];
     const rocksdb_options_t *options[CF_COUNT];
     rocksdb_column_family_handle_t *cfs[CF_COUNT];
     char *reason = NULL;
     CHECK(!store->db);
-    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
-        names[cf] = store_cf_name(cf);
-        options[cf] = store->options[cf];
-    }
+    store_families(store, names, options);
     pthread_mutex_lock(&store->options_lock);
     rocksdb_t *db = rocksdb_open_column_families(options[CF_SYSTEM], store->path, CF_COUNT, names,
                                                  options, cfs, &reason);
     pthread_mutex_unlock(&store->options_lock);
     if (reason)
         return store_failure(reason, error, size);
-    pthread_rwlock_wrlock(&store->lock);
-    store->db = db;
-    memcpy(store->cfs, cfs, sizeof cfs);
-    atomic_store(&store->stopped, OK);
-    pthread_rwlock_unlock(&store->lock);
-    store_ranges_opened(store);
+    store_use_database(store, db, cfs, OK);
     return OK;
+}
+
+int store_reopen(struct store *store, char *error, size_t size)
+{
+    store_set_compaction(store, false);
+    int err = open_database(store, error, size);
+    store_set_compaction(store, true);
+    store->compacting.waits_for_replay = err == OK;
+    return err;
 }
 
 void store_replayed(struct store *store)
 {
     store_ranges_replayed(store);
+    if (store->compacting.waits_for_replay)
+        store_begin_compaction(store);
+    store->compacting.waits_for_replay = false;
     atomic_store_explicit(&store->is_ready, true, memory_order_release);
 }
 
@@ -134,6 +158,7 @@ void store_shut(struct store *store)
         rocksdb_column_family_handle_destroy(store->cfs[cf]);
     rocksdb_close(store->db);
     store->db = NULL;
+    store_unlock(store);
     pthread_rwlock_unlock(&store->lock);
 }
 
@@ -148,6 +173,16 @@ static bool is_lock_failure(const char *reason)
     return strstr(reason, "lock file") != NULL;
 }
 
+/* A database that does not exist yet cannot be opened for reading only: then the first reason is told. */
+static int open_first(struct store *store, char *error, size_t size)
+{
+    char reason[256];
+    int err = open_database(store, error, size);
+    if (err == ERR_DISK_FULL && store_reopen_read_only(store, reason, sizeof reason) == OK)
+        return OK;
+    return err;
+}
+
 struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
                          size_t size)
 {
@@ -156,10 +191,10 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     struct store *store = calloc(1, sizeof *store);
     CHECK(store);
     store->env = env;
+    store->lock_file = -1;
     store->path = strdup(options->path);
     CHECK(store->path);
-    store->drop = options->drop;
-    store->drop_owner = options->drop_owner;
+    store->dropping = (struct dropping){options->drop, options->drop_owner};
     pthread_rwlock_init(&store->lock, NULL);
     pthread_mutex_init(&store->compacting.lock, NULL);
     pthread_mutex_init(&store->options_lock, NULL);
@@ -172,7 +207,7 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     store->apply_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(store->apply_options, 1);
     store_make_options(store, options);
-    if (store_reopen(store, error, size) != OK) {
+    if (open_first(store, error, size) != OK) {
         if (is_lock_failure(error))
             (void)snprintf(error, size, "another process uses it: stop that process, or set data");
         store_close(store);

@@ -3,6 +3,7 @@
  *
  *   store_rocksdb.c          open, close, read
  *   store_rocksdb_write.c    apply, flush, reopen
+ *   store_rocksdb_full.c     open for reading only, when the disk is full
  *   store_rocksdb_options.c  how each column family is tuned, and why
  *   store_rocksdb_filter.c   compaction filters: dropping orphans, pausing
  *   store_rocksdb_info.c     figures, maintenance, checkpoint
@@ -44,17 +45,25 @@ struct ranges {
     _Atomic uint64_t gone;   /* ranges whose tombstones compaction has dropped */
 };
 
-/* store_compact_all. */
+/* store_options: which rows compaction may drop. */
+struct dropping {
+    store_drop_fn *may_drop; /* NULL: none */
+    void *owner;
+};
+
+/* store_compact_all, and compactions that begin by themselves. */
 struct store_compacting {
     pthread_mutex_t lock;     /* guards this struct; taken after the store's `lock` */
     bool is_running;          /* store_compact_all runs */
     _Atomic bool is_disabled; /* by a cancel, until store_compact_all ends */
+    bool waits_for_replay;    /* since store_reopen, until store_replayed: none begins by itself */
 };
 
 struct store {
     struct store_env *env;
     char *path;
     rocksdb_t *db; /* NULL: closed by store_shut */
+    int lock_file; /* of a database that is open for reading only; else -1 */
     rocksdb_column_family_handle_t *cfs[CF_COUNT];
     _Atomic int stopped;      /* error of every apply since one failed; 0: none */
     char stopped_reason[256]; /* written before `stopped` */
@@ -69,8 +78,7 @@ struct store {
     struct filter_maker filter_makers[CF_COUNT];
     _Atomic bool has_blobs; /* big values are in blob files */
     struct ranges ranges[CF_COUNT];
-    store_drop_fn *drop;
-    void *drop_owner;
+    struct dropping dropping;
     pthread_mutex_t
         apply_lock; /* held while rows are applied, and by a checkpoint; taken after `lock` */
     pthread_mutex_t options_lock; /* guards the options; taken after `lock` */
@@ -81,11 +89,15 @@ struct store {
     struct store_compacting compacting;
 };
 
+/* Compactions begin by themselves from the next opening on: is_on. */
+void store_set_compaction(struct store *store, bool is_on);
+/* Compactions begin by themselves from now on. */
+void store_begin_compaction(struct store *store);
 /* Name and value of the option that makes old files be compacted. */
 extern const char *const store_age_option[2];
 /* The name of the column family in RocksDB. */
 const char *store_cf_name(enum cf cf);
-/* Fills store->options; store->env, drop and drop_owner are set. */
+/* Fills store->options; store->env and dropping are set. */
 void store_make_options(struct store *store, const struct store_options *options);
 void store_drop_options(struct store *store);
 /* Gives the column family's compactions a filter, for drop() and pace. */
@@ -108,5 +120,13 @@ void store_look_for_ranges(struct store *store);
 char *store_flush_cf(struct store *store, enum cf cf);
 /* Takes over RocksDB's reason: returns ERR_DISK_FULL or ERR_STORE, and writes the text to error[size]. */
 int store_failure(char *reason, char *error, size_t size);
+/* Takes over an open database. */
+void store_use_database(struct store *store, rocksdb_t *db,
+                        rocksdb_column_family_handle_t *const cfs[CF_COUNT], int stopped);
+/* Names and options of the column families, for opening the database. */
+void store_families(const struct store *store, const char *names[CF_COUNT],
+                    const rocksdb_options_t *options[CF_COUNT]);
+/* Closes the lock file of a database that was open for reading only. */
+void store_unlock(struct store *store);
 /* ERR_STORE and the reason: the database is not open. */
 int store_lost(char *error, size_t size);

@@ -3,7 +3,7 @@
  *
  *   a compaction begins ─► create_compaction_filter ─► for each row filter_row ─► its end: filter_free
  *                                          ├─ 64 KB were passed: pace_pass, which may sleep
- *                                          └─ rows of collections: store->drop
+ *                                          └─ rows of collections: store->dropping
  *
  * Each compaction has its own filter, on its own thread. RocksDB 7.8 makes none for a flush. A filter that sleeps holds no
  * lock; it stops sleeping when the database is closed or its compaction is cancelled.
@@ -52,7 +52,8 @@ static unsigned char filter_row(void *state, int level, const char *key, size_t 
     if (!filter->may_drop || !atomic_load_explicit(&store->is_ready, memory_order_acquire) ||
         atomic_load(&store->keeps_orphans))
         return 0;
-    return store->drop(store->drop_owner, store, filter->cf, (struct bytes){key, key_len});
+    return store->dropping.may_drop(store->dropping.owner, store, filter->cf,
+                                    (struct bytes){key, key_len});
 }
 
 static const char *filter_name(void *state)

@@ -15,6 +15,7 @@
 
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/log.h"
 
 #include <stdio.h>
 
@@ -55,7 +56,7 @@ const char *store_cf_name(enum cf cf)
 
 bool store_has_orphans(const struct store *store, enum cf cf)
 {
-    return cf_traits[cf].has_orphans && store->drop;
+    return cf_traits[cf].has_orphans && store->dropping.may_drop;
 }
 
 static void options_set_database(rocksdb_options_t *to, const struct store_env *env,
@@ -182,6 +183,27 @@ void store_drop_options(struct store *store)
 }
 
 /* ---- while it runs ---- */
+
+void store_set_compaction(struct store *store, bool is_on)
+{
+    pthread_mutex_lock(&store->options_lock);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        rocksdb_options_set_disable_auto_compactions(store->options[cf], !is_on);
+    pthread_mutex_unlock(&store->options_lock);
+}
+
+void store_begin_compaction(struct store *store)
+{
+    static const char *const name = "disable_auto_compactions", *const value = "false";
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        char *reason = NULL;
+        rocksdb_set_options_cf(store->db, store->cfs[cf], 1, &name, &value, &reason);
+        if (reason)
+            log_event(LOG_ERROR, "store_options_failed", "path=%s reason=" LOG_QUOTED, store->path,
+                      reason);
+        rocksdb_free(reason);
+    }
+}
 
 enum { TUNED_MAX = 9, TUNED_TEXT_MAX = 32 };
 

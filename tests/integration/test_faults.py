@@ -3,6 +3,7 @@
 help.
 """
 
+import errno
 import os
 import random
 import threading
@@ -276,6 +277,7 @@ def disk_full(run, durability):
 def read_back(client, acknowledged):
     """The number of acknowledged keys with a wrong value."""
     lost, keys = 0, list(acknowledged)
+    keys = [key for key in keys if acknowledged[key] is not None]
     for start in range(0, len(keys), 200):
         some = keys[start:start + 200]
         lost += sum(got != acknowledged[key] for key, got in zip(some, client.get('MGET', *some)))
@@ -286,6 +288,79 @@ for durability in ('always', 'everysec'):
     @suite.case('a full disk, durability = %s: writes are refused, reads work, and it recovers without a restart' % durability)
     def _(run, durability=durability):
         disk_full(run, durability)
+
+
+def fill_rest(path):
+    """Leaves no free byte on the disk; returns the file's path."""
+    path = os.path.join(path, 'rest')
+    with open(path, 'wb', buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while file.write(bytes(size)):
+                    pass
+            except OSError as error:
+                check_equal(error.errno, errno.ENOSPC)
+    return path
+
+
+def check_reads_only(run, cluster, client, acknowledged):
+    """The partition serves all reads, and refuses writes with a reason."""
+    check_equal(read_back(client, acknowledged), 0, 'keys lost on the full disk')
+    check_equal(client.get('DBSIZE'), len(acknowledged))
+    check_equal(len(client.get('KEYS', '*')), len(acknowledged))
+    check_equal(client.get('HGETALL', 'hash'), [b'f', b'1', b'h', b'3'])
+    check_equal(client.get('EXISTS', 'deleted'), 0)
+    refusal = str(client.get('SET', 'one', 'more'))
+    check(refusal.startswith('MISCONF'), 'a write on the full disk: ' + refusal)
+    with cluster.partition(0) as direct:
+        gone = direct.pipeline([['SELECT', '9'], ['DBSIZE'], ['GET', 'gone'], ['SMEMBERS', 'set'], ['KEYS', '*']])
+        check_equal([value(reply) for reply in gone[1:]], [0, None, [], []])
+        info = direct.get('INFO', 'scree').decode()
+        check('No space left on device' in info, 'INFO has no reason: ' + info)
+
+
+@suite.case('a backend that was killed on a full disk starts again and serves reads, and writes when there is room')
+def _(run):
+    disk = SmallDisk(48)
+    try:
+        with Cluster(backends=1, partitions=1, proxies=1, backend_options={
+                'backend': {'data': os.path.join(disk.path, 'data')},
+                'store': {'memtable': '1mb', 'wal-limit': '4mb', 'disk-free-min': 0}}) as cluster:
+            acknowledged = {}
+            backend = cluster.backends[0]
+            with cluster.connect() as client:
+                with cluster.partition(0) as direct:
+                    direct.pipeline([['SELECT', '9'], ['SET', 'gone', 'in a file'], ['SADD', 'set', 'a', 'b']])
+                backend.stop()
+                backend.start()
+                wait_for(lambda: client.call('DBSIZE')[0] != '-', 'the backend to be found')
+                client.get('HSET', 'hash', 'f', '1', 'g', '2', 'h', '3')
+                client.get('SET', 'deleted', 'x')
+                fill_disk(client, acknowledged)
+                disk.grow(72)
+                wait_for(lambda: client.get('DEL', 'deleted') == 1, 'writes to be taken again')
+                client.get('HDEL', 'hash', 'g')
+                with cluster.partition(0) as direct:
+                    direct.pipeline([['SELECT', '9'], ['FLUSHDB']])  # its deleted range is in the WAL only
+                acknowledged[b'hash'] = None
+                rest = fill_rest(disk.path)
+                for _ in range(2):
+                    backend.kill9()
+                    backend.start()
+                    wait_for(lambda: client.call('DBSIZE')[0] != '-', 'the backend to be found')
+                    check_reads_only(run, cluster, client, acknowledged)
+                os.unlink(rest)
+                disk.grow(400)
+                wait_for(lambda: client.get('SET', 'one', 'more') == b'OK', 'writes to be taken again')
+                acknowledged[b'one'] = b'more'
+                check_equal(read_back(client, acknowledged), 0, 'acknowledged keys lost')
+                backend.kill9()
+                backend.start()
+                wait_for(lambda: client.call('GET', 'one')[0] != '-', 'the backend to be found')
+                check_equal(read_back(client, acknowledged), 0, 'acknowledged keys lost after a crash')
+                check_equal(client.get('DBSIZE'), len(acknowledged))
+    finally:
+        disk.remove()
 
 
 @suite.case('a backend refuses to start on a folder that another one uses')

@@ -576,18 +576,31 @@ void store_shut(struct store *store)
     store->is_replayed = false;
 }
 
+static void open_files(struct store *store, int stopped)
+{
+    CHECK(store->is_shut);
+    state_share(&store->state, &store->disk->files);
+    store->is_shut = false;
+    store->stopped = stopped;
+}
+
 int store_reopen(struct store *store, char *error, size_t size)
 {
     if (!store->disk)
         return refuse(ERR_STORE, error, size);
-    CHECK(store->is_shut);
     if (store->fail_reopens) {
         store->fail_reopens--;
-        return refuse(ERR_STORE, error, size);
+        return refuse(chance(2) ? ERR_DISK_FULL : ERR_STORE, error, size);
     }
-    state_share(&store->state, &store->disk->files);
-    store->is_shut = false;
-    store->stopped = OK;
+    open_files(store, OK);
+    return OK;
+}
+
+int store_reopen_read_only(struct store *store, char *error, size_t size)
+{
+    if (!store->disk)
+        return refuse(ERR_STORE, error, size);
+    open_files(store, ERR_DISK_FULL);
     return OK;
 }
 
