@@ -37,19 +37,31 @@ static bool next_number(const struct shard_reply *answer, size_t *pos, uint64_t 
            number_parse_uint64(resp_value_text(&value), number);
 }
 
-/* Reads what a shard with so many keys reports of a grant. */
-static bool next_report(const struct shard_reply *answer, size_t *pos, uint64_t keys,
+/* Reads what a shard with so many keys reports of a grant; the fewest keys stand behind all reports, at *tail. */
+static bool next_report(const struct shard_reply *answer, size_t *pos, size_t *tail, uint64_t keys,
                         struct grant_report *report)
 {
     uint64_t is_new;
     uint64_t wants;
     *report = (struct grant_report){.keys = keys};
     if (!next_number(answer, pos, &report->claim) || !next_number(answer, pos, &report->version) ||
-        !next_number(answer, pos, &is_new) || !next_number(answer, pos, &wants))
+        !next_number(answer, pos, &is_new) || !next_number(answer, pos, &wants) ||
+        !next_number(answer, tail, &report->fewest))
         return false;
     report->is_new = is_new > 0;
     report->wants = wants > 0;
     return true;
+}
+
+/* Skips the reports of so many namespaces. */
+static size_t after_reports(const struct shard_reply *answer, size_t pos, uint32_t namespaces)
+{
+    enum { REPORT_NUMBERS = 6 };
+    uint64_t number;
+    for (uint32_t i = 0; i < namespaces * REPORT_NUMBERS; i++)
+        if (!next_number(answer, &pos, &number))
+            break;
+    return pos;
 }
 
 static void keep_answer(struct limits *limits, const struct question *question,
@@ -67,6 +79,7 @@ static void keep_answer(struct limits *limits, const struct question *question,
     usage.asked = 0;
     if (maxmemory > limits->maxmemory)
         limits->maxmemory = maxmemory;
+    size_t tail = question->has_grants ? after_reports(answer, pos, question->count) : 0;
     for (uint32_t i = 0; i < question->count; i++) {
         if (!next_number(answer, &pos, &usage.keys) || !next_number(answer, &pos, &usage.bytes))
             return;
@@ -74,23 +87,21 @@ static void keep_answer(struct limits *limits, const struct question *question,
         struct grant_report report;
         if (!question->has_grants)
             continue;
-        if (!next_report(answer, &pos, usage.keys, &report))
+        if (!next_report(answer, &pos, &tail, usage.keys, &report))
             return;
         grant_reported(&question->asked[i]->grants, (size_t)shard, question->tenures[i], &report);
     }
 }
 
-/* All shards have answered, and one of them wants more keys of a namespace than it has. */
+/* All shards have answered, and one of them wants more keys of a namespace than it has, or to know that there are no more. */
 static bool wants_more(const struct limits *limits, const struct question *question)
 {
     for (size_t i = 0; i < limits->shard_count; i++)
         if (limits->shares[i].asked)
             return false;
-    for (uint32_t i = 0; question->has_grants && i < question->count; i++) {
-        const struct limit *limit = question->asked[i];
-        if (grant_is_wanted(&limit->grants, limit->max_keys))
+    for (uint32_t i = 0; question->has_grants && i < question->count; i++)
+        if (grant_is_wanted(&question->asked[i]->grants))
             return true;
-    }
     return false;
 }
 

@@ -240,6 +240,15 @@ static void add_grant(struct limit_message *message, struct limit *limit, int sh
     add_number(message, version);
 }
 
+/* Keys at the other shards: as of their last answers, or if the shard must be sure, as many as there were at least. */
+static uint64_t keys_elsewhere(const struct limit_message *message, const struct limit *limit,
+                               int shard, uint64_t answered)
+{
+    if (!message->has_grants)
+        return answered;
+    return message->has_orders ? grant_fewest_elsewhere(&limit->grants, (size_t)shard) : 0;
+}
+
 void limit_message_add(const struct limits *limits, struct limit_message *message,
                        struct limit *limit, int shard)
 {
@@ -247,7 +256,7 @@ void limit_message_add(const struct limits *limits, struct limit_message *messag
     message->argv[message->argc++] = limit_name(limit);
     add_number(message, limit->max_keys);
     add_number(message, limit->max_bytes);
-    add_number(message, elsewhere.keys);
+    add_number(message, keys_elsewhere(message, limit, shard, elsewhere.keys));
     add_number(message, elsewhere.bytes);
     if (message->has_grants)
         add_grant(message, limit, shard);

@@ -2,7 +2,7 @@
  * limits.h - max-keys and max-bytes of namespaces: the shards enforce them, and the proxy carries figures between the shards.
  *
  *   worker 0, in rounds, for each namespace with limits:
- *       SCREE GRANTS ──► each shard    the limits, the keys and bytes that the other shards have, the shard's part of max-keys
+ *       SCREE GRANTS ──► each shard    the limits, what the other shards have, the shard's part of max-keys
  *       reply        ◄──               the keys and bytes of this shard, and how many keys it may have at most
  *
  *   each new connection:       the same without a grant, before the first command of a namespace with limits; so a shard that has

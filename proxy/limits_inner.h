@@ -58,7 +58,7 @@ struct limits {
     uint64_t coordinator;        /* our id; not 0 */
     uint64_t epoch;              /* of our map */
     uint32_t
-        repeats; /* rounds since the timer's last one that began at once, because a shard wants more keys */
+        repeats; /* rounds since the timer's last one that began at once, because a shard waits */
     _Atomic uint64_t version;
 };
 

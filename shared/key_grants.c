@@ -1,7 +1,9 @@
 #include "shared/key_grants.h"
 
-/* Part of what is left that is spread evenly. */
-enum { EVEN_PART = 4 };
+enum {
+    EVEN_PART = 4,    /* part of what is left that is spread evenly */
+    PROOF_ORDERS = 3, /* (6) */
+};
 
 static uint64_t at_least(uint64_t a, uint64_t b)
 {
@@ -59,26 +61,67 @@ void key_grant_tick(struct key_grant *grant, uint64_t now_ms)
     grant->leaving[0] = 0;
 }
 
-struct grant_report key_grant_order(struct key_grant *grant, const struct grant_order *order,
-                                    uint64_t keys, uint64_t now_ms)
+uint64_t key_grant_proof(const struct key_grant *grant)
 {
-    struct grant_report report = {.keys = keys, .wants = grant->wants};
-    bool is_accepted = accepts(grant, order, now_ms);
-    if (is_accepted) {
+    return grant->orders + PROOF_ORDERS;
+}
+
+bool key_grant_is_full(const struct key_grant *grant, uint64_t proof, uint64_t created,
+                       uint64_t max_keys)
+{
+    return grant->orders >= proof && grant->fewest + created > max_keys;
+}
+
+/* Takes over what an accepted order says. `is_in_turn`: it follows the last report of this shard. */
+static void follow_order(struct key_grant *grant, const struct grant_order *order, bool is_in_turn,
+                         uint64_t fewest_here)
+{
+    bool is_known = is_in_turn && grant->is_in_turn;
+    if (is_in_turn)
+        grant->keys = order->keys;
+    grant->fewest = is_known ? order->fewest_elsewhere + grant->fewest_here : 0;
+    grant->fewest_here = fewest_here;
+    grant->is_in_turn = is_in_turn;
+    grant->orders++;
+}
+
+struct grant_report key_grant_order(struct key_grant *grant, const struct grant_order *order,
+                                    const struct grant_keys *here, uint64_t now_ms)
+{
+    struct grant_report report = {.keys = here->keys, .wants = grant->wants};
+    if (accepts(grant, order, now_ms)) {
         report.is_new = order->coordinator != grant->coordinator;
-        if (!report.is_new && order->version == grant->version)
-            grant->keys = order->keys;
+        bool is_in_turn = !report.is_new && order->version == grant->version;
+        report.fewest = is_in_turn ? here->fewest : 0;
+        follow_order(grant, order, is_in_turn, here->fewest);
         grant->coordinator = order->coordinator;
         grant->epoch = order->epoch;
         grant->until_ms = now_ms + KEY_GRANT_LEASE_MS;
         grant->wants = false;
         report.version = ++grant->version;
     }
-    report.claim = key_grant_claim(grant, keys);
+    report.claim = key_grant_claim(grant, here->keys);
     return report;
 }
 
 /* ---- the coordinator ---- */
+
+/* Another proxy may have changed all grants, and has got reports of its own. */
+static void begin_anew(struct grant_ledger *ledger)
+{
+    ledger->tenure++;
+    for (size_t i = 0; i < ledger->count; i++)
+        ledger->shares[i].version = ledger->shares[i].fewest = 0;
+}
+
+/* Notes the fewest keys, which the shard has counted since its report before. */
+static void note_fewest(struct grant_ledger *ledger, struct grant_share *share, uint64_t fewest)
+{
+    share->fewest = fewest;
+    share->fewest_from = share->seen;
+    share->fewest_to = share->sent;
+    share->seen = ++ledger->clock;
+}
 
 void grant_reported(struct grant_ledger *ledger, size_t shard, uint32_t tenure,
                     const struct grant_report *report)
@@ -86,11 +129,9 @@ void grant_reported(struct grant_ledger *ledger, size_t shard, uint32_t tenure,
     struct grant_share *share = &ledger->shares[shard];
     if (tenure != ledger->tenure)
         return;
-    if (report->is_new) { /* another proxy may have changed all grants */
-        ledger->tenure++;
-        for (size_t i = 0; i < ledger->count; i++)
-            ledger->shares[i].version = 0;
-    }
+    if (report->is_new)
+        begin_anew(ledger);
+    note_fewest(ledger, share, report->fewest);
     share->version = report->version;
     share->bound = report->claim;
     share->growth = at_least(share->growth / 2, minus(report->keys, share->keys));
@@ -158,6 +199,7 @@ uint64_t grant_next(struct grant_ledger *ledger, size_t shard, uint64_t max_keys
 {
     struct grant_share *share = &ledger->shares[shard];
     struct sums sums = sums_of(ledger);
+    share->sent = ++ledger->clock;
     if (!sums.is_complete)
         return share->bound;
     /* When the limit was lowered, keys that are deleted must leave no room for new ones. */
@@ -176,8 +218,24 @@ uint64_t grant_next(struct grant_ledger *ledger, size_t shard, uint64_t max_keys
     return share->bound;
 }
 
-bool grant_is_wanted(const struct grant_ledger *ledger, uint64_t max_keys)
+uint64_t grant_fewest_elsewhere(const struct grant_ledger *ledger, size_t shard)
+{
+    uint64_t from = 0;
+    uint64_t to = UINT64_MAX;
+    uint64_t keys = 0;
+    for (size_t i = 0; i < ledger->count; i++) {
+        const struct grant_share *share = &ledger->shares[i];
+        if (!share->version)
+            return 0;
+        from = at_least(from, share->fewest_from);
+        to = share->fewest_to < to ? share->fewest_to : to;
+        keys += i == shard ? 0 : share->fewest;
+    }
+    return from < to ? keys : 0;
+}
+
+bool grant_is_wanted(const struct grant_ledger *ledger)
 {
     struct sums sums = sums_of(ledger);
-    return sums.is_complete && sums.wants && sums.keys < max_keys;
+    return sums.is_complete && sums.wants;
 }

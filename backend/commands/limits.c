@@ -2,10 +2,11 @@
  * limits.c - a proxy sets the limits of namespaces, and asks what they have here.
  *
  *   > SCREE GRANTS 77 3 4096 shop 1000 0 612 0 300 5    id of the coordinator (0: the proxy only sets limits), epoch of its map, bytes
- *                                                       at the other shards; for each namespace: name, max-keys, max-bytes, keys
- *                                                       and bytes at the other shards, keys that are granted, version of the grant
- *   < 70000 0 301 0 302 6 0 1                           bytes and maxmemory of this shard; for each namespace: keys, bytes, and the
- *                                                       report of key_grants.h: claim, version, is_new, wants
+ *                                                       at the other shards; for each namespace: name, max-keys, max-bytes, the
+ *                                                       fewest keys and the bytes at the other shards, keys that are granted,
+ *                                                       version of the grant
+ *   < 70000 0 301 0 302 6 0 1 299                       bytes and maxmemory of this shard; for each namespace: keys, bytes, and of the
+ *                                                       report of key_grants.h: claim, version, is_new, wants; then for each: fewest
  *
  *   > SCREE LIMITS 4096 shop 1000 0 612 0               with one shard, and from older proxies: without grants
  *   < 70000 0 301 0
@@ -27,7 +28,7 @@ enum {
     NUMBERS_MAX = GRANTS_WORDS - 1,
     REPLY_HEAD = 2,
     REPLY_NUMBERS = 2,
-    GRANTS_REPLY_NUMBERS = 6,
+    GRANTS_REPLY_NUMBERS = 7,
 };
 
 /* The name of a namespace and its numbers. */
@@ -73,7 +74,7 @@ static struct space_limit *set_limit(struct call *call, const struct limit_words
     bool is_measured = limit->max_bytes > 0;
     if (!limit->grant.version) {
         key_grant_init(&limit->grant, call->now_us);
-        limit->waits_left = LIMIT_WAITS;
+        limit->wait_ms_left = LIMIT_WAITS_MS;
     }
     limit->max_keys = words->numbers[0];
     limit->max_bytes = words->numbers[1];
@@ -121,13 +122,17 @@ static void order_grant(struct call *call, const struct limit_words *words,
                         struct grant_order order)
 {
     struct space_limit *limit = set_limit(call, words);
-    uint64_t keys = space_limit_keys(limit);
+    const struct grant_keys here = {space_limit_keys(limit), space_limit_fewest(limit)};
     limit->is_shared = true;
+    order.fewest_elsewhere = words->numbers[2];
     order.keys = words->numbers[4];
     order.version = words->numbers[5];
-    struct grant_report report = {.keys = keys, .claim = key_grant_claim(&limit->grant, keys)};
+    struct grant_report report = {.keys = here.keys,
+                                  .claim = key_grant_claim(&limit->grant, here.keys)};
     if (order.coordinator)
-        report = key_grant_order(&limit->grant, &order, keys, loop_mono_ms(call->partition->loop));
+        report = key_grant_order(&limit->grant, &order, &here, loop_mono_ms(call->partition->loop));
+    if (report.version)
+        space_limit_count_anew(limit);
     limits_resume(call->partition, limit);
     reply_int(&call->reply, (int64_t)report.keys);
     reply_int(&call->reply, (int64_t)limit->bytes);
@@ -135,6 +140,13 @@ static void order_grant(struct call *call, const struct limit_words *words,
     reply_int(&call->reply, (int64_t)report.version);
     reply_int(&call->reply, report.is_new);
     reply_int(&call->reply, report.wants || !list_empty(&limit->waits));
+}
+
+/* The last part of the reply, which proxies of older versions do not read: the fewest keys, which are in the last report. */
+static void reply_fewest(struct call *call, struct bytes name)
+{
+    const struct key_grant *grant = &space_limit_open(call->partition->spaces, name)->grant;
+    reply_int(&call->reply, grant->is_in_turn ? (int64_t)grant->fewest_here : 0);
 }
 
 void cmd_scree_grants(struct call *call)
@@ -154,4 +166,6 @@ void cmd_scree_grants(struct call *call)
         (void)parse_limits(&call->argv[at], GRANTS_WORDS, &words);
         order_grant(call, &words, (struct grant_order){.coordinator = head[0], .epoch = head[1]});
     }
+    for (uint32_t at = GRANTS_HEAD; at < call->argc; at += GRANTS_WORDS)
+        reply_fewest(call, call->argv[at]);
 }

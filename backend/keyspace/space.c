@@ -210,6 +210,7 @@ static void sums_add(struct space_set *set, const struct counter *counter, uint6
         return;
     set->keys += keys;
     space->keys += keys;
+    space->fewest = space->keys < space->fewest ? space->keys : space->fewest;
     space->expires += expires;
 }
 
@@ -565,10 +566,13 @@ void space_serve(struct space_set *set, const struct slot_set *served)
     set->served = served;
     set->keys = 0;
     for (size_t i = 0; i < set->order_count; i++) {
-        set->order[i]->space.keys = set->order[i]->space.expires = 0;
+        struct space *space = &set->order[i]->space;
+        uint64_t fewest = space->fewest;
+        space->keys = space->expires = 0;
         for (const struct counter *counter = set->order[i]->counters; counter;
              counter = counter->next)
             sums_add(set, counter, counter->keys, counter->expires);
+        space->fewest = fewest < space->keys ? fewest : space->keys;
     }
 }
 
@@ -602,6 +606,21 @@ uint64_t space_limit_keys(const struct space_limit *limit)
     for (uint8_t i = 0; i < DATABASES_MAX; i++)
         keys += limit->spaces[i] ? limit->spaces[i]->keys : 0;
     return keys;
+}
+
+uint64_t space_limit_fewest(const struct space_limit *limit)
+{
+    uint64_t fewest = 0;
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        fewest += limit->spaces[i] ? limit->spaces[i]->fewest : 0;
+    return fewest;
+}
+
+void space_limit_count_anew(const struct space_limit *limit)
+{
+    for (uint8_t i = 0; i < DATABASES_MAX; i++)
+        if (limit->spaces[i])
+            limit->spaces[i]->fewest = limit->spaces[i]->keys;
 }
 
 struct space_limit *space_limit_next(struct space_set *set, size_t *cursor)

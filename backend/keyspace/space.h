@@ -28,13 +28,15 @@ struct space_set; /* all of a partition */
 struct space_limit {
     uint64_t max_keys; /* 0: unlimited */
     uint64_t max_bytes;
-    uint64_t keys_elsewhere; /* at the other shards, as of the proxy's last message */
+    uint64_t
+        keys_elsewhere; /* at the other shards, as of the proxy's last message; counts if not is_shared */
     uint64_t bytes_elsewhere;
     uint64_t bytes;    /* here; an estimate, made once a second (space_bytes.h) */
     uint64_t until_ms; /* the limits hold until then, unless a proxy repeats them; monotonic */
     bool is_shared;    /* there are several shards: keys are created up to `grant` */
     struct key_grant grant;
-    uint8_t waits_left; /* commands that may wait for room before the next second */
+    uint32_t
+        wait_ms_left; /* for so long commands may wait for room, in all, before the next second */
     struct list
         waits; /* commands that wait for room (reader_wait_add); of all: those that run again after this turn */
     uint64_t waits_ms;      /* since when the first of them waits; monotonic */
@@ -57,6 +59,7 @@ struct space {
     struct bytes name; /* storage namespace bytes */
     uint64_t keys;     /* in the slots that are served */
     uint64_t expires;  /* of these: keys with a TTL */
+    uint64_t fewest;   /* keys at any time since space_limit_count_anew */
     uint64_t
         ticket; /* to be observed by whoever reads the counters: of the newest change that can be lost; 0: none */
     /* in an attempt that has borrowed all keys of the namespace: those of other shards, else 0 (space_count_elsewhere) */
@@ -146,6 +149,9 @@ struct space_limit *space_limit_of_all(struct space_set *set);
 struct space_limit *space_limit_open(struct space_set *set, struct bytes name);
 /* Keys of the namespace in all its databases here, without space->elsewhere. */
 uint64_t space_limit_keys(const struct space_limit *limit);
+/* The fewest keys of each database since space_limit_count_anew, added up. */
+uint64_t space_limit_fewest(const struct space_limit *limit);
+void space_limit_count_anew(const struct space_limit *limit);
 /* Iterates over the limits: *cursor starts at 0; NULL at the end. */
 struct space_limit *space_limit_next(struct space_set *set, size_t *cursor);
 /* Iterates over the spaces: *cursor starts at 0; NULL at the end. */

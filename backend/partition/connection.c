@@ -326,7 +326,8 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     session->pending.suspend_tries = session->pending.row_wait.ranges = 0;
     session->pending.was_slow = false;
     session->pending.row_wait.has_range = false;
-    session->pending.row_wait.lock_since_ms = 0;
+    session->pending.row_wait.lock_since_ms = session->pending.row_wait.key_proof = 0;
+    session->pending.row_wait.is_charged = false;
     check_query(session, 0);
     return size;
 }

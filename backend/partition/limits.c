@@ -16,7 +16,7 @@
 
 static const char NO_ROOM[] =
     "TRYAGAIN this shard has used its part of the namespace's 'max-keys', "
-    "and has not got more yet";
+    "and does not know yet whether there is more";
 
 /* Counts a command that a limit has refused. */
 static int refuse_over_limit(const struct call *call, enum error error)
@@ -107,8 +107,43 @@ uint64_t limits_begin(const struct call *call)
     return limits_keys(call) ? keys_charged(call) : 0;
 }
 
-/* The grant has no room for the call's keys, but other shards have: the call waits, or is refused when it cannot wait, or has
- * waited for too long. */
+void limits_attempt(const struct call *call)
+{
+    const struct space_limit *limit = session_space(call->session)->limit;
+    if (limit)
+        call->session->pending.row_wait.keys_before = space_limit_keys(limit);
+}
+
+static bool has_waited(const struct reader_wait *wait, uint64_t now_ms)
+{
+    return wait->lock_since_ms && now_ms >= wait->lock_since_ms + LIMIT_WAIT_MS;
+}
+
+/* The call begins to wait, for LIMIT_WAIT_MS at most. False: there were too many waits. */
+static bool begin_wait(struct space_limit *limit, struct reader_wait *wait, uint64_t now_ms)
+{
+    if (limit->wait_ms_left < LIMIT_WAIT_MS)
+        return false;
+    limit->wait_ms_left -= LIMIT_WAIT_MS;
+    wait->key_proof = key_grant_proof(&limit->grant);
+    wait->is_charged = true;
+    wait->lock_since_ms = wait->lock_since_ms ? wait->lock_since_ms : now_ms;
+    return true;
+}
+
+/* The call does not wait any more: gives back the time that it has not waited for. */
+static void return_wait_time(const struct call *call, struct space_limit *limit)
+{
+    struct reader_wait *wait = overlay_wait(call->partition->overlay);
+    uint64_t now_ms = loop_mono_ms(call->partition->loop);
+    if (wait && wait->is_charged && !has_waited(wait, now_ms))
+        limit->wait_ms_left += LIMIT_WAIT_MS - (uint32_t)(now_ms - wait->lock_since_ms);
+    if (wait)
+        wait->is_charged = false;
+}
+
+/* The grant has no room for the call's keys, and other shards may have some: the call waits, or is refused when it cannot wait, or
+ * has waited for too long. */
 static void wait_for_room(struct call *call, struct space_limit *limit)
 {
     struct partition *partition = call->partition;
@@ -119,22 +154,27 @@ static void wait_for_room(struct call *call, struct space_limit *limit)
         call_error_text(call, NO_ROOM);
         return;
     }
-    bool is_over = wait->lock_since_ms ? now_ms >= wait->lock_since_ms + LIMIT_WAIT_MS
-                                       : limit->waits_left == 0;
-    if (is_over) {
+    if (has_waited(wait, now_ms) || (!wait->key_proof && !begin_wait(limit, wait, now_ms))) {
         free(wait->refusal);
         wait->refusal = strdup(NO_ROOM);
         CHECK(wait->refusal);
     } else {
-        if (!wait->lock_since_ms) {
-            wait->lock_since_ms = now_ms;
-            limit->waits_left--;
-        }
         if (list_empty(&limit->waits))
             limit->waits_ms = now_ms;
         reader_wait_add(wait, &limit->waits);
     }
     call_error(call, ERR_UNCACHED);
+}
+
+/* Were there, since the call came, too many keys at all shards for those that it creates? `keys`: with these. */
+static bool is_full(const struct call *call, const struct space_limit *limit, uint64_t keys)
+{
+    const struct reader_wait *wait = overlay_wait(call->partition->overlay);
+    if (!limit->is_shared || keys > limit->max_keys)
+        return true;
+    uint64_t created = wait && keys > wait->keys_before ? keys - wait->keys_before : 0;
+    return wait && wait->key_proof &&
+           key_grant_is_full(&limit->grant, wait->key_proof, created, limit->max_keys);
 }
 
 /* The refusal shows that the namespace has these keys. */
@@ -156,13 +196,15 @@ void limits_end(struct call *call, uint64_t keys_before)
     bool has_room = limit->is_shared
                         ? keys <= keys_before + key_grant_room(&limit->grant, keys_before)
                         : keys + limit->keys_elsewhere <= limit->max_keys;
-    if (has_room)
-        return;
-    observe_keys(call, limit);
-    if (keys + limit->keys_elsewhere > limit->max_keys)
-        call_error(call, (enum error)refuse_over_limit(call, ERR_OOM_KEYS));
-    else
+    if (!has_room)
+        observe_keys(call, limit);
+    if (!has_room && !is_full(call, limit, keys)) {
         wait_for_room(call, limit);
+        return;
+    }
+    return_wait_time(call, limit);
+    if (!has_room)
+        call_error(call, (enum error)refuse_over_limit(call, ERR_OOM_KEYS));
 }
 
 /* Moves all nodes. */
@@ -187,7 +229,7 @@ void limits_turn_end(struct partition *partition)
 void limits_resume(struct partition *partition, struct space_limit *limit)
 {
     uint64_t keys = space_limit_keys(limit);
-    bool is_full = keys + limit->keys_elsewhere >= limit->max_keys; /* also without a limit */
+    bool is_full = keys >= limit->max_keys || limit->grant.fewest; /* also without a limit */
     if (is_full || !limit->is_shared || key_grant_room(&limit->grant, keys))
         move_list(&limit->waits, &space_limit_of_all(partition->spaces)->waits);
 }
@@ -266,7 +308,7 @@ void limits_tick(struct partition *partition)
             limit->max_keys = limit->max_bytes = 0;
         if (limit->max_bytes)
             limit->bytes = space_bytes_estimate(partition, limit->spaces, DATABASES_MAX);
-        if (limit->waits_left < LIMIT_WAITS)
-            limit->waits_left++;
+        if (limit->wait_ms_left < LIMIT_WAITS_MS)
+            limit->wait_ms_left += LIMIT_WAIT_MS;
     }
 }

@@ -6,18 +6,19 @@
  *     └────────────── reply: keys and bytes here ─────────────────────┤
  *                                                                     ▼
  *                    keys: a command that leaves more keys than before, and more than are granted, is rolled back:
- *                          there are max-keys at all shards ─► it is refused
- *                          other shards have room           ─► it waits for a larger grant, and runs again
+ *                          there are max-keys here          ─► it is refused
+ *                          else                             ─► it waits: for a larger grant, and runs again, or for the
+ *                                                              proof that all shards together have max-keys, and is refused
  *                    bytes: while there are more than max-bytes or maxmemory, commands with the flag denyoom are refused;
  *                           in EXEC and scripts, what these have written so far counts too
  *
  * Keys are counted exactly here, and the shards share max-keys so that their sum never exceeds it (key_grants.h). With one shard, and
- * with a proxy of an older version (SCREE LIMITS), nothing is granted: the keys here and those of the proxy's last message
+ * when no proxy is a coordinator (SCREE LIMITS), nothing is granted: the keys here and those of the proxy's last message
  * count. Bytes are estimated (space_bytes.h).
  *
  * A command that waits stops the commands after it on its connection, which clients of other namespaces may have sent. So it
- * waits for LIMIT_WAIT_MS at most, then replies TRYAGAIN; and after LIMIT_WAITS waits in short succession one a second waits, and the
- * others reply TRYAGAIN at once.
+ * waits for LIMIT_WAIT_MS at most, then replies TRYAGAIN; and when all of them have waited for LIMIT_WAITS_MS in short succession,
+ * they may wait for a quarter of each second, and the others reply TRYAGAIN at once.
  */
 #pragma once
 
@@ -30,7 +31,7 @@ enum {
     /* Limits that no proxy has repeated for this time are forgotten: a proxy that knows them has left, and the others have other
      * limits, or no clients in the namespace. */
     LIMITS_LEASE_MS = 30000,
-    LIMIT_WAITS = 20,
+    LIMIT_WAITS_MS = 5000,
     LIMIT_WAIT_MS = 250,
 };
 
@@ -40,6 +41,8 @@ int limits_gate(struct call *call, uint32_t command_flags);
 void limits_note_written(const struct call *call);
 /* May the request wait for room? */
 bool limits_may_wait(const struct call *call);
+/* An attempt begins: notes the number of keys. */
+void limits_attempt(const struct call *call);
 /* Before the handler: number of keys of the namespace, for limits_end. */
 uint64_t limits_begin(const struct call *call);
 /* After the handler: if it has added keys, and there are too many, the call fails or waits (ERR_UNCACHED). */

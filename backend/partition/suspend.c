@@ -214,6 +214,7 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     bool may_wait = is_across || lock_set_count(partition->shards.locks) ||
                     partition->shards.moving || /* for a slot */
                     (!is_nonblocking && limits_may_wait(call));
+    limits_attempt(call);
     bool may_retry = may_wait && may_roll_back(call);
     call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
     if (call->borrow)

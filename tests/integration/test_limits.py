@@ -52,19 +52,15 @@ def patient(client, *words):
     return replies[0]
 
 
-def fill(client, shards=None, prefix='fill', freed=0):
-    """Creates keys until the namespace is full. `shards`: (cluster, shard), keys of this shard only. `freed`: keys were deleted, and so
-    many must fit, although other shards may be late to hear of it. Returns how many there are."""
+def fill(client, shards=None, prefix='fill'):
+    """Creates keys until one is refused. `shards`: (cluster, shard), keys of this shard only. Returns how many there are."""
     count = 0
     while True:
         key = '%s:%d' % (prefix, count) if shards is None else shards[0].key_on(shards[1], '%s%d' % (prefix, count))
-        if count < freed:
-            wait_for(lambda: patient(client, 'SET', key, 'v') == b'OK', 'room for key %d' % count)
-        else:
-            reply = patient(client, 'SET', key, 'v')
-            if reply == KEYS_ERROR:
-                return client.get('DBSIZE')
-            check_equal(reply, b'OK')
+        reply = patient(client, 'SET', key, 'v')
+        if reply == KEYS_ERROR:
+            return client.get('DBSIZE')
+        check_equal(reply, b'OK')
         count += 1
 
 
@@ -147,7 +143,7 @@ def _(run):
         replies = [value(reply) for reply in client.pipeline([['MULTI'], *(['SET', key, 'v'] for key in keys), ['EXEC']])][-1]
         check_equal([str(reply) for reply in replies], [KEYS_ERROR] * 3)
         check_equal(client.get('FLUSHALL'), b'OK')
-        check_equal(fill(client, freed=10), 10, 'room again')
+        check_equal(fill(client), 10, 'room again')
 
 
 @suite.case('max-keys over three shards: one of them may have all keys, and gives the room back when they are deleted')
@@ -157,9 +153,48 @@ def _(run):
         check_equal(fill(client, (cluster, 0)), 10)
         for key in client.get('KEYS', '*'):
             check_equal(client.get('DEL', key), 1)
-        check_equal(fill(client, (cluster, 1), freed=10), 10)
+        check_equal(fill(client, (cluster, 1)), 10)
         check_equal(client.get('FLUSHALL'), b'OK')
-        check_equal(fill(client, (cluster, 2), freed=10), 10)
+        check_equal(fill(client, (cluster, 2)), 10)
+
+
+@suite.case('max-keys over three shards: while there is room no key is refused, whatever has been deleted, has expired or was moved a moment ago')
+def _(run):
+    draw = random.Random(run.seed)
+    limit = 60
+    with cluster_of(linked=True, namespaces={'many': {'token': 'many', 'max-keys': str(limit)}}) as cluster:
+        client = enter(cluster, 'many')
+        check_equal(fill(client, prefix='first'), limit)
+        for turn in range(sized(12, long=100)):
+            keys = sorted(client.get('KEYS', '*'))
+            gone = draw.sample(keys, draw.randrange(1, limit))
+            way = draw.choice(('one by one', 'at once', 'expired', 'renamed', 'moved', 'flushed', 'in a script', 'in MULTI'))
+            if way == 'one by one':
+                for key in gone:
+                    check_equal(client.get('DEL', key), 1)
+            elif way == 'at once':
+                check_equal(client.get('UNLINK', *gone), len(gone))
+            elif way == 'expired':
+                for key in gone:
+                    check_equal(client.get('PEXPIRE', key, '1'), 1)
+                wait_for(lambda: client.get('DBSIZE') == limit - len(gone), 'keys to expire')
+            elif way == 'renamed':
+                for source, target in zip(gone[::2], gone[1::2]):
+                    check_equal(patient(client, 'RENAME', source, target), b'OK')
+            elif way == 'moved':
+                for key in gone:
+                    check_equal(patient(client, 'MOVE', key, '1'), 1)
+                check_equal(enter_database(client, 1), len(gone))
+                check_equal(client.get('FLUSHDB'), b'OK')
+                enter_database(client, 0)
+            elif way == 'flushed':
+                check_equal(client.get('FLUSHALL'), b'OK')
+            elif way == 'in a script':
+                check_equal(patient(client, 'EVAL', "return redis.call('DEL', unpack(KEYS))", str(len(gone)), *gone), len(gone))
+            else:
+                check_equal([value(reply) for reply in client.pipeline([['MULTI'], ['DEL', *gone], ['EXEC']])][-1], [len(gone)])
+            where = draw.choice((None, (cluster, draw.randrange(3))))
+            check_equal(fill(client, where, prefix='t%d' % turn), limit, way)
 
 
 @suite.case('a transaction over shards counts in max-keys once, and a full namespace can rename, move and replace keys over shards')
@@ -192,7 +227,7 @@ def _(run):
             def full(reason):
                 """Fills the namespace: all its databases have ten keys, and the eleventh is refused."""
                 count = sum(enter_database(client, number) for number in (1, 0))
-                fill(client, prefix='full', freed=10 - count)
+                fill(client, prefix='full')
                 check_equal(sum(enter_database(client, number) for number in (1, 0)), 10, reason)
             full('at first')
             for i in range(4):
@@ -285,7 +320,7 @@ def _(run):
             def is_settled():
                 return client.get('DBSIZE') == 150 + 20 * (turn + 1)
             wait_for(is_settled, 'all keys to have arrived')
-        check_equal(fill(client, prefix='rest', freed=90), 300)
+        check_equal(fill(client, prefix='rest'), 300)
 
 
 @suite.case('limits hold after kill -9 of a shard, before it takes the first command')
@@ -346,7 +381,7 @@ def _(run):
         check_equal(client.get('DBSIZE'), 30)
         check_equal(client.get('SET', 'k0', 'w'), b'OK', 'a key that exists')
         check_equal(client.get('DEL', *('k%d' % i for i in range(10, 30))), 20)  # at each shard at once
-        check_equal(fill(client, freed=2), 12)
+        check_equal(fill(client), 12)
         check_equal([patient(client, 'SET', key, 'v') for key in probes], [KEYS_ERROR] * 3)
         check_equal(client.get('DBSIZE'), 12)
 
@@ -458,11 +493,13 @@ def _(run):
                       ['1', '0', '0', 'a', '1', '2', '3', '4', '5', '6', 'b'], ['18446744073709551616', '0', '0']):
             reply = call(partition, 'SCREE', 'GRANTS', *words)
             check(str(reply).startswith('ERR SCREE GRANTS takes'), '%s: %r' % (words, reply))
+        control = cluster.partition(0)
+        check_equal(call(control, 'SCREE', 'AUTH', cluster.secret), b'OK')
         check_equal(call(partition, 'SCREE', 'USE', 'a', '0'), b'OK')
         def order(coordinator, grant, version, elsewhere=0):
             words = [coordinator, 1, 0, 'a', 10, 0, elsewhere, 0, grant, version]
-            return call(partition, 'SCREE', 'GRANTS', *(str(word) for word in words))[2:]
-        keys, _, claim, version, is_new, _ = order(5, 3, 0)
+            return call(control, 'SCREE', 'GRANTS', *(str(word) for word in words))[2:]
+        keys, _, claim, version, is_new, _, _ = order(5, 3, 0)
         check_equal((keys, claim, is_new), (0, 0, 1), 'the first order only makes it the coordinator')
         check(version > 0, version)
         check_equal(order(5, 3, version)[2:5], [3, version + 1, 0])
@@ -475,8 +512,21 @@ def _(run):
         check_equal(order(5, 3, version + 2)[5], 1, 'it wants more')
         check_equal(order(5, 4, version + 3, elsewhere=6)[2], 4)
         check_equal(call(partition, 'SET', names[3], 'v'), b'OK')
-        check_equal(call(partition, 'SET', cluster.key_on(0, 'x'), 'v'), KEYS_ERROR, 'all shards together have ten')
-        check_equal(order(5, 0, version + 4)[2], 4, 'the claim is what it has')
+        replies = []
+        def is_refused(orders, elsewhere):
+            """What a SET gets that comes before so many orders, of which each says that there are so many keys elsewhere."""
+            partition.send('SET', cluster.key_on(0, 'x'), 'v')
+            wait_for(lambda: order(5, 4, 0)[5], 'the command to wait')
+            replies[:] = [order(5, 4, 0)]
+            for _ in range(orders):
+                replies.append(order(5, 4, replies[-1][3], elsewhere))
+            reply = value(partition.read())
+            return str(reply)
+        check_equal(is_refused(3, 6), KEYS_ERROR, 'all shards together have ten')
+        check_equal([reply[6] for reply in replies], [0, 4, 4, 4], 'the fewest keys, if the order follows the last report')
+        check(is_refused(3, 5).startswith('TRYAGAIN'), 'there may be room elsewhere')
+        check(is_refused(1, 6).startswith('TRYAGAIN'), 'the figures may be older than the command')
+        check_equal(order(5, 0, replies[-1][3])[2], 4, 'the claim is what it has')
 
 
 @suite.case('SCREE LIMITS takes whole groups of valid numbers, from proxies only')

@@ -27,8 +27,27 @@ enum {
 struct shard {
     struct key_grant grant;
     uint64_t keys;
+    uint64_t fewest; /* since the last order that was accepted */
     bool is_down;
+    uint64_t proof; /* a command waits for this order; 0: none does */
+    uint64_t most;  /* keys of all shards since it began to wait */
 };
+
+static struct grant_report carry_out_order(struct shard *shard, const struct grant_order *order,
+                                           uint64_t now_ms)
+{
+    const struct grant_keys here = {shard->keys, shard->fewest};
+    struct grant_report report = key_grant_order(&shard->grant, order, &here, now_ms);
+    if (report.version)
+        shard->fewest = shard->keys;
+    return report;
+}
+
+static void lose_keys(struct shard *shard, uint64_t keys)
+{
+    shard->keys -= keys;
+    shard->fewest = shard->keys < shard->fewest ? shard->keys : shard->fewest;
+}
 
 /* A message from a proxy to a shard, then its answer. */
 struct flight {
@@ -88,6 +107,7 @@ static void start_shard(struct world *world, struct shard *shard)
 {
     world->version += 1000000;
     key_grant_init(&shard->grant, world->version);
+    shard->fewest = shard->proof = 0;
     shard->is_down = false;
 }
 
@@ -104,6 +124,7 @@ static void send_order(struct world *world, int from, int to)
         (struct grant_order){.coordinator = proxy->id,
                              .epoch = 1,
                              .keys = grant_next(&proxy->ledger, (size_t)to, world->max_keys),
+                             .fewest_elsewhere = grant_fewest_elsewhere(&proxy->ledger, (size_t)to),
                              .version = proxy->shares[to].version};
     flight->tenure = proxy->ledger.tenure;
     proxy->is_asked[to] = true;
@@ -121,7 +142,7 @@ static void carry_out(struct world *world, struct flight *flight)
     struct shard *shard = &world->shards[flight->shard];
     if (shard->is_down)
         return;
-    flight->report = key_grant_order(&shard->grant, &flight->order, shard->keys, world->now_ms);
+    flight->report = carry_out_order(shard, &flight->order, world->now_ms);
 }
 
 /* Delivers a message; some are lost, some given up and delivered later, some delivered twice. */
@@ -167,7 +188,7 @@ static void hand_over(struct world *world, struct shard *from)
         (struct handover){.keys = 1 + random_below(world, from->keys),
                           .to = (int)random_below(world, SHARDS),
                           .at_ms = world->now_ms + random_below(world, KEY_GRANT_LEAVE_MS / 5)};
-    from->keys -= handover->keys;
+    lose_keys(from, handover->keys);
     key_grant_leave(&from->grant, handover->keys);
 }
 
@@ -190,6 +211,32 @@ static void restart_proxy(struct world *world, int index)
     proxy->ledger = (struct grant_ledger){.shares = proxy->shares, .count = SHARDS};
 }
 
+/* A command wants a key that the shard has no room for. */
+static void begin_to_wait(struct shard *shard)
+{
+    if (shard->is_down || shard->proof || key_grant_room(&shard->grant, shard->keys))
+        return;
+    shard->proof = key_grant_proof(&shard->grant);
+    shard->most = 0;
+}
+
+/* True: each shard that would refuse a command has reason to: there were max_keys since the command came. */
+static bool refusals_are_right(struct world *world, uint64_t *refused)
+{
+    uint64_t keys = all_keys(world);
+    for (int i = 0; i < SHARDS; i++) {
+        struct shard *shard = &world->shards[i];
+        shard->most = keys > shard->most ? keys : shard->most;
+        if (!shard->proof || !key_grant_is_full(&shard->grant, shard->proof, 1, world->max_keys))
+            continue;
+        if (shard->most < world->max_keys)
+            return false;
+        shard->proof = 0;
+        ++*refused;
+    }
+    return true;
+}
+
 static void step(struct world *world)
 {
     struct shard *shard = &world->shards[random_below(world, SHARDS)];
@@ -210,8 +257,9 @@ static void step(struct world *world)
         start_shard(world, shard);
     if (random_below(world, 4) == 0)
         create_keys(world, shard);
+    begin_to_wait(shard);
     if (random_below(world, 16) == 0 && !shard->is_down)
-        shard->keys -= random_below(world, shard->keys + 1);
+        lose_keys(shard, random_below(world, shard->keys + 1));
     send_order(world, (int)random_below(world, PROXIES), (int)random_below(world, SHARDS));
     for (int i = 0; i < 4; i++)
         move_flight(world, &world->flights[random_below(world, FLIGHTS)]);
@@ -228,9 +276,10 @@ static void world_init(struct world *world, uint64_t seed)
         restart_proxy(world, i);
 }
 
-static void test_the_sum_never_exceeds_max_keys(void)
+static void test_the_sum_never_exceeds_max_keys_and_no_key_is_refused_while_there_is_room(void)
 {
     uint64_t full = 0;
+    uint64_t refused = 0;
     for (uint64_t seed = 1; seed <= (uint64_t)sized(SEEDS); seed++) {
         struct world world;
         world_init(&world, seed);
@@ -243,9 +292,14 @@ static void test_the_sum_never_exceeds_max_keys(void)
                 abort();
             }
             full += all_keys(&world) == world.max_keys;
+            if (!refusals_are_right(&world, &refused)) {
+                (void)fprintf(stderr, "seed %llu, step %d: refused while there was room\n",
+                              (unsigned long long)seed, i);
+                abort();
+            }
         }
     }
-    CHECK(full > 0);
+    CHECK(full > 0 && refused > 0);
 }
 
 /* Two or three shards with one coordinator. */
@@ -262,18 +316,28 @@ static void group_init(struct group *group, size_t count)
         key_grant_init(&group->shards[i].grant, 100);
 }
 
+static struct grant_order order_for(struct group *group, size_t shard, uint64_t max_keys)
+{
+    return (struct grant_order){.coordinator = 1,
+                                .keys = grant_next(&group->ledger, shard, max_keys),
+                                .fewest_elsewhere = grant_fewest_elsewhere(&group->ledger, shard),
+                                .version = group->shares[shard].version};
+}
+
+static void deliver(struct group *group, size_t shard, const struct grant_order *order)
+{
+    struct grant_report report = carry_out_order(&group->shards[shard], order, 1);
+    CHECK(report.version);
+    grant_reported(&group->ledger, shard, group->ledger.tenure, &report);
+}
+
 /* Exchanges some messages. */
 static void rounds(struct group *group, uint64_t max_keys)
 {
     for (int round = 0; round < 5; round++)
         for (size_t i = 0; i < group->ledger.count; i++) {
-            struct grant_order order = {.coordinator = 1,
-                                        .keys = grant_next(&group->ledger, i, max_keys),
-                                        .version = group->shares[i].version};
-            struct grant_report report =
-                key_grant_order(&group->shards[i].grant, &order, group->shards[i].keys, 1);
-            CHECK(report.version);
-            grant_reported(&group->ledger, i, group->ledger.tenure, &report);
+            struct grant_order order = order_for(group, i, max_keys);
+            deliver(group, i, &order);
         }
 }
 
@@ -297,7 +361,7 @@ static void test_one_shard_that_wants_gets_all_that_is_left(void)
         rounds(&group, 1000);
         CHECK(++waits < 10);
     }
-    CHECK(!grant_is_wanted(&group.ledger, 1000));
+    CHECK(!grant_is_wanted(&group.ledger));
 }
 
 static void test_a_lower_limit_takes_back_what_is_not_used(void)
@@ -341,6 +405,52 @@ static void test_while_a_shard_is_down_the_others_share_the_rest(void)
     CHECK(group.shares[0].bound + bound == 1000);
 }
 
+/* Two shards that have all of max_keys; the messages to both are sent at the same time. */
+static void one_round(struct group *group, uint64_t max_keys)
+{
+    struct grant_order first = order_for(group, 0, max_keys);
+    struct grant_order second = order_for(group, 1, max_keys);
+    deliver(group, 0, &first);
+    deliver(group, 1, &second);
+}
+
+static void test_figures_of_before_a_command_came_do_not_refuse_it(void)
+{
+    enum { FULL = 10 };
+    struct group group;
+    group_init(&group, 2);
+    rounds(&group, FULL);
+    group.shards[0].keys = group.shards[1].keys = FULL / 2;
+    rounds(&group, FULL);
+    const struct key_grant *grant = &group.shards[0].grant;
+    struct grant_order late = order_for(&group, 0, FULL);
+    CHECK(key_grant_is_full(grant, grant->orders, 1, FULL));
+    lose_keys(&group.shards[1], 1);
+    uint64_t proof = key_grant_proof(grant);
+    deliver(&group, 0, &late);
+    for (int round = 0; round < 6; round++) {
+        CHECK(!key_grant_is_full(grant, proof, 1, FULL));
+        one_round(&group, FULL);
+    }
+}
+
+static void test_a_command_that_no_shard_has_room_for_is_refused_by_the_third_order(void)
+{
+    enum { FULL = 10 };
+    struct group group;
+    group_init(&group, 2);
+    rounds(&group, FULL);
+    group.shards[0].keys = group.shards[1].keys = FULL / 2;
+    rounds(&group, FULL);
+    const struct key_grant *grant = &group.shards[0].grant;
+    uint64_t proof = key_grant_proof(grant);
+    for (int round = 0; round < 3; round++) {
+        CHECK(!key_grant_is_full(grant, proof, 1, FULL));
+        one_round(&group, FULL);
+    }
+    CHECK(key_grant_is_full(grant, proof, 1, FULL) && !key_grant_is_full(grant, proof, 0, FULL));
+}
+
 static void test_a_new_coordinator_raises_nothing_before_all_shards_have_accepted_it(void)
 {
     struct grant_share shares[2] = {0};
@@ -362,7 +472,7 @@ static void test_a_new_coordinator_raises_nothing_before_all_shards_have_accepte
 static bool accepts(struct key_grant *grant, uint64_t id, uint64_t epoch, uint64_t now_ms)
 {
     struct grant_order order = {.coordinator = id, .epoch = epoch};
-    return key_grant_order(grant, &order, 0, now_ms).version > 0;
+    return key_grant_order(grant, &order, &(struct grant_keys){0}, now_ms).version > 0;
 }
 
 static void test_of_two_coordinators_the_newer_map_wins_then_the_lower_id(void)
@@ -380,7 +490,9 @@ static void test_of_two_coordinators_the_newer_map_wins_then_the_lower_id(void)
 
 int main(void)
 {
-    test_the_sum_never_exceeds_max_keys();
+    test_the_sum_never_exceeds_max_keys_and_no_key_is_refused_while_there_is_room();
+    test_figures_of_before_a_command_came_do_not_refuse_it();
+    test_a_command_that_no_shard_has_room_for_is_refused_by_the_third_order();
     test_one_shard_that_wants_gets_all_that_is_left();
     test_a_lower_limit_takes_back_what_is_not_used();
     test_keys_above_a_lower_limit_are_not_created_again_when_they_are_deleted();
