@@ -11,7 +11,7 @@ import re
 
 from files import ROOT, read, report, tracked
 
-LINK = re.compile(r'(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')
+LINK = re.compile(r'(?<!!)\[[^\]]*\]\(([^)\s]+|(?=\)))\)|!\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')
 PATH = re.compile(r'`((?:shared|config|proxy|backend|tests|k8s|docs|unit|sim|fuzz|integration|differential|fault|bench)/[\w./-]*\w)')
 NAME = re.compile(r'`((?:test|bench|fuzz)_\w+)`')
 UNDER_TESTS = ('', 'tests/')
@@ -38,6 +38,8 @@ def broken_links(path):
             target = ''.join(groups)
             if re.match(r'[a-z]+:', target):
                 continue
+            if not target:
+                yield '%s:%d: a link without a target' % (path, number)
             name, _, anchor = target.partition('#')
             file = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
             if not os.path.exists(os.path.join(ROOT, file)):
