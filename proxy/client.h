@@ -61,9 +61,10 @@ enum client_hold {
     HOLD_OUTPUT = 1 << 4, /* it reads its replies more slowly than they come */
     /* its command waits at a backend; the stream is still read, to notice that the client closes */
     HOLD_BLOCKED = 1 << 5,
-    HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
-    HOLD_RATE = 1 << 7,   /* the rate limit of its namespace; rate.c */
-    HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is being searched; scripts.c */
+    HOLD_PAUSED = 1 << 6,   /* CLIENT PAUSE */
+    HOLD_RATE = 1 << 7,     /* the rate limit of its namespace; rate.c */
+    HOLD_SCRIPT = 1 << 8,   /* the script of its EVALSHA is being searched; scripts.c */
+    HOLD_PORTIONS = 1 << 9, /* its command changes state in several turns; next_turn.h */
 };
 
 enum { CLIENT_WINDOW_FIRST = 16 };      /* `window` of a new client */

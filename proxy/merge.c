@@ -94,29 +94,41 @@ static bool copy_element(const struct shard_reply *part, size_t *pos, struct out
     return true;
 }
 
-/* Writes one element per key, in the order of the keys. */
+/* Finds where the elements of each reply begin. Returns a reply that does not fit; NULL: there is none. */
+static const struct shard_reply *array_open(const struct merge *merge, size_t *at)
+{
+    int64_t total = 0;
+    for (uint32_t i = 0; i < merge->count; i++) {
+        int64_t count;
+        if (!open_array(&merge->replies[i], &at[i], &count))
+            return &merge->replies[i];
+        total += count;
+    }
+    return total == merge->order_count ? NULL : &merge->replies[0];
+}
+
+/* Writes the elements of the keys [from, to), in their order. Returns a reply that does not fit; NULL: there is none. */
+static const struct shard_reply *array_write(const struct merge *merge, size_t *at, uint32_t from,
+                                             uint32_t to, struct out *out)
+{
+    for (uint32_t i = from; i < to; i++) {
+        const struct shard_reply *part = &merge->replies[merge->order[i]];
+        if (!copy_element(part, &at[merge->order[i]], out))
+            return part;
+    }
+    return NULL;
+}
+
+/* Writes one element per key. */
 static void merge_array(const struct merge *merge, struct reply *reply)
 {
     size_t *at = calloc(merge->count, sizeof(*at));
     CHECK(at);
-    int64_t total = 0;
     struct out out;
     out_init(&out);
-    const struct shard_reply *bad = NULL;
-    for (uint32_t i = 0; i < merge->count && !bad; i++) {
-        int64_t count;
-        if (open_array(&merge->replies[i], &at[i], &count))
-            total += count;
-        else
-            bad = &merge->replies[i];
-    }
-    if (!bad && total != merge->order_count)
-        bad = &merge->replies[0];
-    for (uint32_t i = 0; i < merge->order_count && !bad; i++) {
-        const struct shard_reply *part = &merge->replies[merge->order[i]];
-        if (!copy_element(part, &at[merge->order[i]], &out))
-            bad = part;
-    }
+    const struct shard_reply *bad = array_open(merge, at);
+    if (!bad)
+        bad = array_write(merge, at, 0, merge->order_count, &out);
     if (bad) {
         merge_nonsense(bad, reply);
     } else {
@@ -125,6 +137,31 @@ static void merge_array(const struct merge *merge, struct reply *reply)
     }
     out_clear(&out);
     free(at);
+}
+
+enum { PORTION = 4096 /* elements: about a millisecond */ };
+
+struct merge_state {
+    uint32_t next; /* element */
+    size_t at[];   /* of each reply */
+};
+
+bool merge_go_on(const struct merge *merge, void *owner, struct reply *reply)
+{
+    struct merge_state *state = owner;
+    uint32_t from = state->next;
+    uint32_t left = merge->order_count - from;
+    const struct shard_reply *bad = from == 0 ? array_open(merge, state->at) : NULL;
+    state->next += left < PORTION ? left : PORTION;
+    if (from == 0)
+        reply_array(reply, merge->order_count);
+    if (!bad)
+        bad = array_write(merge, state->at, from, state->next, reply->out);
+    if (!bad)
+        return state->next < merge->order_count;
+    out_truncate(reply->out, 0);
+    merge_nonsense(bad, reply);
+    return false;
 }
 
 static void merge_concat(const struct merge *merge, struct reply *reply)
@@ -330,6 +367,13 @@ static const struct shard_reply *first_nonnull(const struct merge *merge)
             return &merge->replies[i];
     }
     return &merge->replies[0];
+}
+
+size_t merge_state_size(const struct merge *merge)
+{
+    bool is_wide =
+        merge->rule == MERGE_ARRAY && merge->order_count > PORTION && !first_error(merge);
+    return is_wide ? sizeof(struct merge_state) + merge->count * sizeof(size_t) : 0;
 }
 
 void merge_replies(const struct merge *merge, struct reply *reply)

@@ -31,5 +31,9 @@ struct merge {
     uint32_t order_count;
 };
 
+/* A reply of many elements is merged in portions: size of the state of this merge, which begins as zeros. 0: the reply is short. */
+size_t merge_state_size(const struct merge *merge);
+/* Writes the next portion; `reply` has nothing but this reply. True: there is more. */
+bool merge_go_on(const struct merge *merge, void *state, struct reply *reply);
 /* Writes the merged reply. Large elements are referenced in the replies' blocks, not copied. */
 void merge_replies(const struct merge *merge, struct reply *reply);

@@ -9,6 +9,7 @@
 
 #include "proxy/client.h"
 #include "proxy/merge.h"
+#include "proxy/next_turn.h"
 #include "proxy/proxy.h"
 #include "proxy/rate_limiter.h"
 #include "proxy/slow_log.h"
@@ -289,26 +290,50 @@ struct out *request_reply_out(struct request *request)
     return kept_out(request);
 }
 
-static void request_merge(struct request *request)
+static struct merge merge_of(struct request *request)
 {
-    struct parts *parts = request->parts;
-    struct client *client = request->client;
-    if (request->is_blocking)
-        client->worker->client_events->answered(client, request, NULL);
-    struct out *out = request_reply_out(request);
-    struct reply reply = {.out = out, .resp = request->resp};
+    const struct parts *parts = request->parts;
     for (uint32_t i = 0; i < parts->count; i++)
         (void)request_reply(request, i);
-    struct merge merge = {.rule = request->command->merge,
+    return (struct merge){.rule = request->command->merge,
                           .replies = parts->reply,
                           .count = parts->count,
                           .order = parts->order,
                           .order_count = parts->order_count};
+}
+
+static void charge_reply(const struct client *client, size_t bytes)
+{
+    struct rate_limiter *limiter = client->session.keyspace->rate_limiter;
+    if (limiter)
+        rate_limiter_charge_reply(limiter, loop_mono_ms(client->worker->loop), bytes);
+}
+
+/* request_done_fn: a portion of a merge. */
+static void merge_some(struct client *client, struct request *request, struct reply *reply)
+{
+    struct merge merge = merge_of(request);
+    if (merge_go_on(&merge, request_state(request, merge_state_size(&merge)), reply))
+        request_next_turn(request, merge_some);
+    else
+        charge_reply(client, reply->out->bytes);
+}
+
+static void request_merge(struct request *request)
+{
+    struct client *client = request->client;
+    if (request->is_blocking)
+        client->worker->client_events->answered(client, request, NULL);
+    struct merge merge = merge_of(request);
+    if (merge_state_size(&merge)) {
+        request_next_turn(request, merge_some);
+        return;
+    }
+    struct out *out = request_reply_out(request);
+    struct reply reply = {.out = out, .resp = request->resp};
     size_t begun = out->bytes;
     merge_replies(&merge, &reply);
-    if (client->session.keyspace->rate_limiter)
-        rate_limiter_charge_reply(client->session.keyspace->rate_limiter,
-                                  loop_mono_ms(client->worker->loop), out->bytes - begun);
+    charge_reply(client, out->bytes - begun);
     client_ready(client, request);
 }
 

@@ -1,6 +1,7 @@
 #include "proxy/subscriptions.h"
 
 #include "proxy/client.h"
+#include "proxy/next_turn.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
@@ -119,13 +120,6 @@ void all_subscriptions_slow(struct proxy_worker *worker)
         else if (++subscriptions->idle_seconds > IDLE_SECONDS_MAX)
             subscriptions_free(subscriptions);
     }
-}
-
-void all_subscriptions_fini(struct proxy_worker *worker)
-{
-    while (!list_empty(&worker->all_subscriptions))
-        subscriptions_free(
-            container_of(worker->all_subscriptions.next, struct subscriptions, link));
 }
 
 /* ---- sending counts to the shards ------------------------------------------------------------ */
@@ -247,6 +241,7 @@ struct client_channels *client_channels(struct client *client)
         client->channels = calloc(1, sizeof *client->channels);
         CHECK(client->channels);
         client->channels->client = client;
+        list_init(&client->channels->leaving);
         subscriber_init(&client->channels->subscriber);
         out_init(&client->channels->confirmations);
         out_init(&client->channels->waiting);
@@ -275,7 +270,7 @@ static bool remove_channel(struct client_channels *channels, enum channel_kind k
                              name))
         return false;
     channels->bytes -= subscriptions_cost(name);
-    channels->client->worker->memory.copied -= subscriptions_cost(name);
+    channels->subscriptions->worker->memory.copied -= subscriptions_cost(name);
     return true;
 }
 
@@ -322,32 +317,74 @@ static uint32_t remove_some(struct client_channels *channels, struct arena *aren
     return count;
 }
 
+/* Ends up to TELL_MAX subscriptions, and tells the shards. */
+static void clear_some(struct client_channels *channels)
+{
+    struct channel_name taken[TELL_MAX];
+    struct arena arena;
+    arena_init(&arena);
+    uint32_t count = remove_some(channels, &arena, taken);
+    (void)subscriptions_tell(channels->subscriptions, NULL, taken, count, NULL);
+    arena_fini(&arena);
+}
+
+static void channels_free(struct client_channels *channels)
+{
+    CHECK(subscriber_count(&channels->subscriber) == 0);
+    list_remove(&channels->leaving);
+    out_clear(&channels->confirmations);
+    out_clear(&channels->waiting);
+    free(channels);
+}
+
+/* Ends some subscriptions of clients that have left. False: there are none. */
+static bool clear_leaving(const struct proxy_worker *worker)
+{
+    const struct list *leaving = &worker->clients.leaving_channels;
+    if (list_empty(leaving))
+        return false;
+    struct client_channels *channels = container_of(leaving->next, struct client_channels, leaving);
+    clear_some(channels);
+    if (subscriber_count(&channels->subscriber) == 0)
+        channels_free(channels);
+    return true;
+}
+
+/* request_done_fn */
+static void clear_in_turns(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    if (clear_leaving(request->worker))
+        request_next_turn(request, clear_in_turns);
+}
+
 void subscriptions_clear(struct client *client)
 {
     struct client_channels *channels = client->channels;
-    struct channel_name taken[TELL_MAX];
-    uint32_t count;
     if (!channels || !channels->subscriptions)
         return;
-    do {
-        struct arena arena;
-        arena_init(&arena);
-        count = remove_some(channels, &arena, taken);
-        (void)subscriptions_tell(channels->subscriptions, NULL, taken, count, NULL);
-        arena_fini(&arena);
-    } while (count > 0);
-    channels->subscriptions = NULL;
+    clear_some(channels);
+    bool is_running = client->held_pushes == &channels->waiting; /* its confirmations are needed */
+    while (is_running && subscriber_count(&channels->subscriber) > 0)
+        clear_some(channels);
+    if (subscriber_count(&channels->subscriber) == 0) {
+        channels->subscriptions = NULL;
+        return;
+    }
+    struct list *leaving = &client->worker->clients.leaving_channels;
+    bool is_first = list_empty(leaving);
+    client->channels = NULL;
+    channels->client = NULL;
+    list_push(leaving, &channels->leaving);
+    if (is_first)
+        request_next_turn(request_internal(client->worker), clear_in_turns);
 }
 
 void client_channels_free(struct client *client)
 {
-    struct client_channels *channels = client->channels;
-    if (!channels)
-        return;
-    CHECK(subscriber_count(&channels->subscriber) == 0);
-    out_clear(&channels->confirmations);
-    out_clear(&channels->waiting);
-    free(channels);
+    if (client->channels)
+        channels_free(client->channels);
     client->channels = NULL;
 }
 
@@ -469,7 +506,18 @@ static void on_message(struct upstream *upstream, struct block *block, const cha
     while (
         subscription) { /* client_push may close the client, which ends its subscription; the last subscription frees the topic */
         struct subscription *next = topic_subscription_next(topic, subscription);
-        client_push(client_of(subscription, kind), block, data, len);
+        struct client *client = client_of(subscription, kind);
+        if (client)
+            client_push(client, block, data, len);
         subscription = next;
     }
+}
+
+void all_subscriptions_fini(struct proxy_worker *worker)
+{
+    while (clear_leaving(worker))
+        continue;
+    while (!list_empty(&worker->all_subscriptions))
+        subscriptions_free(
+            container_of(worker->all_subscriptions.next, struct subscriptions, link));
 }

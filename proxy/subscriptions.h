@@ -26,7 +26,8 @@ struct subscriptions;
 
 /* A client's subscriptions; made by its first SUBSCRIBE. */
 struct client_channels {
-    struct client *client;
+    struct client *client; /* NULL: it has left, and its subscriptions end in later turns */
+    struct list leaving;   /* in worker->clients.leaving_channels: it has left */
     struct subscriber subscriber;
     size_t bytes; /* memory of its subscriptions */
     struct subscriptions

@@ -28,6 +28,7 @@ struct entrance;
 struct frame;
 struct hotkeys;
 struct listen_options;
+struct next_turn;
 struct pause;
 struct keyspace;
 struct pool;
@@ -40,7 +41,8 @@ struct upstream;
 /* All clients of the worker. */
 struct worker_clients {
     struct list all;
-    struct list closed; /* freed at the end of the turn */
+    struct list closed;           /* freed at the end of the turn */
+    struct list leaving_channels; /* of clients that have left; subscriptions.c */
     uint32_t count;
     uint32_t blocked;          /* clients whose command waits at a backend; blocked.h */
     uint32_t paused;           /* clients that wait for the end of CLIENT PAUSE */
@@ -56,8 +58,9 @@ struct worker_label {
 struct worker_requests {
     struct pipeline_link *free;
     uint32_t free_count;
-    uint32_t free_least; /* lowest value of free_count since the last decay */
-    uint32_t count;      /* all requests, including free ones */
+    uint32_t free_least;         /* lowest value of free_count since the last decay */
+    uint32_t count;              /* all requests, including free ones */
+    struct next_turn *next_turn; /* NULL: none has work for the next turn. next_turn.h */
 };
 
 /* CLIENT PAUSE commands in force; pause.c */

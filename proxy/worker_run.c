@@ -56,6 +56,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->metrics.process = metrics_new();
     list_init(&worker->ephemeral.leaving);
     list_init(&worker->all_subscriptions);
+    list_init(&worker->clients.leaving_channels);
     list_init(&worker->clients.all);
     list_init(&worker->clients.closed);
     list_init(&worker->monitoring.clients);

@@ -189,5 +189,63 @@ def _(run):
         wait_for(lambda: writer.get('PUBSUB', 'CHANNELS') == [], 'all to be left')
 
 
+def read_available(connection):
+    """Bytes that have arrived."""
+    connection.sock.setblocking(False)
+    data = b''
+    try:
+        while more := connection.sock.recv(1 << 20):
+            data += more
+    except BlockingIOError:
+        pass
+    connection.sock.setblocking(True)
+    return data
+
+
+@suite.case('while one client subscribes to many patterns, leaves them or disconnects, other clients of its worker are served')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 1}}) as cluster, connect(cluster) as other:
+        names = ['p%d' % i for i in range(20_000)]
+        for proto in (2, 3):
+            listener = connect(cluster, proto=proto)
+            for words, last in ((('PSUBSCRIBE', *names), b':20000\r\n'), (('PUNSUBSCRIBE',), b':0\r\n')):
+                listener.send(*words)
+                data = listener.sock.recv(100)
+                for _ in range(10):
+                    check_equal(other.get('PING'), b'PONG')
+                data += read_available(listener)
+                check(not data.endswith(last), 'all %d confirmations came before ten replies to another client' % len(names))
+                while not data.endswith(last):
+                    data += listener.sock.recv(1 << 20)
+                check_equal(data.count(words[0].lower().encode()), len(names), 'confirmations')
+            # requests behind it keep their order, and see all of its effects
+            listener.send_many([('PSUBSCRIBE', *names[:1000]), ('PUNSUBSCRIBE', *names[:999]), ('PING',), ('RESET',), ('ECHO', 'x')])
+            replies = [value(listener.read()) for _ in range(2002)]
+            check_equal([reply[2] for reply in replies[:1999]], [*range(1, 1001), *range(999, 0, -1)], 'counts')
+            check_equal(replies[2000:], [b'RESET', b'x'], 'replies behind them')
+            listener.close()
+            listener = connect(cluster, proto=proto)
+            listener.send('PSUBSCRIBE', *names)
+            while not read_available(listener).endswith(b':20000\r\n'):
+                pass
+            check_equal(other.get('PUBLISH', 'p1', 'x'), 1)
+            listener.close()
+            wait_for(lambda: other.get('PUBSUB', 'NUMPAT') == 0, 'all to be left')
+
+
+@suite.case('a wide MGET over shards is merged in turns, in the order of its keys')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 1}}) as cluster, connect(cluster) as client:
+        keys = ['k%d' % i for i in range(20_000)]
+        client.get('MSET', *[word for key in keys[::2] for word in (key, key)])
+        client.send_many([('MGET', *keys), ('ECHO', 'x'), ('MGET', *keys[::-1]), ('MGET', keys[0], 'nothing')])
+        want = [key.encode() if i % 2 == 0 else None for i, key in enumerate(keys)]
+        check_equal([value(client.read()) for _ in range(4)], [want, b'x', want[::-1], [b'k0', None]], 'replies')
+        gone = connect(cluster)
+        gone.send('MGET', *keys)
+        gone.close()
+        check_equal(client.get('PING'), b'PONG')
+
+
 if __name__ == '__main__':
     suite.main()
