@@ -160,6 +160,8 @@ static inline void vm_spend(lua_State *lua, size_t work)
 
 /* Must the script end, or be rolled back? Then none of its Lua code may run any more. */
 bool run_is_over(lua_State *lua);
+/* The error that a script which was ended early replies. */
+const char *run_end_text(const struct script_run *run);
 /* Raises the error that ends the run; pcall and xpcall raise it again (sandbox.c). */
 int run_break(lua_State *lua);
 int function_register(lua_State *lua);
