@@ -26,9 +26,9 @@ void admin_copy_health(const struct admin *admin, const struct shard_map *map,
 void admin_print_health(const struct admin_visit *visit, struct out *out);
 
 /* Starts the admin port. Main thread. False: the reason is in error[size]. */
-bool admin_start(struct proxy *proxy, char *error, size_t size);
+bool admin_port_start(struct proxy *proxy, char *error, size_t size);
 /* The proxy is stopping: no shard is checked any longer. */
 void admin_end_checks(struct proxy *proxy);
-void admin_stop(struct proxy *proxy);
+void admin_port_stop(struct proxy *proxy);
 /* After proxy->snapshot was replaced. */
 void admin_publish(struct proxy *proxy);

@@ -505,7 +505,7 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
     run->watch.run = run_watch;
     list_addresses(run, config);
     make_seats(proxy, workers);
-    if (!bind_all(proxy, workers, error, size) || !admin_start(proxy, error, size)) {
+    if (!bind_all(proxy, workers, error, size) || !admin_port_start(proxy, error, size)) {
         run_free(proxy);
         return false;
     }
@@ -592,7 +592,7 @@ void proxy_worker_stopped(struct proxy_worker *worker)
 void proxy_join(struct proxy *proxy)
 {
     struct proxy_run *run = proxy->run;
-    admin_stop(proxy);
+    admin_port_stop(proxy);
     for (uint32_t i = 0; i < proxy->worker_count; i++) {
         loop_stop(run->seats[i].loop);
         loop_thread_join(run->seats[i].thread);

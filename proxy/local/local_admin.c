@@ -358,7 +358,7 @@ static void on_request(void *owner, const struct http_request *request, struct h
     snapshot_unref(snapshot);
 }
 
-bool admin_start(struct proxy *proxy, char *error, size_t size)
+bool admin_port_start(struct proxy *proxy, char *error, size_t size)
 {
     const char *address = proxy->snapshot->config.admin;
     char reason[256];
@@ -374,7 +374,7 @@ bool admin_start(struct proxy *proxy, char *error, size_t size)
     admin->http = http_start(address, on_request, admin, reason, sizeof reason);
     if (!admin->http) {
         (void)snprintf(error, size, "admin %s: %s", address, reason);
-        admin_stop(proxy);
+        admin_port_stop(proxy);
         return false;
     }
     health_checks_configure(admin->checks, proxy->snapshot);
@@ -388,7 +388,7 @@ void admin_end_checks(struct proxy *proxy)
         health_checks_stop(proxy->admin->checks);
 }
 
-void admin_stop(struct proxy *proxy)
+void admin_port_stop(struct proxy *proxy)
 {
     struct admin *admin = proxy->admin;
     if (!admin)
