@@ -13,7 +13,8 @@
 
 enum { ERROR_CODES = 27 };
 
-/* Words of a cell. A value whose words are all 0 is not printed, hence the second one, which is always 1. */
+/* The words of a code's cell (metric_labels.h). A cell whose words are all 0 is not printed. A counter of 0 must be printed, so the
+ * second word is always 1. */
 enum error_reply_word { REPLY_ERRORS, REPLY_IS_PRINTED, REPLY_WORDS };
 
 /* Of one worker. */

@@ -5,9 +5,9 @@
  *   truth   replies of all shards to SCREE OWNERS ─► owner  ├─► difference: slots that the shards still have to move
  *           replies of all shards to SCREE MOVES ─► moves  ┘
  *
- * A shard's report about its own slots takes precedence over reports of other shards: a slot whose owner, as others report it,
- * does not own it has no known owner. Owners that are not in the wish are shards that were
- * removed from the map.
+ * A shard's report about its own slots takes precedence over what other shards report about them. So if others name a shard as
+ * the owner of a slot, and its own report does not have the slot, the slot has no known owner. Owners that are not in the wish are
+ * shards that were removed from the map.
  */
 #pragma once
 

@@ -32,7 +32,8 @@ bool transaction_is_own(const struct command *command);
  * shards, those that concern all of them. With cross-slot = any, DBSIZE, KEYS and others that concern the keys of all shards are no
  * steps, because one shard runs them for all. */
 bool transaction_is_step(const struct client *client, const struct command *command);
-/* Does the step, one that concerns all shards, change data? Then no other command of a shard may be in its transaction. */
+/* Is it a step that changes data at all shards (SWAPDB, FLUSHALL)? A transaction with such a step may have no commands for keys, because
+ * the step runs shard by shard and would not be at one moment with them. */
 bool transaction_changes_all(const struct command *step);
 /* The order of steps of which the last one is `step`. */
 enum step_order transaction_order_with(enum step_order order, const struct command *step);

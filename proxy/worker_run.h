@@ -22,6 +22,6 @@ void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms);
 void worker_drain_quiet(struct proxy_worker *worker);
 /* While the worker stops: closes all clients. */
 void worker_kill_clients(struct proxy_worker *worker);
-/* At the end of every turn while the worker stops: when all clients are gone, closes the upstreams, then waits for other
- * threads. */
+/* To be called at the end of every turn while the worker stops. Does nothing while there are clients. Then it closes the connections to
+ * shards, and when no request is left that another thread works on, the worker has stopped (proxy_worker_stopped). */
 void worker_go_on_stopping(struct proxy_worker *worker);

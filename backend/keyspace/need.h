@@ -20,7 +20,7 @@ enum need_kind {
         5, /* watched keys of the owner are locked for reading, and it says whether one has changed */
     NEED_BARE = 6, /* as KEY, but its elements are not needed, apart from members that follow */
     NEED_MEMBER =
-        7, /* the row of a member or field, which may be in no other version of the collection */
+        7, /* the row of a member or field, in the version of the collection that its owner has */
     /* of all keys of a database at a shard (borrow_all.h): */
     NEED_ALL = 8,    /* they are locked and counted */
     NEED_NAMES = 9,  /* names, types and times of expiry, from a row on */

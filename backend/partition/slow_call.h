@@ -24,7 +24,9 @@ struct session;
 
 /* Sets partition->running.on_slow, which budget_look calls. */
 void slow_call_init(struct partition *partition);
-/* True: replies are held, and the call can be rolled back: it must end now, and will run again. */
+/* To be called when a call becomes slow. True: replies are held for the open batch, so the handler must end at once; its effects are
+ * rolled back, and the request runs again when the replies have been sent. False: the call goes on, because no reply is held, or
+ * because it cannot be rolled back. */
 bool slow_call_must_wait(struct call *call);
 /* The call is slow from now on: requests that wait for rows, locks or room in the batch get BUSY. */
 void slow_call_begin(const struct call *call);

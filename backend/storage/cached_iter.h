@@ -45,8 +45,8 @@ void cached_iter_init(struct cached_iter *iter, struct overlay *overlay, enum cf
                       struct bytes lower, struct bytes upper);
 void cached_iter_fini(struct cached_iter *iter);
 /* From its position on, the iterator reads only from a snapshot of the store: through reader threads, or on this thread
- * if there are none; see overlay_iter_detach. Since the iterator began, the store may only have received effects of the
- * write buffers. */
+ * if there are none; see overlay_iter_detach. Since the iterator began, the store may have
+ * received effects of the write buffers only: overlay_iter_detach copies these, so to have them twice does no harm. */
 void cached_iter_detach(struct cached_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
                         void *owner);
 /* Moves to the first row from `key` on in this direction; has_from false: from the lower bound, or in

@@ -28,8 +28,8 @@ bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 /* Copies key and value; big rows are ignored. */
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value);
-/* As row_cache_put, for a row that was read from the store: once the log is full, only the second offer caches the
- * row. */
+/* As row_cache_put, for a row that was read from the store. When the cache is full, the first offer of a row only marks it, and the
+ * second one caches it: so a scan, which reads each row once, evicts little. */
 void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                      struct bytes value);
 /* Replaces the value of a row that is in the cache; adds no row. */

@@ -237,7 +237,7 @@ void store_info(struct store *store, struct out *out);
 uint64_t store_figure(struct store *store, const char *name);
 /* RocksDB accepts no writes, or limits their rate, until compaction has caught up: writes and flushes may take long. */
 bool store_holds_writes(struct store *store);
-/* Compaction is half as far behind as it may be before RocksDB delays writes. Reads a dozen figures of RocksDB. */
+/* True when compaction is half as far behind as it may be before RocksDB delays writes. Reads a dozen figures of RocksDB. */
 bool store_is_behind(struct store *store);
 /* Files on each level, over all column families. */
 enum { STORE_LEVELS = 7 };
