@@ -93,7 +93,8 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     list_init(&partition->clients.slot_sets);
     list_init(&partition->clients.overdue);
     list_init(&partition->shards.ticket_waits);
-    list_init(&partition->shards.slot_waits);
+    list_init(&partition->shards.waits.slots);
+    list_init(&partition->shards.waits.locks);
     list_init(&partition->clients.quiet);
     list_init(&partition->streamed.all);
     list_init(&partition->streamed.ready);

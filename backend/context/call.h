@@ -12,6 +12,7 @@
 #include "shared/reply.h"
 
 struct borrow;
+struct lock_waiter;
 struct partition;
 struct slot_rule;
 struct slot_set;
@@ -30,6 +31,7 @@ struct call {
     struct space *space;          /* storage namespace of the session's namespace and database */
     const struct slot_set *slots; /* keys in other slots are not here; NULL: all slots are here */
     struct borrow *borrow;        /* keys in other slots are borrowed; NULL: they are refused */
+    struct lock_waiter *waiter;   /* takes locks by age (lock_waiter.h); NULL: it has not waited */
     const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
     struct arena *arena;
     uint64_t now_ms; /* wall clock, constant during the command (during a whole EXEC) */

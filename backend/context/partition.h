@@ -224,6 +224,13 @@ struct partition_strays {
     struct key_arrivals *arrivals; /* to here */
 };
 
+/* What waits here for other shards. */
+struct shard_waits {
+    struct list slots; /* what waits for slots in transition */
+    uint64_t slots_ms; /* since when the first of them waits; monotonic */
+    struct list locks; /* commands that take locks by age (lock_waiter.h) */
+};
+
 struct partition_shards {
     struct peer_set *peers;   /* NULL after the partition has stopped */
     struct slot_table *slots; /* which slots the partition owns, durably */
@@ -232,8 +239,7 @@ struct partition_shards {
     bool is_held;  /* commands for data wait: for the first slots, or for the time of the cluster */
     const struct slot_set *here;       /* if it is gated: the owned slots; NULL: all */
     const struct moving_slots *moving; /* slots in transition (slot_gate.h); NULL: none */
-    struct list slot_waits;            /* what waits for these */
-    uint64_t slot_waits_ms;            /* since when the first of them waits; monotonic */
+    struct shard_waits waits;
     struct slot_moves *moves;
     struct partition_strays strays;
     /* Rows of function libraries and stored options have come from another shard. */
@@ -254,6 +260,7 @@ struct partition_shards {
     /* The error if it does not bounce. */
     const char *(*plain_refusal)(struct call *call, uint16_t slot, struct bytes key);
     struct lock_set *locks; /* of transactions over shards */
+    uint32_t portion_bytes; /* longer payloads of these are sent in portions (portion.h) */
     struct coordinator *coordinator;
     struct participant *participant;
     struct list ticket_waits; /* ticket_wait.h */

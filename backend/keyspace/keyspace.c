@@ -13,7 +13,7 @@
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/due_rows.h"
 #include "backend/keyspace/field_expiry.h"
-#include "backend/keyspace/lock.h"
+#include "backend/keyspace/lock_waiter.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/reader.h"
@@ -232,12 +232,19 @@ static bool opens_for_writing(const struct call *call, enum open_flag flags)
     return call_writes(call) && !is_source;
 }
 
+/* Whose locks do not stop the call; NULL: it has none. */
+static const struct lock_owner *own_locks(const struct call *call)
+{
+    if (call->borrow)
+        return call->borrow->owner;
+    return call->waiter ? &call->waiter->owner : NULL;
+}
+
 /* Has another transaction locked the key, in any way? */
 static bool is_locked(const struct call *call, struct bytes row_key)
 {
     const struct lock_set *locks = call->partition->shards.locks;
-    return lock_set_count(locks) &&
-           lock_stops(locks, row_key, true, call->borrow ? call->borrow->owner : NULL);
+    return lock_set_count(locks) && lock_stops(locks, row_key, true, own_locks(call));
 }
 
 /* Replies that the key is locked. If the command can be rolled back, it is, with all commands of its EXEC or script. */
@@ -271,22 +278,39 @@ static void refuse_locked(struct call *call, struct reader_wait *wait, struct by
     call_error(call, ERR_UNCACHED);
 }
 
-/* The command waits for a lock, or is refused when it cannot wait, or has waited for too long. */
-static void wait_for_lock(struct call *call, const struct lock_owner *owner, struct bytes row_key)
+/* The command waits for a lock, or is refused when it cannot wait, or has waited for too long. `owner` has the lock; NULL: older
+ * owners have requested it. */
+static void wait_for_lock(struct call *call, const struct lock_owner *owner, struct bytes row_key,
+                          bool is_requested)
 {
     struct partition *partition = call->partition;
     struct reader_wait *wait = overlay_wait(partition->overlay);
     uint64_t now_ms = loop_mono_ms(partition->loop);
     uint64_t timeout_ms = partition->snapshot->config.lock_timeout_ms;
     bool is_over = wait && wait->lock_since_ms && now_ms >= wait->lock_since_ms + timeout_ms;
-    if (!wait || is_over || owner->is_in_doubt) {
-        refuse_locked(call, wait, row_key, owner->is_in_doubt);
+    bool is_in_doubt = owner && owner->is_in_doubt;
+    if (!wait || is_over || is_in_doubt) {
+        refuse_locked(call, wait, row_key, is_in_doubt);
         return;
     }
     if (!wait->lock_since_ms)
         wait->lock_since_ms = now_ms;
-    lock_wait(partition->shards.locks, row_key, wait, now_ms);
+    if (is_requested)
+        lock_waiter_wait(call->waiter, wait);
+    else
+        lock_wait(partition->shards.locks, row_key, wait, now_ms);
     call_error(call, ERR_UNCACHED);
+}
+
+/* A command that has waited before takes the lock by its age. */
+static bool take_by_age(struct call *call, struct bytes row_key, enum lock_mode mode)
+{
+    if (lock_waiter_take(call, row_key, mode))
+        return true;
+    const struct lock_owner *owner =
+        lock_stops(call->partition->shards.locks, row_key, true, own_locks(call));
+    wait_for_lock(call, owner, row_key, true);
+    return false;
 }
 
 /* May the command use this key of the partition? False: it waits for a lock, or an error was replied. A command that may
@@ -305,9 +329,11 @@ static bool lock_pass(struct call *call, struct bytes row_key, enum open_flag fl
     }
     if (!lock_set_count(locks))
         return true;
-    const struct lock_owner *owner = lock_stops(locks, row_key, call_writes(call), NULL);
+    if (call->waiter && call_writes(call))
+        return take_by_age(call, row_key, opens_for_writing(call, flags) ? LOCK_WRITE : LOCK_READ);
+    const struct lock_owner *owner = lock_stops(locks, row_key, call_writes(call), own_locks(call));
     if (owner)
-        wait_for_lock(call, owner, row_key);
+        wait_for_lock(call, owner, row_key, false);
     return !owner;
 }
 
@@ -341,7 +367,7 @@ bool keyspace_await_prepared(struct call *call, const struct space *space)
     if (call->borrow || !lock_set_count(locks))
         return true;
     const struct lock_owner *owner =
-        lock_stops_any(locks, encode_space_prefix(call->arena, space->name), false, &row_key);
+        lock_stops_any(locks, encode_space_prefix(call->arena, space->name), false, NULL, &row_key);
     return !owner || owner->is_in_doubt || await_lock(call, row_key);
 }
 
@@ -355,10 +381,13 @@ bool keyspace_is_free(struct call *call, struct space *space)
         return false;
     if (!lock_set_count(locks))
         return true;
-    const struct lock_owner *owner = lock_stops_any(
-        locks, encode_space_prefix(call->arena, space->name), call_writes(call), &row_key);
+    struct bytes prefix = encode_space_prefix(call->arena, space->name);
+    if (call->waiter && call_writes(call))
+        return take_by_age(call, prefix, LOCK_WRITE);
+    const struct lock_owner *owner =
+        lock_stops_any(locks, prefix, call_writes(call), own_locks(call), &row_key);
     if (owner)
-        wait_for_lock(call, owner, row_key);
+        wait_for_lock(call, owner, row_key, false);
     return !owner;
 }
 

@@ -290,7 +290,7 @@ static bool is_reserved(const struct lock_set *set, struct lock *lock,
 {
     size_t cursor = 0;
     const struct lock *related;
-    if (!set->reserved || mode != LOCK_WRITE)
+    if (!set->reserved || mode != LOCK_WRITE || owner->is_command)
         return false;
     while ((related = next_related(set, lock, &cursor)))
         if (!list_empty(&related->reservations) && !has_reserved(related, owner))
@@ -437,13 +437,14 @@ const struct lock_owner *lock_stops(const struct lock_set *set, struct bytes row
 }
 
 const struct lock_owner *lock_stops_any(const struct lock_set *set, struct bytes prefix,
-                                        bool writes, struct bytes *row_key)
+                                        bool writes, const struct lock_owner *self,
+                                        struct bytes *row_key)
 {
     size_t cursor = 0;
     void *value;
     while (table_next(set->locks, &cursor, row_key, &value)) {
         const struct lock_owner *owner =
-            has_prefix(*row_key, prefix) ? stops(value, writes, NULL) : NULL;
+            has_prefix(*row_key, prefix) ? stops(value, writes, self) : NULL;
         if (owner)
             return owner;
     }

@@ -14,7 +14,8 @@
  * their metadata rows (encode_space_prefix), wherever the name of a key is expected. It conflicts with the locks of the keys.
  *
  * Deadlocks cannot occur (wound-wait, Rosenkrantz 1978): a transaction waits only for older ones, for prepared ones, which
- * wait for nothing, and for wounded ones, which release their locks. A command holds no lock while it waits.
+ * wait for nothing, and for wounded ones, which release their locks. A command holds no lock while it waits for the first time; after that
+ * it is served by its age as a transaction is (lock_waiter.h), so that it does not wait for ever where keys are locked all the time.
  *
  * At the end of a turn in which locks were released, the commands that wait are resumed; at the end of the next turn the
  * oldest requests are granted. So many transactions on one key cannot keep commands away from it.
@@ -54,6 +55,7 @@ struct lock_owner {
     uint64_t held_us;     /* monotonic: when it got the first of `holds` */
     bool is_prepared;     /* its keys may not be read either, and it cannot be wounded */
     bool is_in_doubt;     /* prepared, and its coordinator has not answered for some time */
+    bool is_command;      /* of this partition alone (lock_waiter.h): reservations are not for it */
     bool is_wounded;
     bool was_granted;
     /* its requests are granted in spite of this client's reservations; NULL: it has none. Only compared */
@@ -98,7 +100,8 @@ const struct lock_owner *lock_stops(const struct lock_set *set, struct bytes row
                                     const struct lock_owner *self);
 /* As lock_stops for commands that concern all keys with this prefix of metadata rows. *row_key: the locked key. */
 const struct lock_owner *lock_stops_any(const struct lock_set *set, struct bytes prefix,
-                                        bool writes, struct bytes *row_key);
+                                        bool writes, const struct lock_owner *self,
+                                        struct bytes *row_key);
 /* Makes a command wait until locks of the key are released; or until lock_wake_old. */
 void lock_wait(struct lock_set *set, struct bytes row_key, struct reader_wait *wait,
                uint64_t now_ms);

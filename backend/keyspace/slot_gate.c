@@ -11,21 +11,21 @@
 
 void slot_wait(struct partition *partition, struct reader_wait *wait)
 {
-    if (list_empty(&partition->shards.slot_waits))
-        partition->shards.slot_waits_ms = loop_mono_ms(partition->loop);
-    reader_wait_add(wait, &partition->shards.slot_waits);
+    if (list_empty(&partition->shards.waits.slots))
+        partition->shards.waits.slots_ms = loop_mono_ms(partition->loop);
+    reader_wait_add(wait, &partition->shards.waits.slots);
 }
 
 void slots_resume(struct partition *partition)
 {
-    reader_wait_done(&partition->shards.slot_waits);
+    reader_wait_done(&partition->shards.waits.slots);
 }
 
 void slots_resume_late(struct partition *partition)
 {
     uint64_t late_ms =
-        partition->shards.slot_waits_ms + partition->snapshot->config.lock_timeout_ms;
-    if (!list_empty(&partition->shards.slot_waits) && loop_mono_ms(partition->loop) >= late_ms)
+        partition->shards.waits.slots_ms + partition->snapshot->config.lock_timeout_ms;
+    if (!list_empty(&partition->shards.waits.slots) && loop_mono_ms(partition->loop) >= late_ms)
         slots_resume(partition);
 }
 

@@ -95,6 +95,7 @@ static void connection_free(struct session *session)
     if (session->pending.row_wait.pending)
         metric_sub(partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     reader_wait_cancel(&session->pending.row_wait);
+    suspend_forget_locks(session);
     coordinator_abandon(session);
     reply_stream_free(session->pending.streamed);
     connection_reset(session);
@@ -328,6 +329,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     session->pending.row_wait.has_range = false;
     session->pending.row_wait.lock_since_ms = session->pending.row_wait.key_proof = 0;
     session->pending.row_wait.is_charged = false;
+    suspend_forget_locks(session);
     check_query(session, 0);
     return size;
 }

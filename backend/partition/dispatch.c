@@ -348,6 +348,7 @@ static bool act(struct call *call)
     if (is_paused(call)) {
         call->session->pending.row_wait.lock_since_ms =
             0; /* lock-timeout does not count the pause */
+        suspend_forget_locks(call->session);
         return false;
     }
     if (is_queued(call)) {

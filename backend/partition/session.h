@@ -122,6 +122,7 @@ struct session_pending {
     struct watches_elsewhere *watches; /* of keys of other shards (coordinator.h); NULL: none */
     struct coordinated *across;        /* the request's transaction over shards; NULL: none */
     struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */
+    struct lock_waiter *lock_waiter;   /* of the request, which has waited for a lock; NULL */
     uint8_t suspend_tries;             /* how often the request was suspended */
     bool
         was_slow; /* the request was rolled back because it is slow, and runs again (slow_call.h) */

@@ -3,7 +3,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/slot_load.h"
-#include "backend/keyspace/lock.h"
+#include "backend/keyspace/lock_waiter.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/bounce.h"
 #include "backend/partition/coordinator.h"
@@ -19,6 +19,13 @@
 #include "backend/partition/stray_moves.h"
 
 enum { TICK_MS = 50 };
+
+/* Commands that wait for locks since before `since_ms` have waited for too long. */
+static void end_old_waits(struct partition *partition, uint64_t since_ms)
+{
+    lock_wake_old(partition->shards.locks, since_ms);
+    lock_waiters_tick(partition, since_ms);
+}
 
 static void tick_shards(void *owner)
 {
@@ -40,7 +47,7 @@ static void tick_shards(void *owner)
     coordinator_tick(partition->shards.coordinator);
     lock_end_reservations(partition->shards.locks);
     if (lock_set_count(partition->shards.locks) && now_ms > timeout_ms)
-        lock_wake_old(partition->shards.locks, now_ms - timeout_ms);
+        end_old_waits(partition, now_ms - timeout_ms);
     limits_tick_waits(partition);
     overlay_await_secured(partition->overlay);
 }

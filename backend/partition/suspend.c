@@ -4,7 +4,7 @@
 #include "backend/context/stats.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/borrow.h"
-#include "backend/keyspace/lock.h"
+#include "backend/keyspace/lock_waiter.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/command_stats.h"
@@ -206,6 +206,25 @@ static void attempt_begin(const struct call *call, struct suspend_mark *mark)
     command_stats_hold(call);
 }
 
+/* A command that has waited for a lock is served by its age from now on. */
+static struct lock_waiter *queue_by_age(struct call *call)
+{
+    struct session *session = call->session;
+    uint64_t since_ms = session->pending.row_wait.lock_since_ms;
+    if (!session->pending.lock_waiter && since_ms &&
+        lock_set_count(call->partition->shards.locks)) {
+        session->pending.lock_waiter = lock_waiter_new(call, since_ms, session->id);
+        session->pending.lock_waiter->owner.on_wounded = lock_waiter_give_way;
+    }
+    return session->pending.lock_waiter;
+}
+
+void suspend_forget_locks(struct session *session)
+{
+    lock_waiter_free(session->pending.lock_waiter);
+    session->pending.lock_waiter = NULL;
+}
+
 void suspend_begin(struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
@@ -219,6 +238,8 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
     if (call->borrow)
         borrow_begin(call->borrow);
+    else if (may_retry)
+        call->waiter = queue_by_age(call);
     *mark = (struct suspend_mark){.is_set = is_nonblocking || may_retry,
                                   .messages = partition->watchers.messages->count,
                                   .db = call->session->scope.db};

@@ -57,5 +57,7 @@ void suspend_before_nested(struct call *script, const struct command *command);
  * pending. */
 void suspend_forbid(struct call *call);
 
+/* The request has ended, or will not run soon: releases the locks that it has taken because it waited (lock_waiter.h). */
+void suspend_forget_locks(struct session *session);
 /* While the session is suspended: prefetches rows that the requests in these bytes will read. */
 void suspend_prefetch(struct session *session, const char *data, size_t len);

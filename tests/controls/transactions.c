@@ -7,7 +7,7 @@
 #include "backend/format/change_list.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/borrow_all.h"
-#include "backend/keyspace/lock.h"
+#include "backend/keyspace/lock_waiter.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/coordinator.h"
 #include "backend/partition/forced.h"
@@ -42,6 +42,8 @@ bool __real_coordinator_handle(struct coordinator *coordinator, struct peer_inco
                                const struct peer_frame *frame);
 bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
                                const struct peer_frame *frame);
+void __real_lock_waiter_give_way(struct lock_owner *owner);
+void __wrap_lock_waiter_give_way(struct lock_owner *owner);
 bool __real_coordinator_finish(struct call *call);
 bool __wrap_coordinator_finish(struct call *call);
 void __real_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
@@ -241,6 +243,12 @@ void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, ui
     if (sim_broken == BREAK_ASK_ENDED && handling == PEER_MOVE_ASK && kind == PEER_DONE)
         payload = (struct bytes){&ended, 1};
     __real_peer_incoming_reply(incoming, kind, id, payload);
+}
+
+void __wrap_lock_waiter_give_way(struct lock_owner *owner)
+{
+    if (sim_broken != BREAK_WOUNDED_KEPT)
+        __real_lock_waiter_give_way(owner);
 }
 
 bool __wrap_coordinator_finish(struct call *call)

@@ -247,6 +247,40 @@ def _(run):
         check_equal(int(cluster.proxy_connection(0).get('GET', a)), len(done['across']) + len(done['watch']))
 
 
+@suite.case('an EXEC of one shard on a few keys gets its turn beside scripts over shards that lock these keys all the time')
+def _(run):
+    with Linked() as cluster:
+        hot = [cluster.key_on(0, 'hot%d:' % i) for i in range(6)]
+        far = [cluster.key_on(i, 'far') for i in range(SHARDS)]
+        replies = {'scripts': [], 'exec': []}  # a list may be added to by several threads at the same time
+
+        def run_scripts(stopping):
+            shard = cluster.proxy_connection(random.randrange(1, SHARDS))
+            script = "for i, key in ipairs(KEYS) do redis.call('INCR', key) end return #KEYS"
+            while not stopping.is_set():
+                keys = random.sample(hot, 2) + random.sample(far, 2)
+                replies['scripts'].append(shard.get('SCREE', 'ACROSS', 'EVAL', script, len(keys), *keys))
+
+        def run_exec(_):
+            shard = cluster.proxy_connection(0)
+            for _ in range(sized(40, long=400)):
+                shard.get('MULTI')
+                for key in hot:
+                    shard.get('INCR', key)
+                replies['exec'].append(shard.get('EXEC'))
+
+        def run_all():
+            workers = [threading.Thread(target=run_exec, args=(None,)) for _ in range(3)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join(patience())
+        run_beside(run_all, *[run_scripts] * 8)
+        run.note('%d scripts' % len(replies['scripts']))
+        refused = [str(reply) for kind in replies.values() for reply in kind if isinstance(reply, ReplyError)]
+        check_equal(refused, [], 'of %d EXECs and %d scripts' % (len(replies['exec']), len(replies['scripts'])))
+
+
 @suite.case('clients that watch keys of one or two shards succeed beside transactions over shards on the same keys')
 def _(run):
     with Linked() as cluster:
