@@ -85,6 +85,8 @@ static void cancel_request(struct participation *part)
     part->sent = 0;
     needs_free(part->needs);
     part->needs = NULL;
+    portions_clear(&part->arrived);
+    portions_clear(&part->to_send);
 }
 
 static void participation_free(struct participation *part)
@@ -285,10 +287,16 @@ static bool await_shard(struct coordinated *transaction, const char *shard, bool
 /* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
 void coordinated_cannot_send(struct coordinated *transaction, const char *shard)
 {
-    if (!await_shard(transaction, shard, false))
-        coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-                         "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
-                         shard);
+    const struct peer_set *peers = transaction->coordinator->partition->shards.peers;
+    const struct peer_link *link = peers ? peer_set_find(peers, bytes_of(shard)) : NULL;
+    if (await_shard(transaction, shard, false))
+        return;
+    coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                     link && link->state == PEER_LINK_UP
+                         ? "TRYAGAIN too many bytes or requests are on their way to shard '%s' "
+                           "(peer-output-limit)"
+                         : "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
+                     shard);
 }
 
 /* An older transaction needs one of the locks. */
@@ -362,23 +370,6 @@ static bool apply_own(struct coordinated *transaction)
            apply_effects(partition, effects_bytes(transaction->own));
 }
 
-static bool send_effects(struct participation *part)
-{
-    struct out out;
-    struct bytes effects = effects_bytes(part->effects);
-    size_t len = part->changes.bytes;
-    char *changes = malloc(len + 1);
-    CHECK(changes);
-    out_copy(&part->changes, changes);
-    out_clear(&part->changes);
-    out_init(&out);
-    coordinated_put_id(&out, &part->transaction->id);
-    message_put_bytes(&out, effects);
-    message_put_bytes(&out, (struct bytes){changes, len});
-    free(changes);
-    return participation_send(part, PEER_PREPARE, &out);
-}
-
 static bool send_release(struct participation *part)
 {
     struct out out;
@@ -402,7 +393,9 @@ static void send_to_all(struct coordinated *transaction, bool prepares)
             continue;
         if (!prepares && !part->is_locked) {
             participation_free(part);
-        } else if (!(prepares ? send_effects(part) : send_release(part))) {
+        } else if (prepares && !participation_may_prepare(part)) {
+            return;
+        } else if (!(prepares ? participation_prepare(part) : send_release(part))) {
             coordinated_cannot_send(transaction, part->shard);
             return;
         }
@@ -726,6 +719,16 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
     }
 }
 
+/* The shard has taken a portion of PREPARE; the last one when its record is durable. */
+static void on_portion(struct participation *part)
+{
+    struct coordinated *transaction = part->transaction;
+    if (participation_has_all(part))
+        on_prepared(transaction);
+    else if (!participation_prepare_next(part))
+        coordinated_cannot_send(transaction, part->shard);
+}
+
 static void on_reply(struct peer_request *request, enum peer_result result, struct bytes payload)
 {
     struct participation *part = container_of(request, struct participation, request);
@@ -735,10 +738,10 @@ static void on_reply(struct peer_request *request, enum peer_result result, stru
     transaction->outstanding--;
     if (result != PEER_OK) {
         on_refused(part, sent, result, payload);
-    } else if (sent == PEER_LOCK) {
+    } else if (sent == PEER_LOCK || sent == PEER_LOCK_REST) {
         participation_locked(part, payload);
-    } else if (sent == PEER_PREPARE) {
-        on_prepared(transaction);
+    } else if (sent == PEER_PREPARE || sent == PEER_PREPARE_PART) {
+        on_portion(part);
     } else if (sent == PEER_RELEASE) {
         participation_free(part);
         on_prepared(transaction);

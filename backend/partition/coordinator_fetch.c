@@ -14,8 +14,9 @@
 #include <stdlib.h>
 
 enum {
-    LOCK_ITEMS_MAX = 1000,   /* needs in a request, … */
-    LOCK_BYTES = 256 * 1024, /* … and bytes, apart from the last one */
+    LOCK_ITEMS_MAX = 1000,     /* needs in a request, … */
+    LOCK_BYTES = 256 * 1024,   /* … and bytes, apart from the last one */
+    ROOM_MAX = UINT32_MAX / 2, /* of rows in one reply, whose length is an u32 */
 };
 
 static void write_need(struct partition *partition, struct out *out, const struct need *need)
@@ -30,6 +31,15 @@ static void write_need(struct partition *partition, struct out *out, const struc
     message_put_bytes(out, namespace_name);
     message_put_bytes(out, need->row_key);
     message_put_bytes(out, need->row);
+}
+
+/* So many bytes of rows may still be borrowed. */
+static uint64_t room_of(const struct coordinated *transaction)
+{
+    uint64_t limit = transaction->coordinator->partition->snapshot->config.borrow_limit_bytes;
+    uint64_t used = transaction->borrow->bytes;
+    uint64_t room = used < limit ? limit - used : 0;
+    return room < ROOM_MAX ? room : ROOM_MAX;
 }
 
 /* Sends LOCK for the first of part->needs; the others follow when they are answered, so that no shard is busy with one
@@ -52,6 +62,7 @@ static bool send_lock(struct participation *part)
     coordinated_put_id(&out, &transaction->id);
     message_put_u64(&out, transaction->owner.begun_us);
     message_put_u64(&out, transaction->owner.tie_breaker);
+    message_put_u64(&out, room_of(transaction));
     message_put_u8(&out, part->is_locked);
     message_put_u32(&out, count);
     out_move(&out, &items);
@@ -192,13 +203,21 @@ static bool take_rows(struct participation *part, struct message_reader *reader)
     return message_is_read(reader);
 }
 
-void participation_locked(struct participation *part, struct bytes payload)
+static void fail_over_limit(struct coordinated *transaction)
+{
+    coordinated_fail(transaction, METRIC_BACKEND_FAILED_BORROW_LIMIT,
+                     "ERR the command needs more than %" PRIu64
+                     " bytes of keys of other shards (borrow-limit)",
+                     transaction->coordinator->partition->snapshot->config.borrow_limit_bytes);
+}
+
+/* The whole reply to LOCK is here. */
+static void take_reply(struct participation *part, struct bytes payload)
 {
     struct coordinated *transaction = part->transaction;
     struct partition *partition = transaction->coordinator->partition;
     struct message_reader reader = message_read(payload);
     uint64_t version = message_u64(&reader);
-    uint64_t limit = partition->snapshot->config.borrow_limit_bytes;
     if (!take_rows(part, &reader)) {
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
                          "ERR shard '%s' sent rows that are not valid", part->shard);
@@ -207,13 +226,60 @@ void participation_locked(struct participation *part, struct bytes payload)
     if (version > partition->batch.version)
         partition->batch.version = version;
     metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
-    if (transaction->borrow->bytes > limit)
-        coordinated_fail(transaction, METRIC_BACKEND_FAILED_BORROW_LIMIT,
-                         "ERR the command needs more than %" PRIu64
-                         " bytes of keys of other shards (borrow-limit)",
-                         limit);
+    if (transaction->borrow->bytes > partition->snapshot->config.borrow_limit_bytes)
+        fail_over_limit(transaction);
     else if (part->needs && !send_lock(part))
         coordinated_cannot_send(transaction, part->shard);
     else
         coordinated_check_fetched(transaction);
+}
+
+/* Adds a portion of the reply, and asks for the next one. True: part->arrived has the whole. */
+static bool add_portion(struct participation *part, struct bytes portion)
+{
+    struct portions *arrived = &part->arrived;
+    struct out out;
+    if (portion.len > arrived->len - arrived->at || !portion.len) {
+        coordinated_fail(part->transaction, METRIC_BACKEND_FAILED_REFUSED,
+                         "ERR shard '%s' sent rows that are not valid", part->shard);
+        return false;
+    }
+    arrived->bytes = message_join(arrived->bytes, arrived->at, portion);
+    arrived->at += portion.len;
+    if (portions_are_whole(arrived))
+        return true;
+    out_init(&out);
+    coordinated_put_id(&out, &part->transaction->id);
+    if (!participation_send(part, PEER_LOCK_REST, &out))
+        coordinated_cannot_send(part->transaction, part->shard);
+    return false;
+}
+
+/* The first portion says how long the reply is. */
+static void take_first_portion(struct participation *part, struct bytes payload)
+{
+    struct message_reader reader = message_read(payload);
+    uint64_t len = message_u64(&reader);
+    if (len == reader.rest.len && reader.is_good) {
+        take_reply(part, reader.rest);
+        return;
+    }
+    if (reader.is_good && len > (uint64_t)ROOM_MAX + ROOM_MAX / 2) {
+        fail_over_limit(part->transaction);
+        return;
+    }
+    part->arrived.len = len;
+    (void)add_portion(part, reader.rest);
+}
+
+void participation_locked(struct participation *part, struct bytes payload)
+{
+    if (!part->arrived.len) {
+        take_first_portion(part, payload);
+    } else if (add_portion(part, payload)) {
+        struct portions arrived = part->arrived;
+        part->arrived = (struct portions){0};
+        take_reply(part, (struct bytes){arrived.bytes, arrived.len});
+        portions_clear(&arrived);
+    }
 }

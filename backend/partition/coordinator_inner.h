@@ -3,6 +3,7 @@
  *
  *   coordinator.c ──────────► states, locks of the transaction, time, crashes, figures
  *   coordinator_fetch.c ────► LOCK: what an attempt needs is asked of its owners, and what they send is kept
+ *   coordinator_prepare.c ──► PREPARE: effects and changes are sent to their shard, in portions
  *   coordinator_collect.c ──► effects and changes of the last attempt, by shard
  *   watch_elsewhere.c ──────► WATCH of keys of other shards
  *   script_writes.c ────────► which scripts write the keys that they declare
@@ -14,6 +15,7 @@
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/lock.h"
 #include "backend/partition/coordinator.h"
+#include "backend/partition/portion.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/link.h"
@@ -73,6 +75,8 @@ struct participation {
     struct need *needs;      /* that are not met, in the order in which they are asked for */
     struct need **needs_end; /* while there are any */
     uint32_t asked;          /* the first of them are in the outstanding LOCK */
+    struct portions arrived; /* of the reply to LOCK */
+    struct portions to_send; /* what PREPARE sends */
     struct effects *effects; /* NULL: nothing changes there; without rows: keys are touched */
     struct out changes; /* change_list.h: for the shard's watchers, trackers and blocked clients */
 };
@@ -95,8 +99,16 @@ static inline struct participation *participation_at(struct list *link)
 struct participation *participation_of(struct coordinated *transaction, const char *shard);
 /* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
 bool participation_send(struct participation *part, enum peer_kind kind, struct out *out);
-/* The shard has answered LOCK: takes what it sent. */
+/* The shard has answered LOCK, or LOCK_REST: takes what it sent, when the whole is here. */
 void participation_locked(struct participation *part, struct bytes payload);
+/* Can the shard take the changes of its keys in one transaction? If not, the transaction has failed. */
+bool participation_may_prepare(struct participation *part);
+/* Sends PREPARE, or its first portion. False: the shard cannot be reached. */
+bool participation_prepare(struct participation *part);
+/* Has the shard, which has answered, all portions? */
+bool participation_has_all(const struct participation *part);
+/* Sends the next portion. False: the shard cannot be reached. */
+bool participation_prepare_next(struct participation *part);
 
 /* The command's script, or the scripts of its queue, have written keys that they declare. */
 void coordinator_remember_scripts(const struct call *call);

@@ -109,6 +109,8 @@ void part_end(struct part *part, const char *reason)
     reader_wait_cancel(&part->rows);
     ticket_wait_cancel(&part->ticket);
     out_clear(&part->reply);
+    portions_clear(&part->to_send);
+    portions_clear(&part->arrived);
     heap_free(&part->request);
     heap_free(&part->effects);
     heap_free(&part->changes);
@@ -222,6 +224,7 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     bool is_good = read_id(&reader, incoming, &id);
     uint64_t begun_us = message_u64(&reader);
     uint64_t tie_breaker = message_u64(&reader);
+    uint64_t room = message_u64(&reader);
     bool has_locks = message_u8(&reader);
     if (!is_good || !reader.is_good) {
         refuse(incoming, frame, "the request is not valid");
@@ -250,6 +253,9 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     part->state = PART_LOCKING;
     part->tries = 0;
     part->rows.ranges = 0;
+    part->room = room;
+    part->is_too_long = false;
+    portions_clear(&part->to_send);
     heap_free(&part->request);
     part->request = bytes_heap_copy(reader.rest);
     const char *refused = part_lock_items(part);
@@ -317,31 +323,66 @@ static void prepare(struct part *part)
     ticket_wait_begin(partition, &part->ticket);
 }
 
+/* All of PREPARE is in part->arrived: reads it. False: it is not valid. */
+static bool read_prepared(struct part *part)
+{
+    struct message_reader reader =
+        message_read((struct bytes){part->arrived.bytes, part->arrived.len});
+    part->effects = bytes_heap_copy(message_bytes(&reader));
+    part->changes = bytes_heap_copy(message_bytes(&reader));
+    portions_clear(&part->arrived);
+    return message_is_read(&reader);
+}
+
+static void prepare_arrived(struct part *part)
+{
+    struct commit *commit = part->participant->partition->commit;
+    bool were_locked = true;
+    bool is_valid = read_prepared(part) && part_lock_prepared(part, &were_locked);
+    if (!were_locked)
+        part_end(part, KEYS_ARE_UNLOCKED);
+    else if (!is_valid)
+        part_end(part, "the request is not valid");
+    else if (commit_is_failed(commit, NULL))
+        part_end(part, error_text((enum error)commit_error(commit)));
+    else
+        prepare(part);
+}
+
+/* PREPARE, or PREPARE_PART: a portion that comes before it. */
 static void handle_prepare(struct participant *participant, struct peer_incoming *incoming,
                            const struct peer_frame *frame)
 {
     struct message_reader reader = message_read(frame->payload);
     struct transaction_id id;
     struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
-    struct bytes effects = message_bytes(&reader);
-    struct bytes changes = message_bytes(&reader);
     if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
         refuse(incoming, frame, LOCKS_ARE_LOST);
         return;
     }
     open_call(part, incoming, frame);
-    part->effects = bytes_heap_copy(effects);
-    part->changes = bytes_heap_copy(changes);
-    bool were_locked = true;
-    bool is_valid = message_is_read(&reader) && part_lock_prepared(part, &were_locked);
-    if (!were_locked)
-        part_end(part, KEYS_ARE_UNLOCKED);
-    else if (!is_valid)
+    if (!part_add_portion(part, &reader))
         part_end(part, "the request is not valid");
-    else if (commit_is_failed(participant->partition->commit, NULL))
-        part_end(part, error_text((enum error)commit_error(participant->partition->commit)));
+    else if (frame->kind == PEER_PREPARE_PART)
+        part_reply(part, PEER_DONE, (struct bytes){"", 0});
     else
-        prepare(part);
+        prepare_arrived(part);
+}
+
+/* The coordinator has the first portions of a reply to LOCK. */
+static void handle_lock_rest(struct participant *participant, struct peer_incoming *incoming,
+                             const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
+        refuse(incoming, frame, LOCKS_ARE_LOST);
+        return;
+    }
+    part->heard_ms = loop_mono_ms(participant->partition->loop);
+    if (!part_send_rest(part, incoming, frame->id))
+        refuse(incoming, frame, "the request is not valid");
 }
 
 /* ---- APPLY and RELEASE ---- */
@@ -460,17 +501,10 @@ static void on_part_durable(struct ticket_wait *wait, int err)
     if (err)
         return;
     switch (part->state) {
-    case PART_LOCKING: {
-        size_t len = part->reply.bytes;
-        char *payload = malloc(len + 1);
-        CHECK(payload);
-        out_copy(&part->reply, payload);
-        out_clear(&part->reply);
+    case PART_LOCKING:
         part->state = PART_LOCKED;
-        part_reply(part, PEER_DONE, (struct bytes){payload, len});
-        free(payload);
+        part_send_reply(part);
         break;
-    }
     case PART_PREPARING:
         part->state = PART_PREPARED;
         part_reply(part, PEER_DONE, (struct bytes){"", 0});
@@ -661,7 +695,8 @@ static void handle_unwatch(struct participant *participant, struct peer_incoming
 bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
                         const struct peer_frame *frame)
 {
-    bool is_known = frame->kind >= PEER_LOCK && frame->kind <= PEER_RELEASE;
+    bool is_known = (frame->kind >= PEER_LOCK && frame->kind <= PEER_RELEASE) ||
+                    frame->kind == PEER_PREPARE_PART || frame->kind == PEER_LOCK_REST;
     /* the data must not change during a slow script, which lets the loop handle events */
     if (is_known && participant->partition->running.busy_error) {
         refuse(incoming, frame, participant->partition->running.busy_error);
@@ -674,6 +709,10 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
     case PEER_LOCK:
         handle_lock(participant, incoming, frame);
         return true;
+    case PEER_LOCK_REST:
+        handle_lock_rest(participant, incoming, frame);
+        return true;
+    case PEER_PREPARE_PART:
     case PEER_PREPARE:
         handle_prepare(participant, incoming, frame);
         return true;

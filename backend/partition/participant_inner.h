@@ -4,6 +4,7 @@
  *   participant.c ────────► states, PREPARE, APPLY, RELEASE, questions to the coordinator, figures
  *   participant_lock.c ───► checks the items of LOCK and takes their locks
  *   participant_rows.c ───► reads the rows that LOCK asks for
+ *   participant_portions.c ► payloads of PREPARE that come in portions, and replies to LOCK that leave in portions
  *   participant_changes.c ► locks and reports of a prepared transaction's changes
  *   participant_watch.c ──► keys that sessions of other partitions watch here
  */
@@ -14,6 +15,7 @@
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/lock.h"
 #include "backend/partition/participant.h"
+#include "backend/partition/portion.h"
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
@@ -43,9 +45,13 @@ struct part {
     struct peer_call call;          /* the request that is being executed */
     bool has_call;
     struct bytes request; /* of LOCK; heap */
+    uint64_t room;        /* so many bytes of rows may be sent in reply */
+    bool is_too_long;     /* a row has more */
     struct reader_wait rows;
     uint32_t tries;
     struct out reply;
+    struct portions to_send; /* the reply to LOCK */
+    struct portions arrived; /* what PREPARE says */
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; heap */
     struct bytes changes; /* change_list.h; reported when the effects are applied; heap */
@@ -94,6 +100,12 @@ struct lock_item lock_item_next(struct message_reader *reader);
 const char *part_lock_items(struct part *part);
 /* Reads the rows that LOCK asks for. When one is uncached, all are read again as soon as it is in memory. */
 void part_read_rows(struct part *part);
+/* Answers LOCK with part->reply, or its first portion. */
+void part_send_reply(struct part *part);
+/* Answers LOCK_REST with the next portion. False: nothing is left of the reply. */
+bool part_send_rest(struct part *part, struct peer_incoming *incoming, uint64_t request);
+/* Adds a portion of PREPARE. False: it does not follow those before, or they are too long. */
+bool part_add_portion(struct part *part, struct message_reader *reader);
 /* Locks the keys that the transaction has prepared, for writing, for it alone. *were_locked: it had locked each of them before. If
  * not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. False: the effects or
  * changes are not valid, or another transaction has a lock. */

@@ -44,6 +44,7 @@ struct sent {
     uint32_t
         answered;    /* the first items of the request; the coordinator asks again for the others */
     bool has_failed; /* a row could not be read, or is uncached and will be fetched */
+    bool is_too_long; /* a row has more bytes than the coordinator may borrow */
 };
 
 static size_t sent_bytes(const struct sent *sent)
@@ -53,7 +54,16 @@ static size_t sent_bytes(const struct sent *sent)
 
 static bool is_reply_full(const struct sent *sent)
 {
-    return sent_bytes(sent) + sent->items.bytes >= REPLY_BYTES;
+    return sent->is_too_long || sent_bytes(sent) + sent->items.bytes >= REPLY_BYTES;
+}
+
+/* Sends the row, if the coordinator may borrow so many bytes. */
+static void put_row(struct sent *sent, enum cf cf, struct bytes row, struct bytes value)
+{
+    if (value.len > sent->part->room)
+        sent->is_too_long = true;
+    else
+        effects_put(sent->rows, cf, row, value);
 }
 
 /* Sends the rows from `from` on that begin with the prefix, up to `limit` bytes. True: all of them; else *next, in the
@@ -72,7 +82,7 @@ static bool send_rows(struct sent *sent, enum cf cf, struct bytes prefix, struct
             *next = arena_copy(arena, overlay_iter_key(iter));
             break;
         }
-        effects_put(sent->rows, cf, overlay_iter_key(iter), overlay_iter_value(iter));
+        put_row(sent, cf, overlay_iter_key(iter), overlay_iter_value(iter));
     }
     sent->has_failed |= overlay_iter_error(iter) != OK;
     overlay_iter_free(iter);
@@ -90,8 +100,8 @@ static void send_row(struct sent *sent, enum cf cf, struct bytes row, struct byt
     sent->has_failed |= is_read_failure(err);
     if (err != OK)
         return;
-    effects_put(sent->rows, cf, row, slice_bytes(&slice));
-    if (value)
+    put_row(sent, cf, row, slice_bytes(&slice));
+    if (value && !sent->is_too_long)
         *value = arena_copy(&sent->partition->running.arena, slice_bytes(&slice));
     slice_release(&slice);
 }
@@ -227,6 +237,11 @@ static void send_item(struct sent *sent, const struct lock_item *item)
 static void finish_rows(struct part *part, struct sent *sent)
 {
     struct partition *partition = sent->partition;
+    part->is_too_long = sent->is_too_long;
+    if (sent->is_too_long) {
+        ticket_wait_begin(partition, &part->ticket);
+        return;
+    }
     message_put_u64(&part->reply, partition->batch.version);
     message_put_u32(&part->reply, sent->answered);
     out_move(&part->reply, &sent->items);

@@ -11,6 +11,7 @@
 #include "backend/partition/limits.h"
 #include "backend/partition/participant.h"
 #include "backend/partition/peering.h"
+#include "backend/partition/portion.h"
 #include "backend/partition/pubsub.h"
 #include "backend/partition/slot_moves.h"
 #include "backend/partition/slot_owners.h"
@@ -66,6 +67,7 @@ bool shards_new(struct partition *partition)
     shards->strays.arrivals = key_arrivals_new(partition);
     bounce_init(partition);
     shards->locks = lock_set_new(partition->metrics.cell);
+    shards->portion_bytes = PORTION_BYTES;
     shards->coordinator = coordinator_new(partition);
     shards->participant = participant_new(partition);
     stopping_set_drained(partition, false);

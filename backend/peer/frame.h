@@ -20,7 +20,7 @@
  *
  *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
  *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
- *   LOCK, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH: of transactions over shards (participant.h)
+ *   LOCK, LOCK_REST, PREPARE_PART, PREPARE, APPLY, RELEASE, OUTCOME, WOUND, UNWATCH: of transactions over shards (participant.h)
  *   SLOTS     u64 hash of the last answer, 0: none     ─► DONE   owners of slots, or that they are the same (slot_owners.c)
  *   MOVE_BEGIN, MOVE_ROWS, MOVE_END, MOVE_ACTIVATE, MOVE_ABORT: slots that move to the receiver (move_message.h)
  *   MOVE_ASK  the receiver moves slots to the sender    ─► DONE   whether it still does (move_message.h)
@@ -44,7 +44,7 @@ struct out;
 
 enum {
     /* Raised by each change after which backends of different versions would misunderstand each other. Both must have the same. */
-    PEER_PROTOCOL = 3,
+    PEER_PROTOCOL = 4,
     PEER_FRAME_HEADER_BYTES = 16,
     PEER_PAYLOAD_MAX = 64 * 1024 * 1024,
     PEER_ECHO_HEADER_BYTES = 4,
@@ -77,6 +77,8 @@ enum peer_kind {
     PEER_LISTEN = 19,
     PEER_PUBLISH = 20,
     PEER_KEY_PART = 21,
+    PEER_PREPARE_PART = 22,
+    PEER_LOCK_REST = 23,
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };

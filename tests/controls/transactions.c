@@ -9,7 +9,7 @@
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/lock_waiter.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/coordinator.h"
+#include "backend/partition/coordinator_inner.h"
 #include "backend/partition/forced.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/key_put.h"
@@ -44,6 +44,8 @@ bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_inco
                                const struct peer_frame *frame);
 void __real_lock_waiter_give_way(struct lock_owner *owner);
 void __wrap_lock_waiter_give_way(struct lock_owner *owner);
+bool __real_participation_has_all(const struct participation *part);
+bool __wrap_participation_has_all(const struct participation *part);
 bool __real_coordinator_finish(struct call *call);
 bool __wrap_coordinator_finish(struct call *call);
 void __real_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
@@ -176,6 +178,9 @@ static void tell_changes(struct partition *partition, struct bytes payload)
     struct message_reader reader = message_read(payload);
     struct call call;
     (void)message_bytes(&reader); /* id */
+    if (message_u64(&reader))
+        return; /* it came in portions */
+    reader = message_read(message_bytes(&reader));
     (void)message_bytes(&reader); /* effects */
     struct change_list list;
     struct listed_change listed;
@@ -249,6 +254,11 @@ void __wrap_lock_waiter_give_way(struct lock_owner *owner)
 {
     if (sim_broken != BREAK_WOUNDED_KEPT)
         __real_lock_waiter_give_way(owner);
+}
+
+bool __wrap_participation_has_all(const struct participation *part)
+{
+    return sim_broken == BREAK_FIRST_PORTION || __real_participation_has_all(part);
 }
 
 bool __wrap_coordinator_finish(struct call *call)

@@ -16,7 +16,7 @@ from support.resp import ReplyError
 
 HEADER = struct.Struct('<IB3xQ')
 STATUS, ECHO, DONE, FAILED = 1, 2, 128, 129
-PROTOCOL = '3'  # PEER_PROTOCOL of backend/peer/frame.h
+PROTOCOL = '4'  # PEER_PROTOCOL of backend/peer/frame.h
 
 suite = Suite(__doc__)
 

@@ -314,6 +314,51 @@ def _(run):
         check(len(set(cluster.values())) == 1, 'half of a transaction: %r' % cluster.values())
 
 
+PORTIONS = 80  # values of 1 MB: more than a frame between backends may have
+
+
+@suite.case('changes of more than 64 MB at another shard are prepared in portions: all are done, and survive kill -9 of all shards')
+def _(run):
+    with Linked() as cluster:
+        keys = [cluster.key_on(0, 'many%d:' % i) for i in range(PORTIONS)]
+        script = "local v = string.rep('x', 1e6) for i, key in ipairs(KEYS) do redis.call('SET', key, i .. v) end return #KEYS"
+        check_equal(cluster.shards[1].get('SCREE', 'ACROSS', 'EVAL', script, len(keys) + 1, *keys, cluster.keys[1]), len(keys) + 1)
+        for backend in cluster.backends:
+            backend.kill9()
+        for i, backend in enumerate(cluster.backends):
+            backend.start()
+            cluster.shards[i] = cluster.shard_connection(i)
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        sizes = cluster.shards[0].pipeline([['STRLEN', key] for key in keys])
+        check_equal([value(size) for size in sizes], [1000000 + len(str(i + 1)) for i in range(len(keys))])
+
+
+@suite.case('peer-output-limit: what a transaction borrows and changes may be longer')
+def _(run):
+    with Linked({'peer-output-limit': '64kb'}) as cluster:
+        a, b, c = cluster.keys
+        check_equal(cluster.shards[0].get('SET', a, 'z' * 1000000), b'OK')
+        check_equal(cluster.exec(['COPY', a, b, 'REPLACE'], ['COPY', a, c, 'REPLACE']), [1, 1])
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        check_equal(cluster.values(), [b'z' * 1000000] * SHARDS)
+
+
+@suite.case('a key of more than 64 MB is borrowed in portions if borrow-limit allows it; else one error is replied at once')
+def _(run):
+    size = 70 * 1000 * 1000
+    with Linked({'transaction-timeout': '10m'}) as cluster:
+        big, copy, far = cluster.key_on(0, 'big'), cluster.key_on(1, 'copy'), cluster.key_on(2, 'far')
+        check_equal(cluster.shards[0].get('SET', big, 'z' * size), b'OK')
+        check_error(cluster.shards[1].get('SCREE', 'ACROSS', 'COPY', big, copy), 'ERR', 'borrow-limit')
+        check_equal(cluster.shards[1].get('EXISTS', copy), 0)
+        check_equal(cluster.shards[1].get('CONFIG', 'SET', 'borrow-limit', '256mb'), b'OK')
+        check_equal(cluster.shards[1].get('SCREE', 'ACROSS', 'COPY', big, copy), 1)
+        check_equal([cluster.shards[1].get('STRLEN', copy), cluster.shards[1].get('GETRANGE', copy, -2, -1)], [size, b'zz'])
+        check_equal(cluster.shards[0].get('SCREE', 'ACROSS', 'COPY', big, far), 1)
+        wait_for(lambda: not cluster.transactions(), 'all transactions to end')
+        check_equal([cluster.shards[2].get('STRLEN', far), cluster.shards[2].get('GETRANGE', far, -2, -1)], [size, b'zz'])
+
+
 @suite.case('SLOWLOG: the commands of an EXEC over shards have their arguments')
 def _(run):
     with Linked() as cluster:

@@ -44,6 +44,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_APPLIED_KEPT] = "applied-kept",
         [BREAK_OWN_KEPT] = "own-kept",
         [BREAK_ROLLBACK_KEPT] = "rollback-kept",
+        [BREAK_FIRST_PORTION] = "first-portion",
         [BREAK_WOUNDED_KEPT] = "wounded-kept",
     };
     return broken < BREAK_COUNT ? names[broken] : NULL;

@@ -51,6 +51,8 @@ enum sim_break {
     BREAK_APPLIED_KEPT, /* … a participant applies effects */
     BREAK_OWN_KEPT, /* … a coordinator applies its own effects, or rows are borrowed or arrive */
     BREAK_ROLLBACK_KEPT, /* … effects are rolled back */
+    /* of payloads in portions: */
+    BREAK_FIRST_PORTION, /* a shard that has the first one counts as prepared */
     /* of commands of one shard that take locks by age (lock_waiter.h): */
     BREAK_WOUNDED_KEPT, /* one that an older transaction waits for keeps its locks */
     BREAK_COUNT,

@@ -20,7 +20,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TEXT_MAX = 2000, ERROR_MAX = 300, SIM_PORT = 7401 };
+enum {
+    TEXT_MAX = 2000,
+    ERROR_MAX = 300,
+    SIM_PORT = 7401,
+    PORTION_MIN = 64, /* of partition->shards.portion_bytes */
+    PORTION_MORE = 1000,
+};
 
 #define RELAY "relay-b%u" /* host of the relays in front of a backend */
 
@@ -246,6 +252,8 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition->listeners.port = SIM_PORT + (int)index;
     if (cluster->map)
         peering_configure(seat->partition);
+    if (cluster->plan.has_portions)
+        seat->partition->shards.portion_bytes = PORTION_MIN + (uint32_t)sim_random(PORTION_MORE);
 }
 
 void sim_backend_start(struct sim_backend *backend)
