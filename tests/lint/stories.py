@@ -11,7 +11,7 @@ import re
 
 from files import read, report, sources, tracked
 
-PAGES = ('architecture.md', 'get.md', 'durable-set.md', 'slot-move.md', 'turn.md')
+PAGES = ('architecture.md', 'get.md', 'durable-set.md', 'slot-move.md', 'exec-over-shards.md', 'turn.md')
 TOKEN = re.compile(r'`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`'
                    r'|\(?(?:, |in |\()`?((?:shared|config|proxy|backend|tests)/[\w/]+\.[ch])`?'
                    r'|([.;|]\s|:\s)')
