@@ -74,21 +74,6 @@ void store_env_free(struct store_env *env)
 
 /* ---- open and close ---------------------------------------------------------------------- */
 
-int store_failure(char *reason, char *error, size_t size)
-{
-    bool is_full =
-        strstr(reason, "No space left on device") || strstr(reason, "Disk quota exceeded");
-    (void)snprintf(error, size, "%s", reason);
-    rocksdb_free(reason);
-    return is_full ? ERR_DISK_FULL : ERR_STORE;
-}
-
-int store_lost(char *error, size_t size)
-{
-    (void)snprintf(error, size, "the database could not be opened again");
-    return ERR_STORE;
-}
-
 void store_families(const struct store *store, const char *names[CF_COUNT],
                     const rocksdb_options_t *options[CF_COUNT])
 {
