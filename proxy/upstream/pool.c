@@ -283,6 +283,11 @@ void pool_slow(struct pool *pool)
 
 void pool_turn_end(struct pool *pool)
 {
+    bool has_full = pool->has_full;
+    pool->has_full = false;
+    for (struct list *link = pool->upstreams.next; has_full && link != &pool->upstreams;
+         link = link->next)
+        upstream_resume_next(container_of(link, struct upstream, links.pool));
     if (pool->has_closed)
         pool_bury(pool);
 }

@@ -39,6 +39,7 @@ struct pool {
     uint32_t any;          /* the shard that pool_any() returns next */
     struct list upstreams; /* all; closed ones leave the list at the end of the turn */
     bool has_closed;
+    bool has_full; /* clients wait for room in a connection's output; upstream_room.c */
 };
 
 struct pool *pool_new(struct proxy_worker *worker, const struct shard_map *map);

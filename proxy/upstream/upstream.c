@@ -55,7 +55,6 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     list_init(&upstream->links.spare);
     list_init(&upstream->links.opening);
     list_init(&upstream->links.kept);
-    list_init(&upstream->full);
     list_push(&worker->pool->upstreams, &upstream->links.pool);
     return upstream;
 }
@@ -69,15 +68,10 @@ void upstream_free(struct upstream *upstream)
     if (events_of(upstream)->freed)
         events_of(upstream)->freed(upstream);
     wait_table_free(upstream->waits);
+    upstream_room_fini(upstream);
     node_unref(upstream->node);
     upstream->magic = 0;
     free(upstream);
-}
-
-void upstream_wake_clients(struct upstream *upstream)
-{
-    for (struct list *link; (link = list_pop(&upstream->full));)
-        client_unhold(container_of(link, struct client, links.full), HOLD_UPSTREAM);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -402,7 +396,7 @@ static void on_end(void *owner, int err)
 
 static void on_drain(void *owner)
 {
-    upstream_wake_clients(owner);
+    upstream_resume_next(owner);
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------- */

@@ -145,6 +145,13 @@ struct upstream_failure {
     char reason[128]; /* reason of the last failure */
 };
 
+/* Clients that wait for room in the queue; upstream_room.c */
+struct upstream_room {
+    struct fair_queue *waiting; /* by namespace; NULL: no client has waited yet */
+    uint64_t next_id;           /* the client that was resumed last */
+    bool has_sent;              /* it has sent something since */
+};
+
 struct upstream_links {
     struct list pool;    /* in pool->upstreams */
     struct list spare;   /* in node->spare */
@@ -176,14 +183,16 @@ struct upstream {
     struct upstream_failure failure;
     struct upstream_links links;
     struct wait_table
-        *waits;       /* only in the connection for blocking commands; NULL: another connection */
-    struct list full; /* clients that wait for room in the queue */
+        *waits; /* only in the connection for blocking commands; NULL: another connection */
+    struct upstream_room room;
 };
 
 struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane,
                               uint8_t resp);
 /* Closes the upstream: parts in flight fail with `reason`. It is freed at the end of the turn. May be called twice. */
 void upstream_close(struct upstream *upstream, const char *reason);
+/* At the end of a turn: if there is room, resumes a client that waits. */
+void upstream_resume_next(struct upstream *upstream);
 /* Closes the upstream when its queue is empty. */
 void upstream_drain(struct upstream *upstream);
 /* Switches a dedicated connection to its client's protocol. */
@@ -194,7 +203,7 @@ void upstream_free(struct upstream *upstream);
 /* Has the shard sent STOPPING_FRAME (shared/stopping.h)? */
 bool upstream_is_stopping(const struct upstream *upstream);
 
-/* True when more than queue-limit bytes are unsent: then the client is held (HOLD_UPSTREAM). */
+/* True when more than queue-limit bytes are unsent, or others wait until fewer are: then the client is held (HOLD_UPSTREAM). */
 bool upstream_is_full(struct upstream *upstream, struct client *client);
 /* Sends a frame as the request's part. If the shard is down, the part fails before this returns. `is_read`: it may be
  * sent a second time. */

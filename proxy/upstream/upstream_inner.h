@@ -6,6 +6,7 @@
  *   upstream_queue.c   parts in flight, and reads that may be sent a second time
  *   upstream_send.c    output: keyspace of the session, queue-limit, dedicated connections
  *   upstream_reply.c   input: which part a reply answers
+ *   upstream_room.c    clients that wait for room in the output
  *   upstream_waits.c   blocking commands and their replies
  *
  *   upstream->queue.first ─► part ─► part ─► part ◄─ upstream->queue.last      replies come in this order
@@ -57,7 +58,7 @@ struct part *upstream_cut(struct upstream *upstream);
 void upstream_down(struct upstream *upstream, const char *reason);
 /* New requests use another connection; this one is closed when its queue is empty. */
 void upstream_replace(struct upstream *upstream);
-/* Resumes clients that wait for room. */
+/* Resumes all clients that wait for room. */
 void upstream_wake_clients(struct upstream *upstream);
 /* The upstream no longer counts under dedicated-limit or across-limit. */
 void upstream_end_dedicated(struct upstream *upstream);
@@ -156,6 +157,7 @@ void upstream_collect_resend(struct upstream *upstream, struct part **first);
 
 /* Writes a command made of C strings. */
 void upstream_write_words(struct out *out, const char *const *words, int count);
+void upstream_room_fini(struct upstream *upstream);
 /* Holds the client until there is room (HOLD_UPSTREAM). */
 void upstream_hold_client(struct upstream *upstream, struct client *client);
 /* Appends SCREE SLOTS with the slots that the shard has in the map in force. */
@@ -178,6 +180,8 @@ size_t upstream_read(void *owner, struct block *block, const char *data, size_t 
 void wait_table_free(struct wait_table *waits);
 /* True when commands wait. NULL is allowed. */
 bool wait_table_is_used(const struct wait_table *waits);
+/* False: more than queue-limit bytes are kept until the connection is up. */
+bool wait_table_has_room(const struct upstream *upstream);
 /* The connection is up: sends the commands that were kept. */
 void wait_table_up(struct upstream *upstream);
 /* The connection is lost: all waits fail. */

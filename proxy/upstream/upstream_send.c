@@ -116,22 +116,6 @@ static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
     upstream_set_keyspace(upstream, keyspace);
 }
 
-void upstream_hold_client(struct upstream *upstream, struct client *client)
-{
-    list_remove(&client->links.full);
-    list_push(&upstream->full, &client->links.full);
-    client_hold(client, HOLD_UPSTREAM);
-}
-
-bool upstream_is_full(struct upstream *upstream, struct client *client)
-{
-    if (!upstream->out ||
-        upstream->out->bytes <= upstream_config(upstream)->upstream_queue_limit_bytes)
-        return false;
-    upstream_hold_client(upstream, client);
-    return true;
-}
-
 static bool begin_slow(struct upstream *upstream, struct part *part, struct keyspace *keyspace)
 {
     if (upstream->state == UPSTREAM_IDLE)

@@ -181,10 +181,15 @@ static struct part *entry_free(struct upstream *upstream, struct entry *entry)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
+bool wait_table_has_room(const struct upstream *upstream)
+{
+    const struct wait_table *waits = upstream->waits;
+    return !waits || waits->kept_bytes <= upstream_config(upstream)->upstream_queue_limit_bytes;
+}
+
 bool wait_table_is_full(struct upstream *upstream, struct client *client)
 {
-    bool keeps_too_much =
-        upstream->waits->kept_bytes > upstream_config(upstream)->upstream_queue_limit_bytes;
+    bool keeps_too_much = !wait_table_has_room(upstream);
     if (keeps_too_much)
         upstream_hold_client(upstream, client);
     return keeps_too_much || upstream_is_full(upstream, client);

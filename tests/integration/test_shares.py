@@ -2,6 +2,7 @@
 """What clients share is given out fairly: no command, client or namespace takes all of a proxy."""
 
 import contextlib
+import signal
 import time
 
 from support.cluster import Cluster
@@ -142,6 +143,27 @@ def _(run):
         relay.spoil('heal')
         check_equal(client.read(), ('+', b'OK'))
         check_equal(client.call('STRLEN', 'big'), (':', b'%d' % (32 << 20)))
+
+
+@suite.case('a full connection to a slow shard is shared by namespaces: one with big pipelines does not go first with all of its own')
+def _(run):
+    big, clients, each = 'x' * 65536, 60, 16
+    with shared_cluster(proxy={'workers': 1}, upstream={'queue-limit': '1mb', 'timeout': '60s'}) as cluster, contextlib.ExitStack() as stack:
+        many = [log_in(cluster, stack, 'token-many')[0] for _ in range(clients)]
+        few = log_in(cluster, stack, 'token-few')[0]
+        shard = stack.enter_context(cluster.partition(0))
+        for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'many', '0')):
+            check_equal(shard.call(*words), ('+', b'OK'))
+        cluster.backends[0].signal(signal.SIGSTOP)
+        for i, client in enumerate(many):
+            client.send_many([('SET', '%d:%d' % (i, j), big) for j in range(each)])
+        few.send('SET', 'k', 'w')
+        cluster.backends[0].signal(signal.SIGCONT)
+        check_equal(few.read(), ('+', b'OK'))
+        done = shard.get('DBSIZE')
+        check(done < clients * each // 3, '%d requests of the other namespace went first' % done)
+        for client in many:
+            check_equal([client.read() for _ in range(each)], [('+', b'OK')] * each)
 
 
 suite.main()
