@@ -83,6 +83,7 @@ struct acl_selector *acl_selector_new(bool all_channels)
 void acl_selector_free(struct acl_selector *selector)
 {
     acl_texts_clear(&selector->first_arguments);
+    acl_texts_clear(&selector->rules);
     acl_texts_clear(&selector->keys);
     acl_texts_clear(&selector->channels);
     free(selector);
@@ -97,6 +98,7 @@ static struct acl_selector *selectors_copy(const struct acl_selector *from)
         CHECK(*end);
         **end = *from;
         (*end)->first_arguments = texts_copy(&from->first_arguments);
+        (*end)->rules = texts_copy(&from->rules);
         (*end)->keys = texts_copy(&from->keys);
         (*end)->channels = texts_copy(&from->channels);
         (*end)->next = NULL;

@@ -32,8 +32,24 @@ static void forget_first_arguments(struct acl_selector *selector, enum command_i
             acl_texts_remove(&selector->first_arguments, i);
 }
 
-void acl_set_command(struct acl_selector *selector, const struct command *command, bool allow)
+/* Does the rule say nothing any more after one about `name`? It is about the same, or about a part: "config|get" after "config". */
+static bool is_void_after(struct bytes rule, struct bytes name)
 {
+    return rule.len >= name.len && memcmp(rule.data, name.data, name.len) == 0 &&
+           (rule.len == name.len || rule.data[name.len] == '|');
+}
+
+static void note_rule(struct acl_selector *selector, struct bytes name, bool allow)
+{
+    for (size_t i = selector->rules.count; i-- > 0;)
+        if (is_void_after(selector->rules.items[i].text, name))
+            acl_texts_remove(&selector->rules, i);
+    acl_texts_add(&selector->rules, name, allow);
+}
+
+static void set_command(struct acl_selector *selector, const struct command *command, bool allow)
+{
+    note_rule(selector, bytes_of(command->full_name), allow);
     set_bit(selector, command->id, allow);
     forget_first_arguments(selector, command->id);
     for (enum command_id sub = command->made.sub_first; sub != COMMAND_NONE;
@@ -46,10 +62,14 @@ void acl_set_all_commands(struct acl_selector *selector, bool allow)
     memset(selector->allowed, allow ? 0xff : 0, sizeof selector->allowed);
     selector->all_commands = selector->future_commands = allow;
     acl_texts_clear(&selector->first_arguments);
+    acl_texts_clear(&selector->rules);
 }
 
-void acl_set_category(struct acl_selector *selector, uint32_t category, bool allow)
+static void set_category(struct acl_selector *selector, uint32_t category, bool allow)
 {
+    char name[64];
+    int len = snprintf(name, sizeof name, "@%s", command_acl_name((enum command_acl)category));
+    note_rule(selector, (struct bytes){name, (size_t)len}, allow);
     for (enum command_id id = 1; id < COMMAND_COUNT; id++) {
         if (!(command_of(id)->acl & category))
             continue;
@@ -76,7 +96,7 @@ static const char *set_category_word(struct acl_selector *selector, struct bytes
     uint32_t category = acl_category(name);
     if (!category)
         return UNKNOWN_NAME;
-    acl_set_category(selector, category, allow);
+    set_category(selector, category, allow);
     return NULL;
 }
 
@@ -92,14 +112,14 @@ static const char *allow_part(struct acl_selector *selector, struct bytes name, 
     if (part.len == 0)
         return SYNTAX;
     if (!command_has_subs(command)) {
-        struct acl_texts *texts = &selector->first_arguments;
-        acl_texts_add(texts, part, command->id);
+        acl_texts_add(&selector->first_arguments, part, command->id);
+        note_rule(selector, name, true);
         return NULL;
     }
     command = command_find_full(name);
     if (!command)
         return UNKNOWN_NAME;
-    acl_set_command(selector, command, true);
+    set_command(selector, command, true);
     return NULL;
 }
 
@@ -113,7 +133,7 @@ static const char *set_command_word(struct acl_selector *selector, struct bytes 
     const struct command *command = command_find_full(name);
     if (!command)
         return UNKNOWN_NAME;
-    acl_set_command(selector, command, allow);
+    set_command(selector, command, allow);
     return NULL;
 }
 

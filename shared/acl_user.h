@@ -15,7 +15,8 @@ enum acl_permission { ACL_READ_KEYS = 1, ACL_WRITE_KEYS = 2, ACL_ALL_KEYS = 3 };
 /* A growing list of texts; the list owns copies. */
 struct acl_text {
     struct bytes text;
-    unsigned tag; /* keys: enum acl_permission; first arguments: enum command_id */
+    /* keys: enum acl_permission; first arguments: enum command_id; rules: 1 for +, 0 for - */
+    unsigned tag;
 };
 struct acl_texts {
     struct acl_text *items;
@@ -30,6 +31,9 @@ struct acl_selector {
     uint64_t allowed[COMMAND_WORDS];
     /* "+select|0": the command is allowed with this first argument only */
     struct acl_texts first_arguments;
+    /* "@set", "get", "config|get", "select|0": the rules since the last one about all commands, in the order given, without those that a
+     * later one makes void */
+    struct acl_texts rules;
     struct acl_texts keys;
     struct acl_texts channels;
     struct acl_selector *next;
@@ -59,8 +63,4 @@ static inline bool acl_bit(const struct acl_selector *selector, enum command_id 
 {
     return selector->allowed[id / 64] >> (id % 64) & 1;
 }
-/* Allows or forbids the command and all its subcommands. */
-void acl_set_command(struct acl_selector *selector, const struct command *command, bool allow);
 void acl_set_all_commands(struct acl_selector *selector, bool allow);
-/* Allows or forbids every command and subcommand of the category. */
-void acl_set_category(struct acl_selector *selector, uint32_t category, bool allow);

@@ -107,6 +107,10 @@ static void print_clients(const struct call *call, struct out *out)
                blocking_clients(partition->watchers.blocking) + partition->pause.clients,
                tracking_clients(partition->watchers.tracking),
                blocking_timeouts(partition->watchers.blocking));
+    uint32_t on_nokey;
+    uint32_t keys = blocking_keys(partition->watchers.blocking, &on_nokey);
+    out_printf(out, "total_blocking_keys:%u\r\ntotal_blocking_keys_on_nokey:%u\r\n", keys,
+               on_nokey);
 }
 
 static void print_allocator_info(const struct memory *memory, struct out *out)
@@ -161,26 +165,51 @@ static void print_memory_plan(const struct call *call, struct out *out)
                plan->rank_cache, plan->memtables * partitions, plan->memtable, plan->write_buffer);
 }
 
+/* Libraries of a namespace. */
+struct library_sums {
+    uint64_t libraries;
+    uint64_t functions;
+    uint64_t bytes; /* of code and names; compiled code is memory of Lua */
+};
+
+static struct library_sums add_up_libraries(const struct scripts *scripts)
+{
+    struct library_sums sums = {0};
+    for (const struct library *l = functions_first(scripts); l; l = l->next) {
+        sums.libraries++;
+        sums.bytes += sizeof *l + l->code_len + strlen(l->name);
+        for (const struct function *f = l->functions; f; f = f->next) {
+            sums.functions++;
+            sums.bytes += sizeof *f + strlen(f->name);
+        }
+    }
+    return sums;
+}
+
 /* Prints the memory of all namespaces, and the scripts and functions of the session's namespace. */
 static void print_scripts(const struct call *call, struct out *out)
 {
     char text[HUMAN_MAX];
+    (void)functions_load(call->partition, session_namespace(call->session));
     const struct scripts *scripts = scripts_of(call->session);
+    const struct library_sums sums = add_up_libraries(scripts);
     uint64_t eval = script_set_memory(call->partition->scripts, SCRIPT_EVAL);
     uint64_t functions = script_set_memory(call->partition->scripts, SCRIPT_FUNCTION);
-    uint64_t libraries_count = 0;
-    uint64_t functions_count = 0;
-    (void)functions_load(call->partition, session_namespace(call->session));
-    for (const struct library *l = functions_first(scripts); l; l = l->next, libraries_count++)
-        for (const struct function *f = l->functions; f; f = f->next)
-            functions_count++;
-    out_printf(out, "used_memory_lua:%" PRIu64 "\r\nused_memory_vm_eval:%" PRIu64, eval, eval);
+    uint64_t texts = scripts_cached_bytes(scripts);
+    out_printf(out, "used_memory_lua:%" PRIu64 "\r\nused_memory_vm_eval:%" PRIu64 "\r\n", eval,
+               eval);
+    out_printf(out, "used_memory_lua_human:%s\r\nused_memory_scripts_eval:%" PRIu64 "\r\n",
+               human(eval, text), texts);
     out_printf(out,
-               "\r\nused_memory_lua_human:%s\r\nnumber_of_cached_scripts:%zu\r\n"
-               "number_of_functions:%" PRIu64 "\r\nnumber_of_libraries:%" PRIu64 "\r\n",
-               human(eval, text), scripts_cached(scripts), functions_count, libraries_count);
+               "number_of_cached_scripts:%zu\r\nnumber_of_functions:%" PRIu64
+               "\r\nnumber_of_libraries:%" PRIu64 "\r\n",
+               scripts_cached(scripts), sums.functions, sums.libraries);
     out_printf(out, "used_memory_vm_functions:%" PRIu64 "\r\nused_memory_vm_total:%" PRIu64 "\r\n",
                functions, eval + functions);
+    out_printf(out, "used_memory_vm_total_human:%s\r\nused_memory_functions:%" PRIu64 "\r\n",
+               human(eval + functions, text), sums.bytes);
+    out_printf(out, "used_memory_scripts:%" PRIu64 "\r\nused_memory_scripts_human:%s\r\n",
+               texts + sums.bytes, human(texts + sums.bytes, text));
 }
 
 static void print_memory(const struct call *call, struct out *out)

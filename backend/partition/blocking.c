@@ -605,3 +605,14 @@ uint32_t blocking_timeouts(const struct blocking_set *set)
 {
     return set->heap_count;
 }
+
+uint32_t blocking_keys(const struct blocking_set *set, uint32_t *on_nokey)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *awaited;
+    *on_nokey = 0;
+    while (table_next(set->keys, &cursor, &name, &awaited))
+        *on_nokey += ((const struct awaited *)awaited)->groups > 0;
+    return (uint32_t)table_count(set->keys);
+}

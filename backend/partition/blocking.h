@@ -74,3 +74,5 @@ void blocking_unblock_later(struct waiter *waiter, bool with_error);
 uint32_t blocking_clients(const struct blocking_set *set);
 /* Number of waiters with a timeout, or with a time at which they run again. */
 uint32_t blocking_timeouts(const struct blocking_set *set);
+/* Number of keys that clients wait for; *on_nokey: of those whose deletion ends a wait. */
+uint32_t blocking_keys(const struct blocking_set *set, uint32_t *on_nokey);

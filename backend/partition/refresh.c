@@ -5,6 +5,7 @@
 #include "backend/partition/limits.h"
 #include "backend/partition/peering.h"
 #include "backend/partition/session.h"
+#include "backend/partition/tracking.h"
 #include "backend/storage/overlay.h"
 
 /* Closes connections whose users may no longer subscribe to their channels. */
@@ -36,6 +37,8 @@ void partition_refresh(struct partition *partition)
         limits_tick(partition);
     if (now->config.active_expire != old->config.active_expire)
         partition->expiry.is_active = now->config.active_expire;
+    if (now->tracking_keys_max != old->tracking_keys_max)
+        tracking_limit(partition->watchers.tracking);
     if (now->acl != old->acl)
         close_forbidden(partition);
     if (now->map != old->map || now->peer_tls != old->peer_tls ||

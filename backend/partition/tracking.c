@@ -36,6 +36,7 @@ struct tracking {
     struct list trackers;     /* of clients that track */
     uint32_t count;
     bool is_changed; /* one of the `changed` tables is not empty */
+    bool is_limited; /* tracking-table-max-keys has changed, and the tables may have more keys */
 };
 
 /* ---- create, free, join, leave ---- */
@@ -348,10 +349,22 @@ static void group_topic(struct tracked *tracked, struct topic *topic, const stru
         list_push(&tracked->groups[slot / GROUP_SLOTS], &topic->group);
 }
 
+/* Removes and invalidates the oldest keys above tracking-table-max-keys. */
+static void drop_oldest_keys(struct partition *partition, struct tracked *tracked)
+{
+    size_t limit = (size_t)partition->snapshot->tracking_keys_max;
+    while (limit && subscription_topics(tracked->keys) > limit) {
+        struct topic *oldest = topic_next(tracked->keys, NULL);
+        struct bytes name = topic_name(oldest);
+        struct news news = {.partition = partition, .keys = &name, .count = 1};
+        tell_readers(&news, oldest);
+        news_fini(&news);
+    }
+}
+
 void tracking_keep(struct call *call, struct bytes key)
 {
     struct partition *partition = call->partition;
-    size_t limit = (size_t)partition->snapshot->tracking_keys_max;
     if (!call->session->tracker.is_on)
         return;
     if (is_on_another_shard(call->session, key)) {
@@ -363,13 +376,22 @@ void tracking_keep(struct call *call, struct bytes key)
     struct subscription_table *set = tracked->keys;
     if (subscription_add(set, &call->session->tracker.keys, key))
         group_topic(tracked, subscription_find(set, key), call->session);
-    while (limit && subscription_topics(set) > limit) {
-        struct topic *oldest = topic_next(set, NULL);
-        struct bytes name = topic_name(oldest);
-        struct news news = {.partition = partition, .keys = &name, .count = 1};
-        tell_readers(&news, oldest);
-        news_fini(&news);
-    }
+    drop_oldest_keys(partition, tracked);
+}
+
+void tracking_limit(struct tracking *tracking)
+{
+    tracking->is_limited = true;
+}
+
+static void limit_all(struct partition *partition)
+{
+    struct tracking *tracking = partition->watchers.tracking;
+    size_t cursor = 0;
+    struct bytes name;
+    void *tracked;
+    while (table_next(tracking->namespaces, &cursor, &name, &tracked))
+        drop_oldest_keys(partition, tracked);
 }
 
 /* ---- keys that were changed ---- */
@@ -575,9 +597,11 @@ bool tracking_turn_end(struct partition *partition)
     size_t cursor = 0;
     struct bytes name;
     void *tracked;
-    if (!tracking->is_changed)
+    if (!tracking->is_changed && !tracking->is_limited)
         return false;
-    tracking->is_changed = false;
+    if (tracking->is_limited)
+        limit_all(partition);
+    tracking->is_changed = tracking->is_limited = false;
     while (table_next(tracking->namespaces, &cursor, &name, &tracked))
         if (table_count(((struct tracked *)tracked)->changed))
             tell_changes(partition, tracked);

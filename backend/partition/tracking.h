@@ -61,7 +61,9 @@ void tracking_forget_all(struct partition *partition);
 /* The partition has given these slots to another shard, where their keys may change: invalidates those of them that clients have
  * read, and all keys for BCAST clients. */
 void tracking_forget_slots(struct partition *partition, uint16_t first, uint16_t last);
-/* Sends the invalidations of BCAST clients, at the end of a turn. True: some were sent. */
+/* tracking-table-max-keys has changed: keys above it are removed and invalidated at the end of the turn. */
+void tracking_limit(struct tracking *tracking);
+/* Sends the invalidations of BCAST clients, and of keys above a new limit, at the end of a turn. True: some were sent. */
 bool tracking_turn_end(struct partition *partition);
 
 /* For INFO: number of tracking clients; numbers of keys, (key, client) pairs and prefixes of a namespace. */

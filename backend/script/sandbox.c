@@ -4,6 +4,7 @@
 #include "backend/script/vm.h"
 
 #include <limits.h>
+#include <time.h>
 
 enum { CALL_COST = 1000 };
 
@@ -377,6 +378,20 @@ static void make_metatables(lua_State *lua)
     lua_pop(lua, 1);
 }
 
+/* os.clock, since Redis 7.4: seconds of processor time that the process has used. */
+static int os_clock(lua_State *lua)
+{
+    lua_pushnumber(lua, (lua_Number)clock() / (lua_Number)CLOCKS_PER_SEC);
+    return 1;
+}
+
+static void os_install(lua_State *lua)
+{
+    static const struct luaL_Reg functions[] = {{"clock", os_clock}, {NULL, NULL}};
+    luaL_register(lua, "os", functions);
+    lua_pop(lua, 1);
+}
+
 void sandbox_install(lua_State *lua)
 {
     static const struct luaL_Reg functions[] = {
@@ -406,6 +421,7 @@ void sandbox_install(lua_State *lua)
         lua_pushnil(lua);
         lua_setglobal(lua, gone[i]);
     }
+    os_install(lua);
     pattern_install(lua);
     tables_install(lua);
     wrap_function(lua, "string", "rep", checked_rep);

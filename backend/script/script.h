@@ -88,6 +88,8 @@ void scripts_log_next_second(struct script_set *set);
 /* The BUSY error for commands that are refused while a script is slow. A script must be running. */
 const char *scripts_busy_text(const struct script_set *set);
 size_t scripts_cached(const struct scripts *scripts);
+/* Bytes of the texts of these scripts. */
+size_t scripts_cached_bytes(const struct scripts *scripts);
 /* Bytes of all Lua states of this kind; for functions, plus the bytes of the libraries' code. */
 uint64_t script_set_memory(const struct script_set *set, enum script_kind kind);
 

@@ -40,7 +40,7 @@ static void forget_state(struct scripts *scripts, enum script_kind kind)
         libraries_forget(scripts);
         scripts->is_loaded = false;
     } else {
-        scripts->cached = 0;
+        scripts->cached = scripts->cached_bytes = 0;
     }
     scripts->states[kind] = NULL;
     vm_free(vm);

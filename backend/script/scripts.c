@@ -20,6 +20,11 @@ size_t scripts_cached(const struct scripts *scripts)
     return scripts->cached;
 }
 
+size_t scripts_cached_bytes(const struct scripts *scripts)
+{
+    return scripts->cached_bytes;
+}
+
 /* ---- the first line: #!lua flags=no-writes,allow-oom ---- */
 
 static bool read_script_flags(struct call *call, char *list, uint32_t *flags)
@@ -151,7 +156,7 @@ static void drop_cached_scripts(struct scripts *scripts)
     char error[64];
     if (scripts->states[SCRIPT_EVAL])
         (void)vm_protect(scripts->states[SCRIPT_EVAL], clear_scripts, NULL, error, sizeof error);
-    scripts->cached = 0;
+    scripts->cached = scripts->cached_bytes = 0;
 }
 
 void scripts_flush(struct call *call)
@@ -189,6 +194,7 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
         return false;
     }
     scripts->cached++;
+    scripts->cached_bytes += given.len;
     return true;
 }
 

@@ -51,6 +51,7 @@ struct scripts {
     struct script_chance chance;            /* of math.random: nrand48 */
     struct script_chance saved_chance; /* at the beginning of a command that may be rolled back */
     size_t cached;                     /* scripts */
+    size_t cached_bytes;               /* of their texts */
     struct library *libraries;
     bool is_loaded; /* `libraries` equals the rows on disk */
 };

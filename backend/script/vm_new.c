@@ -47,8 +47,8 @@ static void open_library(lua_State *lua, lua_CFunction open, const char *name)
 /* Replaces the tables of modules, then the globals, by proxies. */
 static void protect_all(struct script_vm *vm)
 {
-    static const char *const names[] = {"redis", "table", "math",     "coroutine",
-                                        "cjson", "bit",   "cmsgpack", "struct"};
+    static const char *const names[] = {"redis", "table", "math",     "coroutine", "cjson",
+                                        "bit",   "os",    "cmsgpack", "struct"};
     lua_State *lua = vm->lua;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         lua_getglobal(lua, names[i]);

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """ACL: users, their rights, and the log of refusals; the same requests to redis-server and to Scree.
 
-Lists of rules are compared as sets of words: Redis lists single commands in the order of a hash table. The fields
+Lists of rules are compared as sets of words: Redis 7.0 lists single commands in the order of a hash table, Scree lists rules in the
+order given, as Redis since 7.2. The fields
 VOLATILE of a client's description are not compared.
 """
 
@@ -11,7 +12,7 @@ import tempfile
 
 from support import transcript
 from support.cluster import Cluster, Oracle
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import Connection, ReplyError, value
 
 VOLATILE = (rb'(id|addr|laddr|fd|age|idle|flags|qbuf|qbuf-free|argv-mem|multi|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|'
@@ -35,7 +36,6 @@ SCRIPT = transcript.parse("""
 1: acl setuser bob #abc
 1: acl setuser bob +config|nosub
 1: acl setuser bob +config|get|x
-1: acl setuser bob +select|0
 1: acl setuser bob %X~a
 1: acl setuser bob "(~a"
 1: acl setuser bob "(foo)"
@@ -309,6 +309,53 @@ def _(run):
             check_equal(admin.get('ACL', 'LOAD'), b'OK', 'LOAD')
             check_equal(admin.get('ACL', 'USERS'), [b'default'], 'only the file counts')
             wait_for(lambda: b'user=reader' not in admin.get('CLIENT', 'LIST'), 'the removed user to be cut off')
+
+
+CATEGORIES = ('read', 'write', 'set', 'sortedset', 'list', 'hash', 'string', 'bitmap', 'hyperloglog', 'geo', 'stream', 'pubsub', 'admin',
+              'fast', 'slow', 'blocking', 'dangerous', 'connection', 'transaction', 'scripting', 'keyspace')
+NAMES = ('get', 'set', 'hset', 'geoadd', 'config', 'config|get', 'client|list', 'acl|cat', 'xadd', 'eval', 'subscribe', 'select')
+OTHERS = ('~a*', '%R~b', '%W~c*', 'allkeys', 'resetkeys', '&ch', 'allchannels', 'resetchannels', '%RW~d', 'on', 'off', 'nopass', 'resetpass',
+          '>pw', 'reset', 'clearselectors', '(+get ~x)', '(-@all +@set -@geo %R~q)', 'sanitize-payload', '+select|0', '+@all', '-@all')
+
+
+def random_rule(rng):
+    kind = rng.random()
+    if kind < 0.8:
+        return rng.choice('+-') + ('@' + rng.choice(CATEGORIES) if kind < 0.5 else rng.choice(NAMES))
+    return rng.choice(OTHERS)
+
+
+def rules_of(connection, user):
+    """The words after the name in ACL LIST."""
+    (line,) = [line for line in connection.get('ACL', 'LIST') if line.startswith(b'user %s ' % user)]
+    return line.split(b' ', 2)[2]
+
+
+def as_words(rules):
+    """A selector is one word."""
+    return re.findall(rb'\([^)]*\)|[^ ]+', rules)
+
+
+@suite.case('rules about commands are listed in the order given, and redis-server makes the same user of the list as of the rules')
+def _(run):
+    with Oracle() as oracle, backend() as cluster:
+        theirs, ours = Connection(oracle.address), cluster.partition(0)
+        for rules, listed in (('-@all +@set +@hash -@geo', b'-@all +@set +@hash -@geo'), ('+@hash +@set +@hash', b'-@all +@set +@hash'),
+                              ('+@all -get +config -config|set', b'+@all -get +config -config|set'),
+                              ('+client|list +select|0 +client -client|id +select', b'-@all +client -client|id +select'),
+                              ('+get +@all -SET', b'+@all -set'), ('+@all -@all +GET', b'-@all +get')):
+            check_equal(ours.get('ACL', 'SETUSER', 'u', 'reset', *rules.split()), b'OK')
+            check_equal(rules_of(ours, b'u'), b'off sanitize-payload resetchannels ' + listed, rules)
+            check_equal(ours.get('ACL', 'GETUSER', 'u')[5], listed, rules)
+        for _ in range(sized(300, long=20000)):
+            rules = [random_rule(run.rng) for _ in range(run.rng.randrange(1, 8))]
+            replies = [value(connection.call('ACL', 'SETUSER', 'u', 'reset', *rules)) for connection in (theirs, ours)]
+            check_equal(str(replies[1]), str(replies[0]), rules)
+            if isinstance(replies[0], ReplyError):
+                continue
+            listed = as_words(rules_of(ours, b'u'))
+            check_equal(theirs.get('ACL', 'SETUSER', 'v', 'reset', *listed), b'OK', listed)
+            check_equal(rules_of(theirs, b'v'), rules_of(theirs, b'u'), (rules, listed))
 
 
 if __name__ == '__main__':

@@ -302,5 +302,17 @@ def _(run):
         client.close()
 
 
+@suite.case('os.clock counts processor time in scripts and functions; nothing else of os is there')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client = cluster.partition(0)
+        loop = "local begun = os.clock() local n = 0 while os.clock() - begun < 0.01 do n = n + 1 end return n"
+        check(client.get('EVAL', loop, '0') > 0, 'a script that waits for ten milliseconds of it')
+        check_equal(client.get('EVAL', "local names = {} for name in pairs(os) do names[#names + 1] = name end return names", '0'), [b'clock'])
+        check('readonly' in str(client.get('EVAL', 'os.clock = 1', '0')), 'it is read-only')
+        check_equal(client.get('FUNCTION', 'LOAD', "#!lua name=lib\nredis.register_function('f', function() return type(os.clock()) end)"), b'lib')
+        check_equal(client.get('FCALL', 'f', '0'), b'number')
+
+
 if __name__ == '__main__':
     suite.main()

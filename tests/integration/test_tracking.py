@@ -582,5 +582,22 @@ def _(run):
             check(b'tracking_total_keys:10\r\ntracking_total_items:10\r\n' in info, 'INFO: %r' % info)
 
 
+@suite.case('CONFIG SET of tracking-table-max-keys invalidates at once what is above the new limit, also through a proxy at all shards')
+def _(run):
+    def play(cluster, address):
+        with Connection(address, proto=3) as client, Connection(address) as admin:
+            client.call('CLIENT', 'TRACKING', 'ON')
+            keys = [cluster.key_on(shard, 'k%d' % i) for i in range(4) for shard in range(len(cluster.backends))]
+            for key in keys:
+                client.call('GET', key)
+            check_equal(admin.get('CONFIG', 'SET', 'tracking-table-max-keys', 1), b'OK')
+            told = [value(client.read())[1][0].decode() for _ in keys[len(cluster.backends):]]
+            check_equal(sorted(told), sorted(keys[:-len(cluster.backends)]))
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        play(cluster, cluster.backends[0].addresses[0])
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
+        play(cluster, cluster.proxies[0].address)
+
+
 if __name__ == '__main__':
     suite.main()
