@@ -31,7 +31,8 @@ struct merge {
     uint32_t order_count;
 };
 
-/* A reply of many elements is merged in portions: size of the state of this merge, which begins as zeros. 0: the reply is short. */
+/* A reply of many elements is merged in portions (merge_go_on). Returns the size of the state between them, which the caller provides,
+ * filled with zeros; 0: the reply is short, and merged at once. */
 size_t merge_state_size(const struct merge *merge);
 /* Writes the next portion; `reply` has nothing but this reply. True: there is more. */
 bool merge_go_on(const struct merge *merge, void *state, struct reply *reply);

@@ -37,6 +37,7 @@ void backup_record_free(struct backup_record *record);
 const struct backup_result *backup_record_result(const struct backup_record *record);
 /* A backup has ended; bytes and success_ms are ignored for one that failed. */
 void backup_record_ended(struct backup_record *record, const struct backup_result *result);
-/* Checks the directory once a minute; called ten times a second, with the path of backup-dir when a check is due. */
+/* True once a minute, when backup-dir has to be checked; to be called ten times a second. */
 bool backup_record_wants_check(const struct backup_record *record);
+/* Checks on a thread of its own whether this directory, the path of backup-dir, can be written. */
 void backup_record_check(struct backup_record *record, const char *directory);

@@ -28,8 +28,8 @@ uint32_t message_u32(struct message_reader *reader);
 uint64_t message_u64(struct message_reader *reader);
 /* Borrowed from the payload. */
 struct bytes message_bytes(struct message_reader *reader);
-/* Appends to heap memory of `len` bytes, NULL if there are none, that was only made by this function; returns where it is now. Its
- * size is a power of two, so that a long message is not copied with each of its parts. */
+/* Appends a part to a message of `len` bytes at `heap`, and returns where the message is afterwards. `heap` is NULL, or comes from this
+ * function: it allocates powers of two, so that a long message is not copied for each of its parts. */
 char *message_join(char *heap, size_t len, struct bytes part);
 /* Were all reads good, and is nothing left? */
 bool message_is_read(const struct message_reader *reader);

@@ -90,7 +90,8 @@ void upstream_hold_stopping(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */
 
-/* Bytes per millisecond with which a shard may at least be expected to receive and store what is on its way. */
+/* The lowest rate, in bytes per millisecond, at which a shard that works receives and stores requests. When much is on its way, requests get more time for
+ * their reply by this rate. */
 enum { WAY_BYTES_PER_MS = 10 * 1024, HEAVY_BYTES = 1 << 20 };
 
 /* How long so many bytes may be on their way. */
