@@ -197,17 +197,12 @@ static bool has_max_keys(const struct limits *limits)
 
 /* ---- once a second ---- */
 
-static void set_limit_gauges(struct limits *limits, struct proxy_worker *worker,
-                             struct limit *limit)
+static void set_limit_gauges(struct proxy_worker *worker, struct limit *limit)
 {
-    struct usage sum = limits_sum(limits, limit->usage, -1);
-    bool is_shown = limit->refs && sum.is_known;
     if (!limit->cell)
         limit->cell = proxy_metrics_space(&worker->proxy->labelled, limit_name(limit), 0);
     cell_set(limit->cell, TENANT_MAX_KEYS, limit->refs ? limit->max_keys : 0);
     cell_set(limit->cell, TENANT_MAX_BYTES, limit->refs ? limit->max_bytes : 0);
-    cell_set(limit->cell, TENANT_KEYS, is_shown ? sum.keys : 0);
-    cell_set(limit->cell, TENANT_BYTES, is_shown ? sum.bytes : 0);
 }
 
 /* Sets the gauges, and frees the limits of namespaces without clients. */
@@ -217,7 +212,7 @@ static void look_at_all(struct limits *limits, struct proxy_worker *worker)
     for (struct list *at = limits->all.next; at != &limits->all; at = next) {
         struct limit *limit = container_of(at, struct limit, link);
         next = at->next;
-        set_limit_gauges(limits, worker, limit);
+        set_limit_gauges(worker, limit);
         if (!limit->refs && !limit->in_flight)
             limit_free(limits, limit);
     }

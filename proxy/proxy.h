@@ -27,6 +27,7 @@ struct proxy_routes {
 struct proxy_tenants {
     struct rate_limiters *rate_limiters; /* rate_limiter.h */
     struct limits *limits;               /* limits.h */
+    struct usages *usages;               /* usage.h */
     struct shares *shares;               /* shares.h; NULL: nothing is counted */
 };
 

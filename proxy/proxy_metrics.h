@@ -37,9 +37,9 @@ enum tenant_word {
     TENANT_BYTES_OUT,
     TENANT_RATE_REFUSED,
     TENANT_MEMORY,
-    TENANT_KEYS, /* this and the next three: of a namespace with limits, limits.h */
+    TENANT_KEYS, /* at all shards, usage.h */
     TENANT_MAX_KEYS,
-    TENANT_BYTES,
+    TENANT_BYTES, /* at all shards */
     TENANT_MAX_BYTES,
     TENANT_ACROSS, /* this and the next two: connections for keys on several shards, pool_across() */
     TENANT_ACROSS_WAITING,

@@ -4,12 +4,10 @@
 #include "config/tls_files.h"
 #include "proxy/admin.h"
 #include "proxy/events.h"
-#include "proxy/limits.h"
-#include "proxy/rate_limiter.h"
 #include "proxy/routes.h"
-#include "proxy/shares.h"
 #include "proxy/slow_log.h"
 #include "proxy/status/status.h"
+#include "proxy/tenants.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "proxy/worker_accept.h"
@@ -93,9 +91,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->events = events_new();
     events_note_start(proxy->events, proxy->started_ms);
     proxy->refusals = refusals_new();
-    proxy->tenants.rate_limiters = rate_limiters_new();
-    proxy->tenants.limits = limits_new(clock_random() | 1);
-    proxy->tenants.shares = shares_new();
+    tenants_init(&proxy->tenants);
     proxy->routes.learned = routes_new();
     proxy->routes.task.run = publish_routes;
     make_run_id(proxy->run_id);
@@ -109,9 +105,7 @@ void proxy_free(struct proxy *proxy)
     CHECK(!proxy->run);
     snapshot_unref(proxy->snapshot);
     refusals_free(proxy->refusals);
-    rate_limiters_free(proxy->tenants.rate_limiters);
-    limits_free(proxy->tenants.limits);
-    shares_free(proxy->tenants.shares);
+    tenants_fini(&proxy->tenants);
     routes_free(proxy->routes.learned);
     free(proxy->workers);
     proxy_metrics_fini(&proxy->labelled);

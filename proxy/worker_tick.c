@@ -13,6 +13,7 @@
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream/pool.h"
+#include "proxy/usage.h"
 #include "proxy/worker_run.h"
 #include "shared/clock.h"
 
@@ -113,8 +114,10 @@ void worker_slow(void *owner)
         bounced_slow(worker);
     }
     ephemeral_slow(worker);
-    if (worker->index == 0)
+    if (worker->index == 0) {
         limit_rounds_tick(worker->proxy->tenants.limits, worker);
+        usages_tick(worker->proxy->tenants.usages, worker);
+    }
     script_notes_clear(&worker->script_notes);
     choose_slot_sample(worker);
     status_slow(atomic_load(&worker->proxy->status), worker);

@@ -342,6 +342,7 @@ static const struct http_route routes[] = {
     {"/status/history.js", HTTP_PAGE, HTTP_TEXT, answer_status},
     {"/status/text.js", HTTP_PAGE, HTTP_TEXT, answer_status},
     {"/status.json", HTTP_DATA, HTTP_JSON, answer_status},
+    {"/status/namespaces.json", HTTP_DATA, HTTP_JSON, answer_status},
     {"/status/history.json", HTTP_DATA, HTTP_JSON, answer_status},
     {"/status/self", HTTP_DATA, HTTP_TEXT, answer_status},
 };

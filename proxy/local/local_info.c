@@ -19,6 +19,7 @@
 #include "proxy/proxy.h"
 #include "proxy/routes.h"
 #include "proxy/upstream/node.h"
+#include "proxy/usage.h"
 #include "proxy/worker.h"
 #include "shared/arena.h"
 #include "shared/check.h"
@@ -501,13 +502,21 @@ static void print_shards(const struct client *client, const struct request *requ
     }
 }
 
-/* Limits of the client's namespace. */
+/* Limits of the client's namespace, and what it has. Without limits the figures are some seconds old (usage.h). */
 static void print_limits(const struct client *client, struct out *out)
 {
-    struct limit_figures figures;
-    if (!limits_find(client->worker->proxy->tenants.limits, client->session.keyspace->name,
-                     &figures))
+    const struct proxy_tenants *tenants = &client->worker->proxy->tenants;
+    struct bytes name = client->session.keyspace->name;
+    struct limit_figures figures = {0};
+    struct usage_figures usage;
+    bool is_known = usages_find(tenants->usages, name, &usage);
+    bool is_limited = limits_find(tenants->limits, name, &figures);
+    if (!is_known && !is_limited)
         return;
+    if (is_known && !figures.max_keys)
+        figures.keys = usage.keys;
+    if (is_known && !figures.max_bytes)
+        figures.bytes = usage.bytes;
     out_printf(out,
                "%s# Limits\r\nmax_keys:%" PRIu64 "\r\nkeys:%" PRIu64 "\r\nmax_bytes:%" PRIu64
                "\r\nbytes:%" PRIu64 "\r\n",

@@ -5,6 +5,7 @@
 #include "proxy/proxy.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
+#include "proxy/usage.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"
 
@@ -40,11 +41,55 @@ void local_scree_shards(struct client *client, struct request *request, struct r
     }
 }
 
-static void describe_namespace(const struct namespace *item, struct reply *reply)
+/* What the namespaces of a pattern have together. */
+struct pattern_usage {
+    const struct namespaces *namespaces;
+    const struct namespace *pattern;
+    struct usage_figures sum;
+};
+
+/* usages_fn */
+static void add_if_matching(void *owner, struct bytes name, const struct usage_figures *figures)
+{
+    struct pattern_usage *own = owner;
+    struct namespace_match match;
+    if (!namespaces_find(own->namespaces, name, &match) || match.entry != own->pattern)
+        return;
+    own->sum.keys += figures->keys;
+    own->sum.bytes += figures->bytes;
+}
+
+/* What the namespace of an entry has, or those of a pattern together. False: nothing was counted yet. */
+static bool find_usage(const struct proxy_worker *worker, const struct namespace *item,
+                       struct usage_figures *usage)
+{
+    struct usages *usages = worker->proxy->tenants.usages;
+    struct pattern_usage own = {.namespaces = worker->snapshot->namespaces, .pattern = item};
+    if (!usages_find(usages, bytes_of(item->name), usage))
+        return false;
+    if (!item->is_pattern)
+        return true;
+    usages_each(usages, add_if_matching, &own);
+    *usage = own.sum;
+    return true;
+}
+
+/* A number that may be unknown: null. */
+static void reply_known(struct reply *reply, bool is_known, uint64_t number)
+{
+    if (is_known)
+        reply_int(reply, (int64_t)number);
+    else
+        reply_null(reply);
+}
+
+/* `usage` NULL: nothing was counted yet. */
+static void describe_namespace(const struct namespace *item, const struct usage_figures *usage,
+                               struct reply *reply)
 {
     char rule[SLOT_RULE_TEXT_MAX];
     size_t len = slot_rule_format(&item->slot_rule, rule);
-    reply_map(reply, 6);
+    reply_map(reply, 10);
     reply_bulk_text(reply, "name");
     reply_bulk_text(reply, item->name);
     reply_bulk_text(reply, "pattern");
@@ -57,6 +102,14 @@ static void describe_namespace(const struct namespace *item, struct reply *reply
     reply_int(reply, (int64_t)item->max_keys);
     reply_bulk_text(reply, "max-bytes");
     reply_int(reply, (int64_t)item->max_bytes);
+    reply_bulk_text(reply, "keys");
+    reply_known(reply, usage, usage ? usage->keys : 0);
+    reply_bulk_text(reply, "bytes");
+    reply_known(reply, usage, usage ? usage->bytes : 0);
+    reply_bulk_text(reply, "rate-limit");
+    reply_int(reply, (int64_t)item->rate_limit);
+    reply_bulk_text(reply, "bandwidth-limit");
+    reply_int(reply, (int64_t)item->bandwidth_limit_bytes);
 }
 
 static bool is_tenant(const struct client *client)
@@ -64,21 +117,27 @@ static bool is_tenant(const struct client *client)
     return client->session.keyspace->name.len > 0;
 }
 
-/* A client in a namespace sees only that one. */
+/* A client in a namespace sees only that one, also of those that a pattern covers. */
 void local_scree_namespaces(struct client *client, struct request *request, struct reply *reply)
 {
     const struct namespaces *namespaces = client->worker->snapshot->namespaces;
     const struct namespace *own = client->session.keyspace->entry;
+    struct usage_figures usage;
+    bool is_known;
     (void)request;
     if (is_tenant(client)) {
+        is_known = usages_find(client->worker->proxy->tenants.usages,
+                               client->session.keyspace->name, &usage);
         reply_array(reply, own != NULL);
         if (own)
-            describe_namespace(own, reply);
+            describe_namespace(own, is_known ? &usage : NULL, reply);
         return;
     }
     reply_array(reply, (int64_t)namespaces->count);
-    for (size_t i = 0; i < namespaces->count; i++)
-        describe_namespace(&namespaces->items[i], reply);
+    for (size_t i = 0; i < namespaces->count; i++) {
+        is_known = find_usage(client->worker, &namespaces->items[i], &usage);
+        describe_namespace(&namespaces->items[i], is_known ? &usage : NULL, reply);
+    }
 }
 
 void local_namespace_current(struct client *client, struct request *request, struct reply *reply)

@@ -4,7 +4,6 @@
 #include "proxy/admin.h"
 #include "proxy/events.h"
 #include "proxy/hot_keys.h"
-#include "proxy/limits.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
 #include "proxy/status/backends.h"
@@ -32,7 +31,6 @@ enum {
     SPACES_SHOWN = 100,
     SLOW_SHOWN = 32,
     SLOW_ARGS_SHOWN = 12,
-    NAME_SHOWN = 120, /* longest name, key or argument shown */
 };
 
 /* ---- the proxy --------------------------------------------------------------------------------- */
@@ -378,110 +376,6 @@ static void write_hot_keys(struct json_writer *json, const struct status *status
     free(keys);
 }
 
-/* ---- namespaces -------------------------------------------------------------------------------- */
-
-/* A namespace, summed over all workers. */
-struct space {
-    struct bytes name;
-    uint64_t clients;
-    uint64_t requests;
-    bool is_ephemeral;
-};
-
-static int by_clients_then_name(const void *a, const void *b)
-{
-    const struct space *left = a;
-    const struct space *right = b;
-    if (left->clients != right->clients)
-        return left->clients > right->clients ? -1 : 1;
-    return bytes_compare(left->name, right->name);
-}
-
-/* The entry of the name; added if it is new. */
-static struct space *find_or_add_space(struct table *by_name, struct space *spaces, size_t *count,
-                                       struct bytes name)
-{
-    struct space *space = table_get(by_name, name);
-    if (space)
-        return space;
-    space = &spaces[(*count)++];
-    *space = (struct space){.name = name};
-    (void)table_put(by_name, name, space);
-    return space;
-}
-
-static void collect_spaces(const struct status *status, const struct namespaces *configured,
-                           struct space *spaces, size_t *count)
-{
-    struct table *by_name = table_new();
-    (void)find_or_add_space(by_name, spaces, count, BYTES(""));
-    for (size_t i = 0; i < configured->count; i++) {
-        const struct namespace *item = &configured->items[i];
-        if (!item->is_pattern)
-            find_or_add_space(by_name, spaces, count, bytes_of(item->name))->is_ephemeral =
-                item->ephemeral;
-    }
-    for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
-        const struct share *share = gatherer_share(status->gatherer, i);
-        for (uint32_t at = 0; share && at < share->keyspace_count; at++) {
-            const struct share_keyspace *keyspace = &share->keyspaces[at];
-            struct space *space = find_or_add_space(by_name, spaces, count, keyspace->name);
-            space->clients += keyspace->clients;
-            space->requests += keyspace->requests;
-            space->is_ephemeral |= keyspace->is_ephemeral;
-        }
-    }
-    table_free(by_name);
-}
-
-/* Writes one namespace. The number of keys comes from INFO keyspace, which counts as use of a namespace. For an ephemeral
- * namespace it is requested only while the namespace has clients; otherwise its data would never be dropped. */
-static void write_namespace(struct json_writer *json, struct survey *survey,
-                            const struct proxy_tenants *tenants, const struct space *space)
-{
-    uint64_t keys = 0;
-    uint64_t age_ms = 0;
-    bool may_ask = !space->is_ephemeral || space->clients > 0;
-    bool is_known =
-        survey_keys(survey, space->name, clock_mono_us() / 1000, may_ask, &keys, &age_ms);
-    json_put_object(json, NULL);
-    json_put_shown(json, "name", space->name, NAME_SHOWN);
-    json_put_uint(json, "clients", space->clients);
-    json_put_uint(json, "requests", space->requests);
-    json_put_bool(json, "is_ephemeral", space->is_ephemeral);
-    if (is_known) {
-        json_put_uint(json, "keys", keys);
-        json_put_uint(json, "keys_age_ms", age_ms);
-    } else {
-        json_put_null(json, "keys");
-    }
-    struct limit_figures limits;
-    if (limits_find(tenants->limits, space->name, &limits)) {
-        json_put_uint(json, "max_keys", limits.max_keys);
-        json_put_uint(json, "max_bytes", limits.max_bytes);
-        json_put_uint(json, "bytes", limits.bytes);
-    }
-    json_put_end(json);
-}
-
-static void write_spaces(struct json_writer *json, const struct status *status,
-                         const struct namespaces *configured)
-{
-    size_t max =
-        1 + configured->count + (size_t)gatherer_count(status->gatherer) * SHARE_KEYSPACES_MAX;
-    struct space *spaces = calloc(max, sizeof *spaces);
-    size_t count = 0;
-    CHECK(spaces);
-    collect_spaces(status, configured, spaces, &count);
-    qsort(spaces, count, sizeof *spaces, by_clients_then_name);
-    json_put_uint(json, "namespace_count", count);
-    json_put_list(json, "namespaces");
-    for (size_t i = 0; i < count && i < SPACES_SHOWN; i++)
-        write_namespace(json, status->survey, &status->proxy->tenants, &spaces[i]);
-    json_put_end(json);
-    free(spaces);
-}
-
 /* ---- slow log, events, peers ------------------------------------------------------------------- */
 
 static void write_slow_entry(struct json_writer *json, const struct slow_entry *slow)
@@ -566,7 +460,7 @@ void document_write(struct status *status, const struct proxy_snapshot *snapshot
     write_bounds(&json);
     write_map(&json, status, snapshot);
     write_commands(&json, status);
-    write_spaces(&json, status, snapshot->namespaces);
+    document_write_some_namespaces(status, snapshot, SPACES_SHOWN, &json);
     write_clients(&json, status);
     write_hot_keys(&json, status, snapshot->map);
     write_slow(&json, status->proxy->slow_log);

@@ -1,6 +1,7 @@
 // page.js - requests the status of the proxy once a second, and passes it to the other scripts, which draw it.
 //
 //   GET status/history.json, once ─┐
+//   GET status/namespaces.json ────┤   while the user searches for one
 //   GET status.json ───────────────┴─► history.js (rates, latencies) ─► slots.js, plots.js, tables.js
 //        │ 401: asks the user for the token, and stores it for this tab
 //        └ no answer: shows that, keeps the old drawing, and tries again
@@ -23,7 +24,7 @@ const plots = {
   commandRates: new Plot(byId('command-rates'), rate, 'Requests per second by command'),
   commandLatency: new Plot(byId('command-latency'), micros, 'Latency by command'),
 };
-let latest = null, isPaused = false, answeredAt = 0, timer = 0;
+let latest = null, found = null, isPaused = false, answeredAt = 0, timer = 0;
 
 // ---- requests ------------------------------------------------------------------------------------
 
@@ -46,12 +47,22 @@ async function ask() {
     const saved = await request('status/history.json', token);
     if (saved.ok) history.restore(await saved.json());
   }
+  await search(token);
   history.add(latest);
   byId('login').hidden = true;
   byId('main').hidden = byId('pause').hidden = false;
   byId('forget').hidden = token === null;
   draw();
   return true;
+}
+
+// The document has the first namespaces only; a search looks at all of them.
+async function search(token) {
+  const wanted = byId('namespace-search').value.trim().toLowerCase();
+  found = null;
+  if (!wanted) return;
+  const answer = await request('status/namespaces.json', token);
+  if (answer.ok) found = (await answer.json()).namespaces.filter(one => one.name.toLowerCase().includes(wanted));
 }
 
 // The token is missing or wrong: asks the user for it, and sends no request before.
@@ -110,7 +121,7 @@ function draw() {
   say(byId('map-note'), `${map.slot_rates.filter(Boolean).length} with requests${moving(map.truth)}`);
   drawPlots();
   tables.show(latest, {shards: history.latest('shards'), commands: history.latest('commands'),
-    namespaces: history.latest('namespaces')});
+    namespaces: history.latest('namespaces'), found});
 }
 
 // What the shards still have to move; `truth` is null as long as they have not said it.
@@ -206,6 +217,7 @@ byId('pause').addEventListener('click', () => {
   turn();
 });
 
+byId('namespace-search').addEventListener('input', () => latest && !isPaused && turn());
 document.querySelectorAll('[name=quantile]').forEach(input => input.addEventListener('change', () => latest && drawPlots()));
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => latest && draw());
 document.addEventListener('visibilitychange', () => document.hidden || turn());

@@ -155,6 +155,9 @@ void status_answer(struct status *status, const struct proxy_snapshot *snapshot,
         out_printf(&reply->body, "the proxy starts\n");
     } else if (strcmp(path, "/status.json") == 0) {
         reply_document(status, snapshot, reply);
+    } else if (strcmp(path, "/status/namespaces.json") == 0) {
+        (void)gatherer_run(status->gatherer);
+        document_write_namespaces(status, snapshot, &reply->body);
     } else if (strcmp(path, "/status/history.json") == 0) {
         reply_history(status, reply);
     } else {

@@ -3,9 +3,10 @@
  *
  *   GET /, /status ─► page.html ─► its style and scripts               in the program (files.c), no data in them
  *   GET /status.json ─► gather.c: every worker's share ─┐
- *                       survey.c: health, keys          │
+ *                       survey.c: health                │
  *                       slot_survey.c: owners, moves    ├─► document.c ─► JSON, cached for REUSE_MS
  *                       peers.c: other proxies' epochs ─┘
+ *   GET /status/namespaces.json ─► all namespaces, while the page searches for one
  *   GET /status/history.json ─► recent.c: plots of the last minutes
  *   GET /status/self ─► run id, version and epoch: other proxies poll it (peers.c)
  *
@@ -16,6 +17,7 @@
 #include "shared/net/http.h"
 #include "shared/slot.h"
 
+struct json_writer;
 struct proxy;
 struct proxy_snapshot;
 struct proxy_worker;
@@ -63,3 +65,11 @@ uint64_t status_resident_bytes(void);
 /* Writes the JSON document of the gathered shares. document.c */
 void document_write(struct status *status, const struct proxy_snapshot *snapshot,
                     uint32_t late_workers, struct out *out);
+enum { NAME_SHOWN = 120 /* longest name, key or argument in the document */ };
+/* Writes at most `max` namespaces as members of the present object, those with most clients first. namespaces.c */
+void document_write_some_namespaces(const struct status *status,
+                                    const struct proxy_snapshot *snapshot, size_t max,
+                                    struct json_writer *json);
+/* Writes a document of all namespaces. namespaces.c */
+void document_write_namespaces(const struct status *status, const struct proxy_snapshot *snapshot,
+                               struct out *out);

@@ -1,33 +1,15 @@
 #include "proxy/status/survey.h"
 
 #include "proxy/fan_out.h"
-#include "proxy/keyspace.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
-#include "shared/table.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum {
-    SPACES_MAX = 512,    /* namespaces whose numbers of keys are kept */
-    ASKED_EACH_TICK = 8, /* namespaces polled in one tick */
-    FORGET_MS = 60000,
-};
-
-/* Number of keys of one namespace. */
-struct space_keys {
-    uint64_t keys;
-    uint64_t at_ms; /* when the last reply came, monotonic; 0: never */
-    uint64_t asked_ms;
-    bool is_wanted; /* to be polled */
-    size_t name_len;
-    char name[];
-};
 
 struct survey {
     pthread_mutex_t mutex;
@@ -36,7 +18,6 @@ struct survey {
     struct health *health;          /* [map->shard_count] */
     char **infos;                   /* [map->shard_count]; see survey_copy_infos */
     struct survey_storage *storage; /* [map->shard_count] */
-    struct table *spaces;           /* struct space_keys, by name */
 };
 
 struct survey *survey_new(void)
@@ -44,7 +25,6 @@ struct survey *survey_new(void)
     struct survey *survey = calloc(1, sizeof *survey);
     CHECK(survey);
     CHECK(pthread_mutex_init(&survey->mutex, NULL) == 0);
-    survey->spaces = table_new();
     return survey;
 }
 
@@ -62,12 +42,6 @@ static void forget_map(struct survey *survey)
 
 void survey_free(struct survey *survey)
 {
-    size_t cursor = 0;
-    struct bytes name;
-    void *space;
-    while (table_next(survey->spaces, &cursor, &name, &space))
-        free(space);
-    table_free(survey->spaces);
     forget_map(survey);
     (void)pthread_mutex_destroy(&survey->mutex);
     free(survey);
@@ -139,63 +113,13 @@ void survey_copy_storage(struct survey *survey, const struct shard_map *map,
     unlock(survey);
 }
 
-/* Drops a namespace that was not requested for some time. A reply that is still in flight is then ignored. */
-static void space_evict(struct survey *survey, uint64_t now_ms)
-{
-    size_t cursor = 0;
-    struct bytes name;
-    void *value;
-    while (table_next(survey->spaces, &cursor, &name, &value)) {
-        struct space_keys *space = value;
-        if (space->is_wanted || now_ms < space->asked_ms + FORGET_MS)
-            continue;
-        (void)table_remove(survey->spaces, name);
-        free(space);
-        return;
-    }
-}
-
-static struct space_keys *space_add(struct survey *survey, struct bytes name, uint64_t now_ms)
-{
-    if (table_count(survey->spaces) >= SPACES_MAX)
-        space_evict(survey, now_ms);
-    if (table_count(survey->spaces) >= SPACES_MAX)
-        return NULL;
-    struct space_keys *space = calloc(1, sizeof *space + name.len + 1);
-    CHECK(space);
-    space->name_len = name.len;
-    memcpy(space->name, name.data, name.len);
-    (void)table_put(survey->spaces, name, space);
-    return space;
-}
-
-bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, bool may_ask,
-                 uint64_t *keys, uint64_t *age_ms)
-{
-    lock(survey);
-    struct space_keys *found = table_get(survey->spaces, space);
-    if (!found && may_ask)
-        found = space_add(survey, space, now_ms);
-    if (found && may_ask && now_ms >= found->asked_ms + SURVEY_KEYS_MS)
-        found->is_wanted = true;
-    bool is_known = found && found->at_ms;
-    if (is_known) {
-        *keys = found->keys;
-        *age_ms = now_ms > found->at_ms ? now_ms - found->at_ms : 0;
-    }
-    unlock(survey);
-    return is_known;
-}
-
 /* ---- polling the health of shards -------------------------------------------------------------- */
 
 /* A poll in flight; kept in its request. */
 struct question {
     struct survey *survey;
-    struct shard_map *map; /* only for a shard: the map to which `shard` refers; a reference */
+    struct shard_map *map; /* to which `shard` refers; a reference */
     int shard;
-    size_t name_len;
-    char name[NAMESPACE_NAME_MAX];
 };
 
 /* Copies the text of an error frame, without the shard's name and address at its beginning. */
@@ -354,93 +278,10 @@ static void poll_all(struct survey *survey, struct proxy_worker *worker)
     }
 }
 
-/* ---- counting keys ----------------------------------------------------------------------------- */
-
-/* The sum of N in "dbM:keys=N,expires=…" of every line. */
-static uint64_t sum_keys(struct bytes text)
-{
-    static const char word[] = ":keys=";
-    uint64_t sum = 0;
-    for (size_t at = 0; at + sizeof word <= text.len; at++) {
-        if (memcmp(text.data + at, word, sizeof word - 1) != 0)
-            continue;
-        uint64_t keys = 0;
-        for (at += sizeof word - 1; at < text.len && text.data[at] >= '0' && text.data[at] <= '9';
-             at++)
-            keys = keys * 10 + (uint64_t)(text.data[at] - '0');
-        sum += keys;
-    }
-    return sum;
-}
-
-/* request_done_fn: the sum is kept only if all shards have replied. */
-static void counted(struct client *client, struct request *request, struct reply *reply)
-{
-    struct question *question = request_state(request, sizeof *question);
-    struct survey *survey = question->survey;
-    uint64_t keys = 0;
-    (void)client;
-    (void)reply;
-    for (uint32_t i = 0; i < request_reply_count(request); i++) {
-        const struct shard_reply *answer = request_reply(request, i);
-        if (answer->is_failure || answer->frame.data[0] == '-')
-            return;
-        keys += sum_keys(answer->frame);
-    }
-    lock(survey);
-    struct space_keys *space =
-        table_get(survey->spaces, (struct bytes){question->name, question->name_len});
-    if (space) {
-        space->keys = keys;
-        space->at_ms = loop_mono_ms(request->worker->loop);
-    }
-    unlock(survey);
-}
-
-static void request_keyspace(struct survey *survey, struct proxy_worker *worker, struct bytes name)
-{
-    const struct bytes argv[] = {BYTES("INFO"), BYTES("keyspace")};
-    struct keyspace *keyspace = keyspaces_get(&worker->keyspaces, name, 0);
-    if (!keyspace->is_gone) {
-        struct request *request = request_internal(worker);
-        struct question *question = request_state(request, sizeof *question);
-        question->survey = survey;
-        question->name_len = name.len;
-        memcpy(question->name, name.data, name.len);
-        request_fan_out(request, keyspace, SHARDS_ALL, argv, 2, counted);
-    }
-    keyspace_unref(&worker->keyspaces, keyspace);
-}
-
-/* Removes up to `max` namespaces from those to be polled; their names stay valid for FORGET_MS. */
-static uint32_t pop_wanted(struct survey *survey, uint64_t now_ms, struct bytes *names,
-                           uint32_t max)
-{
-    uint32_t taken = 0;
-    size_t cursor = 0;
-    struct bytes name;
-    void *value;
-    lock(survey);
-    while (taken < max && table_next(survey->spaces, &cursor, &name, &value)) {
-        struct space_keys *space = value;
-        if (!space->is_wanted)
-            continue;
-        space->is_wanted = false;
-        space->asked_ms = now_ms;
-        names[taken++] = (struct bytes){space->name, space->name_len};
-    }
-    unlock(survey);
-    return taken;
-}
-
 void survey_tick(struct survey *survey, struct proxy_worker *worker)
 {
     uint64_t now_ms = loop_mono_ms(worker->loop);
-    struct bytes names[ASKED_EACH_TICK];
     if (!survey_is_wanted(survey, now_ms) || worker->thread.is_stopping || !worker->pool->nodes)
         return;
     poll_all(survey, worker);
-    uint32_t wanted = pop_wanted(survey, now_ms, names, ASKED_EACH_TICK);
-    for (uint32_t i = 0; i < wanted; i++)
-        request_keyspace(survey, worker, names[i]);
 }

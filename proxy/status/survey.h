@@ -1,12 +1,11 @@
 /*
- * survey.h - polls the shards for the status page: whether they answer, their figures, and their numbers of keys.
+ * survey.h - polls the shards for the status page: whether they answer, and their figures.
  *
- *   HTTP thread: survey_wanted, survey_keys ───────► what to poll (mutex) ──► worker 0, once a second: survey_tick
- *   HTTP thread: survey_copy_…, survey_keys ◄─────── replies (mutex) ◄────────┘ PING, INFO peers transactions
- *                                                                                and some INFO keyspace; INFO with
- *                                                                                storage every SURVEY_STORAGE_MS
+ *   HTTP thread: survey_wanted ────────► is polling on? (mutex) ──► worker 0, once a second: survey_tick
+ *   HTTP thread: survey_copy_… ◄─────── replies (mutex) ◄───────────┘ PING, INFO peers transactions;
+ *                                                                     INFO with storage every SURVEY_STORAGE_MS
  *
- * Polling stops SURVEY_PATIENCE_MS after the page was last read. Numbers of keys are refreshed every SURVEY_KEYS_MS.
+ * Polling stops SURVEY_PATIENCE_MS after the page was last read.
  */
 #pragma once
 
@@ -15,7 +14,6 @@
 
 enum {
     SURVEY_PATIENCE_MS = 10000,
-    SURVEY_KEYS_MS = 10000,
     SURVEY_STORAGE_MS = 5000,
     SURVEY_SILENT_MS = 2000, /* a shard that has not answered for this time is shown as silent */
     SURVEY_REASON_MAX = 160,
@@ -58,10 +56,5 @@ void survey_copy_infos(struct survey *survey, const struct shard_map *map, char 
 /* The last reply of each shard about its storage; the caller frees `info` of map->shard_count entries. */
 void survey_copy_storage(struct survey *survey, const struct shard_map *map,
                          struct survey_storage *to);
-/* Number of keys of a namespace in all its databases, as of *age_ms ago. False: not known. If `may_ask`, old numbers
- * are refreshed. */
-bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, bool may_ask,
-                 uint64_t *keys, uint64_t *age_ms);
-
 /* Once a second on worker 0. */
 void survey_tick(struct survey *survey, struct proxy_worker *worker);

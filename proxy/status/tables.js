@@ -121,6 +121,7 @@ function named(text) {
   return {text, title: text};
 }
 
+const NAMESPACES_SHOWN = 100;
 const BACKUP_OLD_S = 36 * 3600; // as of the alert ScreeBackupOld
 
 const signs = {up: 'up', down: 'down', silent: 'silent', unknown: 'not asked yet'};
@@ -129,7 +130,7 @@ const signs = {up: 'up', down: 'down', silent: 'silent', unknown: 'not asked yet
 function limits(item) {
   const texts = [];
   if (item.max_keys) texts.push(`${whole(item.max_keys)} keys`);
-  if (item.max_bytes) texts.push(`${bytes(item.bytes)} of ${bytes(item.max_bytes)}`);
+  if (item.max_bytes) texts.push(bytes(item.max_bytes));
   return texts.join(', ') || '–';
 }
 
@@ -173,7 +174,7 @@ export class Tables {
     this.commands = new Table('commands', [['Command', 'code long'], ['Requests', 'number'], ['p50', 'number'], ['p99', 'number'],
       ['Errors', 'number'], ['Calls in total', 'number']], 'No command was called yet.');
     this.namespaces = new Table('namespaces', [['Namespace', 'code long'], ['Clients', 'number'], ['Requests', 'number'],
-      ['Keys', 'number'], ['Limits', 'number']], 'There are no namespaces.');
+      ['Keys', 'number'], ['Bytes', 'number'], ['Limits', 'number']], 'There are no such namespaces.');
     this.keys = new Table('hot-keys', [['Key', 'code long'], ['Rate', 'number'], ['Shard', 'name'], ['Namespace', 'code name']],
       'No key is requested often.');
     this.slow = new Table('slow-log', [['Time', 'time'], ['Took', 'number'], ['Slowest at', 'name'], ['Request', 'code long'],
@@ -196,7 +197,7 @@ export class Tables {
     this.showShards(document.map.shards, seen.shards);
     this.showStorage(document);
     this.showCommands(seen.commands);
-    this.showNamespaces(document, seen.namespaces);
+    this.showNamespaces(document, seen);
     this.showKeys(document.hot_keys);
     this.showSlow(document.slow_log);
     this.showClients(document);
@@ -272,13 +273,14 @@ export class Tables {
         cell(own.errors, short(own.errors)), cell(own.calls, short(own.calls))]));
   }
 
-  showNamespaces(document, seen) {
-    const shown = document.namespaces.length;
-    say(byId('namespaces-note'), shown < document.namespace_count ? `${shown} of ${document.namespace_count}` : '');
-    this.namespaces.show(document.namespaces.map(item => [
+  // `found`: those that the user searches for; null: there is no search, and the first ones are shown.
+  showNamespaces(document, {namespaces: seen, found}) {
+    const shown = (found ?? document.namespaces).slice(0, NAMESPACES_SHOWN), count = found?.length ?? document.namespace_count;
+    say(byId('namespaces-note'), shown.length < count ? `${shown.length} of ${count}${found ? ' found' : ''}` : found ? `${count} found` : '');
+    this.namespaces.show(shown.map(item => [
       space(item.name), cell(item.clients, short(item.clients)), cell(seen.get(item.name)?.rate ?? 0, rate(seen.get(item.name)?.rate)),
-      item.keys === null ? {by: -1, text: '–', title: 'Not counted yet'}
-        : {by: item.keys, text: whole(item.keys), title: `Counted ${seconds(item.keys_age_ms / 1000)} ago`},
+      ...[[item.keys, whole], [item.bytes, bytes]].map(([figure, write]) => item.keys === null ? {by: -1, text: '–', title: 'Not counted yet'}
+        : {by: figure, text: write(figure), title: `Counted ${seconds(item.keys_age_ms / 1000)} ago`}),
       limits(item),
     ]));
   }

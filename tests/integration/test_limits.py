@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """max-keys and max-bytes of namespaces, and maxmemory: what is refused, where, and how exactly."""
 
+import json
 import random
 import threading
 
@@ -416,6 +417,54 @@ def _(run):
         def shown(name):
             return metric(cluster.proxies[0].http('/metrics')[1], 'scree_proxy_namespace_' + name)
         wait_for(lambda: shown('max_bytes') == 2 * 1024 * 1024 and shown('bytes') > 2 * 1024 * 1024, 'the metrics')
+
+
+def described(reply):
+    """{name: {field: value}} of SCREE NAMESPACES."""
+    rows = [dict(zip(row[::2], row[1::2])) for row in reply]
+    return {row[b'name'].decode(): row for row in rows}
+
+
+@suite.case('keys and bytes of every namespace are known without limits and without clients: SCREE NAMESPACES, INFO, metrics, status page')
+def _(run):
+    names = ['team_%02d' % i for i in range(70)]  # more than one page of SCREE USAGE
+    with cluster_of(namespaces={'team_*': {'token': 'team'}, 'shop': {'token': 'shop'}, 'empty': {'token': 'empty'}},
+                    proxy_options={'proxy': {'requirepass': 'outside'}}) as cluster:
+        for i, name in enumerate(names):
+            client = enter(cluster, name, 'team')
+            client.get('MSET', *[word for k in range(i + 1) for word in ('k%d' % k, 'v')])
+            client.close()
+        shop = enter(cluster, 'shop')
+        shop.pipeline([['SET', 'k%d' % i, random.Random(i).randbytes(1000)] for i in range(2000)])
+        shop.pipeline([['SELECT', '3'], ['SET', 'k', 'v']])
+        plain = enter(cluster, 'outside')
+        plain.get('SET', 'k', 'v')
+
+        def uses():
+            return described(plain.get('SCREE', 'NAMESPACES'))
+        wait_for(lambda: uses()['shop'][b'keys'] == 2001, 'the keys of shop')
+        wait_for(lambda: 0.9 < uses()['shop'][b'bytes'] / 2000000 < 1.2, 'the bytes of shop')
+        wait_for(lambda: uses()['team_*'][b'keys'] == 70 * 71 // 2, 'the keys of all that the pattern covers')
+        check_equal((uses()['empty'][b'keys'], uses()['empty'][b'bytes']), (0, 0))
+        one = enter(cluster, 'team_04', 'team')
+        check_equal(described(one.get('SCREE', 'NAMESPACES'))['team_*'][b'keys'], 5, 'a client in a namespace sees its own')
+        check('\r\nkeys:5\r\n' in one.get('INFO', 'limits').decode(), one.get('INFO', 'limits'))
+
+        text = cluster.proxies[0].http('/metrics')[1]
+        check('scree_proxy_namespace_keys{tenant="shop"} 2001\n' in text, 'the metric')
+        spaces = json.loads(cluster.proxies[0].http('/status/namespaces.json')[1])['namespaces']
+        keys = {space['name']: space['keys'] for space in spaces}
+        check_equal(keys, {'': 1, 'shop': 2001, 'empty': 0, **{name: i + 1 for i, name in enumerate(names)}})
+
+        one.get('FLUSHALL')
+        shop.get('SELECT', '0')
+        shop.get('FLUSHDB')
+        wait_for(lambda: (uses()['shop'][b'keys'], uses()['team_*'][b'keys']) == (1, 70 * 71 // 2 - 5), 'the keys that are left')
+        cluster.backends[1].kill9()
+        shop.get('SET', cluster.key_on(0), 'v')
+        check_equal(uses()['shop'][b'keys'], 1, 'a shard is down: the figures of before')
+        cluster.backends[1].start()
+        wait_for(lambda: uses()['shop'][b'keys'] == 2, 'the keys after the shard is back')
 
 
 @suite.case('bytes of a namespace are its own, however much a neighbour writes, in memory and in files')

@@ -236,6 +236,11 @@ def check_lists(browser, admin):
         shown = {row['Namespace']: row['Keys'].replace(NARROW_SPACE, '') for row in browser.rows('namespaces')}
         return shown.get('(none)') == str(admin.get('DBSIZE')) and shown.get('shop') == '3'
     wait_for(keys_agree, 'key counts of namespaces')
+    browser.find('namespace-search').send_keys('SHO')
+    wait_for(lambda: [row['Namespace'] for row in browser.rows('namespaces')] == ['shop'], 'the namespace that is searched for')
+    check(browser.rows('namespaces')[0]['Bytes'] != '–', 'its bytes')
+    browser.find('namespace-search').send_keys(Keys.BACKSPACE * 3)
+    wait_for(lambda: len(browser.rows('namespaces')) > 1, 'all namespaces')
 
 
 def check_tables_fit(browser):
