@@ -34,7 +34,7 @@ static void send_prefixed(struct client *client, struct upstream *upstream,
     if (command->flags & CMD_SCRIPT && monitor_is_on(client->worker->proxy))
         request->part.prefixes |= PREFIX_SHOW;
     metric_add(client->worker->metrics.process, METRIC_PROXY_ACROSS, 1);
-    if (users_go_along(client, command))
+    if (users_rules_are_sent(client, command))
         users_send(client, upstream, request, frame);
     else
         upstream_send(upstream, &request->part, client->session.keyspace, frame,

@@ -1,7 +1,7 @@
 /*
  * backup_cancel.h - cancels attempts of backups at the shards, again and again until every shard has answered.
  *
- *   proxy ── PREPARE ──► frozen shard        the attempt fails: no reply within the upstream timeout
+ *   proxy ── PREPARE ──► stalled process      the attempt fails: no reply within the upstream timeout
  *   proxy ── CANCEL ───► no answer
  *         …              the shard runs again and reads PREPARE: without CANCEL it would wait a minute for the next step
  *   proxy ── CANCEL ───► 1                   so the next backup can begin at once

@@ -37,7 +37,7 @@ static inline bool send_one(struct client *client, const struct frame *frame,
     request->waiting = 1;
     if (command->flags & CMD_SCRIPT && monitor_is_on(client->worker->proxy))
         request->part.prefixes = PREFIX_SHOW;
-    if (users_go_along(client, command))
+    if (users_rules_are_sent(client, command))
         users_send(client, upstream, request, frame);
     else
         upstream_send(upstream, &request->part, client->session.keyspace, frame,

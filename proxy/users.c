@@ -98,7 +98,8 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
 {
     const struct bytes *argv = argv_of(client->worker, frame);
     uint32_t index;
-    if (users_go_along(client, command) && !*client->worker->snapshot->config.upstream_secret) {
+    if (users_rules_are_sent(client, command) &&
+        !*client->worker->snapshot->config.upstream_secret) {
         (void)snprintf(error, ACL_ERROR_MAX,
                        "NOPERM '%s' is refused to users with limited rights, because the backends "
                        "are plain Redis servers, which do not check the rules of the proxy's users",

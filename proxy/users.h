@@ -36,7 +36,7 @@ void users_audit(const struct client *client, const struct frame *frame,
                  const struct command *command);
 /* True when the shard must check the user's rules too, because only the shard sees the keys of scripts and of SORT's
  * patterns. */
-static inline bool users_go_along(const struct client *client, const struct command *command)
+static inline bool users_rules_are_sent(const struct client *client, const struct command *command)
 {
     return client->session.is_limited && command->traits & TRAIT_UNNAMED_KEYS;
 }

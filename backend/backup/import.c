@@ -1,7 +1,7 @@
 #include "backend/backup/import.h"
 
 #include "backend/backup/counts.h"
-#include "backend/backup/places.h"
+#include "backend/backup/database_map.h"
 #include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
@@ -152,7 +152,7 @@ static bool each_source_row(struct import *import, enum cf cf,
 static struct bytes translate(struct import *import, struct bytes space)
 {
     uint8_t database;
-    struct bytes name = places_find(import->maps, space, &database);
+    struct bytes name = database_map_find(import->maps, space, &database);
     char *made = arena_alloc(&import->arena, name.len + 2);
     if (name.len)
         memcpy(made, name.data, name.len);
@@ -174,7 +174,7 @@ static void count_key(struct import *import, struct bytes space, uint16_t slot, 
 static bool import_system(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
     struct batch_header header;
-    places_note(import->maps, key, value);
+    database_map_note(import->maps, key, value);
     if (bytes_equal(key, BYTES(SYSTEM_HEADER))) {
         if (!decode_batch_header(value, &header))
             return set_import_error(import, "the batch header cannot be read");

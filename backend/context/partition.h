@@ -217,7 +217,6 @@ struct slot_owner_found {
     uint16_t first, last;
 };
 
-/* What connects the partition with the other shards. */
 /* Keys that are brought to the owners of their slots. */
 struct partition_strays {
     struct stray_moves *moves;     /* from here */

@@ -1,7 +1,7 @@
 /*
  * effects.h - the effects of a batch as bytes: deleted ranges, written rows, deleted rows. A record of the WAL has one batch.
- * The format is also meant for moving slots, prepared transactions and replicas, so namespace, slots and column family of
- * each effect can be read without parsing keys.
+ * Moved slots and prepared transactions have this format too, so namespace, slots and column family of each effect can be read
+ * without parsing keys.
  *
  *   header, 48 bytes
  *   ┌──────────┬─────────┬─────────┬──────────┬───────────┬──────────┬────────────┬───────────────┬─────────────┐
@@ -37,7 +37,6 @@ enum {
     EFFECT_NO_SLOT = 65535,
 };
 
-/* Numbers of other types are reserved: 3 prepared transaction, 4 decision, 5 members of a cluster. */
 enum effects_type {
     EFFECTS_BATCH = 1, /* of commands */
     EFFECTS_PROBE = 2, /* without effects: checks that the disk accepts writes */

@@ -12,9 +12,9 @@
  *
  *   k(x) = compression * ln(x / (n - x)) / ln(n)
  *
- * RedisBloom has this scale too, with 2 * pi * ln(n) instead of ln(n), so that its centroids have 6 times the weight of ours. Ours
- * are at most 4 * compression + 4, because two neighbours together exceed 1, and k grows by 2 * compression from the second to the
- * last value: they fit into the capacity that RedisBloom documents.
+ * RedisBloom has this scale too, with 2 * pi * ln(n) instead of ln(n), so that its centroids have 6 times the weight of ours.
+ * There are at most 4 * compression + 4 centroids: k grows by 2 * compression from the second to the last value, and any two
+ * neighbours take more than 1 of that, else they would have been joined. They fit into the capacity that RedisBloom documents.
  *
  * k is infinite at 0 and n: the least and the greatest value are joined to no other value.
  *

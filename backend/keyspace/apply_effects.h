@@ -1,7 +1,7 @@
 /*
  * apply_effects.h - applies effects that a transaction over shards has computed, as if a command had made them here.
  *
- * Counters of keys and the start of the expiry index follow the metadata rows and index rows that change.
+ * Also updates what depends on the written rows: the counters of keys, and the time of the earliest expiry.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 struct partition;
 struct space;
 
-/* The greatest metadata row of a slot that only the effects of one sender change. Rows that come in ascending order into a slot
- * without keys do not exist yet, so they need not be read to be counted. All zero: no row has come. */
+/* Lets an import count keys without reading them: while one sender writes the keys of an empty slot in ascending order, a row
+ * above `row` is new. All zero: no row has come. */
 struct ascending_rows {
     const struct space *space; /* NULL: not known */
     uint16_t slot;

@@ -3,9 +3,9 @@
  *
  *   storage namespaces × column families ─► range_rows.h
  *
- * Each column family is read as it was when its turn came, so rows of a key may be of different moments. Who needs the
- * state of one moment applies the effects of all batches since slot_rows_new to the rows: effects name whole rows, so
- * applying one again changes nothing.
+ * There is no common snapshot: each column family is read when its turn comes, so rows of one key may differ in age. A caller that
+ * needs one state also applies, in order, the effects of all batches since slot_rows_new. Effects are whole rows, so applying
+ * one twice is harmless.
  */
 #pragma once
 

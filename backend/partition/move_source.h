@@ -146,5 +146,5 @@ void move_source_drop(struct move_source *move);
 bool move_source_holds_writes(const struct move_source *move);
 /* Bytes that wait to be sent. */
 uint64_t move_source_tail(const struct move_source *move);
-/* For SCREE MOVES: copying, following, frozen, handing-over, purging, aborting … */
+/* For SCREE MOVES: starting, copying, tail, frozen, handing-over, purging, aborting or done. */
 const char *move_source_state(const struct move_source *move);

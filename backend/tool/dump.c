@@ -2,7 +2,7 @@
  * dump.c - --dump-keys: one line per key, in the order of the store: namespace, database, type, expiry, size, slot, key.
  */
 #include "backend/backup/counts.h"
-#include "backend/backup/places.h"
+#include "backend/backup/database_map.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
 #include "backend/tool/tool.h"
@@ -44,7 +44,7 @@ static void print_key(const struct table *places, struct bytes row, struct bytes
         (void)printf(is_json ? "{\"damaged\":true}\n" : "# a row that cannot be decoded\n");
         return;
     }
-    struct bytes name = places_find(places, space, &database);
+    struct bytes name = database_map_find(places, space, &database);
     uint64_t size = type_is_inline(meta.type) ? meta.payload.len : meta.size;
     (void)fputs(is_json ? "{\"namespace\":\"" : "", stdout);
     print_dumped(name, is_json);
@@ -61,7 +61,7 @@ static bool dump_rows(struct store *store, bool is_json)
     struct table *places = table_new();
     struct store_iter *iter = store_iter_new(store, CF_SYSTEM, BYTES("d"), BYTES("e"));
     for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
-        places_note(places, store_iter_key(iter), store_iter_value(iter));
+        database_map_note(places, store_iter_key(iter), store_iter_value(iter));
     bool good = !store_iter_failed(iter);
     store_iter_free(iter);
     iter = store_iter_new(store, CF_METADATA, BYTES(""), BYTES(""));

@@ -1,5 +1,5 @@
 /*
- * test_rebalance.c - maps that even the shards: complete, even, with the fewest moves.
+ * test_rebalance.c - rebalance() returns a map without gaps, with equal load, and moves as few slots as possible.
  */
 #include "proxy/rebalance.h"
 
