@@ -217,11 +217,12 @@ class Runner:
     # ---- kinds ---------------------------------------------------------------------------------------------------
 
     def programs(self, kind, subfolder):
-        """The test_* programs in a build folder that still have a source file."""
+        """The test_* and control_* programs in a build folder that still have a source file."""
         folder = os.path.join(self.folder(), subfolder)
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         return [Test(kind, name, [os.path.join(folder, name)]) for name in names
-                if name.startswith('test_') and os.path.exists(os.path.join(ROOT, 'tests', subfolder, name + '.c'))]
+                if name.startswith(('test_', 'control_')) and
+                os.path.exists(os.path.join(ROOT, 'tests', source_of_program(subfolder, name)))]
 
     def scripts(self, kind, folder, prefix='test_'):
         path = os.path.join(ROOT, 'tests', folder)
@@ -297,6 +298,13 @@ class Runner:
         if self.build('lint', self.way, ['scree-proxy', 'scree-backend']):
             self.run_all([Test('lint', page, [sys.executable, os.path.join(lint, 'pages.py'), page])
                           for page in ('configuration', 'commands', 'versions')], 1)
+
+
+def source_of_program(subfolder, name):
+    """Below tests/; of a negative control, the file that breaks the promise."""
+    if name.startswith('control_'):
+        return 'controls/%s.c' % name[len('control_'):]
+    return '%s/%s.c' % (subfolder, name)
 
 
 def exited(child, seconds):

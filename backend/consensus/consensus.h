@@ -74,9 +74,11 @@ enum consensus_event_kind {
     CONSENSUS_HEARD,        /* a part of a long record came from the leader `id` of `term` */
     CONSENSUS_DISCONNECTED, /* the connection to `id` broke */
     CONSENSUS_APPENDED, /* a leader's batch of `term` becomes the records up to `index`; or is refused */
-    CONSENSUS_MEMBERS,     /* … it is one record of the `members`, whose index is set here */
-    CONSENSUS_NOT_WRITTEN, /* the records behind `index`, not synced, could not be written */
-    CONSENSUS_SYNCED, /* all records up to `index` are durable; `cuts` as it was when the sync began */
+    CONSENSUS_MEMBERS, /* … it is one record of the `members`, whose index is set here */
+    CONSENSUS_NOT_WRITTEN, /* the records behind `index`, which came since the start, could not be written */
+    /* All records up to `index` are durable; `cuts` as it was when the sync began: a sync that began before the log was cut does
+     * not count, so the caller syncs again after NOT_WRITTEN. */
+    CONSENSUS_SYNCED,
     CONSENSUS_SAVED,         /* the oldest save that was not durable is */
     CONSENSUS_SERVES,        /* the owner of the data serves in `term`: leases may be given */
     CONSENSUS_TRIMMED,       /* the log begins behind `index`, which is committed */

@@ -55,6 +55,33 @@ enum sim_break {
     BREAK_FIRST_PORTION, /* a shard that has the first one counts as prepared */
     /* of commands of one shard that take locks by age (lock_waiter.h): */
     BREAK_WOUNDED_KEPT, /* one that an older transaction waits for keeps its locks */
+    BREAK_TRANSACTIONS_END,
+    /* of copies that agree on a log (tests/controls/consensus.c), in their disks: */
+    BREAK_VOTE_UNSAVED = BREAK_TRANSACTIONS_END, /* term and vote are not saved */
+    BREAK_MESSAGE_BEFORE_SAVE, /* messages leave before the save of their update is durable */
+    BREAK_CACHE_COUNTS,        /* at a start, what is in the page cache counts as synced */
+    BREAK_LOG_TAIL_DROPPED,    /* a start drops what it does not see committed */
+    BREAK_EMPTY_KEEPS_ID,      /* an empty disk keeps its id … */
+    BREAK_OLD_DISK_KEEPS_ID,   /* … and so does an old copy of a disk */
+    /* … in the core: */
+    BREAK_OLD_TERM_COUNTS,  /* records of earlier terms are committed by counting copies */
+    BREAK_ACK_UNSYNCED,     /* a follower acknowledges before it has synced */
+    BREAK_OWN_UNSYNCED,     /* the leader's own copy counts before it is synced */
+    BREAK_UNMATCHED_COMMIT, /* a heartbeat commits a tail that does not match */
+    BREAK_TWO_VOTES,        /* a voter grants to each candidate of a term */
+    BREAK_SHORT_LOG,        /* … and to one whose log lacks records */
+    BREAK_LEASE_OF_REPLY,   /* the lease begins when the reply comes */
+    BREAK_START_FORGETS,    /* a voter may vote at once after its start */
+    BREAK_NO_PROMISE,       /* … and when it hears a leader */
+    BREAK_LEADER_VOTES,     /* a leader votes within its lease */
+    BREAK_EARLY_SERVING,    /* served before the PROBE is committed */
+    BREAK_LEASE_UNSERVED,   /* a lease before the owner of the data serves in the term */
+    BREAK_OLD_BATCH,        /* a batch that was closed in another term is appended */
+    BREAK_TWO_CHANGES,      /* members are changed before the last change is committed */
+    BREAK_BIG_CHANGE,       /* several members at once */
+    BREAK_OLD_MAP_MEMBERS,  /* by an older map */
+    BREAK_PROMOTED_SILENT,  /* a voter does not vote before it has the record of its promotion */
+    BREAK_REFUSAL_NO_TERM,  /* a refusal has no term */
     BREAK_COUNT,
 };
 

@@ -1058,7 +1058,7 @@ int main(int argc, char **argv)
                                               .seeds = POINTS + sized(SEEDS),
                                               .steps = STEPS,
                                               .first_break = BREAK_LOCKS_NOT_REBUILT,
-                                              .end_break = BREAK_COUNT,
+                                              .end_break = BREAK_TRANSACTIONS_END,
                                               .break_seed = POINTS + 1};
     return sim_seeds_main(argc, argv, &simulation);
 }

@@ -401,6 +401,24 @@ START_TEST(members_change_one_at_a_time)
 }
 END_TEST
 
+START_TEST(members_change_after_a_record_of_the_own_term)
+{
+    struct consensus_members four = members_of(4);
+    begin(3, 3);
+    lead();
+    synced(4);
+    four.list[3].kind = CONSENSUS_LEARNER;
+    change(four);
+    ck_assert(update.is_refused);
+    match(2, 3, now_us);
+    change(four);
+    ck_assert(update.is_refused);
+    match(2, 4, now_us);
+    change(four);
+    ck_assert(!update.is_refused);
+}
+END_TEST
+
 START_TEST(a_learner_is_promoted_when_it_has_caught_up)
 {
     struct consensus_members four = members_of(4);
@@ -636,6 +654,7 @@ static void add_records(TCase *tcase)
 static void add_members(TCase *tcase)
 {
     tcase_add_test(tcase, members_change_one_at_a_time);
+    tcase_add_test(tcase, members_change_after_a_record_of_the_own_term);
     tcase_add_test(tcase, a_learner_is_promoted_when_it_has_caught_up);
     tcase_add_test(tcase, a_cut_record_of_members_ends_its_force);
     tcase_add_test(tcase, members_of_an_unknown_kind_end_the_process);
