@@ -39,9 +39,11 @@ static void skip_in_iterations(struct proxy_worker *worker, const struct client 
             iter->next = client->links.all.next;
 }
 
-/* Abandons the client's requests: they still run, and their replies are discarded. */
+/* Abandons the client's requests: they still run, unless they last for long (upstream_left.c), and their replies are discarded. */
 static void leave_requests(struct client *client)
 {
+    if (client->pipeline.front)
+        proxy_worker_need_tick(client->worker); /* shards may have to end them */
     while (client->pipeline.front) {
         struct request *request =
             container_of(pipeline_pop(&client->pipeline), struct request, link);

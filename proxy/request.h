@@ -39,6 +39,7 @@ enum part_kind {
     PART_SELF,     /* SCREE SELF: the reply says which shard the partition is. greeting.h */
     PART_SWITCH,   /* SCREE USE, SELECT: after an error the requests that follow fail */
     PART_PROBE,    /* PING, UNWATCH: the reply is ignored */
+    PART_GONE,     /* SCREE GONE: the reply is ignored */
     PART_ID,       /* CLIENT ID: the reply is the id of a private connection */
 };
 

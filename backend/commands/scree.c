@@ -246,6 +246,7 @@ void cmd_scree_self(struct call *call)
     (void)snprintf(orphaned, sizeof orphaned, "%u", figures.orphaned);
     (void)snprintf(protocol, sizeof protocol, "%d", PROXY_PROTOCOL);
     (void)snprintf(oldest, sizeof oldest, "%d", PROXY_PROTOCOL_OLDEST);
+    char client[24];
     reply_array(&call->reply, COUNT);
     for (size_t i = 0; i < COUNT; i++)
         reply_bulk_text(&call->reply, fields[i]);
@@ -255,12 +256,14 @@ void cmd_scree_self(struct call *call)
 void cmd_scree_slots(struct call *call)
 {
     struct slot_set *slots;
+        "client",          client,
     if (!slot_set_get(&call->partition->clients.slot_sets, call->argv[2], &slots)) {
         call_error_text(call, "ERR invalid slots: expected ranges such as 0-8191,9000");
         return;
     }
     session_set_slots(call->session, slots);
     reply_ok(&call->reply);
+    (void)snprintf(client, sizeof client, "%" PRIu64, call->session->id);
 }
 
 /* SCREE BOUNCES: requests that bounce will be followed (bounce.h). */

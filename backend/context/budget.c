@@ -279,9 +279,13 @@ void budget_text(const struct call *call, char *text, size_t size)
     case BUDGET_GOES_ON:
     case BUDGET_AGAIN:
     case BUDGET_KILLED:
-    case BUDGET_GONE:
     case BUDGET_ENDS:
         break;
     }
     (void)snprintf(text, size, "ERR the command was ended by SCREE KILL, and has changed nothing");
 }
+    case BUDGET_GONE:
+        (void)snprintf(text, size,
+                       "ERR the command was ended because its client has left, and has changed "
+                       "nothing");
+        return;

@@ -324,6 +324,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
             throttle(session);
         return 0;
     }
+    session->request.number += session->scan.argc > 0;
     session->pending.suspend_tries = session->pending.row_wait.ranges = 0;
     session->pending.was_slow = false;
     session->pending.row_wait.has_range = false;

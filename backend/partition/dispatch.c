@@ -465,7 +465,8 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     struct partition *partition = session->partition;
     bool is_busy = partition->running.busy_error != NULL;
     const struct command *command = command_find_argv(argv, argc);
-    session->request = (struct session_request){.command = session->request.command};
+    session->request = (struct session_request){.command = session->request.command,
+                                                .number = session->request.number};
     while (command && command->traits & TRAIT_PREFIX &&
            enter_prefix(session, command, argv, argc)) {
         session->request.prefixes += command_prefix_argc(command);

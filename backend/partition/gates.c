@@ -169,10 +169,11 @@ static bool gate_subscriber(struct call *call)
     return false;
 }
 
-/* While a slow script runs, only commands with CMD_ALLOW_BUSY are served. */
+/* While a slow command or script runs, only some commands are served. */
 static bool gate_busy(struct call *call)
 {
-    if (!call->partition->running.busy_error || call->command->flags & CMD_ALLOW_BUSY)
+    if (!call->partition->running.busy_error || call->command->flags & CMD_ALLOW_BUSY ||
+        call->command->traits & TRAIT_RUNS_WHILE_BUSY)
         return true;
     reject_command(call, call->partition->running.busy_error);
     return false;

@@ -144,6 +144,7 @@ struct session_request {
     uint16_t misled_slot; /* of this key */
     uint32_t prefixes;    /* arguments before the command, such as SCREE AS name rules */
 };
+    uint64_t number;      /* how many requests of the connection came before it */
 
 struct session {
     const struct session_ops *ops;

@@ -128,6 +128,16 @@ static void release_durable(struct partition *partition)
         sessions_release(partition, ticket & 1, OK);
 }
 
+/* Is the call's client gone? One that has closed its side of the connection may still read; and as in redis-server, what it sent before
+ * is done. So this ends only a command that writes nothing. */
+static bool has_left(const struct call *call)
+{
+    const struct session *session = call->session;
+    if (session->is_aborted || stream_is_broken(session->stream))
+        return true;
+    return call->command->flags & CMD_READONLY && stream_has_hung_up(session->stream);
+}
+
 void slow_call_serve(struct call *call)
 {
     struct partition *partition = call->partition;
@@ -140,7 +150,7 @@ void slow_call_serve(struct call *call)
     release_durable(partition);
     poll_without(session);
     *call->reply.out = replied;
-    if (session->is_aborted && !aside.end)
+    if (!aside.end && has_left(aside.call))
         aside.end = BUDGET_GONE;
     restore(partition, &kept, &aside);
 }
@@ -230,5 +240,21 @@ bool slow_call_kill(struct call *call, struct bytes id)
     if (!budget || !bytes_equal(id, id_text(call, budget, text)))
         return false;
     budget->end = BUDGET_KILLED;
+    return true;
+}
+
+/* ---- SCREE GONE ---- */
+
+bool slow_call_gone(const struct call *call, const struct request_range *range, bool reads_only)
+{
+    struct call_budget *budget = call->partition->running.aside;
+    if (!budget || budget->end)
+        return false;
+    const struct session *session = budget->call->session;
+    uint64_t number = session->request.number;
+    bool is_it = session->id == range->session && number >= range->first && number <= range->last;
+    if (!is_it || (reads_only && !(budget->call->command->flags & CMD_READONLY)))
+        return false;
+    budget->end = BUDGET_GONE;
     return true;
 }

@@ -15,6 +15,9 @@
  * that becomes slow while such replies are held is rolled back, and runs again when they have been sent:
  *
  *   slow, replies are held ─► rolled back ─► others write nothing, the batch is committed, replies are sent ─► runs again, slow at once
+ *
+ * A call also ends when its client has left: by CLIENT KILL, by a connection that is broken, or, if the command writes nothing, by one that
+ * was closed. The shared connections of a proxy stay open: it says which of its requests have no client any more (SCREE GONE).
  */
 #pragma once
 
@@ -38,5 +41,13 @@ void slow_call_forget(const struct session *session);
 void slow_call_serve(struct call *call);
 /* Replies the call that is slow, if the session may see it: an array with one map, or without any. */
 void slow_call_list(struct call *call);
+/* Requests of a connection, by their numbers: its first request has 0. */
+struct request_range {
+    uint64_t session;
+    uint64_t first, last;
+};
+/* The client of these requests has left its proxy: ends the slow call if it is one of them. `reads_only`: unless it may write. False: it
+ * is another one. */
+bool slow_call_gone(const struct call *call, const struct request_range *range, bool reads_only);
 /* Ends the slow call with this id. False: there is none that the session may see. */
 bool slow_call_kill(struct call *call, struct bytes id);

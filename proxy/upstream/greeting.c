@@ -65,6 +65,8 @@ void greeting_read(struct bytes frame, struct greeting_self *self)
             self->slots = (uint64_t)number;
         else if (bytes_is(name.text, "orphaned"))
             self->orphaned = (uint64_t)number;
+        else if (bytes_is(name.text, "client"))
+            self->client = (uint64_t)number;
         else if (bytes_is(name.text, "protocol"))
             self->protocol = (uint64_t)number;
         else if (bytes_is(name.text, "protocol_oldest"))

@@ -3,7 +3,7 @@
  *
  *   proxy ─► SCREE AUTH secret ─► +OK, or the error with which every request would fail. While the secret is being changed
  *                                 both are sent, secret-previous first, and one must be accepted
- *         ─► SCREE SELF        ─► shard, run_id, version, slots, orphaned, protocol: the partition at this address says which shard it is,
+ *         ─► SCREE SELF        ─► shard, run_id, version, slots, orphaned, protocol, client: the partition at this address says which shard it is,
  *                                 and which protocols of proxies it serves (version.h)
  *
  * A partition reads the name of its shard in the shard map of its backend. A backend without a shard map sends no name; then the
@@ -31,6 +31,7 @@ struct greeting_self {
     uint64_t slots;                 /* number of slots that it owns */
     uint64_t
         orphaned; /* slots that its map gives it, and that no shard owns (backend/partition/slot_figures.h) */
+    uint64_t client;           /* CLIENT ID of this connection; 0: it does not say */
     uint64_t protocol, oldest; /* newest and oldest protocol that it serves; 0: it does not say */
 };
 

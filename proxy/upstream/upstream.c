@@ -82,6 +82,7 @@ static void write_greeting(struct upstream *upstream)
     const char *secret = upstream_config(upstream)->upstream_secret;
     struct out *out = &upstream->unsent.greeting;
     upstream->life.has_authenticated = *secret;
+    upstream->session_id = upstream->queue.answered = 0;
     if (*secret) {
         greeting_write(&upstream->greeting, out, secret,
                        upstream_config(upstream)->upstream_secret_previous);
@@ -474,6 +475,17 @@ static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uin
            part_age_ms(first, now_ms) >= (int64_t)timeout_ms;
 }
 
+struct upstream *upstream_control(struct upstream *upstream)
+{
+    struct node *node = upstream->node;
+    struct upstream *control = node->shared[LANE_CONTROL][0];
+    if (!control)
+        control = pool_make(upstream->worker->pool, node, LANE_CONTROL, 2);
+    if (control->state == UPSTREAM_IDLE)
+        upstream_open(control, UPSTREAM_OPENING);
+    return control;
+}
+
 /* If a reply is late, sends a PING on the control connection, where no request waits before it. A shard that runs a slow
  * script answers BUSY. */
 static void ask_busy(struct upstream *upstream, uint32_t now_ms)
@@ -483,13 +495,20 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         now_ms - node->asked_ms < LATE_MS || node->is_removed)
         return;
     node->asked_ms = now_ms;
-    struct upstream *control = node->shared[LANE_CONTROL][0];
-    if (!control)
-        control = pool_make(upstream->worker->pool, node, LANE_CONTROL, 2);
-    if (control->state == UPSTREAM_IDLE)
-        upstream_open(control, UPSTREAM_OPENING);
+    struct upstream *control = upstream_control(upstream);
     if (control->out && !control->queue.in_flight)
         upstream_send_own(control, PART_PROBE, "PING");
+}
+
+/* Commands that may wait for long end too. */
+static void look_left(struct upstream *upstream, uint32_t now_ms)
+{
+    const struct part *first = upstream->queue.first;
+    if (!first || !upstream->life.is_open || part_age_ms(first, now_ms) < LATE_MS ||
+        now_ms - upstream->queue.left_ms < LATE_MS)
+        return;
+    upstream->queue.left_ms = now_ms;
+    upstream_end_left(upstream);
 }
 
 void upstream_replace(struct upstream *upstream)
@@ -526,6 +545,7 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
     uint64_t timeout_ms = timeout_of(upstream);
     uint32_t now = (uint32_t)now_ms;
     ask_busy(upstream, now);
+    look_left(upstream, now);
     if (node_is_busy(upstream->node, now) && upstream->state == UPSTREAM_UP &&
         !upstream->life.is_closed) {
         replace_late(upstream, now);
@@ -537,7 +557,9 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
     if (upstream->waits)
         probe_waits(upstream);
     if (upstream->life.is_closed || timeout_ms == WAIT_FOREVER)
-        return !upstream->life.is_closed && upstream->use.unblock;
+        return !upstream->life.is_closed &&
+               (upstream->use.unblock ||
+                (upstream->queue.first && !upstream->queue.first->request->client));
     if (upstream->state == UPSTREAM_HOLDING) {
         upstream_hold_tick(upstream, now_ms);
         return true;

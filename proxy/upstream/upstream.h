@@ -110,6 +110,8 @@ struct upstream_queue {
     struct part *last;
     struct part *undecided; /* the first part that has not timed out */
     uint32_t in_flight;
+    uint64_t answered; /* replies that came since the connection was opened */
+    uint32_t left_ms;  /* when upstream_end_left() last acted; low bits of the loop's time */
 };
 
 /* Output that cannot be written yet. */
@@ -173,6 +175,7 @@ struct upstream {
     struct keyspace *keyspace; /* rule (3); NULL: not known */
     uint32_t
         generation; /* worker->label.generation of the map whose slots were last sent to the backend */
+    uint64_t session_id;     /* CLIENT ID at the backend, as SCREE SELF said; 0: not known */
     uint64_t limits_version; /* limits_version() when they were last sent; 0: not yet */
     struct upstream_use use;
     struct upstream_life life;

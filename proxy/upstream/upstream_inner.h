@@ -7,6 +7,7 @@
  *   upstream_send.c    output: keyspace of the session, queue-limit, dedicated connections
  *   upstream_reply.c   input: which part a reply answers
  *   upstream_room.c    clients that wait for room in the output
+ *   upstream_left.c    requests whose clients have left, at a shard that is slow
  *   upstream_waits.c   blocking commands and their replies
  *
  *   upstream->queue.first ─► part ─► part ─► part ◄─ upstream->queue.last      replies come in this order
@@ -87,6 +88,15 @@ bool upstream_is_heard(const struct upstream *upstream);
 void upstream_silent(struct upstream *upstream, uint64_t timeout_ms);
 /* To be called after STOPPING_FRAME: the shard answers the requests that it has received; new ones wait until it is back. */
 void upstream_hold_stopping(struct upstream *upstream);
+
+/* The shard's connection for what must not wait behind requests. It may not be open yet. */
+struct upstream *upstream_control(struct upstream *upstream);
+
+/* ---- clients that have left: upstream_left.c --------------------------------------------------- */
+
+/* Requests in flight have no client any more, or one that has closed its connection: the shard ends the slow command if it is one of
+ * these. To be called now and then while a reply is late. */
+void upstream_end_left(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */
 

@@ -65,6 +65,7 @@ static void handle_self(struct upstream *upstream, const char *data, size_t len)
     char reason[sizeof(upstream->failure.reason)];
     greeting_read((struct bytes){data, len}, &self);
     upstream->node->is_owner = *self.shard;
+    upstream->session_id = self.client;
     if (!greeting_check(&self, upstream->node->name, reason, sizeof(reason)))
         upstream_lost(upstream, reason);
     else if (--upstream->greetings == 0)
@@ -228,6 +229,7 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
                                       const char *data, size_t len)
 {
     struct part *part = upstream->queue.first;
+    upstream->queue.answered += data[0] != '>';
     if (is_special[(unsigned char)data[0]] && handle_special(upstream, part, block, data, len))
         return;
     if (!part) {
@@ -270,7 +272,7 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
         handle_switch_reply(upstream, data, len);
     else if (kind == PART_ID)
         save_client_id(upstream, data, len);
-    else if (upstream->lane == LANE_CONTROL)
+    else if (kind == PART_PROBE && upstream->lane == LANE_CONTROL)
         note_busy(upstream, data, len);
 }
 

@@ -69,6 +69,9 @@ size_t stream_held_room(const struct stream *stream);
 /* Has the peer closed its side, or is the connection broken? Uses a system call, so it works for a paused stream
  * too. */
 bool stream_has_hung_up(const struct stream *stream);
+/* Is the connection broken, so that the peer cannot receive anything? A peer that has closed its side only may still read. Uses a
+ * system call. */
+bool stream_is_broken(const struct stream *stream);
 /* Memory that TLS uses for an open stream, besides the buffers above; 0 without TLS. */
 size_t stream_tls_bytes(const struct stream *stream);
 /* Sum of stream_tls_bytes over all streams of a loop. */

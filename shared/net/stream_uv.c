@@ -396,6 +396,12 @@ bool stream_has_hung_up(const struct stream *stream)
            (poll(&asked, 1, 0) == 1 && asked.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+bool stream_is_broken(const struct stream *stream)
+{
+    struct pollfd asked = {.fd = stream->fd};
+    return stream->is_broken || (poll(&asked, 1, 0) == 1 && asked.revents & (POLLHUP | POLLERR));
+}
+
 /* ---- events ----------------------------------------------------------------------------------- */
 
 static void stream_deliver(struct stream *stream)

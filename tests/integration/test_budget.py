@@ -5,7 +5,7 @@ limit, and has changed nothing; the memory of one key, path or item is freed bef
 import signal
 
 from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection
 from support.slow import Background, text, wait_busy, wait_free
 
@@ -303,3 +303,117 @@ def _(run):
 
 if __name__ == '__main__':
     suite.main()
+# ---- clients that leave while their command runs -------------------------------------------------------------------
+
+LOOP = "redis.call('SET', KEYS[1], 'half') while true do end"
+
+
+def long_writes(key, document):
+    """Commands that write, and run for minutes: alone, in MULTI and in a script; each with the commands before it."""
+    unchanged = (document, '$[?(@.a==0 || $[?($[?(@.z==1)])])]', '{"a":0}')
+    return [('JSON.MSET', [], ['JSON.MSET', *unchanged * 2000]),
+            ('EXEC', [('MULTI',), ('SET', key, 'half'), ('JSON.GET', document, *LONG_PATHS)], ['EXEC']),
+            ('EVAL', [], ['EVAL', LOOP, '1', key])]
+
+
+def break_off(connection):
+    """Resets the connection: the peer learns at once that nobody reads from it."""
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    connection.sock.close()
+
+
+def killed(cluster):
+    return sum(metric(backend.http('/metrics')[1], 'scree_backend_commands_killed_total') for backend in cluster.backends)
+
+
+def check_ends(cluster, leave, what):
+    before = killed(cluster)
+    leave()
+    wait_for(lambda: killed(cluster) > before, '%s to end' % what)
+
+
+@suite.case('a client that is killed, or whose connection breaks, leaves no long command and nothing half-written behind')
+def _(run):
+    with partition(**{'command-time-limit': '0'}) as cluster:
+        address = cluster.backends[0].addresses[0]
+        with cluster.partition(0) as client:
+            prepare_long(client)
+            for how in ('CLIENT KILL', 'a broken connection'):
+                for name, before, words in long_writes('k', 'j'):
+                    victim = Connection(address, patience())
+                    number = victim.get('CLIENT', 'ID')
+                    victim.send_many([*before, words])
+                    wait_busy(client)
+                    kill = lambda number=number: check_equal(text(client.get('CLIENT', 'KILL', 'ID', number)), 1, 'CLIENT KILL')
+                    check_ends(cluster, kill if how == 'CLIENT KILL' else lambda victim=victim: break_off(victim),
+                               '%s after %s' % (name, how))
+                    wait_free(client)
+                    check_equal(client.get('EXISTS', 'k'), 0, '%s after %s' % (name, how))
+                    check_equal(client.get('JSON.GET', 'j', '$[0]'), b'[{"a":0}]', 'the document')
+                    victim.sock.close()
+
+
+@suite.case('a closed connection ends a long command that only reads, and writes that were sent are done')
+def _(run):
+    with partition(**{'command-time-limit': '0'}) as cluster:
+        address = cluster.backends[0].addresses[0]
+        with cluster.partition(0) as client:
+            prepare_long(client)
+            for words in (['JSON.GET', 'j', *LONG_PATHS], ['EVAL_RO', 'while true do end', '0']):
+                reader = Connection(address, patience())
+                reader.send_many([words])
+                wait_busy(client)
+                check_ends(cluster, lambda reader=reader: reader.sock.shutdown(socket.SHUT_WR), words[0])
+                check(text(reader.read()[1]).startswith(b'ERR the command was ended because its client has left'), 'the reply')
+                reader.sock.close()
+                wait_free(client)
+            writer = Connection(address, patience())
+            writer.send_many([('MULTI',), ('SET', 'k', 'v'), ('JSON.GET', 'j', *LONG_PATHS[:8]), ('EXEC',)])
+            wait_busy(client)
+            writer.sock.shutdown(socket.SHUT_WR)
+            wait_free(client)
+            writer.sock.close()
+            check_equal(client.get('GET', 'k'), b'v', 'what EXEC wrote')
+
+
+@suite.case('through the proxy, a client that leaves ends its own long command at each shard, and no other client\'s')
+def _(run):
+    with Cluster(backends=3, partitions=1, linked=True, backend_options={'backend': {'command-time-limit': '0'}}) as cluster:
+        address = cluster.proxies[0].address
+        cluster.wait_linked()
+        with cluster.connect() as client:
+            documents = [cluster.key_on(shard) for shard in range(3)]
+            for document in documents:
+                prepare_long(client, document)
+            for document in documents:
+                for name, before, words in long_writes('{%s}k' % document, document):
+                    victim = Connection(address, patience())
+                    number = victim.get('CLIENT', 'ID')
+                    victim.send_many([*before, words])
+                    wait_for(lambda: running(client), name)
+                    next_in_line = Background(address, 'JSON.GET', document, *LONG_PATHS[:2])
+                    if name == 'EXEC':
+                        check_ends(cluster, lambda number=number: client.get('CLIENT', 'KILL', 'ID', number), name)
+                    else:
+                        check_ends(cluster, lambda victim=victim: break_off(victim), name)
+                    got = next_in_line.finish()
+                    check(got.startswith((b'{"$[?(', b'BUSY ')), 'another client of the connection: %r' % got[:80])
+                    wait_for(lambda: client.get('EXISTS', '{%s}k' % document) == 0, 'nothing half-written')
+                    check_equal(client.get('JSON.GET', document, '$[0]'), b'[{"a":0}]', 'the document')
+            readers = [Connection(address, patience()) for _ in documents]
+            for reader, document in zip(readers, documents):
+                reader.send_many([['JSON.GET', document, *LONG_PATHS]])
+            wait_for(lambda: len(running(client)) == 3, 'a command at each shard')
+            before = killed(cluster)
+            for reader in readers:
+                reader.sock.close()
+            wait_for(lambda: killed(cluster) == before + 3, 'all three to end')
+            victim = Connection(address, patience())
+            victim.send_many([['EVAL', "redis.call('SET', KEYS[1], 'half') redis.call('SET', KEYS[2], 'half') while true do end", '2',
+                               documents[0] + 'x', documents[1] + 'y']])
+            wait_for(lambda: running(client), 'a script over two shards')
+            check_ends(cluster, lambda: break_off(victim), 'the script')
+            wait_for(lambda: not running(client), 'its end')
+            check_equal(client.get('EXISTS', documents[0] + 'x', documents[1] + 'y'), 0, 'nothing half-written')
+
+

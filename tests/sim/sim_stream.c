@@ -337,6 +337,11 @@ bool stream_has_hung_up(const struct stream *stream)
     return stream->inbox.has_end && stream->inbox.last_us <= sim_now_us();
 }
 
+bool stream_is_broken(const struct stream *stream)
+{
+    return stream_has_hung_up(stream) && stream->inbox.end_err;
+}
+
 size_t stream_tls_bytes(const struct stream *stream)
 {
     (void)stream;
