@@ -91,6 +91,8 @@ static struct namespaces *namespaces_make(const struct proxy_config *config, cha
                                  .max_keys = (uint64_t)from->max_keys,
                                  .maxclients = (uint64_t)from->maxclients,
                                  .max_bytes = from->max_bytes_bytes,
+                                 .command_memory = from->command_memory_bytes,
+                                 .command_time_ms = from->command_time_limit_ms,
                                  .rate_delays = from->rate_limit_action == RATE_DELAY,
                                  .is_pattern = namespace_is_pattern(bytes_of(from->name)),
                                  .ephemeral = from->ephemeral,

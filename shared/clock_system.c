@@ -44,6 +44,11 @@ uint64_t clock_mono_us(void)
     return read_us(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_thread_us(void)
+{
+    return read_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t clock_random(void)
 {
     static _Thread_local uint64_t counter;

@@ -256,7 +256,8 @@ static bool namespace_equal(const struct namespace *a, const struct namespace *b
            strcmp(a->token_previous, b->token_previous) == 0 && strcmp(a->users, b->users) == 0 &&
            a->rate_limit == b->rate_limit && a->bandwidth_limit_bytes == b->bandwidth_limit_bytes &&
            a->memory_limit_bytes == b->memory_limit_bytes && a->max_keys == b->max_keys &&
-           a->max_bytes == b->max_bytes && a->maxclients == b->maxclients &&
+           a->max_bytes == b->max_bytes && a->command_memory == b->command_memory &&
+           a->command_time_ms == b->command_time_ms && a->maxclients == b->maxclients &&
            a->rate_delays == b->rate_delays && a->ephemeral == b->ephemeral &&
            a->ephemeral_after_ms == b->ephemeral_after_ms &&
            a->slot_rule.kind == b->slot_rule.kind && a->slot_rule.slot == b->slot_rule.slot &&

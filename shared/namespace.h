@@ -57,8 +57,10 @@ struct namespace
     uint64_t memory_limit_bytes;
     uint64_t max_keys; /* in all databases, at all shards; 0: unlimited */
     uint64_t max_bytes;
-    uint64_t maxclients; /* connections to the proxy; 0: unlimited */
-    bool rate_delays;    /* requests above a limit wait; otherwise they get an error */
+    uint64_t command_memory;  /* of one command at a shard; 0: the shard's own limit */
+    uint64_t command_time_ms; /* likewise */
+    uint64_t maxclients;      /* connections to the proxy; 0: unlimited */
+    bool rate_delays;         /* requests above a limit wait; otherwise they get an error */
     struct slot_rule slot_rule;
 };
 

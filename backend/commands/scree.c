@@ -202,9 +202,20 @@ void cmd_scree_peer(struct call *call)
 }
 
 /* SCREE USE namespace db [slot-rule]. */
+/* The limits of one command in the namespace, which may be missing. */
+static bool use_limits(const struct call *call, uint64_t *memory, uint64_t *time_ms)
+{
+    *memory = *time_ms = 0;
+    return call->argc <= 5 || (call->argc == 7 && number_parse_uint64(call->argv[5], memory) &&
+                               number_parse_uint64(call->argv[6], time_ms));
+}
+
+/* SCREE USE name db [rule [command-memory command-time-limit]]: bytes and milliseconds; 0: as for all. */
 void cmd_scree_use(struct call *call)
 {
     struct slot_rule rule;
+    uint64_t memory;
+    uint64_t time_ms;
     bool has_rule = call->argc > 4;
     struct bytes name = call->argv[2];
     int64_t db;
@@ -216,9 +227,13 @@ void cmd_scree_use(struct call *call)
         call_error(call, ERR_DB_INDEX);
     } else if (has_rule && !slot_rule_parse(call->argv[4], &rule)) {
         call_error_text(call, "ERR invalid slot rule: expected tag, prefix:SEP:N or fixed:SLOT");
+    } else if (!use_limits(call, &memory, &time_ms)) {
+        call_error_text(call, "ERR expected bytes and milliseconds of one command");
     } else {
         session_use(call->session, name, (uint8_t)db,
                     has_rule && rule.kind != SLOT_RULE_TAG ? &rule : NULL);
+        call->session->scope.command_memory = memory;
+        call->session->scope.command_time_ms = time_ms;
         reply_ok(&call->reply);
     }
 }
@@ -231,6 +246,7 @@ void cmd_scree_self(struct call *call)
     char orphaned[12];
     char protocol[12];
     char oldest[12];
+    char client[24];
     const struct slot_figures figures = slot_figures_of(partition);
     const char *const fields[] = {
         "shard",           peer_set_shard(partition->shards.peers),
@@ -240,13 +256,14 @@ void cmd_scree_self(struct call *call)
         "orphaned",        orphaned,
         "protocol",        protocol,
         "protocol_oldest", oldest,
+        "client",          client,
     };
     enum { COUNT = sizeof fields / sizeof fields[0] };
     (void)snprintf(owned, sizeof owned, "%u", figures.owned);
     (void)snprintf(orphaned, sizeof orphaned, "%u", figures.orphaned);
     (void)snprintf(protocol, sizeof protocol, "%d", PROXY_PROTOCOL);
     (void)snprintf(oldest, sizeof oldest, "%d", PROXY_PROTOCOL_OLDEST);
-    char client[24];
+    (void)snprintf(client, sizeof client, "%" PRIu64, call->session->id);
     reply_array(&call->reply, COUNT);
     for (size_t i = 0; i < COUNT; i++)
         reply_bulk_text(&call->reply, fields[i]);
@@ -256,14 +273,12 @@ void cmd_scree_self(struct call *call)
 void cmd_scree_slots(struct call *call)
 {
     struct slot_set *slots;
-        "client",          client,
     if (!slot_set_get(&call->partition->clients.slot_sets, call->argv[2], &slots)) {
         call_error_text(call, "ERR invalid slots: expected ranges such as 0-8191,9000");
         return;
     }
     session_set_slots(call->session, slots);
     reply_ok(&call->reply);
-    (void)snprintf(client, sizeof client, "%" PRIu64, call->session->id);
 }
 
 /* SCREE BOUNCES: requests that bounce will be followed (bounce.h). */

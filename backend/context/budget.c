@@ -98,20 +98,30 @@ void budget_restore(struct partition *partition, const struct call_budget *aside
 
 /* ---- limits ---- */
 
+/* The lower limit; 0: none. */
+static uint64_t lower(uint64_t limit, uint64_t own)
+{
+    return own && (!limit || own < limit) ? own : limit;
+}
+
 void budget_measure(struct call_budget *budget)
 {
     struct partition *partition = partition_of(budget);
     const struct config_snapshot *snapshot = partition->snapshot;
     if (budget->is_measured)
         return;
-    uint64_t limit_ms = snapshot->config.command_time_limit_ms;
+    struct budget_limits own = {.memory = 0};
+    if (budget->call && partition->running.limits_of)
+        own = partition->running.limits_of(budget->call);
+    uint64_t limit_ms = lower(snapshot->config.command_time_limit_ms, own.time_ms);
     uint64_t slow_ms = (uint64_t)config_snapshot_number(snapshot, "busy-reply-threshold");
     budget->is_measured = true;
     budget->id = ++partition->running.long_calls;
-    budget->memory_max = snapshot->memory.command;
+    budget->memory_max = lower(snapshot->memory.command, own.memory);
     budget->effects_max = snapshot->config.batch_limit_bytes * EFFECTS_TIMES;
     budget->effects_from = overlay_effects_memory(partition->overlay);
-    budget->limit_us = limit_ms ? budget->started_us + limit_ms * 1000 : 0;
+    budget->limit_us = limit_ms * 1000;
+    budget->cpu_from_us = clock_thread_us();
     budget->slow_us = slow_ms < MS_MAX ? budget->started_us + slow_ms * 1000 : UINT64_MAX;
     if (partition->running.was_slow)
         budget->slow_us = budget->started_us; /* others get BUSY at once */
@@ -174,10 +184,17 @@ static bool are_effects_over(struct call_budget *budget)
     return memory > budget->effects_from && memory - budget->effects_from > budget->effects_max;
 }
 
+bool budget_is_late(const struct call_budget *budget, uint64_t now_us)
+{
+    /* the wall's clock is cheaper, and ahead */
+    return budget->limit_us && now_us - budget->started_us >= budget->limit_us &&
+           clock_thread_us() - budget->cpu_from_us >= budget->limit_us;
+}
+
 /* Why the call must end now. */
 static enum budget_end due_end(struct call_budget *budget, uint64_t now_us)
 {
-    if (budget->limit_us && now_us >= budget->limit_us)
+    if (budget_is_late(budget, now_us))
         return BUDGET_TIME;
     if (now_us >= budget->started_us + STOP_GRACE_MS * 1000ull &&
         process_is_stopping(partition_of(budget)->process))
@@ -276,6 +293,11 @@ void budget_text(const struct call *call, char *text, size_t size)
                        "ERR the command was ended because the server is stopping, and "
                        "has changed nothing");
         return;
+    case BUDGET_GONE:
+        (void)snprintf(text, size,
+                       "ERR the command was ended because its client has left, and has changed "
+                       "nothing");
+        return;
     case BUDGET_GOES_ON:
     case BUDGET_AGAIN:
     case BUDGET_KILLED:
@@ -284,8 +306,3 @@ void budget_text(const struct call *call, char *text, size_t size)
     }
     (void)snprintf(text, size, "ERR the command was ended by SCREE KILL, and has changed nothing");
 }
-    case BUDGET_GONE:
-        (void)snprintf(text, size,
-                       "ERR the command was ended because its client has left, and has changed "
-                       "nothing");
-        return;

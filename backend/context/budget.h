@@ -45,6 +45,12 @@ enum {
     BUDGET_ROW = 30,            /* work of a row, besides its bytes */
 };
 
+/* Limits of the call's namespace; 0: as for all. */
+struct budget_limits {
+    uint64_t memory; /* bytes of one command */
+    uint64_t time_ms;
+};
+
 /* The state between two calls, with `call` NULL, is what budget_init makes. */
 struct call_budget {
     struct arena_meter memory;
@@ -56,7 +62,9 @@ struct call_budget {
     size_t effects_max;
     size_t effects_from; /* memory of effects of earlier calls */
     size_t reported;     /* of `memory`, in process->calls_memory */
-    uint64_t limit_us;   /* monotonic: when command-time-limit is over; 0: no limit */
+    uint64_t limit_us;   /* command-time-limit; 0: no limit */
+    uint64_t
+        cpu_from_us; /* CPU time of the thread when the call began, some microseconds later than it did */
     uint64_t slow_us;    /* monotonic: when it is slow */
     uint64_t polled_us;  /* monotonic: when other sessions were last served */
     uint64_t started_us; /* monotonic; always set */
@@ -67,6 +75,9 @@ struct call_budget {
 void budget_init(struct partition *partition);
 /* Reads the limits of a call that is not short, unless this was done. */
 void budget_measure(struct call_budget *budget);
+/* Has the call used more CPU time than command-time-limit? What the machine does for other programs does not count, nor do waits for a
+ * disk. `now_us`: monotonic. */
+bool budget_is_late(const struct call_budget *budget, uint64_t now_us);
 /* The call, which is not short, has ended. Use call_ends. */
 void budget_end(struct partition *partition);
 /* A command has ended. If it was too much memory that ended it, the next command begins without. */

@@ -108,6 +108,8 @@ struct partition_running {
     uint64_t long_calls; /* number of calls that were not short, since the start */
     /* Serves other sessions while the call is slow (slow_call.h). NULL: none are served. */
     void (*on_slow)(struct partition *partition);
+    /* The limits of the call's namespace. NULL: there are none. */
+    struct budget_limits (*limits_of)(const struct call *call);
     struct call_budget *aside; /* of a slow call, while other sessions are served; NULL: none */
     struct overlay_written *written; /* of the call; the overlay counts it */
     struct slice *pins;              /* borrowed values */

@@ -69,6 +69,8 @@ struct session_scope {
     struct space *space;         /* cached by session_space */
     uint64_t generation;         /* of the spaces, when it was cached */
     struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
+    uint64_t command_memory;     /* of one command in the namespace; 0: as for all */
+    uint64_t command_time_ms;    /* likewise */
     /* slots that the proxy's map gives to this partition, with a reference; NULL: all */
     struct slot_set *slots;
 };
@@ -142,9 +144,9 @@ struct session_request {
     bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
     bool is_misled;       /* it names a key that is not here, and will bounce (bounce.h) */
     uint16_t misled_slot; /* of this key */
+    uint64_t number;      /* how many requests of the connection came before it */
     uint32_t prefixes;    /* arguments before the command, such as SCREE AS name rules */
 };
-    uint64_t number;      /* how many requests of the connection came before it */
 
 struct session {
     const struct session_ops *ops;

@@ -148,7 +148,9 @@ void slow_call_serve(struct call *call)
     struct partition_running kept = exchange_state(partition, &aside);
     out_init(call->reply.out);
     release_durable(partition);
+    uint64_t cpu_us = clock_thread_us();
     poll_without(session);
+    aside.cpu_from_us += clock_thread_us() - cpu_us; /* it was used for others */
     *call->reply.out = replied;
     if (!aside.end && has_left(aside.call))
         aside.end = BUDGET_GONE;
@@ -179,8 +181,17 @@ static void serve_others(struct partition *partition)
     slow_call_serve(call);
 }
 
+/* running.limits_of */
+static struct budget_limits limits_of_namespace(const struct call *call)
+{
+    const struct session_scope *scope = &call->session->scope;
+    return (struct budget_limits){.memory = scope->command_memory,
+                                  .time_ms = scope->command_time_ms};
+}
+
 void slow_call_init(struct partition *partition)
 {
+    partition->running.limits_of = limits_of_namespace;
     partition->running.on_slow = serve_others;
 }
 

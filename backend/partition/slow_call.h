@@ -25,7 +25,7 @@
 
 struct session;
 
-/* Sets partition->running.on_slow, which budget_look calls. */
+/* Sets on_slow and limits_of of partition->running, which the budget calls. */
 void slow_call_init(struct partition *partition);
 /* To be called when a call becomes slow. True: replies are held for the open batch, so the handler must end at once; its effects are
  * rolled back, and the request runs again when the replies have been sent. False: the call goes on, because no reply is held, or

@@ -123,14 +123,12 @@ static void begin_run(struct script_run *run)
     struct partition *partition = run->call->partition;
     const struct config_snapshot *settings = partition->snapshot;
     uint64_t slow_ms = (uint64_t)config_snapshot_number(settings, "busy-reply-threshold");
-    uint64_t limit_ms = settings->config.command_time_limit_ms;
     run->resp = 2;
     run->slot = cluster_slot(run->call);
     run->started_us = clock_mono_us();
     run->slow_us = slow_ms < MS_MAX ? run->started_us + slow_ms * 1000 : UINT64_MAX;
     if (partition->running.was_slow)
         run->slow_us = run->started_us; /* others get BUSY at once */
-    run->limit_us = limit_ms ? run->started_us + limit_ms * 1000 : UINT64_MAX;
     run->messages = partition->watchers.messages->count;
     overlay_script_begin(partition->overlay);
     space_script_begin(partition->spaces);

@@ -53,7 +53,7 @@ int run_break(lua_State *lua)
 static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 {
     uint64_t grace_us = run->started_us + STOP_GRACE_MS * 1000ull;
-    if (now_us >= run->limit_us)
+    if (budget_is_late(&run->call->partition->running.budget, now_us))
         return SCRIPT_OVER_LIMIT;
     if ((now_us >= run->slow_us || now_us >= grace_us) &&
         process_is_stopping(run->call->partition->process))
@@ -81,6 +81,7 @@ static void handle_slow(struct script_run *run, uint64_t now_us)
 static void check_run(lua_State *lua, struct script_run *run)
 {
     uint64_t now_us = clock_mono_us();
+    budget_measure(&run->call->partition->running.budget);
     if (run->end == SCRIPT_GOES_ON)
         run->end = (uint8_t)end_due(run, now_us);
     if (run->end == SCRIPT_GOES_ON && now_us >= run->slow_us && now_us >= run->polled_us + POLL_US)

@@ -58,7 +58,6 @@ struct script_run {
     uint8_t resp;        /* protocol chosen by redis.setresp */
     uint64_t started_us; /* monotonic */
     uint64_t slow_us;    /* monotonic: when the run becomes slow */
-    uint64_t limit_us;   /* monotonic: end of script-time-limit */
     uint64_t polled_us;  /* monotonic: other sessions were last served */
     uint64_t values;     /* number of values in its reply so far */
     uint32_t messages;   /* count of messages of the partition when the run began */

@@ -11,6 +11,7 @@
 #include "shared/namespace.h"
 #include "shared/number.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,6 +92,13 @@ static void tell_limits(struct upstream *upstream, const struct keyspace *keyspa
     upstream_push_own(upstream, PART_PROBE); /* the reply is ignored: limit_rounds.c asks, too */
 }
 
+static void write_number(struct out *out, uint64_t number)
+{
+    char text[INT64_TEXT_MAX + 1];
+    int len = snprintf(text, sizeof text, "%" PRIu64, number);
+    resp_write_word(out, (struct bytes){text, (size_t)len});
+}
+
 /* Switches the session to the keyspace; after a change of the map, sends the shard's slots first. */
 static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
 {
@@ -105,10 +113,17 @@ static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
         char rule[SLOT_RULE_TEXT_MAX];
         size_t rule_len =
             slot_rule_format(keyspace->entry ? &keyspace->entry->slot_rule : &tag, rule);
-        out_printf(out, "*5\r\n$5\r\nSCREE\r\n$3\r\nUSE\r\n$%zu\r\n", keyspace->name.len);
+        bool has_limits = keyspace->entry &&
+                          (keyspace->entry->command_memory || keyspace->entry->command_time_ms);
+        out_printf(out, "*%d\r\n$5\r\nSCREE\r\n$3\r\nUSE\r\n$%zu\r\n", has_limits ? 7 : 5,
+                   keyspace->name.len);
         out_write(out, keyspace->name.data, keyspace->name.len);
         out_printf(out, "\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n", len, db, rule_len, (int)rule_len,
                    rule);
+        if (has_limits) {
+            write_number(out, keyspace->entry->command_memory);
+            write_number(out, keyspace->entry->command_time_ms);
+        }
     } else {
         out_printf(out, "*2\r\n$6\r\nSELECT\r\n$%d\r\n%s\r\n", len, db);
     }

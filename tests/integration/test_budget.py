@@ -3,6 +3,9 @@
 limit, and has changed nothing; the memory of one key, path or item is freed before the next one begins."""
 
 import signal
+import socket
+import struct
+import time
 
 from support.cluster import Cluster, Oracle, binary, is_sanitized, metric
 from support.harness import Suite, check, check_equal, patience, wait_for
@@ -39,14 +42,14 @@ def check_grown(backend, most, act, what):
     return got
 
 
-def both_ways(client, *words):
+def both_ways(client, *words, key=None):
     """The command's reply alone, in EXEC, and in a script."""
     yield 'alone', text(client.get(*words))
     for command in (('MULTI',), words):
         client.get(*command)
     got = client.get('EXEC')
     yield 'in EXEC', text(got[0]) if isinstance(got, list) else text(got)
-    yield 'in a script', text(client.get('EVAL', 'return redis.pcall(unpack(ARGV))', '0', *words))
+    yield 'in a script', text(client.get('EVAL', 'return redis.pcall(unpack(ARGV))', *(['1', key] if key else ['0']), *words))
 
 
 # ---- JSON ----------------------------------------------------------------------------------------------------------
@@ -217,6 +220,45 @@ def _(run):
             check_equal(client.get('EXISTS', 'd'), 0, 'the destination')
 
 
+@suite.case('a command that gets no CPU for a time is not ended by command-time-limit')
+def _(run):
+    with partition(**{'command-time-limit': '1500ms'}) as cluster:
+        with cluster.partition(0) as client:
+            prepare_long(client)
+            for words in (['JSON.GET', 'j', *LONG_PATHS[:2]], ['EVAL', "for i = 1, 2e7 do end return 'done'", '0']):
+                slow = Background(cluster.backends[0].addresses[0], *words)
+                wait_busy(client)
+                cluster.backends[0].pause()
+                time.sleep(2)
+                cluster.backends[0].resume()
+                check(slow.finish().startswith((b'{"$[?(', b'done')), 'the reply of %s' % words[0])
+
+
+@suite.case('the limits of a namespace hold for its commands only')
+def _(run):
+    def ini(memory, time_limit):
+        return {'small': {'token': 'small', 'command-memory': memory, 'command-time-limit': time_limit}, 'other': {'token': 'other'}}
+    document = '[' + ','.join(['[]'] * 100000) + ']'
+    loop = "redis.call('SET', KEYS[1], 'half') for i = 1, 1e10 do end"
+    with Cluster(backends=2, partitions=1, namespaces=ini('8mb', '60ms')) as cluster:
+        small, other = cluster.connect(), cluster.connect()
+        small.get('AUTH', 'small')
+        other.get('AUTH', 'other')
+        over = b'ERR the command needs more than %d bytes of memory (command-memory), and has changed nothing' % (8 * MB)
+        key = cluster.key_on(1)
+        for words in (('JSON.SET', key, '$', document),):
+            for how, got in both_ways(small, *words, key=key):
+                check_equal(got, over, '%s %s' % (words[0], how))
+            check_equal(text(other.get(*words)), b'OK', 'another namespace')
+        check_equal(small.get('EXISTS', key), 0, 'its key')
+        check(b'longer than command-time-limit' in text(small.get('EVAL', loop, '1', key)), 'a script')
+        check_equal(small.get('EXISTS', key), 0, 'nothing half-written')
+        cluster.proxies[0].namespaces.update(ini('0', '0'))
+        cluster.proxies[0].write_config()
+        cluster.proxies[0].reload()
+        wait_for(lambda: text(small.get('JSON.SET', key, '$', document)) == b'OK', 'the limits to be gone after a reload')
+
+
 # ---- commands that run for long ------------------------------------------------------------------------------------
 
 LONG_PATHS = ['$[?($[?($[?(@.z==1)])])]'] * 2000  # minutes
@@ -301,8 +343,6 @@ def _(run):
                 check_equal(command.finish(), ENDED, 'its reply')
 
 
-if __name__ == '__main__':
-    suite.main()
 # ---- clients that leave while their command runs -------------------------------------------------------------------
 
 LOOP = "redis.call('SET', KEYS[1], 'half') while true do end"
@@ -417,3 +457,5 @@ def _(run):
             check_equal(client.get('EXISTS', documents[0] + 'x', documents[1] + 'y'), 0, 'nothing half-written')
 
 
+if __name__ == '__main__':
+    suite.main()

@@ -422,6 +422,11 @@ uint64_t clock_mono_us(void)
     return world.now_us;
 }
 
+uint64_t clock_thread_us(void)
+{
+    return world.now_us;
+}
+
 uint64_t clock_random(void)
 {
     return draw(&world.clock_chance);
