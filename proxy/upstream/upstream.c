@@ -532,6 +532,20 @@ static void replace_late(struct upstream *upstream, uint32_t now_ms)
         upstream_replace(upstream);
 }
 
+/* The shard runs a slow command, which may be the first of the queue and gets its reply when it ends. Those behind it are not even
+ * read by the shard until then. */
+static void time_out_behind(struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
+{
+    struct part *part = upstream->queue.first ? upstream->queue.first->next : NULL;
+    while (part && part_age_ms(part, now_ms) >= (int64_t)timeout_ms) {
+        struct part *next = part->next;
+        time_out(upstream, part, timeout_ms);
+        if (upstream->life.is_closed)
+            return;
+        part = next;
+    }
+}
+
 /* Waits have no deadline, so a PING after them detects a shard that hangs. */
 static void probe_waits(struct upstream *upstream)
 {
@@ -549,6 +563,8 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
     if (node_is_busy(upstream->node, now) && upstream->state == UPSTREAM_UP &&
         !upstream->life.is_closed) {
         replace_late(upstream, now);
+        if (timeout_ms != WAIT_FOREVER)
+            time_out_behind(upstream, now, timeout_ms);
         return true;
     }
     if (upstream->use.unblock && upstream->queue.first && !upstream->life.is_closed &&

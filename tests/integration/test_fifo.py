@@ -5,10 +5,11 @@ pieces.
 
 import asyncio
 import random
+import signal
 
 from support.aio import Crowd
 from support.cluster import Cluster
-from support.harness import Suite, check, sized
+from support.harness import Suite, check, check_equal, sized
 from support.model import OwnKeys
 from support.relay import Relay
 
@@ -82,6 +83,48 @@ def _(run):
 def _(run):
     with patient(backends=1, partitions=1, proxies=0) as cluster:
         crowd_plays(run, [cluster.backends[0].addresses[0]], 50, 8, 200)
+
+
+KEYS = ['k%d' % i for i in range(20)]
+ALL_SHARDS = [
+    'CONFIG SET slowlog-log-slower-than 1000', 'CONFIG SET slowlog-max-len 100 slowlog-log-slower-than 1000', 'CONFIG GET maxmemory',
+    'CONFIG REWRITE', 'CONFIG RESETSTAT', 'ACL SETUSER u on', 'ACL DELUSER u', 'ACL LIST', 'ACL LOG', 'FUNCTION LIST', 'FUNCTION DUMP',
+    'FUNCTION STATS', 'FUNCTION FLUSH', 'FUNCTION KILL', 'SCRIPT FLUSH', 'SCRIPT EXISTS a', 'SCRIPT KILL', 'SCREE SCRIPT KILL', 'FLUSHALL',
+    'FLUSHDB', 'SWAPDB 1 2', 'DBSIZE', 'INFO', 'INFO keyspace', 'CLIENT LIST', 'CLIENT KILL ID 999999', 'CLIENT PAUSE 1', 'CLIENT UNPAUSE',
+    'KEYS *', 'SCAN 0', 'RANDOMKEY', 'SAVE', 'BGSAVE', 'LASTSAVE', 'SLOWLOG GET', 'SLOWLOG RESET', 'LATENCY RESET', 'LATENCY HISTORY command',
+    'LATENCY HISTOGRAM', 'MEMORY STATS', 'MEMORY DOCTOR', 'MEMORY PURGE', 'MEMORY USAGE k1', 'PUBLISH c m', 'PUBSUB CHANNELS', 'PUBSUB NUMSUB a',
+    'WAIT 0 10', 'CLUSTER INFO', 'CLUSTER SLOTS', 'SCREE RUNNING', 'SCREE KILL x', 'SCREE MOVES', 'SCREE TRANSACTIONS', 'CLIENT TRACKING ON BCAST',
+    'XREAD BLOCK 100 STREAMS k0 k1 k2 0 0 0', 'EVAL return+redis.call("dbsize") 0', 'SORT k1 BY w*',
+] + ['%s %s' % (name, ' '.join(KEYS)) for name in ('MGET', 'DEL', 'EXISTS', 'SINTER', 'PFCOUNT')]
+
+
+@suite.case('commands to all shards get a reply, in order, while one shard is frozen, dead, busy or silent in a script')
+def _(run):
+    endless = ('EVAL', 'while true do end', '0')
+    for state in ('frozen', 'dead', 'busy', 'silent'):
+        with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '500ms', 'hold': '500ms'}}) as cluster:
+            with cluster.connect() as client:
+                client.pipeline([('SET', key, 'v') for key in KEYS])
+            with cluster.partition(1) as shard:
+                shard.get('CONFIG', 'SET', 'busy-reply-threshold', '20' if state == 'busy' else '1000000000')
+                if state in ('busy', 'silent'):
+                    shard.send(*endless)
+                elif state == 'frozen':
+                    cluster.backends[1].signal(signal.SIGSTOP)
+                else:
+                    cluster.backends[1].kill9()
+                for _ in range(2):  # the second time the proxy has noticed
+                    clients = [(words, cluster.connect()) for words in ALL_SHARDS]
+                    for words, client in clients:
+                        client.send_many([[word.replace('+', ' ') for word in words.split()], ('ECHO', words)])
+                    for words, client in clients:
+                        client.read()
+                        check_equal(client.read(), ('$', words.encode()), '%s: the reply behind %s' % (state, words))
+                        client.close()
+                if state == 'frozen':
+                    cluster.backends[1].signal(signal.SIGCONT)
+                elif state == 'silent':
+                    cluster.backends[1].kill9()
 
 
 if __name__ == '__main__':

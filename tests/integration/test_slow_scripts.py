@@ -5,7 +5,7 @@ import signal
 import time
 
 from support import harness
-from support.cluster import Cluster, Oracle
+from support.cluster import Cluster, Oracle, metric
 from support.disk import FaultyDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Connection
@@ -458,21 +458,9 @@ def _(run):
 UPSTREAM_TIMEOUT_S = 2 * harness.SLOW
 
 
-def three_shards():
+def three_shards(timeout_s=UPSTREAM_TIMEOUT_S):
     return Cluster(backends=1, partitions=3, proxies=1, backend_options={'backend': NO_LIMIT}, proxy_options={
-        'proxy': {'workers': '1'}, 'upstream': {'timeout': '%dms' % (1000 * UPSTREAM_TIMEOUT_S)}})
-
-
-def gets_busy(cluster, key):
-    """Does a new client get BUSY? A request that the proxy sent to the shard before the script became slow, behind a write of the
-    same turn, is answered when the script ends."""
-    client = Connection(('127.0.0.1', cluster.proxies[0].port), 1, 2)
-    try:
-        return text(client.get('GET', key)) == BUSY_SCRIPT
-    except TimeoutError:
-        return False
-    finally:
-        client.close()
+        'proxy': {'workers': '1'}, 'upstream': {'timeout': '%dms' % (1000 * timeout_s)}})
 
 
 @suite.case('through the proxy a slow script does not make the shard count as dead: others get BUSY, and KILL reaches it')
@@ -488,7 +476,7 @@ def _(run):
             check_equal(text(others[0].get('SCRIPT', 'KILL')).split(b' (')[0], NOTBUSY, 'SCRIPT KILL of nothing')
             load = Background(proxy, 'GET', slow_key, before=[('SET', slow_key, 'v')] * 20000, proto=proto)
             slow = Background(proxy, 'EVAL', FOREVER, '1', slow_key, before=[('SET', slow_key, 'v')] * 20, proto=proto)
-            wait_for(lambda: gets_busy(cluster, slow_key), 'BUSY')
+            wait_for(lambda: text(others[0].get('GET', slow_key)) == BUSY_SCRIPT, 'BUSY')
             begun = time.monotonic()
             # upstream-timeout passes three times without a byte from the shard
             while time.monotonic() - begun < 3 * UPSTREAM_TIMEOUT_S:
@@ -509,6 +497,36 @@ def _(run):
             check(set(load.replies[:-1]) <= {('+', b'OK'), ('-', BUSY_SCRIPT)}, 'replies to writes beside the script')
             for client in others + [late]:
                 client.close()
+
+
+@suite.case('through the proxy requests behind a slow command on the same connection get a reply within their time-out')
+def _(run):
+    with three_shards(timeout_s=1) as cluster:
+        proxy = ('127.0.0.1', cluster.proxies[0].port)
+        for shard in range(3):
+            with cluster.partition(shard) as client:
+                client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
+        key = cluster.key_on(1)
+        with cluster.connect() as killer:
+            killer.get('JSON.SET', key, '$', '[' + ','.join('{"a":%d}' % i for i in range(130)) + ']')
+            for slow_command, others in ((('EVAL', FOREVER, '1', key), [('EVAL', 'return 1', '1', key)]),
+                                         (('JSON.GET', key, *['$[?($[?($[?(@.z==1)])])]'] * 2000),
+                                          [('JSON.GET', key, '$'), ('GET', key), ('CONFIG', 'SET', 'slowlog-log-slower-than', '10000'), ('DBSIZE',)])):
+                clients = [cluster.connect() for _ in others]
+                cluster.backends[0].signal(signal.SIGSTOP)  # so that all of them are read in one turn
+                slow = Background(proxy, *slow_command)
+                wait_for(lambda: int(metric(cluster.proxies[0].http('/metrics')[1], 'scree_proxy_inflight')) > 0, 'the command to be sent')
+                for client, words in zip(clients, others):
+                    client.send(*words)
+                cluster.backends[0].signal(signal.SIGCONT)
+                for client, words in zip(clients, others):
+                    kind, reply = client.read()
+                    check(kind == '-' and (b'no reply within' in reply or b'BUSY' in reply), '%r: %r' % (words, reply))
+                    client.close()
+                check(not slow.replies, 'the slow command has ended')
+                command = ('SCRIPT', 'KILL') if slow_command[0] == 'EVAL' else ('SCREE', 'KILL', killer.get('SCREE', 'RUNNING')[0][1])
+                check_equal(text(killer.get(*command)), b'OK', 'the end of the slow command')
+                check(b'killed by' in slow.finish() or b'ended by' in slow.finish(), 'its reply')
 
 
 @suite.case('through the proxy SCRIPT KILL replies UNKILLABLE for a script that has written, and SCREE SCRIPT KILL ends it')
