@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 4096, FILE_MODE = 0640 };
+enum { LINE_MAX_BYTES = 4096, FILE_MODE = 0640, EVENT_MAX = 48, KINDS = 128 };
 
 static _Atomic int threshold = LOG_INFO;
 static _Atomic int target = STDERR_FILENO;
@@ -132,17 +133,8 @@ static size_t write_escaped(char *to, size_t max, const char *text)
     return len;
 }
 
-void log_event(enum log_level level, const char *event, const char *format, ...)
+static void print_line(enum log_level level, const char *event, const char *text)
 {
-    if (!log_on(level))
-        return;
-    int saved_errno = errno;
-    char text[LINE_MAX_BYTES];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-
     char line[LINE_MAX_BYTES];
     size_t len = write_line_head(line, sizeof(line), level, event);
     len += write_escaped(line + len, sizeof(line) - len - 1, text);
@@ -151,5 +143,81 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     line[len++] = '\n';
     ssize_t written = write(atomic_load(&target), line, len);
     (void)written; /* a failed write of the log cannot be reported */
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* Warnings of one event: what clients do can cause many. */
+struct kind {
+    char event[EVENT_MAX];
+    uint64_t second; /* of the last line; monotonic */
+    uint32_t lines;  /* in that second, with dropped ones */
+};
+
+static struct kind kinds[KINDS]; /* guarded by kinds_mutex; an empty name ends the used ones */
+static pthread_mutex_t kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct kind *kind_of(const char *event)
+{
+    for (struct kind *kind = kinds; kind < kinds + KINDS; kind++) {
+        if (!*kind->event)
+            (void)snprintf(kind->event, sizeof kind->event, "%s", event);
+        if (strncmp(kind->event, event, sizeof kind->event - 1) == 0)
+            return kind;
+    }
+    return NULL;
+}
+
+/* Takes the number of lines of one event that were dropped in a second that is over; 0: none. */
+static uint32_t take_dropped(char event[EVENT_MAX])
+{
+    uint64_t second = clock_mono_us() / 1000000;
+    uint32_t dropped = 0;
+    (void)pthread_mutex_lock(&kinds_mutex);
+    for (struct kind *kind = kinds; kind < kinds + KINDS && *kind->event && !dropped; kind++) {
+        if (kind->second == second || kind->lines <= LOG_LINES_MAX)
+            continue;
+        memcpy(event, kind->event, EVENT_MAX);
+        dropped = kind->lines - LOG_LINES_MAX;
+        kind->lines = 0;
+    }
+    (void)pthread_mutex_unlock(&kinds_mutex);
+    return dropped;
+}
+
+/* May one more warning of this event be written? It is counted. */
+static bool passes(const char *event)
+{
+    uint64_t second = clock_mono_us() / 1000000;
+    bool is_over = false;
+    (void)pthread_mutex_lock(&kinds_mutex);
+    struct kind *kind = kind_of(event);
+    if (kind && (kind->second == second || kind->lines > LOG_LINES_MAX)) {
+        kind->lines++; /* those that were dropped before are reported first */
+        is_over = kind->lines > LOG_LINES_MAX;
+    } else if (kind) {
+        kind->second = second;
+        kind->lines = 1;
+    }
+    (void)pthread_mutex_unlock(&kinds_mutex);
+    return !is_over;
+}
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    char flood[EVENT_MAX];
+    if (!log_on(level))
+        return;
+    int saved_errno = errno;
+    for (uint32_t dropped; (dropped = take_dropped(flood));)
+        log_event(LOG_WARN, "log_dropped", "event=%s lines=%" PRIu32, flood, dropped);
+    if (level != LOG_WARN || passes(event)) {
+        char text[LINE_MAX_BYTES];
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(text, sizeof(text), format, args);
+        va_end(args);
+        print_line(level, event, text);
+    }
     errno = saved_errno;
 }

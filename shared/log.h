@@ -9,6 +9,10 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
+/* Warnings of one event in a second. What clients do can cause many more, which would fill the disk: they are dropped, and
+ * counted in a line log_dropped, which precedes a later line. */
+enum { LOG_LINES_MAX = 100 };
+
 /* Sets the threshold; any thread may call it at any time. */
 void log_set_level(enum log_level level);
 /* Appends lines to this file instead of standard error; call again to reopen it. NULL: standard error. False when

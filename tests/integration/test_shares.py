@@ -6,7 +6,7 @@ import signal
 import time
 
 from support.cluster import Cluster
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, sized, wait_for
 from support.relay import Relay
 from support.resp import Closed
 
@@ -164,6 +164,22 @@ def _(run):
         check(done < clients * each // 3, '%d requests of the other namespace went first' % done)
         for client in many:
             check_equal([client.read() for _ in range(each)], [('+', b'OK')] * each)
+
+
+@suite.case('a big value is written and read through the proxy, and its shard is not declared silent')
+def _(run):
+    size = sized(48, long=400) << 20
+    limits = {'client-query-limit': '1gb', 'client-output-limit': '1gb'}
+    with Cluster(backends=2, partitions=1, backend_options={'backend': limits}, proxy_options={'proxy': limits}) as cluster, \
+            cluster.connect() as client, cluster.connect() as other:
+        key = cluster.key_on(0)
+        big = b'x' * size
+        for words, want in ((('SET', key, big), ('+', b'OK')), (('GET', key), ('$', big))):
+            client.send(*words)
+            for _ in range(10):
+                check_equal(other.call('EXISTS', 'nothing{%s}' % key), (':', b'0'))
+            check(client.read() == want, words[0])
+        check('upstream_down' not in cluster.proxies[0].log().decode(), 'the shard was lost')
 
 
 suite.main()

@@ -43,6 +43,35 @@ static const char *content(const char *name)
     return text;
 }
 
+/* The sum of the numbers behind this text in the file. */
+static unsigned long sum_of(const char *before)
+{
+    unsigned long sum = 0;
+    for (const char *at = content(path); (at = strstr(at, before)); at += strlen(before))
+        sum += strtoul(at + strlen(before), NULL, 10);
+    return sum;
+}
+
+START_TEST(many_warnings_of_one_event_are_counted_and_dropped)
+{
+    enum { LINES = 5000 };
+    begin();
+    for (int i = 0; i < LINES; i++)
+        log_event(LOG_WARN, "flood", "one=1 i=%d", i);
+    log_event(LOG_WARN, "other", "i=0");
+    log_event(LOG_ERROR, "flood", "grave=1");
+    ck_assert_ptr_nonnull(strstr(content(path), " other i=0"));
+    ck_assert_ptr_nonnull(strstr(content(path), " flood grave=1"));
+    ck_assert_uint_lt(sum_of(" flood one="), LINES / 2);
+    while (sum_of(" flood one=") + sum_of(" log_dropped event=flood lines=") < LINES) {
+        (void)usleep(10000);
+        log_event(LOG_INFO, "later", "%s", "");
+    }
+    ck_assert_uint_eq(sum_of(" flood one=") + sum_of(" log_dropped event=flood lines="), LINES);
+    end();
+}
+END_TEST
+
 START_TEST(a_line_has_time_level_event_and_pairs)
 {
     begin();
@@ -220,5 +249,6 @@ int main(void)
     tcase_add_test(tests, a_very_long_line_is_cut_but_ends);
     tcase_add_test(tests, errno_survives);
     tcase_add_test(tests, lines_of_threads_do_not_mix);
+    tcase_add_test(tests, many_warnings_of_one_event_are_counted_and_dropped);
     return suite_run(suite);
 }
