@@ -9,6 +9,7 @@
 #include "backend/script/vm.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/table.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -35,10 +36,7 @@ struct library *functions_first(const struct scripts *scripts)
 
 struct library *library_find(const struct scripts *scripts, struct bytes name)
 {
-    struct library *library = scripts->libraries;
-    while (library && !bytes_equal(bytes_of(library->name), name))
-        library = library->next;
-    return library;
+    return table_get(scripts->libraries_by_name, name);
 }
 
 /* Finds a function; case is ignored, as in Redis. */
@@ -50,14 +48,40 @@ static struct function *find_in(struct library *library, struct bytes name)
     return function;
 }
 
+/* The name in lower case, as functions_by_name has it; heap. */
+static struct bytes lower_name(struct bytes name)
+{
+    char *text = malloc(name.len + 1);
+    CHECK(text);
+    for (size_t i = 0; i < name.len; i++)
+        text[i] = (char)tolower((unsigned char)name.data[i]);
+    return (struct bytes){text, name.len};
+}
+
 struct function *function_find(const struct scripts *scripts, struct bytes name)
 {
-    for (struct library *library = scripts->libraries; library; library = library->next) {
-        struct function *function = find_in(library, name);
-        if (function)
-            return function;
+    struct bytes lower = lower_name(name);
+    struct function *function = table_get(scripts->functions_by_name, lower);
+    free((char *)lower.data);
+    return function;
+}
+
+/* Adds the library and its functions to the tables of names, or removes them. */
+static void index_library(struct scripts *scripts, struct library *library, bool is_added)
+{
+    struct bytes name = bytes_of(library->name);
+    if (is_added)
+        CHECK(!table_put(scripts->libraries_by_name, name, library));
+    else
+        CHECK(table_remove(scripts->libraries_by_name, name) == library);
+    for (struct function *function = library->functions; function; function = function->next) {
+        struct bytes lower = lower_name(bytes_of(function->name));
+        if (is_added)
+            CHECK(!table_put(scripts->functions_by_name, lower, function));
+        else
+            CHECK(table_remove(scripts->functions_by_name, lower) == function);
+        free((char *)lower.data);
     }
-    return NULL;
 }
 
 void library_free(struct scripts *scripts, struct library *library)
@@ -82,6 +106,7 @@ void library_remove(struct scripts *scripts, struct library *library)
     while (*link != library)
         link = &(*link)->next;
     *link = library->next;
+    index_library(scripts, library, false);
     library_free(scripts, library);
 }
 
@@ -104,6 +129,7 @@ bool library_add(struct scripts *scripts, struct library *library, bool replace,
         library_remove(scripts, old);
     library->next = scripts->libraries;
     scripts->libraries = library;
+    index_library(scripts, library, true);
     return true;
 }
 

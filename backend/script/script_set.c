@@ -50,6 +50,8 @@ static void free_scripts(struct scripts *scripts)
 {
     for (int kind = 0; kind < SCRIPT_KINDS; kind++)
         forget_state(scripts, kind);
+    table_free(scripts->libraries_by_name);
+    table_free(scripts->functions_by_name);
     free(scripts);
 }
 
@@ -114,6 +116,8 @@ struct scripts *scripts_open(struct script_set *set, struct bytes name)
     scripts = calloc(1, sizeof *scripts);
     CHECK(scripts);
     scripts->set = set;
+    scripts->libraries_by_name = table_new();
+    scripts->functions_by_name = table_new();
     for (int kind = 0; kind < SCRIPT_KINDS; kind++) /* the initial state of lrand48 */
         memcpy(scripts->chance.states[kind], (unsigned short[3]){0x330E, 0xABCD, 0x1234},
                sizeof scripts->chance.states[kind]);

@@ -53,7 +53,9 @@ struct scripts {
     size_t cached;                     /* scripts */
     size_t cached_bytes;               /* of their texts */
     struct library *libraries;
-    bool is_loaded; /* `libraries` equals the rows on disk */
+    struct table *libraries_by_name;
+    struct table *functions_by_name; /* of all libraries; names in lower case */
+    bool is_loaded;                  /* `libraries` equals the rows on disk */
 };
 
 /* At most this many lines of redis.log are written per second; the others are only counted. A line has 4 KB at most

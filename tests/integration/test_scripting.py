@@ -314,5 +314,24 @@ def _(run):
         check_equal(client.get('FCALL', 'f', '0'), b'number')
 
 
+@suite.case('two thousand libraries: each is found by its name, each function by its name in any case, also after others are replaced and deleted')
+def _(run):
+    code = "#!lua name=lib%d\nredis.register_function('Func%d', function() return %d end)"
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client = cluster.partition(0)
+        client.pipeline([['FUNCTION', 'LOAD', code % (i, i, i)] for i in range(2000)])
+        check_equal(client.get('FCALL', 'fUNC1234', '0'), 1234)
+        check('already exists' in str(client.get('FUNCTION', 'LOAD', code % (7, 7, 7))), 'a library of this name')
+        check('already exists' in str(client.get('FUNCTION', 'LOAD', code % (9999, 7, 7))), 'a function of this name')
+        check_equal(client.get('FUNCTION', 'LOAD', 'REPLACE', code % (7, 5000, 1)), b'lib7')
+        check('not found' in str(client.get('FCALL', 'func7', '0')), 'the function of the replaced library')
+        check_equal(client.get('FUNCTION', 'DELETE', 'lib8'), b'OK')
+        check('not found' in str(client.get('FCALL', 'func8', '0')), 'the function of the deleted library')
+        check_equal((client.get('FCALL', 'func5000', '0'), client.get('FCALL', 'func1999', '0')), (1, 1999))
+        cluster.backends[0].kill9()
+        cluster.backends[0].start()
+        check_equal(cluster.partition(0).get('FCALL', 'func1234', '0'), 1234)
+
+
 if __name__ == '__main__':
     suite.main()
