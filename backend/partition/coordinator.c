@@ -39,6 +39,7 @@ static struct coordinated *coordinated_new(struct coordinator *coordinator)
     CHECK(transaction);
     transaction->coordinator = coordinator;
     list_init(&transaction->participants);
+    list_init(&transaction->turn);
     lock_owner_init(&transaction->owner);
     transaction->owner.on_wounded = on_own_wounded;
     transaction->owner.on_granted = on_own_granted;
@@ -116,6 +117,7 @@ static void coordinated_free(struct coordinated *transaction)
     out_clear(&transaction->reply);
     push_messages_clear(&transaction->messages);
     ticket_wait_cancel(&transaction->ticket);
+    coordinated_end_grant(transaction);
     list_remove(&transaction->link);
     free(transaction);
 }
@@ -126,6 +128,7 @@ struct coordinator *coordinator_new(struct partition *partition)
     CHECK(coordinator);
     coordinator->partition = partition;
     list_init(&coordinator->all);
+    fair_queue_init(&coordinator->grants);
     return coordinator;
 }
 
@@ -140,6 +143,7 @@ void coordinator_free(struct coordinator *coordinator)
         return;
     while (!list_empty(&coordinator->all))
         coordinated_free(coordinated_at(coordinator->all.next));
+    fair_queue_fini(&coordinator->grants);
     free(coordinator);
 }
 
@@ -216,7 +220,7 @@ static void release_shards(struct coordinated *transaction)
 }
 
 /* The session's request runs again. */
-static void resume(struct coordinated *transaction)
+void coordinated_resume(struct coordinated *transaction)
 {
     if (transaction->borrow && !list_empty(&transaction->borrow->wants))
         reader_wait_done(&transaction->borrow->wants);
@@ -236,9 +240,10 @@ void coordinated_fail(struct coordinated *transaction, enum metric reason, const
     (void)vsnprintf(transaction->error, sizeof transaction->error, format, args);
     va_end(args);
     release_shards(transaction);
+    coordinated_end_grant(transaction);
     transaction->state = COORDINATED_FAILED;
     count_one(transaction, reason);
-    resume(transaction);
+    coordinated_resume(transaction);
 }
 
 /* Releases all locks and forgets what was fetched. */
@@ -306,7 +311,7 @@ static void begin_again(struct coordinated *transaction)
         return;
     coordinated_forget_attempts(transaction);
     count_one(transaction, METRIC_BACKEND_ACROSS_RETRIES);
-    resume(transaction);
+    coordinated_resume(transaction);
 }
 
 static void on_own_wounded(struct lock_owner *owner)
@@ -319,7 +324,7 @@ void coordinated_check_fetched(struct coordinated *transaction)
 {
     if (transaction->state == COORDINATED_COLLECTING && !transaction->outstanding &&
         list_empty(&transaction->owner.requests))
-        resume(transaction);
+        coordinated_resume(transaction);
 }
 
 static void on_own_granted(struct lock_owner *owner)
@@ -473,7 +478,7 @@ static void on_prepared(struct coordinated *transaction)
 {
     advance(transaction);
     if (transaction->state == COORDINATED_PREPARED)
-        resume(transaction);
+        coordinated_resume(transaction);
 }
 
 /* Writes the decision into the open batch. */
@@ -527,6 +532,9 @@ static void decide(struct call *call, struct coordinated *transaction)
     transaction->session->pending.across = NULL;
     transaction->session = NULL;
     lock_release(partition->shards.locks, &transaction->owner);
+    borrow_free(transaction->borrow);
+    transaction->borrow = NULL;
+    coordinated_end_grant(transaction);
     ticket_wait_begin(partition, &transaction->ticket);
 }
 
@@ -907,9 +915,15 @@ static void tick_one(struct coordinated *transaction)
     case COORDINATED_COLLECTING:
         if (transaction->is_deferred) {
             transaction->is_deferred = false;
-            resume(transaction);
+            coordinated_resume(transaction);
         } else if (waits && is_over && !is_paused)
             fail_late(transaction);
+        break;
+    case COORDINATED_QUEUED:
+        if (is_over && !partition->pause.is_quiescing)
+            coordinated_fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
+                             "TRYAGAIN other commands use as many bytes of keys of other shards "
+                             "as all may (borrow-memory, transaction-timeout)");
         break;
     case COORDINATED_DECIDED:
         apply_all(transaction);
@@ -995,6 +1009,7 @@ static bool is_open(const struct coordinated *transaction)
         return !list_empty(&transaction->participants);
     case COORDINATED_FAILED:
     case COORDINATED_HELD:
+    case COORDINATED_QUEUED:
         return false;
     default:
         return true;
@@ -1048,7 +1063,7 @@ void coordinator_go_on(struct coordinator *coordinator)
             continue;
         transaction->state = COORDINATED_COLLECTING;
         transaction->session->pending.row_wait.lock_since_ms = 0;
-        resume(transaction);
+        coordinated_resume(transaction);
     }
 }
 
@@ -1069,9 +1084,9 @@ struct coordinator_figures coordinator_figures(const struct coordinator *coordin
 void coordinator_list(const struct coordinator *coordinator,
                       void (*on_line)(void *owner, const char *line), void *owner)
 {
-    static const char *const words[] = {"collecting", "preparing", "releasing",
-                                        "prepared",   "failed",    "deciding",
-                                        "decided",    "uncertain", "held"};
+    static const char *const words[] = {"collecting", "preparing", "releasing", "prepared",
+                                        "failed",     "deciding",  "decided",   "uncertain",
+                                        "held",       "queued"};
     char id[TRANSACTION_ID_TEXT_MAX];
     char line[COORDINATED_ERROR_MAX];
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {

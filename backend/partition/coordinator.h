@@ -44,7 +44,8 @@
  *     shard restarts, has lost its locks, or does not own a slot any more. So EXEC keeps its queue and its watches until then.
  * (5) After a failed batch the decision may or may not be in the log. The outcome stays open until the store is
  *     recovered and the decision was looked up. Transactions that are not decided fail: what they read may be rolled back.
- * (6) While a backup quiesces transactions (backup.h), none sends its first LOCK: it is held, without locks, and begins
+ * (6) A transaction that borrows many bytes needs a grant (coordinator_grants.c).
+ * (7) While a backup quiesces transactions (backup.h), none sends its first LOCK: it is held, without locks, and begins
  *     again afterwards, with a new time limit. One that has sent LOCK runs to its end, unless it is wounded.
  */
 #pragma once
@@ -109,7 +110,7 @@ void coordinator_forget(struct coordinator *coordinator, const struct session *s
 
 /* ---- for a backup ---- */
 
-/* Has every transaction ended that was not held (6)? If not, writes the reason, and what to do. */
+/* Has every transaction ended that was not held (7)? If not, writes the reason, and what to do. */
 bool coordinator_is_quiet(const struct coordinator *coordinator, char *why, size_t size);
 /* partition->pause.is_quiescing has become false: held transactions begin again. */
 void coordinator_go_on(struct coordinator *coordinator);

@@ -228,6 +228,8 @@ static void take_reply(struct participation *part, struct bytes payload)
     metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
     if (transaction->borrow->bytes > partition->snapshot->config.borrow_limit_bytes)
         fail_over_limit(transaction);
+    else if (!coordinated_may_borrow(transaction))
+        return;
     else if (part->needs && !send_lock(part))
         coordinated_cannot_send(transaction, part->shard);
     else

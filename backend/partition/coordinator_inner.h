@@ -5,6 +5,7 @@
  *   coordinator_fetch.c ────► LOCK: what an attempt needs is asked of its owners, and what they send is kept
  *   coordinator_prepare.c ──► PREPARE: effects and changes are sent to their shard, in portions
  *   coordinator_collect.c ──► effects and changes of the last attempt, by shard
+ *   coordinator_grants.c ───► which transactions may borrow many bytes at a time
  *   watch_elsewhere.c ──────► WATCH of keys of other shards
  *   script_writes.c ────────► which scripts write the keys that they declare
  */
@@ -20,6 +21,7 @@
 #include "backend/partition/ticket_wait.h"
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
+#include "shared/fair_queue.h"
 #include "shared/out.h"
 
 struct effects;
@@ -36,6 +38,7 @@ enum coordinated_state {
     COORDINATED_DECIDED,   /* participants apply */
     COORDINATED_UNCERTAIN, /* the batch with the decision has failed */
     COORDINATED_HELD,      /* without locks, until a backup goes on: then it begins again */
+    COORDINATED_QUEUED,    /* without locks, until it may borrow much: then it begins again */
 };
 
 struct coordinated {
@@ -47,17 +50,19 @@ struct coordinated {
     struct lock_owner owner; /* of locks on own keys */
     struct borrow *borrow;
     struct list participants;
-    uint32_t outstanding; /* requests */
-    uint8_t moved;        /* how often a slot, or the locks, were not at the shard that was asked */
-    uint8_t db;           /* the session's, before the first attempt */
-    bool is_deferred;     /* without locks, until the next tick: then it begins again */
-    bool is_counted;      /* in the statistics; it may still begin again */
-    uint64_t started_ms;  /* monotonic */
-    uint64_t started_us;  /* monotonic, for the slow log */
-    uint32_t shards;      /* that take part; 0: it still collects */
-    struct effects *own;  /* effects on this partition; NULL: not collected */
-    struct out reply;     /* of the command */
-    uint64_t observed;    /* ticket that must be durable before the reply leaves */
+    struct fair_group *grant; /* it may borrow much, as one of this namespace; NULL: it may not */
+    struct list turn;         /* among those of its namespace that wait for a grant */
+    uint32_t outstanding;     /* requests */
+    uint8_t moved;       /* how often a slot, or the locks, were not at the shard that was asked */
+    uint8_t db;          /* the session's, before the first attempt */
+    bool is_deferred;    /* without locks, until the next tick: then it begins again */
+    bool is_counted;     /* in the statistics; it may still begin again */
+    uint64_t started_ms; /* monotonic */
+    uint64_t started_us; /* monotonic, for the slow log */
+    uint32_t shards;     /* that take part; 0: it still collects */
+    struct effects *own; /* effects on this partition; NULL: not collected */
+    struct out reply;    /* of the command */
+    uint64_t observed;   /* ticket that must be durable before the reply leaves */
     struct push_messages messages;
     struct ticket_wait ticket;
     char error[COORDINATED_ERROR_MAX]; /* of FAILED */
@@ -84,6 +89,7 @@ struct participation {
 struct coordinator {
     struct partition *partition;
     struct list all;
+    struct fair_queue grants; /* coordinator_grants.c */
     uint64_t last_number;
     /* bits of scripts that write keys that they declare, by hash (script_writes.c) */
     uint64_t script_writes[SCRIPT_WRITES_BITS / 64];
@@ -120,6 +126,12 @@ void coordinated_put_id(struct out *out, const struct transaction_id *id);
 void coordinated_check_fetched(struct coordinated *transaction);
 /* Releases all locks and forgets what was fetched. */
 void coordinated_forget_attempts(struct coordinated *transaction);
+/* May the transaction go on, after it has borrowed so much? False: it waits for its turn without locks and rows, and begins again. */
+bool coordinated_may_borrow(struct coordinated *transaction);
+/* The transaction borrows nothing any more: others may borrow much. */
+void coordinated_end_grant(struct coordinated *transaction);
+/* The session's request runs again. */
+void coordinated_resume(struct coordinated *transaction);
 /* Nothing was done: releases all locks; the request will reply the error. The reason is one of
  * transaction_failures (backend_metrics.h). */
 void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)

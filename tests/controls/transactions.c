@@ -42,6 +42,8 @@ bool __real_coordinator_handle(struct coordinator *coordinator, struct peer_inco
                                const struct peer_frame *frame);
 bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
                                const struct peer_frame *frame);
+void __real_coordinated_end_grant(struct coordinated *transaction);
+void __wrap_coordinated_end_grant(struct coordinated *transaction);
 void __real_lock_waiter_give_way(struct lock_owner *owner);
 void __wrap_lock_waiter_give_way(struct lock_owner *owner);
 bool __real_participation_has_all(const struct participation *part);
@@ -248,6 +250,12 @@ void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, ui
     if (sim_broken == BREAK_ASK_ENDED && handling == PEER_MOVE_ASK && kind == PEER_DONE)
         payload = (struct bytes){&ended, 1};
     __real_peer_incoming_reply(incoming, kind, id, payload);
+}
+
+void __wrap_coordinated_end_grant(struct coordinated *transaction)
+{
+    if (sim_broken != BREAK_GRANT_KEPT || !transaction->grant)
+        __real_coordinated_end_grant(transaction);
 }
 
 void __wrap_lock_waiter_give_way(struct lock_owner *owner)

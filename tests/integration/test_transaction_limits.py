@@ -6,6 +6,7 @@
 Nothing is left behind: SCREE TRANSACTIONS is empty on all shards, no key is locked, and memory does not grow.
 """
 
+import contextlib
 import errno
 import re
 import time
@@ -331,6 +332,39 @@ def _(run):
         wait_for(lambda: not cluster.transactions(), 'all transactions to end')
         sizes = cluster.shards[0].pipeline([['STRLEN', key] for key in keys])
         check_equal([value(size) for size in sizes], [1000000 + len(str(i + 1)) for i in range(len(keys))])
+
+
+@suite.case('borrow-memory: commands that borrow much run one after the other, and wait without locks; few bytes are borrowed at once')
+def _(run):
+    options = {'borrow-limit': '8mb', 'borrow-memory': '8mb', 'transaction-timeout': '10m', 'lock-timeout': '10m', 'peer-timeout': '10m'}
+    with Linked(options) as cluster, cluster.shard_connection(1) as admin:
+        a, b, c = cluster.keys
+        sources = [cluster.key_on(0, 'source%d:' % i) for i in range(2)]
+        for source in sources:
+            cluster.shards[0].get('SADD', source, *['%04d' % j + 'x' * 1000 for j in range(1000)])
+
+        def admin_figure(name):
+            return int(re.search(rb'%s:(\d+)' % name.encode(), admin.get('INFO', 'transactions'))[1])
+
+        def begin(waiting):
+            """One command has borrowed much and waits for shard 2; the others wait for their turn."""
+            cluster.backends[2].pause()
+            before = admin_figure('borrowed_bytes')
+            script = "redis.call('SUNIONSTORE', KEYS[1], KEYS[2]) return redis.call('GET', ARGV[1])"
+            cluster.shards[1].send('SCREE', 'ACROSS', 'EVAL', script, 2, cluster.key_on(1, 'one'), sources[0], c)
+            wait_for(lambda: admin_figure('borrowed_bytes') - before > 1000000, 'it to borrow')
+            for i, connection in enumerate(waiting):
+                connection.send('SCREE', 'ACROSS', 'SUNIONSTORE', cluster.key_on(1, 'more%d:' % i), sources[1])
+            wait_for(lambda: sum(b'state=queued' in line for line in admin.get('SCREE', 'TRANSACTIONS')) == len(waiting), 'them to wait')
+        with contextlib.ExitStack() as stack:
+            waiting = [stack.enter_context(cluster.shard_connection(1)) for _ in range(3)]
+            begin(waiting)
+            check_equal(cluster.shards[0].get('SADD', sources[1], 'other'), 1, 'nothing that waits has locked it')
+            few = [['SET', a, 'x'], ['SET', b, 'x']]
+            check_equal(value(admin.pipeline([['MULTI'], *few, ['SCREE', 'ACROSS', 'EXEC']])[-1]), [b'OK'] * 2, 'few bytes')
+            cluster.backends[2].resume()
+            check_equal(value(cluster.shards[1].read()), None)
+            check_equal([value(connection.read()) for connection in waiting], [1001] * 3)
 
 
 @suite.case('peer-output-limit: what a transaction borrows and changes may be longer')

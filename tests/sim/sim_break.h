@@ -55,6 +55,8 @@ enum sim_break {
     BREAK_FIRST_PORTION, /* a shard that has the first one counts as prepared */
     /* of commands of one shard that take locks by age (lock_waiter.h): */
     BREAK_WOUNDED_KEPT, /* one that an older transaction waits for keeps its locks */
+    /* of transactions that borrow much (coordinator_grants.c): */
+    BREAK_GRANT_KEPT, /* one that has ended keeps its grant */
     BREAK_TRANSACTIONS_END,
     /* of copies that agree on a log (tests/controls/consensus.c), in their disks: */
     BREAK_VOTE_UNSAVED = BREAK_TRANSACTIONS_END, /* term and vote are not saved */

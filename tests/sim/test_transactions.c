@@ -756,6 +756,7 @@ static void start_cluster(unsigned proxies, enum durability durability)
                                   .lock_timeout_ms = draw_lock_timeout(),
                                   .migration_freeze_ms = world.is_prompt ? FREEZE_MS_MAX : 50,
                                   .migration_rate = draw_migration_rate(),
+                                  .has_one_grant = !world.is_prompt && sim_random(2),
                                   .has_portions = !world.is_prompt && sim_random(2),
                                   .transaction_timeout_ms = sim_random(2) ? 4000 : NEVER_MS};
     sim_cluster_start(&world.cluster, &plan);
