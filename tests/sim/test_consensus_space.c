@@ -95,7 +95,7 @@ static const uint8_t *budget;
 /* ---- steps ------------------------------------------------------------------------------------- */
 
 /* Saves and syncs end; then messages leave. */
-static void settle(struct world *of, struct sim_copy *copy, const struct consensus *before)
+static void end_step(struct world *of, struct sim_copy *copy, const struct consensus *before)
 {
     struct consensus known = *before;
     struct sim_mail mail;
@@ -121,7 +121,7 @@ static void give(struct world *of, struct sim_copy *copy, struct consensus_event
     struct consensus before = copy->core;
     event.now_us = of->now_us;
     sim_copy_step(copy, event, of->value);
-    settle(of, copy, &before);
+    end_step(of, copy, &before);
 }
 
 static void restart(struct world *of, struct sim_copy *copy)
@@ -129,7 +129,7 @@ static void restart(struct world *of, struct sim_copy *copy)
     const struct sim_copy_options options = {E, SIM_PARTS_MAX, copy->id};
     const struct consensus none = {0};
     sim_copy_start(copy, &options, of->now_us);
-    settle(of, copy, &none);
+    end_step(of, copy, &none);
 }
 
 static void hear(struct world *of, const struct sim_mail *mail)
@@ -144,7 +144,7 @@ static void hear(struct world *of, const struct sim_mail *mail)
         of->receipt.log = of->copies[mail->message.from - 1].written;
     }
     sim_copy_hear(copy, mail, of->now_us);
-    settle(of, copy, &before);
+    end_step(of, copy, &before);
 }
 
 /* The message arrives, and what is answered to it at once, too; or the answer is lost. */
