@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ERROR_MAX = 512, ADDRESS_MAX = 512, FILES_RESERVED = 256 };
+enum { ERROR_MAX = 512, ADDRESS_MAX = 512 };
 
 /* ---- snapshot ---- */
 
@@ -194,9 +194,7 @@ void server_free(struct server *server)
 static void raise_file_limit(const struct backend_config *config)
 {
     struct rlimit limit;
-    rlim_t wanted =
-        (rlim_t)config->maxclients + FILES_RESERVED +
-        (rlim_t)config->partitions * ((rlim_t)config->store_max_open_files + STREAM_CLOSED_SPARE);
+    rlim_t wanted = (rlim_t)config->maxclients + (rlim_t)process_other_files(config);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
         return;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;

@@ -6,9 +6,11 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
+#include "shared/net/stream.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 /* ---- snapshot ---- */
 
@@ -73,10 +75,31 @@ void process_config_drop(struct process *process, struct config_snapshot *snapsh
 
 /* ---- clients ---- */
 
+enum { FILES_RESERVED = 256 };
+
+uint64_t process_other_files(const struct backend_config *config)
+{
+    return FILES_RESERVED + (uint64_t)config->partitions *
+                                ((uint64_t)config->store_max_open_files + STREAM_CLOSED_SPARE);
+}
+
+/* How many connections may be open: the stores keep the descriptors that they may need, or half of all. Without one they could
+ * open no file, and all writes would fail. */
+static uint32_t connections_max(const struct backend_config *config)
+{
+    struct rlimit limit;
+    uint64_t others = process_other_files(config);
+    uint64_t most = (uint64_t)config->maxclients;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return (uint32_t)most;
+    uint64_t left = limit.rlim_cur > 2 * others ? limit.rlim_cur - others : limit.rlim_cur / 2;
+    return (uint32_t)(left < most ? left : most);
+}
+
 bool process_client_joined(struct process *process)
 {
     struct config_snapshot *snapshot = process_settings(process);
-    uint32_t limit = (uint32_t)snapshot->config.maxclients;
+    uint32_t limit = connections_max(&snapshot->config);
     config_snapshot_unref(snapshot);
     if (atomic_fetch_add(&process->clients, 1) < limit)
         return true;

@@ -64,6 +64,8 @@ bool process_is_stopping(const struct process *process);
 
 /* Counts one more client. False: there are maxclients clients, and this one was not counted. */
 bool process_client_joined(struct process *process);
+/* Descriptors that are needed besides those of clients: for data files, and connections that were closed a moment ago. */
+uint64_t process_other_files(const struct backend_config *config);
 void process_client_left(struct process *process);
 
 /* Logs the sizes of caches and buffers, and warns when they are more than [store] memory. */

@@ -460,6 +460,24 @@ def _(run):
             client.close()
 
 
+@suite.case('connections do not take the descriptors that the stores need: writes go on, however many clients come')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        hard = resource.prlimit(backend.pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(backend.pid, resource.RLIMIT_NOFILE, (200, hard))
+        with cluster.partition(0) as client:
+            crowd = [socket.create_connection(backend.addresses[0]) for _ in range(300)]
+            wait_for(lambda: client.get('INFO', 'clients').count(b'connected_clients:100\r\n'), 'half of the descriptors to be used')
+            check_equal(crowd[-1].recv(100), b'-ERR max number of clients reached\r\n')
+            for i in range(5):
+                check_equal(client.get('SET', i, 'v'), b'OK')
+                check_equal(client.get('SAVE'), b'OK')
+            for connection in crowd:
+                connection.close()
+            wait_for(lambda: client.get('INFO', 'clients').count(b'connected_clients:1\r\n'), 'the others to leave')
+
+
 @suite.case('idle-timeout closes idle connections, and no active ones')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'idle-timeout': '1s'}}) as cluster:
