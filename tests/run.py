@@ -45,6 +45,7 @@ SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 
 PROGRESS_S = 15
 TAIL_LINES = 40
 FAIL_LINES = 5  # of a test that has failed, at the end
+SLOWEST = 20  # tests that --slowest lists
 WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
 # ninja's progress, which would hide the error messages after it
 BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')
@@ -82,6 +83,7 @@ class Runner:
         self.way = WAYS[options.sanitize]
         self.passed = dict.fromkeys(KINDS, 0)
         self.failed = dict.fromkeys(KINDS, 0)
+        self.times = []  # (seconds, CPU seconds, name) of tests and builds
         self.failures = []  # (verdict and name of a test, its lines that say FAIL)
         self.left_out = []
         self.only_long = []
@@ -152,6 +154,7 @@ class Runner:
             if self.is_stopping:
                 return False
             print('%-5s %s/%s  %.1f s, CPU %.1f s' % (verdict, test.kind, test.name, took, cpu), flush=True)
+            self.times.append((took, cpu, '%s/%s' % (test.kind, test.name)))
             if code != 0:
                 self.failures.append(('%-5s %s/%s' % (verdict, test.kind, test.name), print_tail(path)))
         return code == 0
@@ -206,6 +209,11 @@ class Runner:
         wanted = [test for test in tests if not self.options.filter or self.options.filter in test.name]
         with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
             list(pool.map(self.run_in_time, wanted))
+
+    def print_slowest(self):
+        print('---- the slowest')
+        for took, cpu, name in sorted(self.times, reverse=True)[:SLOWEST]:
+            print('%7.1f s, CPU %6.1f s  %s' % (took, cpu, name))
 
     def stop(self):
         with self.lock:
@@ -360,6 +368,7 @@ def main():
     parser.add_argument('--jobs', type=int, default=os.cpu_count() or 2)
     parser.add_argument('--minutes', type=float, help='begin no test after so many, and say which were left out')
     parser.add_argument('--failures', metavar='FILE', help='append the lines about failed tests to this file too')
+    parser.add_argument('--slowest', action='store_true', help='list the %d tests that took longest' % SLOWEST)
     parser.add_argument('--long', action='store_true', help='more rounds, seeds and bigger sizes, for hours')
     parser.add_argument('--fuzz-seconds', type=int, help='for each fuzz target (default %d, or %d with --long)'
                         % (FUZZ_S, LONG_FUZZ_S))
@@ -382,6 +391,8 @@ def main():
         runner.stop()
         print('interrupted')
         return 130
+    if options.slowest:
+        runner.print_slowest()
     print('---- %.0f s' % (time.monotonic() - start))
     for kind in wanted:
         print('%s: %d passed, %d failed' % (kind, runner.passed[kind], runner.failed[kind]))
