@@ -35,8 +35,14 @@ LIMIT_S = 1800
 LONG_LIMIT_S = 6 * 3600
 BENCH_LIMIT_S = 3 * 3600
 FUZZ_S, LONG_FUZZ_S = 10, 600
-# a script waits for its programs and they wait for it, so one script alone leaves half of two cores idle
-SCRIPTS_AT_ONCE = 2
+# A script waits for its programs, and they wait for it: two scripts at a time used a quarter of two cores.
+SCRIPTS_AT_ONCE, SANITIZED_AT_ONCE = 4, 3
+# programs that run in parts at the same time (--part I/N), because no other test takes so long
+PARTS = {'test_transactions': 2}
+# These begin first, the longest first: the last test to begin should not take long.
+LONGEST = ['test_transactions', 'test_cluster', 'test_tool_check', 'test_store', 'test_status_page', 'test_backup', 'test_ticket',
+           'test_transaction_limits', 'test_random', 'test_bad_input', 'test_slow_scripts', 'test_uncached', 'test_limits',
+           'test_io_errors', 'test_metrics', 'test_tls', 'test_moves', 'cppcheck', 'format']
 # These run under a sanitizer also without --long: they send malformed or excessive requests, or kill and freeze
 # programs.
 SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_fifo', 'test_io_errors',
@@ -75,6 +81,7 @@ COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
 class Test:
     def __init__(self, kind, name, command, env=None, limit=None, cwd=ROOT):
         self.kind, self.name, self.command, self.env, self.limit, self.cwd = kind, name, command, env or {}, limit, cwd
+        self.base = name.split('-')[0]
 
 
 class Runner:
@@ -207,6 +214,7 @@ class Runner:
 
     def run_all(self, tests, jobs):
         wanted = [test for test in tests if not self.options.filter or self.options.filter in test.name]
+        wanted.sort(key=lambda test: LONGEST.index(test.base) if test.base in LONGEST else len(LONGEST))
         with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
             list(pool.map(self.run_in_time, wanted))
 
@@ -228,9 +236,10 @@ class Runner:
         """The test_* and control_* programs in a build folder that still have a source file."""
         folder = os.path.join(self.folder(), subfolder)
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        return [Test(kind, name, [os.path.join(folder, name)]) for name in names
+        return [test for name in names
                 if name.startswith(('test_', 'control_')) and
-                os.path.exists(os.path.join(ROOT, 'tests', source_of_program(subfolder, name)))]
+                os.path.exists(os.path.join(ROOT, 'tests', source_of_program(subfolder, name)))
+                for test in parts_of(kind, name, os.path.join(folder, name))]
 
     def scripts(self, kind, folder, prefix='test_'):
         path = os.path.join(ROOT, 'tests', folder)
@@ -247,13 +256,16 @@ class Runner:
             self.run_all(self.programs('sim', 'sim'), self.options.jobs)
 
     def run_integration(self):
-        """Tests of durability first; the others in random order if not all may be run, so that each is run at some
-        time."""
+        """The longest first, then tests of durability; the others in random order if not all may be run, so that each is
+        run at some time."""
         if self.build('integration', self.way, ['scree-proxy', 'scree-backend']):
             others = self.scripts('integration', 'integration')
             if self.options.minutes is not None:
                 random.shuffle(others)
-            self.run_all(self.short_enough(self.scripts('integration', 'fault') + others), SCRIPTS_AT_ONCE)
+            self.run_all(self.short_enough(self.scripts('integration', 'fault') + others), self.at_once())
+
+    def at_once(self):
+        return SANITIZED_AT_ONCE if self.options.sanitize else SCRIPTS_AT_ONCE
 
     def short_enough(self, tests):
         """Under a sanitizer most scripts run only with --long, or by name; the others are noted as left out."""
@@ -267,7 +279,7 @@ class Runner:
 
     def run_differential(self):
         if self.build('differential', self.way, ['scree-proxy', 'scree-backend', 'scree-backend-keys']):
-            self.run_all(self.scripts('differential', 'differential'), SCRIPTS_AT_ONCE)
+            self.run_all(self.scripts('differential', 'differential'), self.at_once())
 
     def run_bench(self):
         if self.build('bench', self.way, ['scree-proxy', 'scree-backend', 'bench_programs']):
@@ -313,6 +325,14 @@ def source_of_program(subfolder, name):
     if name.startswith('control_'):
         return 'controls/%s.c' % name[len('control_'):]
     return '%s/%s.c' % (subfolder, name)
+
+
+def parts_of(kind, name, path):
+    """The program as one test, or as several that run at the same time."""
+    count = PARTS.get(name, 1)
+    if count == 1:
+        return [Test(kind, name, [path])]
+    return [Test(kind, '%s-%d' % (name, i), [path, '--part', '%d/%d' % (i, count)]) for i in range(1, count + 1)]
 
 
 def exited(child, seconds):

@@ -119,13 +119,24 @@ static uint64_t run_child(uint64_t first, uint64_t count, struct tally *tally)
     return seed == first + count ? seed : seed + 1;
 }
 
+/* Is the next piece of work in this process' part? Pieces are dealt out in turn. */
+static bool is_mine(void)
+{
+    static uint32_t pieces;
+    return pieces++ % sim_options.parts == sim_options.part;
+}
+
 static void run_seeds(uint64_t first, uint64_t count, struct tally *tally)
 {
-    for (uint64_t seed = first; seed < first + count;) {
+    for (uint64_t seed = first, end; seed < first + count; seed = end) {
         uint64_t left = first + count - seed;
-        seed = run_child(seed, left < SEEDS_OF_CHILD ? left : SEEDS_OF_CHILD, tally);
-        if ((seed - first) % PROGRESS_SEEDS == 0)
-            printf("%" PRIu64 " seeds, %" PRIu64 " failed\n", seed - first, tally->failed);
+        end = seed + (left < SEEDS_OF_CHILD ? left : SEEDS_OF_CHILD);
+        if (!is_mine())
+            continue;
+        while (seed < end)
+            seed = run_child(seed, end - seed, tally);
+        if ((end - first) % PROGRESS_SEEDS == 0)
+            printf("%" PRIu64 " seeds, %" PRIu64 " failed\n", end - first, tally->failed);
     }
 }
 
@@ -181,7 +192,9 @@ static void run_here(struct tally *tally)
 
 _Noreturn static void usage(void)
 {
-    (void)fprintf(stderr, "program [--seed N] [--seeds COUNT] [--steps N] [--break NAME] [-v]\n");
+    (void)fprintf(
+        stderr,
+        "program [--seed N] [--seeds COUNT] [--steps N] [--break NAME] [--part I/N] [-v]\n");
     exit(2);
 }
 
@@ -192,6 +205,15 @@ static uint64_t number_of(const char *text)
     if (!text || !*text || *end)
         usage();
     return number;
+}
+
+static void parse_part(const char *text)
+{
+    unsigned part;
+    if (!text || sscanf(text, "%u/%u", &part, &sim_options.parts) != 2 || part < 1 ||
+        part > sim_options.parts)
+        usage();
+    sim_options.part = part - 1;
 }
 
 static void parse(int argc, char **argv)
@@ -213,6 +235,8 @@ static void parse(int argc, char **argv)
             has_seeds = true;
         } else if (strcmp(argv[i - 1], "--steps") == 0) {
             sim_options.steps = number_of(next);
+        } else if (strcmp(argv[i - 1], "--part") == 0) {
+            parse_part(next);
         } else if (strcmp(argv[i - 1], "--break") != 0 || !next ||
                    !sim_break_find(next, &sim_broken)) {
             usage();
@@ -220,7 +244,7 @@ static void parse(int argc, char **argv)
     }
     if (has_seed && !has_seeds)
         sim_options.seeds = 1;
-    sim_options.is_default = argc == 1;
+    sim_options.is_default = argc == 1 || (argc == 3 && strcmp(argv[1], "--part") == 0);
 }
 
 /* Makes the process draw the hash seed of its tables before the first world, so that it is not taken from a world's
@@ -238,7 +262,8 @@ int sim_seeds_main(int argc, char **argv, const struct sim_simulation *of)
 {
     struct tally tally = {0};
     simulation = of;
-    sim_options = (struct sim_options){.seed = 1, .seeds = of->seeds, .steps = of->steps};
+    sim_options =
+        (struct sim_options){.seed = 1, .seeds = of->seeds, .steps = of->steps, .parts = 1};
     parse(argc, argv);
     command_init();
     draw_seed_of_tables();
@@ -252,7 +277,8 @@ int sim_seeds_main(int argc, char **argv, const struct sim_simulation *of)
     if (tally.undecided > 0)
         printf("%" PRIu64 " keys undecided\n", tally.undecided);
     for (int i = of->first_break; sim_options.is_default && i < (int)of->end_break; i++)
-        run_control((enum sim_break)i, &tally);
+        if (is_mine())
+            run_control((enum sim_break)i, &tally);
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", tally.passed, tally.failed);
     return tally.failed > 0;
 }

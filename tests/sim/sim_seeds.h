@@ -2,12 +2,13 @@
  * sim_seeds.h - main() of simulations of whole clusters: which worlds to run, in child processes, so that an abort ends only
  * one of them.
  *
- *   program [--seed N] [--seeds COUNT] [--steps N] [--break NAME] [-v]
+ *   program [--seed N] [--seeds COUNT] [--steps N] [--break NAME] [--part I/N] [-v]
  *
  *     --seed N      one world, which is always the same; -v prints its events
  *     --seeds N     so many worlds, beginning with that of --seed (default: those of the simulation, from 1)
  *     --steps N     events before the faults end
  *     --break NAME  a promise is broken (sim_break.h), and the worlds must fail
+ *     --part 1/2    the first half of what a run without arguments does, so that two processes do it at the same time
  *
  * Without arguments it runs the seeds of seeds.txt, which failed in the past, the first seeds, and every control of the
  * simulation until it is detected. Every tenth world runs twice, and both histories must be equal.
@@ -41,7 +42,9 @@ struct sim_options {
     uint64_t seeds;
     uint64_t steps;
     bool is_verbose;
-    bool is_default; /* no argument was given */
+    bool is_default; /* no argument was given but --part */
+    uint32_t part;   /* from 0 */
+    uint32_t parts;
     bool is_breaking;
 };
 
