@@ -6,7 +6,6 @@
 #include "backend/context/process.h"
 #include "backend/format/effects.h"
 #include "backend/keyspace/apply_effects.h"
-#include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/command_stats.h"
 #include "backend/partition/coordinator_inner.h"
@@ -15,25 +14,20 @@
 #include "shared/clock.h"
 #include "shared/table.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    KEY_SHOWN = 128,       /* bytes of a key in an error */
-    MOVED_MAX = 40,        /* ticks, of 50 ms each */
     AWAIT_SHARD_MS = 3000, /* how long to wait for a shard that restarts */
-    SEEK_OWNER_MS = 3000,  /* how long to ask all shards often for the slots that they own */
 };
 
 static void on_own_wounded(struct lock_owner *owner);
 static void on_own_granted(struct lock_owner *owner);
-static void on_decision_durable(struct ticket_wait *wait, int err);
 
 /* ---- life ---- */
 
-static struct coordinated *coordinated_new(struct coordinator *coordinator)
+struct coordinated *coordinated_new(struct coordinator *coordinator)
 {
     struct coordinated *transaction = calloc(1, sizeof *transaction);
     CHECK(transaction);
@@ -44,7 +38,7 @@ static struct coordinated *coordinated_new(struct coordinator *coordinator)
     transaction->owner.on_wounded = on_own_wounded;
     transaction->owner.on_granted = on_own_granted;
     out_init(&transaction->reply);
-    ticket_wait_init(&transaction->ticket, on_decision_durable);
+    ticket_wait_init(&transaction->ticket, coordinated_on_durable);
     list_push(&coordinator->all, &transaction->link);
     return transaction;
 }
@@ -90,7 +84,7 @@ static void cancel_request(struct participation *part)
     portions_clear(&part->to_send);
 }
 
-static void participation_free(struct participation *part)
+void participation_free(struct participation *part)
 {
     cancel_request(part);
     effects_free(part->effects);
@@ -105,7 +99,7 @@ static void drop_participants(struct coordinated *transaction)
         participation_free(participation_at(transaction->participants.next));
 }
 
-static void coordinated_free(struct coordinated *transaction)
+void coordinated_free(struct coordinated *transaction)
 {
     struct partition *partition = transaction->coordinator->partition;
     if (transaction->session)
@@ -132,11 +126,6 @@ struct coordinator *coordinator_new(struct partition *partition)
     return coordinator;
 }
 
-static struct coordinated *coordinated_at(struct list *link)
-{
-    return container_of(link, struct coordinated, link);
-}
-
 void coordinator_free(struct coordinator *coordinator)
 {
     if (!coordinator)
@@ -155,8 +144,6 @@ void coordinated_put_id(struct out *out, const struct transaction_id *id)
     message_put_bytes(out, (struct bytes){text, transaction_id_write(id, text)});
 }
 
-static void on_reply(struct peer_request *request, enum peer_result result, struct bytes payload);
-
 /* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
 bool participation_send(struct participation *part, enum peer_kind kind, struct out *out)
 {
@@ -166,7 +153,7 @@ bool participation_send(struct participation *part, enum peer_kind kind, struct 
     CHECK(payload && !part->sent);
     out_copy(out, payload);
     out_clear(out);
-    part->request = (struct peer_request){.on_reply = on_reply};
+    part->request = (struct peer_request){.on_reply = participation_on_reply};
     bool is_sent = link && len <= PEER_PAYLOAD_MAX &&
                    peer_link_send(link, &part->request, (uint8_t)kind,
                                   (struct bytes){payload, len}) == PEER_SENT;
@@ -189,7 +176,7 @@ void peer_request_forget(struct peer_request *request, enum peer_result result,
 
 /* Tells the shard to release all locks of the transaction, and to abort if it is prepared. If the message is lost, the
  * shard notices that the connection has ended, or asks for the outcome. */
-static void release_participant(struct participation *part)
+void participation_release(struct participation *part)
 {
     struct peer_link *link = link_of(part);
     struct out out;
@@ -215,7 +202,7 @@ static void release_shards(struct coordinated *transaction)
 {
     for (struct list *at = transaction->participants.next; at != &transaction->participants;
          at = at->next)
-        release_participant(participation_at(at));
+        participation_release(participation_at(at));
     lock_release(transaction->coordinator->partition->shards.locks, &transaction->owner);
 }
 
@@ -226,7 +213,7 @@ void coordinated_resume(struct coordinated *transaction)
         reader_wait_done(&transaction->borrow->wants);
 }
 
-static void count_one(const struct coordinated *transaction, enum metric metric)
+void coordinated_count(const struct coordinated *transaction, enum metric metric)
 {
     metric_add(transaction->coordinator->partition->metrics.process, metric, 1);
 }
@@ -242,7 +229,7 @@ void coordinated_fail(struct coordinated *transaction, enum metric reason, const
     release_shards(transaction);
     coordinated_end_grant(transaction);
     transaction->state = COORDINATED_FAILED;
-    count_one(transaction, reason);
+    coordinated_count(transaction, reason);
     coordinated_resume(transaction);
 }
 
@@ -257,7 +244,7 @@ void coordinated_forget_attempts(struct coordinated *transaction)
 }
 
 /* Nothing is decided: the transaction begins again at the next tick. False: it has taken too long. */
-static bool begin_later(struct coordinated *transaction)
+bool coordinated_begin_later(struct coordinated *transaction)
 {
     const struct partition *partition = transaction->coordinator->partition;
     uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
@@ -275,18 +262,18 @@ static bool begin_later(struct coordinated *transaction)
         session_select(transaction->session, transaction->db);
     transaction->state = COORDINATED_COLLECTING;
     transaction->is_deferred = true;
-    count_one(transaction, METRIC_BACKEND_ACROSS_RETRIES);
+    coordinated_count(transaction, METRIC_BACKEND_ACROSS_RETRIES);
     return true;
 }
 
 /* The shard restarts: the transaction begins again at the next tick. False: the shard is away for too long. */
-static bool await_shard(struct coordinated *transaction, const char *shard, bool is_stopping)
+bool coordinated_await_shard(struct coordinated *transaction, const char *shard, bool is_stopping)
 {
     const struct partition *partition = transaction->coordinator->partition;
     const struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(shard));
     uint64_t now_ms = loop_mono_ms(partition->loop);
     bool is_away = link && link->state != PEER_LINK_UP && now_ms < link->since_ms + AWAIT_SHARD_MS;
-    return (is_away || is_stopping) && begin_later(transaction);
+    return (is_away || is_stopping) && coordinated_begin_later(transaction);
 }
 
 /* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
@@ -294,7 +281,7 @@ void coordinated_cannot_send(struct coordinated *transaction, const char *shard)
 {
     const struct peer_set *peers = transaction->coordinator->partition->shards.peers;
     const struct peer_link *link = peers ? peer_set_find(peers, bytes_of(shard)) : NULL;
-    if (await_shard(transaction, shard, false))
+    if (coordinated_await_shard(transaction, shard, false))
         return;
     coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
                      link && link->state == PEER_LINK_UP
@@ -310,7 +297,7 @@ static void begin_again(struct coordinated *transaction)
     if (transaction->state != COORDINATED_COLLECTING)
         return;
     coordinated_forget_attempts(transaction);
-    count_one(transaction, METRIC_BACKEND_ACROSS_RETRIES);
+    coordinated_count(transaction, METRIC_BACKEND_ACROSS_RETRIES);
     coordinated_resume(transaction);
 }
 
@@ -422,14 +409,14 @@ static void advance(struct coordinated *transaction)
 }
 
 /* By the number of other shards that it has changed; the participants are these. */
-static void count_committed(const struct coordinated *transaction)
+void coordinated_count_committed(const struct coordinated *transaction)
 {
     const struct list *first = transaction->participants.next;
     bool is_one = first == &transaction->participants;
     bool is_two = !is_one && first->next == &transaction->participants;
-    count_one(transaction, is_one   ? METRIC_BACKEND_ACROSS_ONE
-                           : is_two ? METRIC_BACKEND_ACROSS_TWO
-                                    : METRIC_BACKEND_ACROSS_MANY);
+    coordinated_count(transaction, is_one   ? METRIC_BACKEND_ACROSS_ONE
+                                   : is_two ? METRIC_BACKEND_ACROSS_TWO
+                                            : METRIC_BACKEND_ACROSS_MANY);
 }
 
 static uint32_t count_shards(const struct coordinated *transaction)
@@ -474,7 +461,7 @@ bool coordinator_commit(struct call *call)
     return false;
 }
 
-static void on_prepared(struct coordinated *transaction)
+void coordinated_on_prepared(struct coordinated *transaction)
 {
     advance(transaction);
     if (transaction->state == COORDINATED_PREPARED)
@@ -522,7 +509,7 @@ static void decide(struct call *call, struct coordinated *transaction)
     out_move(call->reply.out, &transaction->reply);
     overlay_observe(partition->overlay, transaction->observed);
     if (!has_effects) {
-        count_committed(transaction);
+        coordinated_count_committed(transaction);
         coordinated_free(transaction);
         return;
     }
@@ -589,180 +576,10 @@ void coordinator_forget(struct coordinator *coordinator, const struct session *s
         push_messages_forget(&coordinated_at(at)->messages, session);
 }
 
-/* ---- decided ---- */
-
-static void forget_decision(struct coordinated *transaction)
-{
-    struct partition *partition = transaction->coordinator->partition;
-    overlay_savepoint(partition->overlay);
-    overlay_secured_begin(partition->overlay);
-    overlay_delete(
-        partition->overlay, CF_SYSTEM,
-        encode_transaction_key(&partition->running.arena, TRANSACTION_DECIDED, &transaction->id));
-    overlay_secured_end(partition->overlay);
-    coordinated_free(transaction);
-}
-
-/* Sends APPLY to the shards that have not applied the effects; deletes the decision when there are none. */
-static void apply_all(struct coordinated *transaction)
-{
-    struct partition *partition = transaction->coordinator->partition;
-    bool is_done = true;
-    for (struct list *at = transaction->participants.next; at != &transaction->participants;
-         at = at->next) {
-        struct participation *part = participation_at(at);
-        struct out out;
-        is_done = is_done && part->is_applied;
-        if (part->is_applied || part->sent)
-            continue;
-        out_init(&out);
-        coordinated_put_id(&out, &transaction->id);
-        (void)participation_send(part, PEER_APPLY, &out);
-        out_clear(&out);
-    }
-    bool may_write = !partition->running.busy_error && !commit_is_failed(partition->commit, NULL);
-    if (is_done && may_write)
-        forget_decision(transaction);
-}
-
-/* ticket_wait.on_end */
-static void on_decision_durable(struct ticket_wait *wait, int err)
-{
-    struct coordinated *transaction = container_of(wait, struct coordinated, ticket);
-    transaction->state = err ? COORDINATED_UNCERTAIN : COORDINATED_DECIDED;
-    if (err)
-        return;
-    count_committed(transaction);
-    apply_all(transaction);
-}
-
-/* The store was recovered: is the decision in it? */
-static void look_up(struct coordinated *transaction)
-{
-    struct partition *partition = transaction->coordinator->partition;
-    struct slice value;
-    struct bytes key =
-        encode_transaction_key(&partition->running.arena, TRANSACTION_DECIDED, &transaction->id);
-    int err = overlay_get(partition->overlay, CF_SYSTEM, key, &value);
-    if (err == OK) {
-        slice_release(&value);
-        transaction->state = COORDINATED_DECIDED;
-        count_committed(transaction);
-        apply_all(transaction);
-    } else if (err == ERR_NOT_FOUND) {
-        count_one(transaction, METRIC_BACKEND_FAILED_LOG);
-        for (struct list *at = transaction->participants.next; at != &transaction->participants;
-             at = at->next)
-            release_participant(participation_at(at));
-        coordinated_free(transaction);
-    }
-}
-
-/* ---- replies ---- */
-
-/* The shard does not own a key's slot any more: asks all shards for owners, and begins again at the next tick. False: that has
- * happened too often. */
-static bool seek_owner(struct coordinated *transaction)
-{
-    struct partition_shards *shards = &transaction->coordinator->partition->shards;
-    if (transaction->moved == MOVED_MAX || !begin_later(transaction))
-        return false;
-    transaction->moved++;
-    if (!shards->unknown_until_ms)
-        shards->unknown_until_ms =
-            loop_mono_ms(transaction->coordinator->partition->loop) + SEEK_OWNER_MS;
-    return true;
-}
-
-static bool is_elsewhere(struct bytes reason)
-{
-    return bytes_equal(reason, BYTES(SLOT_IS_ELSEWHERE)) ||
-           bytes_equal(reason, BYTES(SLOT_IS_LEAVING));
-}
-
-static bool are_locks_lost(struct bytes reason)
-{
-    return bytes_equal(reason, BYTES(LOCKS_ARE_LOST)) ||
-           bytes_equal(reason, BYTES(KEYS_ARE_UNLOCKED)) ||
-           bytes_equal(reason, BYTES(STATE_IS_ANOTHER));
-}
-
-/* The shard has refused a request, or its link is lost. True: the transaction begins again. */
-static bool outlives(struct participation *part, enum peer_result result, struct bytes reason)
-{
-    struct coordinated *transaction = part->transaction;
-    bool is_stopping = result != PEER_LOST && bytes_equal(reason, BYTES(SHARD_STOPS));
-    if (await_shard(transaction, part->shard, is_stopping))
-        return true;
-    if (result != PEER_LOST && is_elsewhere(reason))
-        return seek_owner(transaction);
-    if (result == PEER_LOST || !are_locks_lost(reason) || transaction->moved == MOVED_MAX ||
-        !begin_later(transaction))
-        return false;
-    transaction->moved++;
-    return true;
-}
-
-static void on_refused(struct participation *part, uint8_t sent, enum peer_result result,
-                       struct bytes payload)
-{
-    struct coordinated *transaction = part->transaction;
-    if (sent == PEER_APPLY)
-        return; /* coordinator_tick sends it again */
-    if (result == PEER_LOST)
-        part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
-    if (outlives(part, result, payload))
-        return;
-    if (result == PEER_LOST) {
-        coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-                         "TRYAGAIN the connection to shard '%s' was lost", part->shard);
-    } else if (payload.len > 5 && memcmp(payload.data, "BUSY ", 5) == 0) {
-        /* a slow script runs there: the reply is that of a command for this shard alone */
-        coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "%.*s",
-                         (int)(payload.len < 256 ? payload.len : 256), payload.data);
-    } else {
-        coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
-                         "TRYAGAIN shard '%s' refused: %.*s", part->shard,
-                         (int)(payload.len < 256 ? payload.len : 256), payload.data);
-    }
-}
-
-/* The shard has taken a portion of PREPARE; the last one when its record is durable. */
-static void on_portion(struct participation *part)
-{
-    struct coordinated *transaction = part->transaction;
-    if (participation_has_all(part))
-        on_prepared(transaction);
-    else if (!participation_prepare_next(part))
-        coordinated_cannot_send(transaction, part->shard);
-}
-
-static void on_reply(struct peer_request *request, enum peer_result result, struct bytes payload)
-{
-    struct participation *part = container_of(request, struct participation, request);
-    struct coordinated *transaction = part->transaction;
-    uint8_t sent = part->sent;
-    part->sent = 0;
-    transaction->outstanding--;
-    if (result != PEER_OK) {
-        on_refused(part, sent, result, payload);
-    } else if (sent == PEER_LOCK || sent == PEER_LOCK_REST) {
-        participation_locked(part, payload);
-    } else if (sent == PEER_PREPARE || sent == PEER_PREPARE_PART) {
-        on_portion(part);
-    } else if (sent == PEER_RELEASE) {
-        participation_free(part);
-        on_prepared(transaction);
-    } else {
-        part->is_applied = true;
-        apply_all(transaction);
-    }
-}
-
 /* ---- requests of participants ---- */
 
-static struct coordinated *find_transaction(const struct coordinator *coordinator,
-                                            const struct transaction_id *id)
+struct coordinated *coordinator_find(const struct coordinator *coordinator,
+                                     const struct transaction_id *id)
 {
     for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
         struct coordinated *transaction = coordinated_at(at);
@@ -789,7 +606,7 @@ static char outcome_of(struct coordinated *transaction)
     case COORDINATED_FAILED:
         return 'a';
     default:
-        if (!begin_later(transaction))
+        if (!coordinated_begin_later(transaction))
             coordinated_fail(
                 transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
                 "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
@@ -808,7 +625,7 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
         peer_incoming_reply(incoming, PEER_FAILED, frame->id, BYTES("the request is not valid"));
         return true;
     }
-    struct coordinated *transaction = find_transaction(coordinator, &id);
+    struct coordinated *transaction = coordinator_find(coordinator, &id);
     char answer = transaction ? 'o' : 'a';
     if (frame->kind == PEER_OUTCOME)
         answer = outcome_of(transaction);
@@ -819,89 +636,6 @@ bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *i
 }
 
 /* ---- time ---- */
-
-/* Writes the keys for an error: "key 'a'", "keys 'a' and 2 others", or "keys of the database". Returns `to`. */
-static const char *name_keys(struct bytes row_key, uint32_t count, char to[COORDINATED_ERROR_MAX])
-{
-    struct bytes space;
-    struct bytes key = {"", 0};
-    uint16_t slot;
-    bool is_key = decode_metadata_key(row_key, &space, &slot, &key);
-    int len = (int)(key.len < KEY_SHOWN ? key.len : KEY_SHOWN);
-    if (!is_key)
-        (void)snprintf(to, COORDINATED_ERROR_MAX, "keys of the database");
-    else if (count > 1)
-        (void)snprintf(to, COORDINATED_ERROR_MAX, "keys '%.*s' and %u other%s", len, key.data,
-                       count - 1, count > 2 ? "s" : "");
-    else
-        (void)snprintf(to, COORDINATED_ERROR_MAX, "key '%.*s'", len, key.data);
-    return to;
-}
-
-/* Does the need concern rows of keys that are locked? */
-static bool is_for_rows(const struct need *need)
-{
-    return need_is_rows(need->kind) || need->kind == NEED_NAMES || need->kind == NEED_PLACE;
-}
-
-/* Number of keys that the shard has not locked yet, or else of those whose rows it has not sent; *first: the first. */
-static uint32_t count_awaited(const struct participation *part, bool *are_locked,
-                              struct bytes *first)
-{
-    uint32_t keys = 0;
-    *are_locked = true;
-    for (const struct need *need = part->needs; need; need = need->next)
-        *are_locked &= is_for_rows(need);
-    for (const struct need *need = part->needs; need; need = need->next) {
-        bool is_row = is_for_rows(need);
-        if (is_row != *are_locked || (keys && bytes_equal(need->row_key, *first)))
-            continue;
-        if (keys++ == 0)
-            *first = need->row_key;
-    }
-    return keys;
-}
-
-static void fail_at_shard(const struct participation *part)
-{
-    struct coordinated *transaction = part->transaction;
-    struct bytes first = {"", 0};
-    char text[COORDINATED_ERROR_MAX];
-    bool are_locked;
-    uint32_t count = count_awaited(part, &are_locked, &first);
-    const char *keys = name_keys(first, count, text);
-    if (are_locked)
-        coordinated_fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
-                         "TRYAGAIN shard '%s' has not sent the %s in time (transaction-timeout)",
-                         part->shard, keys);
-    else
-        coordinated_fail(
-            transaction, METRIC_BACKEND_FAILED_TIMEOUT,
-            "TRYAGAIN shard '%s' has not locked the %s in time (transaction-timeout): another "
-            "transaction over several shards has locked %s, or the shard does not answer",
-            part->shard, keys, count > 1 ? "one of them" : "it");
-}
-
-/* The transaction has waited too long for its keys. The error names those of one shard. */
-static void fail_late(struct coordinated *transaction)
-{
-    struct bytes first;
-    char text[COORDINATED_ERROR_MAX];
-    uint32_t count = lock_requested(&transaction->owner, &first);
-    if (count) {
-        const char *keys = name_keys(first, count, text);
-        coordinated_fail(
-            transaction, METRIC_BACKEND_FAILED_TIMEOUT,
-            "TRYAGAIN the %s at shard '%s' %s locked by other transactions over several shards "
-            "(transaction-timeout)",
-            keys, transaction->id.shard, count > 1 ? "are" : "is");
-        return;
-    }
-    struct list *at = transaction->participants.next;
-    while (!participation_at(at)->sent)
-        at = at->next; /* one is outstanding */
-    fail_at_shard(participation_at(at));
-}
 
 static void tick_one(struct coordinated *transaction)
 {
@@ -917,7 +651,7 @@ static void tick_one(struct coordinated *transaction)
             transaction->is_deferred = false;
             coordinated_resume(transaction);
         } else if (waits && is_over && !is_paused)
-            fail_late(transaction);
+            coordinated_fail_late(transaction);
         break;
     case COORDINATED_QUEUED:
         if (is_over && !partition->pause.is_quiescing)
@@ -926,11 +660,11 @@ static void tick_one(struct coordinated *transaction)
                              "as all may (borrow-memory, transaction-timeout)");
         break;
     case COORDINATED_DECIDED:
-        apply_all(transaction);
+        coordinated_apply_all(transaction);
         break;
     case COORDINATED_UNCERTAIN:
         if (!commit_is_failed(partition->commit, NULL))
-            look_up(transaction);
+            coordinated_look_up(transaction);
         break;
     default:
         break;
@@ -946,113 +680,7 @@ void coordinator_tick(struct coordinator *coordinator)
     }
 }
 
-/* ---- after a start, or a failed batch ---- */
-
-static bool load_decision(struct coordinator *coordinator, struct bytes row, struct bytes value)
-{
-    enum transaction_record record;
-    struct transaction_id id;
-    struct bytes names;
-    struct bytes name;
-    if (!decode_transaction_key(row, &record, &id))
-        return false;
-    if (record != TRANSACTION_DECIDED || find_transaction(coordinator, &id))
-        return true;
-    if (!decode_decision(value, &names))
-        return false;
-    struct coordinated *transaction = coordinated_new(coordinator);
-    transaction->id = id;
-    transaction->state = COORDINATED_DECIDED;
-    while (decode_next_name(&names, &name)) {
-        char shard[SHARD_NAME_MAX + 1];
-        (void)snprintf(shard, sizeof shard, "%.*s", (int)name.len, name.data);
-        (void)participation_of(transaction, shard);
-    }
-    return names.len == 0;
-}
-
-bool coordinator_load(struct coordinator *coordinator)
-{
-    struct partition *partition = coordinator->partition;
-    struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_SYSTEM,
-                                                 transaction_rows_from(), transaction_rows_to());
-    bool is_good = true;
-    for (overlay_iter_seek_first(iter); is_good && overlay_iter_valid(iter);
-         overlay_iter_next(iter))
-        is_good = load_decision(coordinator, overlay_iter_key(iter), overlay_iter_value(iter));
-    is_good = is_good && overlay_iter_error(iter) == OK;
-    overlay_iter_free(iter);
-    return is_good;
-}
-
-bool coordinator_reload(struct coordinator *coordinator)
-{
-    struct list *next;
-    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = next) {
-        struct coordinated *transaction = coordinated_at(at);
-        next = at->next;
-        if (transaction->state <= COORDINATED_PREPARED)
-            coordinated_fail(transaction, METRIC_BACKEND_FAILED_LOG,
-                             "TRYAGAIN a batch of shard '%s' could not be written",
-                             transaction->id.shard);
-    }
-    return coordinator_load(coordinator);
-}
-
 /* ---- for a backup ---- */
-
-/* May a record of the transaction be in the log of a shard, or get there? A failed one has told its shards to abort. */
-static bool is_open(const struct coordinated *transaction)
-{
-    switch (transaction->state) {
-    case COORDINATED_COLLECTING:
-        return !list_empty(&transaction->participants);
-    case COORDINATED_FAILED:
-    case COORDINATED_HELD:
-    case COORDINATED_QUEUED:
-        return false;
-    default:
-        return true;
-    }
-}
-
-/* A shard that has not applied a decided transaction. */
-static const char *late_shard(struct coordinated *transaction)
-{
-    struct list *at = transaction->participants.next;
-    while (at->next != &transaction->participants && participation_at(at)->is_applied)
-        at = at->next;
-    return participation_at(at)->shard;
-}
-
-static void describe_open(struct coordinated *transaction, char *why, size_t size)
-{
-    char id[TRANSACTION_ID_TEXT_MAX];
-    transaction_id_print(&transaction->id, id);
-    if (transaction->state == COORDINATED_DECIDED)
-        (void)snprintf(why, size,
-                       "transaction %s is decided, and shard '%s' has not applied it: check that "
-                       "shard '%s' runs and accepts writes",
-                       id, late_shard(transaction), late_shard(transaction));
-    else if (transaction->state == COORDINATED_UNCERTAIN)
-        (void)snprintf(why, size,
-                       "the decision of transaction %s could not be written: check the disk of "
-                       "shard '%s'",
-                       id, transaction->id.shard);
-    else
-        (void)snprintf(why, size, "transaction %s has not ended (SCREE TRANSACTIONS)", id);
-}
-
-bool coordinator_is_quiet(const struct coordinator *coordinator, char *why, size_t size)
-{
-    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
-        if (!is_open(coordinated_at(at)))
-            continue;
-        describe_open(coordinated_at(at), why, size);
-        return false;
-    }
-    return true;
-}
 
 void coordinator_go_on(struct coordinator *coordinator)
 {
@@ -1064,36 +692,5 @@ void coordinator_go_on(struct coordinator *coordinator)
         transaction->state = COORDINATED_COLLECTING;
         transaction->session->pending.row_wait.lock_since_ms = 0;
         coordinated_resume(transaction);
-    }
-}
-
-/* ---- figures ---- */
-
-struct coordinator_figures coordinator_figures(const struct coordinator *coordinator)
-{
-    struct coordinator_figures figures = {0};
-    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
-        const struct coordinated *transaction = coordinated_at(at);
-        figures.count++;
-        figures.decided += transaction->state == COORDINATED_DECIDED;
-        figures.uncertain += transaction->state == COORDINATED_UNCERTAIN;
-    }
-    return figures;
-}
-
-void coordinator_list(const struct coordinator *coordinator,
-                      void (*on_line)(void *owner, const char *line), void *owner)
-{
-    static const char *const words[] = {"collecting", "preparing", "releasing", "prepared",
-                                        "failed",     "deciding",  "decided",   "uncertain",
-                                        "held",       "queued"};
-    char id[TRANSACTION_ID_TEXT_MAX];
-    char line[COORDINATED_ERROR_MAX];
-    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
-        const struct coordinated *transaction = coordinated_at(at);
-        transaction_id_print(&transaction->id, id);
-        (void)snprintf(line, sizeof line, "id=%s role=coordinator state=%s outstanding=%u", id,
-                       words[transaction->state], transaction->outstanding);
-        on_line(owner, line);
     }
 }

@@ -6,6 +6,10 @@
  *   coordinator_prepare.c ──► PREPARE: effects and changes are sent to their shard, in portions
  *   coordinator_collect.c ──► effects and changes of the last attempt, by shard
  *   coordinator_grants.c ───► which transactions may borrow many bytes at a time
+ *   coordinator_replies.c ──► what other shards answer
+ *   coordinator_decided.c ──► from the decision to its end
+ *   coordinator_late.c ─────► the error after transaction-timeout
+ *   coordinator_figures.c ──► what operators see, and what a backup waits for
  *   watch_elsewhere.c ──────► WATCH of keys of other shards
  *   script_writes.c ────────► which scripts write the keys that they declare
  */
@@ -96,11 +100,43 @@ struct coordinator {
     uint32_t script_writes_count;
 };
 
+static inline struct coordinated *coordinated_at(struct list *link)
+{
+    return container_of(link, struct coordinated, link);
+}
+
 static inline struct participation *participation_at(struct list *link)
 {
     return container_of(link, struct participation, link);
 }
 
+struct coordinated *coordinated_new(struct coordinator *coordinator);
+/* Releases its locks. */
+void coordinated_free(struct coordinated *transaction);
+/* NULL: the coordinator has no such transaction. */
+struct coordinated *coordinator_find(const struct coordinator *coordinator,
+                                     const struct transaction_id *id);
+void coordinated_count(const struct coordinated *transaction, enum metric metric);
+/* Counts it by the number of other shards that it has changed; the participants are these. */
+void coordinated_count_committed(const struct coordinated *transaction);
+/* Nothing is decided: the transaction begins again at the next tick. False: it has taken too long. */
+bool coordinated_begin_later(struct coordinated *transaction);
+/* The shard restarts: the transaction begins again at the next tick. False: the shard is away for too long. */
+bool coordinated_await_shard(struct coordinated *transaction, const char *shard, bool is_stopping);
+/* A shard has answered PREPARE or RELEASE. */
+void coordinated_on_prepared(struct coordinated *transaction);
+/* Sends APPLY to the shards that have not applied the effects; deletes the decision when there are none. */
+void coordinated_apply_all(struct coordinated *transaction);
+/* ticket_wait.on_end of the batch with the decision */
+void coordinated_on_durable(struct ticket_wait *wait, int err);
+/* The store was recovered: is the decision there? */
+void coordinated_look_up(struct coordinated *transaction);
+void participation_free(struct participation *part);
+/* Tells the shard to release all locks of the transaction, and to abort if it is prepared. */
+void participation_release(struct participation *part);
+/* on_reply of the requests of a transaction */
+void participation_on_reply(struct peer_request *request, enum peer_result result,
+                            struct bytes payload);
 /* The part of this shard in the transaction; it is added if there is none. */
 struct participation *participation_of(struct coordinated *transaction, const char *shard);
 /* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
@@ -136,6 +172,8 @@ void coordinated_resume(struct coordinated *transaction);
  * transaction_failures (backend_metrics.h). */
 void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The transaction has waited too long for its keys. The error names those of one shard. */
+void coordinated_fail_late(struct coordinated *transaction);
 /* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
 void coordinated_cannot_send(struct coordinated *transaction, const char *shard);
 /* on_reply of a request whose reply does not matter: frees the request. */

@@ -18,7 +18,6 @@
 #include "shared/log.h"
 #include "shared/table.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -405,7 +404,7 @@ static struct space_limit *limit_of(const struct part *part)
 }
 
 /* Applies the effects. False: they cannot be applied now. */
-static bool apply(struct part *part)
+bool part_apply(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct space_limit *limit = limit_of(part);
@@ -458,12 +457,12 @@ static void handle_apply(struct participant *participant, struct peer_incoming *
     }
     open_call(part, incoming, frame);
     part->incoming = incoming;
-    if (!apply(part))
+    if (!part_apply(part))
         part_reply(part, PEER_FAILED, bytes_of("writes are refused at present"));
 }
 
 /* Aborts a transaction that is not applied yet. */
-static void abort_part(struct part *part)
+void part_abort(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct call call;
@@ -485,7 +484,7 @@ static void handle_release(struct participant *participant, struct peer_incoming
     struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
     bool had_locks = part && part->state == PART_LOCKED && part->incoming == incoming;
     if (part && part->state != PART_APPLYING)
-        abort_part(part);
+        part_abort(part);
     if (had_locks)
         peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
     else
@@ -576,9 +575,9 @@ static void on_coordinator_answered(struct peer_request *request, enum peer_resu
     part->heard_ms = loop_mono_ms(part->participant->partition->loop);
     part->owner.is_in_doubt = false;
     if (outcome == 'a')
-        abort_part(part);
+        part_abort(part);
     else if (outcome == 'c' && part->state == PART_PREPARED)
-        (void)apply(part);
+        (void)part_apply(part);
 }
 
 void participant_closed(struct participant *participant, struct peer_incoming *incoming)
@@ -619,63 +618,6 @@ void participant_tick(struct participant *participant)
         ask(part, PEER_OUTCOME);
     }
     free(parts);
-}
-
-/* ---- an operator decides ---- */
-
-static struct part *find_printed(const struct participant *participant, struct bytes text)
-{
-    size_t cursor = 0;
-    struct bytes key;
-    void *value;
-    char id[TRANSACTION_ID_TEXT_MAX];
-    while (table_next(participant->parts, &cursor, &key, &value)) {
-        struct part *part = value;
-        transaction_id_print(&part->id, id);
-        if (bytes_equal(bytes_of(id), text))
-            return part;
-    }
-    return NULL;
-}
-
-/* Why the transaction may not be ended by an operator; NULL: it may. */
-static const char *refuse_force(const struct part *part)
-{
-    const struct partition *partition = part->participant->partition;
-    const struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(part->id.shard));
-    if (part->state != PART_PREPARED || !part->owner.is_in_doubt)
-        return "ERR the transaction is not in doubt";
-    if (link && link->state == PEER_LINK_UP)
-        return "ERR the shard that decides the transaction is reachable: it ends by itself";
-    if (commit_is_failed(partition->commit, NULL))
-        return error_text((enum error)commit_error(partition->commit));
-    return NULL;
-}
-
-bool participant_force(struct participant *participant, struct bytes id, bool is_commit,
-                       const char **why)
-{
-    struct part *part = find_printed(participant, id);
-    struct overlay *overlay = participant->partition->overlay;
-    *why = part ? refuse_force(part) : NULL;
-    if (!part || *why)
-        return false;
-    struct transaction_id forced = part->id;
-    if (is_commit && !apply(part)) {
-        *why = error_text(ERR_STORE);
-        return false;
-    }
-    if (!is_commit)
-        abort_part(part);
-    forced_add(participant->forced, &forced, is_commit);
-    commit_sync_next(participant->partition->commit);
-    overlay_observe(overlay, overlay_ticket(overlay)); /* the reply leaves when it is durable */
-    return true;
-}
-
-bool participant_forget(struct participant *participant, struct bytes id)
-{
-    return forced_forget(participant->forced, id);
 }
 
 /* ---- requests ---- */
@@ -725,73 +667,4 @@ bool participant_handle(struct participant *participant, struct peer_incoming *i
     default:
         return false;
     }
-}
-
-/* ---- figures ---- */
-
-static const char *const part_words[] = {"locking", "locked", "preparing", "prepared", "applying"};
-
-bool participant_is_quiet(const struct participant *participant, char *why, size_t size)
-{
-    size_t cursor = 0;
-    struct bytes key;
-    void *value;
-    char id[TRANSACTION_ID_TEXT_MAX];
-    if (!table_next(participant->parts, &cursor, &key, &value))
-        return true;
-    const struct part *part = value;
-    transaction_id_print(&part->id, id);
-    if (part->owner.is_in_doubt)
-        (void)snprintf(why, size,
-                       "transaction %s is %s, and shard '%s', which decides it, does not answer: "
-                       "check that shard '%s' runs",
-                       id, part_words[part->state], part->id.shard, part->id.shard);
-    else
-        (void)snprintf(why, size, "transaction %s is %s (SCREE TRANSACTIONS)", id,
-                       part_words[part->state]);
-    return false;
-}
-
-struct participant_figures participant_figures(const struct participant *participant)
-{
-    struct participant_figures figures = {.count = (uint32_t)table_count(participant->parts),
-                                          .forced = forced_count(participant->forced)};
-    size_t cursor = 0;
-    struct bytes key;
-    void *value;
-    while (table_next(participant->parts, &cursor, &key, &value)) {
-        const struct part *part = value;
-        figures.prepared += part->owner.is_prepared;
-        figures.in_doubt += part->owner.is_in_doubt;
-    }
-    return figures;
-}
-
-static const char *what_it_waits_for(const struct part *part)
-{
-    if (!list_empty(&part->owner.requests))
-        return "locks";
-    if (part->rows.pending)
-        return "rows";
-    return list_empty(&part->ticket.link) ? "coordinator" : "log";
-}
-
-void participant_list(const struct participant *participant,
-                      void (*on_line)(void *owner, const char *line), void *owner)
-{
-    size_t cursor = 0;
-    struct bytes key;
-    void *value;
-    char line[512];
-    char id[TRANSACTION_ID_TEXT_MAX];
-    while (table_next(participant->parts, &cursor, &key, &value)) {
-        const struct part *part = value;
-        transaction_id_print(&part->id, id);
-        (void)snprintf(line, sizeof line,
-                       "id=%s role=participant state=%s waits_for=%s in_doubt=%s", id,
-                       part_words[part->state], what_it_waits_for(part),
-                       part->owner.is_in_doubt ? "yes" : "no");
-        on_line(owner, line);
-    }
-    forced_list(participant->forced, on_line, owner);
 }

@@ -6,6 +6,8 @@
  *   participant_rows.c ───► reads the rows that LOCK asks for
  *   participant_portions.c ► payloads of PREPARE that come in portions, and replies to LOCK that leave in portions
  *   participant_changes.c ► locks and reports of a prepared transaction's changes
+ *   participant_force.c ──► an operator ends a transaction in doubt
+ *   participant_figures.c ► what operators see, and what a backup waits for
  *   participant_watch.c ──► keys that sessions of other partitions watch here
  */
 #pragma once
@@ -114,6 +116,10 @@ bool part_lock_prepared(struct part *part, bool *were_locked);
 void part_report_changes(const struct part *part, struct call *call);
 /* Before the effects are applied: reports flushes among them to watchers, blocked clients and tracking clients. */
 void part_report_flushes(const struct part *part, struct call *call);
+/* Applies the effects. False: they cannot be applied now. */
+bool part_apply(struct part *part);
+/* Aborts a transaction that is not applied yet. */
+void part_abort(struct part *part);
 /* Answers the open request, if there is one. */
 void part_reply(struct part *part, uint8_t kind, struct bytes payload);
 /* Releases the locks and frees the transaction. An open request is refused with the reason. */
