@@ -14,6 +14,7 @@
 #include "backend/partition/slow_call.h"
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
+#include "backend/partition/waiters.h"
 #include "backend/partition/waits.h"
 #include "backend/peer/peer_set.h"
 #include "shared/clock.h"
@@ -300,6 +301,16 @@ static void check_query(struct session *session, size_t unfinished)
     session_abort_later(session);
 }
 
+/* The request has ended: its locks do, and clients that wait for what it has put into a locked key are served. */
+static void end_locks(struct session *session)
+{
+    if (!session->pending.lock_waiter)
+        return;
+    suspend_forget_locks(session);
+    if (!session->partition->running.busy_error)
+        waiters_resume(session->partition->watchers.blocking);
+}
+
 /* Handles a frame at the front of data[0..len). Returns the bytes used; 0: no further frame can run now. */
 static size_t run_frame(struct session *session, const char *data, size_t len, size_t *need)
 {
@@ -330,7 +341,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     session->pending.row_wait.has_range = false;
     session->pending.row_wait.lock_since_ms = session->pending.row_wait.key_proof = 0;
     session->pending.row_wait.is_charged = false;
-    suspend_forget_locks(session);
+    end_locks(session);
     check_query(session, 0);
     return size;
 }
