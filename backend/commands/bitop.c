@@ -9,12 +9,17 @@
  * DIFF and ANDOR begin where the first source has a row, DIFF1 where any other source has one. NOT visits every window. A result of more than TEXT_INLINE_MAX bytes is written as fragments under a new version,
  * because the destination may be one of the sources, which are still being read.
  */
+#include "backend/commands/equal_words.h"
+#include "backend/context/goes_on.h"
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
 
-enum { WINDOW_BYTES = 256 * FRAGMENT_BYTES };
+enum {
+    WINDOW_BYTES = 256 * FRAGMENT_BYTES,
+    BYTES_PER_WORK = 64, /* combined bytes that count as a unit of work (goes_on.h) */
+};
 
 /* X: the first source, Y: the union of the others. */
 enum operation {
@@ -124,6 +129,8 @@ static uint64_t window_start(const struct bitop *bitop, uint64_t from)
 static bool window_load(struct bitop *bitop, uint32_t i, uint64_t start, size_t len, char *to)
 {
     struct source *source = &bitop->sources[i];
+    if (!call_goes_on(bitop->call, len / BYTES_PER_WORK))
+        return false;
     if (source->next < start + len)
         return source_load(bitop->call, source, start, len, to);
     memset(to, 0, len);
@@ -144,6 +151,13 @@ static bool window_add(struct bitop *bitop, uint32_t i, enum bits_operation oper
     }
     bits_combine(operation, bitop->result, bitop->operand, len);
     return true;
+}
+
+/* Is the first source combined in another way than the others? */
+static bool is_first_special(enum operation operation)
+{
+    return operation == OPERATION_DIFF || operation == OPERATION_DIFF1 ||
+           operation == OPERATION_AND_OR;
 }
 
 /* The operations with X and Y: the result is the union of the sources Y, then it is combined with X. */
@@ -170,8 +184,7 @@ static bool window_fill_xy(struct bitop *bitop, uint64_t start, size_t len)
 static bool window_fill(struct bitop *bitop, uint64_t start, size_t len)
 {
     enum operation operation = bitop->operation;
-    if (operation == OPERATION_DIFF || operation == OPERATION_DIFF1 ||
-        operation == OPERATION_AND_OR)
+    if (is_first_special(operation))
         return window_fill_xy(bitop, start, len);
     enum bits_operation combine = operation == OPERATION_AND   ? BITS_AND
                                   : operation == OPERATION_XOR ? BITS_XOR
@@ -230,19 +243,64 @@ static bool store_bits(struct bitop *bitop, struct entry *entry)
     return true;
 }
 
+/* How many of `count` equal sources give the same result as all of them: one; for ONE two, whose bits are then in none; for XOR an odd
+ * number like one, and an even number like two. */
+static uint32_t copies_needed(enum operation operation, uint32_t count)
+{
+    if (operation == OPERATION_XOR)
+        return count % 2 ? 1 : 2;
+    return operation == OPERATION_ONE && count > 1 ? 2 : 1;
+}
+
+/* How often each key is needed that is equal to none before it; 0 for the others. The first `special` keys are sources of their own. */
+static uint32_t *count_copies(const struct bitop *bitop, uint32_t special)
+{
+    struct call *call = bitop->call;
+    uint32_t count = call->argc - 3;
+    const uint32_t *first = first_of_equal(call->arena, call->argv + 3 + special, count - special);
+    uint32_t *copies = arena_alloc(call->arena, count * sizeof *copies);
+    memset(copies, 0, count * sizeof *copies);
+    for (uint32_t i = 0; i < special; i++)
+        copies[i] = 1;
+    for (uint32_t i = special; i < count; i++)
+        copies[special + first[i - special]]++;
+    for (uint32_t i = special; i < count; i++)
+        copies[i] = copies[i] ? copies_needed(bitop->operation, copies[i]) : 0;
+    return copies;
+}
+
+/* Opens a key, once for each time that it is given, because Redis counts each as a hit or miss. Adds `copies` sources. */
+static bool add_sources(struct bitop *bitop, struct bytes key, uint32_t copies)
+{
+    struct call *call = bitop->call;
+    struct call_mark mark = keyspace_mark(call);
+    struct source source;
+    if (!keyspace_open_type(call, key, TYPE_STRING, OPEN_READ, &source.entry))
+        return false;
+    if (!copies) {
+        keyspace_release(call, &mark);
+        return true;
+    }
+    uint64_t len = text_len(&source.entry);
+    source.next = len ? 0 : UINT64_MAX;
+    if (len > bitop->len)
+        bitop->len = len;
+    while (copies--)
+        bitop->sources[bitop->count++] = source;
+    return true;
+}
+
 static bool open_operands(struct call *call, struct bitop *bitop)
 {
-    bitop->count = call->argc - 3;
-    bitop->sources = arena_alloc(call->arena, bitop->count * sizeof *bitop->sources);
-    for (uint32_t i = 0; i < bitop->count; i++) {
-        struct source *source = &bitop->sources[i];
-        if (!keyspace_open_type(call, call->argv[3 + i], TYPE_STRING, OPEN_READ, &source->entry))
+    uint32_t count = call->argc - 3;
+    const uint32_t *copies = count_copies(bitop, is_first_special(bitop->operation));
+    uint32_t sources = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sources += copies[i];
+    bitop->sources = arena_alloc(call->arena, sources * sizeof *bitop->sources);
+    for (uint32_t i = 0; i < count; i++)
+        if (!add_sources(bitop, call->argv[3 + i], copies[i]))
             return false;
-        uint64_t len = text_len(&source->entry);
-        source->next = len ? 0 : UINT64_MAX;
-        if (len > bitop->len)
-            bitop->len = len;
-    }
     return true;
 }
 

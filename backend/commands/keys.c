@@ -26,13 +26,15 @@ static void delete_keys(struct call *call)
     int64_t deleted = 0;
     for (uint32_t i = 1; i < call->argc; i++) {
         struct entry entry;
+        struct call_mark mark = keyspace_mark(call);
         if (!keyspace_open(call, call->argv[i], OPEN_WRITE, &entry))
             return;
-        if (!entry.exists)
-            continue;
-        entry_delete(call, &entry);
-        notify(call, NOTIFY_GENERIC, "del", call->argv[i]);
-        deleted++;
+        if (entry.exists) {
+            entry_delete(call, &entry);
+            notify(call, NOTIFY_GENERIC, "del", call->argv[i]);
+            deleted++;
+        }
+        keyspace_release(call, &mark);
     }
     reply_int(&call->reply, deleted);
 }
@@ -52,9 +54,11 @@ static void count_existing(struct call *call, enum open_flag flags)
     int64_t found = 0;
     for (uint32_t i = 1; i < call->argc; i++) {
         struct entry entry;
+        struct call_mark mark = keyspace_mark(call);
         if (!keyspace_open(call, call->argv[i], flags, &entry))
             return;
         found += entry.exists;
+        keyspace_release(call, &mark);
     }
     reply_int(&call->reply, found);
 }

@@ -144,6 +144,40 @@ def _(run):
                 check_equal(text(client.get(*words)), 5000, words[0])
 
 
+@suite.case('BITOP reads a key that is given several times once, and long ones end')
+def _(run):
+    with partition(**{'command-time-limit': '2s', 'batch-limit': '64mb'}) as cluster:
+        with cluster.partition(0) as client, Oracle() as oracle, Connection(oracle.address, proto=2) as redis:
+            for server in (client, redis):
+                server.get('SET', 'a', bytes(range(256)) * 20)
+                server.get('SET', 'b', bytes(range(255, -1, -1)) * 30)
+                server.get('SET', 'c', b'\x0f' * 100)
+                for keys in ('a a', 'a a a', 'b a b', 'a b a b', 'c c a', 'a c c c b'):
+                    for operation in ('AND', 'OR', 'XOR'):
+                        server.get('BITOP', operation, operation + keys, *keys.split())
+            for keys in ('a a', 'a a a', 'b a b', 'a b a b', 'c c a', 'a c c c b'):
+                for operation in ('AND', 'OR', 'XOR'):
+                    check_equal(client.get('GET', operation + keys), redis.get('GET', operation + keys), '%s of %s' % (operation, keys))
+            check_equal(client.get('BITOP', 'ONE', 'd', 'c', 'c', 'c'), 100, 'ONE')
+            check_equal(client.get('GET', 'd'), bytes(100), 'ONE of equal keys')
+            client.get('BITOP', 'ONE', 'd', 'c', 'a')
+            check_equal(client.get('GET', 'd')[:16], bytes(byte ^ 15 for byte in range(16)), 'ONE of two keys')
+            client.get('BITOP', 'DIFF', 'd', 'c', 'c', 'c')
+            check_equal(client.get('GET', 'd'), bytes(100), 'DIFF with itself')
+            client.get('SET', 'big', b'x' * 100000)
+            for words in (('BITOP', 'AND', 'd'), ('BITOP', 'XOR', 'd')):
+                check_equal(client.get(*words, *['big'] * 100000), 100000, ' '.join(words))
+
+
+@suite.case('EXISTS, TOUCH and DEL of many big values hold the memory of one')
+def _(run):
+    with partition() as cluster:
+        with cluster.partition(0) as client:
+            client.get('SET', 'big', b'x' * 100000)
+            for command, count in (('EXISTS', 2000), ('TOUCH', 2000), ('UNLINK', 1)):
+                check_equal(client.get(command, *['big'] * 2000), count, command)
+
+
 # ---- batch-limit ---------------------------------------------------------------------------------------------------
 
 @suite.case('a script or EXEC that writes more than batch-limit is ended and rolled back')
