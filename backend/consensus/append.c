@@ -16,7 +16,8 @@ static uint64_t end_of_offer(const struct consensus *core,
     if (progress->next > core->last)
         return progress->next - 1;
     uint64_t end = term_runs_last_of(&core->runs, progress->next, core->last);
-    end = lesser(end, progress->match + core->window);
+    bool is_probing = progress->way == CONSENSUS_PROBING; /* its match is not known yet */
+    end = lesser(end, (is_probing ? progress->next - 1 : progress->match) + core->window);
     end = lesser(end, progress->next + CONSENSUS_RECORDS_MAX - 1);
     return greater(end, progress->next - 1);
 }
@@ -101,6 +102,7 @@ void append_lead(struct consensus *core, uint64_t now_us, struct consensus_updat
     core->role = CONSENSUS_LEADING;
     core->leader = core->id;
     core->leading.transfer_to = 0;
+    core->promised_us = now_us; /* that it could be elected shows that all leases before are over */
     reset_progress(core, now_us);
     core->leading.probe = core->last + 1;
     core->leading.early_commit = core->leading.next_early_commit = core->leading.probe;

@@ -279,6 +279,14 @@ START_TEST(records_of_earlier_terms_are_not_counted)
 }
 END_TEST
 
+START_TEST(a_new_leader_sends_its_record_at_once)
+{
+    begin(3, 300); /* more than the window: what the others have is not known yet */
+    lead();
+    ck_assert(sent(0)->index == 300 && sent(0)->count == 1);
+}
+END_TEST
+
 START_TEST(a_heartbeat_commits_only_what_matches)
 {
     begin(3, 3); /* its record 3 is not the leader's */
@@ -640,6 +648,7 @@ static void add_elections(TCase *tcase)
 static void add_records(TCase *tcase)
 {
     tcase_add_test(tcase, records_of_earlier_terms_are_not_counted);
+    tcase_add_test(tcase, a_new_leader_sends_its_record_at_once);
     tcase_add_test(tcase, a_heartbeat_commits_only_what_matches);
     tcase_add_test(tcase, records_that_differ_are_cut_and_acknowledged_when_synced);
     tcase_add_test(tcase, another_record_where_one_is_committed_ends_the_process);
