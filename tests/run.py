@@ -278,7 +278,7 @@ class Runner:
         return [test for test in tests if test.name in SANITIZED]
 
     def run_differential(self):
-        if self.build('differential', self.way, ['scree-proxy', 'scree-backend', 'scree-backend-keys']):
+        if self.build('differential', self.way, ['scree-proxy', 'scree-backend', 'scree-backend-keys', 'oracle_copies']):
             self.run_all(self.scripts('differential', 'differential'), self.at_once())
 
     def run_bench(self):

@@ -40,6 +40,7 @@ struct place {
     uint64_t epoch;           /* of its map */
     bool is_lost;             /* its id is, with its disk; a new one comes to another place */
     bool stays_down;
+    uint64_t silent_us; /* by its clock: it grants nothing before, unless the vote is marked */
     uint64_t save_us, sync_us, serve_us, start_us; /* when it happens; 0: not at all */
     struct receipt receipt;
     struct sim_copy old; /* its disk at some time before */
@@ -144,12 +145,22 @@ static void post(const struct sim_mail *mail, uint64_t link_us)
         (struct mail){world.now_us + 100 + link_us + chance(most_us), *mail};
 }
 
+/* A vote that leaves is on the disk. */
+static void check_vote(const struct sim_copy *copy, const struct consensus_message *message)
+{
+    bool is_vote = message->kind == CONSENSUS_VOTE_REPLY && message->is_good && !message->is_pre;
+    if (is_vote && copy->term <= message->term &&
+        (copy->term != message->term || copy->vote != message->to))
+        sim_truth_fail(&world.truth, "copy %" PRIu64 " votes before its vote is saved", copy->id);
+}
+
 static void send_mails(struct place *place)
 {
     struct sim_mail mail;
     while (sim_copy_take_mail(&place->copy, &mail)) {
         struct place *to = place_of(mail.message.to);
         sim_truth_look_at(&world.truth, &mail.message);
+        check_vote(&place->copy, &mail.message);
         if (!to || world.is_cut[number_of_place(place)][number_of_place(to)] ||
             (!world.is_healing && happens(world.loss_ppm)))
             continue;
@@ -223,6 +234,7 @@ static void start_place(struct place *place)
     place->start_us = place->save_us = place->sync_us = place->serve_us = 0;
     place->lease_us = place->served_term = 0;
     place->receipt.is_going = false;
+    place->silent_us = local_us(place) + E;
     sim_copy_start(&place->copy, &options, local_us(place));
     note("copy %" PRIu64 " starts, term %" PRIu64 " last %" PRIu64, place->copy.id,
          place->copy.core.term, place->copy.core.last);
@@ -633,6 +645,10 @@ static void deliver(unsigned at)
     after_step(place, &before);
     if (is_leased && mail.message.kind == CONSENSUS_VOTE && place->copy.core.term != before.term)
         sim_truth_fail(&world.truth, "copy %" PRIu64 " votes within its own lease", place->copy.id);
+    if (local_us(place) < place->silent_us && mail.message.kind == CONSENSUS_VOTE &&
+        !mail.message.is_marked && place->copy.core.term != before.term)
+        sim_truth_fail(&world.truth, "copy %" PRIu64 " votes too soon after its start",
+                       place->copy.id);
 }
 
 /* Ends the oldest save or sync of the copy; the process may end just before, or just after. */
