@@ -7,9 +7,10 @@
   differential  the same commands to Scree and to redis-server, tests/differential
   integration   real processes, tests/integration
   fuzz          libFuzzer targets, some seconds each, tests/fuzz
+  suites        the test suites of clients, fetched from Debian, tests/suites; only when it is asked for
   bench         measurements, tests/bench; only when it is asked for
 
-Without a kind all but bench. With --long, which takes hours, tests do more rounds, seeds and bigger sizes, and all
+Without a kind all but suites and bench. With --long, which takes hours, tests do more rounds, seeds and bigger sizes, and all
 scripts run under a sanitizer, not only those that send what no client would.
  One line per test as it ends, one line per kind at the end, then `N passed, M failed`.
 Scripts whose last line says `N passed, M failed` are counted by their cases. Builds are in build/, one directory
@@ -30,7 +31,8 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-KINDS = ['lint', 'unit', 'sim', 'differential', 'integration', 'fuzz', 'bench']  # in this order
+KINDS = ['lint', 'unit', 'sim', 'differential', 'integration', 'fuzz', 'suites', 'bench']  # in this order
+ASKED_FOR = ('suites', 'bench')
 LIMIT_S = 1800
 LONG_LIMIT_S = 6 * 3600
 BENCH_LIMIT_S = 3 * 3600
@@ -281,6 +283,10 @@ class Runner:
         if self.build('differential', self.way, ['scree-proxy', 'scree-backend', 'scree-backend-keys', 'oracle_copies']):
             self.run_all(self.scripts('differential', 'differential'), self.at_once())
 
+    def run_suites(self):
+        if self.build('suites', self.way, ['scree-proxy', 'scree-backend']):
+            self.run_all(self.scripts('suites', 'suites', 'suite_'), 1)
+
     def run_bench(self):
         if self.build('bench', self.way, ['scree-proxy', 'scree-backend', 'bench_programs']):
             folder = os.path.join(self.folder(), 'bench')
@@ -400,7 +406,7 @@ def main():
             parser.error('unknown kind %s: expected %s' % (kind, ', '.join(KINDS)))
     options.build_root = os.path.abspath(options.build_root)
     runner = Runner(options)
-    wanted = [kind for kind in KINDS if kind in options.kinds or (not options.kinds and kind != 'bench')]
+    wanted = [kind for kind in KINDS if kind in options.kinds or (not options.kinds and kind not in ASKED_FOR)]
     start = time.monotonic()
     try:
         for kind in wanted:

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""The test suites of clients, as their authors wrote them: against redis-server, then through a proxy over three shards.
+
+    Debian's source package, version pinned ─► build/suites ─► the suite at redis-server ─┐
+                                                            └► the suite at the proxy ────┴► what differs ─ differences.txt
+
+A test that ends otherwise here than at redis-server must be in differences.txt, with the reason; a line there that is no longer true
+fails too. Packages of npm contain no tests; what the suites of those clients need is in tests/integration/test_clients.py.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+from support import ROOT
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check, check_equal
+
+suite = Suite(__doc__)
+
+FOLDER = os.path.join(ROOT, 'build', 'suites')
+LIST = os.path.join(ROOT, 'tests', 'suites', 'differences.txt')
+
+
+def run(words, folder=FOLDER, limit=600, may_fail=False):
+    done = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
+    text = done.stdout.decode('utf-8', 'replace')
+    check(may_fail or done.returncode == 0, '%s ended with %d: %s' % (words[0], done.returncode, text[-1000:]))
+    return text
+
+
+# ---- packages ----------------------------------------------------------------------------------------------------
+
+def source_lists():
+    """Options of apt-get with which it reads sources where this machine reads packages."""
+    listed = os.path.join(FOLDER, 'sources')
+    os.makedirs(os.path.join(listed, 'lists', 'partial'), exist_ok=True)
+    os.makedirs(os.path.join(listed, 'parts'), exist_ok=True)
+    for path in glob.glob('/etc/apt/sources.list') + glob.glob('/etc/apt/sources.list.d/*.list') + glob.glob('/etc/apt/sources.list.d/*.sources'):
+        with open(path) as file:
+            text = file.read()
+        text = re.sub(r'^Types: deb$', 'Types: deb-src', text, flags=re.M)
+        with open(os.path.join(listed, 'parts', os.path.basename(path)), 'w') as file:
+            file.write(re.sub(r'^deb ', 'deb-src ', text, flags=re.M))
+    return ['-o', 'Dir::Etc::sourcelist=-', '-o', 'Dir::Etc::sourceparts=%s/parts' % listed, '-o', 'Dir::State::lists=%s/lists' % listed]
+
+
+def fetch(package, version, orig):
+    """The folder of the unpacked sources of this version."""
+    folder = os.path.join(FOLDER, package + '-' + version)
+    if not os.path.isdir(folder):
+        options = source_lists()
+        run(['apt-get', *options, 'update'])
+        run(['apt-get', *options, 'source', '--download-only', '%s=%s' % (package, version)])
+        os.makedirs(folder + '.part', exist_ok=True)
+        run(['tar', '-xf', orig, '-C', folder + '.part'])
+        os.rename(folder + '.part', folder)
+    return folder
+
+
+def need(program, *packages):
+    if not shutil.which(program):
+        run(['apt-get', 'install', '-y', '--no-install-recommends', *packages])
+
+
+# ---- comparing ---------------------------------------------------------------------------------------------------
+
+def listed(name):
+    """{test: reason} of the lines 'suite | test | reason'."""
+    rows = {}
+    with open(LIST) as file:
+        for line in file:
+            words = [word.strip() for word in line.split('|')]
+            if not line.startswith('#') and len(words) == 3 and words[0] == name:
+                rows[words[1]] = words[2]
+    return rows
+
+
+def compare(name, play, tests_min):
+    """`play`: called with an address; returns {test: how it ended}."""
+    with Oracle() as oracle:
+        there = play(oracle.address)
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster:
+        here = play(cluster.proxies[0].address)
+    passed = sum(end == 'PASSED' for end in here.values())
+    print('     %s: %d tests, %d passed, %d passed at redis-server'
+          % (name, len(here), passed, sum(end == 'PASSED' for end in there.values())))
+    check(passed >= tests_min, '%d tests have passed: has the suite run?' % passed)
+    known = listed(name)
+    differ = sorted(test for test in there if there[test] != here.get(test))
+    check_equal([test for test in differ if test not in known], [], 'differences that are not in differences.txt')
+    check_equal([test for test in known if test not in differ], [], 'lines of differences.txt that are not true any more')
+
+
+# ---- the suites --------------------------------------------------------------------------------------------------
+
+@suite.case('php-redis 5.3.7')
+def _(_run):
+    need('php', 'php-cli', 'php-redis')
+    folder = os.path.join(fetch('php-redis', '5.3.7+4.3.0-3', 'php-redis_5.3.7+4.3.0.orig.tar.xz'), 'redis-5.3.7', 'tests')
+    def play(address):
+        text = run(['php', 'TestRedis.php', '--nocolors', '--class', 'Redis', '--host', address[0], '--port', str(address[1])],
+                   folder, may_fail=True)
+        return dict(re.findall(r'^(test\w+)[^\[]*\[(PASSED|FAILED|SKIPPED)\]', text, re.M))
+    compare('php-redis', play, 150)
+
+
+@suite.case('hiredis 0.14.1')
+def _(_run):
+    need('cc', 'gcc', 'libc6-dev')
+    folder = os.path.join(fetch('hiredis', '0.14.1-3', 'hiredis_0.14.1.orig.tar.gz'), 'hiredis-0.14.1')
+    sources = ['test.c', 'hiredis.c', 'net.c', 'read.c', 'sds.c', 'alloc.c', 'async.c']
+    run(['cc', '-w', '-o', 'hiredis-test', *sources], folder)
+    def play(address):
+        text = run(['./hiredis-test', '-h', address[0], '-p', str(address[1]), '-s', os.path.join(folder, 'none')], folder, may_fail=True)
+        return dict(re.findall(r'^#\d+ (.*?): \x1b\[[0-9;]*m(PASSED|FAILED)', text, re.M))
+    compare('hiredis', play, 50)
+
+
+if __name__ == '__main__':
+    suite.main()
