@@ -372,7 +372,8 @@ static void print_commandstats(const struct call *call, struct out *out)
 {
     for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
         const struct command_stats *stats = &call->partition->metrics.stats->commands[id];
-        if (!stats->calls && !stats->rejected && !stats->failed && !stats->parts)
+        bool is_internal = command_of(id)->flags & CMD_INTERNAL;
+        if (is_internal || (!stats->calls && !stats->rejected && !stats->failed && !stats->parts))
             continue;
         double each = stats->calls ? (double)stats->usec / (double)stats->calls : 0;
         out_printf(out,
@@ -408,7 +409,7 @@ static void print_latencystats(const struct call *call, struct out *out)
                             parameter_find(BYTES("latency-tracking-info-percentiles")), buffer);
     for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
         const struct histogram *histogram = call->partition->metrics.latency->commands[id];
-        if (!histogram)
+        if (!histogram || command_of(id)->flags & CMD_INTERNAL)
             continue;
         out_printf(out, "latency_percentiles_usec_%s:", command_full_name(command_of(id)));
         print_percentiles(histogram, percents, out);

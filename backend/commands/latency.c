@@ -49,16 +49,22 @@ static void reply_histogram(struct call *call, const struct command *command)
     (void)steps(histogram, &call->reply);
 }
 
+/* Has the command run for clients? Those that proxies and shards send each other are not shown. */
+static bool has_run(const struct call *call, enum command_id id)
+{
+    return call->partition->metrics.latency->commands[id] &&
+           !(command_of(id)->flags & CMD_INTERNAL);
+}
+
 /* Marks the command and its subcommands if they have run; returns the number of new marks. */
 static int64_t mark_run(const struct call *call, const struct command *command, bool *wanted)
 {
-    struct histogram *const *histograms = call->partition->metrics.latency->commands;
     int64_t count = 0;
-    if (histograms[command->id] && !wanted[command->id])
+    if (has_run(call, command->id) && !wanted[command->id])
         count += wanted[command->id] = true;
     for (enum command_id sub = command->made.sub_first; sub != COMMAND_NONE;
          sub = command_of(sub)->made.sub_next)
-        if (histograms[sub] && !wanted[sub])
+        if (has_run(call, sub) && !wanted[sub])
             count += wanted[sub] = true;
     return count;
 }

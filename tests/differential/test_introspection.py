@@ -64,5 +64,20 @@ def _(run):
     with_both(body)
 
 
+@suite.case('statistics of commands have none that proxies and shards send each other')
+def _(run):
+    def body(theirs, ours, cluster):
+        del theirs
+        ours.call('SET', 'k', 'v')
+        connections = [ours] + [cluster.partition(shard) for shard in range(len(cluster.backends))]
+        for connection in connections:
+            shown = info(connection, 'commandstats', 'latencystats')
+            names = [name for fields in shown.values() for name in fields] + [name.decode() for name in connection.get('LATENCY', 'HISTOGRAM')[::2]]
+            # SCREE OWNERS is a command of operators, too
+            check_equal([name for name in names if 'scree|' in name and not name.endswith('scree|owners')], [], connection.address)
+        check('cmdstat_set' in info(ours, 'commandstats')['Commandstats'], 'what clients send is shown')
+    with_both(body)
+
+
 if __name__ == '__main__':
     suite.main()
