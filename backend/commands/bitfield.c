@@ -125,8 +125,11 @@ static bool operation_run(struct call *call, struct entry *entry, const struct o
     }
     reply_int(&call->reply, is_set ? old : value);
     plan->changes = plan->changes || plan->grows || value != old;
-    if (value == old)
+    if (value == old) {
+        if (plan->grows) /* a change, which text_grow has not reported */
+            entry_touch(call, entry);
         return true;
+    }
     field_write(data, at, operation->type, value);
     return text_write(call, entry, operation->offset / 8,
                       (struct bytes){data, (at + operation->type.bits + 7) / 8});
@@ -143,8 +146,6 @@ static void plan_run(struct call *call, struct entry *entry, struct plan *plan)
     for (uint32_t i = 0; i < plan->count; i++)
         if (!operation_run(call, entry, &plan->operations[i], plan))
             return;
-    if (plan->changes && plan->grows)
-        entry_touch(call, entry);
     if (plan->changes)
         notify(call, NOTIFY_STRING, "setbit", entry->key);
 }

@@ -103,6 +103,22 @@ def _(run):
             check_equal(counted[1], counted[0], line)
 
 
+@suite.case('BITFIELD counts as many changes as redis-server, on new keys, on values that grow, and for several operations')
+def _(run):
+    lines = ['n1 INCRBY u8 0 1', 'n1 INCRBY u8 0 0', 'n2 INCRBY u8 0 0', 'n3 SET u8 0 0', 'n3 SET u8 0 5 INCRBY u8 8 1 GET u8 0',
+             'n4 INCRBY u8 0 1 INCRBY u8 8 1', 'n5 OVERFLOW FAIL INCRBY u1 0 5', 'n6 GET u8 0', 'n1 SET u8 0 1 SET u8 16 0',
+             'n7 SET u8 100 0 INCRBY u8 0 0', 'n7 SET u8 90000 0 INCRBY u8 0 1', 'n7 SET u8 90000 7 INCRBY u8 0 1 INCRBY u8 0 0']
+    with Oracle() as oracle, Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        both = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0])]
+        for line in lines:
+            counted = []
+            for client in both:
+                before = changes(client)
+                reply = client.get('BITFIELD', *line.split())
+                counted.append((reply, changes(client) - before))
+            check_equal(counted[1], counted[0], line)
+
+
 @suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts at the same time')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
