@@ -65,6 +65,11 @@ struct bytes shard_name_key(void)
     return BYTES("n");
 }
 
+struct bytes slot_owners_key(void)
+{
+    return BYTES("o");
+}
+
 struct bytes moves_paused_key(void)
 {
     return BYTES("m");

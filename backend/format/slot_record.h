@@ -60,6 +60,8 @@ struct bytes slot_pages_to(void);
 
 /* Key of the row with the name of the partition's shard, as text: it keeps its name when it is removed from the shard map. */
 struct bytes shard_name_key(void);
+/* Key of the row with the runs of slots whose owners are known, as in the answer to SLOTS (slot_owners.h). */
+struct bytes slot_owners_key(void);
 /* Key of the row that exists while the moves of the partition are paused (SCREE MOVES PAUSE). */
 struct bytes moves_paused_key(void);
 

@@ -26,6 +26,7 @@ enum {
     ANSWER_FORMAT = 1,
     ANSWER_UNCHANGED = 2, /* in place of the format: the shard that asks has this answer */
     ANSWER_KEPT_MS = 100,
+    KNOWN_KEPT_MS = 500,
     ASKS_A_WHOLE = 30, /* every so many questions the whole answer is wanted */
     ASK_JOINING_MS = 100,
     ASK_CALM_MS = 2000,
@@ -67,6 +68,19 @@ struct slots_answer {
     uint64_t made_ms;
 };
 
+/* The stored runs (slot_owners_key). */
+struct known_owners {
+    bool is_loaded;
+    uint64_t hash;  /* 0: none were stored since the start */
+    uint64_t at_ms; /* monotonic: when they were compared with what is known */
+};
+
+/* What was logged. */
+struct owners_logged {
+    bool is_double;  /* two shards own a slot */
+    bool is_drained; /* this shard has no slots any more */
+};
+
 struct slot_owners {
     struct partition *partition;
     struct shard_map *map; /* NULL: alone */
@@ -80,14 +94,14 @@ struct slot_owners {
     bool
         has_lost_slots; /* other shards say that this one owned slots, and it has no records: (7) */
     uint32_t claims_open; /* changes that are not durable */
-    bool has_warned;      /* that two shards own a slot */
-    bool is_forced;       /* the next tick claims the slots of lost shards */
-    bool may_have_lost;   /* another shard has told a higher epoch of a slot that is owned here */
+    struct owners_logged logged;
+    bool is_forced;     /* the next tick claims the slots of lost shards */
+    bool may_have_lost; /* another shard has told a higher epoch of a slot that is owned here */
     char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
-    bool has_drained;              /* it was logged that this shard has no slots any more */
     bool awaits_claim;             /* commands for data wait for it */
     bool has_learned;              /* an answer has told an owner that was not known */
     struct slots_answer answer;
+    struct known_owners known;
     struct slot_set here;
     struct slot_set claimed; /* the owner has said so, and its records were not durable yet */
     char **names;            /* of shards that own slots; heap */
@@ -185,6 +199,7 @@ static void wake_unknown(struct slot_owners *owners)
 }
 
 static uint16_t index_of_name(struct slot_owners *owners, struct bytes name);
+static void load_known(struct slot_owners *owners);
 
 /* Does another backend serve what the records say that this partition owns? */
 static bool is_served_elsewhere(const struct slot_owners *owners)
@@ -306,10 +321,10 @@ static void check_drained(struct slot_owners *owners)
     bool is_drained = !is_wanted && !slot_table_count(table, SLOT_OWNED) &&
                       !slot_table_count(table, SLOT_EXPORTING) &&
                       slot_table_count(table, SLOT_RELEASED) && !has_moving(owners);
-    if (is_drained && !owners->has_drained)
+    if (is_drained && !owners->logged.is_drained)
         log_event(LOG_INFO, "shard_drained", "partition=%u shard=%s epoch=%" PRIu64,
                   owners->partition->index, own_name(owners), owners->map->epoch);
-    owners->has_drained = is_drained;
+    owners->logged.is_drained = is_drained;
 }
 
 /* ---- a new map ---- */
@@ -551,6 +566,7 @@ static const struct slots_answer *current_answer(struct slot_owners *owners)
     struct out out;
     if (answer->made_ms && now_ms < answer->made_ms + ANSWER_KEPT_MS)
         return answer;
+    load_known(owners);
     out_init(&out);
     write_answer(owners, &out);
     free(answer->data);
@@ -582,9 +598,9 @@ bool slot_owners_handle(struct slot_owners *owners, struct peer_incoming *incomi
 
 static void report_double(struct slot_owners *owners, uint16_t slot, const char *other)
 {
-    if (owners->has_warned)
+    if (owners->logged.is_double)
         return;
-    owners->has_warned = true;
+    owners->logged.is_double = true;
     log_event(LOG_ERROR, "slot_owned_twice", "partition=%u slot=%u other=%s",
               owners->partition->index, slot, other);
 }
@@ -620,7 +636,8 @@ static void learn_owner(struct slot_owners *owners, uint16_t slot, uint16_t name
             report_double(owners, slot, owners->names[name]);
         return;
     }
-    if (strcmp(owners->names[name], own_name(owners)) == 0) {
+    if (strcmp(owners->names[name], own_name(owners)) == 0 ||
+        strcmp(owners->names[name], owners->name) == 0) {
         learn_own(owners, slot, epoch);
         return;
     }
@@ -650,6 +667,50 @@ static bool read_owned_run(struct slot_owners *owners, const struct other_shard 
     for (uint32_t slot = first; slot <= last; slot++)
         learn_owner(owners, (uint16_t)slot, index, epoch, report);
     return true;
+}
+
+/* ---- what was known before a restart ---- */
+
+/* Reads the runs that were stored: what this shard has told the others before. Without them a shard that has lost its disk would
+ * found the cluster anew if all shards restart together: (7). */
+static void load_known(struct slot_owners *owners)
+{
+    const struct other_shard before = {.name = ""};
+    struct slice value;
+    if (owners->known.is_loaded)
+        return;
+    owners->known.is_loaded = true;
+    if (overlay_get(owners->partition->overlay, CF_SYSTEM, slot_owners_key(), &value) != OK)
+        return;
+    struct message_reader reader = message_read(slice_bytes(&value));
+    while (reader.rest.len && read_owned_run(owners, &before, ANSWER_OWNER, &reader))
+        ;
+    slice_release(&value);
+}
+
+/* Stores the runs if they have changed. */
+static void keep_known(struct slot_owners *owners, uint64_t now_ms)
+{
+    struct partition *partition = owners->partition;
+    struct call call;
+    struct out out;
+    if ((owners->known.hash && now_ms < owners->known.at_ms + KNOWN_KEPT_MS) ||
+        commit_is_failed(partition->commit, NULL))
+        return;
+    out_init(&out);
+    slot_owners_each_run(owners, write_owned_run, &out);
+    struct bytes runs = {malloc(out.bytes + 1), out.bytes};
+    CHECK(runs.data);
+    out_copy(&out, (char *)runs.data);
+    out_clear(&out);
+    owners->known.at_ms = now_ms;
+    if (hash_answer(runs) != owners->known.hash) {
+        internal_call_begin(partition, &call);
+        overlay_put(partition->overlay, CF_SYSTEM, slot_owners_key(), runs);
+        internal_call_end(partition, &call);
+        owners->known.hash = hash_answer(runs);
+    }
+    free((char *)runs.data);
 }
 
 /* Reads an answer. False: it is not valid. */
@@ -929,6 +990,7 @@ void slot_owners_tick(struct slot_owners *owners)
     uint64_t now_ms = loop_mono_ms(owners->partition->loop);
     if (!owners->map || !*own_name(owners) || owners->partition->thread.is_stopping)
         return;
+    load_known(owners);
     list_all_leaving(owners);
     for (size_t i = 0; i < owners->others_count; i++)
         ask_other(owners, i, now_ms);
@@ -944,8 +1006,10 @@ void slot_owners_tick(struct slot_owners *owners)
      * stored name, and needs it to give its slots away. */
     if (has_records(owners) || owners->claims_open)
         keep_name(owners);
-    if (has_records(owners))
+    if (has_records(owners)) {
         check_drained(owners);
+        keep_known(owners, now_ms);
+    }
     if (owners->awaits_claim)
         check_held(owners, now_ms);
     else if (owners->partition->shards.is_held)

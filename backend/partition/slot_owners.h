@@ -23,7 +23,8 @@
  * (6) An operator can make it claim slots of a shard that is lost for good, with a higher epoch. If that shard comes back,
  *     it learns the higher epoch and gives these slots up.
  * (7) An empty partition of which another shard says that it owned slots has lost its disk. It claims nothing by itself, because
- *     its keys would silently read as missing: it is not ready (slot_figures.h) until an operator restores it, or forces (6).
+ *     its keys would silently read as missing: it is not ready (slot_figures.h) until an operator restores it, or forces (6). What a
+ *     partition with records knows of the owners is stored, so that this holds when all shards restart together.
  *
  * A partition whose shard the map has at another address (peer_set.h) serves no key, whatever its records say: they were copied with
  * its disk, or the shard has moved.

@@ -6,8 +6,10 @@ shard that is silent makes the admin port wait.
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
+import time
 import socket
 import threading
 
@@ -139,6 +141,35 @@ def _(run):
         check_equal((seen['slots_unknown'], seen['slots_to_move']), ('5461', '0'))
         wait_for(lambda: status_page_states(proxy)['b1p0'][0] == 'down', 'the status page to show the shard as down')
         check('it owns none of the 5461 slots' in status_page_states(proxy)['b1p0'][1], str(status_page_states(proxy)))
+
+
+def is_quiet(cluster):
+    """No shard has written anything for some ticks."""
+    def indexes():
+        return [re.search('batch_index:([0-9]+)', cluster.partition(shard).get('INFO', 'scree').decode()).group(1) for shard in range(3)]
+    before = indexes()
+    time.sleep(2)
+    return indexes() == before
+
+
+@suite.case('all backends restart at once, one of them on an empty disk: it does not claim its slots anew')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, linked=True) as cluster, cluster.connect() as client:
+        lost = cluster.backends[1]
+        wait_for(lambda: status_of(client)['settled'] == '1', 'a settled map')
+        for shard in range(3):
+            check_equal(client.get('SET', cluster.key_on(shard), 'v'), b'OK')
+        wait_for(lambda: is_quiet(cluster), 'all shards to have stored what they know')
+        for backend in cluster.backends:
+            backend.kill9()
+        shutil.rmtree(lost.data)
+        for backend in cluster.backends:
+            backend.start()
+        wait_for(lambda: metric(lost.http('/metrics')[1], 'scree_backend_slots_orphaned') == 5461, 'the lost slots to be seen')
+        wait_for(lambda: all(client.get('GET', cluster.key_on(shard)) == b'v' for shard in (0, 2)), 'the other shards to serve')
+        reply = client.get('GET', cluster.key_on(1))
+        check(isinstance(reply, ReplyError) and str(reply).startswith('TRYAGAIN'), repr(reply))
+        check_equal(lost.http('/readyz')[0], 503)
 
 
 @suite.case('a shard that joins, and one that has given all its slots away, are ready: other shards own the slots')
