@@ -147,31 +147,13 @@ void coordinated_put_id(struct out *out, const struct transaction_id *id)
 /* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
 bool participation_send(struct participation *part, enum peer_kind kind, struct out *out)
 {
-    struct peer_link *link = link_of(part);
-    size_t len = out->bytes;
-    char *payload = malloc(len + 1);
-    CHECK(payload && !part->sent);
-    out_copy(out, payload);
-    out_clear(out);
+    CHECK(!part->sent);
     part->request = (struct peer_request){.on_reply = participation_on_reply};
-    bool is_sent = link && len <= PEER_PAYLOAD_MAX &&
-                   peer_link_send(link, &part->request, (uint8_t)kind,
-                                  (struct bytes){payload, len}) == PEER_SENT;
-    free(payload);
-    if (!is_sent)
+    if (peer_link_send_out(link_of(part), &part->request, (uint8_t)kind, out) != PEER_SENT)
         return false;
     part->sent = (uint8_t)kind;
     part->transaction->outstanding++;
     return true;
-}
-
-/* A request whose reply does not matter. */
-void peer_request_forget(struct peer_request *request, enum peer_result result,
-                         struct bytes payload)
-{
-    (void)result;
-    (void)payload;
-    free(request);
 }
 
 /* Tells the shard to release all locks of the transaction, and to abort if it is prepared. If the message is lost, the
@@ -191,11 +173,7 @@ void participation_release(struct participation *part)
     CHECK(len <= sizeof payload);
     out_copy(&out, payload);
     out_clear(&out);
-    struct peer_request *request = malloc(sizeof *request);
-    CHECK(request);
-    *request = (struct peer_request){.on_reply = peer_request_forget};
-    if (peer_link_send(link, request, PEER_RELEASE, (struct bytes){payload, len}) != PEER_SENT)
-        free(request);
+    peer_link_tell(link, PEER_RELEASE, (struct bytes){payload, len});
 }
 
 static void release_shards(struct coordinated *transaction)

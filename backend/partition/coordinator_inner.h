@@ -176,6 +176,3 @@ void coordinated_fail(struct coordinated *transaction, enum metric reason, const
 void coordinated_fail_late(struct coordinated *transaction);
 /* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
 void coordinated_cannot_send(struct coordinated *transaction, const char *shard);
-/* on_reply of a request whose reply does not matter: frees the request. */
-void peer_request_forget(struct peer_request *request, enum peer_result result,
-                         struct bytes payload);

@@ -231,15 +231,10 @@ struct move_source *move_source_found(struct move_host *host, uint16_t first, ui
 /* Sends a request with the payload in `out`, which is cleared. False: not now. */
 static bool send_move_request(struct move_source *move, enum peer_kind kind, struct out *out)
 {
-    struct peer_link *link = target_link(move);
-    size_t len = out->bytes;
-    char *payload = malloc(len + 1);
-    CHECK(payload && !move->kind);
-    out_copy(out, payload);
+    CHECK(!move->kind);
     move->request = (struct peer_request){.on_reply = target_replied};
-    bool is_sent = link && peer_link_send(link, &move->request, (uint8_t)kind,
-                                          (struct bytes){payload, len}) == PEER_SENT;
-    free(payload);
+    bool is_sent =
+        peer_link_send_out(target_link(move), &move->request, (uint8_t)kind, out) == PEER_SENT;
     if (is_sent)
         move->kind = kind;
     else
@@ -320,7 +315,6 @@ static void send_move_begin(struct move_source *move)
     effects_free(libraries);
     arena_reset(&partition->running.arena);
     (void)send_move_request(move, PEER_MOVE_BEGIN, &out);
-    out_clear(&out);
 }
 
 static void send_move_end(struct move_source *move)
@@ -337,7 +331,6 @@ static void send_move_end(struct move_source *move)
     move->is_stale = false;
     if (send_move_request(move, PEER_MOVE_END, &out))
         set_source_state(move, SOURCE_ENDING);
-    out_clear(&out);
 }
 
 static void send_move_activate(struct move_source *move)
@@ -347,7 +340,6 @@ static void send_move_activate(struct move_source *move)
     out_init(&out);
     move_put_activate(&out, &activate);
     (void)send_move_request(move, PEER_MOVE_ACTIVATE, &out);
-    out_clear(&out);
 }
 
 /* Restores the record of before: the slots stay here. */
@@ -370,7 +362,6 @@ static void send_move_abort(struct move_source *move)
     out_init(&out);
     move_put_slots(&out, &move->slots);
     (void)send_move_request(move, PEER_MOVE_ABORT, &out);
-    out_clear(&out);
 }
 
 /* ---- copying ---- */
@@ -594,7 +585,6 @@ static void send_page_part(struct move_source *move)
     move_put_rows(&out, &rows);
     if (send_move_request(move, PEER_MOVE_ROWS, &out))
         move->host->allowance -= (int64_t)copy->part;
-    out_clear(&out);
 }
 
 /* The target has the part that was sent last. */

@@ -121,14 +121,8 @@ static void send_unwatch(const struct partition *partition, const struct watches
 {
     struct peer_link *link =
         partition->shards.peers ? peer_set_find(partition->shards.peers, bytes_of(shard)) : NULL;
-    if (!link)
-        return;
-    struct peer_request *request = malloc(sizeof *request);
-    CHECK(request);
-    *request = (struct peer_request){.on_reply = peer_request_forget};
-    if (peer_link_send(link, request, PEER_UNWATCH,
-                       (struct bytes){watches->name, sizeof watches->name}) != PEER_SENT)
-        free(request);
+    if (link)
+        peer_link_tell(link, PEER_UNWATCH, (struct bytes){watches->name, sizeof watches->name});
 }
 
 void session_unwatch(struct session *session)

@@ -138,6 +138,12 @@ void peer_link_tick(struct peer_link *link);
  * outstanding. */
 enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *request, uint8_t kind,
                               struct bytes payload);
+/* As peer_link_send, with the bytes of `out`, which is cleared. `link` NULL: PEER_NOT_UP. More than PEER_PAYLOAD_MAX bytes: PEER_FULL.
+ * link_send.c */
+enum peer_sent peer_link_send_out(struct peer_link *link, struct peer_request *request,
+                                  uint8_t kind, struct out *out);
+/* Sends a request whose reply does not matter, if the link is up. link_send.c */
+void peer_link_tell(struct peer_link *link, uint8_t kind, struct bytes payload);
 /* Sends a request that has no reply. */
 enum peer_sent peer_link_post(struct peer_link *link, uint8_t kind, struct bytes payload);
 /* Notes whether the peer wants PUBLISH. A peer increases `order` with each such statement, so older ones are ignored. */
