@@ -6,9 +6,9 @@
 #include "backend/tool/tool.h"
 #include "config/harden.h"
 #include "config/program.h"
-#include "shared/command.h"
-#include "shared/crash.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
+#include "shared/net/crash.h"
 #include "shared/version.h"
 
 #include <stdio.h>

@@ -7,11 +7,11 @@
 #include "backend/keyspace/lock.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
-#include "backend/partition/limits.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/stopping.h"
-#include "backend/partition/tracking.h"
 #include "backend/peer/peer_set.h"
+#include "backend/session/limits.h"
+#include "backend/session/tracking.h"
 #include "shared/net/refuse.h"
 
 /* Closes all sessions with session_end or session_abort. */

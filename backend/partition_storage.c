@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/dispatch/slow_call.h"
 #include "backend/keyspace/access_times.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/range_bound.h"
@@ -10,7 +11,6 @@
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/write_history.h"
 #include "backend/partition/expiry_timer.h"
-#include "backend/partition/slow_call.h"
 #include "backend/partition_commit.h"
 #include "backend/storage/maintenance.h"
 #include "backend/storage/overlay_replay.h"

@@ -2,11 +2,11 @@
 
 #include "backend/admin.h"
 #include "backend/context/partition.h"
-#include "backend/partition/memory.h"
-#include "backend/partition/peering.h"
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
 #include "backend/peer/peer_set.h"
+#include "backend/session/memory.h"
+#include "backend/slots/peering.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "backend/tool/tool.h"

@@ -4,10 +4,10 @@
 #include "config/program.h"
 
 #include "config/reload.h"
-#include "shared/command.h"
-#include "shared/command_docs.h"
+#include "shared/command/command.h"
+#include "shared/command/command_docs.h"
+#include "shared/command/version_docs.h"
 #include "shared/version.h"
-#include "shared/version_docs.h"
 
 #include <stdlib.h>
 

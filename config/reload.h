@@ -16,7 +16,7 @@
 #pragma once
 
 #include "config/config.h"
-#include "shared/acl.h"
+#include "shared/acl/acl.h"
 #include "shared/digest.h"
 #include "shared/namespace.h"
 #include "shared/shard_map.h"
@@ -31,7 +31,7 @@ struct proxy_snapshot {
     struct shard_map *wish; /* shards.ini */
     struct shard_map
         *map; /* by which requests are routed: the wish, with the owners that backends have told */
-    uint64_t routes_version; /* of these owners (proxy/routes.h); 0: none were merged */
+    uint64_t routes_version; /* of these owners (proxy/core/routes.h); 0: none were merged */
     struct namespaces *namespaces;
     struct acl *users;
     struct tls_context *tls;           /* of TLS listeners; NULL: there are none */

@@ -1,9 +1,9 @@
 /*
- * users_file.h - reads and writes the aclfile: users and their rules (shared/acl.h), in Redis' format.
+ * users_file.h - reads and writes the aclfile: users and their rules (shared/acl/acl.h), in Redis' format.
  */
 #pragma once
 
-#include "shared/acl.h"
+#include "shared/acl/acl.h"
 #include "shared/digest.h"
 
 /* Reads the file. `digest` (may be NULL) receives the SHA-256 of its text. NULL: the reason is in error[size]. */

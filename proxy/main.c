@@ -3,12 +3,12 @@
  */
 #include "config/harden.h"
 #include "config/program.h"
-#include "proxy/map_tool.h"
-#include "proxy/proxy.h"
-#include "proxy/proxy_run.h"
-#include "shared/command.h"
-#include "shared/crash.h"
+#include "proxy/core/proxy.h"
+#include "proxy/run/proxy_run.h"
+#include "proxy/tool/map_tool.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
+#include "shared/net/crash.h"
 #include "shared/version.h"
 
 #include <stdlib.h>

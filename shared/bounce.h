@@ -16,7 +16,7 @@
  * bulk strings. A backend sends it only on connections on which the proxy has sent SCREE BOUNCES.
  *
  * The slots first .. last have the same owner and epoch. The owner may be the shard that bounces: then the request must come
- * again behind an earlier one that it was sent behind, and that was bounced (backend/partition/bounce.h).
+ * again behind an earlier one that it was sent behind, and that was bounced (backend/dispatch/bounce.h).
  */
 #pragma once
 

@@ -9,7 +9,7 @@
  *         ── closes the connection, when all are answered; new requests wait for the next connection (upstream_hold.c)
  *                                      when all proxies have closed, or after drain-timeout: it stops
  *
- * A blocking command (SCREE WAIT, backend/partition/waits.h) is given back to the proxy unexecuted, with the number that the proxy gave
+ * A blocking command (SCREE WAIT, backend/session/waits.h) is given back to the proxy unexecuted, with the number that the proxy gave
  * it. The proxy sends it again when the shard is back:
  *
  *   >3\r\n:<number>\r\n+stopping\r\n<the command, an array of bulk strings>

@@ -12,7 +12,7 @@
  *
  * backup_start: a single partition runs all steps without holding writes, because its own cut is always consistent.
  *
- * For a cluster a proxy sends the steps to all shards (proxy/backup.h). If the connection ends that has sent the last one, and
+ * For a cluster a proxy sends the steps to all shards (proxy/cluster/backup.h). If the connection ends that has sent the last one, and
  * no other comes soon, the backup is not confirmed any more: it fails. From `quiesce` on no transaction over shards
  * begins here; those that have begun end, and then STATUS says "quiet". `cut` also holds all writes of this partition,
  * from before the cut. Both last until `release`, or until their lease ends; in the second case the reply to `cut` or

@@ -2,18 +2,18 @@
  * acl.c - ACL: users and their rules, shared by all partitions of the process.
  *
  * The users are part of the configuration snapshot: a change is made on a copy, which is then published (process.h).
- * Replies are in shared/acl_command.h.
+ * Replies are in shared/acl/acl_command.h.
  */
 #include "backend/partition/refresh.h"
-#include "shared/acl_command.h"
+#include "shared/acl/acl_command.h"
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/session.h"
 #include "config/users_file.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 #include "shared/log.h"
 
 #include <errno.h>

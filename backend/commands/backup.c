@@ -4,8 +4,8 @@
  */
 #include "backend/backup/backup.h"
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/session.h"
 #include "shared/backup_name.h"
 #include "shared/number.h"
 

@@ -5,10 +5,10 @@
  * value that is too short grows up to the last bit to be written, even if this write then fails because of OVERFLOW
  * FAIL.
  */
+#include "backend/dispatch/handlers.h"
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 
 enum verb { VERB_GET, VERB_SET, VERB_INCRBY };
 

@@ -3,10 +3,10 @@
  *
  * Fragments without a row are zeros, so counting and searching visit only the fragments that exist.
  */
+#include "backend/dispatch/handlers.h"
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 
 static bool offset_argument(struct call *call, uint32_t index, uint64_t *offset)
 {

@@ -11,10 +11,10 @@
  */
 #include "backend/commands/equal_words.h"
 #include "backend/context/goes_on.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/bits.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 
 enum {
     WINDOW_BYTES = 256 * FRAGMENT_BYTES,

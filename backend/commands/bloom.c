@@ -9,9 +9,9 @@
  */
 #include "backend/commands/bloom.h"
 
+#include "backend/dispatch/handlers.h"
 #include "backend/format/item_hash.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

@@ -12,8 +12,8 @@
 #include "backend/commands/bloom.h"
 
 #include "backend/commands/module_value.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 #include "shared/byte_order.h"
 #include "shared/number.h"
 #include "shared/out.h"

@@ -3,13 +3,13 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/pause.h"
-#include "backend/partition/session_line.h"
-#include "backend/partition/session_reply.h"
+#include "backend/dispatch/blocking.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/pause.h"
+#include "backend/session/session_line.h"
+#include "backend/session/session_reply.h"
 #include "shared/client_filter.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 #include "shared/number.h"
 
 #include <stdlib.h>

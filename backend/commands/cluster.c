@@ -3,14 +3,14 @@
  * directly. Without a map it is the only node, which owns all slots.
  */
 #include "backend/context/partition.h"
+#include "backend/dispatch/cluster_gate.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/cluster_gate.h"
-#include "backend/partition/cluster_nodes.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
 #include "backend/peer/peer_set.h"
-#include "shared/command_reply.h"
+#include "backend/session/session.h"
+#include "backend/slots/cluster_nodes.h"
+#include "shared/command/command_reply.h"
 #include "shared/slot.h"
 
 static struct cluster_view nodes_view(struct call *call)

@@ -9,10 +9,10 @@
  */
 #include "backend/commands/module_value.h"
 #include "backend/commands/sketch_page.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/item_hash.h"
 #include "backend/format/sketch.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/number.h"

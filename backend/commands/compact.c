@@ -2,7 +2,7 @@
  * compact.c - SCREE COMPACT at a partition: START, STATUS, CANCEL.
  */
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/maintenance.h"
 

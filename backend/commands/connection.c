@@ -4,10 +4,10 @@
 #include "backend/partition/connection.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/partition/acl_gate.h"
-#include "backend/partition/cluster_gate.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/dispatch/acl_gate.h"
+#include "backend/dispatch/cluster_gate.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/session.h"
 #include "shared/hello.h"
 
 #include <limits.h>

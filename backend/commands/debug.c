@@ -2,8 +2,8 @@
  * debug.c - harmless DEBUG subcommands, for test suites.
  */
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/partition/handlers.h"
 #include "backend/peer/peer_set.h"
 #include "shared/check.h"
 

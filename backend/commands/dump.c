@@ -3,11 +3,11 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/rdb.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "backend/partition/push_message.h"
+#include "backend/session/notify.h"
+#include "backend/session/push_message.h"
 #include "shared/number.h"
 
 void cmd_dump(struct call *call)

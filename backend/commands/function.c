@@ -5,14 +5,14 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/encoding.h"
 #include "backend/format/rdb.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/session/session.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 #include "shared/glob.h"
 #include "shared/number.h"
 

@@ -3,7 +3,7 @@
  */
 #include "backend/commands/geo.h"
 
-#include "backend/partition/handlers.h"
+#include "backend/dispatch/handlers.h"
 #include "shared/number.h"
 
 #include <stdio.h>

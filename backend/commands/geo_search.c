@@ -4,9 +4,9 @@
  *   shape ─► cells that cover it (geohash.h) ─► iterate over the scores of each cell ─► places inside ─► sort, limit
  */
 #include "backend/commands/geo.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "shared/arguments.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
+#include "shared/command/arguments.h"
 #include "shared/merge_sort.h"
 #include "shared/number.h"
 

@@ -7,10 +7,10 @@
 #include "backend/commands/hash.h"
 #include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/field_expiry.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "backend/partition/reply_stream.h"
+#include "backend/session/notify.h"
+#include "backend/session/reply_stream.h"
 #include "shared/number.h"
 
 #include <math.h>

@@ -5,9 +5,9 @@
  * expires never. HSETEXPIRE is a command of Kvrocks, which sets fields, and the TTL of the key.
  */
 #include "backend/commands/hash.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/field_expiry.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 /* Latest time at which a field can expire: Redis has 46 bits for it. */

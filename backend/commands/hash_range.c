@@ -3,8 +3,8 @@
  */
 #include "backend/commands/hash.h"
 #include "backend/commands/name_range.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/reply_stream.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/reply_stream.h"
 
 static const struct bytes NOTHING = {"", 0};
 

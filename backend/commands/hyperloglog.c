@@ -8,10 +8,10 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/goes_on.h"
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/hll.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 
 #include <stdio.h>
 

@@ -6,9 +6,9 @@
  *                     └─ outside ────────────────────► nothing changes; reply [value, 0]
  */
 #include "backend/commands/string_options.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 #include <float.h>

@@ -8,9 +8,9 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/coordinator.h"
-#include "backend/partition/participant.h"
-#include "backend/partition/session.h"
+#include "backend/session/session.h"
+#include "backend/transaction/coordinator.h"
+#include "backend/transaction/participant.h"
 
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
  * json_container.c - JSON commands on arrays and objects in a document.
  */
 #include "backend/commands/json.h"
-#include "backend/partition/handlers.h"
+#include "backend/dispatch/handlers.h"
 
 static const struct json_layout COMPACT;
 

@@ -2,8 +2,8 @@
  * json_document.c - JSON commands on whole values: set, get, merge, delete, clear.
  */
 #include "backend/commands/json.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 #include "shared/table.h"
 
 #include <stdlib.h>

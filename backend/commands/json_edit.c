@@ -2,7 +2,7 @@
  * json_edit.c - opens a document at a path, collects the answers of its matches, writes the document back.
  */
 #include "backend/commands/json.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 
 static const struct json_layout COMPACT;
 

@@ -2,8 +2,8 @@
  * json_look.c - JSON commands that describe values: type, RESP form, size.
  */
 #include "backend/commands/json.h"
-#include "backend/partition/handlers.h"
-#include "shared/command_reply.h"
+#include "backend/dispatch/handlers.h"
+#include "shared/command/command_reply.h"
 
 static const struct json_layout COMPACT;
 

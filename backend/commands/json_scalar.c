@@ -2,8 +2,8 @@
  * json_scalar.c - JSON commands on numbers, strings and booleans in a document.
  */
 #include "backend/commands/json.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 
 #include <math.h>
 

@@ -1,12 +1,12 @@
 /*
  * latency.c - LATENCY: histograms of commands, and events slower than latency-monitor-threshold.
  */
-#include "shared/latency.h"
+#include "shared/command/latency.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
-#include "shared/command_reply.h"
-#include "shared/latency_reply.h"
+#include "backend/dispatch/handlers.h"
+#include "shared/command/command_reply.h"
+#include "shared/command/latency_reply.h"
 
 /* ---- HISTOGRAM ---- */
 

@@ -6,8 +6,8 @@
  * The table takes 4 * (|a| + 1) * (|b| + 1) bytes, at most LCS_TABLE_BYTES_MAX. Going back from its last cell gives
  * the sequence, and the ranges of equal bytes in both strings, last range first.
  */
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
 #include "shared/number.h"
 
 #include <stdlib.h>

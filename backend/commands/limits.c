@@ -11,11 +11,11 @@
  *   > SCREE LIMITS 4096 shop 1000 0 612 0               with one shard, and from older proxies: without grants
  *   < 70000 0 301 0
  */
-#include "backend/partition/limits.h"
+#include "backend/session/limits.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/handlers.h"
 #include "shared/namespace.h"
 #include "shared/number.h"
 

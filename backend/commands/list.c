@@ -3,9 +3,9 @@
  */
 #include "backend/commands/list.h"
 
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "backend/partition/reply_stream.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
+#include "backend/session/reply_stream.h"
 #include "shared/number.h"
 
 enum {

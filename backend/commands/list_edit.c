@@ -5,8 +5,8 @@
  * pieces, in the direction that never overwrites a row before it was read.
  */
 #include "backend/commands/list.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

@@ -5,9 +5,9 @@
  * A blocking form is the same command: when there are no elements, it blocks (blocking.h) and runs again later.
  */
 #include "backend/commands/list.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/blocking.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 
 /* ---- moves ---- */
 

@@ -1,14 +1,14 @@
 /*
  * memory.c - MEMORY: memory use of keys and of the process.
  */
-#include "backend/partition/memory.h"
+#include "backend/session/memory.h"
 #include "backend/keyspace/space.h"
 
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
 #include "backend/script/script.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 #include "shared/memory_stats.h"
 
 #include <inttypes.h>

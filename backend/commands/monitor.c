@@ -1,10 +1,10 @@
 /*
- * monitor.c - MONITOR (see backend/partition/monitor.h).
+ * monitor.c - MONITOR (see backend/session/monitor.h).
  */
-#include "backend/partition/monitor.h"
+#include "backend/session/monitor.h"
 
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/session.h"
 
 void cmd_monitor(struct call *call)
 {

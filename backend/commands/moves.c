@@ -3,8 +3,8 @@
  * RESUME and CANCEL the operator controls the moves.
  */
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/slot_moves.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/slots/slot_moves.h"
 
 #include <stdio.h>
 

@@ -4,9 +4,9 @@
 #include "backend/commands/types.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/partition/handlers.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};

@@ -3,9 +3,9 @@
  * gives the slots of a shard that is lost for good to the shards of the map.
  */
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/slot_moves.h"
-#include "backend/partition/slot_owners.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/slots/slot_moves.h"
+#include "backend/slots/slot_owners.h"
 
 #include <inttypes.h>
 #include <stdio.h>

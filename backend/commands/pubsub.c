@@ -4,13 +4,13 @@
  * Every channel of a SUBSCRIBE is confirmed by a frame of its own: an array in RESP2, a push in RESP3. The
  * confirmations are part of the command's reply, but CLIENT REPLY OFF does not suppress them.
  */
-#include "backend/partition/pubsub.h"
+#include "backend/session/pubsub.h"
 #include "backend/context/partition.h"
-#include "backend/partition/channel_relay.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/push_message.h"
-#include "backend/partition/session.h"
-#include "shared/command_reply.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/channel_relay.h"
+#include "backend/session/push_message.h"
+#include "backend/session/session.h"
+#include "shared/command/command_reply.h"
 #include "shared/glob.h"
 
 static struct subscription_table *set_of(struct call *call, enum channel_kind kind)

@@ -1,8 +1,8 @@
 /*
  * running.c - SCREE RUNNING, SCREE KILL and SCREE GONE: commands that run for long.
  */
-#include "backend/partition/handlers.h"
-#include "backend/partition/slow_call.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/dispatch/slow_call.h"
 
 /* SCREE RUNNING: what runs for longer than busy-reply-threshold. */
 void cmd_scree_running(struct call *call)

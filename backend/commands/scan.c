@@ -11,12 +11,12 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/borrow_all.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/session/session.h"
 #include "shared/glob.h"
 #include "shared/number.h"
 

@@ -4,8 +4,8 @@
 #include "backend/script/script.h"
 
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
-#include "shared/command_reply.h"
+#include "backend/dispatch/handlers.h"
+#include "shared/command/command_reply.h"
 #include "shared/digest.h"
 #include "shared/number.h"
 

@@ -6,11 +6,11 @@
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/rank.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "backend/partition/reply_stream.h"
+#include "backend/session/notify.h"
+#include "backend/session/reply_stream.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};

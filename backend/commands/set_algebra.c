@@ -9,10 +9,10 @@
  */
 #include "backend/commands/equal_words.h"
 #include "backend/context/goes_on.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/rank.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};

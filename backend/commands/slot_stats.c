@@ -7,12 +7,12 @@
 #include "shared/slot_stats.h"
 #include "backend/context/partition.h"
 #include "backend/context/slot_load.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/session/session.h"
 #include "shared/check.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 
 #include <stdlib.h>
 

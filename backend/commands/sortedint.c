@@ -5,10 +5,10 @@
  *
  * https://kvrocks.apache.org/docs/supported-commands#sortedint-commands
  */
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/rank.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};

@@ -10,13 +10,13 @@
  * to others (SCREE SLOTS).
  */
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/peering.h"
-#include "backend/partition/session.h"
-#include "backend/partition/stray_moves.h"
 #include "backend/peer/peer_set.h"
+#include "backend/session/session.h"
+#include "backend/slots/peering.h"
+#include "backend/slots/stray_moves.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  */
 #include "backend/commands/stream.h"
 
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 
 enum { ENTRY_BYTES_MAX = 1 << 30 };
 

@@ -3,9 +3,9 @@
  */
 #include "backend/commands/stream_group.h"
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "shared/command_reply.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
+#include "shared/command/command_reply.h"
 
 /* ---- XGROUP ---- */
 

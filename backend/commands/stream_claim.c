@@ -2,7 +2,7 @@
  * stream_claim.c - pending entries: acknowledge, list, and assign to another consumer.
  */
 #include "backend/commands/stream_group.h"
-#include "backend/partition/handlers.h"
+#include "backend/dispatch/handlers.h"
 #include "shared/number.h"
 
 enum { XCLAIM_IDS_AT = 5, ATTEMPTS_FACTOR = 10, COUNT_MAX = 1 << 20 };

@@ -3,8 +3,8 @@
  */
 #include "backend/commands/stream_node.h"
 #include "backend/commands/stream_references.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 bool stream_policy_option(struct bytes word, enum stream_policy *policy)

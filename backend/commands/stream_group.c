@@ -5,7 +5,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 
 enum {
     KIND_CONSUMER = 'c',

@@ -10,10 +10,10 @@
  * this key.
  */
 #include "backend/commands/stream_claimable.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "shared/arguments.h"
+#include "backend/dispatch/blocking.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
+#include "shared/command/arguments.h"
 #include "shared/number.h"
 
 /* One stream of the request. */

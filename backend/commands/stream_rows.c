@@ -3,7 +3,7 @@
  */
 #include "backend/commands/stream.h"
 
-#include "backend/partition/reply_stream.h"
+#include "backend/session/reply_stream.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

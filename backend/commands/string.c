@@ -5,9 +5,9 @@
  * the TTL.
  */
 #include "backend/commands/string_options.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};

@@ -3,10 +3,10 @@
  * DELIFEQ, CAS, CAD, MSETEX. SET with IFEQ and its like is in string.c.
  */
 #include "backend/commands/string_options.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/xxh3.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 void cmd_digest(struct call *call)

@@ -2,7 +2,7 @@
 
 #include "backend/format/xxh3.h"
 #include "backend/keyspace/text.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 /* An option word: its flag, and the flags that it excludes. */

@@ -10,8 +10,8 @@
  */
 #include "backend/format/tdigest.h"
 #include "backend/commands/module_value.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

@@ -13,10 +13,10 @@
 #include "backend/commands/module_value.h"
 #include "backend/commands/sketch_pages.h"
 #include "backend/context/goes_on.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/item_hash.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "backend/partition/reply_stream.h"
+#include "backend/session/notify.h"
+#include "backend/session/reply_stream.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

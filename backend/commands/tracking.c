@@ -1,11 +1,11 @@
 /*
- * tracking.c - CLIENT TRACKING, TRACKINGINFO, CACHING, GETREDIR (see backend/partition/tracking.h).
+ * tracking.c - CLIENT TRACKING, TRACKINGINFO, CACHING, GETREDIR (see backend/session/tracking.h).
  */
-#include "backend/partition/tracking.h"
+#include "backend/session/tracking.h"
 
 #include "backend/context/partition.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/session.h"
 #include "shared/tracking_name.h"
 #include "shared/tracking_reply.h"
 

@@ -6,17 +6,17 @@
  * rolls back only its own effects.
  */
 #include "backend/context/partition.h"
+#include "backend/dispatch/dispatch.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/dispatch/suspend.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/coordinator.h"
-#include "backend/partition/dispatch.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/push_message.h"
-#include "backend/partition/session.h"
-#include "backend/partition/suspend.h"
 #include "backend/script/script.h"
+#include "backend/session/push_message.h"
+#include "backend/session/session.h"
+#include "backend/transaction/coordinator.h"
 
 /* Ends the transaction and removes the watches. */
 static void leave_transaction(struct call *call)

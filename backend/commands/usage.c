@@ -7,9 +7,9 @@
  * Clients without a namespace have the name "".
  */
 #include "backend/context/partition.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/space_bytes.h"
+#include "backend/session/space_bytes.h"
 
 #include <stdlib.h>
 

@@ -12,11 +12,11 @@
  */
 #include "backend/context/partition.h"
 #include "backend/context/slot_load.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/session.h"
+#include "backend/session/session.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
 

@@ -7,12 +7,12 @@
 #include "backend/commands/zset.h"
 
 #include "backend/commands/scan.h"
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/range_bound.h"
 #include "backend/keyspace/rank.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "shared/arguments.h"
+#include "backend/session/notify.h"
 #include "shared/check.h"
+#include "shared/command/arguments.h"
 #include "shared/number.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "backend/commands/equal_words.h"
 #include "backend/commands/zset.h"
 #include "backend/context/goes_on.h"
-#include "backend/partition/handlers.h"
+#include "backend/dispatch/handlers.h"
 #include "shared/check.h"
 #include "shared/merge_sort.h"
 #include "shared/number.h"

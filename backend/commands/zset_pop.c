@@ -3,9 +3,9 @@
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/zset.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
+#include "backend/dispatch/blocking.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
 #include "shared/number.h"
 
 #include <stdlib.h>

@@ -8,9 +8,9 @@
  */
 #include "backend/commands/name_range.h"
 #include "backend/commands/zset.h"
-#include "backend/partition/handlers.h"
-#include "backend/partition/notify.h"
-#include "backend/partition/reply_stream.h"
+#include "backend/dispatch/handlers.h"
+#include "backend/session/notify.h"
+#include "backend/session/reply_stream.h"
 #include "shared/number.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "backend/context/process.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/command_cells.h"
+#include "shared/command/command_cells.h"
 #include "shared/shard_map.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "shared/arena.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/reply.h"
 
 struct borrow;

@@ -4,7 +4,7 @@
  *   keyspace ─► add ─► ordered list of changes and push messages ──the command succeeds──► watchers, trackers, waiters
  *                            └─ the command failed or is rolled back: dropped
  *
- * The keyspace uses this interface only; partition/changes.c implements it.
+ * The keyspace uses this interface only; session/changes.c implements it.
  */
 #pragma once
 

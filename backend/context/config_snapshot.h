@@ -15,9 +15,9 @@
 #include "backend/context/stored_options.h"
 #include "config/config.h"
 #include "config/memory_plan.h"
-#include "shared/acl.h"
+#include "shared/acl/acl.h"
+#include "shared/command/slowlog.h"
 #include "shared/shard_map.h"
-#include "shared/slowlog.h"
 #include "shared/tls.h"
 
 struct config_snapshot {

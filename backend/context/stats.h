@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include "shared/command.h"
+#include "shared/command/command.h"
+#include "shared/command/slowlog.h"
 #include "shared/metrics.h"
-#include "shared/slowlog.h"
 
 #include <stdint.h>
 

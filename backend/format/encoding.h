@@ -49,7 +49,7 @@
 #include "shared/arena.h"
 #include "shared/byte_order.h"
 #include "shared/bytes.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 
 enum type {
     TYPE_NONE = 0,

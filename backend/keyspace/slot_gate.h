@@ -1,5 +1,5 @@
 /*
- * slot_gate.h - which keys of this partition commands may use while slots move (partition/slot_moves.h).
+ * slot_gate.h - which keys of this partition commands may use while slots move (slots/slot_moves.h).
  *
  *   a slot is …          its keys are      commands that read them    commands that write them
  *   served               here              run                        run

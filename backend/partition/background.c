@@ -2,7 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/keyspace/rank_rebuild.h"
-#include "backend/partition/internal_call.h"
+#include "backend/session/internal_call.h"
 
 void background_rebuild_ranks(struct partition *partition)
 {

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "backend/partition/session.h"
+#include "backend/session/session.h"
 
 /* Makes the session of an accepted stream. */
 struct session *connection_new(struct partition *partition, struct stream *stream, uint64_t id);

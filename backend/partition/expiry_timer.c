@@ -4,11 +4,11 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
+#include "backend/dispatch/blocking.h"
 #include "backend/keyspace/expiry.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/internal_call.h"
-#include "backend/partition/session.h"
+#include "backend/session/internal_call.h"
+#include "backend/session/session.h"
 #include "shared/clock.h"
 
 enum {

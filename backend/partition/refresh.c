@@ -2,10 +2,10 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/partition/limits.h"
-#include "backend/partition/peering.h"
-#include "backend/partition/session.h"
-#include "backend/partition/tracking.h"
+#include "backend/session/limits.h"
+#include "backend/session/session.h"
+#include "backend/session/tracking.h"
+#include "backend/slots/peering.h"
 #include "backend/storage/overlay.h"
 
 /* Closes connections whose users may no longer subscribe to their channels. */

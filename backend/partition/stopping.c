@@ -3,10 +3,10 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/participant.h"
-#include "backend/partition/session.h"
-#include "backend/partition/waits.h"
+#include "backend/dispatch/blocking.h"
+#include "backend/session/session.h"
+#include "backend/session/waits.h"
+#include "backend/transaction/participant.h"
 #include "shared/stopping.h"
 
 static void tell_stop(struct session *session)

@@ -2,11 +2,11 @@
  * api.c - the table `redis`, and math.random.
  */
 #include "backend/context/partition.h"
+#include "backend/dispatch/dispatch.h"
 #include "backend/keyspace/borrow.h"
-#include "backend/partition/dispatch.h"
-#include "backend/partition/session.h"
 #include "backend/script/vm.h"
-#include "shared/acl.h"
+#include "backend/session/session.h"
+#include "shared/acl/acl.h"
 #include "shared/digest.h"
 #include "shared/log.h"
 #include "shared/version.h"

@@ -8,12 +8,12 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
+#include "backend/dispatch/cluster_gate.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/cluster_gate.h"
-#include "backend/partition/push_message.h"
-#include "backend/partition/session.h"
 #include "backend/script/vm.h"
+#include "backend/session/push_message.h"
+#include "backend/session/session.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 

@@ -7,8 +7,8 @@
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/partition/slow_call.h"
-#include "backend/partition/suspend.h"
+#include "backend/dispatch/slow_call.h"
+#include "backend/dispatch/suspend.h"
 #include "backend/script/vm.h"
 #include "shared/clock.h"
 #include "shared/log.h"

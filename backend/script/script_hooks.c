@@ -2,8 +2,8 @@
  * script_hooks.c - what the rooms below ask about scripts (struct script_hooks).
  */
 #include "backend/context/partition.h"
-#include "backend/partition/session.h"
 #include "backend/script/vm.h"
+#include "backend/session/session.h"
 
 static void save_random(const struct session *session)
 {

@@ -9,8 +9,8 @@
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/partition/session.h"
 #include "backend/script/vm.h"
+#include "backend/session/session.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/clock.h"

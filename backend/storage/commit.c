@@ -17,7 +17,7 @@
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"

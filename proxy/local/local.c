@@ -3,14 +3,14 @@
  */
 #include "proxy/local/local.h"
 
-#include "proxy/worker.h"
+#include "proxy/core/worker.h"
 
 local_fn *const local_handlers[COMMAND_COUNT] = {
 #define COMMAND(id, ...)
 #define COMMAND_LOCAL(id, ...) [COMMAND_##id] = local_##id,
 #define COMMAND_PROXY(id, ...) [COMMAND_##id] = local_##id,
 #define COMMAND_PLANNED(id, ...)
-#include "shared/commands.def"
+#include "shared/command/commands.def"
 #undef COMMAND
 #undef COMMAND_LOCAL
 #undef COMMAND_PROXY

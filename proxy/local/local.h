@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include "proxy/client.h"
-#include "proxy/handlers.h"
-#include "proxy/request.h"
+#include "proxy/core/client.h"
+#include "proxy/core/handlers.h"
+#include "proxy/core/request.h"
 
 /* Are the shards backends, which have the internal commands (SCREE UNTIL, SCREE OWNED), and no plain Redis servers? local.c */
 bool local_has_backends(const struct client *client);

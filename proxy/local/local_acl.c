@@ -6,11 +6,11 @@
  * A change applies to this proxy only; ACL SAVE writes it to the aclfile. Clients in a namespace can neither see nor
  * change users (CMD_OPERATOR).
  */
+#include "proxy/client/users.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/proxy.h"
-#include "proxy/users.h"
-#include "proxy/worker.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 #include "shared/log.h"
 
 #include <errno.h>

@@ -11,11 +11,11 @@
  * Shards refuse commands that only they see: those of scripts, and of transactions after the user's rules have changed.
  * Their entries describe the proxy's connection.
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/client/users.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/request.h"
-#include "proxy/users.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

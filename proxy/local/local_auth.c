@@ -1,9 +1,9 @@
 /*
  * local_auth.c - AUTH: the reply to a login (login.h).
  */
+#include "proxy/client/login.h"
+#include "proxy/core/share_limits.h"
 #include "proxy/local/local.h"
-#include "proxy/login.h"
-#include "proxy/share_limits.h"
 
 void local_auth(struct client *client, struct request *request, struct reply *reply)
 {

@@ -4,14 +4,14 @@
  *   START [NAME name] [SLOTS ranges] [FULL|INCREMENTAL] [KEEP n] [KEEP-DAYS n] [LEASE ms] [WAIT]
  *   STATUS    CANCEL    LIST    DELETE name
  */
-#include "proxy/backup.h"
-#include "proxy/backup_list.h"
-#include "proxy/backup_status.h"
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/cluster/backup.h"
+#include "proxy/cluster/backup_list.h"
+#include "proxy/cluster/backup_status.h"
+#include "proxy/core/node.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/request.h"
-#include "proxy/upstream/node.h"
-#include "proxy/worker.h"
 #include "shared/number.h"
 #include "shared/slot_ranges.h"
 

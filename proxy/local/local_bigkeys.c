@@ -9,11 +9,11 @@
  * Only one small command is in flight at a time, so other clients are hardly affected. In a shard with more keys than its
  * share of SAMPLES the scan begins at a random slot: then the reply is a sample. Memory is bounded (struct scan).
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/request.h"
 #include "proxy/upstream/pool.h"
-#include "proxy/worker.h"
 #include "shared/clock.h"
 #include "shared/number.h"
 #include "shared/scan_cursor.h"

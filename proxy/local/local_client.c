@@ -4,15 +4,15 @@
  * Clients belong to their workers' threads: a filter is sent to every worker, each writes its matching clients, and the
  * worker of the command joins their output.
  */
-#include "proxy/blocked.h"
-#include "proxy/client_line.h"
+#include "proxy/client/blocked.h"
+#include "proxy/client/client_line.h"
+#include "proxy/client/memory.h"
+#include "proxy/client/monitor.h"
+#include "proxy/client/subscriptions.h"
+#include "proxy/client/tracking.h"
+#include "proxy/client/users.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/memory.h"
-#include "proxy/monitor.h"
-#include "proxy/subscriptions.h"
-#include "proxy/tracking.h"
-#include "proxy/users.h"
-#include "proxy/worker.h"
 #include "shared/client_filter.h"
 
 #include <inttypes.h>

@@ -3,11 +3,11 @@
  *
  * Replies are made by shared/cluster_reply.h. Key counts come from the shard that owns the slot.
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/proxy.h"
-#include "proxy/request.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/cluster_reply.h"
 #include "shared/number.h"

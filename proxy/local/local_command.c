@@ -1,9 +1,9 @@
 /*
  * local_command.c - COMMAND and its subcommands, made of the command table.
  */
+#include "proxy/core/request.h"
 #include "proxy/local/local.h"
-#include "proxy/request.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 
 void local_command(struct client *client, struct request *request, struct reply *reply)
 {

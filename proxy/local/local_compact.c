@@ -1,10 +1,10 @@
 /*
  * local_compact.c - SCREE COMPACT at a proxy: START, STATUS and CANCEL go to all shards, and their replies are merged.
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/node.h"
+#include "proxy/core/request.h"
 #include "proxy/local/local.h"
-#include "proxy/request.h"
-#include "proxy/upstream/node.h"
 #include "shared/reply.h"
 #include "shared/resp.h"
 

@@ -12,13 +12,13 @@
  * Secrets are shown as stars. A client in a namespace sees the few parameters that shards show to clients in namespaces,
  * and cannot change any (CONFIG SET has CMD_OPERATOR).
  */
-#include "proxy/endpoint_config.h"
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/endpoint_config.h"
+#include "proxy/core/node.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
 #include "proxy/local/shards_config.h"
-#include "proxy/proxy.h"
-#include "proxy/upstream/node.h"
-#include "proxy/worker.h"
 #include "shared/clock.h"
 #include "shared/glob.h"
 #include "shared/number.h"

@@ -5,9 +5,9 @@
  */
 #include "proxy/local/local.h"
 
-#include "proxy/hot_keys.h"
-#include "proxy/hotkeys.h"
-#include "proxy/worker.h"
+#include "proxy/core/hot_keys.h"
+#include "proxy/core/hotkeys.h"
+#include "proxy/core/worker.h"
 #include "shared/number.h"
 #include "shared/table.h"
 

@@ -13,14 +13,14 @@
  * values are the first shard's; values about the endpoint are the proxy's. A shard that does not reply is missing in the
  * sums, and shown as down in # Shards.
  */
-#include "proxy/fan_out.h"
-#include "proxy/limits.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/cluster/usage.h"
+#include "proxy/core/limits.h"
+#include "proxy/core/node.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/routes.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/proxy.h"
-#include "proxy/routes.h"
-#include "proxy/upstream/node.h"
-#include "proxy/usage.h"
-#include "proxy/worker.h"
 #include "shared/arena.h"
 #include "shared/check.h"
 #include "shared/number.h"

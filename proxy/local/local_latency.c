@@ -9,13 +9,13 @@
  *
  * If a shard does not answer, HISTOGRAM and RESET fail; other replies are sent without its part.
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/node.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/slow_log.h"
 #include "proxy/local/local.h"
-#include "proxy/proxy.h"
-#include "proxy/slow_log.h"
-#include "proxy/upstream/node.h"
-#include "shared/command_reply.h"
-#include "shared/latency_reply.h"
+#include "shared/command/command_reply.h"
+#include "shared/command/latency_reply.h"
 #include "shared/table.h"
 
 #include <stdlib.h>

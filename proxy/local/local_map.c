@@ -5,12 +5,12 @@
  *   SCREE MAP STATUS                 who owns the slots, what still has to move, and every move: map_truth.h
  *   SCREE MAP PAUSE|RESUME|CANCEL    SCREE MOVES PAUSE|RESUME|CANCEL at every shard
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/cluster/map_truth.h"
+#include "proxy/core/node.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/map_truth.h"
-#include "proxy/request.h"
-#include "proxy/upstream/node.h"
-#include "proxy/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,10 +7,10 @@
  *
  * The figures are those of the backends. The memory of the proxy itself is in its metrics.
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/node.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/upstream/node.h"
-#include "proxy/worker.h"
 #include "shared/memory_stats.h"
 
 #include <stdlib.h>

@@ -2,11 +2,11 @@
  * local_pubsub.c - SUBSCRIBE, UNSUBSCRIBE and their variants: changes the worker's subscription table, and confirms to the
  * client when all shards have confirmed. (PUBLISH and PUBSUB are answered by shards.)
  */
-#include "proxy/client.h"
+#include "proxy/client/subscriptions.h"
+#include "proxy/core/client.h"
+#include "proxy/core/next_turn.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/next_turn.h"
-#include "proxy/subscriptions.h"
-#include "proxy/worker.h"
 #include "shared/arena.h"
 
 #include <inttypes.h>

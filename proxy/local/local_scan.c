@@ -14,12 +14,12 @@
  * of slots, up to the first that has more keys.
  *
  * A shard stops before a slot that it does not own. If it does not own the first one, the request bounces, and goes to the shard that
- * does (proxy/bounced.h). Plain Redis servers as shards get SCAN as it is, each after the other.
+ * does (proxy/client/bounced.h). Plain Redis servers as shards get SCAN as it is, each after the other.
  */
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/number.h"
 #include "shared/scan_cursor.h"

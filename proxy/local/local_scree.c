@@ -1,13 +1,13 @@
 /*
  * local_scree.c - SCREE: the proxy's own view of shards and namespaces, and reload.
  */
+#include "proxy/cluster/usage.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/proxy.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/usage.h"
-#include "proxy/worker.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 
 #include <stdio.h>
 

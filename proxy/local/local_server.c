@@ -1,9 +1,9 @@
 /*
  * local_server.c - TIME, ROLE and other short replies of the proxy.
  */
-#include "proxy/client.h"
+#include "proxy/core/client.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/worker.h"
 #include "shared/net/loop.h"
 #include "shared/version.h"
 

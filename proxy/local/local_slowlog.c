@@ -4,12 +4,12 @@
  *
  * Clients in a namespace see and reset the entries of that namespace.
  */
-#include "proxy/fan_out.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/node.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/slow_log.h"
 #include "proxy/local/local.h"
-#include "proxy/proxy.h"
-#include "proxy/slow_log.h"
-#include "proxy/upstream/node.h"
-#include "shared/command_reply.h"
+#include "shared/command/command_reply.h"
 
 static struct slow_log *slowlog_journal(const struct client *client)
 {

@@ -1,14 +1,14 @@
 /*
- * local_tracking.c - CLIENT TRACKING, CACHING, TRACKINGINFO, GETREDIR (see proxy/tracking.h).
+ * local_tracking.c - CLIENT TRACKING, CACHING, TRACKINGINFO, GETREDIR (see proxy/client/tracking.h).
  *
  *   TRACKING ON ─► does the REDIRECT client exist? ─► RESP2: opens invalidation connections
  *     ─► TRACKING ON … at every shard ─► all have replied OK: the client tracks
  */
+#include "proxy/client/tracking.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/tracking.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/worker.h"
 #include "shared/number.h"
 #include "shared/tracking_reply.h"
 

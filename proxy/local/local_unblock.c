@@ -1,10 +1,10 @@
 /*
  * local_unblock.c - CLIENT UNBLOCK: the blocked client's worker requests that the backend ends the wait.
  */
-#include "proxy/blocked.h"
+#include "proxy/client/blocked.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/local/local.h"
-#include "proxy/request.h"
-#include "proxy/worker.h"
 #include "shared/number.h"
 
 enum { SPACE_MAX = 255 };

@@ -1,10 +1,10 @@
 #include "proxy/local/local_whole.h"
 
-#include "proxy/fan_out.h"
-#include "proxy/lane.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/client/lane.h"
+#include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/slot.h"

@@ -15,8 +15,8 @@
  */
 #pragma once
 
+#include "proxy/core/merge.h"
 #include "proxy/local/local.h"
-#include "proxy/merge.h"
 
 /* Writes the reply to the client from the shards' replies, or sends further commands. */
 typedef void whole_done_fn(struct client *client, struct request *request,

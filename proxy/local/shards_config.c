@@ -2,7 +2,7 @@
 
 #include "config/config.h"
 #include "config/schema.h"
-#include "proxy/merge.h"
+#include "proxy/core/merge.h"
 #include "shared/check.h"
 #include "shared/resp.h"
 

@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "proxy/client.h"
-#include "proxy/request.h"
+#include "proxy/core/client.h"
+#include "proxy/core/request.h"
 
 /* Does the proxy itself answer for this option? */
 typedef bool own_option_fn(const struct client *client, struct bytes name);

@@ -1,11 +1,11 @@
 /*
  * document.c - the status page's JSON: bounded in size, and valid whatever names contain.
  */
-#include "proxy/admin.h"
-#include "proxy/events.h"
-#include "proxy/hot_keys.h"
-#include "proxy/proxy.h"
-#include "proxy/slow_log.h"
+#include "proxy/core/events.h"
+#include "proxy/core/hot_keys.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/slow_log.h"
+#include "proxy/status/admin.h"
 #include "proxy/status/backends.h"
 #include "proxy/status/gather.h"
 #include "proxy/status/peers.h"

@@ -1,7 +1,7 @@
 #include "proxy/status/gather.h"
 
-#include "proxy/proxy.h"
-#include "proxy/worker.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/worker.h"
 #include "shared/check.h"
 #include "shared/list.h"
 

@@ -1,12 +1,12 @@
 /*
  * namespaces.c - the namespaces in the status page's JSON: those of the configuration, those with clients, and those that shards have.
  */
-#include "proxy/limits.h"
-#include "proxy/proxy.h"
+#include "proxy/cluster/usage.h"
+#include "proxy/core/limits.h"
+#include "proxy/core/proxy.h"
 #include "proxy/status/gather.h"
 #include "proxy/status/share.h"
 #include "proxy/status/status.h"
-#include "proxy/usage.h"
 #include "shared/arena.h"
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -1,8 +1,8 @@
 #include "proxy/status/recent.h"
 
-#include "proxy/proxy.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/worker.h"
 #include "proxy/status/status.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 

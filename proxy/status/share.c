@@ -1,12 +1,12 @@
 #include "proxy/status/share.h"
 
-#include "proxy/client.h"
-#include "proxy/client_line.h"
-#include "proxy/hot_keys.h"
+#include "proxy/client/client_line.h"
+#include "proxy/client/users.h"
+#include "proxy/core/client.h"
+#include "proxy/core/hot_keys.h"
+#include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/users.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/table.h"
 

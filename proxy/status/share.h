@@ -7,7 +7,7 @@
 #pragma once
 
 #include "shared/arena.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/shard_map.h"
 
 struct proxy_worker;

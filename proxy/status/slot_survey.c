@@ -1,11 +1,11 @@
 #include "proxy/status/slot_survey.h"
 
-#include "proxy/fan_out.h"
-#include "proxy/map_truth.h"
-#include "proxy/request.h"
-#include "proxy/upstream/node.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/cluster/map_truth.h"
+#include "proxy/core/node.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/map_change.h"
 

@@ -1,10 +1,10 @@
 #include "proxy/status/survey.h"
 
-#include "proxy/fan_out.h"
-#include "proxy/request.h"
+#include "proxy/client/fan_out.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 
 #include <pthread.h>

@@ -1,11 +1,11 @@
 #include "proxy/upstream/pool.h"
 
-#include "proxy/client.h"
-#include "proxy/proxy.h"
-#include "proxy/proxy_metrics.h"
-#include "proxy/share_limits.h"
+#include "proxy/core/client.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/proxy_metrics.h"
+#include "proxy/core/share_limits.h"
+#include "proxy/core/worker.h"
 #include "proxy/upstream/upstream.h"
-#include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/shard_map.h"
 

@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "proxy/upstream/node.h"
+#include "proxy/core/node.h"
 #include "shared/bytes.h"
 #include "shared/list.h"
 

@@ -28,7 +28,7 @@
  */
 #pragma once
 
-#include "proxy/request.h"
+#include "proxy/core/request.h"
 #include "proxy/upstream/greeting.h"
 #include "shared/list.h"
 #include "shared/net/stream.h"

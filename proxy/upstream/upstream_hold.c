@@ -15,7 +15,7 @@
  *     until the proxy closes the connection. New requests use a new connection, which cannot be opened and so is HOLDING.
  * (5) No request waits for a shard that accepts connections but is silent, refuses the greeting or does not send RESP.
  */
-#include "proxy/proxy_metrics.h"
+#include "proxy/core/proxy_metrics.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 

@@ -11,7 +11,7 @@
  */
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/client.h"
+#include "proxy/core/client.h"
 
 #include <inttypes.h>
 #include <stdio.h>

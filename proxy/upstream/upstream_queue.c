@@ -1,10 +1,10 @@
 /*
  * The queue of parts in flight: parts that fail, and reads that are sent a second time.
  */
-#include "proxy/proxy_metrics.h"
+#include "proxy/core/proxy_metrics.h"
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/client.h"
+#include "proxy/core/client.h"
 
 #include <stdio.h>
 #include <stdlib.h>

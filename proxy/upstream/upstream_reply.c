@@ -3,7 +3,7 @@
  */
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/slow_log.h"
+#include "proxy/core/slow_log.h"
 #include "shared/bounce.h"
 #include "shared/log.h"
 #include "shared/number.h"

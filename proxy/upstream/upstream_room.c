@@ -12,7 +12,7 @@
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/client.h"
+#include "proxy/core/client.h"
 
 static bool has_waiting(const struct upstream *upstream)
 {

@@ -3,10 +3,10 @@
  */
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/client.h"
-#include "proxy/limits.h"
-#include "proxy/proxy.h"
-#include "proxy/worker.h"
+#include "proxy/core/client.h"
+#include "proxy/core/limits.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/worker.h"
 #include "shared/bounce.h"
 #include "shared/namespace.h"
 #include "shared/number.h"

@@ -1,5 +1,5 @@
 /*
- * One connection to a shard carries the blocking commands of all clients of a worker (backend/partition/waits.h).
+ * One connection to a shard carries the blocking commands of all clients of a worker (backend/session/waits.h).
  *
  *   client ─ BLPOP ─► part ─► entry ── SCREE WAIT number … ──►  shard
  *                              ▲                                  │
@@ -20,10 +20,10 @@
  *
  * Backends without the secret do not have SCREE WAIT: there each waiting client has a dedicated connection (blocked.h).
  */
-#include "proxy/proxy_metrics.h"
+#include "proxy/core/proxy_metrics.h"
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/client.h"
+#include "proxy/core/client.h"
 #include "proxy/upstream/pool.h"
 #include "shared/bounce.h"
 #include "shared/namespace.h"

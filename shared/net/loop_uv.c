@@ -7,7 +7,7 @@
  */
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/crash.h"
+#include "shared/net/crash.h"
 #include "shared/net/net_uv.h"
 
 #include <pthread.h>

@@ -14,8 +14,8 @@
  * those of the programs. A shard that bounces names the run of slots around the slot that have the same owner and epoch, as
  * slot_owners.c does. Then the messages by which shards tell each other what they own are counted, with the sizes of slot_owners.c.
  */
-#include "proxy/rebalance.h"
-#include "proxy/routes.h"
+#include "proxy/core/routes.h"
+#include "proxy/tool/rebalance.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 

@@ -1,5 +1,5 @@
 /* last_bounce.c - a proxy believes the last bounce, whatever the epoch of the owner that it names. */
-#include "proxy/routes.h"
+#include "proxy/core/routes.h"
 
 bool __real_routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version);
 bool __wrap_routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version);

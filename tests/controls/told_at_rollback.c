@@ -1,9 +1,9 @@
 /* told_at_rollback.c - the changes of a command that is rolled back are reported. */
 #include "backend/context/call.h"
 #include "backend/context/partition.h"
-#include "backend/partition/changes.h"
-#include "backend/partition/push_message.h"
-#include "backend/partition/suspend.h"
+#include "backend/dispatch/suspend.h"
+#include "backend/session/changes.h"
+#include "backend/session/push_message.h"
 
 void __real_suspend_begin(struct call *call, struct suspend_mark *mark);
 void __wrap_suspend_begin(struct call *call, struct suspend_mark *mark);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The key rules find the keys that a command opens, and their flags say whether it changes them.
 
-ACL rules and the proxy's routing use the key rules (shared/keys.h). scree-backend-keys is a backend that compares each
+ACL rules and the proxy's routing use the key rules (shared/command/keys.h). scree-backend-keys is a backend that compares each
 key that a command opens with the rules' keys (tests/spy/keys_opened.c). It gets the random commands of the groups, also
 with words doubled, exchanged and inserted; in transactions, so that none blocks.
 """

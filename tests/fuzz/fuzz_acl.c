@@ -1,7 +1,7 @@
 /*
  * fuzz_acl.c - ACL files: a file that is read and printed is equal when it is read again; so are rules without secrets.
  */
-#include "shared/acl.h"
+#include "shared/acl/acl.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

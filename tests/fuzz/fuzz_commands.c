@@ -8,7 +8,7 @@
  */
 #include "backend/context/partition.h"
 #include "shared/check.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
 #include "shared/net/stream.h"
 #include "tests/sim/sim.h"

@@ -3,7 +3,7 @@
  * again.
  */
 #include "backend/context/output_limit.h"
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "shared/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);

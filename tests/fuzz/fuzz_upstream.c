@@ -19,9 +19,9 @@
  */
 #include "config/config.h"
 #include "config/reload.h"
-#include "proxy/proxy_run.h"
+#include "proxy/run/proxy_run.h"
 #include "shared/check.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
 #include "shared/resp.h"
 #include "tests/sim/sim_world.h"

@@ -640,7 +640,7 @@ def _(run):
             check_equal(b.read_until_closed(20), (b'', True))
 
 
-# -- blocked commands of a proxy's clients on one connection (backend/partition/waits.h)
+# -- blocked commands of a proxy's clients on one connection (backend/session/waits.h)
 # ---------------------------------
 
 @contextlib.contextmanager
@@ -935,7 +935,7 @@ def _(run):
     race(run, sized(1000, 20000), 3)
 
 
-# -- keys on several shards (proxy/blocked_parts.c) --------------------------------------------------------------------
+# -- keys on several shards (proxy/client/blocked_parts.c) --------------------------------------------------------------------
 
 def play_on_shards(stage, k):
     """Plays the scenes; k: three keys, which are on three shards of the proxy."""

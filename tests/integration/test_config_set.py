@@ -331,7 +331,7 @@ def _(run):
             return set(pattern.findall(file.read()))
 
     ours = names('backend/context/parameter.c', OWN) | {row.key for row in rows('backend')} | EFFECTIVE
-    of_the_proxy = names('proxy/endpoint_config.c', OF_THE_PROXY)
+    of_the_proxy = names('proxy/core/endpoint_config.c', OF_THE_PROXY)
     check('maxmemory-clients' in of_the_proxy, of_the_proxy)
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         part, through = cluster.partition(0), cluster.connect()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """commands.py - code uses the properties in a command's row instead of comparing with COMMAND_x.
 
-A property on which checks, routing or logs depend is a column or a trait of the row (shared/command.h), so that a new
+A property on which checks, routing or logs depend is a column or a trait of the row (shared/command/command.h), so that a new
 command is a row and its handler. Remaining comparisons with COMMAND_x are counted here; each has a comment with its
 reason. The number may only shrink. Each flag and each trait has a bit of its own.
 """
@@ -18,9 +18,9 @@ TABLE = re.compile(r'shared/commands?(_\w+)?\.(def|h)$|shared/command\.c$')
 
 def equal_bits():
     names = {}
-    for name, kind, bit in BIT.findall(read('shared/command.h')):
+    for name, kind, bit in BIT.findall(read('shared/command/command.h')):
         if names.setdefault((kind, bit), name) != name:
-            yield 'shared/command.h:1: %s and %s have the same bit' % (names[kind, bit], name)
+            yield 'shared/command/command.h:1: %s and %s have the same bit' % (names[kind, bit], name)
 
 
 def main():
@@ -35,7 +35,7 @@ def main():
             found += ['%s:%d: %s' % (path, number, match) for match in COMPARED.findall(line)]
     if len(found) > COMPARISONS_MAX:
         found.append('%d comparisons with a command, at most %d may be: make it a trait or column of the row '
-                     '(shared/command.h)' % (len(found), COMPARISONS_MAX))
+                     '(shared/command/command.h)' % (len(found), COMPARISONS_MAX))
         report(found)
     elif len(found) < COMPARISONS_MAX:
         report(['tests/lint/commands.py:1: %d comparisons are left: set COMPARISONS_MAX to that' % len(found)])

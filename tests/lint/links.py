@@ -2,7 +2,7 @@
 """links.py - documents refer only to what is there, and each has one title.
 
 Links to files and to their headings, in every .md file; paths of this tree and names of tests between backquotes
-(`proxy/slow_log.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it;
+(`proxy/core/slow_log.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it;
 titles of cases in docs/security.md.
 """
 

@@ -32,7 +32,7 @@ WORDS = [
     (r'\bguests?\b|\bguest_', 'impersonated user', 'backend'),
     (r'(?i)\bstrangers?\b|is_stranger', 'untrusted peer', 'backend proxy shared docs'),
     (r'\bedges?_', 'range bound', 'backend/keyspace backend/commands'),
-    (r'\binterest(s|_\w+)?\b|\baudiences?(_\w+)?\b|\bfeeds?\b', 'subscription table, subscription connection', 'proxy shared/channel.h shared/subscription_table.h'),
+    (r'\binterest(s|_\w+)?\b|\baudiences?(_\w+)?\b|\bfeeds?\b', 'subscription table, subscription connection', 'proxy shared/acl/channel.h shared/subscription_table.h'),
     (r'\bqueued_walk\b|struct journal\b', 'transaction queue, slow log', 'proxy'),
     (r'struct places?\b|->place\b|\bplaces?_(un)?ref\b', 'keyspace', 'proxy'),
     (r'\bmeters?(_\w+)?\b', 'rate limiter', 'proxy'),
@@ -43,7 +43,7 @@ WORDS = [
     (r'[=!]= ERR_STORE', 'is_read_failure(): a row may also be uncached', 'backend/keyspace backend/commands backend/partition backend/script'),
 ]
 # This file, generated or foreign texts, and examples of bad sentences.
-NOT_OURS = ('tests/lint/words.py', 'docs/benchmarks/', 'docs/images/', 'docs/commands.md', 'shared/commands_server.def', 'docs/internals/glossary.md', 'docs/CONTRIBUTING.md')
+NOT_OURS = ('tests/lint/words.py', 'docs/benchmarks/', 'docs/images/', 'docs/commands.md', 'shared/command/commands_server.def', 'docs/internals/glossary.md', 'docs/CONTRIBUTING.md')
 PLAIN = {r'\b[Nn]obody\b': 0, r'\b[Ss]omebody\b': 0, r'\b[Mm]eanwhile\b': 0, r'\bof it\b': 11, r'\b[Ww]ho asks\b': 0}
 TEXTS = ('.c', '.h', '.def', '.md', '.py')
 

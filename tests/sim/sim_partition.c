@@ -5,7 +5,7 @@
 #include "backend/partition_new.h"
 #include "backend/partition_run.h"
 #include "shared/check.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
 #include "shared/net/worker.h"
 #include "tests/sim/sim.h"

@@ -1,7 +1,7 @@
 #include "tests/sim/sim_seeds.h"
 
 #include "shared/check.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
 #include "shared/table.h"
 #include "tests/sim/sim.h"

@@ -4,9 +4,9 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/internal_call.h"
-#include "backend/partition/slot_moves.h"
-#include "backend/partition/stray_moves.h"
+#include "backend/session/internal_call.h"
+#include "backend/slots/slot_moves.h"
+#include "backend/slots/stray_moves.h"
 #include "backend/storage/commit.h"
 #include "shared/slot.h"
 

@@ -21,10 +21,10 @@
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/dispatch/blocking.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/internal_call.h"
+#include "backend/session/internal_call.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/resp.h"

@@ -9,7 +9,7 @@
  *                 ─► clean stop ─► checks: do the replies fit together, do the rows on disk?
  */
 #include "backend/context/partition.h"
-#include "backend/partition/blocking.h"
+#include "backend/dispatch/blocking.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/sim_client.h"

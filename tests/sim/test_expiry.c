@@ -10,7 +10,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/lock.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/internal_call.h"
+#include "backend/session/internal_call.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
 #include "tests/sim/sim.h"

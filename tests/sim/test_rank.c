@@ -12,7 +12,7 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/rank_rebuild.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/internal_call.h"
+#include "backend/session/internal_call.h"
 #include "shared/check.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_partition.h"

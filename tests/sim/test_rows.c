@@ -12,7 +12,7 @@
 #include "backend/format/encoding.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/log.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_partition.h"

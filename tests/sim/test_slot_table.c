@@ -10,7 +10,7 @@
  * (4) A change with a lower epoch than a newer record's is refused.
  */
 #include "backend/context/partition.h"
-#include "backend/partition/slot_table.h"
+#include "backend/slots/slot_table.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/sim.h"

@@ -5,11 +5,11 @@
  *
  *   client ──► proxy ──► 2 backends      (sim.h's world: hours pass in milliseconds; run it under ASan)
  */
-#include "proxy/client.h"
-#include "proxy/proxy.h"
-#include "proxy/worker.h"
+#include "proxy/core/client.h"
+#include "proxy/core/proxy.h"
+#include "proxy/core/worker.h"
 #include "shared/check.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"

@@ -1,6 +1,6 @@
 /*
  * keys_opened.c - linked into scree-backend-keys, a backend that compares the keys which commands open with those that
- * the key rules (shared/keys.h) find in the arguments.
+ * the key rules (shared/command/keys.h) find in the arguments.
  *
  *   handler ─► keyspace_open ──--wrap──► here: is the key among those of keys_find()? ─► keyspace_open
  *           ─► entry_save … ───--wrap──► here: do the key's flags include a change? ─► entry_save
@@ -9,9 +9,9 @@
  * shard. Each such key is printed on stderr: `undeclared: command=… key=… use=… arguments=…`. A line `reached:
  * command=…` is printed for the first key of each command.
  */
+#include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/partition/handlers.h"
-#include "shared/keys.h"
+#include "shared/command/keys.h"
 
 #include <stdio.h>
 

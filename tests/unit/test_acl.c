@@ -1,9 +1,9 @@
 /*
  * test_acl.c - sets of users: cases that test_acl.py does not compare with redis-server.
  */
-#include "shared/acl_command.h"
+#include "shared/acl/acl_command.h"
 
-#include "shared/channel.h"
+#include "shared/acl/channel.h"
 #include "shared/check.h"
 
 #include <stdio.h>

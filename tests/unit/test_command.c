@@ -1,12 +1,12 @@
 /*
  * test_command.c - the command table: names, contradicting rows, replies of COMMAND, error texts.
  */
-#include "shared/command.h"
+#include "shared/command/command.h"
 
 #include "shared/check.h"
-#include "shared/command_docs.h"
-#include "shared/command_reply.h"
-#include "shared/keys.h"
+#include "shared/command/command_docs.h"
+#include "shared/command/command_reply.h"
+#include "shared/command/keys.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * test_events.c - the ring of recent events: the newest stay, and a repeated event is counted.
  */
-#include "proxy/events.h"
+#include "proxy/core/events.h"
 
 #include "shared/check.h"
 

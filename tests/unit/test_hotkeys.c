@@ -1,7 +1,7 @@
 /*
  * test_hotkeys.c - the sketch never underestimates, the most frequent names are kept, and old counts decay.
  */
-#include "proxy/hotkeys.h"
+#include "proxy/core/hotkeys.h"
 
 #include "shared/check.h"
 

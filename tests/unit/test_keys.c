@@ -2,7 +2,7 @@
  * test_keys.c - which arguments are keys. differential/test_command_info.py compares the same requests with redis-
  * server.
  */
-#include "shared/keys.h"
+#include "shared/command/keys.h"
 
 #include "shared/check.h"
 

@@ -1,7 +1,7 @@
 /*
  * test_latency.c - samples of events: one for each second, the newest kept; what a reset forgets.
  */
-#include "shared/latency.h"
+#include "shared/command/latency.h"
 
 #include "shared/check.h"
 

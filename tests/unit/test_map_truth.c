@@ -1,10 +1,10 @@
 /*
  * test_map_truth.c - the shards' replies to SCREE OWNERS and SCREE MOVES, and the lines of SCREE MAP STATUS.
  */
-#include "proxy/map_truth.h"
+#include "proxy/cluster/map_truth.h"
 
 #include "config/shards_file.h"
-#include "proxy/line_fields.h"
+#include "proxy/core/line_fields.h"
 #include "shared/check.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "proxy/merge.h"
+#include "proxy/core/merge.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>

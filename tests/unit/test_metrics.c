@@ -1,6 +1,6 @@
 #include "shared/metrics.h"
 
-#include "shared/command_cells.h"
+#include "shared/command/command_cells.h"
 #include "shared/metric_text.h"
 #include "tests/unit/suite.h"
 

@@ -1,7 +1,7 @@
 /*
  * test_monitor_line.c - MONITOR's line byte for byte, and the arguments it hides.
  */
-#include "shared/monitor_line.h"
+#include "shared/command/monitor_line.h"
 
 #include "shared/check.h"
 

@@ -1,7 +1,7 @@
 /*
  * test_named_members.c - which arguments are members: of every kind of command, and of ZADD with any options.
  */
-#include "backend/partition/named_members.h"
+#include "backend/transaction/named_members.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * test_notify.c - the letters of notify-keyspace-events.
  */
-#include "backend/partition/notify.h"
+#include "backend/session/notify.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

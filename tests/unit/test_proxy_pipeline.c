@@ -1,4 +1,4 @@
-#include "proxy/pipeline.h"
+#include "proxy/core/pipeline.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * test_rebalance.c - rebalance() returns a map without gaps, with equal load, and moves as few slots as possible.
  */
-#include "proxy/rebalance.h"
+#include "proxy/tool/rebalance.h"
 
 #include "shared/check.h"
 #include "shared/map_change.h"

@@ -1,6 +1,6 @@
-#include "proxy/handlers.h"
-#include "proxy/route.h"
-#include "shared/arguments.h"
+#include "proxy/core/handlers.h"
+#include "proxy/core/route.h"
+#include "shared/command/arguments.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

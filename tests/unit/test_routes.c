@@ -1,7 +1,7 @@
 /*
  * test_routes.c - owners of slots that a proxy learns from bounces, and the map that it makes of them and of shards.ini.
  */
-#include "proxy/routes.h"
+#include "proxy/core/routes.h"
 
 #include "shared/check.h"
 

@@ -2,7 +2,7 @@
  * test_slowlog.c - the slow log keeps the newest entries, cuts long arguments, and shows each namespace only its own
  * entries.
  */
-#include "shared/slowlog.h"
+#include "shared/command/slowlog.h"
 
 #include "shared/check.h"
 

@@ -1,4 +1,4 @@
-#include "proxy/split.h"
+#include "proxy/core/split.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>

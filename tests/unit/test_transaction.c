@@ -1,10 +1,10 @@
 /*
  * test_transaction.c - the queue between MULTI and EXEC.
  */
-#include "backend/partition/transaction.h"
+#include "backend/session/transaction_queue.h"
 
 #include "shared/check.h"
-#include "shared/command.h"
+#include "shared/command/command.h"
 
 static void test_commands_are_copied_in_order(void)
 {

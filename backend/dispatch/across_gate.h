@@ -1,0 +1,11 @@
+/*
+ * across_gate.h - refuses commands that need keys of other shards before they run.
+ */
+#pragma once
+
+#include "backend/dispatch/bounce.h"
+
+/* False: the command is EXEC or a script, and one of its keys is not here although the sender expects it here. Or the proxy sent
+ * it with SCREE ACROSS, but it cannot be rolled back, or it names keys of other shards and
+ * there are no links to these. An error was replied, and EXEC has discarded its queue; or the request was marked (bounce.h). */
+bool across_gate(struct call *call);

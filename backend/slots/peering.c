@@ -1,0 +1,180 @@
+#include "backend/slots/peering.h"
+
+#include "backend/context/cluster_clock.h"
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/peer/peer_set.h"
+#include "backend/session/channel_relay.h"
+#include "backend/session/push_message.h"
+#include "backend/slots/key_arrival.h"
+#include "backend/slots/key_put.h"
+#include "backend/slots/slot_moves.h"
+#include "backend/slots/slot_owners.h"
+#include "backend/storage/orphan.h"
+#include "backend/transaction/coordinator.h"
+#include "backend/transaction/participant.h"
+#include "shared/host_name.h"
+#include "shared/log.h"
+#include "shared/version.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    PINGS_PER_TIMEOUT = 4,
+    BACKOFF_MIN_MS = 50,
+    BACKOFF_MAX_MS = 5000,
+    OUTSTANDING_MAX = 4096,
+};
+
+static uint64_t batch_index(void *owner)
+{
+    const struct partition *partition = owner;
+    return partition->batch.index;
+}
+
+/* peer_requests.handle */
+static bool handle_request(void *owner, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct partition *partition = owner;
+    return slot_owners_handle(partition->shards.owners, incoming, frame) ||
+           slot_moves_handle(partition->shards.moves, incoming, frame) ||
+           key_put_handle(partition, incoming, frame) ||
+           key_arrivals_handle(partition->shards.strays.arrivals, incoming, frame) ||
+           channel_relay_handle(partition->watchers.messages->relay, incoming, frame) ||
+           participant_handle(partition->shards.participant, incoming, frame) ||
+           coordinator_handle(partition->shards.coordinator, incoming, frame);
+}
+
+/* peer_requests.on_closed */
+static void connection_closed(void *owner, struct peer_incoming *incoming)
+{
+    struct partition *partition = owner;
+    participant_closed(partition->shards.participant, incoming);
+    key_arrivals_closed(partition->shards.strays.arrivals, incoming);
+}
+
+struct peer_set *peering_new(struct partition *partition)
+{
+    const struct peer_host host = {
+        .loop = partition->loop,
+        .metrics = partition->metrics.process,
+        .links = partition->process->labelled.links,
+        .thread = partition->index,
+        .clock = partition->process->clock,
+        .run_id = partition->process->run_id,
+        .version = SCREE_VERSION,
+        .current_index = batch_index,
+        .requests = {.handle = handle_request, .on_closed = connection_closed},
+        .owner = partition,
+    };
+    return peer_set_new(&host);
+}
+
+int peering_port(const struct partition *partition)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    int index = (int)partition->index;
+    if (config->advertise_port)
+        return config->advertise_port + index;
+    if (config->peer_tls && config->tls_port)
+        return config->tls_port + index;
+    return partition->listeners.port;
+}
+
+void peering_client_ports(const struct partition *partition, uint16_t *port, uint16_t *tls_port)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    bool advertises_tls = config->port < 0 || config->peer_tls;
+    int own_tls = config->tls_port ? config->tls_port + (int)partition->index : 0;
+    int own = config->port < 0 ? 0 : partition->listeners.port;
+    *port = (uint16_t)(advertises_tls ? own : peering_port(partition));
+    *tls_port = (uint16_t)(advertises_tls ? peering_port(partition) : own_tls);
+}
+
+void peering_host(const struct partition *partition, char *host, size_t size)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    char advertised[HOST_NAME_BYTES_MAX + 1];
+    /* option.c refuses a host that does not fit; the machine may get a longer name later */
+    bool fits = host_name_expand(bytes_of(config->advertise_host), advertised);
+    (void)snprintf(host, size, "%s", fits && *advertised ? advertised : config->bind);
+}
+
+void peering_address(const struct partition *partition, char *address, size_t size)
+{
+    char host[PEER_ADDRESS_MAX + 1];
+    peering_host(partition, host, sizeof host);
+    (void)snprintf(address, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
+                   peering_port(partition));
+}
+
+/* The map to put into force. One that comes while the first slots are claimed waits: else some shards would claim by the map of
+ * before and others by this one, and slots would have two owners or none. */
+static const struct shard_map *next_map(struct partition *partition)
+{
+    const struct shard_map *now = peer_set_map(partition->shards.peers);
+    const struct shard_map *wish = partition->snapshot->map;
+    if (wish == now || !slot_owners_is_claiming(partition->shards.owners))
+        return wish;
+    log_event(LOG_INFO, "map_waits", "partition=%u epoch=%" PRIu64 " claimed_by=%" PRIu64,
+              partition->index, wish ? wish->epoch : 0, now->epoch);
+    return now;
+}
+
+/* A partition without a place in a map has no part in the time of the cluster: it expires keys by the clock of the machine. */
+static void tick_clock(struct partition *partition, const struct peer_set *peers)
+{
+    const struct shard_map *map = peer_set_map(peers);
+    const char *own = peer_set_shard(peers);
+    if (map && *own)
+        cluster_clock_tick(partition->process->clock, map, bytes_of(own));
+    if (!partition->shards.is_gated || cluster_clock_is_known(partition->process->clock))
+        orphan_trust_clock();
+}
+
+void peering_tick(struct partition *partition)
+{
+    const struct peer_set *peers = partition->shards.peers;
+    if (peers)
+        tick_clock(partition, peers);
+    if (peers && peer_set_map(peers) != partition->snapshot->map &&
+        !slot_owners_is_claiming(partition->shards.owners))
+        peering_configure(partition);
+}
+
+void peering_configure(struct partition *partition)
+{
+    const struct config_snapshot *snapshot = partition->snapshot;
+    const struct backend_config *options = &snapshot->config;
+    char address[PEER_ADDRESS_MAX + 1];
+    uint16_t port;
+    uint16_t tls_port;
+    peering_address(partition, address, sizeof address);
+    peering_client_ports(partition, &port, &tls_port);
+    const struct peer_config config = {
+        .map = next_map(partition),
+        .old_shard = slot_owners_name(partition->shards.owners),
+        .address = address,
+        .port = port,
+        .tls_port = tls_port,
+        .secret = options->secret,
+        .secret_previous = options->secret_previous,
+        .tls = snapshot->peer_tls,
+        .options =
+            {
+                .connect_timeout_ms = options->peer_timeout_ms,
+                .timeout_ms = options->peer_timeout_ms,
+                .ping_ms = options->peer_timeout_ms / PINGS_PER_TIMEOUT,
+                .backoff_min_ms = BACKOFF_MIN_MS,
+                .backoff_max_ms = BACKOFF_MAX_MS,
+                .output_max = options->peer_output_limit_bytes,
+                .requests_max = OUTSTANDING_MAX,
+            },
+    };
+    peer_set_configure(partition->shards.peers, &config);
+    slot_owners_configure(partition->shards.owners);
+}

@@ -1,0 +1,888 @@
+#include "backend/slots/slot_moves.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/context/slot_load.h"
+#include "backend/dispatch/blocking.h"
+#include "backend/keyspace/slot_gate.h"
+#include "backend/keyspace/space.h"
+#include "backend/keyspace/watch.h"
+#include "backend/peer/peer_set.h"
+#include "backend/session/pause.h"
+#include "backend/session/space_bytes.h"
+#include "backend/session/tracking.h"
+#include "backend/slots/move_rate.h"
+#include "backend/slots/move_target.h"
+#include "backend/slots/slot_owners.h"
+#include "backend/slots/slot_table.h"
+#include "config/shards_file.h"
+#include "shared/log.h"
+#include "shared/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    STEP_MS = 2,
+    BURST_MS = 20, /* of migration-rate */
+    PLAN_MS = 500, /* between two looks for slots to move */
+    DAMAGED_MS = 60 * 1000,
+    KEYS_A_MOVE = 65536,
+    TARGETS_MAX = 64,
+};
+
+struct slot_moves {
+    struct move_host host;
+    struct list sources;
+    struct list targets;
+    struct moving_slots moving;
+    struct timer *timer; /* runs while there are moves */
+    bool is_running;
+    bool must_load;
+    bool is_held;            /* for a backup */
+    uint64_t plan_ms;        /* monotonic: when to look for slots to move */
+    uint64_t planned_by;     /* epoch of the map at the last look */
+    uint32_t planned;        /* moves that ran after the last look */
+    struct slot_set taken;   /* slots of moves when slots are looked for */
+    uint64_t filled_ms;      /* monotonic: when the allowance was filled */
+    struct slot_set damaged; /* slots that cannot move, because a row of theirs is damaged */
+    uint64_t damaged_ms;     /* monotonic: when they are tried again; 0: there are none */
+};
+
+static uint64_t mono_ms(const struct slot_moves *moves)
+{
+    return loop_mono_ms(moves->host.partition->loop);
+}
+
+static struct move_source *source_at(struct list *link)
+{
+    return container_of(link, struct move_source, link);
+}
+
+static struct move_target *target_at(struct list *link)
+{
+    return container_of(link, struct move_target, link);
+}
+
+static uint32_t count_moves(const struct list *list)
+{
+    uint32_t count = 0;
+    for (const struct list *at = list->next; at != list; at = at->next)
+        count++;
+    return count;
+}
+
+/* ---- slots in transition ---- */
+
+static void add_move_slots(struct slot_set *set, const struct move_slots *slots)
+{
+    for (unsigned slot = slots->first; slot <= slots->last; slot++)
+        slot_set_add(set, (uint16_t)slot);
+}
+
+/* move_host.changed: commands that wait try again. */
+static void moving_slots_changed(struct move_host *host)
+{
+    struct slot_moves *moves = container_of(host, struct slot_moves, host);
+    struct partition *partition = host->partition;
+    bool is_any = false;
+    memset(&moves->moving, 0, sizeof moves->moving);
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        if (move_source_holds_writes(source_at(at))) {
+            add_move_slots(&moves->moving.frozen, &source_at(at)->slots);
+            moves->moving.has_frozen = is_any = true;
+        }
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next)
+        if (move_target_is_arriving(target_at(at))) {
+            add_move_slots(&moves->moving.arriving, &target_at(at)->slots);
+            is_any = true;
+        }
+    partition->shards.moving = is_any ? &moves->moving : NULL;
+    slot_owners_reload(partition->shards.owners);
+    slots_resume(partition);
+    partition_resume(partition);
+}
+
+/* move_host.released: clients that watch, cache or wait for keys of the slots must look elsewhere. */
+static void slots_were_released(struct move_host *host, const struct move_slots *slots)
+{
+    struct partition *partition = host->partition;
+    slot_load_forget(partition, slots->first, slots->last);
+    watch_touch_slots(partition->watchers.watches, slots->first, slots->last);
+    tracking_forget_slots(partition, slots->first, slots->last);
+    blocking_check_all(partition->watchers.blocking);
+    blocking_resume(partition->watchers.blocking);
+}
+
+/* move_host.damaged */
+static void slot_is_damaged(struct move_host *host, uint16_t slot)
+{
+    struct slot_moves *moves = container_of(host, struct slot_moves, host);
+    slot_set_add(&moves->damaged, slot);
+    moves->damaged_ms = mono_ms(moves) + DAMAGED_MS;
+}
+
+/* May the slot begin to move? Until the record of a new move is durable, the table still has the one before. */
+static bool can_move(const struct slot_moves *moves, unsigned slot)
+{
+    return !slot_set_has(&moves->taken, (uint16_t)slot) &&
+           (!moves->damaged_ms || !slot_set_has(&moves->damaged, (uint16_t)slot));
+}
+
+static void note_taken_slots(struct slot_moves *moves)
+{
+    memset(&moves->taken, 0, sizeof moves->taken);
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        add_move_slots(&moves->taken, &source_at(at)->slots);
+}
+
+/* Damaged slots are tried again: their rows may have been replaced. */
+static void forgive_damaged(struct slot_moves *moves)
+{
+    if (!moves->damaged_ms || mono_ms(moves) < moves->damaged_ms)
+        return;
+    memset(&moves->damaged, 0, sizeof moves->damaged);
+    moves->damaged_ms = 0;
+}
+
+/* ---- life ---- */
+
+static void step_moves(void *owner);
+
+struct slot_moves *slot_moves_new(struct partition *partition)
+{
+    struct slot_moves *moves = calloc(1, sizeof *moves);
+    CHECK(moves);
+    moves->host = (struct move_host){.partition = partition,
+                                     .allowance = INT64_MAX,
+                                     .purge_allowance = INT64_MAX,
+                                     .changed = moving_slots_changed,
+                                     .damaged = slot_is_damaged,
+                                     .released = slots_were_released};
+    list_init(&moves->sources);
+    list_init(&moves->targets);
+    moves->must_load = true;
+    moves->host.libraries = table_new();
+    moves->timer = timer_new(partition->loop, step_moves, moves);
+    return moves;
+}
+
+static void free_libraries(struct table *libraries)
+{
+    size_t cursor = 0;
+    struct bytes shard;
+    void *sent;
+    while (table_next(libraries, &cursor, &shard, &sent))
+        free(sent);
+    table_free(libraries);
+}
+
+void slot_moves_free(struct slot_moves *moves)
+{
+    if (!moves)
+        return;
+    moves->host.partition->shards.moving = NULL;
+    timer_free(moves->timer);
+    while (!list_empty(&moves->sources)) {
+        struct move_source *move = source_at(moves->sources.next);
+        move->is_changing = false; /* the table drops the change */
+        move_source_free(move);
+    }
+    while (!list_empty(&moves->targets)) {
+        struct move_target *move = target_at(moves->targets.next);
+        move->is_changing = false;
+        move_target_free(move);
+    }
+    free_libraries(moves->host.libraries);
+    free(moves);
+}
+
+/* Frees the moves that are over. */
+static void free_ended_moves(struct slot_moves *moves)
+{
+    struct list *next;
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = next) {
+        next = at->next;
+        if (source_at(at)->state == SOURCE_DONE && !source_at(at)->is_changing)
+            move_source_free(source_at(at));
+    }
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = next) {
+        next = at->next;
+        if (target_at(at)->state == TARGET_DONE && !target_at(at)->is_changing)
+            move_target_free(target_at(at));
+    }
+}
+
+void slot_moves_load(struct slot_moves *moves)
+{
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        move_source_drop(source_at(at));
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next)
+        move_target_drop(target_at(at));
+    moves->must_load = true;
+}
+
+static bool is_interrupted(const struct slot_record *record)
+{
+    return record->state == SLOT_EXPORTING || record->state == SLOT_IMPORTING ||
+           record->state == SLOT_STAGED || (record->state == SLOT_RELEASED && record->migration);
+}
+
+/* Makes the move of the record of slots first .. last. */
+static void resume_move(struct slot_moves *moves, uint16_t first, uint16_t last,
+                        const struct slot_record *record)
+{
+    log_event(LOG_INFO, "slots_move_found", "partition=%u slots=%u-%u state=%s peer=%s",
+              moves->host.partition->index, first, last,
+              slot_state_name((enum slot_state)record->state), record->peer);
+    if (record->state == SLOT_EXPORTING || record->state == SLOT_RELEASED)
+        list_push(&moves->sources, &move_source_found(&moves->host, first, last, record)->link);
+    else
+        list_push(&moves->targets, &move_target_found(&moves->host, first, last, record)->link);
+}
+
+/* Reads whether moves were paused. */
+static void load_paused(struct slot_moves *moves)
+{
+    struct slice value;
+    moves->host.is_paused =
+        overlay_get(moves->host.partition->overlay, CF_SYSTEM, moves_paused_key(), &value) == OK;
+    if (moves->host.is_paused)
+        slice_release(&value);
+}
+
+/* Finds the moves that a restart or a failed batch has interrupted. */
+static void resume_moves(struct slot_moves *moves)
+{
+    load_paused(moves);
+    const struct slot_table *table = moves->host.partition->shards.slots;
+    for (unsigned slot = 0; slot < SLOT_COUNT;) {
+        const struct slot_record *record = slot_table_get(table, (uint16_t)slot);
+        unsigned end = slot + 1;
+        while (end < SLOT_COUNT && end - slot < MOVE_SLOTS_MAX &&
+               slot_record_equal(record, slot_table_get(table, (uint16_t)end)))
+            end++;
+        if (is_interrupted(record))
+            resume_move(moves, (uint16_t)slot, (uint16_t)(end - 1), record);
+        slot = end;
+    }
+    moving_slots_changed(&moves->host);
+}
+
+/* ---- planning ---- */
+
+/* Slots to be moved together. */
+struct chunk {
+    uint16_t first, last;
+    const char *target;
+    uint64_t wish;
+};
+
+/* space_slot_fn */
+static void add_slot_keys(void *owner, uint16_t slot, uint64_t keys)
+{
+    uint64_t *counts = owner;
+    counts[slot] += keys;
+}
+
+/* The number of keys of each slot, on the heap. */
+static uint64_t *keys_by_slot(const struct slot_moves *moves)
+{
+    uint64_t *counts = calloc(SLOT_COUNT, sizeof *counts);
+    CHECK(counts);
+    size_t cursor = 0;
+    const struct space *space;
+    while ((space = space_next(moves->host.partition->spaces, &cursor)))
+        space_each_slot(space, add_slot_keys, counts);
+    return counts;
+}
+
+/* Finds slots, from *slot on, that the map gives to another shard. False: there are none. */
+static bool find_chunk(const struct slot_moves *moves, const uint64_t *counts, unsigned *slot,
+                       struct chunk *chunk)
+{
+    const struct partition *partition = moves->host.partition;
+    const struct slot_table *table = partition->shards.slots;
+    const struct slot_owners *owners = partition->shards.owners;
+    while (*slot < SLOT_COUNT &&
+           (!can_move(moves, *slot) ||
+            !(chunk->target = slot_owners_wish(owners, (uint16_t)*slot, &chunk->wish))))
+        ++*slot;
+    if (*slot == SLOT_COUNT)
+        return false;
+    const struct slot_record *record = slot_table_get(table, (uint16_t)*slot);
+    uint64_t keys = counts[*slot];
+    uint64_t wish;
+    chunk->first = (uint16_t)*slot;
+    do {
+        chunk->last = (uint16_t)*slot;
+        if (++*slot == SLOT_COUNT || *slot - chunk->first == MOVE_SLOTS_MAX)
+            break;
+        keys += counts[*slot];
+    } while (keys <= KEYS_A_MOVE && can_move(moves, *slot) &&
+             slot_record_equal(record, slot_table_get(table, (uint16_t)*slot)) &&
+             slot_owners_wish(owners, (uint16_t)*slot, &wish) == chunk->target);
+    return true;
+}
+
+static uint32_t count_sources(const struct slot_moves *moves)
+{
+    uint32_t count = 0;
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        count +=
+            source_at(at)->state < SOURCE_ACTIVATING || source_at(at)->state >= SOURCE_ABORTING;
+    return count;
+}
+
+/* Why no move begins now; NULL: moves may begin. */
+static const char *reason_to_wait(const struct slot_moves *moves)
+{
+    const struct partition *partition = moves->host.partition;
+    if (moves->host.is_paused)
+        return "paused by SCREE MOVES PAUSE";
+    if (moves->is_held)
+        return "a backup is being made";
+    if (commit_is_failed(partition->commit, NULL))
+        return "writes are refused at present";
+    return slot_owners_wait(partition->shards.owners);
+}
+
+/* Does the map give any slot of this partition to another shard? */
+static bool has_wishes(const struct slot_moves *moves)
+{
+    const struct slot_owners *owners = moves->host.partition->shards.owners;
+    uint64_t wish;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (slot_owners_wish(owners, (uint16_t)slot, &wish))
+            return true;
+    return false;
+}
+
+/* Begins moves. */
+static void plan_moves(struct slot_moves *moves)
+{
+    struct chunk chunk;
+    uint32_t room = moves->host.partition->snapshot->config.migration_moves;
+    const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
+    uint32_t running = count_sources(moves);
+    bool must_plan = mono_ms(moves) >= moves->plan_ms || running < moves->planned ||
+                     (map && map->epoch != moves->planned_by);
+    if (!must_plan || reason_to_wait(moves))
+        return;
+    moves->plan_ms = mono_ms(moves) + PLAN_MS;
+    moves->planned_by = map ? map->epoch : 0;
+    moves->planned = running;
+    if (!has_wishes(moves))
+        return;
+    note_taken_slots(moves);
+    uint64_t *counts = running < room ? keys_by_slot(moves) : NULL;
+    for (unsigned slot = 0; running < room && find_chunk(moves, counts, &slot, &chunk); running++) {
+        struct move_source *move =
+            move_source_new(&moves->host, chunk.first, chunk.last, chunk.target, chunk.wish);
+        if (!move)
+            break;
+        list_push(&moves->sources, &move->link);
+    }
+    moves->planned = running;
+    free(counts);
+}
+
+/* Does the target know the move, and the epoch of the map by which it was begun? */
+static bool has_begun(const struct move_source *move)
+{
+    return move->state > SOURCE_BEGINNING || move->kind;
+}
+
+/* Does the present map still wish the move?
+ *
+ * A move that has begun to copy goes on if the present map gives at least half of its slots to the target. If each new map ended it,
+ * maps that come faster than slots are copied would make it begin again for ever. This is safe whatever the map says: two shards
+ * never own a slot, because the owner releases it before the target owns it, with a higher epoch (move_source.h). Some slots may
+ * arrive at the target although the present map gives them to another shard. The target's record has the epoch of the older map, by
+ * which the move began, so the target moves them on by the present map.
+ *
+ * A move that has not begun gets the epoch of the present map. So the target would never move its slots on by this map, and the map
+ * must give all of them to the target. */
+static bool is_wished(const struct slot_moves *moves, const struct move_source *move)
+{
+    const struct slot_owners *owners = moves->host.partition->shards.owners;
+    unsigned count = move->slots.last - move->slots.first + 1u;
+    unsigned wished = slot_owners_wishes(owners, move->slots.first, move->slots.last, move->target);
+    return has_begun(move) ? 2 * wished >= count : wished == count;
+}
+
+/* Gives up moves that the map no longer wishes. */
+static void check_wishes(struct slot_moves *moves)
+{
+    const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
+        struct move_source *move = source_at(at);
+        if (move->state < SOURCE_RELEASING && !is_wished(moves, move))
+            move_source_abort(move, "the shard map has changed");
+        else if (map && !has_begun(move))
+            move->wish = map->epoch;
+    }
+}
+
+/* ---- steps ---- */
+
+/* What may be done now, if `rate` bytes a second are allowed (0: no limit), of which `bytes` are new. It is never more than the bytes of
+ * BURST_MS: otherwise a move that has waited would copy for a while as if it had no rate. */
+static int64_t refill(int64_t allowance, int64_t rate, int64_t bytes)
+{
+    if (!rate)
+        return INT64_MAX;
+    int64_t most = rate * BURST_MS / 1000 + 1;
+    if (allowance >= most)
+        return most;
+    allowance += bytes;
+    return allowance < most ? allowance : most;
+}
+
+/* Copying and deleting have the rate each, since what one partition copies away it deletes soon after. */
+static void fill_move_allowances(struct slot_moves *moves)
+{
+    int64_t rate = (int64_t)moves->host.partition->snapshot->config.migration_rate_bytes;
+    int64_t bytes = move_rate_bytes(rate, mono_ms(moves), &moves->filled_ms);
+    moves->host.allowance = refill(moves->host.allowance, rate, bytes);
+    moves->host.purge_allowance = refill(moves->host.purge_allowance, rate, bytes);
+}
+
+/* Timer. */
+static void step_moves(void *owner)
+{
+    struct slot_moves *moves = owner;
+    struct list *next;
+    if (moves->host.partition->running.busy_error || moves->host.partition->thread.is_stopping)
+        return;
+    fill_move_allowances(moves);
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = next) {
+        next = at->next;
+        move_source_step(source_at(at));
+    }
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = next) {
+        next = at->next;
+        move_target_step(target_at(at));
+    }
+    free_ended_moves(moves);
+    if (!moves->must_load)
+        plan_moves(moves);
+}
+
+static void run_moves_timer(struct slot_moves *moves)
+{
+    bool is_needed = !list_empty(&moves->sources) || !list_empty(&moves->targets);
+    if (is_needed && !moves->is_running)
+        timer_start(moves->timer, STEP_MS, STEP_MS);
+    else if (!is_needed && moves->is_running)
+        timer_stop(moves->timer);
+    moves->is_running = is_needed;
+}
+
+void slot_moves_tick(struct slot_moves *moves)
+{
+    struct partition *partition = moves->host.partition;
+    if (partition->thread.is_stopping || !partition->shards.is_gated)
+        return;
+    slots_resume_late(partition);
+    free_ended_moves(moves);
+    bool is_empty = list_empty(&moves->sources) && list_empty(&moves->targets);
+    if (moves->must_load && is_empty && !commit_is_failed(partition->commit, NULL)) {
+        moves->must_load = false;
+        resume_moves(moves);
+    }
+    if (!moves->must_load) {
+        check_wishes(moves);
+        forgive_damaged(moves);
+        plan_moves(moves);
+    }
+    run_moves_timer(moves);
+}
+
+/* ---- requests ---- */
+
+static struct move_target *target_of(const struct slot_moves *moves,
+                                     const struct peer_incoming *incoming, uint64_t id)
+{
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next)
+        if (target_at(at)->slots.id == id && target_at(at)->state != TARGET_DONE &&
+            strcmp(target_at(at)->source, incoming->peer.shard) == 0)
+            return target_at(at);
+    return NULL;
+}
+
+static void refuse_move(struct peer_incoming *incoming, const struct peer_frame *frame,
+                        const char *reason)
+{
+    peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(reason));
+}
+
+static void confirm_move(struct peer_incoming *incoming, const struct peer_frame *frame)
+{
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+}
+
+/* Did the source, or an owner of before, begin that move before this one? */
+static bool is_earlier(const struct move_target *move, const char *source,
+                       const struct move_begin *begin)
+{
+    return strcmp(move->source, source) == 0 ? move->slots.id < begin->slots.id
+                                             : move->epoch < begin->epoch;
+}
+
+/* Gives up earlier attempts to receive some of the slots. Returns why the new one cannot begin now; NULL: there is none. A
+ * request that was late, on a connection of before, must not end the move that came after it: the source may have released
+ * the slots. */
+static const char *end_attempts(struct slot_moves *moves, const char *source,
+                                const struct move_begin *begin)
+{
+    const char *refused = NULL;
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
+        struct move_target *move = target_at(at);
+        bool overlaps =
+            move->slots.first <= begin->slots.last && begin->slots.first <= move->slots.last;
+        if (!overlaps || move->state == TARGET_DONE)
+            continue;
+        if (!is_earlier(move, source, begin))
+            return "it receives these slots by a move that began later, or by this one: wait";
+        move_target_give_up(move);
+        refused = "it deletes what it has received in an earlier attempt: wait";
+    }
+    return refused;
+}
+
+static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *incoming,
+                              const struct peer_frame *frame)
+{
+    struct move_begin begin;
+    if (!move_get_begin(frame->payload, &begin)) {
+        refuse_move(incoming, frame, "the request is not valid");
+        return;
+    }
+    struct move_target *move = target_of(moves, incoming, begin.slots.id);
+    if (move && move->state == TARGET_IMPORTING && move->is_whole && !move->number) {
+        confirm_move(incoming, frame); /* the last reply was lost */
+        return;
+    }
+    const char *refused = slot_owners_refuse(moves->host.partition->shards.owners,
+                                             begin.slots.first, begin.slots.last, begin.wish);
+    if (!refused && (moves->must_load || count_moves(&moves->targets) >= TARGETS_MAX))
+        refused = "too many slots are on their way to it: wait";
+    if (!refused && moves->is_held)
+        refused = "a backup is being made: wait";
+    if (!refused && move && move->state == TARGET_OPENING)
+        refused = "it opens the move: wait";
+    else if (!refused)
+        refused = end_attempts(moves, incoming->peer.shard, &begin);
+    if (refused) {
+        refuse_move(incoming, frame, refused);
+        return;
+    }
+    move = move_target_begin(&moves->host, incoming, frame->id, &begin);
+    if (move)
+        list_push(&moves->targets, &move->link);
+    run_moves_timer(moves);
+}
+
+/* A move that this partition does not know. */
+static void refuse_unknown(struct peer_incoming *incoming, const struct peer_frame *frame)
+{
+    refuse_move(incoming, frame, "the target does not know the move");
+}
+
+static void handle_move_rows(struct slot_moves *moves, struct peer_incoming *incoming,
+                             const struct peer_frame *frame)
+{
+    struct move_rows rows;
+    bool is_good = move_get_rows(frame->payload, &rows);
+    struct move_target *move = is_good ? target_of(moves, incoming, rows.slots.id) : NULL;
+    if (move)
+        move_target_rows(move, incoming, frame->id, &rows);
+    else
+        refuse_unknown(incoming, frame);
+}
+
+static void handle_move_end(struct slot_moves *moves, struct peer_incoming *incoming,
+                            const struct peer_frame *frame)
+{
+    struct move_end end;
+    bool is_good = move_get_end(frame->payload, &end);
+    struct move_target *move = is_good ? target_of(moves, incoming, end.slots.id) : NULL;
+    if (move)
+        move_target_end(move, incoming, frame->id, &end);
+    else
+        refuse_unknown(incoming, frame);
+}
+
+/* Did this partition get the slots before, with this epoch or a later one? */
+static bool were_received(const struct slot_moves *moves, const struct move_activate *activate)
+{
+    const struct slot_table *table = moves->host.partition->shards.slots;
+    for (unsigned slot = activate->slots.first; slot <= activate->slots.last; slot++) {
+        const struct slot_record *record = slot_table_get(table, (uint16_t)slot);
+        bool was_here = record->state == SLOT_OWNED || record->state == SLOT_EXPORTING ||
+                        record->state == SLOT_RELEASED;
+        if (!was_here || record->epoch < activate->epoch)
+            return false;
+    }
+    return true;
+}
+
+static void handle_move_activate(struct slot_moves *moves, struct peer_incoming *incoming,
+                                 const struct peer_frame *frame)
+{
+    struct move_activate activate;
+    bool is_good = move_get_activate(frame->payload, &activate);
+    struct move_target *move = is_good ? target_of(moves, incoming, activate.slots.id) : NULL;
+    if (move)
+        move_target_activate(move, incoming, frame->id, &activate);
+    else if (is_good && were_received(moves, &activate))
+        confirm_move(incoming, frame);
+    else
+        refuse_unknown(incoming, frame);
+}
+
+static void handle_move_abort(struct slot_moves *moves, struct peer_incoming *incoming,
+                              const struct peer_frame *frame)
+{
+    struct move_slots slots;
+    bool is_good = move_get_slots(frame->payload, &slots);
+    struct move_target *move = is_good ? target_of(moves, incoming, slots.id) : NULL;
+    if (move)
+        move_target_abort(move, incoming, frame->id);
+    else
+        confirm_move(incoming, frame);
+}
+
+/* Does a record say that this move has not ended? */
+static bool is_of_move(const struct slot_record *record, uint64_t id)
+{
+    return record->migration == id &&
+           (record->state == SLOT_EXPORTING || record->state == SLOT_RELEASED);
+}
+
+/* A target asks whether a move from here to it goes on. It has ended only if the records know the slots, and not this move. */
+static void handle_move_ask(struct slot_moves *moves, struct peer_incoming *incoming,
+                            const struct peer_frame *frame)
+{
+    struct move_activate ask;
+    const struct slot_table *table = moves->host.partition->shards.slots;
+    if (!move_get_activate(frame->payload, &ask)) {
+        refuse_move(incoming, frame, "the request is not valid");
+        return;
+    }
+    bool has_ended = true;
+    for (unsigned slot = ask.slots.first; slot <= ask.slots.last; slot++) {
+        const struct slot_record *record = slot_table_get(table, (uint16_t)slot);
+        has_ended &= record->epoch >= ask.epoch && !is_of_move(record, ask.slots.id);
+    }
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        has_ended &= source_at(at)->slots.id != ask.slots.id || source_at(at)->state == SOURCE_DONE;
+    char news = has_ended ? MOVE_HAS_ENDED : MOVE_GOES_ON;
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){&news, 1});
+}
+
+bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
+                       const struct peer_frame *frame)
+{
+    static void (*const functions[])(struct slot_moves *, struct peer_incoming *,
+                                     const struct peer_frame *) = {
+        handle_move_begin, handle_move_rows, handle_move_end, handle_move_activate,
+        handle_move_abort};
+    bool is_ask = frame->kind == PEER_MOVE_ASK;
+    if (!is_ask && (frame->kind < PEER_MOVE_BEGIN || frame->kind > PEER_MOVE_ABORT))
+        return false;
+    if (moves->host.partition->running.busy_error)
+        refuse_move(incoming, frame, "a slow script is running there: wait");
+    else if (moves->must_load)
+        refuse_move(incoming, frame, "it reads its records: wait");
+    else if (is_ask)
+        handle_move_ask(moves, incoming, frame);
+    else
+        functions[frame->kind - PEER_MOVE_BEGIN](moves, incoming, frame);
+    return true;
+}
+
+/* ---- control ---- */
+
+void slot_moves_pause(struct slot_moves *moves, bool is_paused)
+{
+    struct overlay *overlay = moves->host.partition->overlay;
+    /* whatever is_paused is: after a start the row has not been read yet */
+    if (is_paused)
+        overlay_put(overlay, CF_SYSTEM, moves_paused_key(), BYTES(""));
+    else
+        overlay_delete(overlay, CF_SYSTEM, moves_paused_key());
+    moves->host.is_paused = is_paused;
+    moves->plan_ms = 0;
+}
+
+uint32_t slot_moves_cancel(struct slot_moves *moves)
+{
+    uint32_t count = 0;
+    slot_moves_pause(moves, true);
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
+        if (source_at(at)->state < SOURCE_RELEASING) {
+            move_source_abort(source_at(at), "cancelled by SCREE MOVES CANCEL");
+            count++;
+        }
+    return count;
+}
+
+void slot_moves_give_up_lost(struct slot_moves *moves)
+{
+    const struct peer_set *peers = moves->host.partition->shards.peers;
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
+        struct move_target *move = target_at(at);
+        const struct peer_link *link =
+            peer_set_find((struct peer_set *)peers, bytes_of(move->source));
+        bool is_lost = !link || link->state != PEER_LINK_UP;
+        if (is_lost && move->state <= TARGET_STAGING)
+            move_target_give_up(move);
+    }
+}
+
+/* Does the map give the shard exactly the slots that are served here? */
+static bool is_true_map(const struct slot_moves *moves, struct bytes text, struct bytes name)
+{
+    char error[256];
+    struct shard_map *map = shards_parse("", text, error, sizeof error);
+    int shard = map ? shard_map_named(map, name) : -1;
+    bool is_true = map != NULL;
+    for (unsigned slot = 0; is_true && slot < SLOT_COUNT; slot++)
+        is_true = (shard_map_find(map, (uint16_t)slot) == shard) ==
+                  slot_is_served(moves->host.partition, (uint16_t)slot);
+    if (map)
+        shard_map_unref(map);
+    return is_true;
+}
+
+const char *slot_moves_hold(struct slot_moves *moves, struct bytes map, struct bytes shard)
+{
+    bool is_still = list_empty(&moves->sources) && list_empty(&moves->targets);
+    if (!moves->host.partition->shards.is_gated)
+        return NULL;
+    if (moves->must_load || !is_still || (map.len && !is_true_map(moves, map, shard)))
+        return "ERR slots are moving, or the shards own other slots than the map says: start the "
+               "backup when SCREE MAP STATUS shows settled:1";
+    moves->is_held = true;
+    return NULL;
+}
+
+void slot_moves_go_on(struct slot_moves *moves)
+{
+    moves->is_held = false;
+    moves->plan_ms = 0;
+}
+
+/* ---- figures ---- */
+
+/* What is left to do, by slots. */
+struct difference {
+    uint32_t wanted, to_send, to_get;
+};
+
+static struct difference count_difference(const struct slot_moves *moves)
+{
+    const struct partition *partition = moves->host.partition;
+    const struct shard_map *map = peer_set_map(partition->shards.peers);
+    const char *own = peer_set_shard(partition->shards.peers);
+    struct difference difference = {0};
+    int index = map ? shard_map_named(map, bytes_of(own)) : -1;
+    for (unsigned slot = 0; map && slot < SLOT_COUNT; slot++) {
+        bool is_wanted = shard_map_find(map, (uint16_t)slot) == index;
+        bool is_here = slot_is_served(partition, (uint16_t)slot);
+        difference.wanted += is_wanted;
+        difference.to_send += is_here && !is_wanted;
+        difference.to_get += is_wanted && !is_here;
+    }
+    return difference;
+}
+
+static uint32_t count_owned(const struct slot_moves *moves)
+{
+    const struct slot_table *table = moves->host.partition->shards.slots;
+    return slot_table_count(table, SLOT_OWNED) + slot_table_count(table, SLOT_EXPORTING);
+}
+
+static void print_partition(struct slot_moves *moves, void (*on_line)(void *, const char *),
+                            void *owner)
+{
+    char line[1024];
+    char damaged[64];
+    const struct partition *partition = moves->host.partition;
+    const struct shard_map *map = peer_set_map(partition->shards.peers);
+    const struct difference difference = count_difference(moves);
+    uint32_t running = count_moves(&moves->sources) + count_moves(&moves->targets);
+    bool is_settled = !running && !difference.to_send && !difference.to_get;
+    const char *reason = difference.to_send ? reason_to_wait(moves) : NULL;
+    uint16_t first;
+    uint16_t last;
+    unsigned from = 0;
+    if (!reason && moves->damaged_ms && slot_set_next_run(&moves->damaged, &from, &first, &last)) {
+        (void)snprintf(damaged, sizeof damaged, "slot %u has a damaged metadata row, see the log",
+                       first);
+        reason = damaged;
+    }
+    (void)snprintf(line, sizeof line,
+                   "partition=%u shard=%s map_epoch=%" PRIu64 " map_hash=%016" PRIx64
+                   " owned=%u wanted=%u to_send=%u to_get=%u moves=%u paused=%s settled=%s "
+                   "reason=%s",
+                   partition->index, peer_set_shard(partition->shards.peers), map ? map->epoch : 0,
+                   map ? shard_map_slots_hash(map) : 0, count_owned(moves), difference.wanted,
+                   difference.to_send, difference.to_get, running,
+                   moves->host.is_paused ? "yes" : "no", is_settled ? "yes" : "no",
+                   reason ? reason : "");
+    on_line(owner, line);
+}
+
+/* What both ends of a move show. */
+struct shown_move {
+    const struct move_slots *slots;
+    const struct move_figures *figures;
+    const char *role, *peer, *state, *reason;
+    uint64_t tail_bytes;
+};
+
+static void print_moving_slots(struct slot_moves *moves, const struct shown_move *move,
+                               void (*on_line)(void *, const char *), void *owner)
+{
+    char line[1024];
+    uint64_t keys = 0;
+    uint64_t expires = 0;
+    uint64_t since_ms = mono_ms(moves) - move->figures->begun_ms;
+    space_count_slots(moves->host.partition->spaces, move->slots->first, move->slots->last, &keys,
+                      &expires);
+    (void)snprintf(
+        line, sizeof line,
+        "move=%" PRIu64 " role=%s peer=%s slots=%u-%u state=%s keys=%" PRIu64 " bytes=%" PRIu64
+        " done_bytes=%" PRIu64 " tail_bytes=%" PRIu64 " rate=%" PRIu64 " since_ms=%" PRIu64
+        " still_ms=%" PRIu64 " reason=%s",
+        move->slots->id, move->role, move->peer, move->slots->first, move->slots->last, move->state,
+        keys, slot_bytes_estimate(moves->host.partition, move->slots->first, move->slots->last),
+        move->figures->bytes, move->tail_bytes,
+        since_ms ? move->figures->bytes * 1000 / since_ms : 0, since_ms,
+        mono_ms(moves) - move->figures->moved_ms, move->reason);
+    on_line(owner, line);
+}
+
+uint32_t slot_moves_list(struct slot_moves *moves, void (*on_line)(void *owner, const char *line),
+                         void *owner)
+{
+    print_partition(moves, on_line, owner);
+    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
+        const struct move_source *move = source_at(at);
+        const struct shown_move shown = {
+            &move->slots, &move->figures,        "source", move->target, move_source_state(move),
+            move->reason, move_source_tail(move)};
+        print_moving_slots(moves, &shown, on_line, owner);
+    }
+    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
+        const struct move_target *move = target_at(at);
+        const struct shown_move shown = {
+            &move->slots, &move->figures, "target", move->source, move_target_state(move), "", 0};
+        print_moving_slots(moves, &shown, on_line, owner);
+    }
+    return 1 + count_moves(&moves->sources) + count_moves(&moves->targets);
+}

@@ -1,0 +1,674 @@
+#include "backend/transaction/coordinator.h"
+
+#include "backend/context/change.h"
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/format/effects.h"
+#include "backend/keyspace/apply_effects.h"
+#include "backend/keyspace/space.h"
+#include "backend/peer/peer_set.h"
+#include "backend/session/command_stats.h"
+#include "backend/session/session.h"
+#include "backend/transaction/coordinator_inner.h"
+#include "shared/clock.h"
+#include "shared/table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    AWAIT_SHARD_MS = 3000, /* how long to wait for a shard that restarts */
+};
+
+static void on_own_wounded(struct lock_owner *owner);
+static void on_own_granted(struct lock_owner *owner);
+
+/* ---- life ---- */
+
+struct coordinated *coordinated_new(struct coordinator *coordinator)
+{
+    struct coordinated *transaction = calloc(1, sizeof *transaction);
+    CHECK(transaction);
+    transaction->coordinator = coordinator;
+    list_init(&transaction->participants);
+    list_init(&transaction->turn);
+    lock_owner_init(&transaction->owner);
+    transaction->owner.on_wounded = on_own_wounded;
+    transaction->owner.on_granted = on_own_granted;
+    out_init(&transaction->reply);
+    ticket_wait_init(&transaction->ticket, coordinated_on_durable);
+    list_push(&coordinator->all, &transaction->link);
+    return transaction;
+}
+
+/* The shard that has the slot; empty: none is known, so it cannot be reached. */
+const char *coordinated_shard_of(const struct partition *partition, uint16_t slot)
+{
+    const char *shard = partition->shards.slot_owner(partition, slot);
+    return shard ? shard : "";
+}
+
+struct participation *participation_of(struct coordinated *transaction, const char *shard)
+{
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        if (strcmp(participation_at(at)->shard, shard) == 0)
+            return participation_at(at);
+    struct participation *part = calloc(1, sizeof *part);
+    CHECK(part);
+    part->transaction = transaction;
+    (void)snprintf(part->shard, sizeof part->shard, "%s", shard);
+    out_init(&part->changes);
+    list_push(&transaction->participants, &part->link);
+    return part;
+}
+
+static struct peer_link *link_of(const struct participation *part)
+{
+    const struct peer_set *peers = part->transaction->coordinator->partition->shards.peers;
+    return peers ? peer_set_find(peers, bytes_of(part->shard)) : NULL;
+}
+
+static void cancel_request(struct participation *part)
+{
+    struct peer_link *link = part->sent ? link_of(part) : NULL;
+    if (link)
+        peer_link_cancel(link, &part->request);
+    part->transaction->outstanding -= part->sent != 0;
+    part->sent = 0;
+    needs_free(part->needs);
+    part->needs = NULL;
+    portions_clear(&part->arrived);
+    portions_clear(&part->to_send);
+}
+
+void participation_free(struct participation *part)
+{
+    cancel_request(part);
+    effects_free(part->effects);
+    out_clear(&part->changes);
+    list_remove(&part->link);
+    free(part);
+}
+
+static void drop_participants(struct coordinated *transaction)
+{
+    while (!list_empty(&transaction->participants))
+        participation_free(participation_at(transaction->participants.next));
+}
+
+void coordinated_free(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    if (transaction->session)
+        transaction->session->pending.across = NULL;
+    drop_participants(transaction);
+    lock_release(partition->shards.locks, &transaction->owner);
+    borrow_free(transaction->borrow);
+    effects_free(transaction->own);
+    out_clear(&transaction->reply);
+    push_messages_clear(&transaction->messages);
+    ticket_wait_cancel(&transaction->ticket);
+    coordinated_end_grant(transaction);
+    list_remove(&transaction->link);
+    free(transaction);
+}
+
+struct coordinator *coordinator_new(struct partition *partition)
+{
+    struct coordinator *coordinator = calloc(1, sizeof *coordinator);
+    CHECK(coordinator);
+    coordinator->partition = partition;
+    list_init(&coordinator->all);
+    fair_queue_init(&coordinator->grants);
+    return coordinator;
+}
+
+void coordinator_free(struct coordinator *coordinator)
+{
+    if (!coordinator)
+        return;
+    while (!list_empty(&coordinator->all))
+        coordinated_free(coordinated_at(coordinator->all.next));
+    fair_queue_fini(&coordinator->grants);
+    free(coordinator);
+}
+
+/* ---- requests ---- */
+
+void coordinated_put_id(struct out *out, const struct transaction_id *id)
+{
+    char text[TRANSACTION_ID_BYTES_MAX];
+    message_put_bytes(out, (struct bytes){text, transaction_id_write(id, text)});
+}
+
+/* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
+bool participation_send(struct participation *part, enum peer_kind kind, struct out *out)
+{
+    CHECK(!part->sent);
+    part->request = (struct peer_request){.on_reply = participation_on_reply};
+    if (peer_link_send_out(link_of(part), &part->request, (uint8_t)kind, out) != PEER_SENT)
+        return false;
+    part->sent = (uint8_t)kind;
+    part->transaction->outstanding++;
+    return true;
+}
+
+/* Tells the shard to release all locks of the transaction, and to abort if it is prepared. If the message is lost, the
+ * shard notices that the connection has ended, or asks for the outcome. */
+void participation_release(struct participation *part)
+{
+    struct peer_link *link = link_of(part);
+    struct out out;
+    char payload[TRANSACTION_ID_BYTES_MAX + 8];
+    cancel_request(part);
+    if (!part->is_locked || !link)
+        return;
+    part->is_locked = false;
+    out_init(&out);
+    coordinated_put_id(&out, &part->transaction->id);
+    size_t len = out.bytes;
+    CHECK(len <= sizeof payload);
+    out_copy(&out, payload);
+    out_clear(&out);
+    peer_link_tell(link, PEER_RELEASE, (struct bytes){payload, len});
+}
+
+static void release_shards(struct coordinated *transaction)
+{
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        participation_release(participation_at(at));
+    lock_release(transaction->coordinator->partition->shards.locks, &transaction->owner);
+}
+
+/* The session's request runs again. */
+void coordinated_resume(struct coordinated *transaction)
+{
+    if (transaction->borrow && !list_empty(&transaction->borrow->wants))
+        reader_wait_done(&transaction->borrow->wants);
+}
+
+void coordinated_count(const struct coordinated *transaction, enum metric metric)
+{
+    metric_add(transaction->coordinator->partition->metrics.process, metric, 1);
+}
+
+/* Nothing was done: releases all locks; the request will reply the error. The reason is one of
+ * transaction_failures (backend_metrics.h). */
+void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(transaction->error, sizeof transaction->error, format, args);
+    va_end(args);
+    release_shards(transaction);
+    coordinated_end_grant(transaction);
+    transaction->state = COORDINATED_FAILED;
+    coordinated_count(transaction, reason);
+    coordinated_resume(transaction);
+}
+
+/* Releases all locks and forgets what was fetched. */
+void coordinated_forget_attempts(struct coordinated *transaction)
+{
+    release_shards(transaction);
+    drop_participants(transaction);
+    borrow_clear(transaction->borrow);
+    /* participants must not take a late message for this attempt */
+    transaction->id.number = ++transaction->coordinator->last_number;
+}
+
+/* Nothing is decided: the transaction begins again at the next tick. False: it has taken too long. */
+bool coordinated_begin_later(struct coordinated *transaction)
+{
+    const struct partition *partition = transaction->coordinator->partition;
+    uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
+    if (transaction->state > COORDINATED_RELEASING ||
+        loop_mono_ms(partition->loop) >= transaction->started_ms + timeout_ms)
+        return false;
+    coordinated_forget_attempts(transaction);
+    effects_free(transaction->own);
+    transaction->own = NULL;
+    out_clear(&transaction->reply);
+    push_messages_clear(&transaction->messages);
+    transaction->owner.is_prepared = false;
+    transaction->shards = 0;
+    if (transaction->session->scope.db != transaction->db)
+        session_select(transaction->session, transaction->db);
+    transaction->state = COORDINATED_COLLECTING;
+    transaction->is_deferred = true;
+    coordinated_count(transaction, METRIC_BACKEND_ACROSS_RETRIES);
+    return true;
+}
+
+/* The shard restarts: the transaction begins again at the next tick. False: the shard is away for too long. */
+bool coordinated_await_shard(struct coordinated *transaction, const char *shard, bool is_stopping)
+{
+    const struct partition *partition = transaction->coordinator->partition;
+    const struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(shard));
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    bool is_away = link && link->state != PEER_LINK_UP && now_ms < link->since_ms + AWAIT_SHARD_MS;
+    return (is_away || is_stopping) && coordinated_begin_later(transaction);
+}
+
+/* Fails the transaction because a request could not be sent to the shard, or waits for the shard. */
+void coordinated_cannot_send(struct coordinated *transaction, const char *shard)
+{
+    const struct peer_set *peers = transaction->coordinator->partition->shards.peers;
+    const struct peer_link *link = peers ? peer_set_find(peers, bytes_of(shard)) : NULL;
+    if (coordinated_await_shard(transaction, shard, false))
+        return;
+    coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                     link && link->state == PEER_LINK_UP
+                         ? "TRYAGAIN too many bytes or requests are on their way to shard '%s' "
+                           "(peer-output-limit)"
+                         : "TRYAGAIN shard '%s', which has one of the keys, cannot be reached",
+                     shard);
+}
+
+/* An older transaction needs one of the locks. */
+static void begin_again(struct coordinated *transaction)
+{
+    if (transaction->state != COORDINATED_COLLECTING)
+        return;
+    coordinated_forget_attempts(transaction);
+    coordinated_count(transaction, METRIC_BACKEND_ACROSS_RETRIES);
+    coordinated_resume(transaction);
+}
+
+static void on_own_wounded(struct lock_owner *owner)
+{
+    begin_again(container_of(owner, struct coordinated, owner));
+}
+
+/* Resumes the session when everything that the attempt needed is here. */
+void coordinated_check_fetched(struct coordinated *transaction)
+{
+    if (transaction->state == COORDINATED_COLLECTING && !transaction->outstanding &&
+        list_empty(&transaction->owner.requests))
+        coordinated_resume(transaction);
+}
+
+static void on_own_granted(struct lock_owner *owner)
+{
+    struct coordinated *transaction = container_of(owner, struct coordinated, owner);
+    coordinated_check_fetched(transaction);
+}
+
+/* ---- collecting ---- */
+
+struct borrow *coordinator_borrow(struct call *call)
+{
+    struct session *session = call->session;
+    struct partition *partition = call->partition;
+    struct coordinated *transaction = session->pending.across;
+    if (!session->request.is_across || !*peer_set_shard(partition->shards.peers))
+        return NULL;
+    if (!transaction) {
+        struct coordinator *coordinator = partition->shards.coordinator;
+        transaction = coordinated_new(coordinator);
+        transaction->session = session;
+        transaction->id.number = ++coordinator->last_number;
+        (void)snprintf(transaction->id.shard, sizeof transaction->id.shard, "%s",
+                       peer_set_shard(partition->shards.peers));
+        (void)snprintf(transaction->id.run_id, sizeof transaction->id.run_id, "%s",
+                       partition->process->run_id);
+        transaction->started_ms = loop_mono_ms(partition->loop);
+        transaction->started_us = partition->running.started_us;
+        transaction->db = session->scope.db;
+        transaction->owner.begun_us = call->now_us;
+        transaction->owner.tie_breaker =
+            hash_bytes(bytes_of(transaction->id.shard)) ^ transaction->id.number;
+        transaction->owner.reserver = &session->watcher.reserver;
+        transaction->borrow = borrow_new(&transaction->owner);
+        session->pending.across = transaction;
+    }
+    return transaction->borrow;
+}
+
+/* ---- committing ---- */
+
+/* Brings the own effects and messages into the open batch. */
+static bool apply_own(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    push_messages_give(partition->watchers.messages, &transaction->messages);
+    return !effects_count(transaction->own) ||
+           apply_effects(partition, effects_bytes(transaction->own));
+}
+
+static bool send_release(struct participation *part)
+{
+    struct out out;
+    out_init(&out);
+    coordinated_put_id(&out, &part->transaction->id);
+    bool is_sent = participation_send(part, PEER_RELEASE, &out);
+    out_clear(&out);
+    part->is_locked &= !is_sent;
+    return is_sent;
+}
+
+/* Sends PREPARE to the shards with effects, or RELEASE to the others, which confirm that they had the locks until now. */
+static void send_to_all(struct coordinated *transaction, bool prepares)
+{
+    struct list *next;
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = next) {
+        struct participation *part = participation_at(at);
+        next = at->next;
+        if (prepares != (part->effects != NULL))
+            continue;
+        if (!prepares && !part->is_locked) {
+            participation_free(part);
+        } else if (prepares && !participation_may_prepare(part)) {
+            return;
+        } else if (!(prepares ? participation_prepare(part) : send_release(part))) {
+            coordinated_cannot_send(transaction, part->shard);
+            return;
+        }
+    }
+}
+
+/* Begins the next state when no reply is outstanding. When all shards with effects are prepared, changed keys can be
+ * neither read nor written until the decision, and only then the first lock is released. So other clients see the
+ * transaction at this moment. */
+static void advance(struct coordinated *transaction)
+{
+    if (transaction->state == COORDINATED_PREPARING && !transaction->outstanding) {
+        transaction->state = COORDINATED_RELEASING;
+        transaction->owner.is_prepared = true;
+        send_to_all(transaction, false);
+    }
+    if (transaction->state == COORDINATED_RELEASING && !transaction->outstanding)
+        transaction->state = COORDINATED_PREPARED;
+}
+
+/* By the number of other shards that it has changed; the participants are these. */
+void coordinated_count_committed(const struct coordinated *transaction)
+{
+    const struct list *first = transaction->participants.next;
+    bool is_one = first == &transaction->participants;
+    bool is_two = !is_one && first->next == &transaction->participants;
+    coordinated_count(transaction, is_one   ? METRIC_BACKEND_ACROSS_ONE
+                                   : is_two ? METRIC_BACKEND_ACROSS_TWO
+                                            : METRIC_BACKEND_ACROSS_MANY);
+}
+
+static uint32_t count_shards(const struct coordinated *transaction)
+{
+    uint32_t count = 1;
+    for (const struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        count++;
+    return count;
+}
+
+/* The command has its reply. */
+static void log_ended(const struct call *call, const struct coordinated *transaction)
+{
+    command_stats_across(call, clock_mono_us() - transaction->started_us,
+                         transaction->shards ? transaction->shards : count_shards(transaction));
+}
+
+bool coordinator_has_attempted(const struct session *session)
+{
+    return session->pending.across && borrow_is_used(session->pending.across->borrow);
+}
+
+bool coordinator_is_counted(const struct session *session)
+{
+    return session->pending.across->is_counted;
+}
+
+bool coordinator_commit(struct call *call)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    transaction->is_counted = true;
+    transaction->shards = count_shards(transaction);
+    transaction->state = COORDINATED_PREPARING;
+    out_cut(call->reply.out, call->begun, &transaction->reply);
+    transaction->observed = overlay_observed(call->partition->overlay);
+    send_to_all(transaction, true);
+    advance(transaction);
+    if (transaction->state == COORDINATED_FAILED || transaction->state == COORDINATED_PREPARED)
+        return coordinator_finish(call);
+    reader_wait_add(&call->session->pending.row_wait, &transaction->borrow->wants);
+    return false;
+}
+
+void coordinated_on_prepared(struct coordinated *transaction)
+{
+    advance(transaction);
+    if (transaction->state == COORDINATED_PREPARED)
+        coordinated_resume(transaction);
+}
+
+/* Writes the decision into the open batch. */
+static void put_decision(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    struct arena *arena = &partition->running.arena;
+    size_t count = 0;
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        count++;
+    const char **shards = arena_alloc(arena, count * sizeof *shards);
+    count = 0;
+    for (struct list *at = transaction->participants.next; at != &transaction->participants;
+         at = at->next)
+        shards[count++] = participation_at(at)->shard;
+    overlay_put(partition->overlay, CF_SYSTEM,
+                encode_transaction_key(arena, TRANSACTION_DECIDED, &transaction->id),
+                encode_decision(arena, shards, count));
+}
+
+/* All shards with effects are prepared, and the others had their locks until the last attempt. */
+static void decide(struct call *call, struct coordinated *transaction)
+{
+    struct partition *partition = call->partition;
+    bool has_effects = !list_empty(&transaction->participants);
+    bool is_write = has_effects || effects_count(transaction->own);
+    overlay_savepoint(partition->overlay);
+    space_savepoint(partition->spaces);
+    bool is_good =
+        !(is_write && commit_is_failed(partition->commit, NULL)) && apply_own(transaction);
+    if (!is_good) {
+        overlay_rollback(partition->overlay);
+        space_rollback(partition->spaces);
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_LOG, "%s",
+                         error_text((enum error)commit_error(partition->commit)));
+        (void)coordinator_finish(call);
+        return;
+    }
+    log_ended(call, transaction);
+    out_move(call->reply.out, &transaction->reply);
+    overlay_observe(partition->overlay, transaction->observed);
+    if (!has_effects) {
+        coordinated_count_committed(transaction);
+        coordinated_free(transaction);
+        return;
+    }
+    put_decision(transaction);
+    commit_sync_next(partition->commit);
+    transaction->state = COORDINATED_DECIDING;
+    transaction->session->pending.across = NULL;
+    transaction->session = NULL;
+    lock_release(partition->shards.locks, &transaction->owner);
+    borrow_free(transaction->borrow);
+    transaction->borrow = NULL;
+    coordinated_end_grant(transaction);
+    ticket_wait_begin(partition, &transaction->ticket);
+}
+
+bool coordinator_is_ending(const struct session *session)
+{
+    const struct coordinated *transaction = session->pending.across;
+    return transaction &&
+           (transaction->state == COORDINATED_PREPARED || transaction->state == COORDINATED_FAILED);
+}
+
+/* EXEC has its reply: ends the queue and the watches. */
+static void end_queue(const struct call *call)
+{
+    if (!(call->command->traits & TRAIT_RUNS_QUEUE))
+        return;
+    transaction_end(&call->session->transaction);
+    session_unwatch(call->session);
+}
+
+bool coordinator_finish(struct call *call)
+{
+    struct coordinated *transaction = call->session->pending.across;
+    if (!coordinator_is_ending(call->session))
+        return false;
+    if (transaction->state == COORDINATED_PREPARED) {
+        decide(call, transaction);
+        arena_reset(call->arena);
+        end_queue(call);
+        return true;
+    }
+    end_queue(call);
+    log_ended(call, transaction);
+    call_error_text(call, transaction->error);
+    coordinated_free(transaction);
+    return true;
+}
+
+void coordinator_abandon(struct session *session)
+{
+    struct coordinated *transaction = session->pending.across;
+    if (!transaction)
+        return;
+    release_shards(transaction);
+    coordinated_free(transaction);
+}
+
+void coordinator_forget(struct coordinator *coordinator, const struct session *session)
+{
+    if (!coordinator)
+        return;
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next)
+        push_messages_forget(&coordinated_at(at)->messages, session);
+}
+
+/* ---- requests of participants ---- */
+
+struct coordinated *coordinator_find(const struct coordinator *coordinator,
+                                     const struct transaction_id *id)
+{
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
+        struct coordinated *transaction = coordinated_at(at);
+        if (transaction->id.number == id->number &&
+            strcmp(transaction->id.run_id, id->run_id) == 0 &&
+            strcmp(transaction->id.shard, id->shard) == 0)
+            return transaction;
+    }
+    return NULL;
+}
+
+/* 'c': committed; 'a': aborted; 'o': open. A participant that asks before the decision has lost its connection, so the
+ * transaction is aborted. */
+static char outcome_of(struct coordinated *transaction)
+{
+    if (!transaction)
+        return 'a';
+    switch (transaction->state) {
+    case COORDINATED_DECIDED:
+        return 'c';
+    case COORDINATED_DECIDING:
+    case COORDINATED_UNCERTAIN:
+        return 'o';
+    case COORDINATED_FAILED:
+        return 'a';
+    default:
+        if (!coordinated_begin_later(transaction))
+            coordinated_fail(
+                transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
+                "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
+                transaction->id.shard);
+        return 'a';
+    }
+}
+
+bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    struct transaction_id id;
+    if (frame->kind != PEER_OUTCOME && frame->kind != PEER_WOUND && frame->kind != PEER_OPEN)
+        return false;
+    if (!transaction_id_read(frame->payload, &id)) {
+        peer_incoming_reply(incoming, PEER_FAILED, frame->id, BYTES("the request is not valid"));
+        return true;
+    }
+    struct coordinated *transaction = coordinator_find(coordinator, &id);
+    char answer = transaction ? 'o' : 'a';
+    if (frame->kind == PEER_OUTCOME)
+        answer = outcome_of(transaction);
+    else if (frame->kind == PEER_WOUND && transaction)
+        begin_again(transaction);
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){&answer, 1});
+    return true;
+}
+
+/* ---- time ---- */
+
+static void tick_one(struct coordinated *transaction)
+{
+    struct partition *partition = transaction->coordinator->partition;
+    uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
+    bool waits = transaction->outstanding || !list_empty(&transaction->owner.requests);
+    bool is_over = loop_mono_ms(partition->loop) > transaction->started_ms + timeout_ms;
+    /* it has no locks elsewhere, and a backup may hold the command that it waits for */
+    bool is_paused = partition->pause.is_quiescing && list_empty(&transaction->participants);
+    switch (transaction->state) {
+    case COORDINATED_COLLECTING:
+        if (transaction->is_deferred) {
+            transaction->is_deferred = false;
+            coordinated_resume(transaction);
+        } else if (waits && is_over && !is_paused)
+            coordinated_fail_late(transaction);
+        break;
+    case COORDINATED_QUEUED:
+        if (is_over && !partition->pause.is_quiescing)
+            coordinated_fail(transaction, METRIC_BACKEND_FAILED_TIMEOUT,
+                             "TRYAGAIN other commands use as many bytes of keys of other shards "
+                             "as all may (borrow-memory, transaction-timeout)");
+        break;
+    case COORDINATED_DECIDED:
+        coordinated_apply_all(transaction);
+        break;
+    case COORDINATED_UNCERTAIN:
+        if (!commit_is_failed(partition->commit, NULL))
+            coordinated_look_up(transaction);
+        break;
+    default:
+        break;
+    }
+}
+
+void coordinator_tick(struct coordinator *coordinator)
+{
+    struct list *next;
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = next) {
+        next = at->next;
+        tick_one(coordinated_at(at));
+    }
+}
+
+/* ---- for a backup ---- */
+
+void coordinator_go_on(struct coordinator *coordinator)
+{
+    for (struct list *at = coordinator->all.next; at != &coordinator->all; at = at->next) {
+        struct coordinated *transaction = coordinated_at(at);
+        transaction->started_ms = loop_mono_ms(coordinator->partition->loop);
+        if (transaction->state != COORDINATED_HELD)
+            continue;
+        transaction->state = COORDINATED_COLLECTING;
+        transaction->session->pending.row_wait.lock_since_ms = 0;
+        coordinated_resume(transaction);
+    }
+}

@@ -1,0 +1,670 @@
+#include "backend/transaction/participant.h"
+
+#include "backend/context/change.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/format/effects.h"
+#include "backend/keyspace/apply_effects.h"
+#include "backend/keyspace/slot_gate.h"
+#include "backend/keyspace/space.h"
+#include "backend/peer/message.h"
+#include "backend/peer/peer_set.h"
+#include "backend/session/internal_call.h"
+#include "backend/session/limits.h"
+#include "backend/session/waiters.h"
+#include "backend/transaction/forced.h"
+#include "backend/transaction/participant_inner.h"
+#include "shared/byte_order.h"
+#include "shared/log.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+enum {
+    ASK_AFTER_MS = 2000,
+};
+
+static void on_part_rows(struct reader_wait *wait);
+static void on_part_durable(struct ticket_wait *wait, int err);
+static void on_part_wounded(struct lock_owner *owner);
+static void on_part_granted(struct lock_owner *owner);
+static void on_abandoned(struct peer_call *call);
+
+/* ---- life ---- */
+
+static struct bytes id_bytes(const struct transaction_id *id, char to[TRANSACTION_ID_BYTES_MAX])
+{
+    return (struct bytes){to, transaction_id_write(id, to)};
+}
+
+static struct part *part_find(const struct participant *participant,
+                              const struct transaction_id *id)
+{
+    char text[TRANSACTION_ID_BYTES_MAX];
+    return table_get(participant->parts, id_bytes(id, text));
+}
+
+static struct part *part_new(struct participant *participant, const struct transaction_id *id,
+                             struct peer_incoming *incoming)
+{
+    char text[TRANSACTION_ID_BYTES_MAX];
+    struct part *part = calloc(1, sizeof *part);
+    CHECK(part);
+    part->participant = participant;
+    part->id = *id;
+    part->incoming = incoming;
+    part->heard_ms = loop_mono_ms(participant->partition->loop);
+    lock_owner_init(&part->owner);
+    part->owner.on_wounded = on_part_wounded;
+    part->owner.on_granted = on_part_granted;
+    part->call.on_abandoned = on_abandoned;
+    reader_wait_init(&part->rows, on_part_rows);
+    ticket_wait_init(&part->ticket, on_part_durable);
+    out_init(&part->reply);
+    (void)table_put(participant->parts, id_bytes(id, text), part);
+    return part;
+}
+
+struct bytes bytes_heap_copy(struct bytes bytes)
+{
+    char *copy = malloc(bytes.len + 1);
+    CHECK(copy);
+    memcpy(copy, bytes.data, bytes.len);
+    return (struct bytes){copy, bytes.len};
+}
+
+static void heap_free(struct bytes *bytes)
+{
+    free((char *)bytes->data);
+    *bytes = (struct bytes){0};
+}
+
+void part_reply(struct part *part, uint8_t kind, struct bytes payload)
+{
+    if (part->has_call)
+        peer_call_reply(&part->call, kind, payload);
+    part->has_call = false;
+}
+
+static void cancel_question(struct part *part)
+{
+    struct peer_link *link = part->asked ? peer_set_find(part->participant->partition->shards.peers,
+                                                         bytes_of(part->id.shard))
+                                         : NULL;
+    if (link)
+        peer_link_cancel(link, &part->question);
+    part->asked = 0;
+}
+
+/* Releases the locks and frees the transaction. An open request is refused with the reason. */
+void part_end(struct part *part, const char *reason)
+{
+    struct participant *participant = part->participant;
+    char text[TRANSACTION_ID_BYTES_MAX];
+    part_reply(part, PEER_FAILED, bytes_of(reason));
+    (void)table_remove(participant->parts, id_bytes(&part->id, text));
+    lock_release(participant->partition->shards.locks, &part->owner);
+    cancel_question(part);
+    reader_wait_cancel(&part->rows);
+    ticket_wait_cancel(&part->ticket);
+    out_clear(&part->reply);
+    portions_clear(&part->to_send);
+    portions_clear(&part->arrived);
+    heap_free(&part->request);
+    heap_free(&part->effects);
+    heap_free(&part->changes);
+    free(part);
+}
+
+/* A new array with all transactions; *count is its length. */
+static struct part **all_parts(const struct participant *participant, size_t *count)
+{
+    struct part **parts = malloc((table_count(participant->parts) + 1) * sizeof *parts);
+    CHECK(parts);
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    *count = 0;
+    while (table_next(participant->parts, &cursor, &key, &value))
+        parts[(*count)++] = value;
+    return parts;
+}
+
+static void end_all(struct participant *participant, const char *reason)
+{
+    size_t count;
+    struct part **parts = all_parts(participant, &count);
+    for (size_t i = 0; i < count; i++)
+        part_end(parts[i], reason);
+    free(parts);
+}
+
+struct participant *participant_new(struct partition *partition)
+{
+    struct participant *participant = calloc(1, sizeof *participant);
+    CHECK(participant);
+    participant->partition = partition;
+    participant->parts = table_new();
+    participant->forced = forced_set_new(partition);
+    list_init(&participant->watchers);
+    return participant;
+}
+
+void participant_free(struct participant *participant)
+{
+    if (!participant)
+        return;
+    end_all(participant, "the partition stops");
+    CHECK(list_empty(&participant->watchers)); /* they end with their connections */
+    table_free(participant->parts);
+    forced_set_free(participant->forced);
+    free(participant);
+}
+
+static void on_part_rows(struct reader_wait *wait)
+{
+    struct part *part = container_of(wait, struct part, rows);
+    if (part->participant->partition->running.busy_error) {
+        part_end(part, part->participant->partition->running.busy_error);
+        return;
+    }
+    part->tries = wait->has_failed ? ROW_TRIES_MAX : part->tries;
+    wait->has_failed = false;
+    part_read_rows(part);
+}
+
+static void on_part_granted(struct lock_owner *owner)
+{
+    struct part *part = container_of(owner, struct part, owner);
+    if (part->state == PART_LOCKING)
+        part_read_rows(part);
+}
+
+static void open_call(struct part *part, struct peer_incoming *incoming,
+                      const struct peer_frame *frame)
+{
+    part->heard_ms = loop_mono_ms(part->participant->partition->loop);
+    part->has_call = true;
+    part->call.on_abandoned = on_abandoned;
+    peer_call_open(&part->call, incoming, frame->id, frame->payload.len);
+}
+
+static void on_abandoned(struct peer_call *call)
+{
+    container_of(call, struct part, call)->has_call = false;
+}
+
+static void refuse(struct peer_incoming *incoming, const struct peer_frame *frame,
+                   const char *reason)
+{
+    peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(reason));
+}
+
+/* Reads the id at the front of a request of this coordinator. */
+static bool read_id(struct message_reader *reader, const struct peer_incoming *incoming,
+                    struct transaction_id *id)
+{
+    return transaction_id_read(message_bytes(reader), id) &&
+           strcmp(id->shard, incoming->peer.shard) == 0;
+}
+
+/* Does a partition of this process coordinate the transaction? It cannot wait until this one has restarted: if it stops too, this one
+ * serves it until it has no transactions any more (stopping.h). */
+static bool is_of_process(const struct participant *participant, const struct transaction_id *id)
+{
+    return strcmp(id->run_id, participant->partition->process->run_id) == 0;
+}
+
+static void handle_lock(struct participant *participant, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    bool is_good = read_id(&reader, incoming, &id);
+    uint64_t begun_us = message_u64(&reader);
+    uint64_t tie_breaker = message_u64(&reader);
+    uint64_t room = message_u64(&reader);
+    bool has_locks = message_u8(&reader);
+    if (!is_good || !reader.is_good) {
+        refuse(incoming, frame, "the request is not valid");
+        return;
+    }
+    struct part *part = part_find(participant, &id);
+    if (!part && has_locks) {
+        refuse(incoming, frame, LOCKS_ARE_LOST);
+        return;
+    }
+    if (!part && participant->partition->thread.is_draining && !is_of_process(participant, &id)) {
+        refuse(incoming, frame, SHARD_STOPS);
+        return;
+    }
+    if (!part) {
+        part = part_new(participant, &id, incoming);
+        part->owner.begun_us = begun_us;
+        part->owner.tie_breaker = tie_breaker;
+        part->state = PART_LOCKED;
+    }
+    if (part->state != PART_LOCKED || part->incoming != incoming) {
+        refuse(incoming, frame, STATE_IS_ANOTHER);
+        return;
+    }
+    open_call(part, incoming, frame);
+    part->state = PART_LOCKING;
+    part->tries = 0;
+    part->rows.ranges = 0;
+    part->room = room;
+    part->is_too_long = false;
+    portions_clear(&part->to_send);
+    heap_free(&part->request);
+    part->request = bytes_heap_copy(reader.rest);
+    const char *refused = part_lock_items(part);
+    if (refused)
+        part_end(part, refused);
+    else if (list_empty(&part->owner.requests))
+        part_read_rows(part);
+}
+
+static void on_coordinator_answered(struct peer_request *request, enum peer_result result,
+                                    struct bytes payload);
+
+static void ask(struct part *part, enum peer_kind kind)
+{
+    struct partition *partition = part->participant->partition;
+    struct peer_link *link = peer_set_find(partition->shards.peers, bytes_of(part->id.shard));
+    char text[TRANSACTION_ID_BYTES_MAX];
+    if (part->asked || !link)
+        return;
+    part->question = (struct peer_request){.on_reply = on_coordinator_answered};
+    if (peer_link_send(link, &part->question, (uint8_t)kind, id_bytes(&part->id, text)) ==
+        PEER_SENT)
+        part->asked = (uint8_t)kind;
+}
+
+/* An older transaction waits for a lock of this one: the coordinator is asked to begin again. If another question is
+ * open, or the link is down, participant_tick asks. */
+static void on_part_wounded(struct lock_owner *owner)
+{
+    struct part *part = container_of(owner, struct part, owner);
+    part->is_wounded = true;
+    ask(part, PEER_WOUND);
+}
+
+/* ---- PREPARE ---- */
+
+static void put_record(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct arena *arena = &partition->running.arena;
+    overlay_put(partition->overlay, CF_SYSTEM,
+                encode_transaction_key(arena, TRANSACTION_PREPARED, &part->id),
+                encode_prepared(arena, part->effects, part->changes));
+}
+
+static void delete_record(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    overlay_delete(
+        partition->overlay, CF_SYSTEM,
+        encode_transaction_key(&partition->running.arena, TRANSACTION_PREPARED, &part->id));
+}
+
+static void prepare(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct call call;
+    internal_call_begin(partition, &call);
+    overlay_observe_begin(partition->overlay);
+    put_record(part);
+    internal_call_end(partition, &call);
+    part->state = PART_PREPARING;
+    part->owner.is_prepared = true;
+    commit_sync_next(partition->commit);
+    ticket_wait_begin(partition, &part->ticket);
+}
+
+/* All of PREPARE is in part->arrived: reads it. False: it is not valid. */
+static bool read_prepared(struct part *part)
+{
+    struct message_reader reader =
+        message_read((struct bytes){part->arrived.bytes, part->arrived.len});
+    part->effects = bytes_heap_copy(message_bytes(&reader));
+    part->changes = bytes_heap_copy(message_bytes(&reader));
+    portions_clear(&part->arrived);
+    return message_is_read(&reader);
+}
+
+static void prepare_arrived(struct part *part)
+{
+    struct commit *commit = part->participant->partition->commit;
+    bool were_locked = true;
+    bool is_valid = read_prepared(part) && part_lock_prepared(part, &were_locked);
+    if (!were_locked)
+        part_end(part, KEYS_ARE_UNLOCKED);
+    else if (!is_valid)
+        part_end(part, "the request is not valid");
+    else if (commit_is_failed(commit, NULL))
+        part_end(part, error_text((enum error)commit_error(commit)));
+    else
+        prepare(part);
+}
+
+/* PREPARE, or PREPARE_PART: a portion that comes before it. */
+static void handle_prepare(struct participant *participant, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
+        refuse(incoming, frame, LOCKS_ARE_LOST);
+        return;
+    }
+    open_call(part, incoming, frame);
+    if (!part_add_portion(part, &reader))
+        part_end(part, "the request is not valid");
+    else if (frame->kind == PEER_PREPARE_PART)
+        part_reply(part, PEER_DONE, (struct bytes){"", 0});
+    else
+        prepare_arrived(part);
+}
+
+/* The coordinator has the first portions of a reply to LOCK. */
+static void handle_lock_rest(struct participant *participant, struct peer_incoming *incoming,
+                             const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
+        refuse(incoming, frame, LOCKS_ARE_LOST);
+        return;
+    }
+    part->heard_ms = loop_mono_ms(participant->partition->loop);
+    if (!part_send_rest(part, incoming, frame->id))
+        refuse(incoming, frame, "the request is not valid");
+}
+
+/* ---- APPLY and RELEASE ---- */
+
+/* Limits of the transaction's namespace; NULL: it has none. */
+static struct space_limit *limit_of(const struct part *part)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect = {0};
+    struct space_set *spaces = part->participant->partition->spaces;
+    size_t cursor = 0;
+    if (!space_limit_next(spaces, &cursor))
+        return NULL; /* no namespace has limits: the effects need not be read */
+    enum effects_read result = effects_open(part->effects, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+        if (effect.cf == CF_METADATA && !effect.place.is_any_space)
+            return space_find(spaces, effect.place.space)->limit;
+    return NULL;
+}
+
+/* Applies the effects. False: they cannot be applied now. */
+bool part_apply(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct space_limit *limit = limit_of(part);
+    struct call call;
+    if (commit_is_failed(partition->commit, NULL))
+        return false;
+    internal_call_begin(partition, &call);
+    overlay_observe_begin(partition->overlay);
+    part_report_flushes(part, &call);
+    overlay_secured_begin(partition->overlay);
+    if (limit)
+        limits_measure(limit);
+    call.failed = call.failed || !apply_effects(partition, part->effects);
+    if (limit)
+        limits_note_left(
+            limit); /* what is deleted here makes room where the transaction creates keys */
+    delete_record(part);
+    part_report_changes(part, &call);
+    bool is_good = !call.failed;
+    internal_call_end(partition, &call);
+    overlay_secured_end(partition->overlay);
+    if (!is_good)
+        return false;
+    part->state = PART_APPLYING;
+    lock_release(partition->shards.locks, &part->owner);
+    commit_sync_next(partition->commit);
+    ticket_wait_begin_patient(partition, &part->ticket);
+    waiters_resume(partition->watchers.blocking);
+    return true;
+}
+
+static void handle_apply(struct participant *participant, struct peer_incoming *incoming,
+                         const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    if (!read_id(&reader, incoming, &id)) {
+        refuse(incoming, frame, "the request is not valid");
+        return;
+    }
+    struct part *part = part_find(participant, &id);
+    if (!part) {
+        forced_decided(participant->forced, &id, true);
+        peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+        return;
+    }
+    if (part->state != PART_PREPARED || part->has_call) {
+        refuse(incoming, frame, STATE_IS_ANOTHER);
+        return;
+    }
+    open_call(part, incoming, frame);
+    part->incoming = incoming;
+    if (!part_apply(part))
+        part_reply(part, PEER_FAILED, bytes_of("writes are refused at present"));
+}
+
+/* Aborts a transaction that is not applied yet. */
+void part_abort(struct part *part)
+{
+    struct partition *partition = part->participant->partition;
+    struct call call;
+    if (part->state == PART_PREPARING || part->state == PART_PREPARED) {
+        internal_call_begin(partition, &call);
+        overlay_secured_begin(partition->overlay);
+        delete_record(part);
+        internal_call_end(partition, &call);
+        overlay_secured_end(partition->overlay);
+    }
+    part_end(part, "the transaction was aborted");
+}
+
+static void handle_release(struct participant *participant, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct message_reader reader = message_read(frame->payload);
+    struct transaction_id id;
+    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    bool had_locks = part && part->state == PART_LOCKED && part->incoming == incoming;
+    if (part && part->state != PART_APPLYING)
+        part_abort(part);
+    if (had_locks)
+        peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+    else
+        refuse(incoming, frame, LOCKS_ARE_LOST);
+}
+
+/* ---- durable ---- */
+
+/* ticket_wait.on_end. After a failed batch participant_load() rebuilds everything. */
+static void on_part_durable(struct ticket_wait *wait, int err)
+{
+    struct part *part = container_of(wait, struct part, ticket);
+    if (err)
+        return;
+    switch (part->state) {
+    case PART_LOCKING:
+        part->state = PART_LOCKED;
+        part_send_reply(part);
+        break;
+    case PART_PREPARING:
+        part->state = PART_PREPARED;
+        part_reply(part, PEER_DONE, (struct bytes){"", 0});
+        break;
+    case PART_APPLYING:
+        part_reply(part, PEER_DONE, (struct bytes){"", 0});
+        part_end(part, "");
+        break;
+    default:
+        break;
+    }
+}
+
+static bool load_part(struct participant *participant, struct bytes row, struct bytes value)
+{
+    enum transaction_record record;
+    struct transaction_id id;
+    struct bytes effects;
+    struct bytes changes;
+    if (!decode_transaction_key(row, &record, &id))
+        return false;
+    if (record == TRANSACTION_FORCED)
+        return forced_load(participant->forced, &id, value);
+    if (record != TRANSACTION_PREPARED)
+        return true;
+    if (!decode_prepared(value, &effects, &changes))
+        return false;
+    struct part *part = part_new(participant, &id, NULL);
+    part->state = PART_PREPARED;
+    part->effects = bytes_heap_copy(effects);
+    part->changes = bytes_heap_copy(changes);
+    part->owner.is_prepared = part->owner.is_in_doubt = true;
+    part->heard_ms = 0;
+    bool were_locked; /* the locks of before the start are gone */
+    return part_lock_prepared(part, &were_locked);
+}
+
+bool participant_load(struct participant *participant)
+{
+    struct partition *partition = participant->partition;
+    end_all(participant, "a batch could not be written");
+    forced_clear(participant->forced);
+    struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_SYSTEM,
+                                                 transaction_rows_from(), transaction_rows_to());
+    bool is_good = true;
+    for (overlay_iter_seek_first(iter); is_good && overlay_iter_valid(iter);
+         overlay_iter_next(iter))
+        is_good = load_part(participant, overlay_iter_key(iter), overlay_iter_value(iter));
+    is_good = is_good && overlay_iter_error(iter) == OK;
+    overlay_iter_free(iter);
+    if (!is_good)
+        log_event(LOG_ERROR, "transactions_unreadable", "partition=%u", partition->index);
+    return is_good;
+}
+
+/* ---- the coordinator is asked ---- */
+
+static void on_coordinator_answered(struct peer_request *request, enum peer_result result,
+                                    struct bytes payload)
+{
+    struct part *part = container_of(request, struct part, question);
+    uint8_t outcome = result == PEER_OK && payload.len == 1 ? (uint8_t)payload.data[0] : 'o';
+    part->is_wounded = part->is_wounded && (part->asked != PEER_WOUND || result != PEER_OK);
+    part->asked = 0;
+    bool may_end =
+        part->state == PART_PREPARED || part->state == PART_LOCKED || part->state == PART_LOCKING;
+    if (!may_end || result != PEER_OK || part->participant->partition->running.busy_error)
+        return;
+    part->heard_ms = loop_mono_ms(part->participant->partition->loop);
+    part->owner.is_in_doubt = false;
+    if (outcome == 'a')
+        part_abort(part);
+    else if (outcome == 'c' && part->state == PART_PREPARED)
+        (void)part_apply(part);
+}
+
+void participant_closed(struct participant *participant, struct peer_incoming *incoming)
+{
+    size_t count;
+    struct part **parts = all_parts(participant, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct part *part = parts[i];
+        if (part->incoming != incoming)
+            continue;
+        part->incoming = NULL;
+        if (part->state == PART_LOCKING || part->state == PART_LOCKED)
+            part_end(part, "");
+    }
+    free(parts);
+    participant_drop_watchers(participant, incoming);
+}
+
+void participant_tick(struct participant *participant)
+{
+    uint64_t now_ms = loop_mono_ms(participant->partition->loop);
+    size_t count;
+    forced_tick(participant->forced);
+    if (!table_count(participant->parts))
+        return;
+    struct part **parts = all_parts(participant, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct part *part = parts[i];
+        bool is_late = now_ms >= part->heard_ms + ASK_AFTER_MS;
+        bool is_collecting = part->state == PART_LOCKING || part->state == PART_LOCKED;
+        if (is_collecting && part->is_wounded)
+            ask(part, PEER_WOUND);
+        else if (is_collecting && is_late)
+            ask(part, PEER_OPEN);
+        if (part->state != PART_PREPARED || (part->incoming && !is_late))
+            continue;
+        part->owner.is_in_doubt = is_late;
+        ask(part, PEER_OUTCOME);
+    }
+    free(parts);
+}
+
+/* ---- requests ---- */
+
+static void handle_unwatch(struct participant *participant, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    struct remote_watcher *remote =
+        frame->payload.len == 8
+            ? participant_find_watcher(participant, incoming, get_le64(frame->payload.data))
+            : NULL;
+    if (remote)
+        participant_free_watcher(participant, remote);
+    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+}
+
+bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
+{
+    bool is_known = (frame->kind >= PEER_LOCK && frame->kind <= PEER_RELEASE) ||
+                    frame->kind == PEER_PREPARE_PART || frame->kind == PEER_LOCK_REST;
+    /* the data must not change during a slow script, which lets the loop handle events */
+    if (is_known && participant->partition->running.busy_error) {
+        refuse(incoming, frame, participant->partition->running.busy_error);
+        return true;
+    }
+    switch (frame->kind) {
+    case PEER_UNWATCH:
+        handle_unwatch(participant, incoming, frame);
+        return true;
+    case PEER_LOCK:
+        handle_lock(participant, incoming, frame);
+        return true;
+    case PEER_LOCK_REST:
+        handle_lock_rest(participant, incoming, frame);
+        return true;
+    case PEER_PREPARE_PART:
+    case PEER_PREPARE:
+        handle_prepare(participant, incoming, frame);
+        return true;
+    case PEER_APPLY:
+        handle_apply(participant, incoming, frame);
+        return true;
+    case PEER_RELEASE:
+        handle_release(participant, incoming, frame);
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,147 @@
+/*
+ * participant_inner.h - what the files of the participant share (participant.h).
+ *
+ *   participant.c ────────► states, PREPARE, APPLY, RELEASE, questions to the coordinator, figures
+ *   participant_lock.c ───► checks the items of LOCK and takes their locks
+ *   participant_rows.c ───► reads the rows that LOCK asks for
+ *   participant_portions.c ► payloads of PREPARE that come in portions, and replies to LOCK that leave in portions
+ *   participant_changes.c ► locks and reports of a prepared transaction's changes
+ *   participant_force.c ──► an operator ends a transaction in doubt
+ *   participant_figures.c ► what operators see, and what a backup waits for
+ *   participant_watch.c ──► keys that sessions of other partitions watch here
+ */
+#pragma once
+
+#include "backend/context/change.h"
+#include "backend/format/transaction_record.h"
+#include "backend/keyspace/borrow.h"
+#include "backend/keyspace/lock.h"
+#include "backend/peer/link.h"
+#include "backend/peer/message.h"
+#include "backend/session/ticket_wait.h"
+#include "backend/storage/reader.h"
+#include "backend/transaction/participant.h"
+#include "backend/transaction/portion.h"
+#include "shared/out.h"
+
+struct forced_set;
+struct table;
+
+enum { ROW_TRIES_MAX = 16 }; /* then reads block on the disk */
+
+enum part_state {
+    PART_LOCKING, /* LOCK is being executed */
+    PART_LOCKED,
+    PART_PREPARING, /* the record is in a batch that is not durable yet */
+    PART_PREPARED,
+    PART_APPLYING, /* the effects are in a batch that is not durable yet */
+};
+
+/* A transaction at this partition. */
+struct part {
+    struct lock_owner owner;
+    struct participant *participant;
+    struct transaction_id id;
+    enum part_state state;
+    struct peer_incoming *incoming; /* of the coordinator; NULL: it has ended */
+    struct peer_call call;          /* the request that is being executed */
+    bool has_call;
+    struct bytes request; /* of LOCK; heap */
+    uint64_t room;        /* so many bytes of rows may be sent in reply */
+    bool is_too_long;     /* a row has more */
+    struct reader_wait rows;
+    uint32_t tries;
+    struct out reply;
+    struct portions to_send; /* the reply to LOCK */
+    struct portions arrived; /* what PREPARE says */
+    struct ticket_wait ticket;
+    struct bytes effects; /* prepared; heap */
+    struct bytes changes; /* change_list.h; reported when the effects are applied; heap */
+    struct peer_request question;
+    uint8_t asked;     /* enum peer_kind of the question: OUTCOME, OPEN or WOUND; 0: none */
+    bool is_wounded;   /* WOUND must be sent to the coordinator, or has no answer yet */
+    uint64_t heard_ms; /* monotonic: last request of the coordinator */
+};
+
+/* The watched keys of a session at another partition. */
+struct remote_watcher {
+    struct list link;
+    struct peer_incoming *incoming;
+    uint64_t name; /* chosen by the other partition */
+    struct watcher watcher;
+    struct table *keys; /* by metadata row */
+};
+
+struct participant {
+    struct partition *partition;
+    struct table *parts;  /* by id */
+    struct list watchers; /* struct remote_watcher */
+    struct forced_set *forced;
+};
+
+/* An item of a LOCK request. */
+struct lock_item {
+    enum need_kind kind;
+    enum lock_mode mode;
+    enum cf cf;
+    uint8_t db;
+    struct bytes namespace_name;
+    struct bytes row_key;
+    struct bytes row;
+};
+
+/* Is the item a question about all keys of a database? */
+static inline bool lock_item_is_question(const struct lock_item *item)
+{
+    return need_is_question(item->kind);
+}
+
+/* Reads an item; check reader->is_good. */
+struct lock_item lock_item_next(struct message_reader *reader);
+/* Checks the items of the request and takes their locks. NULL: done; else the reason of the refusal. */
+const char *part_lock_items(struct part *part);
+/* Reads the rows that LOCK asks for. When one is uncached, all are read again as soon as it is in memory. */
+void part_read_rows(struct part *part);
+/* Answers LOCK with part->reply, or its first portion. */
+void part_send_reply(struct part *part);
+/* Answers LOCK_REST with the next portion. False: nothing is left of the reply. */
+bool part_send_rest(struct part *part, struct peer_incoming *incoming, uint64_t request);
+/* Adds a portion of PREPARE. False: it does not follow those before, or they are too long. */
+bool part_add_portion(struct part *part, struct message_reader *reader);
+/* Locks the keys that the transaction has prepared, for writing, for it alone. *were_locked: it had locked each of them before. If
+ * not, the coordinator takes this shard for the owner of a slot whose keys it has locked at another one. False: the effects or
+ * changes are not valid, or another transaction has a lock. */
+bool part_lock_prepared(struct part *part, bool *were_locked);
+/* Within the call that applies the effects: reports the changes that came with them. */
+void part_report_changes(const struct part *part, struct call *call);
+/* Before the effects are applied: reports flushes among them to watchers, blocked clients and tracking clients. */
+void part_report_flushes(const struct part *part, struct call *call);
+/* Applies the effects. False: they cannot be applied now. */
+bool part_apply(struct part *part);
+/* Aborts a transaction that is not applied yet. */
+void part_abort(struct part *part);
+/* Answers the open request, if there is one. */
+void part_reply(struct part *part, uint8_t kind, struct bytes payload);
+/* Releases the locks and frees the transaction. An open request is refused with the reason. */
+void part_end(struct part *part, const char *reason);
+
+/* NULL: the other partition has no watcher with this name. */
+struct remote_watcher *participant_find_watcher(const struct participant *participant,
+                                                const struct peer_incoming *incoming,
+                                                uint64_t name);
+/* As participant_find_watcher; the watcher is added if there is none. */
+struct remote_watcher *participant_watcher(struct participant *participant,
+                                           struct peer_incoming *incoming, uint64_t name);
+void participant_free_watcher(struct participant *participant, struct remote_watcher *remote);
+/* Frees the watchers of this connection. */
+void participant_drop_watchers(struct participant *participant,
+                               const struct peer_incoming *incoming);
+/* Watches a key; nothing happens if the watcher has it. */
+void participant_watch(struct participant *participant, struct remote_watcher *remote,
+                       struct bytes row_key);
+bool remote_watcher_has(const struct remote_watcher *remote, struct bytes row_key);
+/* Has a key of the watcher changed since it is watched? An unknown watcher has lost its watches with a connection. */
+bool remote_watcher_is_dirty(struct partition *partition, const struct remote_watcher *remote);
+
+/* A copy in memory of malloc. */
+struct bytes bytes_heap_copy(struct bytes bytes);

@@ -1,0 +1,41 @@
+/*
+ * bounced.h - follows bounces: a request that a shard sent back is sent to the shard that owns its keys (shared/bounce.h).
+ *
+ *   shard a ── BOUNCE slot 5, owner b, SET k 1 ──► learned (routes.h) ──► the worker gets the new map
+ *                                                        │
+ *   client's waiting: [SET k 1] [GET k] … ◄──────────────┘
+ *                        └─ routed by the new map, oldest first ──► shard b
+ *
+ * (1) A request keeps its place in its client's pipeline, and a part its place in its request, so replies stay in order and are
+ *     merged as before. Keys that are on several shards now are sent with SCREE ACROSS if the command may have such keys.
+ * (2) Order. A client whose request has bounced sends nothing new until all its requests are answered (LABEL_BOUNCED). Requests
+ *     behind the one that bounced, on the same connection and for the same slots, bounce too. Bounced requests are sent again
+ *     in their order, and at any time all that are in flight are on one connection: the next shard's turn comes when
+ *     they are answered. A part that bounces again goes before those that bounced for the first time.
+ * (3) A request follows BOUNCE_HOPS_MAX bounces, then its client gets TRYAGAIN. It may be sent again, as nothing was executed.
+ * (4) A blocking command waits on at the new shard for the rest of its time. If its keys are on several shards now, it begins
+ *     again as such a command (blocked_parts.c).
+ * (5) WATCH moves its dedicated connection to the new shard, if it watches nothing else.
+ *
+ * A client that has left loses its bounced requests, as it does not wait for their replies. So do requests of the proxy itself.
+ */
+#pragma once
+
+#include "proxy/core/client.h"
+#include "shared/bounce.h"
+
+struct upstream;
+
+enum { BOUNCE_HOPS_MAX = 5 };
+
+/* client_events.bounced; `block` holds the texts of the bounce. */
+void bounced_take(struct upstream *upstream, struct part *part, struct block *block,
+                  const struct bounce *bounce);
+/* client_events.followed */
+void bounced_followed(struct client *client);
+/* The worker has a new map. */
+void bounced_updated(struct proxy_worker *worker);
+/* The client was closed. */
+void bounced_leave(struct client *client);
+/* Once a second: forgets routes to shards that have not been reachable for some time. */
+void bounced_slow(struct proxy_worker *worker);

@@ -1,0 +1,45 @@
+#include "proxy/client/lane.h"
+
+#include "proxy/client/tracking.h"
+#include "proxy/core/worker.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
+
+/* The lane of the command. */
+static unsigned lane_of(const struct client *client, const struct command *command)
+{
+    const struct client_transaction *transaction = &client->session.transaction;
+    bool is_transaction = command->route == ROUTE_TRANSACTION;
+    if (client_tracks(client))
+        return LANE_NORMAL;
+    if (command->flags & CMD_ALLOW_BUSY && command->route == ROUTE_ALL_SHARDS)
+        return LANE_CONTROL;
+    if (command->flags & CMD_SCRIPT || (is_transaction && transaction->has_script))
+        return LANE_SCRIPT;
+    return command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL;
+}
+
+uint32_t client_label(const struct client *client, const struct command *command)
+{
+    const struct proxy_worker *worker = client->worker;
+    return (worker->label.generation + worker->label.replaced) << LABEL_GENERATION_SHIFT |
+           (client->session.resp == 3 ? LABEL_RESP3 : 0) |
+           (client_tracks(client) || client->session.transaction.dedicated ? LABEL_DEDICATED : 0) |
+           (lane_of(client, command) & LABEL_LANE);
+}
+
+struct upstream *client_upstream(struct client *client, uint32_t shard,
+                                 const struct command *command)
+{
+    struct pool *pool = client->worker->pool;
+    struct upstream *dedicated = client->session.transaction.dedicated;
+    uint8_t resp = client->session.resp;
+    if (dedicated && dedicated->node == pool->nodes[shard]) {
+        if (dedicated->resp != resp)
+            upstream_hello(dedicated, resp);
+        return dedicated;
+    }
+    if (client_tracks(client))
+        return tracking_upstream(client, shard);
+    return pool_pick(pool, shard, lane_of(client, command), resp);
+}

@@ -1,0 +1,16 @@
+/*
+ * lane.h - which of a worker's connections a client's command is sent on.
+ *
+ *   the client watches keys of the shard ─► the dedicated connection of WATCH
+ *   the client tracks (CLIENT TRACKING)  ─► its dedicated connection to the shard
+ *   else                                 ─► the shared connection for the command's lane (node.h) and the protocol
+ */
+#pragma once
+
+#include "proxy/core/client.h"
+
+/* The label of the connections that a command would use; client_may_send() compares it. */
+uint32_t client_label(const struct client *client, const struct command *command);
+/* The connection for a command to this shard. */
+struct upstream *client_upstream(struct client *client, uint32_t shard,
+                                 const struct command *command);

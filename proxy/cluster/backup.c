@@ -1,0 +1,558 @@
+#include "proxy/cluster/backup.h"
+
+#include "proxy/client/fan_out.h"
+#include "proxy/cluster/backup_cancel.h"
+#include "proxy/cluster/backup_list.h"
+#include "proxy/cluster/backup_status.h"
+#include "proxy/core/request.h"
+#include "proxy/core/worker.h"
+#include "proxy/upstream/pool.h"
+#include "shared/check.h"
+#include "shared/log.h"
+#include "shared/resp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    POLL_SOON_MS = 2,
+    POLL_SLOW_MS = 500,
+    RETRY_MS = 500,
+    ATTEMPTS = 4,
+    LEFT_MS =
+        10000, /* the backup fails if PREPARE has no reply by then: the client may have left */
+};
+
+enum step {
+    STEP_IDLE,
+    STEP_PREPARE,
+    STEP_QUIESCE,
+    STEP_CUT,
+    STEP_RELEASE,
+    STEP_CONFIRM,
+    STEP_COPY,
+    STEP_KEEP,
+};
+
+static const char *const step_names[] = {"idle",      "preparing",  "quiescing", "cutting",
+                                         "releasing", "confirming", "copying",   "deleting-old"};
+
+struct cluster_backup {
+    struct proxy_worker *worker;
+    struct timer *timer;
+    struct backup_cancels *cancels; /* of attempts that failed */
+    enum step step;
+    bool is_asking; /* a request to the shards is in flight */
+    /* PREPARE was sent as part of the client's request: its replies are dropped if the client leaves */
+    bool is_first;
+    bool is_retry; /* when the timer fires, PREPARE is sent again instead of a poll */
+    uint32_t attempt;
+    uint64_t epoch;      /* of the shard map when the backup began */
+    uint64_t quiesce_ms; /* when QUIESCE was sent; monotonic */
+    uint64_t cut_ms;     /* when CUT was sent; monotonic */
+    uint64_t poll_ms;
+    struct backup_wish wish;
+    struct backup_view view;
+    char id[BACKUP_ID_LEN + 1];
+    struct request *waiter; /* the client's request, which waits for the end; NULL: none */
+    char *map;              /* text of the shard map, in the format of shards.ini */
+    size_t map_len;
+};
+
+static request_done_fn on_status;
+static request_done_fn on_quiesce;
+static request_done_fn on_cut;
+static request_done_fn on_release;
+static request_done_fn on_confirm;
+static void send_prepare(struct cluster_backup *backup, struct request *request);
+
+/* ---- requests to the shards ---- */
+
+static void fan_out_backup(struct cluster_backup *backup, struct request *request,
+                           const struct bytes *argv, uint32_t argc, uint32_t name_at,
+                           request_done_fn *done)
+{
+    const struct fan_out how = {
+        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = argc, .name_at = name_at};
+    backup->is_asking = true;
+    request_fan_out_with(request, &how, done);
+}
+
+/* Sends "SCREE BACKUP <what> <id> [<more>]" to all shards, as a request of the proxy itself. */
+static void send_to_shards(struct cluster_backup *backup, const char *what, const char *more,
+                           request_done_fn *done)
+{
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), bytes_of(what),
+                                 bytes_of(backup->id), bytes_of(more ? more : "")};
+    fan_out_backup(backup, request_internal(backup->worker), argv, more ? 5 : 4, 0, done);
+}
+
+static void ask_status(struct cluster_backup *backup)
+{
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("STATUS")};
+    fan_out_backup(backup, request_internal(backup->worker), argv, 3, 0, on_status);
+}
+
+static void on_timer(void *owner)
+{
+    struct cluster_backup *backup = owner;
+    if ((backup->is_asking && !backup->is_first) || backup->step == STEP_IDLE)
+        return;
+    backup->is_first = false;
+    if (backup->is_retry)
+        send_prepare(backup, request_internal(backup->worker));
+    else
+        ask_status(backup);
+}
+
+/* The backup for which this request was sent; NULL: the backup has ended. */
+static struct cluster_backup *answered(const struct request *request)
+{
+    struct cluster_backup *backup = request->worker->backup;
+    if (!backup)
+        return NULL;
+    backup->is_asking = backup->is_first = false;
+    return backup->step == STEP_IDLE ? NULL : backup;
+}
+
+/* ---- end of a backup ---- */
+
+static void finish_cluster_backup(struct cluster_backup *backup, bool good, const char *reason)
+{
+    struct backup_view *view = &backup->view;
+    timer_stop(backup->timer);
+    backup->step = STEP_IDLE;
+    view->is_running = false;
+    view->last_good = good;
+    view->ended_ms = loop_wall_ms(backup->worker->loop);
+    (void)snprintf(view->reason, sizeof view->reason, "%s", reason);
+    free(backup->map);
+    backup->map = NULL;
+    log_event(good ? LOG_INFO : LOG_ERROR, good ? "backup_done" : "backup_failed",
+              "backup=%s shards=%u bytes=%llu held_ms=%llu reason=" LOG_QUOTED, view->name,
+              view->shards, (unsigned long long)view->bytes_total,
+              (unsigned long long)view->held_ms, reason);
+    struct request *waiter = backup->waiter;
+    backup->waiter = NULL;
+    if (waiter)
+        request_wake(waiter);
+}
+
+static void abort_cluster_backup(struct cluster_backup *backup, const char *reason)
+{
+    backup_cancel_at_shards(backup->cancels, backup->id, reason);
+    finish_cluster_backup(backup, false, reason);
+    backup->is_asking = false;
+}
+
+/* The cut failed: cancels the attempt, and starts another one with a new id a little later. */
+static void try_again(struct cluster_backup *backup, const char *reason)
+{
+    if (++backup->attempt >= ATTEMPTS) {
+        abort_cluster_backup(backup, reason);
+        return;
+    }
+    log_event(LOG_WARN, "backup_cut_again", "backup=%s reason=" LOG_QUOTED, backup->view.name,
+              reason);
+    backup_cancel_at_shards(backup->cancels, backup->id, reason);
+    backup->is_asking = false;
+    backup->step = STEP_PREPARE;
+    backup->is_retry = true;
+    timer_start(backup->timer, RETRY_MS, 0);
+}
+
+static bool map_is_same(struct cluster_backup *backup)
+{
+    if (backup->worker->snapshot->map->epoch == backup->epoch &&
+        backup->worker->pool->count == backup->view.shards)
+        return true;
+    abort_cluster_backup(backup, "the shard map has changed since the backup began");
+    return false;
+}
+
+/* ---- steps ---- */
+
+/* Names the shard, unless the text does: that of a shard which the proxy cannot reach. */
+static void write_refusal(const struct shard_reply *answer, struct bytes text,
+                          char reason[BACKUP_REASON_MAX])
+{
+    int len = (int)(text.len < 400 ? text.len : 400);
+    static const char named[] = "ERR shard '";
+    if (text.len >= sizeof named && memcmp(text.data, named, sizeof named - 1) == 0)
+        (void)snprintf(reason, BACKUP_REASON_MAX, "%.*s", len - 4, text.data + 4);
+    else
+        (void)snprintf(reason, BACKUP_REASON_MAX, "shard '%s': %.*s", answer->shard, len,
+                       len ? text.data : "");
+}
+
+/* Writes the first reply that is not +OK as the reason. False: all replies are +OK. */
+static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
+{
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct resp_value value = {0};
+        size_t pos = 0;
+        if (resp_value_next(answer->frame, &pos, &value) && value.type == '+')
+            continue;
+        write_refusal(answer, value.text, reason);
+        return true;
+    }
+    return false;
+}
+
+static void poll_again(struct cluster_backup *backup)
+{
+    if (backup->step == STEP_COPY)
+        backup->poll_ms = backup->poll_ms * 2 < POLL_SLOW_MS ? backup->poll_ms * 2 : POLL_SLOW_MS;
+    timer_start(backup->timer, backup->poll_ms, 0);
+}
+
+/* What is left of the lease, which QUIESCE and CUT share; 0: it has ended. */
+static uint32_t lease_left(const struct cluster_backup *backup)
+{
+    uint64_t since_ms = loop_mono_ms(backup->worker->loop) - backup->quiesce_ms;
+    return since_ms < backup->wish.lease_ms ? backup->wish.lease_ms - (uint32_t)since_ms : 0;
+}
+
+static void send_leased(struct cluster_backup *backup, enum step step, const char *what,
+                        request_done_fn *done)
+{
+    char lease[16];
+    (void)snprintf(lease, sizeof lease, "%u", lease_left(backup));
+    backup->step = step;
+    send_to_shards(backup, what, lease, done);
+}
+
+static void send_quiesce(struct cluster_backup *backup)
+{
+    backup->quiesce_ms = loop_mono_ms(backup->worker->loop);
+    send_leased(backup, STEP_QUIESCE, "QUIESCE", on_quiesce);
+}
+
+static void send_cut(struct cluster_backup *backup)
+{
+    backup->cut_ms = loop_mono_ms(backup->worker->loop);
+    send_leased(backup, STEP_CUT, "CUT", on_cut);
+}
+
+/* Handles the replies of a step during which shards hold transactions or writes. NULL: the backup has ended, or begins
+ * again. */
+static struct cluster_backup *step_done(struct request *request)
+{
+    struct cluster_backup *backup = answered(request);
+    char reason[BACKUP_REASON_MAX];
+    if (!backup || !map_is_same(backup))
+        return NULL;
+    if (backup->step != STEP_QUIESCE)
+        backup->view.held_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
+    if (!find_refusal(request, reason))
+        return backup;
+    try_again(backup, reason);
+    return NULL;
+}
+
+static void on_quiesce(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = step_done(request);
+    (void)client;
+    (void)reply;
+    if (backup)
+        ask_status(backup);
+}
+
+static void on_cut(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = step_done(request);
+    (void)client;
+    (void)reply;
+    if (backup)
+        ask_status(backup);
+}
+
+static void on_release(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = step_done(request);
+    (void)client;
+    (void)reply;
+    if (!backup)
+        return;
+    backup->step = STEP_CONFIRM;
+    send_to_shards(backup, "CONFIRM", NULL, on_confirm);
+}
+
+static void on_confirm(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    char reason[BACKUP_REASON_MAX];
+    (void)client;
+    (void)reply;
+    if (!backup)
+        return;
+    if (find_refusal(request, reason)) {
+        abort_cluster_backup(backup, reason);
+        return;
+    }
+    backup->step = STEP_COPY;
+    backup->poll_ms = POLL_SOON_MS;
+    poll_again(backup);
+}
+
+static void on_kept(struct proxy_worker *worker)
+{
+    struct cluster_backup *backup = worker->backup;
+    if (backup && backup->step == STEP_KEEP)
+        finish_cluster_backup(backup, true, "");
+}
+
+/* ---- STATUS ---- */
+
+/* Does the shard work on this backup? */
+static bool is_ours(const struct cluster_backup *backup, const struct shard_status *status)
+{
+    return bytes_equal(status->id, bytes_of(backup->id));
+}
+
+/* Sum over all shards. */
+struct sum {
+    uint32_t ready;    /* shards that are prepared */
+    uint32_t quiet;    /* shards without open transactions */
+    uint32_t have_cut; /* shards that have cut and hold writes */
+    uint32_t done;     /* shards that have written their manifest */
+    uint32_t silent;
+    bool has_failed;
+    char reason[BACKUP_REASON_MAX];
+    char unquiet[BACKUP_REASON_MAX]; /* a shard that is not quiet, and why */
+};
+
+/* Writes why a shard is not quiet. A shard that does not answer explains why others are not, so it is named first. */
+static void note_unquiet(const struct shard_reply *answer, const struct shard_status *status,
+                         struct sum *sum)
+{
+    if (status->is_silent && sum->silent == 0)
+        (void)snprintf(sum->unquiet, sizeof sum->unquiet,
+                       "shard '%s' does not answer: check that it runs", answer->shard);
+    else if (status->waits_for.len && !*sum->unquiet)
+        (void)snprintf(sum->unquiet, sizeof sum->unquiet, "shard '%s': %.*s", answer->shard,
+                       (int)status->waits_for.len, status->waits_for.data);
+}
+
+static void add_shard_status(const struct cluster_backup *backup, const struct shard_reply *answer,
+                             const struct shard_status *status, struct sum *sum)
+{
+    bool ours = is_ours(backup, status);
+    bool is_last = !ours && bytes_equal(status->last_backup, bytes_of(backup->view.name)) &&
+                   bytes_is(status->last_status, "ok");
+    note_unquiet(answer, status, sum);
+    sum->silent += status->is_silent;
+    sum->quiet += ours && bytes_is(status->state, "quiet");
+    sum->ready += ours && bytes_is(status->state, "ready");
+    sum->have_cut += ours && status->is_held &&
+                     (bytes_is(status->state, "copying") || bytes_is(status->state, "copied"));
+    sum->done += is_last;
+    if (status->is_silent || ours || (is_last && backup->step == STEP_COPY))
+        return;
+    sum->has_failed = true;
+    bool has_error = bytes_equal(status->last_backup, bytes_of(backup->view.name));
+    struct bytes reason =
+        has_error ? status->last_error
+                  : BYTES("the backend has no record of this backup; it may have restarted");
+    (void)snprintf(sum->reason, sizeof sum->reason, "shard '%s': %.*s", answer->shard,
+                   (int)reason.len, reason.len ? reason.data : "");
+}
+
+/* Transactions over shards have not ended within the lease. Another attempt would hold them for as long again. */
+static void give_up_quiescing(struct cluster_backup *backup, const struct sum *sum)
+{
+    char reason[BACKUP_REASON_MAX];
+    (void)snprintf(reason, sizeof reason,
+                   "transactions over shards did not end within the lease of %u ms: %.380s. Then "
+                   "start the backup again",
+                   backup->wish.lease_ms,
+                   *sum->unquiet ? sum->unquiet : "the shards were slow: choose a longer LEASE");
+    abort_cluster_backup(backup, reason);
+}
+
+static void advance_step(struct cluster_backup *backup, const struct sum *sum)
+{
+    uint32_t shards = backup->view.shards;
+    if (sum->silent && backup->step == STEP_PREPARE) {
+        try_again(backup, sum->unquiet);
+    } else if (sum->has_failed && backup->step == STEP_CUT) {
+        try_again(backup, sum->reason);
+    } else if (sum->has_failed) {
+        abort_cluster_backup(backup, sum->reason);
+    } else if (backup->step == STEP_PREPARE && sum->ready == shards) {
+        send_quiesce(backup);
+    } else if (backup->step == STEP_QUIESCE && lease_left(backup) == 0) {
+        give_up_quiescing(backup, sum);
+    } else if (backup->step == STEP_QUIESCE && sum->quiet == shards) {
+        send_cut(backup);
+    } else if (backup->step == STEP_CUT && sum->have_cut == shards) {
+        backup->step = STEP_RELEASE;
+        send_to_shards(backup, "RELEASE", NULL, on_release);
+    } else if (backup->step == STEP_CUT && lease_left(backup) == 0) {
+        try_again(backup,
+                  *sum->unquiet ? sum->unquiet : "a shard did not make its cut within the lease");
+    } else if (backup->step == STEP_COPY && sum->done == shards &&
+               (backup->wish.keep || backup->wish.keep_days)) {
+        backup->step = STEP_KEEP;
+        backup_keep(backup->worker, backup->wish.keep, backup->wish.keep_days, on_kept);
+    } else if (backup->step == STEP_COPY && sum->done == shards) {
+        finish_cluster_backup(backup, true, "");
+    } else {
+        poll_again(backup);
+    }
+}
+
+static void on_status(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    struct sum sum = {0};
+    (void)client;
+    (void)reply;
+    if (!backup || !map_is_same(backup))
+        return;
+    uint64_t done = 0;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct shard_status status = backup_status_read(answer->frame);
+        add_shard_status(backup, answer, &status, &sum);
+        done += status.done;
+        total += status.total;
+    }
+    backup->view.bytes_done = done;
+    backup->view.bytes_total = total;
+    backup->view.shards_done = sum.done;
+    advance_step(backup, &sum);
+}
+
+/* ---- PREPARE ---- */
+
+/* request_done_fn: the backup for which the client has waited has ended. */
+static void reply_outcome_of_backup(struct client *client, struct request *request,
+                                    struct reply *reply)
+{
+    const struct backup_view *view = &request->worker->backup->view;
+    if (!client)
+        return;
+    if (view->last_good)
+        reply_bulk_text(reply, view->name);
+    else
+        reply_errorf(reply, "ERR the backup %s failed: %s", view->name, view->reason);
+}
+
+/* Replies to the client that requested the backup, or lets it wait; later attempts have no client. */
+static void on_prepare(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    char reason[BACKUP_REASON_MAX];
+    if (!backup) {
+        if (client)
+            reply_error(reply, "ERR the backup was cancelled");
+        return;
+    }
+    bool is_refused = find_refusal(request, reason);
+    if (client && is_refused)
+        reply_errorf(reply, "ERR %s", reason);
+    else if (client && backup->wish.waits)
+        backup->waiter = request;
+    else if (client)
+        reply_bulk_text(reply, backup->view.name);
+    if (backup->waiter == request)
+        request_wait(request, reply_outcome_of_backup);
+    if (!map_is_same(backup))
+        return;
+    if (is_refused && backup->attempt)
+        try_again(backup, reason);
+    else if (is_refused)
+        abort_cluster_backup(backup, reason);
+    else
+        ask_status(backup);
+}
+
+static void send_prepare(struct cluster_backup *backup, struct request *request)
+{
+    backup_new_id(backup->id);
+    backup->step = STEP_PREPARE;
+    backup->is_retry = false;
+    backup->poll_ms = POLL_SOON_MS;
+    const struct bytes argv[] = {BYTES("SCREE"),
+                                 BYTES("BACKUP"),
+                                 BYTES("PREPARE"),
+                                 BYTES("NAME"),
+                                 bytes_of(backup->view.name),
+                                 BYTES("ID"),
+                                 bytes_of(backup->id),
+                                 BYTES("SHARD"),
+                                 BYTES(""),
+                                 BYTES("MAP"),
+                                 {backup->map, backup->map_len},
+                                 backup->wish.is_full ? BYTES("FULL") : BYTES("INCREMENTAL"),
+                                 BYTES("SLOTS"),
+                                 bytes_of(backup->wish.slots)};
+    uint32_t argc = sizeof argv / sizeof argv[0] - (*backup->wish.slots ? 0 : 2);
+    fan_out_backup(backup, request, argv, argc, 8, on_prepare);
+}
+
+static struct cluster_backup *backup_of(struct proxy_worker *worker)
+{
+    if (worker->backup)
+        return worker->backup;
+    struct cluster_backup *backup = calloc(1, sizeof *backup);
+    CHECK(backup);
+    backup->worker = worker;
+    backup->timer = timer_new(worker->loop, on_timer, backup);
+    backup->cancels = backup_cancels_new(worker);
+    worker->backup = backup;
+    return backup;
+}
+
+void cluster_backup_lead(struct request *request, const struct backup_wish *wish)
+{
+    struct cluster_backup *backup = backup_of(request->worker);
+    const struct proxy_snapshot *snapshot = request->worker->snapshot;
+    CHECK(backup->step == STEP_IDLE);
+    FILE *to = open_memstream(&backup->map, &backup->map_len);
+    CHECK(to);
+    shard_map_print(snapshot->wish, to); /* learned owners may be out of date */
+    CHECK(fclose(to) == 0);
+    backup->wish = *wish;
+    backup->attempt = 0;
+    backup->epoch = snapshot->wish->epoch;
+    backup->view =
+        (struct backup_view){.is_running = true, .shards = (uint32_t)snapshot->map->shard_count};
+    memcpy(backup->view.name, wish->name, sizeof wish->name);
+    log_event(LOG_INFO, "backup_started", "backup=%s shards=%u", wish->name, backup->view.shards);
+    backup->is_first = true;
+    timer_start(backup->timer, LEFT_MS, 0);
+    send_prepare(backup, request);
+}
+
+bool cluster_backup_stop(struct proxy_worker *worker, const char *reason)
+{
+    struct cluster_backup *backup = worker->backup;
+    if (!backup || backup->step == STEP_IDLE)
+        return false;
+    abort_cluster_backup(backup, reason);
+    return true;
+}
+
+void cluster_backup_look(const struct proxy_worker *worker, struct backup_view *view)
+{
+    const struct cluster_backup *backup = worker->backup;
+    *view = backup ? backup->view : (struct backup_view){0};
+    view->step = step_names[backup ? backup->step : STEP_IDLE];
+}
+
+void cluster_backup_free(struct proxy_worker *worker)
+{
+    struct cluster_backup *backup = worker->backup;
+    if (!backup)
+        return;
+    timer_free(backup->timer);
+    backup_cancels_free(backup->cancels);
+    free(backup->map);
+    free(backup);
+    worker->backup = NULL;
+}

@@ -1,0 +1,164 @@
+#include "proxy/core/route.h"
+
+#include "shared/check.h"
+#include "shared/command/arguments.h"
+
+#include <stdlib.h>
+
+enum route_kind route_by_row(const struct command *command)
+{
+    bool is_planned = command->handlers == 0;
+    switch (command->route) {
+    case ROUTE_LOCAL:
+        return command->handlers & HANDLER_PROXY ? ROUTE_KIND_LOCAL : ROUTE_KIND_UNKNOWN;
+    case ROUTE_CURSOR:
+        return ROUTE_KIND_LOCAL;
+    case ROUTE_BY_KEY:
+    case ROUTE_SPLIT:
+    case ROUTE_CHANNEL:
+        return ROUTE_KIND_ONE;
+    case ROUTE_ALL_SHARDS:
+        return command->traits & TRAIT_WHOLE ? ROUTE_KIND_LOCAL : ROUTE_KIND_ALL;
+    case ROUTE_ANY:
+        return ROUTE_KIND_ANY;
+    case ROUTE_PINNED:
+        if (is_planned)
+            return ROUTE_KIND_UNKNOWN;
+        if (command->handlers & HANDLER_PROXY)
+            return ROUTE_KIND_LOCAL;
+        if (command->flags & CMD_BLOCKING || command->merge != MERGE_ONE)
+            return ROUTE_KIND_BLOCKING;
+        return ROUTE_KIND_TRANSACTION;
+    case ROUTE_TRANSACTION:
+        return ROUTE_KIND_TRANSACTION;
+    case ROUTE_DENIED:
+        return command->flags & CMD_INTERNAL ? ROUTE_KIND_UNKNOWN : ROUTE_KIND_DENIED;
+    }
+    CHECK(!"a route");
+    return ROUTE_KIND_UNKNOWN;
+}
+
+void route_keys_init(struct route_keys *keys)
+{
+    keys_list_init(&keys->list);
+    keys->shards = keys->slots = NULL;
+    keys->shards_cap = 0;
+}
+
+void route_keys_fini(struct route_keys *keys)
+{
+    keys_list_fini(&keys->list);
+    free(keys->shards);
+    keys->shards = keys->slots = NULL;
+    keys->shards_cap = 0;
+}
+
+static void reserve_shards(struct route_keys *keys)
+{
+    uint32_t count = keys->list.count;
+    if (count <= keys->shards_cap)
+        return;
+    uint32_t cap = count < KEYS_INLINE ? KEYS_INLINE : count;
+    keys->shards = realloc(keys->shards, 2 * cap * sizeof(*keys->shards));
+    CHECK(keys->shards);
+    keys->slots = keys->shards + cap;
+    keys->shards_cap = cap;
+}
+
+/* True when the last key has no value, as in MSET a 1 b. */
+static bool lacks_value(const struct command *command, const struct key_list *keys, uint32_t argc)
+{
+    uint32_t step = keys->count > 1 ? keys->refs[1].index - keys->refs[0].index : 1;
+    return command->route == ROUTE_SPLIT && keys->refs[keys->count - 1].index + step > argc;
+}
+
+/* The shard that runs a command with keys of several shards: that of the first key that it writes, else of its first
+ * key. */
+static uint16_t shard_across(const struct route_keys *keys)
+{
+    for (uint32_t i = 0; i < keys->list.count; i++)
+        if (key_is_written(&keys->list.refs[i]))
+            return keys->shards[i];
+    return keys->shards[0];
+}
+
+struct route route_by_keys(const struct route_rules *rules, const struct command *command,
+                           const struct bytes *argv, uint32_t argc, struct route_keys *keys)
+{
+    struct route route = {.kind = ROUTE_KIND_ONE};
+    struct key_list *list = &keys->list;
+    if (keys_find(command, argv, argc, list) == KEYS_INVALID || list->count == 0 ||
+        lacks_value(command, list, argc)) {
+        route.kind = ROUTE_KIND_ANY; /* the backend replies the error for invalid arguments */
+        return route;
+    }
+    bool one_shard = true;
+    bool one_slot = true;
+    reserve_shards(keys);
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint16_t slot = route_slot(rules, argv[list->refs[i].index]);
+        uint16_t shard = shard_map_find(rules->map, slot);
+        if (i == 0) {
+            route.slot = slot;
+            route.shard = shard;
+        }
+        keys->shards[i] = shard;
+        keys->slots[i] = slot;
+        one_shard &= shard == route.shard;
+        one_slot &= slot == route.slot;
+    }
+    route.has_keys = true;
+    if (one_slot || (one_shard && (!rules->is_strict || command->route == ROUTE_SPLIT)))
+        return route;
+    bool is_split = command->route == ROUTE_SPLIT && !rules->is_atomic;
+    route.kind = is_split ? ROUTE_KIND_PARTS : ROUTE_KIND_CROSSSLOT;
+    if (rules->is_any && !is_split) {
+        route.kind = ROUTE_KIND_ACROSS;
+        route.shard = shard_across(keys);
+        route.is_across = true;
+    }
+    return route;
+}
+
+/* Commands that read streams wait only with BLOCK. Requests that they refuse do not wait. */
+static bool never_waits(const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    struct stream_arguments found;
+    if (command->timeout != TIMEOUT_MS_BLOCK)
+        return false;
+    return !stream_arguments_find(argv, argc, &found) || !found.block_at;
+}
+
+/* True for scripts and for SORT with patterns: they may use keys that only the shard finds. */
+static bool has_unnamed_keys(const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    struct sort_arguments found;
+    if (!(command->traits & TRAIT_UNNAMED_KEYS) || command->key_rule != KEY_RULE_SORT)
+        return command->traits & TRAIT_UNNAMED_KEYS;
+    return sort_arguments_find(argv, argc, &found) && found.has_patterns;
+}
+
+struct route route_plan(const struct route_rules *rules, const struct command *command,
+                        const struct bytes *argv, uint32_t argc, struct route_keys *keys)
+{
+    enum route_kind kind = route_by_row(command);
+    if (kind != ROUTE_KIND_ONE && kind != ROUTE_KIND_BLOCKING)
+        return (struct route){.kind = kind};
+    /* any shard can publish the message, so it does not fix the transaction's shard */
+    if (command->route == ROUTE_CHANNEL) {
+        uint16_t slot = route_slot(rules, argv[1]);
+        return (struct route){ROUTE_KIND_ONE, .slot = slot,
+                              .shard = shard_map_find(rules->map, slot)};
+    }
+    struct route route = route_by_keys(rules, command, argv, argc, keys);
+    bool may_wait = kind == ROUTE_KIND_BLOCKING && !never_waits(command, argv, argc);
+    if (may_wait && (route.kind == ROUTE_KIND_ONE || route.kind == ROUTE_KIND_ANY))
+        route.kind = ROUTE_KIND_BLOCKING;
+    bool is_first_of_keys = command->traits & TRAIT_FIRST_OF_KEYS;
+    if (may_wait && route.kind == ROUTE_KIND_ACROSS)
+        route.kind = is_first_of_keys ? ROUTE_KIND_BLOCKING_PARTS : ROUTE_KIND_BLOCKING_ACROSS;
+    if (may_wait && route.kind == ROUTE_KIND_CROSSSLOT && is_first_of_keys && !rules->is_strict)
+        route.kind = ROUTE_KIND_BLOCKING_PARTS;
+    route.is_across |= rules->is_any && has_unnamed_keys(command, argv, argc);
+    return route;
+}

@@ -1,0 +1,279 @@
+#include "proxy/core/routes.h"
+
+#include "config/option.h"
+#include "shared/check.h"
+#include "shared/table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { ROUTE_SHARDS_MAX = SHARD_COUNT_MAX };
+
+/* A shard that owns slots. */
+struct route_shard {
+    char *name;
+    char *address; /* NULL: not known, so a map must name the shard */
+    uint32_t slot_count;
+};
+
+struct routes {
+    pthread_mutex_t mutex;
+    uint64_t version; /* counts changes */
+    struct route_shard *shards;
+    size_t count;
+    uint16_t owner[SLOT_COUNT]; /* 1 + index in shards; 0: nothing was learned */
+    uint64_t epoch[SLOT_COUNT]; /* of this owner */
+};
+
+struct routes *routes_new(void)
+{
+    struct routes *routes = calloc(1, sizeof *routes);
+    CHECK(routes);
+    CHECK(pthread_mutex_init(&routes->mutex, NULL) == 0);
+    return routes;
+}
+
+static void shard_fini(struct route_shard *shard)
+{
+    free(shard->name);
+    free(shard->address);
+}
+
+void routes_free(struct routes *routes)
+{
+    for (size_t i = 0; i < routes->count; i++)
+        shard_fini(&routes->shards[i]);
+    free(routes->shards);
+    (void)pthread_mutex_destroy(&routes->mutex);
+    free(routes);
+}
+
+static void routes_lock(struct routes *routes)
+{
+    CHECK(pthread_mutex_lock(&routes->mutex) == 0);
+}
+
+static void routes_unlock(struct routes *routes)
+{
+    CHECK(pthread_mutex_unlock(&routes->mutex) == 0);
+}
+
+/* ---- learning ---- */
+
+static char *text_new(struct bytes text)
+{
+    char *copy = strndup(text.data, text.len);
+    CHECK(copy);
+    return copy;
+}
+
+/* Only addresses to which any program could connect: a backend must not make a proxy open files. */
+static bool is_address_good(struct bytes address)
+{
+    return address.len && memcmp(address.data, "unix:", address.len < 5 ? address.len : 5) != 0 &&
+           address_valid(address);
+}
+
+static struct route_shard *find_shard(struct routes *routes, struct bytes name)
+{
+    for (size_t i = 0; i < routes->count; i++)
+        if (routes->shards[i].slot_count && bytes_equal(bytes_of(routes->shards[i].name), name))
+            return &routes->shards[i];
+    return NULL;
+}
+
+/* A shard without slots, whose place can be used again, or a new place. NULL: there are too many. */
+static struct route_shard *free_place(struct routes *routes)
+{
+    for (size_t i = 0; i < routes->count; i++)
+        if (!routes->shards[i].slot_count) {
+            shard_fini(&routes->shards[i]);
+            return &routes->shards[i];
+        }
+    if (routes->count == ROUTE_SHARDS_MAX)
+        return NULL;
+    struct route_shard *shards =
+        reallocarray(routes->shards, routes->count + 1, sizeof *routes->shards);
+    CHECK(shards);
+    routes->shards = shards;
+    return &shards[routes->count++];
+}
+
+/* The shard of the bounce, with its newest address. NULL: there are too many. */
+static struct route_shard *shard_of_bounce(struct routes *routes, const struct bounce *bounce)
+{
+    struct route_shard *shard = find_shard(routes, bounce->shard);
+    bool has_address = is_address_good(bounce->address);
+    if (!shard) {
+        shard = free_place(routes);
+        if (!shard)
+            return NULL;
+        *shard = (struct route_shard){.name = text_new(bounce->shard)};
+    }
+    if (has_address &&
+        (!shard->address || !bytes_equal(bytes_of(shard->address), bounce->address))) {
+        free(shard->address);
+        shard->address = text_new(bounce->address);
+    }
+    return shard;
+}
+
+static bool has_newer_owner(const struct routes *routes, const struct bounce *bounce)
+{
+    for (unsigned slot = bounce->first; slot <= bounce->last; slot++)
+        if (bounce->epoch > routes->epoch[slot])
+            return true;
+    return false;
+}
+
+static void set_owner(struct routes *routes, unsigned slot, size_t shard, uint64_t epoch)
+{
+    if (routes->owner[slot])
+        routes->shards[routes->owner[slot] - 1].slot_count--;
+    routes->owner[slot] = (uint16_t)(shard + 1);
+    routes->epoch[slot] = epoch;
+    routes->shards[shard].slot_count++;
+}
+
+bool routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version)
+{
+    routes_lock(routes);
+    struct route_shard *shard =
+        has_newer_owner(routes, bounce) ? shard_of_bounce(routes, bounce) : NULL;
+    for (unsigned slot = bounce->first; shard && slot <= bounce->last; slot++)
+        if (bounce->epoch > routes->epoch[slot])
+            set_owner(routes, slot, (size_t)(shard - routes->shards), bounce->epoch);
+    routes->version += shard != NULL;
+    *version = routes->version;
+    routes_unlock(routes);
+    return shard != NULL;
+}
+
+bool routes_forget(struct routes *routes, struct bytes name)
+{
+    routes_lock(routes);
+    struct route_shard *shard = find_shard(routes, name);
+    for (unsigned slot = 0; shard && slot < SLOT_COUNT; slot++)
+        if (routes->owner[slot] == shard - routes->shards + 1)
+            routes->owner[slot] = 0, routes->epoch[slot] = 0;
+    if (shard)
+        shard->slot_count = 0;
+    routes->version += shard != NULL;
+    routes_unlock(routes);
+    return shard != NULL;
+}
+
+void routes_forget_removed(struct routes *routes, const struct shard_map *before,
+                           const struct shard_map *now)
+{
+    for (size_t i = 0; before != now && i < before->shard_count; i++) {
+        struct bytes name = bytes_of(before->shards[i].name);
+        if (shard_map_named(now, name) < 0)
+            (void)routes_forget(routes, name);
+    }
+}
+
+uint64_t routes_version(struct routes *routes)
+{
+    routes_lock(routes);
+    uint64_t version = routes->version;
+    routes_unlock(routes);
+    return version;
+}
+
+/* ---- merging ---- */
+
+/* A map that is being made. */
+struct merging {
+    struct shard_map *map;
+    struct table *names; /* of its shards, and their addresses → place_value(index) */
+    struct table *addresses;
+};
+
+static void *place_value(int index)
+{
+    return (void *)(intptr_t)(index + 1);
+}
+
+static int merged_place(const struct table *places, const char *text)
+{
+    return (int)(intptr_t)table_get(places, bytes_of(text)) - 1;
+}
+
+/* Of several shards with one address, the first counts. */
+static void index_shard(struct merging *merging, int index)
+{
+    const struct shard *shard = &merging->map->shards[index];
+    (void)table_put(merging->names, bytes_of(shard->name), place_value(index));
+    for (size_t n = 0; n < shard->address_count; n++)
+        if (merged_place(merging->addresses, shard->addresses[n]) < 0)
+            (void)table_put(merging->addresses, bytes_of(shard->addresses[n]), place_value(index));
+}
+
+/* Begins with the shards of `wish`, without slots. */
+static void merging_init(struct merging *merging, const struct shard_map *wish)
+{
+    merging->map = shard_map_without_slots(wish);
+    merging->names = table_new();
+    merging->addresses = table_new();
+    for (int i = 0; i < (int)wish->shard_count; i++)
+        index_shard(merging, i);
+}
+
+static void merging_fini(struct merging *merging)
+{
+    table_free(merging->names);
+    table_free(merging->addresses);
+}
+
+/* The shard of the map that has this name, or this address under another name; it is added if there is none. -1: it cannot be
+ * added. */
+static int place_in_map(struct merging *merging, const struct route_shard *shard)
+{
+    int index = merged_place(merging->names, shard->name);
+    if (index < 0 && shard->address)
+        index = merged_place(merging->addresses, shard->address);
+    if (index < 0 && shard->address) {
+        index = shard_map_add(merging->map, bytes_of(shard->name));
+        if (index >= 0) {
+            shard_map_add_address(merging->map, index, bytes_of(shard->address));
+            index_shard(merging, index);
+        }
+    }
+    return index;
+}
+
+struct shard_map *routes_merge(struct routes *routes, struct shard_map *wish, uint64_t *version)
+{
+    struct merging merging;
+    merging_init(&merging, wish);
+    struct shard_map *map = merging.map;
+    routes_lock(routes);
+    *version = routes->version;
+    int *places = calloc(routes->count + 1, sizeof *places);
+    CHECK(places);
+    for (size_t i = 0; i < routes->count; i++)
+        places[i] = routes->shards[i].slot_count ? place_in_map(&merging, &routes->shards[i]) : -1;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        int place = routes->owner[slot] ? places[routes->owner[slot] - 1] : -1;
+        unsigned taken;
+        CHECK(
+            shard_map_claim(map, place >= 0 ? place : wish->slot_shard[slot], slot, slot, &taken));
+    }
+    routes_unlock(routes);
+    free(places);
+    merging_fini(&merging);
+    if (!shard_map_equal(map, wish))
+        return map;
+    shard_map_unref(map);
+    return shard_map_ref(wish);
+}
+
+uint32_t routes_count(const struct shard_map *map, const struct shard_map *wish)
+{
+    uint32_t count = 0;
+    for (unsigned slot = 0; map != wish && slot < SLOT_COUNT; slot++)
+        count += strcmp(map->shards[map->slot_shard[slot]].name,
+                        wish->shards[wish->slot_shard[slot]].name) != 0;
+    return count;
+}

@@ -1,0 +1,39 @@
+/*
+ * routes.h - the owners of slots that backends have named in bounces, and the map by which requests are routed.
+ *
+ *   shards.ini ──► the wish ──┐
+ *                             ├─ routes_merge ──► map of the snapshot ──► all workers
+ *   bounces ──► learned ──────┘  (a learned owner has precedence)
+ *
+ * shards.ini is a wish: a slot's owner is the shard whose records say so (backend/slots/slot_owners.h). A proxy has the
+ * wish at first, and learns from bounces where it is not true. Of two owners the one with the higher epoch counts, so what was
+ * learned stays in force when shards.ini is reloaded, unless the owner is no longer in it. An owner that shards.ini does not name is
+ * added to the map, with the address of the bounce, for as long as it owns a slot. An owner that is not reachable is forgotten after
+ * a while, since an operator may have given its slots to others (SCREE OWNERS FORCE); if it still is the owner, it is learned again.
+ *
+ * Memory: 10 bytes per slot, and ROUTE_SHARDS_MAX shards.
+ */
+#pragma once
+
+#include "shared/bounce.h"
+#include "shared/shard_map.h"
+
+struct routes; /* of a proxy; any thread */
+
+struct routes *routes_new(void);
+void routes_free(struct routes *routes);
+
+/* Learns the owner that a bounce names. *version: a map merged with at least this version has it; False: nothing was learned,
+ * because a newer owner is known, or the owner is in no map and its address is not host:port. */
+bool routes_learn(struct routes *routes, const struct bounce *bounce, uint64_t *version);
+/* Forgets what was learned about slots of this shard. True: something was forgotten. */
+bool routes_forget(struct routes *routes, struct bytes shard);
+/* Drops the routes to shards that `before` names and `now` does not: the operator has removed them, so their processes may be gone. If
+ * one of them still owns slots, a bounce adds the route again. */
+void routes_forget_removed(struct routes *routes, const struct shard_map *before,
+                           const struct shard_map *now);
+/* The map for requests, with a reference: `wish` itself if nothing else is known. */
+struct shard_map *routes_merge(struct routes *routes, struct shard_map *wish, uint64_t *version);
+uint64_t routes_version(struct routes *routes);
+/* Number of slots whose owner in `map` is another than in `wish`. */
+uint32_t routes_count(const struct shard_map *map, const struct shard_map *wish);

@@ -1,0 +1,512 @@
+#include "shared/acl/acl.h"
+
+#include "shared/acl/acl_user.h"
+#include "shared/check.h"
+#include "shared/command/keys.h"
+#include "shared/digest.h"
+#include "shared/glob.h"
+#include "shared/namespace.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct acl {
+    _Atomic uint32_t refs;
+    struct acl_user **users; /* sorted by name */
+    size_t count;
+};
+
+static const struct bytes DEFAULT_NAME = {"default", 7};
+
+/* ---- texts ---- */
+
+static struct bytes copy_text(struct bytes text)
+{
+    char *copy = malloc(text.len + 1);
+    CHECK(copy);
+    if (text.len)
+        memcpy(copy, text.data, text.len);
+    copy[text.len] = 0;
+    return (struct bytes){copy, text.len};
+}
+
+void acl_texts_add(struct acl_texts *texts, struct bytes text, unsigned tag)
+{
+    texts->items = realloc(texts->items, (texts->count + 1) * sizeof *texts->items);
+    CHECK(texts->items);
+    texts->items[texts->count++] = (struct acl_text){copy_text(text), tag};
+}
+
+void acl_texts_remove(struct acl_texts *texts, size_t index)
+{
+    free((char *)texts->items[index].text.data);
+    texts->count--;
+    memmove(texts->items + index, texts->items + index + 1,
+            (texts->count - index) * sizeof *texts->items);
+}
+
+void acl_texts_clear(struct acl_texts *texts)
+{
+    for (size_t i = 0; i < texts->count; i++)
+        free((char *)texts->items[i].text.data);
+    free(texts->items);
+    *texts = (struct acl_texts){0};
+}
+
+struct acl_text *acl_texts_find(const struct acl_texts *texts, struct bytes text)
+{
+    for (size_t i = 0; i < texts->count; i++)
+        if (bytes_equal(texts->items[i].text, text))
+            return &texts->items[i];
+    return NULL;
+}
+
+static struct acl_texts texts_copy(const struct acl_texts *from)
+{
+    struct acl_texts texts = {0};
+    for (size_t i = 0; i < from->count; i++)
+        acl_texts_add(&texts, from->items[i].text, from->items[i].tag);
+    return texts;
+}
+
+/* ---- selectors and users ---- */
+
+struct acl_selector *acl_selector_new(bool all_channels)
+{
+    struct acl_selector *selector = calloc(1, sizeof *selector);
+    CHECK(selector);
+    selector->all_channels = all_channels;
+    return selector;
+}
+
+void acl_selector_free(struct acl_selector *selector)
+{
+    acl_texts_clear(&selector->first_arguments);
+    acl_texts_clear(&selector->rules);
+    acl_texts_clear(&selector->keys);
+    acl_texts_clear(&selector->channels);
+    free(selector);
+}
+
+static struct acl_selector *selectors_copy(const struct acl_selector *from)
+{
+    struct acl_selector *first = NULL;
+    struct acl_selector **end = &first;
+    for (; from; from = from->next) {
+        *end = malloc(sizeof **end);
+        CHECK(*end);
+        **end = *from;
+        (*end)->first_arguments = texts_copy(&from->first_arguments);
+        (*end)->rules = texts_copy(&from->rules);
+        (*end)->keys = texts_copy(&from->keys);
+        (*end)->channels = texts_copy(&from->channels);
+        (*end)->next = NULL;
+        end = &(*end)->next;
+    }
+    return first;
+}
+
+static struct acl_user *user_new(struct bytes name, bool all_channels)
+{
+    struct acl_user *user = calloc(1, sizeof *user);
+    CHECK(user);
+    user->name = copy_text(name);
+    user->starts_all_channels = all_channels;
+    user->selectors = acl_selector_new(all_channels);
+    return user;
+}
+
+static struct acl_user *user_copy(const struct acl_user *from)
+{
+    struct acl_user *user = malloc(sizeof *user);
+    CHECK(user);
+    *user = *from;
+    user->name = copy_text(from->name);
+    user->passwords = texts_copy(&from->passwords);
+    user->selectors = selectors_copy(from->selectors);
+    return user;
+}
+
+static void user_free(struct acl_user *user)
+{
+    while (user->selectors) {
+        struct acl_selector *next = user->selectors->next;
+        acl_selector_free(user->selectors);
+        user->selectors = next;
+    }
+    acl_texts_clear(&user->passwords);
+    free((char *)user->name.data);
+    free(user);
+}
+
+/* ---- the set of users ---- */
+
+static struct acl *acl_empty(void)
+{
+    struct acl *acl = calloc(1, sizeof *acl);
+    CHECK(acl);
+    acl->refs = 1;
+    return acl;
+}
+
+static void add_default(struct acl *acl)
+{
+    const struct bytes rules[] = {BYTES("on"), BYTES("nopass"), BYTES("~*"), BYTES("&*"),
+                                  BYTES("+@all")};
+    char error[64];
+    struct acl_user *user = acl_user_add(acl, DEFAULT_NAME, true);
+    CHECK(acl_user_set(user, rules, 2, error, sizeof error));
+    CHECK(acl_user_set(user, rules + 2, 3, error, sizeof error));
+}
+
+struct acl *acl_new(void)
+{
+    struct acl *acl = acl_empty();
+    add_default(acl);
+    return acl;
+}
+
+struct acl *acl_copy(const struct acl *from)
+{
+    struct acl *acl = acl_empty();
+    acl->count = from->count;
+    acl->users = malloc(from->count * sizeof *acl->users);
+    CHECK(acl->users);
+    for (size_t i = 0; i < from->count; i++)
+        acl->users[i] = user_copy(from->users[i]);
+    return acl;
+}
+
+struct acl *acl_ref(struct acl *acl)
+{
+    atomic_fetch_add(&acl->refs, 1);
+    return acl;
+}
+
+void acl_unref(struct acl *acl)
+{
+    if (atomic_fetch_sub(&acl->refs, 1) > 1)
+        return;
+    for (size_t i = 0; i < acl->count; i++)
+        user_free(acl->users[i]);
+    free(acl->users);
+    free(acl);
+}
+
+/* Index of the first user whose name is not less than `name`. */
+static size_t user_place(const struct acl *acl, struct bytes name, bool *is_there)
+{
+    size_t low = 0;
+    size_t high = acl->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (bytes_compare(acl->users[middle]->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *is_there = low < acl->count && bytes_equal(acl->users[low]->name, name);
+    return low;
+}
+
+const struct acl_user *acl_user_at(const struct acl *acl, size_t index)
+{
+    return index < acl->count ? acl->users[index] : NULL;
+}
+
+struct acl_user *acl_user_find(const struct acl *acl, struct bytes name)
+{
+    bool is_there;
+    size_t place = user_place(acl, name, &is_there);
+    return is_there ? acl->users[place] : NULL;
+}
+
+struct acl_user *acl_user_add(struct acl *acl, struct bytes name, bool all_channels)
+{
+    bool is_there;
+    size_t place = user_place(acl, name, &is_there);
+    if (is_there)
+        return acl->users[place];
+    acl->users = realloc(acl->users, (acl->count + 1) * sizeof(struct acl_user *));
+    CHECK(acl->users);
+    memmove(acl->users + place + 1, acl->users + place,
+            (acl->count - place) * sizeof(struct acl_user *));
+    acl->count++;
+    return acl->users[place] = user_new(name, all_channels);
+}
+
+bool acl_user_remove(struct acl *acl, struct bytes name)
+{
+    bool is_there;
+    size_t place = user_place(acl, name, &is_there);
+    if (!is_there)
+        return false;
+    user_free(acl->users[place]);
+    acl->count--;
+    memmove(acl->users + place, acl->users + place + 1,
+            (acl->count - place) * sizeof(struct acl_user *));
+    return true;
+}
+
+bool acl_name_ok(struct bytes name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (strchr(" \t\n\v\f\r",
+                   name.data[i])) /* also true for a zero byte, which ends the string */
+            return false;
+    return true;
+}
+
+/* ---- users ---- */
+
+struct bytes acl_user_name(const struct acl_user *user)
+{
+    return user->name;
+}
+
+bool acl_user_is_enabled(const struct acl_user *user)
+{
+    return user->is_enabled;
+}
+
+bool acl_user_needs_password(const struct acl_user *user)
+{
+    return !user->no_password;
+}
+
+bool acl_user_accepts(const struct acl_user *user, struct bytes password)
+{
+    char digest[SHA256_HEX_LEN];
+    bool fine = user->no_password;
+    sha256_hex(password, digest);
+    for (size_t i = 0; i < user->passwords.count; i++)
+        fine |= secret_equal(user->passwords.items[i].text, (struct bytes){digest, sizeof digest});
+    return user->is_enabled && fine;
+}
+
+/* ---- permissions ---- */
+
+bool acl_user_is_unlimited(const struct acl_user *user)
+{
+    const struct acl_selector *selector = user->selectors;
+    while (selector && !(selector->all_commands && selector->all_keys && selector->all_channels))
+        selector = selector->next;
+    return selector != NULL;
+}
+
+static bool command_allowed(const struct acl_selector *selector, const struct command *command,
+                            const struct bytes *argv, uint32_t argc)
+{
+    if (selector->all_commands || command->flags & CMD_NO_AUTH || acl_bit(selector, command->id))
+        return true;
+    uint32_t first = command->parent == COMMAND_NONE ? 1 : 2;
+    const struct acl_texts *texts = &selector->first_arguments;
+    for (size_t i = 0; first < argc && i < texts->count; i++)
+        if (texts->items[i].tag == command->id && texts->items[i].text.len == argv[first].len &&
+            strncasecmp(texts->items[i].text.data, argv[first].data, argv[first].len) == 0)
+            return true;
+    return false;
+}
+
+static unsigned key_permission(unsigned flags)
+{
+    unsigned permission = flags & KEY_ACCESS ? ACL_READ_KEYS : 0;
+    return flags & (KEY_INSERT | KEY_DELETE | KEY_UPDATE) ? permission | ACL_WRITE_KEYS
+                                                          : permission;
+}
+
+static bool key_allowed(const struct acl_selector *selector, struct bytes key, unsigned flags)
+{
+    unsigned needed = key_permission(flags);
+    for (size_t i = 0; i < selector->keys.count; i++) {
+        const struct acl_text *pattern = &selector->keys.items[i];
+        if ((pattern->tag & needed) == needed && glob_match(pattern->text, key))
+            return true;
+    }
+    return false;
+}
+
+/* The argument index of the first key that is not allowed; 0 when all are. */
+static uint32_t key_denied(const struct acl_selector *selector, const struct command *command,
+                           const struct bytes *argv, uint32_t argc)
+{
+    struct key_list keys;
+    uint32_t denied = 0;
+    if (selector->all_keys || !keys_possible(command))
+        return 0;
+    keys_list_init(&keys);
+    if (keys_find(command, argv, argc, &keys) == 0)
+        for (uint32_t i = 0; i < keys.count && !denied; i++)
+            if (!key_allowed(selector, argv[keys.refs[i].index], keys.refs[i].flags))
+                denied = keys.refs[i].index;
+    keys_list_fini(&keys);
+    return denied;
+}
+
+/* The channels are the arguments from `first` to before *end; *is_pattern: they are patterns. False: there are none. */
+static bool channels_of(const struct command *command, uint32_t argc, uint32_t *end,
+                        bool *is_pattern)
+{
+    *is_pattern = command->channels == CHANNELS_PATTERNS;
+    *end = command->channels == CHANNELS_FIRST ? 2 : argc;
+    return command->channels != CHANNELS_NONE;
+}
+
+/* A pattern must equal an allowed pattern: a different one could match channels that no allowed pattern matches. */
+static bool channel_allowed(const struct acl_selector *selector, struct bytes channel,
+                            bool is_pattern)
+{
+    for (size_t i = 0; i < selector->channels.count; i++) {
+        struct bytes allowed = selector->channels.items[i].text;
+        if (is_pattern ? bytes_equal(allowed, channel) : glob_match(allowed, channel))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t channel_denied(const struct acl_selector *selector, const struct command *command,
+                               const struct bytes *argv, uint32_t argc)
+{
+    uint32_t end;
+    bool is_pattern;
+    if (selector->all_channels || !channels_of(command, argc, &end, &is_pattern))
+        return 0;
+    for (uint32_t i = 1; i < end; i++)
+        if (!channel_allowed(selector, argv[i], is_pattern))
+            return i;
+    return 0;
+}
+
+static enum acl_denied selector_check(const struct acl_selector *selector,
+                                      const struct command *command, const struct bytes *argv,
+                                      uint32_t argc, uint32_t *index)
+{
+    *index = 0;
+    if (!command_allowed(selector, command, argv, argc))
+        return ACL_DENIED_COMMAND;
+    *index = key_denied(selector, command, argv, argc);
+    if (*index)
+        return ACL_DENIED_KEY;
+    *index = channel_denied(selector, command, argv, argc);
+    return *index ? ACL_DENIED_CHANNEL : ACL_ALLOWED;
+}
+
+enum acl_denied acl_check(const struct acl_user *user, const struct command *command,
+                          const struct bytes *argv, uint32_t argc, uint32_t *index)
+{
+    enum acl_denied told = ACL_DENIED_COMMAND;
+    *index = 0;
+    for (const struct acl_selector *selector = user->selectors; selector;
+         selector = selector->next) {
+        uint32_t at;
+        enum acl_denied denied = selector_check(selector, command, argv, argc, &at);
+        if (denied == ACL_ALLOWED)
+            return ACL_ALLOWED;
+        if (denied > told || (denied == told && at > *index)) {
+            told = denied;
+            *index = at;
+        }
+    }
+    return told;
+}
+
+bool acl_may_listen(const struct acl_user *user, struct bytes channel, bool is_pattern)
+{
+    const struct acl_selector *selector = user->selectors;
+    while (selector && !(selector->all_channels || channel_allowed(selector, channel, is_pattern)))
+        selector = selector->next;
+    return selector != NULL;
+}
+
+static bool reads_all_keys(const struct acl_selector *selector)
+{
+    bool all = selector->all_keys;
+    for (size_t i = 0; i < selector->keys.count; i++)
+        all |= selector->keys.items[i].tag & ACL_READ_KEYS &&
+               bytes_equal(selector->keys.items[i].text, BYTES("*"));
+    return all;
+}
+
+bool acl_reads_all(const struct acl_user *user, const struct command *command,
+                   const struct bytes *argv, uint32_t argc)
+{
+    const struct acl_selector *selector = user->selectors;
+    while (selector &&
+           !(command_allowed(selector, command, argv, argc) && reads_all_keys(selector)))
+        selector = selector->next;
+    return selector != NULL;
+}
+
+/* ---- the file ---- */
+
+/* The next word of a line; empty at the end of the line. */
+static struct bytes next_rule_word(struct bytes *line)
+{
+    while (line->len && (*line->data == ' ' || *line->data == '\t' || *line->data == '\r'))
+        *line = (struct bytes){line->data + 1, line->len - 1};
+    struct bytes word = {line->data, 0};
+    while (word.len < line->len && !strchr(" \t\r", word.data[word.len]))
+        word.len++;
+    *line = (struct bytes){line->data + word.len, line->len - word.len};
+    return word;
+}
+
+enum { RULES_MAX = 4096 }; /* words per line */
+
+/* Parses a line "user NAME rule …". Empty lines and comments are skipped. False: the reason is in error[size]. */
+static bool parse_line(struct acl *acl, struct bytes line, bool all_channels, char *error,
+                       size_t size)
+{
+    struct bytes rules[RULES_MAX];
+    size_t count = 0;
+    struct bytes word = next_rule_word(&line);
+    if (word.len == 0 || *word.data == '#')
+        return true;
+    struct bytes name = next_rule_word(&line);
+    if (!bytes_equal(word, BYTES("user")) || name.len == 0) {
+        (void)snprintf(error, size, "expected 'user NAME rules…'");
+        return false;
+    }
+    if (acl_user_find(acl, name)) {
+        (void)snprintf(error, size, "user '%.*s' is defined twice", (int)name.len, name.data);
+        return false;
+    }
+    while ((word = next_rule_word(&line)).len) {
+        if (count == RULES_MAX) {
+            (void)snprintf(error, size, "more than %d rules for one user", RULES_MAX);
+            return false;
+        }
+        rules[count++] = word;
+    }
+    return acl_user_set(acl_user_add(acl, name, all_channels), rules, count, error, size);
+}
+
+struct acl *acl_parse(struct bytes text, bool all_channels, char *error, size_t size)
+{
+    struct acl *acl = acl_empty();
+    char reason[256];
+    for (unsigned number = 1; text.len; number++) {
+        const char *end = memchr(text.data, '\n', text.len);
+        size_t len = end ? (size_t)(end - text.data) : text.len;
+        if (!parse_line(acl, (struct bytes){text.data, len}, all_channels, reason, sizeof reason)) {
+            (void)snprintf(error, size, "line %u: %s", number, reason);
+            acl_unref(acl);
+            return NULL;
+        }
+        len += end != NULL;
+        text = (struct bytes){text.data + len, text.len - len};
+    }
+    if (!acl_user_find(acl, DEFAULT_NAME))
+        add_default(acl);
+    return acl;
+}
+
+void acl_print(const struct acl *acl, struct out *out)
+{
+    for (size_t i = 0; i < acl->count; i++) {
+        out_printf(out, "user %s ", acl->users[i]->name.data);
+        acl_user_describe(acl->users[i], out);
+        out_write(out, "\n", 1);
+    }
+}

@@ -1,0 +1,129 @@
+#include "shared/command/arguments.h"
+
+#include "shared/number.h"
+
+#include <stddef.h>
+
+const struct option_word stream_options[] = {
+    [STREAM_BLOCK] = {"BLOCK", 1}, [STREAM_COUNT] = {"COUNT", 1}, [STREAM_GROUP] = {"GROUP", 2},
+    [STREAM_CLAIM] = {"CLAIM", 1}, [STREAM_NOACK] = {"NOACK", 0}, {NULL, 0},
+};
+
+const struct option_word sort_options[] = {
+    [SORT_ASC] = {"ASC", 0},     [SORT_DESC] = {"DESC", 0},
+    [SORT_ALPHA] = {"ALPHA", 0}, [SORT_LIMIT] = {"LIMIT", 2},
+    [SORT_STORE] = {"STORE", 1}, [SORT_BY] = {"BY", 1},
+    [SORT_GET] = {"GET", 1},     {NULL, 0},
+};
+
+const struct option_word radius_options[] = {
+    [RADIUS_WITHDIST] = {"WITHDIST", 0},
+    [RADIUS_WITHHASH] = {"WITHHASH", 0},
+    [RADIUS_WITHCOORD] = {"WITHCOORD", 0},
+    [RADIUS_ANY] = {"ANY", 0},
+    [RADIUS_ASC] = {"ASC", 0},
+    [RADIUS_DESC] = {"DESC", 0},
+    [RADIUS_COUNT] = {"COUNT", 1},
+    [RADIUS_STORE] = {"STORE", 1},
+    [RADIUS_STOREDIST] = {"STOREDIST", 1},
+    {NULL, 0},
+};
+
+static const struct option_word add_options[] = {
+    [ADD_NX] = {"NX", 0},
+    [ADD_XX] = {"XX", 0},
+    [ADD_GT] = {"GT", 0},
+    [ADD_LT] = {"LT", 0},
+    [ADD_CH] = {"CH", 0},
+    [ADD_INCR] = {"INCR", 0},
+    {NULL, 0},
+};
+
+int option_next(const struct option_word *list, const struct bytes *argv, uint32_t argc,
+                uint32_t *at)
+{
+    for (int i = 0; list[i].word; i++) {
+        if (!bytes_is(argv[*at], list[i].word))
+            continue;
+        if (list[i].values > argc - *at - 1)
+            return NO_OPTION;
+        *at += 1 + list[i].values;
+        return i;
+    }
+    return NO_OPTION;
+}
+
+bool streams_begin(const struct bytes *argv, uint32_t argc, uint32_t at,
+                   struct stream_arguments *found)
+{
+    uint32_t words = argc - at - 1;
+    if (!words || !bytes_is(argv[at], "STREAMS"))
+        return false;
+    found->streams_at = at + 1;
+    found->count = words % 2 ? 0 : words / 2;
+    return true;
+}
+
+bool stream_arguments_find(const struct bytes *argv, uint32_t argc, struct stream_arguments *found)
+{
+    *found = (struct stream_arguments){0};
+    for (uint32_t at = 1; at < argc;) {
+        if (streams_begin(argv, argc, at, found))
+            return found->count > 0;
+        int option = option_next(stream_options, argv, argc, &at);
+        if (option == NO_OPTION)
+            return false;
+        if (option == STREAM_BLOCK)
+            found->block_at = at - 1;
+    }
+    return false;
+}
+
+bool sort_arguments_find(const struct bytes *argv, uint32_t argc, struct sort_arguments *found)
+{
+    *found = (struct sort_arguments){0};
+    for (uint32_t at = 2; at < argc;) {
+        int option = option_next(sort_options, argv, argc, &at);
+        if (option == NO_OPTION)
+            return false;
+        if (option == SORT_STORE)
+            found->store_at = at - 1;
+        found->has_patterns |= option == SORT_BY || option == SORT_GET;
+    }
+    return true;
+}
+
+bool radius_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t first,
+                           uint32_t *store_at)
+{
+    *store_at = 0;
+    for (uint32_t at = first; at < argc;) {
+        int option = option_next(radius_options, argv, argc, &at);
+        if (option == NO_OPTION)
+            return false;
+        if (option == RADIUS_STORE || option == RADIUS_STOREDIST)
+            *store_at = at - 1;
+    }
+    return true;
+}
+
+uint32_t add_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t *given)
+{
+    uint32_t at = 2;
+    *given = 0;
+    while (at < argc) {
+        int option = option_next(add_options, argv, argc, &at);
+        if (option == NO_OPTION)
+            break;
+        *given |= 1U << option;
+    }
+    return at;
+}
+
+uint32_t counted_keys(const struct bytes *argv, uint32_t argc, uint32_t at)
+{
+    int64_t count;
+    if (at >= argc || !number_parse_int64(argv[at], &count) || count < 1 || count > argc - at - 1)
+        return 0;
+    return (uint32_t)count;
+}
