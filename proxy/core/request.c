@@ -608,7 +608,7 @@ void request_wait_parts(struct request *request, uint32_t count, request_done_fn
     request->parts->older = older;
 }
 
-/* ---- other threads, and other waiting --------------------------------------------------------------------------- */
+/* ---- waiting for something else ------------------------------------------------------------------------------- */
 
 void request_wait(struct request *request, request_done_fn *done)
 {
@@ -625,98 +625,10 @@ void request_wake(struct request *request)
     request_complete(request);
 }
 
-/* A call on one other thread. */
-struct visit {
-    struct task task;
-    struct gather *gather;
-    struct proxy_worker *worker; /* NULL: the main thread */
-    struct out out;
-};
-
-struct gather {
-    struct request *request;
-    gather_visit_fn *visit;
-    main_work_fn *work;
-    void *data;
-    uint32_t count;
-    uint32_t left;
-    struct visit visits[];
-};
-
-static void gather_done(struct gather *gather)
+void request_put_gathered(struct request *request, struct out *outs, uint32_t count)
 {
-    struct request *request = gather->request;
-    struct local_state *local = request->local;
-    local->gathered = calloc(gather->count, sizeof(*local->gathered));
-    CHECK(local->gathered);
-    local->gathered_count = gather->count;
-    for (uint32_t i = 0; i < gather->count; i++)
-        out_move(&local->gathered[i], &gather->visits[i].out);
-    free(gather->data);
-    free(gather);
-    request_wake(request);
-}
-
-static void on_visited(struct task *task)
-{
-    struct gather *gather = container_of(task, struct visit, task)->gather;
-    if (--gather->left == 0)
-        gather_done(gather);
-}
-
-static void on_gather_visit(struct task *task)
-{
-    struct visit *visit = container_of(task, struct visit, task);
-    struct gather *gather = visit->gather;
-    struct proxy_worker *home = gather->request->worker;
-    if (visit->worker)
-        gather->visit(visit->worker, gather->data, &visit->out);
-    else
-        gather->work(home->proxy, gather->data, &visit->out);
-    visit->task.run = on_visited;
-    loop_post(home->loop, &visit->task);
-}
-
-static struct gather *gather_new(struct request *request, uint32_t count, const void *data,
-                                 size_t size, request_done_fn *done)
-{
-    CHECK(count > 0);
-    struct gather *gather = calloc(1, sizeof(*gather) + count * sizeof(struct visit));
-    CHECK(gather);
-    gather->request = request;
-    gather->count = gather->left = count;
-    gather->data = malloc(size + 1);
-    CHECK(gather->data);
-    if (size)
-        memcpy(gather->data, data, size);
-    for (uint32_t i = 0; i < count; i++) {
-        gather->visits[i].gather = gather;
-        gather->visits[i].task.run = on_gather_visit;
-        out_init(&gather->visits[i].out);
-    }
-    request_wait(request, done);
-    return gather;
-}
-
-void request_gather(struct request *request, gather_visit_fn *visit, const void *data, size_t size,
-                    request_done_fn *done)
-{
-    struct proxy *proxy = request->worker->proxy;
-    uint32_t count = proxy->worker_count;
-    struct gather *gather = gather_new(request, count, data, size, done);
-    gather->visit = visit;
-    for (uint32_t i = 0; i < count; i++)
-        gather->visits[i].worker = proxy->workers[i];
-    for (uint32_t i = 0; i < count; i++)
-        loop_post(proxy->workers[i]->loop, &gather->visits[i].task);
-}
-
-void request_on_main(struct request *request, main_work_fn *work, const void *data, size_t size,
-                     request_done_fn *done)
-{
-    struct gather *gather = gather_new(request, 1, data, size, done);
-    gather->work = work;
-    loop_post(request->worker->proxy->loop, &gather->visits[0].task);
+    request->local->gathered = outs;
+    request->local->gathered_count = count;
 }
 
 uint32_t request_gathered_count(const struct request *request)

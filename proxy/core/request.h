@@ -55,10 +55,10 @@ enum part_prefix {
 struct part {
     struct part *next; /* the part after it in the upstream's queue */
     struct request *request;
-    struct upstream
-        *upstream; /* where it is in flight; for single use and waits NULL when it no longer is */
-    uint32_t
-        sent_ms; /* when the shard should have its bytes; may be later than now. Low bits of the loop's time */
+    /* where it is in flight; for single use and waits NULL when it no longer is */
+    struct upstream *upstream;
+    /* when the shard should have its bytes; may be later than now. Low bits of the loop's time */
+    uint32_t sent_ms;
     uint32_t swallow; /* replies to discard before its own (those of MULTI and queued commands) */
     uint32_t resend_bytes; /* length of its copy in upstream->resend; 0: none */
     uint32_t wait;    /* its entry + 1 in the wait table of `upstream`; 0: none. upstream_waits.c */
@@ -189,6 +189,8 @@ void request_wake(struct request *request);
 typedef void main_work_fn(struct proxy *proxy, const void *data, struct out *out);
 void request_on_main(struct request *request, main_work_fn *work, const void *data, size_t size,
                      request_done_fn *done);
+/* For request_gather.c: these become the outputs of request_gathered(); takes over outs[count] and the array, which is on the heap. */
+void request_put_gathered(struct request *request, struct out *outs, uint32_t count);
 /* For `done`: the output of worker i. The output of `work` has index 0. */
 uint32_t request_gathered_count(const struct request *request);
 struct out *request_gathered(struct request *request, uint32_t i);
