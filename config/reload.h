@@ -29,8 +29,8 @@ struct proxy_snapshot {
     struct proxy_config config;
     char *shards_path;      /* of config.shards, resolved from the directory of the file */
     struct shard_map *wish; /* shards.ini */
-    struct shard_map
-        *map; /* by which requests are routed: the wish, with the owners that backends have told */
+    /* by which requests are routed: the wish, with the owners that backends have told */
+    struct shard_map *map;
     uint64_t routes_version; /* of these owners (proxy/core/routes.h); 0: none were merged */
     struct namespaces *namespaces;
     struct acl *users;

@@ -37,8 +37,8 @@ struct bounce {
     struct bytes shard;   /* name of the owner */
     struct bytes address; /* of the owner; empty: the backend does not know it */
     struct bytes space;   /* the namespace in which the request runs; empty: none */
-    uint32_t
-        count; /* requests; all but the last are replied before the client's reply: +OK, +QUEUED */
+    /* requests; all but the last are replied before the client's reply: +OK, +QUEUED */
+    uint32_t count;
     struct bytes requests;
     struct bytes command; /* the last of the requests; only set by bounce_read */
     uint32_t argc;        /* its number of arguments; likewise */

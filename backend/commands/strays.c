@@ -24,8 +24,8 @@
 
 struct strays {
     const struct call *call;
-    uint64_t
-        keys[SLOT_COUNT]; /* of all namespaces and databases; 0 in slots that are not foreign */
+    /* of all namespaces and databases; 0 in slots that are not foreign */
+    uint64_t keys[SLOT_COUNT];
 };
 
 /* Consecutive slots of one other shard, from the first to the last that has keys. */

@@ -18,8 +18,8 @@ struct stream_group {
     int64_t entries_read;  /* number of entries added up to `last`, or ENTRIES_READ_UNKNOWN */
     uint64_t pending;
     uint64_t consumers;
-    bool
-        has_times; /* there is an index of the pending entries by time: the group was used with CLAIM */
+    /* there is an index of the pending entries by time: the group was used with CLAIM */
+    bool has_times;
     uint64_t oldest_ms; /* then: no entry of the index was delivered earlier */
 };
 

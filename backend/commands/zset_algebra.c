@@ -26,8 +26,8 @@ struct input {
     double weight;
     uint32_t first; /* index of the first input with this key, whose rows are read */
     uint32_t again; /* index of the next input with this key; NONE: there is none */
-    bool
-        is_found; /* of the first one: has it the member that is being looked at? Its score is `score` */
+    /* of the first one: has it the member that is being looked at? Its score is `score` */
+    bool is_found;
     double score;
 };
 

@@ -193,8 +193,8 @@ struct consensus {
     uint64_t leader;
     uint64_t promised_us; /* grants no vote before */
     uint64_t deadline_us; /* stands, or asks again, then */
-    bool
-        may_mark; /* it has handed leadership over in this term, so its own vote for the next has the mark too */
+    /* it has handed leadership over in this term, so its own vote for the next has the mark too */
+    bool may_mark;
     bool has_vote[CONSENSUS_MEMBERS_MAX];
 
     struct term_runs runs;

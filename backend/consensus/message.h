@@ -31,8 +31,8 @@ enum {
 struct consensus_message {
     enum consensus_message_kind kind;
     uint64_t from, to;
-    uint64_t
-        term; /* the sender's; of a VOTE, and of a vote that is granted: the term that is voted for */
+    /* the sender's; of a VOTE, and of a vote that is granted: the term that is voted for */
+    uint64_t term;
     bool is_pre;    /* VOTE and its reply: only a question */
     bool is_marked; /* VOTE: the leader of the term before has given up its lease for it */
     bool is_good;   /* replies: granted, or the logs match */
@@ -42,13 +42,13 @@ struct consensus_message {
     uint64_t index;
     uint64_t index_term; /* VOTE, APPEND, SNAPSHOT: its term */
     uint64_t commit;     /* APPEND: the sender's */
-    uint64_t
-        sent_us; /* APPEND: by the sender's clock; APPEND_REPLY: of the newest one; 0: it does not count */
+    /* APPEND: by the sender's clock; APPEND_REPLY: of the newest one; 0: it does not count */
+    uint64_t sent_us;
     uint64_t records_term; /* APPEND: of all its records */
     uint32_t count;        /* APPEND: records */
     uint64_t hint;         /* APPEND_REPLY that is not good: no record behind this one can match */
-    uint64_t
-        wait_us; /* VOTE_REPLY that is not good: a leader was heard, so ask again after this time */
+    /* VOTE_REPLY that is not good: a leader was heard, so ask again after this time */
+    uint64_t wait_us;
 };
 
 /* Writes the message; returns its length. */

@@ -63,8 +63,8 @@ struct call_budget {
     size_t effects_from; /* memory of effects of earlier calls */
     size_t reported;     /* of `memory`, in process->calls_memory */
     uint64_t limit_us;   /* command-time-limit; 0: no limit */
-    uint64_t
-        cpu_from_us; /* CPU time of the thread when the call began, some microseconds later than it did */
+    /* CPU time of the thread when the call began, some microseconds later than it did */
+    uint64_t cpu_from_us;
     uint64_t slow_us;    /* monotonic: when it is slow */
     uint64_t polled_us;  /* monotonic: when other sessions were last served */
     uint64_t started_us; /* monotonic; always set */

@@ -23,8 +23,8 @@ struct call {
     struct partition *partition;
     struct session *session; /* NULL: internal (active expiry) */
     const struct command *command;
-    const struct bytes
-        *argv; /* argv[0] is the command's name; for a subcommand argv[1] is its name */
+    /* argv[0] is the command's name; for a subcommand argv[1] is its name */
+    const struct bytes *argv;
     uint32_t argc;
     struct reply reply;
     size_t begun;                 /* reply.out->bytes before this command's reply */
@@ -40,8 +40,8 @@ struct call {
     bool in_script;  /* called by a script; MONITOR shows that */
     bool failed;     /* an error was replied through call_error*: effects are rolled back */
     bool is_waiting; /* set by blocking_wait and reply_stream_search: the reply comes later */
-    const struct bytes
-        *ready_key; /* the key for which a blocking command runs again; NULL: the first run */
+    /* the key for which a blocking command runs again; NULL: the first run */
+    const struct bytes *ready_key;
 };
 
 /* Replaces the reply so far by an error and marks the call as failed, so that dispatch rolls back its effects. */

@@ -119,8 +119,8 @@ struct partition_running {
     struct bytes *argv;
     uint32_t argv_cap;
     uint64_t started_us; /* when the command began; monotonic µs */
-    uint32_t
-        load_countdown; /* key number so many from now on is in the sample (slot_load.h); 0 is never reached */
+    /* key number so many from now on is in the sample (slot_load.h); 0 is never reached */
+    uint32_t load_countdown;
     int32_t load_slot;    /* of the running command, if it is in the sample; else LOAD_SLOT_NONE */
     struct out discarded; /* output that is discarded (CLIENT REPLY OFF) */
     uint64_t random_state[4]; /* of call_random */
@@ -249,8 +249,8 @@ struct partition_shards {
     uint64_t here_sum;     /* of `here`: slot_set_sum */
     /* monotonic: until then requests wait for a slot whose owner is not known; 0: none has waited since owners changed */
     uint64_t unknown_until_ms;
-    bool
-        has_changed; /* `here` has changed: blocked clients may wait for keys that are no longer here */
+    /* `here` has changed: blocked clients may wait for keys that are no longer here */
+    bool has_changed;
     /* Why a key of this slot is not served here, an error text in call->arena, NULL: the request bounces (bounce.h); and
      * the shard that owns the slot, NULL: not known (slot_owners.h). */
     const char *(*slot_refusal)(struct call *call, uint16_t slot, struct bytes key);

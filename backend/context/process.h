@@ -45,13 +45,13 @@ struct process {
     atomic_bool is_ready;
     _Atomic uint32_t clients;   /* of all partitions */
     _Atomic uint32_t undrained; /* partitions that still have work (stopping.h) */
-    _Atomic size_t
-        calls_memory; /* of the calls that run, at all partitions (budget.h); in steps, and short calls do not count */
+    /* of the calls that run, at all partitions (budget.h); in steps, and short calls do not count */
+    _Atomic size_t calls_memory;
     _Atomic uint64_t config_snapshot_epoch;
     pthread_mutex_t config_lock; /* guards `snapshot`; held during a change of the configuration */
     struct config_snapshot *snapshot;
-    pthread_mutex_t
-        rewrite_lock; /* held while CONFIG REWRITE writes the file, which all partitions share */
+    /* held while CONFIG REWRITE writes the file, which all partitions share */
+    pthread_mutex_t rewrite_lock;
 };
 
 struct process *process_new(const struct backend_config *config,

@@ -35,8 +35,8 @@ struct error_stats {
 struct stats_expiry {
     uint64_t usec; /* time spent */
     uint64_t cuts; /* steps that ended because their time was over */
-    double
-        stale_percent; /* of the keys with a TTL: those that have expired and were not deleted yet; set once a second */
+    /* of the keys with a TTL: those that have expired and were not deleted yet; set once a second */
+    double stale_percent;
 };
 
 struct stats {

@@ -47,9 +47,9 @@ struct effects_header {
     uint32_t count; /* of effects; set by the writer */
     uint64_t index; /* in the WAL: 1, 2, 3 ... */
     uint64_t term;  /* of the leader that made the batch; 0: there is one copy of the data */
-    uint64_t
-        commit; /* batches up to this index were committed when this one was made; with only one copy a batch
-                         * commits itself, and this is its own index */
+    /* batches up to this index were committed when this one was made; with only one copy a batch commits itself, and this is
+     * its own index */
+    uint64_t commit;
     uint64_t origin_ms; /* wall clock of the partition */
     uint64_t version;   /* newest version of a collection so far */
 };

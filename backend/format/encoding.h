@@ -70,8 +70,8 @@ struct type_row {
     enum type opens_as;        /* commands for this type can open it too; NONE: only its own */
     enum command_group blocks; /* blocking commands of this group can wait for it; GENERIC: none */
     enum cf elements;          /* column family of the elements; 0: CF_DATA */
-    const struct metadata_fields
-        *fields; /* of its metadata row (encoding.c); NULL: only version and size */
+    /* of its metadata row (encoding.c); NULL: only version and size */
+    const struct metadata_fields *fields;
 };
 
 /* By type. */

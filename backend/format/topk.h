@@ -50,8 +50,8 @@ enum {
 /* Where an item is in the list's order. */
 struct topk_spot {
     uint32_t count;
-    uint64_t
-        change; /* number of the change that put it there; 0 if equal counts are ordered by name */
+    /* number of the change that put it there; 0 if equal counts are ordered by name */
+    uint64_t change;
 };
 
 struct topk {

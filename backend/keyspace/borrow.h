@@ -37,8 +37,8 @@ struct borrow {
     size_t bytes;   /* of arrivals */
     bool is_dirty;  /* a watched key has changed */
     bool is_closed; /* the command can no longer be rolled back */
-    bool
-        has_declared; /* a script wrote one of the keys that it declares, so all of them are locked for writing */
+    /* a script wrote one of the keys that it declares, so all of them are locked for writing */
+    bool has_declared;
     /* takes part in the locking of this partition's own keys */
     struct lock_owner *owner;
 };
@@ -73,8 +73,8 @@ void borrow_change(struct call *call, const struct entry *entry);
 /* What is known of the use of a key before the command runs. */
 struct borrow_use {
     bool writes;
-    bool
-        may_write; /* a script declares the key: when it writes one of these, all are locked for writing */
+    /* a script declares the key: when it writes one of these, all are locked for writing */
+    bool may_write;
     bool is_bare; /* only the members are needed for which borrow_member is called */
 };
 /* Before the command runs: the key is needed, with all its elements if they are few, unless it is_bare in all its uses. */

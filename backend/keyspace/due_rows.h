@@ -22,8 +22,8 @@ struct index_place {
 struct due_rows {
     struct range_rows rows;
     struct index_place from; /* rows before it were read */
-    struct index_place
-        again; /* the first row before that place that must still be read; empty: there is none */
+    /* the first row before that place that must still be read; empty: there is none */
+    struct index_place again;
     uint64_t to_ms;    /* end of the open range */
     uint64_t bound_ms; /* rows of this time or later need not be noted */
     uint32_t count;    /* rows that were read from the open range */

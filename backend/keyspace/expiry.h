@@ -35,7 +35,7 @@ enum expiry_result expiry_step(struct call *call, uint64_t until_us);
 
 struct expiry_figures {
     uint64_t lag_ms; /* since when the oldest key that was not deleted yet is due; 0: none is */
-    uint64_t
-        due; /* keys that are due and were not deleted yet; while there are many, counted every ten seconds (due_count.h) */
+    /* keys that are due and were not deleted yet; while there are many, counted every ten seconds (due_count.h) */
+    uint64_t due;
 };
 struct expiry_figures expiry_figures(const struct expiry *expiry, uint64_t now_ms);

@@ -150,10 +150,10 @@ struct key_iter {
     struct metadata meta;
     bool started;
     bool is_over_shards;
-    uint32_t
-        wanted; /* over shards: so many names are fetched if they are missing; the default fits a slot */
-    struct bytes
-        end; /* over shards: the row before which names of all shards are here; empty: all are */
+    /* over shards: so many names are fetched if they are missing; the default fits a slot */
+    uint32_t wanted;
+    /* over shards: the row before which names of all shards are here; empty: all are */
+    struct bytes end;
 };
 /* Begins at `slot_from`; in that slot, after the key `after` (data NULL: at the first key). */
 void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,

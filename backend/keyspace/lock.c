@@ -26,9 +26,9 @@ struct lock {
     uint64_t commands_since_ms; /* when the first of these commands began to wait */
     struct list reservations;   /* struct reservation */
     uint64_t reserved_until_us; /* monotonic: then lock_end_reservations ends them */
-    uint64_t
-        contested_until_us; /* monotonic: lock_contest counts until then; 0: it was not called */
-    uint16_t reserved_ms;   /* how long a reservation may last */
+    /* monotonic: lock_contest counts until then; 0: it was not called */
+    uint64_t contested_until_us;
+    uint16_t reserved_ms; /* how long a reservation may last */
     uint16_t owed; /* so many requests to write must be granted before it can be reserved again */
     struct bytes key; /* follows the struct; the prefix of a space: the lock of all its keys */
 };
@@ -56,8 +56,8 @@ struct lock_set {
     uint32_t reserved;    /* reservations */
     uint32_t contested;   /* locks with contested_until_us */
     struct list released; /* locks whose waits and requests must be looked at */
-    struct list
-        resumed; /* released locks whose commands were resumed; their requests are granted a turn later */
+    /* released locks whose commands were resumed; their requests are granted a turn later */
+    struct list resumed;
     struct list called; /* owners with is_wounded or was_granted */
     struct metric_cell *cell;
 };

@@ -56,8 +56,8 @@ struct need {
     enum cf cf;          /* of ROW and RANGE */
     struct space *space;
     uint16_t slot; /* the shard that owns it is asked; of ALL … PLACE: one of its slots */
-    struct bytes
-        row_key; /* metadata row of the key; of ALL … PLACE: the prefix of these rows. Follows the struct */
+    /* metadata row of the key; of ALL … PLACE: the prefix of these rows. Follows the struct */
+    struct bytes row_key;
     /* of ROW and RANGE: the row, or the first one; of MEMBER: the member; of WATCH and CHECK: the watcher's name; of
      * ALL … PLACE: the question. Follows
      * the struct */

@@ -28,17 +28,17 @@ struct space_set; /* all of a partition */
 struct space_limit {
     uint64_t max_keys; /* 0: unlimited */
     uint64_t max_bytes;
-    uint64_t
-        keys_elsewhere; /* at the other shards, as of the proxy's last message; counts if not is_shared */
+    /* at the other shards, as of the proxy's last message; counts if not is_shared */
+    uint64_t keys_elsewhere;
     uint64_t bytes_elsewhere;
     uint64_t bytes;    /* here; an estimate, made once a second (space_bytes.h) */
     uint64_t until_ms; /* the limits hold until then, unless a proxy repeats them; monotonic */
     bool is_shared;    /* there are several shards: keys are created up to `grant` */
     struct key_grant grant;
-    uint32_t
-        wait_ms_left; /* for so long commands may wait for room, in all, before the next second */
-    struct list
-        waits; /* commands that wait for room (reader_wait_add); of all: those that run again after this turn */
+    /* for so long commands may wait for room, in all, before the next second */
+    uint32_t wait_ms_left;
+    /* commands that wait for room (reader_wait_add); of all: those that run again after this turn */
+    struct list waits;
     uint64_t waits_ms;      /* since when the first of them waits; monotonic */
     uint64_t keys_measured; /* limits_measure */
     /* by database in storage; NULL: the database has not been used */
@@ -60,8 +60,8 @@ struct space {
     uint64_t keys;     /* in the slots that are served */
     uint64_t expires;  /* of these: keys with a TTL */
     uint64_t fewest;   /* keys at any time since space_limit_count_anew */
-    uint64_t
-        ticket; /* to be observed by whoever reads the counters: of the newest change that can be lost; 0: none */
+    /* to be observed by whoever reads the counters: of the newest change that can be lost; 0: none */
+    uint64_t ticket;
     /* in an attempt that has borrowed all keys of the namespace: those of other shards, else 0 (space_count_elsewhere) */
     int64_t elsewhere;
     /* wall clock of the last command; set by dispatch, 0 = none since the start */

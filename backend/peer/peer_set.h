@@ -26,9 +26,9 @@ struct peer_set;
 
 struct peer_config {
     const struct shard_map *map; /* NULL: the partition works alone */
-    const char
-        *old_shard;      /* name that the partition has if the map does not have it; empty: none */
-    const char *address; /* advertised */
+    /* name that the partition has if the map does not have it; empty: none */
+    const char *old_shard;
+    const char *address;     /* advertised */
     uint16_t port, tls_port; /* for clients; 0: none */
     const char *secret;
     const char *secret_previous; /* is shown too; empty: none */

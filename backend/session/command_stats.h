@@ -22,8 +22,8 @@ struct held_stats {
     uint32_t count;
     uint32_t cap;
     size_t copied; /* bytes of arguments */
-    bool
-        is_across; /* `call` is added to the slow log by command_stats_across, and not when it is released */
+    /* `call` is added to the slow log by command_stats_across, and not when it is released */
+    bool is_across;
 };
 
 /* Counts the command that has just ended. Its end is also the beginning of the next command, so the clock is read once

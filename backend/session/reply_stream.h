@@ -51,8 +51,8 @@ struct reply_stream {
     reply_stream_row_fn *row;
     unsigned how;
     reply_stream_match_fn *match; /* NULL: all rows match */
-    const struct slot_set
-        *slots;           /* that were served when the command ran; in the arena. NULL: all */
+    /* that were served when the command ran; in the arena. NULL: all */
+    const struct slot_set *slots;
     struct glob *pattern; /* for `match`; in the arena */
     struct arena arena;
     struct bytes first; /* key of the first row, in the arena too */
@@ -60,10 +60,10 @@ struct reply_stream {
     bool is_counting;
     uint64_t observed; /* while counting: the ticket for which the reply waits */
     bool is_open;      /* the first part was given to the stream */
-    unsigned
-        parity; /* while not open: index of the held output (session_replies) that has the first part */
-    size_t
-        held_bytes; /* while not open: size of that output with the first part; messages follow */
+    /* while not open: index of the held output (session_replies) that has the first part */
+    unsigned parity;
+    /* while not open: size of that output with the first part; messages follow */
+    size_t held_bytes;
     struct out behind; /* messages that are sent after the last row */
 };
 

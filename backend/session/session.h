@@ -126,21 +126,21 @@ struct session_pending {
     struct bounced_slots *bounced;     /* bounced_slots.h; NULL: none */
     struct lock_waiter *lock_waiter;   /* of the request, which has waited for a lock; NULL */
     uint8_t suspend_tries;             /* how often the request was suspended */
-    bool
-        was_slow; /* the request was rolled back because it is slow, and runs again (slow_call.h) */
+    /* the request was rolled back because it is slow, and runs again (slow_call.h) */
+    bool was_slow;
 };
 
 /* The request that runs, or ran last. */
 struct session_request {
     const struct command *command; /* NULL: no request so far */
-    bool
-        shows_scripts; /* SCREE SHOW: the proxy requested MONITOR lines about commands of scripts */
+    /* SCREE SHOW: the proxy requested MONITOR lines about commands of scripts */
+    bool shows_scripts;
     uint32_t shown_bytes; /* bytes of these lines */
     bool must_not_wait;   /* SCREE TRY: a blocking command replies null at once */
     bool is_across;       /* SCREE ACROSS: the command may reach keys of other shards */
-    uint16_t
-        scan_end;     /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
-    bool shows_owned; /* SCREE OWNED: the reply has a sum over the slots that are owned here */
+    /* SCREE UNTIL: the slot behind the last one that SCAN visits; 0: all slots */
+    uint16_t scan_end;
+    bool shows_owned;     /* SCREE OWNED: the reply has a sum over the slots that are owned here */
     bool is_uncounted;    /* SCREE PART: another shard counts it as a call of the proxy's client */
     bool is_misled;       /* it names a key that is not here, and will bounce (bounce.h) */
     uint16_t misled_slot; /* of this key */

@@ -15,8 +15,8 @@ struct tracker {
     bool is_noloop;
     bool is_caching; /* CLIENT CACHING was given for the next command */
     bool is_broken;  /* the REDIRECT client was gone when an invalidation was due */
-    struct bytes
-        name; /* heap; the same at all shards to which a proxy's client is connected; empty: none */
+    /* heap; the same at all shards to which a proxy's client is connected; empty: none */
+    struct bytes name;
     uint64_t redirect_id;      /* 0: none */
     struct session *redirect;  /* NULL: none, or closed */
     struct list redirect_link; /* in the list `redirectors` of the tracker of `redirect` */

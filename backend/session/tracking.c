@@ -22,8 +22,8 @@ struct tracked {
     struct subscription_table *keys;
     struct list groups[GROUPS]; /* `keys` by slot: struct topic, linked by its group */
     struct subscription_table *prefixes;
-    struct table
-        *changed; /* keys changed in this turn, if there are prefixes → struct turn_change */
+    /* keys changed in this turn, if there are prefixes → struct turn_change */
+    struct table *changed;
 };
 
 /* A key that changed in this turn. */

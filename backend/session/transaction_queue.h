@@ -18,10 +18,10 @@ struct queued {
 struct transaction {
     bool is_open;    /* MULTI was given */
     bool is_aborted; /* a command was refused: EXEC discards */
-    bool
-        is_plain; /* all queued commands can be rolled back: they use keys, publish, run scripts, or only reply */
-    bool
-        has_all_keys; /* a command is queued that concerns the keys of all shards (command_uses_all_keys) */
+    /* all queued commands can be rolled back: they use keys, publish, run scripts, or only reply */
+    bool is_plain;
+    /* a command is queued that concerns the keys of all shards (command_uses_all_keys) */
+    bool has_all_keys;
     uint32_t flags; /* enum command_flags of all queued commands */
     uint32_t count;
     size_t bytes; /* of all allocations */

@@ -36,16 +36,16 @@ struct move_begin {
     uint64_t wish;  /* epoch of the shard map that gives the slots to the target */
     uint64_t version;  /* newest version of a collection at the source */
     struct bytes maps; /* of databases: space_maps_write; borrowed */
-    struct bytes
-        libraries; /* rows of function libraries and stored options, as effects (effects.h); borrowed */
+    /* rows of function libraries and stored options, as effects (effects.h); borrowed */
+    struct bytes libraries;
 };
 
 struct move_rows {
     struct move_slots slots;
     uint64_t number;
     uint64_t total; /* bytes of the effects (effects.h) */
-    uint64_t
-        offset; /* of the part in them: parts follow each other, and the first one begins anew */
+    /* of the part in them: parts follow each other, and the first one begins anew */
+    uint64_t offset;
     struct bytes part; /* borrowed */
 };
 

@@ -78,13 +78,13 @@ struct move_host {
 struct move_copy {
     struct slot_rows *rows;
     struct wal_cursor *cursor; /* of the batches since the begin */
-    struct effects
-        *page;       /* being filled, or being sent: it has at least a row, however long that is */
-    bool is_closed;  /* the page is being sent, part by part */
-    size_t sent;     /* bytes of the page that the target has */
-    size_t part;     /* bytes of the page in the outstanding MOVE_ROWS */
-    uint64_t number; /* of the last MOVE_ROWS */
-    uint32_t rounds; /* pages in a row that had all that was logged */
+    /* being filled, or being sent: it has at least a row, however long that is */
+    struct effects *page;
+    bool is_closed;     /* the page is being sent, part by part */
+    size_t sent;        /* bytes of the page that the target has */
+    size_t part;        /* bytes of the page in the outstanding MOVE_ROWS */
+    uint64_t number;    /* of the last MOVE_ROWS */
+    uint32_t rounds;    /* pages in a row that had all that was logged */
     uint64_t opened_ms; /* monotonic: when copying began */
     uint64_t late_ms;   /* monotonic: when following has taken as long as copying */
 };

@@ -44,13 +44,13 @@ struct move_target {
     uint64_t epoch; /* of the source's ownership */
     uint64_t wish;
     enum target_state state;
-    bool
-        must_unstage; /* given up, and the record may be STAGED: it must be IMPORTING before rows are deleted */
+    /* given up, and the record may be STAGED: it must be IMPORTING before rows are deleted */
+    bool must_unstage;
     bool is_whole;   /* all rows that were sent are here; false after a restart */
     uint64_t number; /* of the last MOVE_ROWS */
     struct ascending_rows rows;
-    struct bytes
-        held; /* heap; parts of a MOVE_ROWS, or the whole while it waits for room in the open batch */
+    /* heap; parts of a MOVE_ROWS, or the whole while it waits for room in the open batch */
+    struct bytes held;
     bool has_held;         /* `held` is whole */
     struct peer_call call; /* the request that is being executed */
     bool has_call;

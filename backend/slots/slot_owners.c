@@ -91,8 +91,8 @@ struct slot_owners {
     uint32_t links;    /* number of links when shards that are not in the map were last listed */
     uint64_t since_ms; /* monotonic: when the map came */
     bool was_written;  /* before this start: (3) */
-    bool
-        has_lost_slots; /* other shards say that this one owned slots, and it has no records: (7) */
+    /* other shards say that this one owned slots, and it has no records: (7) */
+    bool has_lost_slots;
     uint32_t claims_open; /* changes that are not durable */
     struct owners_logged logged;
     bool is_forced;     /* the next tick claims the slots of lost shards */

@@ -46,8 +46,8 @@ struct commit_job {
     uint64_t count; /* of rows */
     uint64_t bytes;
     uint64_t sync_us;
-    atomic_uint_fast64_t
-        durable; /* ticket of the last batch that was logged; any thread may read it */
+    /* ticket of the last batch that was logged; any thread may read it */
+    atomic_uint_fast64_t durable;
 };
 
 struct commit {

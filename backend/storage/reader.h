@@ -32,8 +32,8 @@ struct reader_wait {
     /* since when the command waits for locked keys (lock.h); monotonic, 0: it does not */
     uint64_t lock_since_ms;
     uint64_t keys_before; /* of the namespace when the attempt began: limits_attempt */
-    uint64_t
-        key_proof; /* waits for room until this order (key_grants.h); 0: it has not waited for room */
+    /* waits for room until this order (key_grants.h); 0: it has not waited for room */
+    uint64_t key_proof;
     bool is_charged; /* for the whole time for which it may wait for room */
     char *
         refusal; /* heap; error because of a locked key, for which the whole command is rolled back; NULL: none */

@@ -39,8 +39,8 @@ struct store_options {
     const char *path;        /* directory; created with its parents */
     uint64_t memtable_bytes; /* per column family */
     uint32_t memtables;
-    uint64_t
-        memtables_bytes; /* of all column families together, from the next opening on; 0: no limit */
+    /* of all column families together, from the next opening on; 0: no limit */
+    uint64_t memtables_bytes;
     uint32_t bloom_bits; /* 0 = none */
     int32_t max_open_files;
     uint64_t blob_threshold_bytes; /* 0 = no blob files */

@@ -79,8 +79,8 @@ struct store {
     _Atomic bool has_blobs; /* big values are in blob files */
     struct ranges ranges[CF_COUNT];
     struct dropping dropping;
-    pthread_mutex_t
-        apply_lock; /* held while rows are applied, and by a checkpoint; taken after `lock` */
+    /* held while rows are applied, and by a checkpoint; taken after `lock` */
+    pthread_mutex_t apply_lock;
     pthread_mutex_t options_lock; /* guards the options; taken after `lock` */
     /* shared: control functions; exclusive: the database is being reopened */
     pthread_rwlock_t lock;

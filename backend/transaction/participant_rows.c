@@ -41,9 +41,9 @@ struct sent {
     struct partition *partition;
     struct effects *rows;
     struct out items;
-    uint32_t
-        answered;    /* the first items of the request; the coordinator asks again for the others */
-    bool has_failed; /* a row could not be read, or is uncached and will be fetched */
+    /* the first items of the request; the coordinator asks again for the others */
+    uint32_t answered;
+    bool has_failed;  /* a row could not be read, or is uncached and will be fetched */
     bool is_too_long; /* a row has more bytes than the coordinator may borrow */
 };
 

@@ -30,8 +30,8 @@ struct client_channels {
     struct list leaving;   /* in worker->clients.leaving_channels: it has left */
     struct subscriber subscriber;
     size_t bytes; /* memory of its subscriptions */
-    struct subscriptions
-        *subscriptions; /* between commands NULL if and only if the client has no subscription */
+    /* between commands NULL if and only if the client has no subscription */
+    struct subscriptions *subscriptions;
     struct out confirmations; /* replies of the SUBSCRIBE or UNSUBSCRIBE that runs */
     /* messages that arrived while that command runs; they are sent after the confirmations */
     struct out waiting;

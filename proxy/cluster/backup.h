@@ -40,8 +40,8 @@ struct backup_wish {
     bool waits;         /* the reply comes when the backup has ended, and says whether it is good */
     uint32_t keep;      /* complete backups that are kept; 0: all */
     uint32_t keep_days; /* younger backups are kept; 0: their age does not count */
-    uint32_t
-        lease_ms; /* the longest time for which shards may hold transactions over shards, and writes */
+    /* the longest time for which shards may hold transactions over shards, and writes */
+    uint32_t lease_ms;
 };
 
 /* State of the backup that a worker leads, and that workers exchange by value. */

@@ -111,9 +111,9 @@ void backup_list_free(struct backup_list *list)
 
 struct keeping {
     uint32_t keep;
-    uint64_t
-        keep_from_ms; /* backups that were taken later are kept; UINT64_MAX: their age does not count */
-    size_t at;        /* index in `list` of the next backup to delete */
+    /* backups that were taken later are kept; UINT64_MAX: their age does not count */
+    uint64_t keep_from_ms;
+    size_t at; /* index in `list` of the next backup to delete */
     struct backup_list list;
     size_t end; /* index after the last backup to delete */
     void (*done)(struct proxy_worker *worker);

@@ -46,8 +46,8 @@ struct map_move {
 
 struct map_truth {
     struct shard_map *wish;
-    struct shard_map
-        *owners; /* without addresses; slots may be SHARD_NONE: the owner is not known */
+    /* without addresses; slots may be SHARD_NONE: the owner is not known */
+    struct shard_map *owners;
     uint64_t epoch[SLOT_COUNT]; /* of the owner */
     bool is_told[SLOT_COUNT];   /* the owner itself has said so */
     struct map_shard *shards;   /* [wish->shard_count] */

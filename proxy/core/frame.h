@@ -12,8 +12,8 @@
 struct block;
 
 struct frame {
-    struct block
-        *block; /* holds the bytes; NULL: an inline command, whose bytes belong to the scanner */
+    /* holds the bytes; NULL: an inline command, whose bytes belong to the scanner */
+    struct block *block;
     const char *data;
     size_t len;
     const char *base; /* start of the spans */

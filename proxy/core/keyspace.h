@@ -31,8 +31,8 @@ enum { DATABASES = 16 };
 struct keyspace {
     uint32_t refs;
     uint32_t clients; /* number of this worker's sessions in the keyspace */
-    const struct namespace
-        *entry; /* its row of the configuration in force; NULL: no namespace, or a removed one */
+    /* its row of the configuration in force; NULL: no namespace, or a removed one */
+    const struct namespace *entry;
     struct metric_cell *cell; /* counters of the namespace; NULL: not counted. proxy_metrics.h */
     struct rate_limiter *rate_limiter; /* NULL: no limits; rate_limiter.h */
     struct limit *limit;               /* of keys and bytes; NULL: none. limits.h */

@@ -57,8 +57,8 @@ struct limits {
     bool is_begun;               /* `begin` is posted and has not run */
     uint64_t coordinator;        /* our id; not 0 */
     uint64_t epoch;              /* of our map */
-    uint32_t
-        repeats; /* rounds since the timer's last one that began at once, because a shard waits */
+    /* rounds since the timer's last one that began at once, because a shard waits */
+    uint32_t repeats;
     _Atomic uint64_t version;
 };
 

@@ -33,8 +33,8 @@ struct node_sums {
 };
 
 struct node {
-    uint32_t
-        refs; /* references of the pool, of upstreams, and of requests with replies of this shard */
+    /* references of the pool, of upstreams, and of requests with replies of this shard */
+    uint32_t refs;
     char *name; /* of the shard */
     char *address;
     struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not opened yet, or closed */

@@ -25,16 +25,16 @@ struct client_session {
     uint8_t resp;          /* 2 or 3 */
     uint8_t reply_mode;    /* enum reply_mode */
     bool is_authenticated; /* false: only commands with CMD_NO_AUTH may run */
-    bool
-        is_refused; /* its last login named an unknown user or namespace: it is let in by a login only */
+    /* its last login named an unknown user or namespace: it is let in by a login only */
+    bool is_refused;
     bool is_limited;  /* rules of `user` restrict it */
     bool is_spare;    /* accepted beyond maxclients: for the operator only. shares.h */
     bool is_readonly; /* READONLY */
     bool no_evict;
     bool no_touch;
     char *user_name; /* heap; NULL: "default", or the namespace's own user. users.h */
-    const struct acl_user
-        *user;  /* in the worker's snapshot; NULL: the namespace's own user, or a removed one */
+    /* in the worker's snapshot; NULL: the namespace's own user, or a removed one */
+    const struct acl_user *user;
     char *name; /* CLIENT SETNAME; heap, NULL: none */
     char *lib_name;
     char *lib_version;

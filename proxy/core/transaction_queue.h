@@ -67,8 +67,8 @@ struct client_transaction {
     bool has_all_keys;   /* a command is queued that concerns the keys of all shards */
     bool has_written;    /* a command is queued that writes `written` */
     bool watches_across; /* `dedicated` watches keys of other shards too */
-    bool
-        moves_watch; /* the only WATCH has bounced, and gets another dedicated connection (bounced.h) */
+    /* the only WATCH has bounced, and gets another dedicated connection (bounced.h) */
+    bool moves_watch;
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* frames of the queued commands */

@@ -153,8 +153,8 @@ struct proxy_worker {
     struct proxy_snapshot *snapshot;
     struct pool *pool;
     struct keyspaces keyspaces;
-    struct keyspace
-        *home; /* no namespace, database 0: the keyspace of a new connection to a backend */
+    /* no namespace, database 0: the keyspace of a new connection to a backend */
+    struct keyspace *home;
     struct resp_limits limits;     /* for authenticated clients */
     struct list all_subscriptions; /* struct subscriptions of its namespaces; subscriptions.c */
     struct rate_waits *rate_waits; /* rate.h */

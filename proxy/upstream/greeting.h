@@ -29,8 +29,8 @@ struct greeting_self {
     char shard[SHARD_NAME_MAX + 1]; /* empty: not known */
     char run_id[RUN_ID_BYTES + 1];  /* empty: not known */
     uint64_t slots;                 /* number of slots that it owns */
-    uint64_t
-        orphaned; /* slots that its map gives it, and that no shard owns (backend/slots/slot_figures.h) */
+    /* slots that its map gives it, and that no shard owns (backend/slots/slot_figures.h) */
+    uint64_t orphaned;
     uint64_t client;           /* CLIENT ID of this connection; 0: it does not say */
     uint64_t protocol, oldest; /* newest and oldest protocol that it serves; 0: it does not say */
 };

@@ -82,8 +82,8 @@ struct upstream_use {
         subscriber; /* owner of a subscription connection (subscriptions.c); NULL: another connection */
     struct fair_group *across; /* counts under across-limit for this group; NULL: it does not */
     bool is_private;           /* never shared by clients */
-    struct keyspace
-        *dedicated; /* counts under dedicated-limit for this one, a reference; NULL: it does not */
+    /* counts under dedicated-limit for this one, a reference; NULL: it does not */
+    struct keyspace *dedicated;
     bool is_single_use;   /* dedicated to one request, whose reply releases it */
     bool is_kept;         /* dedicated to a client until it stops tracking; tracking.c */
     bool is_invalidation; /* a kept connection that carries invalidations only */
@@ -122,8 +122,8 @@ struct upstream_unsent {
 
 /* Reads that are sent again when the backend closes a connection that was idle. */
 struct upstream_resend {
-    bool
-        is_unproven; /* the connection was idle, and nothing was received since then: reads are copied */
+    /* the connection was idle, and nothing was received since then: reads are copied */
+    bool is_unproven;
     struct out frames;         /* copies of the reads */
     struct keyspace *keyspace; /* keyspace of these reads */
 };
@@ -173,8 +173,8 @@ struct upstream {
     struct stream *stream;     /* NULL in IDLE and DOWN, and while it is in node->waiting_to_open */
     struct out *out;           /* where frames are written: unsent.early, or the stream's output */
     struct keyspace *keyspace; /* rule (3); NULL: not known */
-    uint32_t
-        generation; /* worker->label.generation of the map whose slots were last sent to the backend */
+    /* worker->label.generation of the map whose slots were last sent to the backend */
+    uint32_t generation;
     uint64_t session_id;     /* CLIENT ID at the backend, as SCREE SELF said; 0: not known */
     uint64_t limits_version; /* limits_version() when they were last sent; 0: not yet */
     struct upstream_use use;
@@ -185,8 +185,8 @@ struct upstream {
     struct upstream_reading reading;
     struct upstream_failure failure;
     struct upstream_links links;
-    struct wait_table
-        *waits; /* only in the connection for blocking commands; NULL: another connection */
+    /* only in the connection for blocking commands; NULL: another connection */
+    struct wait_table *waits;
     struct upstream_room room;
 };
 

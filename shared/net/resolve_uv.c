@@ -35,8 +35,8 @@ struct known_name {
 };
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct table
-    *names; /* struct known_name by host; guarded by names_lock, lives as long as the process */
+/* struct known_name by host; guarded by names_lock, lives as long as the process */
+static struct table *names;
 
 struct lookup {
     pthread_mutex_t lock; /* guards loop and is_posted */

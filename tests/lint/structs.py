@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""structs.py - no struct has more than FIELDS_MAX fields: a bigger one is split into parts with names of their own.
+"""structs.py - no struct has more than FIELDS_MAX fields: a bigger one is split into parts with names of their own. A declaration is on one
+line: clang-format tears it if the comment behind it is too long.
 
 Fields of an anonymous inner struct or union count as fields of the outer struct. Tests are not checked. `structs.py
 --biggest` lists the ten biggest structs.
@@ -13,6 +14,7 @@ from files import read, report, sources
 FIELDS_MAX = 25
 NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|^\s*#(?:[^\n]*\\\n)*[^\n]*', re.DOTALL | re.MULTILINE)
 STRUCT = re.compile(r'\bstruct(?: (\w+))?\s*\{')
+TORN = re.compile(r'^ +(?!else$|do$|return$)(?:(?:const |_Atomic )*struct \w+|enum \w+|(?:const |_Atomic )*\w+)\n +\*?\w+(?:\[[^\]\n]*\])?; */\*', re.M)
 PARENTHESES = re.compile(r'\([^()]*\)')
 
 
@@ -64,6 +66,13 @@ def structs():
                 yield fields, match.group(1) or 'anonymous', path, text.count('\n', 0, match.start()) + 1
 
 
+def torn():
+    for path in sources('.c', '.h'):
+        text = read(path)
+        for match in TORN.finditer(text):
+            yield '%s:%d: the comment tears the declaration: put it above' % (path, text.count('\n', 0, match.start()) + 1)
+
+
 def main():
     found = sorted(structs(), reverse=True)
     if sys.argv[1:] == ['--biggest']:
@@ -71,7 +80,7 @@ def main():
             print('%3d struct %s (%s:%d)' % (fields, name, path, line))
         return
     report(['%s:%d: struct %s has %d fields, at most %d may be' % (path, line, name, fields, FIELDS_MAX)
-            for fields, name, path, line in found if fields > FIELDS_MAX])
+            for fields, name, path, line in found if fields > FIELDS_MAX] + list(torn()))
 
 
 if __name__ == '__main__':

@@ -26,8 +26,8 @@ struct sim_tracker {
     int reports[BANK_ACCOUNTS];    /* invalidations of each ledger */
     bool is_stale[BANK_ACCOUNTS];  /* it has no copy of the ledger's length */
     int64_t copies[BANK_ACCOUNTS]; /* lengths of the ledgers */
-    unsigned
-        asked[BANK_ACCOUNTS]; /* ledgers whose lengths were requested, the oldest request first */
+    /* ledgers whose lengths were requested, the oldest request first */
+    unsigned asked[BANK_ACCOUNTS];
     unsigned asked_count;
 };
 

@@ -54,8 +54,8 @@ struct json_text {
     char *data;
     size_t len;
     size_t cap;
-    size_t
-        limit; /* json_print stops soon after this length; 0 from when the arena's meter is over */
+    /* json_print stops soon after this length; 0 from when the arena's meter is over */
+    size_t limit;
 };
 
 /* Makes an empty text without a limit; the caller may set one. */
