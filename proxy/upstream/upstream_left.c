@@ -25,7 +25,8 @@ enum left { LEFT_NOT, LEFT_CLOSED, LEFT_GONE };
 
 static enum left left_of(const struct part *part)
 {
-    if (!part_is_request(part) || part->request->is_internal)
+    /* An answered request (a timeout) is in no pipeline, and its client may be freed. */
+    if (!part_is_request(part) || part->is_answered || part->request->is_internal)
         return LEFT_NOT;
     const struct client *client = part->request->client;
     if (!client || stream_is_broken(client->stream))
