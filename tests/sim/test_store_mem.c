@@ -167,7 +167,7 @@ START_TEST(a_reopened_database_has_the_rows_of_the_log)
         ck_assert_str_eq(walk(CF_DATA, "", "", true), "a ");
         storage_mem_fail_recover(storage, 3);
         while (storage_recover(storage, &is_reopened, error, sizeof error) != OK) {
-            ck_assert(!is_reopened);
+            ck_assert(!is_reopened || storage_is_behind(storage));
             int err = store_get(store, CF_DATA, BYTES("a"), &value);
             if (err == OK)
                 slice_release(&value);
