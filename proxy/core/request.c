@@ -120,6 +120,8 @@ void request_copy_head(struct request *request, const char *data)
 void request_release(struct request *request)
 {
     struct proxy_worker *worker = request->worker;
+    if (!request->progress.is_queued)
+        request->client = NULL; /* it may be freed before a late reply comes */
     if (request->linked > 0 || request->progress.is_queued || request->progress.is_running)
         return;
     if (request->head.data)
