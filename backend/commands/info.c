@@ -278,6 +278,15 @@ static void print_uncached(const struct partition *partition, struct out *out)
                stats_metric(metrics, METRIC_BACKEND_SUSPENDED_CLIENTS));
 }
 
+/* Calls of commands that proxies and shards send each other. They are no commands of clients. */
+static uint64_t internal_calls(const struct stats *stats)
+{
+    uint64_t calls = 0;
+    for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++)
+        calls += command_of(id)->flags & CMD_INTERNAL ? stats->commands[id].calls : 0;
+    return calls;
+}
+
 static void print_stats(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
@@ -285,7 +294,7 @@ static void print_stats(const struct call *call, struct out *out)
     const struct metrics *metrics = partition->metrics.process;
     out_printf(out,
                "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64 "\r\n",
-               stats->connections_total, stats->commands_total);
+               stats->connections_total, stats->commands_total - internal_calls(stats));
     out_printf(out, "instantaneous_ops_per_sec:%" PRIu64 "\r\n", stats_rate(stats, STATS_COMMANDS));
     out_printf(out, "total_net_input_bytes:%" PRIu64 "\r\ntotal_net_output_bytes:%" PRIu64 "\r\n",
                stats->input_bytes, stats->output_bytes);
