@@ -15,7 +15,7 @@
 
 enum {
     SEEDS_OF_CHILD = 100,   /* seeds in one child process */
-    BREAK_SEEDS_MAX = 1000, /* seeds within which a control must be detected */
+    BREAK_SEEDS_MAX = 4000, /* seeds within which a control must be detected */
     SEED_SECONDS_MAX = 60,
     PROGRESS_SEEDS = 500,
 };
