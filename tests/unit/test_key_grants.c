@@ -19,7 +19,7 @@ enum {
     PROXIES = 3,
     FLIGHTS = 24,
     STEPS = 3000,
-    SEEDS = 400,
+    SEEDS = 2000, /* rarely is a namespace full and a client refused */
     SLOW_STEP_MS = 20,
     QUICK_STEP_MS = 2,
 };
