@@ -194,8 +194,9 @@ class Context:
         return self.pick([b'', b'abc', b'-1', b'0', b'1e5', b'\x00\xff', b'NX', b'9223372036854775808'])
 
 
-# Later versions of Redis have options here: one more argument is another error than in redis-server 7.0.
-MORE_ARGUMENTS = ('ZRANK', 'ZREVRANK')
+# No further argument. ZRANK: later versions of Redis have options here, so the error is another one than redis-server 7.0's.
+# PFADD: if the value is damaged, Redis keeps the elements that it added before it noticed; here a command that fails changes nothing.
+NO_FURTHER = ('ZRANK', 'ZREVRANK', 'PFADD')
 
 
 def mangle(context, args):
@@ -211,7 +212,7 @@ def mangle(context, args):
     if dice < 0.02 and len(args) > 1:
         return args[:context.number(1, len(args) - 1)]
     if dice < 0.03:
-        return args if name in MORE_ARGUMENTS else args + [context.junk()]
+        return args if name in NO_FURTHER else args + [context.junk()]
     if dice < 0.04 and len(args) > 2:
         at = context.number(2, len(args) - 1)
         return args[:at] + [context.junk()] + args[at + 1:]
