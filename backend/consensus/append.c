@@ -48,7 +48,7 @@ static void send_append(struct consensus *core, unsigned at, uint64_t now_us,
     progress->is_waiting = progress->way == CONSENSUS_PROBING;
 }
 
-/* The log no longer has what the member lacks. */
+/* The leader's log no longer has the records that the member lacks, so it gets a snapshot. */
 static void announce_snapshot(struct consensus *core, unsigned at, struct consensus_update *update)
 {
     struct consensus_message *message =
@@ -58,7 +58,7 @@ static void announce_snapshot(struct consensus *core, unsigned at, struct consen
     core->progress[at].way = CONSENSUS_INSTALLING;
 }
 
-/* Sends what the member may get: records, else nothing, or an APPEND without records if `is_due`. */
+/* Sends the member the records that it may get now. If there are none, sends nothing, or an APPEND without records if `is_due`. */
 static void offer(struct consensus *core, unsigned at, bool is_due, uint64_t now_us,
                   struct consensus_update *update)
 {
@@ -102,7 +102,7 @@ void append_lead(struct consensus *core, uint64_t now_us, struct consensus_updat
     core->role = CONSENSUS_LEADING;
     core->leader = core->id;
     core->leading.transfer_to = 0;
-    core->promised_us = now_us; /* that it could be elected shows that all leases before are over */
+    core->promised_us = now_us; /* this copy was elected, so all earlier leases are over */
     reset_progress(core, now_us);
     core->leading.probe = core->last + 1;
     core->leading.early_commit = core->leading.next_early_commit = core->leading.probe;
@@ -121,7 +121,7 @@ void append_own(struct consensus *core, uint64_t last, uint64_t now_us,
     offer_all(core, false, now_us, update);
 }
 
-/* The values of the members, with the leader's own one. */
+/* The value that a majority has reached: `own` for the leader itself, value(progress) for each other member. */
 static uint64_t majority_of(const struct consensus *core, uint64_t own,
                             uint64_t (*value)(const struct consensus_progress *progress))
 {
@@ -146,7 +146,8 @@ static uint64_t heard_of(const struct consensus_progress *progress)
     return progress->heard_us;
 }
 
-/* The own copy is always one of those that count: the leader applies what it has on its own disk. */
+/* A record that is not durable on the leader's own disk is not committed, even if a majority without the leader has it: the leader
+ * applies records from its own disk. */
 void append_advance(struct consensus *core)
 {
     uint64_t own = rule_own_copy(core);
@@ -160,7 +161,7 @@ uint64_t append_confirmed(const struct consensus *core, uint64_t now_us)
     return majority_of(core, now_us, sent_of);
 }
 
-/* Check-quorum: without a majority for E a leader cannot commit, and others may lead already. */
+/* Check-quorum: a leader that has not heard a majority for E steps down. It cannot commit, and another copy may lead already. */
 void append_tick(struct consensus *core, uint64_t now_us, struct consensus_update *update)
 {
     if (majority_of(core, now_us, heard_of) + core->election_us <= now_us) {
@@ -190,7 +191,8 @@ static void take_match(struct consensus *core, struct consensus_progress *progre
     progress->is_waiting = false;
 }
 
-/* The next try begins at most where the follower says, and always earlier. Old refusals are ignored. */
+/* The member's log does not match: the next APPEND begins earlier, at the latest behind the follower's hint. Refusals that later
+ * messages have overtaken are ignored. */
 static void take_mismatch(struct consensus_progress *progress,
                           const struct consensus_message *reply)
 {

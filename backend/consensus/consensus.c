@@ -154,7 +154,7 @@ static void take_message(struct consensus *core, const struct consensus_event *e
     }
 }
 
-/* The leader's process may have ended: it is waited for a little less long. */
+/* The connection to the leader broke, so its process may have ended: begins an election soon after the promise to it is over. */
 static void take_disconnected(struct consensus *core, const struct consensus_event *event)
 {
     if (core->role != CONSENSUS_FOLLOWER || core->leader != event->id)
@@ -186,7 +186,7 @@ static void take_appended(struct consensus *core, const struct consensus_event *
         append_own(core, event->index, event->now_us, update);
 }
 
-/* The disk does not take records: a leader resigns, a candidate stands no more. */
+/* The disk has refused records: a leader or candidate steps down. */
 static void take_not_written(struct consensus *core, const struct consensus_event *event)
 {
     CHECK(event->index >= core->synced && event->index >= core->committed);
@@ -210,7 +210,7 @@ static void take_synced(struct consensus *core, const struct consensus_event *ev
         append_advance(core);
 }
 
-/* Others stand first. */
+/* After it has resigned, this copy waits for one E more than usual, so that other copies stand first. */
 static void take_resign(struct consensus *core, const struct consensus_event *event,
                         struct consensus_update *update)
 {
@@ -306,7 +306,7 @@ static enum consensus_role shown_role(const struct consensus *core)
                : core->role;
 }
 
-/* 0.8 E of this clock are less than E of a clock that is slower by a fifth, with which a follower measures its promise. */
+/* A lease lasts 0.8 E: a follower keeps its promise for E by its own clock, which may run faster than this one by up to 20 %. */
 static uint64_t lease_until(const struct consensus *core, uint64_t confirmed_us)
 {
     return confirmed_us && rule_has_lease(core) ? confirmed_us + core->election_us * 4 / 5 : 0;

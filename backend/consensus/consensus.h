@@ -4,7 +4,7 @@
  *                     TICK · MESSAGE · APPENDED · SYNCED · SAVED · MEMBERS · TRANSFER · RESIGN …
  *                                                │ event
  *                                                ▼
- *     rules.c      may it? each promise      consensus ── election.c  votes, terms, transfer
+ *     rules.c      each promise: may it …?   consensus ── election.c  votes, terms, transfer
  *     members.c    whose copies count            │        append.c    records, commit index, lease
  *     term_runs.c  term of each record           ▼ update
  *                     save {term, vote} · truncate after · append · messages · committed · role · lease until
@@ -12,14 +12,15 @@
  *     EMPTY ─► LEARNER ─► FOLLOWER ─timer─► PRE_CANDIDATE ─majority─► CANDIDATE ─majority─► LEADING ─own PROBE committed─► SERVING
  *                            ▲───── higher term · a leader is heard · no majority for E · transfer · resign ─────────────────┘
  *
- * The core never sees a record, only indexes and terms: the caller has the log. It obeys an update in this order: role and
+ * The core has no records, only their indexes and terms: the caller has the log. It carries out an update in this order: role and
  * lease, save, truncate, append, messages. One rule is the caller's alone: *the messages of an update leave when its save and
- * all saves before are durable.* It may lose, double, delay and reorder messages, and end between any two of these; then it
- * starts anew from what is durable.
+ * all saves before are durable.* The caller may lose, double, delay and reorder messages, and its process may end between any two of
+ * these steps; then it starts anew from what is durable.
  *
  * Records of a log have indexes from 1. A record is named by its index and the term of the leader that appended it: two logs with
- * a record of the same name are equal up to it. Times are microseconds of a clock that never goes back; the clocks of two
- * members may differ as they like, their rates by 20 %. E is the election timeout. The struct has no pointers: it can be copied.
+ * a record of the same name are equal up to it. The first record of each leader is a PROBE, without content: when it is committed, all
+ * records of earlier terms are committed too. Times are microseconds of a clock that never goes back; the clocks of two members may
+ * differ by any time, their rates by 20 %. E is the election timeout. The struct has no pointers: it can be copied.
  */
 #pragma once
 
@@ -41,20 +42,20 @@ enum consensus_kind {
 };
 
 struct consensus_member {
-    uint64_t id; /* random, never 0, of one directory: a lost disk comes back with another */
+    uint64_t id; /* random, never 0; a data directory has its own, so a new disk is a new member */
     enum consensus_kind kind;
 };
 
 /* A record of the members. The newest one in the log is in force, whether it is committed or not. */
 struct consensus_members {
     uint64_t index; /* of the record */
-    uint64_t epoch; /* of the map that wished it */
+    uint64_t epoch; /* of the shard map that asked for these members */
     unsigned count;
     struct consensus_member list[CONSENSUS_MEMBERS_MAX];
 };
 
 enum consensus_role {
-    CONSENSUS_LEARNER_ROLE, /* not a voter by its own record: it stands for nothing, but it answers */
+    CONSENSUS_LEARNER_ROLE, /* not a voter by its own record: never a candidate, but it answers */
     CONSENSUS_FOLLOWER,
     CONSENSUS_PRE_CANDIDATE, /* asks whether it would be elected; its term stays */
     CONSENSUS_CANDIDATE,
@@ -62,10 +63,11 @@ enum consensus_role {
     CONSENSUS_SERVING,
 };
 
-/* What a member says about itself in its replies. */
+/* What a member reports of itself in its replies. */
 enum consensus_state {
-    CONSENSUS_FULL = 1,   /* its disk has no space for records */
-    CONSENSUS_BEHIND = 2, /* much is not applied: no target of a transfer, and it stands later */
+    CONSENSUS_FULL = 1, /* its disk has no space for records */
+    /* many records are not applied yet: leadership is not transferred to it, and it begins elections later */
+    CONSENSUS_BEHIND = 2,
 };
 
 enum consensus_event_kind {
@@ -74,18 +76,18 @@ enum consensus_event_kind {
     CONSENSUS_HEARD,        /* a part of a long record came from the leader `id` of `term` */
     CONSENSUS_DISCONNECTED, /* the connection to `id` broke */
     CONSENSUS_APPENDED, /* a leader's batch of `term` becomes the records up to `index`; or is refused */
-    CONSENSUS_MEMBERS, /* … it is one record of the `members`, whose index is set here */
+    CONSENSUS_MEMBERS, /* as APPENDED, with one record of the `members`; the core sets its index */
     CONSENSUS_NOT_WRITTEN, /* the records behind `index`, which came since the start, could not be written */
-    /* All records up to `index` are durable; `cuts` as it was when the sync began: a sync that began before the log was cut does
-     * not count, so the caller syncs again after NOT_WRITTEN. */
+    /* All records up to `index` are durable. `cuts`: that of the last update before the sync began. A sync that began before the log
+     * was cut does not count, so the caller syncs again after NOT_WRITTEN. */
     CONSENSUS_SYNCED,
-    CONSENSUS_SAVED,         /* the oldest save that was not durable is */
+    CONSENSUS_SAVED,         /* the oldest save that was not durable is durable now */
     CONSENSUS_SERVES,        /* the owner of the data serves in `term`: leases may be given */
     CONSENSUS_TRIMMED,       /* the log begins behind `index`, which is committed */
     CONSENSUS_SNAPSHOT_SENT, /* `id` has the state as of `index`; 0: it was not sent */
-    CONSENSUS_TRANSFER,      /* to `id`; 0: no longer. A leader refuses one that cannot lead */
+    CONSENSUS_TRANSFER,      /* of leadership to `id`; 0: ends it. Refused if `id` cannot lead */
     CONSENSUS_RESIGN,
-    CONSENSUS_CONFIRM, /* asks at once for the answers that move confirmed_us */
+    CONSENSUS_CONFIRM, /* sends heartbeats at once, whose replies move confirmed_us */
     CONSENSUS_STATE,   /* of this member: `state` */
 };
 
@@ -98,12 +100,12 @@ struct consensus_event {
     uint32_t cuts;
     uint8_t state;
     const struct consensus_message *message;
-    /* MEMBERS; or the members record of an APPEND, which must be its last record. The caller gives an APPEND with several of
-     * them, or with records of several terms, as several events. */
+    /* MEMBERS; or the record of the members in an APPEND, which must be its last record. The caller splits an APPEND with several of
+     * these, or with records of several terms, into several events. */
     const struct consensus_members *members;
 };
 
-/* A promise was broken by a disk or a bug: the process must end, nothing of the update may be done. */
+/* A disk or a bug has broken a promise: the process must end, and carry out nothing of the update. */
 enum consensus_fault {
     CONSENSUS_WELL,
     CONSENSUS_CUTS_COMMITTED, /* a leader has another record where one is committed */
@@ -126,7 +128,7 @@ struct consensus_update {
     uint32_t cuts; /* for SYNCED */
     unsigned message_count;
     struct consensus_message messages[CONSENSUS_MESSAGES_MAX];
-    /* As of now, whether they have changed or not: */
+    /* The present state, also if it has not changed: */
     enum consensus_role role;
     uint64_t leader; /* 0: unknown */
     uint64_t term;
@@ -135,14 +137,14 @@ struct consensus_update {
     uint64_t confirmed_us;   /* this copy still led at this time; 0: it does not lead */
 };
 
-/* What is known of another member; a leader's. */
+/* What a leader has recorded of another member. */
 struct consensus_progress {
     uint64_t match;   /* its log is durable and equal up to here */
     uint64_t next;    /* the first record to send; more than `match` */
     uint64_t sent_us; /* of the newest message of this term that it has answered */
     uint64_t heard_us;
     enum { CONSENSUS_PROBING, CONSENSUS_STREAMING, CONSENSUS_INSTALLING } way;
-    bool is_waiting; /* probing: until its reply, or the next heartbeat */
+    bool is_waiting; /* probing: no further APPEND before the reply, or the next heartbeat */
     uint8_t state;
 };
 
@@ -153,14 +155,14 @@ struct consensus_following {
     uint64_t echo_us;      /* sent_us of the newest message that matched */
 };
 
-/* Of a leader. */
+/* State that only a leader uses. */
 struct consensus_leading {
     uint64_t probe;        /* index of this term's PROBE */
     uint64_t heartbeat_us; /* of the next one */
     uint64_t transfer_to, transfer_until_us;
-    uint64_t early_commit,
-        next_early_commit; /* the commit index of E to 2 E ago, and the one after it … */
-    uint64_t early_us;     /* … which takes its place then */
+    /* the commit index of E to 2 E ago; at early_us the next one takes its place (consensus_is_caught_up) */
+    uint64_t early_commit, next_early_commit;
+    uint64_t early_us;
 };
 
 /* What is durable when a process starts, and options. */
@@ -174,9 +176,10 @@ struct consensus_start {
     const struct term_run *run; /* terms of its records, after base_term: run[0].first > base */
     unsigned run_count;
     uint64_t last;
-    uint64_t synced;    /* by this process: what was only written before may be in memory only */
+    /* durable up to here, by a sync of this process: what an earlier process only wrote may be in the page cache only */
+    uint64_t synced;
     uint64_t committed; /* as far as it is known; at least `base` */
-    /* The newest record, and the one before it: a cut tail may end its force. */
+    /* The newest record of the members, and the one before it, which is in force again if the newest is cut with the log's tail. */
     struct consensus_members members, members_before;
 };
 
@@ -192,8 +195,8 @@ struct consensus {
     enum consensus_role role;
     uint64_t leader;
     uint64_t promised_us; /* grants no vote before */
-    uint64_t deadline_us; /* stands, or asks again, then */
-    /* it has handed leadership over in this term, so its own vote for the next has the mark too */
+    uint64_t deadline_us; /* begins an election, or asks the voters again, at this time */
+    /* this copy has handed leadership over in this term, so its VOTE for the next term has the mark (rules.h) */
     bool may_mark;
     bool has_vote[CONSENSUS_MEMBERS_MAX];
 
@@ -209,16 +212,16 @@ struct consensus {
 };
 
 void consensus_init(struct consensus *core, const struct consensus_start *start, uint64_t now_us);
-/* Takes in one event. Refused updates have the reason in no field: the conditions are those of rules.h. */
+/* Handles one event and fills *update. An update with is_refused has no reason: the conditions are those of rules.h. */
 void consensus_step(struct consensus *core, const struct consensus_event *event,
                     struct consensus_update *update);
 /* When the next TICK is due at the latest. */
 uint64_t consensus_next_us(const struct consensus *core);
 /* The term of the record; 0 before the log begins and behind its end. */
 uint64_t consensus_term_at(const struct consensus *core, uint64_t index);
-/* A snapshot as of the record `index` of `index_term`, announced in `term`, was received whole: may it take the place of this log? If so, the caller stops
- * this core, and starts one from the snapshot with the term and the vote that this core has at that moment. */
+/* A snapshot as of the record `index` of `index_term`, announced in `term`, was received whole: may it take the place of this log? If
+ * so, the caller stops this core, and starts one from the snapshot with the term and the vote that this core has at that moment. */
 bool consensus_may_install(const struct consensus *core, uint64_t term, uint64_t index,
                            uint64_t index_term);
-/* Is it known to have reached, with all its records, the commit index of one E ago? False unless this copy leads. */
+/* Has the member `id` all records up to the commit index of E to 2 E ago? False if this copy does not serve as the leader. */
 bool consensus_is_caught_up(const struct consensus *core, uint64_t id);

@@ -1,5 +1,5 @@
 /*
- * core.h - what the files of the core call of each other.
+ * core.h - functions that the files of the core share with each other. Callers of the core include consensus.h only.
  */
 #pragma once
 
@@ -17,17 +17,17 @@ static inline uint64_t greater(uint64_t a, uint64_t b)
 
 /* ---- consensus.c ------------------------------------------------------------------------------- */
 
-/* A message of this update to a member, with its head filled in. */
+/* Adds a message to the update, with kind, sender, receiver and term; the caller sets the other fields. */
 struct consensus_message *core_send(const struct consensus *core, struct consensus_update *update,
                                     enum consensus_message_kind kind, uint64_t to);
-/* Term and vote are to be saved. */
+/* Requests in the update that the caller saves the present term and vote. */
 void core_save(struct consensus *core, struct consensus_update *update);
-/* A random time from E to 1.5 E, from which this copy stands. */
+/* The time without a leader after which this copy begins an election: random between E and 1.5 E, and one E more in state BEHIND. */
 uint64_t core_patience(struct consensus *core);
 uint64_t core_random(struct consensus *core, uint64_t below);
-/* Has no leader in this term, and leads no longer. */
+/* Makes this copy a follower that has no leader. */
 void core_step_down(struct consensus *core, uint64_t now_us);
-/* A higher term was seen. */
+/* Takes over a higher term: steps down, forgets the vote of the old term, and saves term and vote. */
 void core_take_over(struct consensus *core, uint64_t term, uint64_t now_us,
                     struct consensus_update *update);
 
@@ -41,7 +41,7 @@ void election_vote_reply(struct consensus *core, const struct consensus_message 
 void election_saved(struct consensus *core, uint64_t now_us, struct consensus_update *update);
 void election_transfer(struct consensus *core, uint64_t to, uint64_t now_us,
                        struct consensus_update *update);
-/* The transfer, if there is one, ends when its target has all records. */
+/* If a transfer is under way: hands leadership over when its target has all records; gives the transfer up after E. */
 void election_hand_over(struct consensus *core, uint64_t now_us, struct consensus_update *update);
 void election_handed_over(struct consensus *core, const struct consensus_message *message,
                           uint64_t now_us, struct consensus_update *update);
@@ -50,17 +50,17 @@ void election_handed_over(struct consensus *core, const struct consensus_message
 
 void append_lead(struct consensus *core, uint64_t now_us, struct consensus_update *update);
 void append_tick(struct consensus *core, uint64_t now_us, struct consensus_update *update);
-/* To each member an APPEND, with records if it may get some. */
+/* Sends each member an APPEND, with the records that it may get now, or without records. */
 void append_heartbeats(struct consensus *core, uint64_t now_us, struct consensus_update *update);
-/* A batch or a record of the members is appended, up to `last`. */
+/* Adds the records up to `last` (a batch, or a record of the members) to the leader's log, and sends them. */
 void append_own(struct consensus *core, uint64_t last, uint64_t now_us,
                 struct consensus_update *update);
 void append_reply(struct consensus *core, const struct consensus_message *message, uint64_t now_us,
                   struct consensus_update *update);
 void append_snapshot_sent(struct consensus *core, uint64_t id, uint64_t index);
-/* Counts copies again. */
+/* Moves the commit index to the last record that is durable at the leader and at a majority, if that record is of this term. */
 void append_advance(struct consensus *core);
-/* The newest time at which a majority followed; `now_us` for a group of one. */
+/* The newest time at which a majority still followed this leader; `now_us` for a group of one. */
 uint64_t append_confirmed(const struct consensus *core, uint64_t now_us);
 
 /* ---- follow.c: a follower's side --------------------------------------------------------------- */
@@ -69,8 +69,8 @@ void follow_append(struct consensus *core, const struct consensus_event *event,
                    struct consensus_update *update);
 void follow_snapshot(struct consensus *core, const struct consensus_message *message,
                      uint64_t now_us, struct consensus_update *update);
-/* The leader of this term is alive. */
+/* To be called when the leader of this term was heard: promises it E without votes for others, and puts the next election off. */
 void follow_hear(struct consensus *core, uint64_t now_us);
 void follow_synced(struct consensus *core, struct consensus_update *update);
-/* Forgets all records behind `after`. */
+/* Removes all records behind `after` from what the core records of the log; the caller truncates the log itself. */
 void follow_cut(struct consensus *core, uint64_t after);

@@ -37,7 +37,7 @@ static void ask_voters(const struct consensus *core, bool is_pre, bool is_marked
     }
 }
 
-/* Its own vote counts when it is durable: election_saved. */
+/* Begins an election for the next term. The candidate's own vote counts when it is durable (election_saved). */
 static void stand(struct consensus *core, bool is_marked, uint64_t now_us,
                   struct consensus_update *update)
 {
@@ -123,7 +123,7 @@ void election_vote(struct consensus *core, const struct consensus_message *messa
     answer_vote(core, message, is_good, 0, update);
 }
 
-/* It asks again as soon as the voter may grant, or in the voter's term. */
+/* After a refusal the candidate takes over the voter's term if that is higher, and asks again as soon as the voter may grant. */
 static void take_refusal(struct consensus *core, const struct consensus_message *message,
                          uint64_t now_us, struct consensus_update *update)
 {
@@ -181,8 +181,9 @@ void election_transfer(struct consensus *core, uint64_t to, uint64_t now_us,
     core->leading.transfer_until_us = now_us + core->election_us;
 }
 
-/* The lease ends with the role, before the message leaves. If no other copy leads within E, this one stands for the next term
- * itself, with the mark, since its lease is given up for that term; a TRANSFER that comes later finds that term in use. */
+/* The lease ends with the role, before HAND_OVER leaves. If no other copy leads within E, this one stands for the next term itself.
+ * Its votes have the mark, since it has given its lease up for that term. A HAND_OVER that arrives after that has no effect, because
+ * its term is over. */
 void election_hand_over(struct consensus *core, uint64_t now_us, struct consensus_update *update)
 {
     uint64_t to = core->leading.transfer_to;

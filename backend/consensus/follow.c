@@ -1,4 +1,4 @@
-/* follow.c - a follower's side of the log: records that are taken or refused, and what is acknowledged. */
+/* follow.c - a follower's side of the log: which records of the leader it appends or refuses, and what it acknowledges. */
 #include "backend/consensus/core.h"
 #include "backend/consensus/members.h"
 #include "backend/consensus/rules.h"
@@ -32,7 +32,7 @@ static bool follow(struct consensus *core, const struct consensus_message *messa
 
 /* ---- replies ----------------------------------------------------------------------------------- */
 
-/* A refusal proves nothing about when it was sent, so it has no time. */
+/* A refusal has no sent_us: only an acknowledgement proves that this copy followed the leader when the message was sent. */
 static void refuse_append(const struct consensus *core, const struct consensus_message *message,
                           uint64_t hint, struct consensus_update *update)
 {
@@ -64,7 +64,8 @@ void follow_cut(struct consensus *core, uint64_t after)
     members_cut(core, after);
 }
 
-/* Skips the records that are committed here: any leader has them. False: this one has others. */
+/* Skips the records of the message that are committed here, since every leader has them. False: the leader has other ones in their
+ * place, which is a fault. */
 static bool skip_committed(const struct consensus *core, struct consensus_message *message)
 {
     uint64_t committed = core->committed;
@@ -83,7 +84,8 @@ static bool skip_committed(const struct consensus *core, struct consensus_messag
     return term == term_runs_at(&core->runs, committed);
 }
 
-/* No record behind it can match: before the run of the record that differs, or the end of the log. */
+/* The hint of a refusal: the last record that may match. It is the one before the run of the record that differs, or the end of a log
+ * that is too short. */
 static uint64_t hint_of(const struct consensus *core, uint64_t index)
 {
     if (index > core->last)
@@ -92,7 +94,7 @@ static uint64_t hint_of(const struct consensus *core, uint64_t index)
     return greater(first ? first - 1 : 0, core->committed);
 }
 
-/* Appends those records that are new; what differs is cut before. */
+/* Appends the records that this log does not have, after it has cut those that differ. */
 static void write_records(struct consensus *core, const struct consensus_event *event,
                           const struct consensus_message *message, struct consensus_update *update)
 {
@@ -116,7 +118,7 @@ static void write_records(struct consensus *core, const struct consensus_event *
         members_append(core, event->members, event->now_us);
 }
 
-/* Are there records of the members that this release does not understand? */
+/* Is the message's record of the members valid, with kinds that this release has? True if it has no such record. */
 static bool is_understood(const struct consensus_event *event)
 {
     if (!event->members)
@@ -125,7 +127,7 @@ static bool is_understood(const struct consensus_event *event)
     return members_are_valid(event->members);
 }
 
-/* Is what the message begins with in this log? If not, a reply says so. */
+/* Does this log have the record that precedes the message's first one? If not, refuses the message. */
 static bool is_joined(const struct consensus *core, const struct consensus_message *message,
                       struct consensus_update *update)
 {
@@ -137,7 +139,7 @@ static bool is_joined(const struct consensus *core, const struct consensus_messa
     return false;
 }
 
-/* Nothing is answered if there are too many uncommitted terms: as if the message was lost. */
+/* Is there room for one more term? If too many terms are uncommitted, the message is ignored, as if it had been lost. */
 static bool has_run_room(const struct consensus *core, const struct consensus_message *message)
 {
     return !message->count ||

@@ -49,7 +49,7 @@ bool members_are_valid(const struct consensus_members *members)
     return has_voter;
 }
 
-/* How many members of `a` are not in `b`, or of another kind there; the latter also counts in *kinds. */
+/* Number of members of `a` that are not in `b`, or that have another kind there; *kinds counts only those with another kind. */
 static unsigned differences(const struct consensus_members *a, const struct consensus_members *b,
                             unsigned *kinds)
 {
@@ -70,7 +70,7 @@ bool members_differ_by_one(const struct consensus_members *a, const struct conse
     return differences(a, b, &kinds) + differences(b, a, &again) - kinds == 1;
 }
 
-/* Progress follows its member to its new place; a new one is known to have nothing. */
+/* Moves each member's progress to its place in the new list. A new member begins without any known records. */
 static void move_progress(struct consensus *core, const struct consensus_members *before,
                           uint64_t now_us)
 {

@@ -12,7 +12,7 @@ enum {
     HEAD = 3 + 8 * 3,
 };
 
-/* The u64 fields of a kind; an APPEND has its count behind them. Returns how many there are. */
+/* Lists the u64 fields that messages of this kind have, in their order, and returns their number. An APPEND has its count behind them. */
 static unsigned fields_of(struct consensus_message *message, uint64_t *fields[FIELDS_MAX])
 {
     unsigned count = 0;

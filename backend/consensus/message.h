@@ -1,8 +1,8 @@
 /*
- * message.h - what members of a group say to each other, and its bytes. Records follow an APPEND, files a SNAPSHOT: neither is
- * part of this.
+ * message.h - the messages between members of a group, and their bytes. The records of an APPEND and the files of a SNAPSHOT follow
+ * the message: they are no part of these bytes.
  *
- *     VOTE ──► VOTE_REPLY      APPEND (no records: heartbeat) ──► APPEND_REPLY      SNAPSHOT      TRANSFER
+ *     VOTE ──► VOTE_REPLY      APPEND (no records: heartbeat) ──► APPEND_REPLY      SNAPSHOT      HAND_OVER
  *
  *     u8 kind | u8 flags | u8 state | u64 from | u64 to | u64 term | fields of the kind, in the order below      little-endian
  */
@@ -31,28 +31,28 @@ enum {
 struct consensus_message {
     enum consensus_message_kind kind;
     uint64_t from, to;
-    /* the sender's; of a VOTE, and of a vote that is granted: the term that is voted for */
+    /* the sender's term; of a VOTE, and of a VOTE_REPLY that grants it: the term that the candidate stands for */
     uint64_t term;
-    bool is_pre;    /* VOTE and its reply: only a question */
+    bool is_pre;    /* VOTE and its reply: the candidate only asks whether it would get the vote */
     bool is_marked; /* VOTE: the leader of the term before has given up its lease for it */
-    bool is_good;   /* replies: granted, or the logs match */
+    bool is_good;   /* replies: the vote is granted, or the logs match */
     uint8_t state;  /* APPEND_REPLY: enum consensus_state */
-    /* VOTE: the candidate's last record; APPEND: the record before the first; SNAPSHOT: its last record.
-     * APPEND_REPLY: durable and equal up to here, or the record before the first that did not match */
+    /* VOTE: the candidate's last record. APPEND: the record before its first one. SNAPSHOT: its last record. APPEND_REPLY that is
+     * good: the log is durable, and equals the leader's, up to here; not good: `index` of the APPEND that did not match. */
     uint64_t index;
-    uint64_t index_term; /* VOTE, APPEND, SNAPSHOT: its term */
-    uint64_t commit;     /* APPEND: the sender's */
-    /* APPEND: by the sender's clock; APPEND_REPLY: of the newest one; 0: it does not count */
+    uint64_t index_term; /* VOTE, APPEND, SNAPSHOT: term of the record `index` */
+    uint64_t commit;     /* APPEND: the sender's commit index */
+    /* APPEND: when it was sent, by the sender's clock. APPEND_REPLY: sent_us of the newest APPEND that matched; 0: none */
     uint64_t sent_us;
     uint64_t records_term; /* APPEND: of all its records */
     uint32_t count;        /* APPEND: records */
     uint64_t hint;         /* APPEND_REPLY that is not good: no record behind this one can match */
-    /* VOTE_REPLY that is not good: a leader was heard, so ask again after this time */
+    /* VOTE_REPLY that is not good: the voter has heard a leader, so the candidate asks again after this time */
     uint64_t wait_us;
 };
 
 /* Writes the message; returns its length. */
 unsigned consensus_message_write(const struct consensus_message *message,
                                  char to[CONSENSUS_MESSAGE_BYTES_MAX]);
-/* Reads a message from the front of *bytes. False: it is cut, or has values that no member sends. */
+/* Reads a message from the front of *bytes. False: it is incomplete, or has values that no member sends. */
 bool consensus_message_read(struct bytes *bytes, struct consensus_message *message);

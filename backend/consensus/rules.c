@@ -84,7 +84,7 @@ bool rule_may_install(const struct consensus *core, uint64_t term, uint64_t inde
            consensus_term_at(core, index) != index_term;
 }
 
-/* Is every voter that was none before caught up? */
+/* Is every new voter, one that was no voter before, caught up? */
 static bool are_voters_caught_up(const struct consensus *core,
                                  const struct consensus_members *members)
 {

@@ -1,8 +1,11 @@
 /*
  * rules.h - the promises on which the safety of a group rests, each one a function that reads and changes nothing.
  *
- * The other files ask these; the tests replace them one at a time, and must find what breaks. Sections are those of
- * Ongaro's dissertation, "Consensus: Bridging Theory and Practice".
+ * The other files call these. The tests replace one at a time by a wrong rule, and must detect what that breaks. Numbers in
+ * parentheses are sections of Ongaro's dissertation, "Consensus: Bridging Theory and Practice".
+ *
+ * A candidate stands: it begins an election for the next term. The mark of a VOTE means that the leader of the term before has given
+ * up its lease for this candidate, so a voter need not keep its promise to that leader.
  */
 #pragma once
 
@@ -10,56 +13,59 @@
 
 /* ---- votes ------------------------------------------------------------------------------------- */
 
-/* After a start a copy grants nothing until then: it may have answered a leader just before, whose lease still holds (6.4.1). */
+/* The time until which a copy grants no vote after a start: just before the start it may have answered a leader whose lease still
+ * holds (6.4.1). */
 uint64_t rule_start_promise(const struct consensus *core, uint64_t now_us);
-/* Must it refuse this VOTE without even taking over its term? So for E after it heard a leader (4.2.3), while it leads itself, but
- * not if the vote's mark counts. */
+/* Must this copy refuse the VOTE without even taking over its term? Always while it leads; else for E after it has heard a leader
+ * (4.2.3), unless the vote's mark counts. */
 bool rule_is_bound(const struct consensus *core, const struct consensus_message *vote,
                    uint64_t now_us);
-/* Has the leader of the voter's own term given up its lease for this candidate? For exactly the next term: a mark of any other term
- * says nothing about the leader that was heard last. */
+/* Has the leader of the voter's own term given up its lease for this candidate? A mark counts only in a vote for the next term: in
+ * another term it is about another leader than the one that this copy has heard last. */
 bool rule_mark_counts(const struct consensus *core, const struct consensus_message *vote);
-/* One vote a term (3.4), and only for a log that has all that this one has (3.6.1). What the copy's own record says of its kind does
- * not matter: it may not have the record of its promotion yet. */
+/* May this copy vote for the candidate? Once in a term (3.4), and only if the candidate's log has all records of this one (3.6.1). A
+ * copy that is a learner by its own record of the members votes too: it may not have the record yet that makes it a voter. */
 bool rule_may_grant(const struct consensus *core, const struct consensus_message *vote);
-/* The term in a refusal, which the candidate takes over: else two copies, one with the higher term and one with the longer log,
- * refuse each other for ever. */
+/* The term that a refusal has, and that the candidate takes over. Without this, two copies, one with the higher term and one with the
+ * longer log, would refuse each other for ever. */
 uint64_t rule_refusal_term(const struct consensus *core, const struct consensus_message *vote);
-/* May it stand at once because of a TRANSFER? Only for the term after the one in which it was sent. */
+/* May this copy stand at once because of a HAND_OVER? Only if the message is of the present term and its leader. */
 bool rule_obeys_hand_over(const struct consensus *core, const struct consensus_message *message);
-/* May its votes have the mark though it got no TRANSFER? It led this term, and gave it up. */
+/* May this copy send votes with the mark though it got no HAND_OVER? Only if it led this term itself and has handed leadership over. */
 bool rule_may_mark(const struct consensus *core);
 
 /* ---- records ----------------------------------------------------------------------------------- */
 
 /* Does a reply belong to this term of this leader? */
 bool rule_reply_counts(const struct consensus *core, const struct consensus_message *reply);
-/* How much of the own log counts: what is durable. */
+/* The last record of the leader's own log that counts as its copy: the last durable one. */
 uint64_t rule_own_copy(const struct consensus *core);
-/* Up to where a follower says "durable and equal". */
+/* The last record that a follower acknowledges: up to it, its log is durable and equals the leader's. */
 uint64_t rule_acknowledged(const struct consensus *core);
-/* A majority has the record: is it committed? Only if it is of the leader's own term (3.6.2). */
+/* Is a record that a majority has committed? Only if it is of the leader's own term (3.6.2); it commits those before. */
 bool rule_term_counts(const struct consensus *core, uint64_t index);
-/* A follower's commit index: not behind what equals the leader's log, and durable. */
+/* A follower's commit index: the leader's, but at most the last record that is durable here and equals the leader's. */
 uint64_t rule_commit_heard(const struct consensus *core);
 /* May a leader's batch, closed in `term`, be appended? */
 bool rule_takes_batch(const struct consensus *core, uint64_t term);
-/* May a snapshot that was announced in `term` replace the log? Not a log that has the snapshot's last record: it may have acknowledged
- * what follows. */
+/* May a snapshot that was announced in `term` replace the log? Not if the log has the snapshot's last record: this copy may have
+ * acknowledged the records behind it. */
 bool rule_may_install(const struct consensus *core, uint64_t term, uint64_t index,
                       uint64_t index_term);
 
 /* ---- members ----------------------------------------------------------------------------------- */
 
-/* One change at a time, after a record of the own term (4.1, and the correction of 2015), by no older map; no voter that lags. */
+/* May the leader append this record of the members? Only one change at a time, after a committed record of its own term (4.1, and the
+ * correction of 2015), not by an older map than the last change, no new voter that is not caught up, and the leader stays a voter. */
 bool rule_may_change(const struct consensus *core, const struct consensus_members *members);
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
-/* The time that a reply proves: when its message was sent, since the follower's promise began later. */
+/* The time at which a reply proves that the member followed: when the message that it answers was sent, since the member's promise
+ * began after that. */
 uint64_t rule_lease_sent(const struct consensus *core, const struct consensus_message *reply,
                          uint64_t now_us);
-/* All records of earlier terms are committed when the own PROBE is. */
+/* May the leader serve? When its own PROBE is committed: then all records of earlier terms are committed too. */
 bool rule_is_serving(const struct consensus *core);
-/* May there be a lease? Only when the owner of the data serves in this very term. */
+/* May the leader have a lease? Only when the owner of the data has reported (SERVES) that it serves in this very term. */
 bool rule_has_lease(const struct consensus *core);

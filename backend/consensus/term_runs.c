@@ -16,7 +16,7 @@ uint64_t term_runs_base(const struct term_runs *runs)
     return runs->run[0].first;
 }
 
-/* The run of a record that is not before the base. Newest first: most questions are about the end of the log. */
+/* The run of a record that is not before the base. Searches from the end of the log, where most records that are looked up are. */
 static unsigned run_with(const struct term_runs *runs, uint64_t index)
 {
     unsigned at = runs->count - 1;

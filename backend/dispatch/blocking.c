@@ -353,7 +353,7 @@ static void end_unblocked(struct blocking_set *set)
     }
 }
 
-/* The waiter's command runs again for each of its keys, as if it had changed. */
+/* The waiter's command runs again for each of its keys, as if that key had changed. */
 static void make_waiter_ready(struct blocking_set *set, struct waiter *waiter)
 {
     for (const struct list *link = waiter->waits.next; link != &waiter->waits; link = link->next)

@@ -28,8 +28,8 @@
 void bounce_init(struct partition *partition);
 /* Did the sender of the request say that it follows bounces (SCREE BOUNCES)? */
 bool bounce_follows(const struct call *call);
-/* SCREE ACROSS: none of the named keys is here, or one of them has bounced; a script or EXEC: a named key is not here. True:
- * the request is marked (session->request.is_misled), and bounce_reply must follow. */
+/* Must the request bounce before it runs? With SCREE ACROSS, if none of its named keys is here, or one of them has bounced; a script or
+ * EXEC, if one of its named keys is not here. True: the request is marked (session->request.is_misled), and bounce_reply must follow. */
 bool bounce_gate(struct call *call);
 /* Replies to a marked request, of which everything was rolled back. False: it must wait. */
 bool bounce_reply(struct call *call);

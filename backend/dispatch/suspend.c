@@ -265,7 +265,7 @@ void suspend_before_nested(struct call *script, const struct command *command)
     bool is_undone = !command || (command->flags & (CMD_WRITE | CMD_READONLY | CMD_FAST) &&
                                   !(command->flags & CMD_ADMIN));
     if (script->borrow)
-        return; /* what it calls besides has no effect that stays, and may run again */
+        return; /* rolled back in any case: its other calls leave no effects, and may run again */
     if (!is_undone || command_stats_are_full(script->partition))
         suspend_forbid(script);
 }

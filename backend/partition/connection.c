@@ -392,7 +392,7 @@ static size_t hand_to_peers(struct session *session, size_t used, size_t len)
     return used;
 }
 
-/* BUSY needs no room in the batch, which is not committed before the slow call has ended. */
+/* While a slow call runs, a full batch does not matter: it is not committed before the call has ended, and the reply BUSY needs no room. */
 static bool has_no_room(const struct session *session)
 {
     const struct partition *partition = session->partition;

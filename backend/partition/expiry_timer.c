@@ -113,7 +113,7 @@ void expiry_timer_tick(struct partition *partition)
     start_timer(partition);
 }
 
-/* The part of the keys with a TTL that are due. */
+/* Percentage of the keys with a TTL that have expired and are not deleted yet. */
 static double stale_percent(const struct partition *partition, uint64_t due)
 {
     uint64_t expires = 0;

@@ -7,7 +7,7 @@
 
 struct partition;
 
-/* Tells the other partitions of the process whether this one still has work. */
+/* Records for the other partitions of the process whether this one still has connections or transactions to end. */
 void stopping_set_drained(struct partition *partition, bool is_drained);
 /* Begins the time of drain-timeout. To be called once, when the listeners are closed. */
 void stopping_begin(struct partition *partition);

@@ -166,7 +166,8 @@ static void wait_for_room(struct call *call, struct space_limit *limit)
     call_error(call, ERR_UNCACHED);
 }
 
-/* Were there, since the call came, too many keys at all shards for those that it creates? `keys`: with these. */
+/* Is the namespace full for certain? True if this shard alone would have too many keys (`keys`: with those that the call creates), or if all
+ * shards together, at a moment since the call came, had no room for the created keys. */
 static bool is_full(const struct call *call, const struct space_limit *limit, uint64_t keys)
 {
     const struct reader_wait *wait = overlay_wait(call->partition->overlay);
@@ -177,7 +178,7 @@ static bool is_full(const struct call *call, const struct space_limit *limit, ui
            key_grant_is_full(&limit->grant, wait->key_proof, created, limit->max_keys);
 }
 
-/* The refusal shows that the namespace has these keys. */
+/* A refusal depends on the number of keys, so its reply must wait until this number is durable. */
 static void observe_keys(struct call *call, const struct space_limit *limit)
 {
     for (uint8_t i = 0; i < DATABASES_MAX; i++)

@@ -17,8 +17,8 @@
  * count. Bytes are estimated (space_bytes.h).
  *
  * A command that waits stops the commands after it on its connection, which clients of other namespaces may have sent. So it
- * waits for LIMIT_WAIT_MS at most, then replies TRYAGAIN; and when all of them have waited for LIMIT_WAITS_MS in short succession,
- * they may wait for a quarter of each second, and the others reply TRYAGAIN at once.
+ * waits for LIMIT_WAIT_MS at most, then replies TRYAGAIN. When such commands have waited for LIMIT_WAITS_MS in short succession, they may
+ * wait for a quarter of each second only, and reply TRYAGAIN at once when that is used up.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct partition;
 struct space_limit;
 
 enum {
-    /* Limits that no proxy has repeated for this time are forgotten: a proxy that knows them has left, and the others have other
+    /* Limits that no proxy has repeated for this time are forgotten: the proxy that sent them has ended, and the other proxies have other
      * limits, or no clients in the namespace. */
     LIMITS_LEASE_MS = 30000,
     LIMIT_WAITS_MS = 5000,
@@ -37,7 +37,7 @@ enum {
 
 /* May a command with these flags run? OK, or an error: a limit of bytes is exceeded. */
 int limits_gate(struct call *call, uint32_t command_flags);
-/* A call ends: if it has written much, that is added to the estimates, which are made once a second. */
+/* To be called when a call ends: if it has written much, adds that to the estimates, which are else made once a second. */
 void limits_note_written(const struct call *call);
 /* May the request wait for room? */
 bool limits_may_wait(const struct call *call);
@@ -47,7 +47,8 @@ void limits_attempt(const struct call *call);
 uint64_t limits_begin(const struct call *call);
 /* After the handler: if it has added keys, and there are too many, the call fails or waits (ERR_UNCACHED). */
 void limits_end(struct call *call, uint64_t keys_before);
-/* A proxy has sent new figures: commands that wait run again after this turn if that makes sense. */
+/* To be called when a proxy has sent new figures: commands that wait run again after this turn, if there may be room for them now, or if
+ * the limit is reached for certain, so that they are refused. */
 void limits_resume(struct partition *partition, struct space_limit *limit);
 /* At the end of a turn: runs commands again that waited. */
 void limits_turn_end(struct partition *partition);
@@ -55,10 +56,11 @@ void limits_turn_end(struct partition *partition);
  * other shards, are charged here until they are there. */
 void limits_charge_begin(struct call *call);
 void limits_charge_end(struct call *call);
-/* Keys of the limits may leave otherwise than by commands between these two calls. */
+/* To be called before and after something that may remove keys of the namespace otherwise than by a command (a released slot, effects of
+ * a transaction): the second call counts them as keys that have left, in the grant. */
 void limits_measure(struct space_limit *limit);
 void limits_note_left(struct space_limit *limit);
-/* The same for all limits. */
+/* As these two, for the limits of all namespaces. */
 void limits_measure_all(struct partition *partition);
 void limits_note_left_all(struct partition *partition);
 /* Several times a second: ends waits that last too long. */

@@ -24,8 +24,8 @@ void pubsub_free(struct pubsub *pubsub);
 /* The subscription table of a namespace; made if there is none. */
 struct subscription_table *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
                                       enum channel_kind kind);
-/* Ends the subscriptions of clients that are no proxies to shard channels whose slots are no longer here, and tells them, as Redis Cluster
- * does; to be called between commands, several times a second. */
+/* Ends the subscriptions of clients that are no proxies to shard channels whose slots are no longer here, and sends these clients
+ * SUNSUBSCRIBE, as Redis Cluster does; to be called between commands, several times a second. */
 void pubsub_check_slots(struct partition *partition);
 /* Sends the payload to the subscribers of the channel (plain channels: also of matching patterns). Returns the number
  * of subscribers; those of a proxy's connection are counted one by one. */

@@ -74,7 +74,7 @@ void push_messages_erase(struct push_messages *messages, uint32_t index);
 void push_messages_take(struct push_messages *messages, uint32_t count, struct push_messages *to);
 /* Moves all items of `from` behind those of `messages`. */
 void push_messages_give(struct push_messages *messages, struct push_messages *from);
-/* The session is about to be freed. */
+/* To be called before the session is freed: messages for it are dropped, and changes that it made have no session any more. */
 void push_messages_forget(struct push_messages *messages, const struct session *session);
 /* Moves the session's messages that precede its reply to `to`. */
 void push_messages_move_before(struct push_messages *messages, struct session *session,

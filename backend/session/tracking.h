@@ -45,7 +45,7 @@ void tracking_remember(struct call *call);
  * its result. */
 void tracking_remember_script(struct call *script, const struct command *called);
 /* Handles CHANGE_READ: from now on the call's client has a copy of the key. Changes of a key of another shard are not known
- * here, so the client is told after the reply that its copy is no longer valid. */
+ * here, so the client gets an invalidation of such a key after the reply. */
 void tracking_keep(struct call *call, struct bytes key);
 /* Sends or collects the invalidation of a changed key. `by`: the session of the client that has changed it; NULL: none. Cheap when no
  * client tracks. */

@@ -64,7 +64,7 @@ struct waiter *waits_find(const struct session *session, uint64_t id);
 void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter));
 /* Frees an empty set of waits. */
 void waits_free(struct session *session);
-/* Records that a reply was held for the ticket of this parity: of the current wait, or without a number. */
+/* Records that a reply was held for the ticket of this parity, and to which wait it belongs: the current one, or none (0). */
 void waits_hold(struct session *session, unsigned parity);
 /* After a failed batch: writes the head of the frame for the i-th reply that was held for its ticket. */
 void waits_write_held_head(const struct session *session, unsigned parity, uint32_t i,

@@ -126,7 +126,7 @@ static void set_reason(struct move_source *move, struct bytes reason)
     (void)snprintf(move->reason, sizeof move->reason, "%.*s", (int)reason.len, reason.data);
 }
 
-/* The same move is tried again later, because of something that may end by itself. */
+/* Records why the move cannot go on now, and that it is tried again after RETRY_MS, because the reason may end by itself. */
 static void wait_because(struct move_source *move, struct bytes reason)
 {
     set_reason(move, reason);
@@ -401,7 +401,7 @@ static bool is_page_full(const struct move_source *move)
     return page_bytes(move) >= PAGE_BYTES || effects_count(move->copy.page) >= PAGE_ROWS;
 }
 
-/* Gives the move up: the key is here, but what it is cannot be told. */
+/* Gives the move up, because the metadata row cannot be decoded: the key would be lost at the target. */
 static void refuse_damaged_row(struct move_source *move, struct bytes row)
 {
     struct bytes space;
@@ -634,7 +634,7 @@ static void set_brake(struct move_source *move, bool is_on)
     move->host->changed(move->host);
 }
 
-/* The next time, writes go on for half as long, and at last wait for twice as long: but not until they are refused. */
+/* From now on writes go on for half as long; when that is 1 ms, they wait for twice as long, but less than half of lock-timeout. */
 static void brake_more(struct move_source *move)
 {
     struct move_brake *brake = &move->brake;
@@ -645,7 +645,7 @@ static void brake_more(struct move_source *move)
         brake->on_ms *= 2;
 }
 
-/* Lets writes wait, or go on, while the target does not get near. */
+/* While the target does not catch up with the writes to the slots, holds writes and lets them go on in turns (struct move_brake). */
 static void brake_writers(struct move_source *move)
 {
     const struct move_brake *brake = &move->brake;
@@ -674,7 +674,7 @@ static void thaw_slots(struct move_source *move, struct bytes reason)
     wait_because(move, reason);
 }
 
-/* The next freeze may take longer. */
+/* The slots could not be handed over in the time of a freeze: thaws them, and allows the next freeze more time. */
 static void thaw_late(struct move_source *move)
 {
     move->freeze_ms = move->freeze_ms < FREEZE_MAX_MS / 2 ? move->freeze_ms * 2 : FREEZE_MAX_MS;
@@ -764,7 +764,7 @@ static bool is_temporary(struct bytes reason)
            memcmp(reason.data + reason.len - wait.len, wait.data, wait.len) == 0;
 }
 
-/* The target refuses. Before it has rows, this ends by itself or with another map. */
+/* The target has refused a request: tries again if it has no rows yet or the reason will end by itself, else gives the move up. */
 static void move_was_refused(struct move_source *move, enum peer_kind kind, struct bytes reason)
 {
     char text[MOVE_REASON_MAX];

@@ -388,7 +388,7 @@ static void plan_moves(struct slot_moves *moves)
     free(counts);
 }
 
-/* Does the target know the move, and the epoch of the map by which it was begun? */
+/* Has MOVE_BEGIN been sent, so that the target may have the move and the epoch of its map? */
 static bool has_begun(const struct move_source *move)
 {
     return move->state > SOURCE_BEGINNING || move->kind;
@@ -523,7 +523,7 @@ static void confirm_move(struct peer_incoming *incoming, const struct peer_frame
     peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
 }
 
-/* Did the source, or an owner of before, begin that move before this one? */
+/* Did the source, or an earlier owner of the slots, begin `move` before the move of `begin`? */
 static bool is_earlier(const struct move_target *move, const char *source,
                        const struct move_begin *begin)
 {
@@ -532,8 +532,8 @@ static bool is_earlier(const struct move_target *move, const char *source,
 }
 
 /* Gives up earlier attempts to receive some of the slots. Returns why the new one cannot begin now; NULL: there is none. A
- * request that was late, on a connection of before, must not end the move that came after it: the source may have released
- * the slots. */
+ * late request, from an earlier connection, must not end a move that was begun after it: the source may have released the
+ * slots. */
 static const char *end_attempts(struct slot_moves *moves, const char *source,
                                 const struct move_begin *begin)
 {
@@ -585,7 +585,7 @@ static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *in
     run_moves_timer(moves);
 }
 
-/* A move that this partition does not know. */
+/* Refuses a request about a move that this partition does not have. */
 static void refuse_unknown(struct peer_incoming *incoming, const struct peer_frame *frame)
 {
     refuse_move(incoming, frame, "the target does not know the move");
@@ -662,7 +662,7 @@ static bool is_of_move(const struct slot_record *record, uint64_t id)
            (record->state == SLOT_EXPORTING || record->state == SLOT_RELEASED);
 }
 
-/* A target asks whether a move from here to it goes on. It has ended only if the records know the slots, and not this move. */
+/* Answers a target that asks whether its move goes on. It has ended only if the slots' records are as new as the move, and none names it. */
 static void handle_move_ask(struct slot_moves *moves, struct peer_incoming *incoming,
                             const struct peer_frame *frame)
 {
@@ -709,7 +709,7 @@ bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
 void slot_moves_pause(struct slot_moves *moves, bool is_paused)
 {
     struct overlay *overlay = moves->host.partition->overlay;
-    /* whatever is_paused is: after a start the row has not been read yet */
+    /* written even if moves->host.is_paused has this value already: after a start the row has not been read yet */
     if (is_paused)
         overlay_put(overlay, CF_SYSTEM, moves_paused_key(), BYTES(""));
     else
@@ -837,7 +837,7 @@ static void print_partition(struct slot_moves *moves, void (*on_line)(void *, co
     on_line(owner, line);
 }
 
-/* What both ends of a move show. */
+/* What SCREE MOVES shows of a move, at the source and at the target. */
 struct shown_move {
     const struct move_slots *slots;
     const struct move_figures *figures;

@@ -36,7 +36,7 @@ enum {
     RUN_MAX = 1024, /* slots on each side, for slot_owners_run_of */
 };
 
-/* What a shard says of itself. */
+/* State of a shard, as its last answer gave it. */
 enum answer_state {
     ANSWER_NONE,
     ANSWER_JOINING,  /* it has no records */
@@ -45,7 +45,7 @@ enum answer_state {
     ANSWER_OLD,      /* its version has no records */
 };
 
-/* Which shard says that a shard owns a slot: itself, as it has durable records or is about to write them, or another one. */
+/* The source of a report about a slot's owner: the owner's durable records, its claim that is not durable yet, or another shard. */
 enum owner_report { REPORT_OF_OWNER, REPORT_OF_CLAIM, REPORT_OF_ANOTHER };
 
 /* Another shard: of the map, or one that is not in it any more, and is linked while it gives its slots away. */
@@ -59,8 +59,8 @@ struct other_shard {
     uint32_t asks;
 };
 
-/* The answer to SLOTS. With many shards it is long and rarely changes: it is kept for ANSWER_KEPT_MS, and a shard that has it gets one
- * byte. An answer may be as old as a message that was late. */
+/* The answer to SLOTS. With many shards it is long and rarely changes. So it is kept for ANSWER_KEPT_MS, and a shard that has received it
+ * before gets one byte. That an answer is this old does no harm, as messages may be late anyway. */
 struct slots_answer {
     char *data;
     size_t len;
@@ -84,26 +84,26 @@ struct owners_logged {
 struct slot_owners {
     struct partition *partition;
     struct shard_map *map; /* NULL: alone */
-    uint64_t generation;   /* of the map: answers to questions of before are dropped */
+    uint64_t generation;   /* of the map: answers to earlier questions are dropped */
     uint64_t hash;         /* of the map's slots */
     struct other_shard *others;
     size_t others_count;
     uint32_t links;    /* number of links when shards that are not in the map were last listed */
     uint64_t since_ms; /* monotonic: when the map came */
     bool was_written;  /* before this start: (3) */
-    /* other shards say that this one owned slots, and it has no records: (7) */
+    /* other shards have reported that this one owned slots, and it has no records: (7) */
     bool has_lost_slots;
     uint32_t claims_open; /* changes that are not durable */
     struct owners_logged logged;
     bool is_forced;     /* the next tick claims the slots of lost shards */
-    bool may_have_lost; /* another shard has told a higher epoch of a slot that is owned here */
+    bool may_have_lost; /* another shard has reported a higher epoch for a slot owned here */
     char name[SHARD_NAME_MAX + 1]; /* as in the store (shard_name_key); empty: there is none */
     bool awaits_claim;             /* commands for data wait for it */
-    bool has_learned;              /* an answer has told an owner that was not known */
+    bool has_learned;              /* an answer has named an owner that was not known */
     struct slots_answer answer;
     struct known_owners known;
     struct slot_set here;
-    struct slot_set claimed; /* the owner has said so, and its records were not durable yet */
+    struct slot_set claimed; /* slots whose owner has reported a claim that was not durable yet */
     char **names;            /* of shards that own slots; heap */
     uint16_t names_count;
     uint16_t owner[SLOT_COUNT]; /* 1 + index in names; 0: not known */
@@ -371,7 +371,7 @@ static bool is_listed(const struct slot_owners *owners, const char *name)
     return false;
 }
 
-/* peer_each_link_fn: a shard that leaves still owns slots, and perhaps it alone can tell which. */
+/* peer_each_link_fn: lists a shard that has left the map, but still owns slots: perhaps only its own answer names them. */
 static void list_leaving(void *owner, struct peer_link *link)
 {
     struct slot_owners *owners = owner;
@@ -441,14 +441,14 @@ static const char *slot_owner(const struct partition *partition, uint16_t slot)
 
 /* ---- answering ---- */
 
-/* The epoch of a claim: that of before, if this partition owned the slot and has lost its records. */
+/* The epoch of a claim: the slot's last known epoch, if this partition owned the slot and has lost its records; else 1. */
 static uint64_t claim_epoch(const struct slot_owners *owners, uint16_t slot)
 {
     return owners->epoch[slot] ? owners->epoch[slot] : 1;
 }
 
-/* The owner of a slot that an answer tells; NULL: none. A claim of another shard that is not durable yet is not passed on: that shard
- * may crash and claim again, which (7) would forbid. */
+/* The owner of a slot that an answer names; NULL: none. A claim of another shard that is not durable yet is not passed on: that shard may
+ * crash and claim again, which (7) would forbid. */
 static const char *told_owner(const struct slot_owners *owners, uint16_t slot, uint64_t *epoch)
 {
     const struct slot_record *record = slot_table_get(table_of(owners), slot);
@@ -550,7 +550,7 @@ static void write_answer(const struct slot_owners *owners, struct out *out)
     slot_owners_each_run(owners, write_owned_run, out);
 }
 
-/* The same in every process; not 0. */
+/* Every process computes the same hash for the same answer. It is never 0, which stands for no answer. */
 static uint64_t hash_answer(struct bytes answer)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
@@ -611,8 +611,8 @@ static void slot_set_put(struct slot_set *set, uint16_t slot, bool is_in)
     set->words[slot / 64] = is_in ? set->words[slot / 64] | bit : set->words[slot / 64] & ~bit;
 }
 
-/* Another shard says that this one owns the slot, and it does not. The slot may have been given away since. Without any record
- * the disk that had them is lost: (7). The epoch counts: a claim must not have a lower one than before. */
+/* Another shard reports that this one owns the slot, and it does not. The slot may have been given away since. If this shard has no record
+ * at all, it has lost its disk: (7). The epoch is kept, because a later claim must not have a lower one. */
 static void learn_own(struct slot_owners *owners, uint16_t slot, uint64_t epoch)
 {
     if (has_records(owners) || owners->claims_open)
@@ -625,7 +625,7 @@ static void learn_own(struct slot_owners *owners, uint16_t slot, uint64_t epoch)
         owners->epoch[slot] = epoch;
 }
 
-/* A shard says who owns the slot. */
+/* Handles a report that the shard names[name] owns the slot with this epoch. */
 static void learn_owner(struct slot_owners *owners, uint16_t slot, uint16_t name, uint64_t epoch,
                         enum owner_report report)
 {
@@ -671,8 +671,8 @@ static bool read_owned_run(struct slot_owners *owners, const struct other_shard 
 
 /* ---- what was known before a restart ---- */
 
-/* Reads the runs that were stored: what this shard has told the others before. Without them a shard that has lost its disk would
- * found the cluster anew if all shards restart together: (7). */
+/* Reads the stored runs: the owners that this shard knew before its start. Without them a shard that has lost its disk could claim its
+ * first slots again if all shards restart together: (7). */
 static void load_known(struct slot_owners *owners)
 {
     const struct other_shard before = {.name = ""};
@@ -824,7 +824,7 @@ static bool may_claim(const struct slot_owners *owners, uint64_t now_ms)
     return true;
 }
 
-/* Have all others answered, and has one of them claimed by another map? Then there is nothing to wait for. */
+/* Have all other shards answered, and has one of them claimed by another map? Then this shard need not wait for their claims. */
 static bool is_joining_late(const struct slot_owners *owners)
 {
     bool is_founded = false;

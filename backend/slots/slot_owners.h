@@ -44,16 +44,16 @@ struct slot_owners;
 struct slot_owners *slot_owners_new(struct partition *partition);
 /* NULL is allowed. */
 void slot_owners_free(struct slot_owners *owners);
-/* The map or the address has changed, or it is known now. */
+/* To be called after peer_set_configure(), when the map or the partition's address may have changed: takes the map over. */
 void slot_owners_configure(struct slot_owners *owners);
 /* True while the partition claims its first slots, and then until all other shards have claimed theirs; at most for HOLD_MS after
  * its map came. During this time a newer map must wait (4). */
 bool slot_owners_is_claiming(const struct slot_owners *owners);
 /* The name that this shard had when it was last in a map; empty: it never was. Borrowed. */
 const char *slot_owners_name(const struct slot_owners *owners);
-/* The records have changed. */
+/* To be called when records have changed: finds out which slots are served here. */
 void slot_owners_reload(struct slot_owners *owners);
-/* The records were read from the store, which may have changed. */
+/* As slot_owners_reload, and reads the shard's stored name. To be called when the records were read from the store. */
 void slot_owners_load(struct slot_owners *owners);
 /* Asks the other shards, and claims; to be called several times a second. */
 void slot_owners_tick(struct slot_owners *owners);

@@ -119,7 +119,7 @@ struct stray_moves *stray_moves_new(struct partition *partition)
     return strays;
 }
 
-/* Ends what runs. */
+/* Ends the check or move of strays, if one runs, with this state and reason. */
 static void end_strays(struct stray_moves *strays, const char *state, const char *reason)
 {
     struct peer_set *peers = strays->partition->shards.peers;

@@ -156,7 +156,7 @@ bool participation_send(struct participation *part, enum peer_kind kind, struct 
     return true;
 }
 
-/* Tells the shard to release all locks of the transaction, and to abort if it is prepared. If the message is lost, the
+/* Sends RELEASE: the shard releases all locks of the transaction, and aborts it if it is prepared. If the message is lost, the
  * shard notices that the connection has ended, or asks for the outcome. */
 void participation_release(struct participation *part)
 {
@@ -184,7 +184,7 @@ static void release_shards(struct coordinated *transaction)
     lock_release(transaction->coordinator->partition->shards.locks, &transaction->owner);
 }
 
-/* The session's request runs again. */
+/* Runs the session's request again. */
 void coordinated_resume(struct coordinated *transaction)
 {
     if (transaction->borrow && !list_empty(&transaction->borrow->wants))
@@ -196,7 +196,7 @@ void coordinated_count(const struct coordinated *transaction, enum metric metric
     metric_add(transaction->coordinator->partition->metrics.process, metric, 1);
 }
 
-/* Nothing was done: releases all locks; the request will reply the error. The reason is one of
+/* Fails the transaction, which has changed nothing: releases all locks, and the request will reply the error. The reason is one of
  * transaction_failures (backend_metrics.h). */
 void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
 {
@@ -386,7 +386,7 @@ static void advance(struct coordinated *transaction)
         transaction->state = COORDINATED_PREPARED;
 }
 
-/* By the number of other shards that it has changed; the participants are these. */
+/* Counts a committed transaction by the number of other shards that it has changed, which are its participants. */
 void coordinated_count_committed(const struct coordinated *transaction)
 {
     const struct list *first = transaction->participants.next;
@@ -406,7 +406,7 @@ static uint32_t count_shards(const struct coordinated *transaction)
     return count;
 }
 
-/* The command has its reply. */
+/* Adds the command, which has its reply, to the statistics of commands over several shards. */
 static void log_ended(const struct call *call, const struct coordinated *transaction)
 {
     command_stats_across(call, clock_mono_us() - transaction->started_us,
@@ -621,7 +621,7 @@ static void tick_one(struct coordinated *transaction)
     uint64_t timeout_ms = partition->snapshot->config.transaction_timeout_ms;
     bool waits = transaction->outstanding || !list_empty(&transaction->owner.requests);
     bool is_over = loop_mono_ms(partition->loop) > transaction->started_ms + timeout_ms;
-    /* it has no locks elsewhere, and a backup may hold the command that it waits for */
+    /* the transaction has no locks at other shards, and a backup may hold the command for which it waits */
     bool is_paused = partition->pause.is_quiescing && list_empty(&transaction->participants);
     switch (transaction->state) {
     case COORDINATED_COLLECTING:

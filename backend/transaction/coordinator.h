@@ -37,7 +37,7 @@
  *     when every changed key is prepared, so that it can be neither read nor written until the decision. At that moment
  *     the transaction has all locks: a shard that has lost them by a restart or with its connection refuses RELEASE. So
  *     transactions are serializable, and strictly.
- * (2) A transaction that this partition has no decision of is aborted. While a decision is not durable the outcome is open.
+ * (2) A transaction is aborted if this partition has no decision for it. While a decision is not durable the outcome is open.
  * (3) A transaction that is wounded (lock.h) releases everything and begins again with its age, so it ends at last.
  * (4) When the locks are not granted within transaction-timeout, or a shard cannot be reached, nothing is done, and the
  *     client gets TRYAGAIN with the reason. Until then a transaction that is not decided begins again at the next tick when a

@@ -33,7 +33,7 @@ static void write_need(struct partition *partition, struct out *out, const struc
     message_put_bytes(out, need->row);
 }
 
-/* So many bytes of rows may still be borrowed. */
+/* Bytes of rows that the transaction may still borrow. */
 static uint64_t room_of(const struct coordinated *transaction)
 {
     uint64_t limit = transaction->coordinator->partition->snapshot->config.borrow_limit_bytes;

@@ -7,7 +7,7 @@
 
 /* ---- for a backup ---- */
 
-/* May a record of the transaction be in the log of a shard, or get there? A failed one has told its shards to abort. */
+/* May a record of the transaction be in the log of a shard, or get there? Not of a failed one, which has sent RELEASE to its shards. */
 static bool is_open(const struct coordinated *transaction)
 {
     switch (transaction->state) {
@@ -22,7 +22,7 @@ static bool is_open(const struct coordinated *transaction)
     }
 }
 
-/* A shard that has not applied a decided transaction. */
+/* A shard that has not applied the decided transaction yet. */
 static const char *late_shard(struct coordinated *transaction)
 {
     struct list *at = transaction->participants.next;

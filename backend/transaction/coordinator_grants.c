@@ -51,7 +51,7 @@ bool coordinated_may_borrow(struct coordinated *transaction)
     return false;
 }
 
-/* Gives free grants to those that wait. */
+/* Gives free grants to transactions that wait for one. */
 static void grant_next(struct coordinator *coordinator)
 {
     struct list *turn;

@@ -54,7 +54,7 @@ struct coordinated {
     struct lock_owner owner; /* of locks on own keys */
     struct borrow *borrow;
     struct list participants;
-    struct fair_group *grant; /* it may borrow much, as one of this namespace; NULL: it may not */
+    struct fair_group *grant; /* the namespace for which its grant counts; NULL: it has no grant */
     struct list turn;         /* among those of its namespace that wait for a grant */
     uint32_t outstanding;     /* requests */
     uint8_t moved;       /* how often a slot, or the locks, were not at the shard that was asked */
@@ -85,7 +85,7 @@ struct participation {
     struct need **needs_end; /* while there are any */
     uint32_t asked;          /* the first of them are in the outstanding LOCK */
     struct portions arrived; /* of the reply to LOCK */
-    struct portions to_send; /* what PREPARE sends */
+    struct portions to_send; /* the payload of PREPARE */
     struct effects *effects; /* NULL: nothing changes there; without rows: keys are touched */
     struct out changes; /* change_list.h: for the shard's watchers, trackers and blocked clients */
 };
@@ -117,7 +117,7 @@ void coordinated_free(struct coordinated *transaction);
 struct coordinated *coordinator_find(const struct coordinator *coordinator,
                                      const struct transaction_id *id);
 void coordinated_count(const struct coordinated *transaction, enum metric metric);
-/* Counts it by the number of other shards that it has changed; the participants are these. */
+/* Counts a committed transaction by the number of other shards that it has changed, which are its participants. */
 void coordinated_count_committed(const struct coordinated *transaction);
 /* Nothing is decided: the transaction begins again at the next tick. False: it has taken too long. */
 bool coordinated_begin_later(struct coordinated *transaction);
@@ -132,7 +132,7 @@ void coordinated_on_durable(struct ticket_wait *wait, int err);
 /* The store was recovered: is the decision there? */
 void coordinated_look_up(struct coordinated *transaction);
 void participation_free(struct participation *part);
-/* Tells the shard to release all locks of the transaction, and to abort if it is prepared. */
+/* Sends RELEASE: the shard releases all locks of the transaction, and aborts it if it is prepared. */
 void participation_release(struct participation *part);
 /* on_reply of the requests of a transaction */
 void participation_on_reply(struct peer_request *request, enum peer_result result,
@@ -141,18 +141,18 @@ void participation_on_reply(struct peer_request *request, enum peer_result resul
 struct participation *participation_of(struct coordinated *transaction, const char *shard);
 /* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
 bool participation_send(struct participation *part, enum peer_kind kind, struct out *out);
-/* The shard has answered LOCK, or LOCK_REST: takes what it sent, when the whole is here. */
+/* Handles an answer to LOCK or LOCK_REST: collects its portions, and takes over locks and rows when all have arrived. */
 void participation_locked(struct participation *part, struct bytes payload);
 /* Can the shard take the changes of its keys in one transaction? If not, the transaction has failed. */
 bool participation_may_prepare(struct participation *part);
 /* Sends PREPARE, or its first portion. False: the shard cannot be reached. */
 bool participation_prepare(struct participation *part);
-/* Has the shard, which has answered, all portions? */
+/* Has the shard, whose answer has just come, received all portions of PREPARE? */
 bool participation_has_all(const struct participation *part);
 /* Sends the next portion. False: the shard cannot be reached. */
 bool participation_prepare_next(struct participation *part);
 
-/* The command's script, or the scripts of its queue, have written keys that they declare. */
+/* Records that the command's script, or the scripts of its queue, write keys that they declare (coordinator_script_writes). */
 void coordinator_remember_scripts(const struct call *call);
 /* The shard that has the slot; empty: none is known, so it cannot be reached. */
 const char *coordinated_shard_of(const struct partition *partition, uint16_t slot);
@@ -162,13 +162,14 @@ void coordinated_put_id(struct out *out, const struct transaction_id *id);
 void coordinated_check_fetched(struct coordinated *transaction);
 /* Releases all locks and forgets what was fetched. */
 void coordinated_forget_attempts(struct coordinated *transaction);
-/* May the transaction go on, after it has borrowed so much? False: it waits for its turn without locks and rows, and begins again. */
+/* May the transaction go on with the bytes that it has borrowed so far? False: it waits for a grant without locks and rows, and then
+ * begins again (coordinator_grants.c). */
 bool coordinated_may_borrow(struct coordinated *transaction);
-/* The transaction borrows nothing any more: others may borrow much. */
+/* To be called when the transaction borrows nothing any more: gives its grant, if it has one, to transactions that wait. */
 void coordinated_end_grant(struct coordinated *transaction);
-/* The session's request runs again. */
+/* Runs the session's request again. */
 void coordinated_resume(struct coordinated *transaction);
-/* Nothing was done: releases all locks; the request will reply the error. The reason is one of
+/* Fails the transaction, which has changed nothing: releases all locks, and the request will reply the error. The reason is one of
  * transaction_failures (backend_metrics.h). */
 void coordinated_fail(struct coordinated *transaction, enum metric reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

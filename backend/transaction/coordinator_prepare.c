@@ -21,7 +21,7 @@ bool participation_may_prepare(struct participation *part)
     return false;
 }
 
-/* Makes what PREPARE says besides the id. */
+/* Writes what PREPARE contains besides the id: effects and changes. */
 static void make_payload(struct participation *part)
 {
     struct out out;

@@ -37,7 +37,7 @@ static bool are_locks_lost(struct bytes reason)
            bytes_equal(reason, BYTES(STATE_IS_ANOTHER));
 }
 
-/* The shard has refused a request, or its link is lost. True: the transaction begins again. */
+/* Handles a refusal by the shard, or the loss of its link. True: the transaction begins again. */
 static bool outlives(struct participation *part, enum peer_result result, struct bytes reason)
 {
     struct coordinated *transaction = part->transaction;

@@ -1,5 +1,5 @@
 /*
- * named_members.h - finds the members or fields of its keys that a command names, so that a shard need not send the others.
+ * named_members.h - finds which members or fields of its keys a command names, so that a shard need not send the others.
  *
  *   ZADD key NX 1 a 2 b ─► a, b        HDEL key f ─► f        EXPIRE key 60 ─► none        SMEMBERS key ─► any
  */

@@ -368,7 +368,7 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
         prepare_arrived(part);
 }
 
-/* The coordinator has the first portions of a reply to LOCK. */
+/* The coordinator has the first portions of a reply to LOCK: sends the next one. */
 static void handle_lock_rest(struct participant *participant, struct peer_incoming *incoming,
                              const struct peer_frame *frame)
 {

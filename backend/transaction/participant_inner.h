@@ -47,13 +47,13 @@ struct part {
     struct peer_call call;          /* the request that is being executed */
     bool has_call;
     struct bytes request; /* of LOCK; heap */
-    uint64_t room;        /* so many bytes of rows may be sent in reply */
+    uint64_t room;        /* bytes of rows that may be sent in reply */
     bool is_too_long;     /* a row has more */
     struct reader_wait rows;
     uint32_t tries;
     struct out reply;
     struct portions to_send; /* the reply to LOCK */
-    struct portions arrived; /* what PREPARE says */
+    struct portions arrived; /* the payload of PREPARE */
     struct ticket_wait ticket;
     struct bytes effects; /* prepared; heap */
     struct bytes changes; /* change_list.h; reported when the effects are applied; heap */
@@ -143,5 +143,5 @@ bool remote_watcher_has(const struct remote_watcher *remote, struct bytes row_ke
 /* Has a key of the watcher changed since it is watched? An unknown watcher has lost its watches with a connection. */
 bool remote_watcher_is_dirty(struct partition *partition, const struct remote_watcher *remote);
 
-/* A copy in memory of malloc. */
+/* A copy on the heap; the caller frees it with free(). */
 struct bytes bytes_heap_copy(struct bytes bytes);
