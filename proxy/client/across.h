@@ -18,8 +18,8 @@
 
 /* The rules by which the client's commands are routed. */
 struct route_rules across_rules(const struct client *client);
-/* A connection of its own for a request of the client to the shard; that of a client that tracks is the one that tracks, so
- * that the shard knows what the client has read. NULL: the client is held. */
+/* A connection to the shard for this request alone. A client that tracks uses its dedicated connection, so that the shard
+ * tracks the keys that the request reads. NULL: the client is held. */
 struct upstream *across_upstream(struct client *client, const struct command *command,
                                  uint32_t shard, bool has_script);
 /* True when a request may be sent that must be the client's only one in flight; else the client is held. */

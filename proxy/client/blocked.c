@@ -408,8 +408,8 @@ void blocked_part_answered(struct client *client, struct request *request)
         unblock_search(client, request, false);
 }
 
-/* True when the shard map now assigns the client's keys to another shard. Shards that know their slots end waits themselves
- * (bounced.h). */
+/* True when the shard map now assigns the client's keys to another shard. Shards that own slots by their records (is_owner) end waits
+ * themselves (bounced.h). */
 static bool is_misplaced(const struct client *client)
 {
     struct part *waiting[SHARD_COUNT_MAX];

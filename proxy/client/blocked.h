@@ -39,7 +39,7 @@ bool blocked_is_waiting(const struct client *client);
 void blocked_begun(struct client *client);
 /* To be called when a shard that stops has given the client's command back: it no longer waits there. */
 void blocked_given_back(struct client *client);
-/* The client's command was answered. */
+/* To be called when the client's command was answered: resumes the client. */
 void blocked_answered(struct client *client);
 /* The client has left: its wait is cancelled. */
 void blocked_leave(struct client *client);

@@ -364,7 +364,8 @@ static enum sent_on how_sent(struct client *client, struct upstream *upstream)
     return upstream->use.is_private ? SENT_DEDICATED : SENT_SHARED;
 }
 
-/* The first WATCH of a dedicated connection has bounced: the connection goes back, and the client watches nothing yet. */
+/* Records how the bounced WATCH will be sent again. If it was the first one on its dedicated connection, releases the connection, because
+ * the client watches nothing yet. */
 static void leave_watching(struct client *client, struct upstream *upstream, struct bounced *entry)
 {
     struct client_transaction *transaction = &client->session.transaction;

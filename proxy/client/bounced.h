@@ -33,9 +33,9 @@ void bounced_take(struct upstream *upstream, struct part *part, struct block *bl
                   const struct bounce *bounce);
 /* client_events.followed */
 void bounced_followed(struct client *client);
-/* The worker has a new map. */
+/* To be called when the worker has a new map: sends the clients' bounced requests again. */
 void bounced_updated(struct proxy_worker *worker);
-/* The client was closed. */
+/* To be called when the client was closed: drops its bounced requests. */
 void bounced_leave(struct client *client);
 /* Once a second: forgets routes to shards that have not been reachable for some time. */
 void bounced_slow(struct proxy_worker *worker);

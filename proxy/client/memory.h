@@ -40,7 +40,7 @@ void memory_slow(struct proxy_worker *worker);
 void memory_count_login(struct client *client, size_t held);
 /* Bytes that TLS buffers may take at most. Without this bound, silent TLS connections alone could reach memory-limit. */
 uint64_t memory_tls_share(const struct proxy_worker *worker);
-/* The last client of the keyspace's namespace has left this worker. */
+/* To be called when the last client of the keyspace's namespace has left this worker: sets the namespace's memory here to 0. */
 void memory_space_left(const struct keyspace *keyspace);
-/* The worker ends. */
+/* To be called when the worker ends: it no longer counts as full. */
 void memory_stop(struct proxy_worker *worker);

@@ -33,9 +33,9 @@ typedef bool dispatch_fn(struct client *client, const struct frame *frame);
 bool monitor_dispatch(struct client *client, const struct frame *frame, dispatch_fn *dispatch);
 /* A shard has run a command of the client's script: shows the line, which is a whole frame. */
 void monitor_show_script(struct client *client, struct bytes line);
-/* The client has left, or sent RESET. */
+/* To be called when the client has left or sent RESET: it is no MONITOR client any more. */
 void monitor_leave(struct client *client);
 /* At the end of a turn: sends the turn's lines. */
 void monitor_flush(struct proxy_worker *worker);
-/* The worker is freed. */
+/* To be called when the worker is freed, and has no MONITOR clients. */
 void monitor_stop(struct proxy_worker *worker);

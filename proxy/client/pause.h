@@ -17,5 +17,5 @@
 bool pause_holds(struct client *client, const struct command *command);
 /* Ends pauses whose time is over. True: a pause is still in force. */
 bool pause_tick(struct proxy_worker *worker);
-/* The worker is freed. */
+/* To be called when the worker is freed: frees its pauses. */
 void pause_stop(struct proxy_worker *worker);

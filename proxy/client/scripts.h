@@ -24,5 +24,5 @@
  * and the client is held; its frame is dispatched again afterwards. */
 bool scripts_ready(struct client *client, const struct frame *frame, const struct command *command,
                    const struct route *route);
-/* The client was closed. */
+/* To be called when the client was closed: a search for its script no longer resumes it. */
 void scripts_leave(struct client *client);

@@ -317,7 +317,7 @@ static uint32_t remove_some(struct client_channels *channels, struct arena *aren
     return count;
 }
 
-/* Ends up to TELL_MAX subscriptions, and tells the shards. */
+/* Ends up to TELL_MAX subscriptions, and sends the shards the new numbers of subscribers. */
 static void clear_some(struct client_channels *channels)
 {
     struct channel_name taken[TELL_MAX];

@@ -63,8 +63,8 @@ struct client_tracking *tracking_of(struct client *client);
 /* The dedicated connection (or invalidation connection) for a shard. If there is none, makes one and sends nothing on it.
  * NULL: dedicated-limit is reached (never for a client that already tracks). */
 struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_invalidation);
-/* Writes the name of the client's tracking. Empty: the shards need none, because it hears of its own changes, or no secret allows
- * transactions over shards. */
+/* Writes the name by which shards find out that a change is the client's own (NOLOOP). Empty: they need none, because the client gets
+ * invalidations of its own changes too, or because there are no transactions over shards, which need upstream-secret. */
 struct bytes client_tracking_name(const struct client *client, bool is_noloop,
                                   char to[TRACKING_NAME_MAX]);
 /* The client's connection to the shard; opened again if it was lost. */

@@ -119,7 +119,7 @@ static bool is_for_shard(const struct client *client, const struct transaction_r
            (!transaction_is_own(command) || command->traits & TRAIT_SHARD_ANSWERS);
 }
 
-/* The shard's commands from run->sent up to the first that must run after a step. */
+/* The commands for the shard, from run->sent up to the first that must run after a step that is queued before it. */
 static struct transaction_frames collect_part(struct client *client, struct transaction_run *run)
 {
     struct transaction_frames frames = {.count = 0};

@@ -172,7 +172,7 @@ static bool map_is_same(struct cluster_backup *backup)
 
 /* ---- steps ---- */
 
-/* Names the shard, unless the text does: that of a shard which the proxy cannot reach. */
+/* Writes the shard's name and its refusal. The error for a shard that cannot be reached is the proxy's own, and names the shard. */
 static void write_refusal(const struct shard_reply *answer, struct bytes text,
                           char reason[BACKUP_REASON_MAX])
 {

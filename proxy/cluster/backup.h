@@ -66,5 +66,5 @@ void cluster_backup_lead(struct request *request, const struct backup_wish *wish
 /* Cancels the backup that this worker leads. False: it leads none. */
 bool cluster_backup_stop(struct proxy_worker *worker, const char *reason);
 void cluster_backup_look(const struct proxy_worker *worker, struct backup_view *view);
-/* The worker is freed. */
+/* To be called when the worker is freed. */
 void cluster_backup_free(struct proxy_worker *worker);

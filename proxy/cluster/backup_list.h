@@ -39,7 +39,7 @@ void backup_list_ask(struct request *request, backup_listed_fn *done);
 void backup_list_read(const struct request *request, struct backup_list *list);
 void backup_list_free(struct backup_list *list);
 /* Deletes the backups that are neither among the newest `keep` complete ones nor younger than `days`, then calls `done`.
- * Those of some slots are not counted, and never deleted.
- * 0: that does not count; one complete backup is kept in any case. Deletes nothing when a shard did not answer. */
+ * `keep` 0 counts as 1, so one complete backup always stays; `days` 0: none is kept for its age. Backups of some slots only are not
+ * counted, and never deleted. Deletes nothing when a shard did not answer. */
 void backup_keep(struct proxy_worker *worker, uint32_t keep, uint32_t days,
                  void (*done)(struct proxy_worker *worker));

@@ -34,7 +34,7 @@ struct shard_status backup_status_read(struct bytes frame);
 
 enum { CLUSTER_RESULT_REASON_MAX = 512 };
 
-/* The last backup of the cluster, as its shards know it. */
+/* The last backup of the cluster, as its shards report it. */
 struct cluster_result {
     const char *status;   /* "": there was none; "ok", "err", or "unknown" if a shard is silent */
     struct bytes running; /* name of a backup that runs; empty: none */

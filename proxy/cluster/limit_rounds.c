@@ -37,7 +37,8 @@ static bool next_number(const struct shard_reply *answer, size_t *pos, uint64_t 
            number_parse_uint64(resp_value_text(&value), number);
 }
 
-/* Reads what a shard with so many keys reports of a grant; the fewest keys stand behind all reports, at *tail. */
+/* Reads the report about one grant at *pos, from a shard that has `keys` keys. Its number `fewest` stands at *tail, behind the reports of
+ * all namespaces. */
 static bool next_report(const struct shard_reply *answer, size_t *pos, size_t *tail, uint64_t keys,
                         struct grant_report *report)
 {
@@ -53,7 +54,7 @@ static bool next_report(const struct shard_reply *answer, size_t *pos, size_t *t
     return true;
 }
 
-/* Skips the reports of so many namespaces. */
+/* The position after the reports of this number of namespaces. */
 static size_t after_reports(const struct shard_reply *answer, size_t pos, uint32_t namespaces)
 {
     enum { REPORT_NUMBERS = 6 };
@@ -93,7 +94,7 @@ static void keep_answer(struct limits *limits, const struct question *question,
     }
 }
 
-/* All shards have answered, and one of them wants more keys of a namespace than it has, or to know that there are no more. */
+/* True when all shards have answered, and one of them needs a bigger grant of a namespace, or the certainty that the namespace is full. */
 static bool wants_more(const struct limits *limits, const struct question *question)
 {
     for (size_t i = 0; i < limits->shard_count; i++)
@@ -168,7 +169,7 @@ static bool send_some(struct limits *limits, struct proxy_worker *worker, int sh
     return has_more;
 }
 
-/* Sends the limits to each shard that has answered the messages before. */
+/* Sends the limits to each shard that has answered all earlier messages. */
 static void ask_for_counts(struct limits *limits, struct proxy_worker *worker)
 {
     const struct pool *pool = worker->pool;

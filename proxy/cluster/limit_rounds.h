@@ -11,5 +11,5 @@ struct proxy_worker;
 void limit_rounds_serve(struct limits *limits, struct proxy_worker *worker);
 /* timer_fn of worker->thread.limits; the owner is worker 0. */
 void limit_rounds_often(void *owner);
-/* Once a second. */
+/* Begins a round with all shards; to be called once a second. */
 void limit_rounds_tick(struct limits *limits, struct proxy_worker *worker);

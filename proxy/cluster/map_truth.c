@@ -179,7 +179,7 @@ static bool is_slot_moving(const struct map_truth *truth, unsigned slot)
     return false;
 }
 
-/* A shard that has replied, and does not own a slot that others believe to be its own, has lost it: it has no owner. */
+/* If other shards name a shard as the owner of a slot, but its own reply does not, the shard has lost the slot, which has no owner. */
 static void forget_lost(struct map_truth *truth)
 {
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {

@@ -49,11 +49,11 @@ struct map_truth {
     /* without addresses; slots may be SHARD_NONE: the owner is not known */
     struct shard_map *owners;
     uint64_t epoch[SLOT_COUNT]; /* of the owner */
-    bool is_told[SLOT_COUNT];   /* the owner itself has said so */
+    bool is_told[SLOT_COUNT];   /* the owner itself has reported that it owns the slot */
     struct map_shard *shards;   /* [wish->shard_count] */
     struct map_move *moves;     /* those that sources report, and those that only targets report */
     size_t moves_count;
-    unsigned twice; /* slots that two shards say they own */
+    unsigned twice; /* slots that two shards report as their own */
 };
 
 /* Adds a reference to the wish. */

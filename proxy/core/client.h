@@ -221,5 +221,5 @@ void client_each(struct proxy_worker *worker, client_fn *each);
 void client_look_stalled(struct client *client);
 /* Bytes of unread replies and of the transaction queue. */
 size_t client_owed_bytes(const struct client *client);
-/* After the turn in which the client was closed. */
+/* To be called after the turn in which the client was closed. */
 void client_free(struct client *client);

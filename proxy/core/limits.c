@@ -111,7 +111,7 @@ void limits_forget(struct limits *limits, struct keyspace *keyspace)
         return;
     limits_lock(limits);
     CHECK(keyspace->limit->refs > 0);
-    keyspace->limit->refs--; /* limits_tick frees it */
+    keyspace->limit->refs--; /* limit_rounds_tick frees it */
     keyspace->limit = NULL;
     limits_unlock(limits);
 }
@@ -240,7 +240,9 @@ static void add_grant(struct limit_message *message, struct limit *limit, int sh
     add_number(message, version);
 }
 
-/* Keys at the other shards: as of their last answers, or if the shard must be sure, as many as there were at least. */
+/* Keys at the other shards. Without grants: the sum of their last answers. With grants: as many as they had together at one moment, at
+ * least (grant_fewest_elsewhere), so that the shard refuses a key only if the namespace was full for certain; 0 if the message does not
+ * come from worker 0. */
 static uint64_t keys_elsewhere(const struct limit_message *message, const struct limit *limit,
                                int shard, uint64_t answered)
 {

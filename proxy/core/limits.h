@@ -22,9 +22,9 @@ struct out;
 /* `id`: of this proxy; not 0. */
 struct limits *limits_new(uint64_t id);
 void limits_free(struct limits *limits);
-/* The keyspace is new, or its configuration has changed. `limits` NULL: there are none. */
+/* To be called for a new keyspace, and when its configuration has changed: sets keyspace->limit. `limits` NULL: there are none. */
 void limits_follow(struct limits *limits, struct keyspace *keyspace);
-/* The keyspace is freed. */
+/* To be called when the keyspace is freed: releases its limit. */
 void limits_forget(struct limits *limits, struct keyspace *keyspace);
 /* A number that changes when a namespace gets limits, or other limits. */
 uint64_t limits_version(struct limits *limits);

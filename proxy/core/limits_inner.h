@@ -57,7 +57,7 @@ struct limits {
     bool is_begun;               /* `begin` is posted and has not run */
     uint64_t coordinator;        /* our id; not 0 */
     uint64_t epoch;              /* of our map */
-    /* rounds since the timer's last one that began at once, because a shard waits */
+    /* rounds that have begun at once, because a shard waits for keys, since the timer's last round */
     uint32_t repeats;
     _Atomic uint64_t version;
 };

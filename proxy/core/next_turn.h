@@ -4,7 +4,7 @@
  *   handler: a portion ─► request_next_turn() ─► events of other clients ─► the next portion ─► … ─► the reply
  *
  * A portion should take about a millisecond: its function counts channels or elements, and reads no clock. When many requests
- * have portions, a turn runs those of some of them, and the next turn those of the others.
+ * wait for their next portion, a turn runs the portions of some requests, and the next turn those of the other requests.
  */
 #pragma once
 

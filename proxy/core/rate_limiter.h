@@ -27,7 +27,7 @@ void rate_limiters_free(struct rate_limiters *rate_limiters);
 /* Makes, changes or removes the keyspace's rate limiter as its configuration says. `rate_limiters` NULL: there are no
  * limits. */
 void rate_follow(struct rate_limiters *rate_limiters, struct keyspace *keyspace);
-/* The keyspace is freed. */
+/* To be called when the keyspace is freed: releases its rate limiter. */
 void rate_forget(struct rate_limiters *rate_limiters, struct keyspace *keyspace);
 
 /* How long the next request has to wait; 0: it may run. */

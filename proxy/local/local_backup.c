@@ -158,7 +158,7 @@ static void reply_pair_bytes(struct reply *reply, const char *name, struct bytes
     reply_bulk(reply, value);
 }
 
-/* Replies what the shards say: another proxy leads the backup, or has led the last one, or this one has restarted. */
+/* Replies what the shards report, because this proxy has no backup: another proxy leads or led it, or this proxy has restarted. */
 static void reply_shards_view(const struct cluster_result *result, struct reply *reply)
 {
     reply_map(reply, 12);

@@ -74,7 +74,7 @@ static void change_channel(struct client *client, struct change *change, struct 
     write_confirmation(client, change, &name);
 }
 
-/* The channels of UNSUBSCRIBE without arguments. */
+/* UNSUBSCRIBE without arguments: ends up to PORTION of the client's subscriptions of this kind. */
 static void leave_all(struct client *client, struct change *change, struct arena *arena)
 {
     const struct follower *follower = &client_channels(client)->subscriber.kinds[change->kind];

@@ -105,8 +105,8 @@ static bool has_plain_runs(const struct client *client)
     return runs <= map->shard_count;
 }
 
-/* Reads the client's cursor. Older versions went from shard to shard. For runs that have the order of the shards that is the order of
- * slots; otherwise their cursors do not say which slots are done, so the SCAN begins anew. */
+/* Reads the client's cursor. With a cursor of an older version, the SCAN went from shard to shard. That is the order of the slots if each
+ * shard has one run of them; otherwise the cursor does not show which slots are done, so the SCAN begins anew. */
 static bool read_cursor(const struct client *client, struct bytes text, uint64_t *cursor)
 {
     if (!cursor_parse(text, cursor))

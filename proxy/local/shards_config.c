@@ -71,7 +71,7 @@ static bool next_option(struct answers *answers, struct bytes *name)
     return true;
 }
 
-/* Is the option the same for all shards unless something is wrong? */
+/* Should the option have one value at all shards, so that different values are an error? */
 static bool is_common(struct bytes name)
 {
     for (size_t i = 0; i < backend_schema.option_count; i++) {

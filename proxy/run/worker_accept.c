@@ -14,7 +14,7 @@ static const char maxclients_refusal[] = "-ERR max number of clients reached\r\n
 static const char tls_memory_error[] =
     "-ERR too many TLS connections: their buffers take half of memory-limit\r\n";
 
-/* Redis' text. */
+/* The error of redis-server, word for word. */
 static const char protected_error[] =
     "-DENIED Redis is running in protected mode because protected mode is enabled "
     "and no password is set for the default user. In this mode connections are only "

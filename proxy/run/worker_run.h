@@ -14,8 +14,8 @@ void proxy_worker_free(struct proxy_worker *worker);
 void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot);
 /* Stops accepting and finishes the frames that were read. A client that has recently sent a request, and waits for no reply, gets
  * the reply to its next request, and is closed with it: if its connection were closed now, that request could be on its way.
- * Clients that are left after `timeout_ms` are closed. When
- * all are gone the worker closes its upstreams and calls proxy_worker_stopped(). */
+ * Clients that are left after `timeout_ms` are closed. When all are gone the worker closes its upstreams and calls
+ * proxy_worker_stopped(). */
 void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms);
 
 /* Every tick while the worker stops: closes the clients that have sent nothing for a while. */

@@ -57,7 +57,7 @@ void admin_publish(struct proxy *proxy)
 
 /* ---- health of shards ---- */
 
-/* A worker may connect to the shard again, though its backoff is not over. */
+/* Posted to a worker when a shard is reachable again: ends the worker's backoff, so that it connects at once. */
 struct back {
     struct task task;
     struct proxy_worker *worker;
@@ -198,7 +198,7 @@ static void write_slots_json(const struct shard_map *map, size_t shard, struct j
     free(text);
 }
 
-/* Writes the result of the last check, and what the partition says of itself. */
+/* Writes the result of the last check, and what the partition reported of itself. */
 static void write_health(const struct shard_health *health, struct json_writer *json)
 {
     json_put_text(json, "state", health->is_up ? "up" : "down");

@@ -30,5 +30,5 @@ bool admin_port_start(struct proxy *proxy, char *error, size_t size);
 /* The proxy is stopping: no shard is checked any longer. */
 void admin_end_checks(struct proxy *proxy);
 void admin_port_stop(struct proxy *proxy);
-/* After proxy->snapshot was replaced. */
+/* To be called after proxy->snapshot was replaced: pages and health checks use the new one. */
 void admin_publish(struct proxy *proxy);

@@ -81,7 +81,7 @@ void slot_survey_tick(struct slot_survey *survey, struct proxy_worker *worker)
 
 /* ---- JSON ---- */
 
-/* [first slot, last slot, owner] of each run of slots that another shard owns than the map gives them to. */
+/* Writes [first slot, last slot, owner] for each run of slots whose owner is another shard than that of the map. */
 static void write_differences(struct json_writer *json, const struct map_truth *truth)
 {
     const struct shard_map *owners = truth->owners;

@@ -1,5 +1,5 @@
 /*
- * slot_survey.h - asks the shards for the status page which slots they own and which of them move.
+ * slot_survey.h - asks the shards which slots they own and which of these move, for the status page.
  *
  *   worker 0, once a second: SCREE OWNERS, SCREE MOVES ─► all shards ─► map_truth.h (mutex) ─► HTTP thread: JSON
  *
@@ -14,7 +14,7 @@ struct proxy_worker;
 struct slot_survey;
 
 struct slot_survey *slot_survey_new(void);
-/* After the workers have ended. */
+/* To be called after the workers have ended. */
 void slot_survey_free(struct slot_survey *survey);
 /* Once a second on worker 0, while the page is read. */
 void slot_survey_tick(struct slot_survey *survey, struct proxy_worker *worker);

@@ -43,7 +43,7 @@ struct survey_storage {
 struct survey *survey_new(void);
 void survey_free(struct survey *survey);
 
-/* The page was read. */
+/* To be called when the page was read: the shards are polled for SURVEY_PATIENCE_MS from now on. */
 void survey_wanted(struct survey *survey, uint64_t now_ms);
 /* Was the page read in the last SURVEY_PATIENCE_MS? */
 bool survey_is_wanted(struct survey *survey, uint64_t now_ms);

@@ -31,6 +31,6 @@ struct map_plan map_plan_make(const struct map_figures *figures, const struct sh
 void map_plan_free(struct map_plan *plan);
 /* Seconds at the migration-rate, if shards send at the same time; -1: there is no limit, or it is not known. */
 int64_t map_plan_seconds(const struct map_plan *plan);
-/* A table, and what the operator should know of the new map. */
+/* Prints a table of what would move, and notes for the operator about the new map. */
 void map_plan_print(const struct map_plan *plan, struct out *out);
 void map_plan_print_json(const struct map_plan *plan, struct out *out);

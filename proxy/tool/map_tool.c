@@ -134,7 +134,7 @@ static bool has_address(const struct shard_map *map, struct bytes address)
     return false;
 }
 
-/* NAME=ADDRESS. NULL, or why it is refused. */
+/* Adds the new shard of NAME=ADDRESS to the map. Returns NULL, or why it is refused. */
 static const char *draft_add(struct drafting *draft, struct bytes name, struct bytes address)
 {
     if (!address_valid(address))
@@ -149,7 +149,7 @@ static const char *draft_add(struct drafting *draft, struct bytes name, struct b
     return NULL;
 }
 
-/* One word of --shards. NULL, or why it is refused. */
+/* Applies one word of --shards: NAME=ADDRESS, NAME or -NAME. Returns NULL, or why it is refused. */
 static const char *draft_change(struct drafting *draft, struct bytes word)
 {
     const char *equals = memchr(word.data, '=', word.len);
@@ -214,7 +214,7 @@ static bool weigh_slots(struct proxy_snapshot *snapshot, const char *measure,
     return *code == MAP_TOOL_GOOD;
 }
 
-/* Comments at the top of the map, for those who read it before they use it. */
+/* Prints comments at the top of the map: operators read a map before they use it. */
 static void print_heading(const struct shard_map *before, const struct drafting *draft,
                           const char *measure)
 {

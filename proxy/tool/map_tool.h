@@ -3,7 +3,7 @@
  *
  *   --map-status            the lines of SCREE MAP STATUS, without a proxy
  *   --plan NEW.ini          what a reload of this map would move
- *   --rebalance [MEASURE]   a map that evens the shards
+ *   --rebalance [MEASURE]   a map that gives all shards about the same share
  *   --check                 (after the check itself) what a reload of the configured map would move
  */
 #pragma once

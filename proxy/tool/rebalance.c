@@ -40,7 +40,7 @@ static bool is_above_average(const struct balance *balance, uint64_t load)
     return load * balance->owners >= balance->total;
 }
 
-/* Is it above the average by more than half a slot? */
+/* Is this load above the average by more than half an average slot? */
 static bool is_far_above_average(const struct balance *balance, uint64_t load)
 {
     uint64_t share = load * balance->owners;
@@ -61,7 +61,7 @@ static void give_slot(struct balance *balance, unsigned slot, size_t shard)
     balance->load[shard] += balance->weight[slot];
 }
 
-/* The slots stay where they are, if their shard still exists. */
+/* Leaves every slot at its shard, if that still exists. */
 static void keep_slots(struct balance *balance, const struct shard_map *before,
                        const struct shard_map *after)
 {
@@ -158,7 +158,8 @@ static unsigned find_evening(const struct balance *balance, size_t most, size_t 
     return found;
 }
 
-/* (3) */
+/* (3) Gives each slot that has no shard yet to the shard with the least; then moves slots from the shard with the most to that with the
+ * least, until they differ by less than an average slot, or no slot is light enough. */
 static void even_out(struct balance *balance)
 {
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)

@@ -24,7 +24,7 @@ struct greeting {
     bool is_admitted;   /* the backend has accepted a secret */
 };
 
-/* What a partition says of itself. */
+/* What a partition reports of itself: the reply to SCREE SELF. */
 struct greeting_self {
     char shard[SHARD_NAME_MAX + 1]; /* empty: not known */
     char run_id[RUN_ID_BYTES + 1];  /* empty: not known */
@@ -40,7 +40,7 @@ void greeting_write(struct greeting *greeting, struct out *out, const char *secr
                     const char *previous);
 /* Reads the reply to a SCREE AUTH. False: no secret was accepted. */
 bool greeting_auth(struct greeting *greeting, struct bytes frame);
-/* Reads the reply to SCREE SELF; of an error, or fields that are missing, the result is empty or 0. */
+/* Reads the reply to SCREE SELF. If it is an error, all fields are empty or 0, else those that the reply lacks. */
 void greeting_read(struct bytes frame, struct greeting_self *self);
 /* False: the partition is another shard than `shard`, or does not serve this proxy's protocol, and reason[size] says so. */
 bool greeting_check(const struct greeting_self *self, const char *shard, char *reason, size_t size);

@@ -500,7 +500,7 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         upstream_send_own(control, PART_PROBE, "PING");
 }
 
-/* Commands that may wait for long end too. */
+/* If the oldest reply is late, ends requests whose clients have left; also those without a deadline. */
 static void look_left(struct upstream *upstream, uint32_t now_ms)
 {
     const struct part *first = upstream->queue.first;

@@ -82,7 +82,7 @@ struct upstream_use {
         subscriber; /* owner of a subscription connection (subscriptions.c); NULL: another connection */
     struct fair_group *across; /* counts under across-limit for this group; NULL: it does not */
     bool is_private;           /* never shared by clients */
-    /* counts under dedicated-limit for this one, a reference; NULL: it does not */
+    /* the keyspace for which the connection counts under dedicated-limit, with a reference; NULL: it does not count */
     struct keyspace *dedicated;
     bool is_single_use;   /* dedicated to one request, whose reply releases it */
     bool is_kept;         /* dedicated to a client until it stops tracking; tracking.c */
@@ -120,12 +120,12 @@ struct upstream_unsent {
     struct out early;    /* requests, until the greeting is answered */
 };
 
-/* Reads that are sent again when the backend closes a connection that was idle. */
+/* Requests that only read, and are sent again when the backend closes a connection that was idle. */
 struct upstream_resend {
-    /* the connection was idle, and nothing was received since then: reads are copied */
+    /* the connection was idle, and nothing was received since then: read requests are copied */
     bool is_unproven;
-    struct out frames;         /* copies of the reads */
-    struct keyspace *keyspace; /* keyspace of these reads */
+    struct out frames;         /* copies of the requests */
+    struct keyspace *keyspace; /* keyspace of these requests */
 };
 
 /* State of the input. */

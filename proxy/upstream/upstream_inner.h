@@ -68,7 +68,7 @@ void upstream_end_dedicated(struct upstream *upstream);
 
 /* May requests wait for the shard? The first call of an outage begins the time of `hold`. */
 bool upstream_may_hold(const struct upstream *upstream);
-/* No request waits for the shard any more until it is reachable again: it is there, but cannot be used. */
+/* Ends the time of `hold` until the shard is reachable again: it accepts connections but cannot be used, so no request waits for it. */
 static inline void node_hold_no_more(struct node *node)
 {
     node->outage.hold_until_ms = 1;
@@ -94,8 +94,8 @@ struct upstream *upstream_control(struct upstream *upstream);
 
 /* ---- clients that have left: upstream_left.c --------------------------------------------------- */
 
-/* Requests in flight have no client any more, or one that has closed its connection: the shard ends the slow command if it is one of
- * these. To be called now and then while a reply is late. */
+/* Sends the shard the numbers of the requests in flight whose clients have left or closed their connections (SCREE GONE), so that it ends
+ * the slow command that it runs if it is one of these. To be called now and then while a reply is late. */
 void upstream_end_left(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */
@@ -104,7 +104,7 @@ void upstream_end_left(struct upstream *upstream);
  * their reply by this rate. */
 enum { WAY_BYTES_PER_MS = 10 * 1024, HEAVY_BYTES = 1 << 20 };
 
-/* How long so many bytes may be on their way. */
+/* How long a shard that works may take to receive and store so many bytes. */
 static inline uint32_t upstream_way_ms(size_t bytes)
 {
     return bytes < HEAVY_BYTES ? 0 : (uint32_t)(bytes / WAY_BYTES_PER_MS);
@@ -153,11 +153,11 @@ void upstream_fail_all(struct upstream *upstream, struct part *part, const char 
 /* Notes in which keyspace the backend's session is; NULL: not known. */
 void upstream_set_keyspace(struct upstream *upstream, struct keyspace *keyspace);
 
-/* The connection was idle, so the backend may have closed it: copies reads until bytes are received. */
+/* The connection was idle, so the backend may have closed it: copies requests that only read, until bytes are received. */
 void upstream_become_unproven(struct upstream *upstream);
 /* Bytes were received, or the connection is lost: drops the copies. */
 void upstream_drop_resend(struct upstream *upstream);
-/* Copies a read for a second try. */
+/* Copies a request that only reads, so that it can be sent again. */
 void upstream_keep(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                    const struct frame *frame);
 /* Removes the parts that are sent again from the queue, and leaves only their frames in upstream->resend.frames. The
