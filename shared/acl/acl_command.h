@@ -33,7 +33,7 @@ bool acl_deluser(struct acl *acl, const struct bytes *argv, uint32_t argc, int64
 /* Errors of ACL LOAD and ACL SAVE. */
 extern const char acl_no_file_error[];
 extern const char acl_save_error[];
-/* `reason`: what is wrong in the file. */
+/* Writes Redis' error for an ACL file that cannot be loaded; `reason`: what is wrong in the file. */
 void acl_load_error(const char *reason, char error[ACL_ERROR_MAX]);
 
 /* Redis' NOPERM error of a denied request. The error does not name the key or channel. */

@@ -32,7 +32,7 @@ static void forget_first_arguments(struct acl_selector *selector, enum command_i
             acl_texts_remove(&selector->first_arguments, i);
 }
 
-/* Does the rule say nothing any more after one about `name`? It is about the same, or about a part: "config|get" after "config". */
+/* Does a new rule for `name` make this earlier rule void? Only if it is for `name` itself or a subcommand: "config|get" for "config". */
 static bool is_void_after(struct bytes rule, struct bytes name)
 {
     return rule.len >= name.len && memcmp(rule.data, name.data, name.len) == 0 &&

@@ -94,5 +94,5 @@ uint32_t add_arguments_find(const struct bytes *argv, uint32_t argc, uint32_t *g
 
 /* ---- a number of keys, and the keys ---- */
 
-/* The number of keys that argv[at] says; they follow it. 0: it is no number from 1 to the number of arguments behind it. */
+/* Parses argv[at] as the number of keys, which follow it. 0: it is no number from 1 to the number of arguments behind it. */
 uint32_t counted_keys(const struct bytes *argv, uint32_t argc, uint32_t at);

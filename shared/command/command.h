@@ -100,7 +100,7 @@ enum command_traits {
     TRAIT_WHOLE =
         1 << 13, /* concerns all keys: the proxy repeats it until it has reached all slots */
     TRAIT_AUDITED = 1 << 14, /* an administrator's change: logged (audit.h) */
-    /* Likewise if it has a subcommand that is no question: SCREE BACKUP START, but neither STATUS nor LIST. */
+    /* As TRAIT_AUDITED, but only with a subcommand that changes something: SCREE BACKUP START, but neither STATUS nor LIST. */
     TRAIT_AUDITED_ACTIONS = 1 << 15,
     TRAIT_CHANGES_DATABASE =
         1 << 16,                  /* SELECT, SWAPDB: the keys behind it are in another database */

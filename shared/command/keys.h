@@ -55,7 +55,7 @@ int keys_find(const struct command *command, const struct bytes *argv, uint32_t 
 int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
                 struct key_list *list);
 
-/* The argument that says how many keys follow; 0: none does. */
+/* Index of the argument with the number of keys that follow it; 0: the command has none. */
 uint32_t keys_number_at(const struct command *command);
 
 /* Can requests of this command have keys? */

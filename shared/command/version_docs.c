@@ -92,7 +92,7 @@ static void print_addition(const struct addition *addition, const char *separato
     (void)fprintf(file, "%s`%s`", separator, name);
 }
 
-/* Prints those of the version that are here, or those that are missing; "-": none. */
+/* Prints the additions of the version of `first`: those that Scree has (`here`), or those that it lacks; "-" if there are none. */
 static void print_additions(const struct addition *first, bool here, FILE *file)
 {
     bool has_some = false;

@@ -5,5 +5,5 @@
 
 #include <stdio.h>
 
-/* After command_init(). */
+/* Writes the page docs/versions.md; call command_init() first. */
 void version_print_docs(FILE *file);
