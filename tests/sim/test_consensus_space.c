@@ -451,10 +451,16 @@ static bool is_noticed(enum sim_break broken)
     return is_found;
 }
 
+/* More with --long. Not fewer under a sanitizer: a quarter of the worlds does not show the broken promises. */
+static uint32_t worlds(void)
+{
+    return sized(STATES) > STATES ? sized(STATES) : STATES;
+}
+
 int main(int argc, char **argv)
 {
     bool is_good = true;
-    states_max = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : sized(STATES);
+    states_max = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : worlds();
     CHECK(states_max > 1 && states_max < 1U << (TABLE_BITS - 1));
     states = calloc(states_max, sizeof *states);
     table = calloc(1U << TABLE_BITS, sizeof *table);
