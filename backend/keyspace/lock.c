@@ -246,7 +246,8 @@ static void call_later(struct lock_set *set, struct lock_owner *owner)
         list_push(&set->called, &owner->link);
 }
 
-/* Wounds the younger of the owners whose locks conflict. True: there is such a lock. */
+/* Wounds the younger of the owners whose locks conflict. True: there is such a lock. A command wounds none while the key is reserved:
+ * the reserver and readers pass its request then, so that they would get the lock back before it does, and so on without end. */
 static bool wound_others(struct lock_set *set, const struct lock *lock,
                          const struct lock_owner *owner, enum lock_mode mode)
 {
@@ -256,7 +257,9 @@ static bool wound_others(struct lock_set *set, const struct lock *lock,
         if (!conflicts(hold, owner, mode))
             continue;
         is_held = true;
-        if (is_older(owner, hold->owner) && !hold->owner->is_prepared && !hold->owner->is_wounded) {
+        bool waits_for_reserver = owner->is_command && !list_empty(&lock->reservations);
+        if (!waits_for_reserver && is_older(owner, hold->owner) && !hold->owner->is_prepared &&
+            !hold->owner->is_wounded) {
             hold->owner->is_wounded = true;
             call_later(set, hold->owner);
         }

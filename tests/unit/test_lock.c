@@ -140,6 +140,33 @@ START_TEST(the_client_and_readers_pass_its_reservation_and_wound_no_other)
 }
 END_TEST
 
+/* Else they, who begin again at once and pass its request, and the command would take turns without end. */
+START_TEST(a_command_wounds_neither_the_client_nor_readers_before_the_reservation_ends)
+{
+    struct lock_owner own;
+    struct lock_owner reader;
+    init_owner(&own, 3);
+    init_owner(&reader, 4);
+    own.reserver = &client;
+    old.is_command = true;
+    release_requested_key();
+    lock_reserve(set, &client, key);
+    ck_assert(lock_take(set, &reader, key, LOCK_READ));
+    end_turns();
+    ck_assert_uint_eq(wounded + granted, 0);
+    lock_release(set, &reader);
+    ck_assert(lock_take(set, &own, key, LOCK_WRITE));
+    end_turns();
+    ck_assert_uint_eq(wounded, 0);
+    lock_unreserve(set, &client);
+    end_turns();
+    ck_assert_uint_eq(wounded, 1);
+    lock_release(set, &own);
+    end_turns();
+    ck_assert_uint_eq(granted, 1);
+}
+END_TEST
+
 START_TEST(a_key_that_is_not_locked_is_not_reserved)
 {
     lock_reserve(set, &client, key);
@@ -187,6 +214,8 @@ int main(void)
     tcase_add_test(tests, a_reservation_ends_by_itself);
     tcase_add_test(tests, after_a_reservation_a_request_is_granted_before_the_next_one);
     tcase_add_test(tests, the_client_and_readers_pass_its_reservation_and_wound_no_other);
+    tcase_add_test(tests,
+                   a_command_wounds_neither_the_client_nor_readers_before_the_reservation_ends);
     tcase_add_test(tests, a_key_that_is_not_locked_is_not_reserved);
     tcase_add_test(tests, a_key_that_a_transaction_may_change_is_not_reserved);
     tcase_add_test(tests, a_key_at_which_a_client_has_lost_can_be_reserved_when_it_is_free);
