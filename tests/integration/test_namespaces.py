@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Each namespace looks like a Redis of its own: logins, isolation, patterns, listeners, ephemeral namespaces."""
 
+import re
 import time
 
 from support import harness
@@ -267,9 +268,9 @@ def _(run):
                     backend.kill9()
                     backend.start()
                 wait_for(lambda: keeper.call('DBSIZE')[0] == ':', 'the shards to be back')
-            for shard in range(2):
-                with cluster.partition(shard) as part:
-                    wait_for(lambda: b'scree|keep' in part.get('INFO', 'commandstats'), 'shard %d to be told' % shard)
+            for backend in cluster.backends:
+                wait_for(lambda backend=backend: re.search(r'command_calls_total\{command="scree\|keep".*\} [1-9]', backend.http('/metrics')[1]),
+                         backend.name + ' to be told')
             name = 'gone_left%d' % restart
             for each in ('gone_kept', name):
                 with enter_by(0, each) as leaver:

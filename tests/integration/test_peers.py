@@ -358,7 +358,7 @@ def _(run):
         sentence = 'run the same version of Scree on all backends'
         with cluster.partition(0) as other:
             check_equal(other.get('SCREE', 'AUTH', cluster.secret), b'OK')
-            for protocol in ('1', '2', '4', 'x', ''):
+            for protocol in ('1', str(int(PROTOCOL) - 1), str(int(PROTOCOL) + 1), 'x', ''):
                 reply = other.get('SCREE', 'PEER', protocol, 'b0p0', greeting_of())
                 check(isinstance(reply, ReplyError) and sentence in str(reply), '%r: %r' % (protocol, reply))
         check(b'peer_refused' in cluster.backends[0].log() and sentence.encode() in cluster.backends[0].log(), 'the log')
