@@ -121,7 +121,8 @@ def main():
             schedules = [schedule(random.Random(seed)) for seed in range(first, last)]
             for seed, commands, expected, found in zip(range(first, last), schedules,
                                                        *(play(program, schedules) for program in programs)):
-                if difference(commands, expected, found) is None:
+                # etcd draws its election time-outs by the clock, so that a difference may be one of that draw: a real one comes again
+                if difference(commands, expected, found) is None or differs(programs, commands) is None:
                     continue
                 commands = shorten(programs, commands)
                 print('FAIL seed %d: %s' % (seed, ' · '.join(commands)))
