@@ -74,10 +74,15 @@ uint64_t core_random(struct consensus *core, uint64_t below)
     return below ? (z ^ z >> 31) % below : 0;
 }
 
+/* A copy that is behind stands later by this. */
+static uint64_t lateness(const struct consensus *core)
+{
+    return core->state & CONSENSUS_BEHIND ? core->election_us : 0;
+}
+
 uint64_t core_patience(struct consensus *core)
 {
-    uint64_t late = core->state & CONSENSUS_BEHIND ? core->election_us : 0;
-    return core->election_us + late + core_random(core, core->election_us / 2);
+    return core->election_us + lateness(core) + core_random(core, core->election_us / 2);
 }
 
 void core_step_down(struct consensus *core, uint64_t now_us)
@@ -159,7 +164,8 @@ static void take_disconnected(struct consensus *core, const struct consensus_eve
 {
     if (core->role != CONSENSUS_FOLLOWER || core->leader != event->id)
         return;
-    uint64_t early_us = core->promised_us + core_random(core, core->election_us / 10);
+    uint64_t early_us =
+        core->promised_us + lateness(core) + core_random(core, core->election_us / 10);
     if (early_us < core->deadline_us)
         core->deadline_us = early_us;
 }

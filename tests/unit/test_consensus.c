@@ -211,6 +211,19 @@ START_TEST(a_candidate_takes_over_the_term_of_a_refusal)
 }
 END_TEST
 
+START_TEST(a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke)
+{
+    begin(3, 3);
+    step((struct consensus_event){.kind = CONSENSUS_STATE, .state = CONSENSUS_BEHIND});
+    hear(append(2, 3, 1, 0, 0));
+    step((struct consensus_event){.kind = CONSENSUS_DISCONNECTED, .id = 2});
+    tick(2 * E - 1);
+    ck_assert_int_eq(update.role, CONSENSUS_FOLLOWER);
+    tick(E / 10 + 1);
+    ck_assert_int_eq(update.role, CONSENSUS_PRE_CANDIDATE);
+}
+END_TEST
+
 START_TEST(a_leader_without_a_majority_steps_down)
 {
     begin(3, 3);
@@ -639,6 +652,7 @@ static void add_elections(TCase *tcase)
     tcase_add_test(tcase, a_voter_that_hears_a_leader_grants_only_marked_votes);
     tcase_add_test(tcase, a_shorter_log_is_refused_with_the_voters_term);
     tcase_add_test(tcase, a_candidate_takes_over_the_term_of_a_refusal);
+    tcase_add_test(tcase, a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke);
     tcase_add_test(tcase, a_leader_without_a_majority_steps_down);
     tcase_add_test(tcase, a_leader_grants_nothing);
     tcase_add_test(tcase, leadership_is_handed_over_when_the_target_has_all);
