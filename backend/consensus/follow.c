@@ -34,13 +34,20 @@ static bool follow(struct consensus *core, const struct consensus_message *messa
 
 /* A refusal has no sent_us: only an acknowledgement proves that this copy followed the leader when the message was sent. */
 static void refuse_append(const struct consensus *core, const struct consensus_message *message,
-                          uint64_t hint, struct consensus_update *update)
+                          uint64_t index, uint64_t hint, struct consensus_update *update)
 {
     struct consensus_message *reply =
         core_send(core, update, CONSENSUS_APPEND_REPLY, message->from);
     reply->state = core->state;
-    reply->index = message->index;
+    reply->index = index;
     reply->hint = hint;
+}
+
+/* Its sender does not lead any more. It may lead again when the reply comes, so the reply says nothing about the log. */
+static void refuse_old_term(const struct consensus *core, const struct consensus_message *message,
+                            struct consensus_update *update)
+{
+    refuse_append(core, message, 0, 0, update);
 }
 
 static void acknowledge(const struct consensus *core, struct consensus_update *update)
@@ -135,7 +142,7 @@ static bool is_joined(const struct consensus *core, const struct consensus_messa
         (message->index <= core->last &&
          term_runs_at(&core->runs, message->index) == message->index_term))
         return true;
-    refuse_append(core, message, hint_of(core, message->index), update);
+    refuse_append(core, message, message->index, hint_of(core, message->index), update);
     return false;
 }
 
@@ -152,7 +159,7 @@ void follow_append(struct consensus *core, const struct consensus_event *event,
     struct consensus_message message = *event->message;
     if (!follow(core, &message, event->now_us, update)) {
         if (!update->fault)
-            refuse_append(core, &message, 0, update);
+            refuse_old_term(core, &message, update);
         return;
     }
     if (!skip_committed(core, &message))

@@ -37,8 +37,9 @@ struct consensus_message {
     bool is_marked; /* VOTE: the leader of the term before has given up its lease for it */
     bool is_good;   /* replies: the vote is granted, or the logs match */
     uint8_t state;  /* APPEND_REPLY: enum consensus_state */
-    /* VOTE: the candidate's last record. APPEND: the record before its first one. SNAPSHOT: its last record. APPEND_REPLY that is
-     * good: the log is durable, and equals the leader's, up to here; not good: `index` of the APPEND that did not match. */
+    /* VOTE: the candidate's last record; APPEND: the record before the first; SNAPSHOT: its last record.
+     * APPEND_REPLY: durable and equal up to here, or the record before the first that did not match; 0: the APPEND was of
+     * an older term than the reply */
     uint64_t index;
     uint64_t index_term; /* VOTE, APPEND, SNAPSHOT: term of the record `index` */
     uint64_t commit;     /* APPEND: the sender's commit index */

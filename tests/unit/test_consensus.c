@@ -338,6 +338,26 @@ START_TEST(another_record_where_one_is_committed_ends_the_process)
 }
 END_TEST
 
+START_TEST(a_refusal_of_an_old_term_says_nothing_about_the_log)
+{
+    begin(3, 3);
+    hear(append(2, 3, 1, 0, 0));
+    hear(append(1, 3, 1, 0, 0));
+    ck_assert(!sent(0)->is_good && sent(0)->term == 2);
+    ck_assert(sent(0)->index == 0 && sent(0)->hint == 0);
+}
+END_TEST
+
+START_TEST(a_leader_of_two_terms_announces_no_snapshot_for_a_refusal_of_the_first)
+{
+    begin(3, 3);
+    serve();
+    step((struct consensus_event){.kind = CONSENSUS_TRIMMED, .index = 3});
+    hear((struct consensus_message){CONSENSUS_APPEND_REPLY, .from = 3, .term = 2});
+    ck_assert_uint_eq(update.message_count, 0);
+}
+END_TEST
+
 START_TEST(a_batch_of_another_term_is_refused)
 {
     begin(3, 3);
@@ -666,6 +686,8 @@ static void add_records(TCase *tcase)
     tcase_add_test(tcase, a_heartbeat_commits_only_what_matches);
     tcase_add_test(tcase, records_that_differ_are_cut_and_acknowledged_when_synced);
     tcase_add_test(tcase, another_record_where_one_is_committed_ends_the_process);
+    tcase_add_test(tcase, a_refusal_of_an_old_term_says_nothing_about_the_log);
+    tcase_add_test(tcase, a_leader_of_two_terms_announces_no_snapshot_for_a_refusal_of_the_first);
     tcase_add_test(tcase, a_batch_of_another_term_is_refused);
     tcase_add_test(tcase, a_member_that_lacks_what_is_trimmed_gets_a_snapshot);
     tcase_add_test(tcase, a_snapshot_takes_no_place_of_its_own_last_record);
