@@ -99,12 +99,12 @@ static bool read_head(struct bytes bytes, struct consensus_message *message)
            message->from && message->to && message->from != message->to;
 }
 
-/* Terms never decrease along a log, and indexes never overflow. */
+/* Terms never decrease along a log, and indexes never overflow. A copy that has heard of no term yet can refuse a vote. */
 static bool is_sensible(const struct consensus_message *message)
 {
     const uint64_t end = UINT64_MAX - CONSENSUS_RECORDS_MAX;
     if (message->index > end || message->term > end || message->index_term > message->term ||
-        (message->kind != CONSENSUS_APPEND_REPLY && !message->term))
+        (!message->term && (message->kind != CONSENSUS_VOTE_REPLY || message->is_good)))
         return false;
     if (message->is_pre && message->is_marked)
         return false;

@@ -129,8 +129,23 @@ void sim_truth_look(struct sim_truth *truth, const struct sim_copy *copy,
         truth->acknowledged = core->committed;
 }
 
+/* Its bytes are read as what was written. */
+static void look_at_bytes(struct sim_truth *truth, const struct consensus_message *message)
+{
+    char bytes[CONSENSUS_MESSAGE_BYTES_MAX];
+    char again[CONSENSUS_MESSAGE_BYTES_MAX];
+    struct consensus_message copy;
+    unsigned len = consensus_message_write(message, bytes);
+    struct bytes rest = {bytes, len};
+    if (!consensus_message_read(&rest, &copy) || rest.len > 0 ||
+        consensus_message_write(&copy, again) != len || memcmp(bytes, again, len) != 0)
+        sim_truth_fail(truth, "copy %" PRIu64 " sends a message of kind %d that cannot be read",
+                       message->from, message->kind);
+}
+
 void sim_truth_look_at(struct sim_truth *truth, const struct consensus_message *message)
 {
+    look_at_bytes(truth, message);
     if (message->kind != CONSENSUS_VOTE_REPLY || message->is_pre || !message->is_good)
         return;
     CHECK(message->term < TRUTH_TERMS_MAX && message->from < TRUTH_IDS_MAX);

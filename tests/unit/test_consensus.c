@@ -629,6 +629,18 @@ START_TEST(a_vote_has_these_bytes)
 }
 END_TEST
 
+START_TEST(a_refusal_of_a_copy_without_a_term_can_be_read)
+{
+    char bytes[CONSENSUS_MESSAGE_BYTES_MAX];
+    struct consensus_message message;
+    begin(3, 0);
+    hear((struct consensus_message){CONSENSUS_VOTE, .from = 2, .term = 1, .is_pre = true});
+    ck_assert(!sent(0)->is_good && sent(0)->term == 0);
+    struct bytes rest = {bytes, consensus_message_write(sent(0), bytes)};
+    ck_assert(consensus_message_read(&rest, &message));
+}
+END_TEST
+
 static const struct consensus_message BAD[] = {
     {CONSENSUS_VOTE, 0, 2, 9, .index_term = 8},
     {CONSENSUS_VOTE, 2, 2, 9, .index_term = 8},
@@ -644,6 +656,8 @@ static const struct consensus_message BAD[] = {
     {CONSENSUS_APPEND, 1, 2, 9, .count = 1, .records_term = 3, .index_term = 4},
     {CONSENSUS_APPEND, 1, 2, 9, .count = CONSENSUS_RECORDS_MAX + 1, .records_term = 9},
     {CONSENSUS_APPEND_REPLY, 1, 2, 9, .state = 4},
+    {CONSENSUS_APPEND_REPLY, 1, 2, .term = 0},
+    {CONSENSUS_VOTE_REPLY, 1, 2, .term = 0, .is_good = true},
     {CONSENSUS_HAND_OVER, 1, 2, 9, .state = 1},
 };
 enum { BAD_COUNT = sizeof BAD / sizeof *BAD };
@@ -662,6 +676,7 @@ static void add_bytes(TCase *tcase)
     tcase_add_loop_test(tcase, messages_are_read_as_they_were_written, 0, EXAMPLE_COUNT);
     tcase_add_loop_test(tcase, cut_messages_are_refused, 0, EXAMPLE_COUNT);
     tcase_add_test(tcase, a_vote_has_these_bytes);
+    tcase_add_test(tcase, a_refusal_of_a_copy_without_a_term_can_be_read);
     tcase_add_loop_test(tcase, values_that_no_member_sends_are_refused, 0, BAD_COUNT);
 }
 
