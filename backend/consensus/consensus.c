@@ -15,8 +15,10 @@ static void take_log(struct consensus *core, const struct consensus_start *start
           start->synced <= start->last);
     term_runs_init(&core->runs, start->base, start->base_term);
     for (unsigned i = 0; i < start->run_count; i++) {
-        CHECK(start->run[i].first > start->base && start->run[i].first <= start->last);
-        term_runs_append(&core->runs, start->run[i].first, start->run[i].term);
+        const struct term_run *run = &start->run[i];
+        CHECK(run->first > start->base && run->first <= start->last &&
+              term_runs_has_room(&core->runs, run->term, start->committed));
+        term_runs_append(&core->runs, run->first, run->term);
     }
     core->last = start->last;
     core->synced = start->synced;
@@ -32,6 +34,7 @@ void consensus_init(struct consensus *core, const struct consensus_start *start,
     core->election_us = start->election_us;
     core->window = start->window;
     take_log(core, start);
+    CHECK(!start->members.count || members_are_valid(&start->members));
     core->members = start->members;
     core->members_before = start->members_before;
     core->term = start->term;

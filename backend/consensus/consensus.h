@@ -173,7 +173,9 @@ struct consensus_start {
     uint32_t window;      /* records that are sent before they are acknowledged */
     uint64_t term, vote;
     uint64_t base, base_term;   /* the log begins behind this record */
-    const struct term_run *run; /* terms of its records, after base_term: run[0].first > base */
+    /* Terms of its records, after base_term: run[0].first > base. At most TERM_RUNS_MAX - 1 may begin behind `committed`, and a
+     * copy with so many stands no more: so the caller stores a commit index whenever the copy begins to serve. */
+    const struct term_run *run;
     unsigned run_count;
     uint64_t last;
     /* durable up to here, by a sync of this process: what an earlier process only wrote may be in the page cache only */

@@ -6,6 +6,7 @@
 #include "tests/unit/guard.h"
 #include "tests/unit/suite.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -566,6 +567,39 @@ START_TEST(the_oldest_run_makes_room_if_it_is_committed)
 }
 END_TEST
 
+/* A log whose every record has a term of its own. */
+static struct consensus_start start_with_terms(unsigned count, uint64_t committed)
+{
+    static struct term_run runs[2 * TERM_RUNS_MAX];
+    for (unsigned i = 0; i < count; i++)
+        runs[i] = (struct term_run){i + 1, i + 1};
+    return (struct consensus_start){.id = 1,
+                                    .election_us = E,
+                                    .window = 100,
+                                    .run = runs,
+                                    .run_count = count,
+                                    .last = count,
+                                    .committed = committed,
+                                    .members = members_of(3)};
+}
+
+START_TEST(a_start_forgets_old_terms_that_are_committed)
+{
+    enum { LAST = 2 * TERM_RUNS_MAX };
+    struct consensus_start start = start_with_terms(LAST, LAST - 10);
+    consensus_init(&core, &start, NOW);
+    ck_assert(core.term == LAST && consensus_term_at(&core, LAST - 10) == LAST - 10);
+    ck_assert_uint_le(term_runs_base(&core.runs), core.committed);
+}
+END_TEST
+
+START_TEST(a_start_with_too_many_terms_that_are_not_committed_ends)
+{
+    struct consensus_start start = start_with_terms(TERM_RUNS_MAX + 1, 1);
+    consensus_init(&core, &start, NOW);
+}
+END_TEST
+
 /* ---- bytes of messages ------------------------------------------------------------------------- */
 
 static const struct consensus_message EXAMPLES[] = {
@@ -709,6 +743,9 @@ static void add_records(TCase *tcase)
     tcase_add_test(tcase, the_lease_begins_when_the_message_was_sent);
     tcase_add_test(tcase, terms_of_records_are_runs);
     tcase_add_test(tcase, the_oldest_run_makes_room_if_it_is_committed);
+    tcase_add_test(tcase, a_start_forgets_old_terms_that_are_committed);
+    tcase_add_test_raise_signal(tcase, a_start_with_too_many_terms_that_are_not_committed_ends,
+                                SIGABRT);
 }
 
 static void add_members(TCase *tcase)
