@@ -177,6 +177,15 @@ void append_tick(struct consensus *core, uint64_t now_us, struct consensus_updat
         append_heartbeats(core, now_us, update);
 }
 
+/* That index is as of the beginning of the E before the present one, which ends at early_us. */
+bool append_is_heard(const struct consensus *core, uint64_t id)
+{
+    unsigned at = members_find(&core->members, id);
+    return id == core->id ||
+           (at != MEMBER_NONE &&
+            core->progress[at].heard_us + 2 * core->election_us > core->leading.early_us);
+}
+
 /* ---- replies ----------------------------------------------------------------------------------- */
 
 static void take_match(struct consensus *core, struct consensus_progress *progress,

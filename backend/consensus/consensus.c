@@ -124,7 +124,8 @@ bool consensus_is_caught_up(const struct consensus *core, uint64_t id)
 {
     unsigned at = members_find(&core->members, id);
     return core->role == CONSENSUS_SERVING && at != MEMBER_NONE &&
-           (id == core->id || core->progress[at].match >= core->leading.early_commit);
+           (id == core->id || (core->progress[at].match >= core->leading.early_commit &&
+                               append_is_heard(core, id)));
 }
 
 uint64_t consensus_next_us(const struct consensus *core)

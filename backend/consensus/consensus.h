@@ -225,5 +225,6 @@ uint64_t consensus_term_at(const struct consensus *core, uint64_t index);
  * so, the caller stops this core, and starts one from the snapshot with the term and the vote that this core has at that moment. */
 bool consensus_may_install(const struct consensus *core, uint64_t term, uint64_t index,
                            uint64_t index_term);
-/* Has the member `id` all records up to the commit index of E to 2 E ago? False if this copy does not serve as the leader. */
+/* Is it known to have reached, with all its records, the commit index of one E ago, and was it heard since? False unless this copy
+ * leads. */
 bool consensus_is_caught_up(const struct consensus *core, uint64_t id);

@@ -58,7 +58,9 @@ void append_own(struct consensus *core, uint64_t last, uint64_t now_us,
 void append_reply(struct consensus *core, const struct consensus_message *message, uint64_t now_us,
                   struct consensus_update *update);
 void append_snapshot_sent(struct consensus *core, uint64_t id, uint64_t index);
-/* Moves the commit index to the last record that is durable at the leader and at a majority, if that record is of this term. */
+/* Has the member answered since the commit index was noted that a new voter must have reached? */
+bool append_is_heard(const struct consensus *core, uint64_t id);
+/* Counts copies again. */
 void append_advance(struct consensus *core);
 /* The newest time at which a majority still followed this leader; `now_us` for a group of one. */
 uint64_t append_confirmed(const struct consensus *core, uint64_t now_us);

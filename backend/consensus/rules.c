@@ -97,12 +97,22 @@ static bool are_voters_caught_up(const struct consensus *core,
     return true;
 }
 
+/* Could these members commit a record now? Members are in force from the append on, so a change that could not be committed could
+ * not be undone either. */
+static bool are_most_heard(const struct consensus *core, const struct consensus_members *members)
+{
+    uint64_t heard[CONSENSUS_MEMBERS_MAX] = {0};
+    for (unsigned i = 0; i < members->count; i++)
+        heard[i] = append_is_heard(core, members->list[i].id);
+    return members_majority(members, heard) > 0;
+}
+
 bool rule_may_change(const struct consensus *core, const struct consensus_members *members)
 {
     return core->committed >= core->leading.probe && core->committed >= core->members.index &&
            members->epoch >= core->members.epoch && members_are_valid(members) &&
            members_has_voter(members, core->id) && members_differ_by_one(&core->members, members) &&
-           are_voters_caught_up(core, members);
+           are_voters_caught_up(core, members) && are_most_heard(core, members);
 }
 
 uint64_t rule_lease_sent(const struct consensus *core, const struct consensus_message *reply,

@@ -55,8 +55,8 @@ bool rule_may_install(const struct consensus *core, uint64_t term, uint64_t inde
 
 /* ---- members ----------------------------------------------------------------------------------- */
 
-/* May the leader append this record of the members? Only one change at a time, after a committed record of its own term (4.1, and the
- * correction of 2015), not by an older map than the last change, no new voter that is not caught up, and the leader stays a voter. */
+/* One change at a time, after a record of the own term (4.1, and the correction of 2015), by no older map; no voter that lags, and
+ * most voters are heard. */
 bool rule_may_change(const struct consensus *core, const struct consensus_members *members);
 
 /* ---- reading ----------------------------------------------------------------------------------- */

@@ -484,6 +484,46 @@ START_TEST(a_learner_is_promoted_when_it_has_caught_up)
 }
 END_TEST
 
+START_TEST(a_learner_that_is_silent_is_not_promoted)
+{
+    struct consensus_members two = members_of(2);
+    begin(1, 3);
+    tick(2 * E);
+    saved();
+    synced(4);
+    two.list[1].kind = CONSENSUS_LEARNER;
+    change(two);
+    synced(5);
+    match(2, 5, now_us);
+    for (unsigned i = 0; i < 3; i++)
+        tick(E);
+    ck_assert_int_eq(update.role, CONSENSUS_SERVING);
+    two.list[1].kind = CONSENSUS_VOTER;
+    change(two);
+    ck_assert(update.is_refused); /* nothing could be committed any more */
+    match(2, 5, now_us);
+    change(two);
+    ck_assert(!update.is_refused);
+}
+END_TEST
+
+START_TEST(a_voter_that_is_needed_is_not_removed)
+{
+    struct consensus_members rest = members_of(3);
+    begin(3, 3);
+    serve();
+    for (unsigned i = 0; i < 15; i++) { /* copy 3 is silent */
+        match(2, core.last, now_us);
+        tick(E / 5);
+    }
+    rest.list[1] = rest.list[--rest.count];
+    change(rest);
+    ck_assert(update.role == CONSENSUS_SERVING && update.is_refused);
+    change(members_of(2));
+    ck_assert(!update.is_refused);
+}
+END_TEST
+
 START_TEST(a_cut_record_of_members_ends_its_force)
 {
     struct consensus_members two = members_of(2);
@@ -753,6 +793,8 @@ static void add_members(TCase *tcase)
     tcase_add_test(tcase, members_change_one_at_a_time);
     tcase_add_test(tcase, members_change_after_a_record_of_the_own_term);
     tcase_add_test(tcase, a_learner_is_promoted_when_it_has_caught_up);
+    tcase_add_test(tcase, a_learner_that_is_silent_is_not_promoted);
+    tcase_add_test(tcase, a_voter_that_is_needed_is_not_removed);
     tcase_add_test(tcase, a_cut_record_of_members_ends_its_force);
     tcase_add_test(tcase, members_of_an_unknown_kind_end_the_process);
     tcase_add_test(tcase, a_majority_is_more_than_half);
