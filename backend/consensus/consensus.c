@@ -124,8 +124,8 @@ bool consensus_is_caught_up(const struct consensus *core, uint64_t id)
 {
     unsigned at = members_find(&core->members, id);
     return core->role == CONSENSUS_SERVING && at != MEMBER_NONE &&
-           (id == core->id || (core->progress[at].match >= core->leading.early_commit &&
-                               append_is_heard(core, id)));
+           (id == core->id ||
+            (core->progress[at].match >= core->leading.early_commit && append_is_heard(core, id)));
 }
 
 uint64_t consensus_next_us(const struct consensus *core)
@@ -316,12 +316,6 @@ static enum consensus_role shown_role(const struct consensus *core)
                : core->role;
 }
 
-/* A lease lasts 0.8 E: a follower keeps its promise for E by its own clock, which may run faster than this one by up to 20 %. */
-static uint64_t lease_until(const struct consensus *core, uint64_t confirmed_us)
-{
-    return confirmed_us && rule_has_lease(core) ? confirmed_us + core->election_us * 4 / 5 : 0;
-}
-
 static void show(struct consensus *core, uint64_t now_us, struct consensus_update *update)
 {
     if (core->role == CONSENSUS_LEADING && rule_is_serving(core))
@@ -333,7 +327,7 @@ static void show(struct consensus *core, uint64_t now_us, struct consensus_updat
     update->term = core->term;
     update->committed = core->committed;
     update->confirmed_us = leads ? append_confirmed(core, now_us) : 0;
-    update->lease_until_us = lease_until(core, update->confirmed_us);
+    update->lease_until_us = rule_has_lease(core) ? append_leased(core, now_us) : 0;
 }
 
 void consensus_step(struct consensus *core, const struct consensus_event *event,

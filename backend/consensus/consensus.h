@@ -139,9 +139,10 @@ struct consensus_update {
 
 /* What a leader has recorded of another member. */
 struct consensus_progress {
-    uint64_t match;   /* its log is durable and equal up to here */
-    uint64_t next;    /* the first record to send; more than `match` */
-    uint64_t sent_us; /* of the newest message of this term that it has answered */
+    uint64_t match;     /* its log is durable and equal up to here */
+    uint64_t next;      /* the first record to send; more than `match` */
+    uint64_t sent_us;   /* of the newest message of this term that it has answered */
+    uint64_t leased_us; /* it grants no vote until then */
     uint64_t heard_us;
     enum { CONSENSUS_PROBING, CONSENSUS_STREAMING, CONSENSUS_INSTALLING } way;
     bool is_waiting; /* probing: no further APPEND before the reply, or the next heartbeat */
@@ -168,11 +169,13 @@ struct consensus_leading {
 /* What is durable when a process starts, and options. */
 struct consensus_start {
     uint64_t id;
-    uint64_t random;      /* any number, another one for each start */
-    uint64_t election_us; /* E */
-    uint32_t window;      /* records that are sent before they are acknowledged */
+    uint64_t random; /* any number, another one for each start */
+    /* E. If it is shorter than that of the last process of this copy, the caller lets the difference pass first: that one may have
+     * promised a leader to grant nothing for so long. */
+    uint64_t election_us;
+    uint32_t window; /* records that are sent before they are acknowledged */
     uint64_t term, vote;
-    uint64_t base, base_term;   /* the log begins behind this record */
+    uint64_t base, base_term; /* the log begins behind this record */
     /* Terms of its records, after base_term: run[0].first > base. At most TERM_RUNS_MAX - 1 may begin behind `committed`, and a
      * copy with so many stands no more: so the caller stores a commit index whenever the copy begins to serve. */
     const struct term_run *run;

@@ -64,6 +64,8 @@ bool append_is_heard(const struct consensus *core, uint64_t id);
 void append_advance(struct consensus *core);
 /* The newest time at which a majority still followed this leader; `now_us` for a group of one. */
 uint64_t append_confirmed(const struct consensus *core, uint64_t now_us);
+/* No other copy can be elected before, since a majority has promised it; 0: at any time. */
+uint64_t append_leased(const struct consensus *core, uint64_t now_us);
 
 /* ---- follow.c: a follower's side --------------------------------------------------------------- */
 

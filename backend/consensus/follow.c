@@ -57,6 +57,7 @@ static void acknowledge(const struct consensus *core, struct consensus_update *u
     reply->state = core->state;
     reply->index = rule_acknowledged(core);
     reply->sent_us = core->following.echo_us;
+    reply->promise_us = core->election_us;
 }
 
 /* ---- the log ----------------------------------------------------------------------------------- */

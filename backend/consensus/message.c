@@ -36,6 +36,7 @@ static unsigned fields_of(struct consensus_message *message, uint64_t *fields[FI
         fields[count++] = &message->index;
         fields[count++] = &message->sent_us;
         fields[count++] = &message->hint;
+        fields[count++] = &message->promise_us;
         break;
     case CONSENSUS_HAND_OVER:
         break;

@@ -48,7 +48,8 @@ struct consensus_message {
     uint64_t records_term; /* APPEND: of all its records */
     uint32_t count;        /* APPEND: records */
     uint64_t hint;         /* APPEND_REPLY that is not good: no record behind this one can match */
-    /* VOTE_REPLY that is not good: the voter has heard a leader, so the candidate asks again after this time */
+    uint64_t promise_us;   /* APPEND_REPLY that is good: it grants no vote for so long: its E */
+    /* VOTE_REPLY that is not good: a leader was heard, so ask again after this time */
     uint64_t wait_us;
 };
 

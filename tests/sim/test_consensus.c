@@ -35,6 +35,7 @@ struct receipt {
 struct place {
     struct sim_copy copy;
     uint64_t offset_us, rate; /* clock: offset + time × rate / 1000 */
+    uint64_t election_us;     /* its E */
     uint64_t lease_us;        /* by its clock */
     uint64_t served_term;     /* the owner of its data serves in this term */
     uint64_t epoch;           /* of its map */
@@ -64,6 +65,7 @@ static struct {
     unsigned loss_ppm, double_ppm, crash_ppm, late_ppm;
     uint64_t slow_us, disk_us, pace_us;
     bool is_healing;
+    bool is_mixed;                               /* E of the copies differs */
     struct consensus_members wishes[WISHES_MAX]; /* of map epoch 1 … */
 } world;
 
@@ -230,11 +232,11 @@ static void give(struct place *place, struct consensus_event event, uint32_t val
 static void start_place(struct place *place)
 {
     const struct consensus none = {0};
-    const struct sim_copy_options options = {E, SIM_PARTS_MAX, chance(UINT64_MAX)};
+    const struct sim_copy_options options = {place->election_us, SIM_PARTS_MAX, chance(UINT64_MAX)};
     place->start_us = place->save_us = place->sync_us = place->serve_us = 0;
     place->lease_us = place->served_term = 0;
     place->receipt.is_going = false;
-    place->silent_us = local_us(place) + E;
+    place->silent_us = local_us(place) + place->election_us;
     sim_copy_start(&place->copy, &options, local_us(place));
     note("copy %" PRIu64 " starts, term %" PRIu64 " last %" PRIu64, place->copy.id,
          place->copy.core.term, place->copy.core.last);
@@ -258,6 +260,7 @@ static void new_place(struct place *place, const struct consensus_members *membe
     memset(place, 0, sizeof *place);
     place->offset_us = 1 + chance(100 * E);
     place->rate = 1000 + chance(190);
+    place->election_us = world.is_mixed && number_of_place(place) % 2 ? E / 2 : E;
     CHECK(world.next_id < TRUTH_IDS_MAX);
     sim_copy_new(&place->copy, world.next_id++, members);
     place->start_us = world.now_us + 1 + chance(E);
@@ -889,6 +892,7 @@ static void begin_world(uint64_t seed)
     memset(&world, 0, sizeof world);
     sim_members_reset();
     world.random = seed * 0x9e3779b97f4a7c15;
+    world.is_mixed = seed % 4 == 3;
     world.now_us = 1;
     world.next_id = 1;
     world.loss_ppm = chance(3) ? (unsigned)chance(200000) : 0;

@@ -100,7 +100,8 @@ static void lead(void)
 static void match(uint64_t from, uint64_t index, uint64_t sent_us)
 {
     hear((struct consensus_message){CONSENSUS_APPEND_REPLY, .from = from, .term = core.term,
-                                    .is_good = true, .index = index, .sent_us = sent_us});
+                                    .is_good = true, .index = index, .sent_us = sent_us,
+                                    .promise_us = E});
 }
 
 /* … and serves: copy 2 has all records. */
@@ -409,6 +410,28 @@ START_TEST(the_lease_begins_when_the_message_was_sent)
 }
 END_TEST
 
+START_TEST(the_lease_is_no_longer_than_what_followers_promise)
+{
+    begin(3, 3);
+    lead();
+    synced(core.last);
+    hear((struct consensus_message){CONSENSUS_APPEND_REPLY, .from = 2, .term = 2, .is_good = true,
+                                    .index = core.last, .sent_us = now_us, .promise_us = E / 2});
+    step((struct consensus_event){.kind = CONSENSUS_SERVES, .term = core.term});
+    ck_assert_uint_eq(update.lease_until_us, now_us + E / 2 * 4 / 5);
+    match(3, core.last, now_us);
+    ck_assert_uint_eq(update.lease_until_us, now_us + E * 4 / 5);
+}
+END_TEST
+
+START_TEST(a_follower_says_how_long_it_grants_nothing)
+{
+    begin(3, 3);
+    hear(append(2, 3, 1, 0, 0));
+    ck_assert(sent(0)->is_good && sent(0)->promise_us == E);
+}
+END_TEST
+
 /* ---- members ----------------------------------------------------------------------------------- */
 
 static void change(struct consensus_members members)
@@ -649,7 +672,7 @@ static const struct consensus_message EXAMPLES[] = {
     {CONSENSUS_VOTE_REPLY, 1, 2, 9, .wait_us = 300},
     {CONSENSUS_APPEND, 1, 2, 9, .index = 7, .index_term = 8, .commit = 3, .sent_us = 5},
     {CONSENSUS_APPEND, 1, 2, 9, .index = 7, .index_term = 8, .records_term = 9, .count = 4},
-    {CONSENSUS_APPEND_REPLY, 1, 2, 9, .is_good = true, .index = 7, .sent_us = 5, .state = 1},
+    {CONSENSUS_APPEND_REPLY, 1, 2, 9, .is_good = true, .index = 7, .promise_us = 5, .state = 1},
     {CONSENSUS_APPEND_REPLY, 1, 2, 9, .index = 7, .hint = 4},
     {CONSENSUS_SNAPSHOT, 1, 2, 9, .index = 7, .index_term = 8},
     {CONSENSUS_HAND_OVER, 1, 2, .term = 9},
@@ -781,6 +804,8 @@ static void add_records(TCase *tcase)
     tcase_add_test(tcase, a_member_that_lacks_what_is_trimmed_gets_a_snapshot);
     tcase_add_test(tcase, a_snapshot_takes_no_place_of_its_own_last_record);
     tcase_add_test(tcase, the_lease_begins_when_the_message_was_sent);
+    tcase_add_test(tcase, the_lease_is_no_longer_than_what_followers_promise);
+    tcase_add_test(tcase, a_follower_says_how_long_it_grants_nothing);
     tcase_add_test(tcase, terms_of_records_are_runs);
     tcase_add_test(tcase, the_oldest_run_makes_room_if_it_is_committed);
     tcase_add_test(tcase, a_start_forgets_old_terms_that_are_committed);
