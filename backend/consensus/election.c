@@ -123,7 +123,8 @@ void election_vote(struct consensus *core, const struct consensus_message *messa
     answer_vote(core, message, is_good, 0, update);
 }
 
-/* After a refusal the candidate takes over the voter's term if that is higher, and asks again as soon as the voter may grant. */
+/* It asks again as soon as the voter may grant, or in the voter's term. A refusal of the pre-vote may come when others have made it a
+ * candidate: it goes on then. */
 static void take_refusal(struct consensus *core, const struct consensus_message *message,
                          uint64_t now_us, struct consensus_update *update)
 {
@@ -132,7 +133,7 @@ static void take_refusal(struct consensus *core, const struct consensus_message 
         return;
     if (message->term > core->term)
         core_take_over(core, message->term, now_us, update);
-    else if (!wait_us)
+    else if (!wait_us || message->is_pre != (core->role == CONSENSUS_PRE_CANDIDATE))
         return;
     if (wait_us > core->election_us)
         wait_us = core->election_us;

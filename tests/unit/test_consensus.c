@@ -213,6 +213,21 @@ START_TEST(a_candidate_takes_over_the_term_of_a_refusal)
 }
 END_TEST
 
+START_TEST(a_late_refusal_of_a_pre_vote_ends_no_candidacy)
+{
+    begin(5, 3);
+    tick(2 * E);
+    for (uint64_t from = 2; from <= 3; from++)
+        hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = from, .term = 2,
+                                        .is_pre = true, .is_good = true});
+    ck_assert_int_eq(update.role, CONSENSUS_CANDIDATE);
+    hear((struct consensus_message){CONSENSUS_VOTE_REPLY, .from = 4, .term = 1, .is_pre = true,
+                                    .wait_us = 1});
+    tick(2);
+    ck_assert_int_eq(update.role, CONSENSUS_CANDIDATE);
+}
+END_TEST
+
 START_TEST(a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke)
 {
     begin(3, 3);
@@ -784,6 +799,7 @@ static void add_elections(TCase *tcase)
     tcase_add_test(tcase, a_voter_that_hears_a_leader_grants_only_marked_votes);
     tcase_add_test(tcase, a_shorter_log_is_refused_with_the_voters_term);
     tcase_add_test(tcase, a_candidate_takes_over_the_term_of_a_refusal);
+    tcase_add_test(tcase, a_late_refusal_of_a_pre_vote_ends_no_candidacy);
     tcase_add_test(tcase, a_copy_that_is_behind_stands_later_though_the_leaders_connection_broke);
     tcase_add_test(tcase, a_leader_without_a_majority_steps_down);
     tcase_add_test(tcase, a_leader_grants_nothing);
