@@ -102,8 +102,29 @@ static uint64_t hint_of(const struct consensus *core, uint64_t index)
     return greater(first ? first - 1 : 0, core->committed);
 }
 
-/* Appends the records that this log does not have, after it has cut those that differ. */
-static void write_records(struct consensus *core, const struct consensus_event *event,
+/* Could a record `first` of the term be appended, when what is behind it has been cut? */
+static bool has_run_room(const struct consensus *core, uint64_t first, uint64_t term)
+{
+    if (term_runs_has_room(&core->runs, term, core->committed))
+        return true;
+    struct term_runs runs = core->runs;
+    if (first <= core->last)
+        term_runs_cut(&runs, first - 1);
+    return term_runs_has_room(&runs, term, core->committed);
+}
+
+static void cut_other_records(struct consensus *core, uint64_t first,
+                              struct consensus_update *update)
+{
+    if (first > core->last)
+        return;
+    update->has_truncate = true;
+    update->truncate_after = first - 1;
+    follow_cut(core, first - 1);
+}
+
+/* Appends those records that are new; what differs is cut before. False: there are too many uncommitted terms. */
+static bool write_records(struct consensus *core, const struct consensus_event *event,
                           const struct consensus_message *message, struct consensus_update *update)
 {
     uint64_t first = message->index + 1;
@@ -111,12 +132,10 @@ static void write_records(struct consensus *core, const struct consensus_event *
     if (first <= core->last && term_runs_at(&core->runs, first) == message->records_term)
         first = term_runs_last_of(&core->runs, first, core->last) + 1;
     if (first > end)
-        return;
-    if (first <= core->last) {
-        update->has_truncate = true;
-        update->truncate_after = first - 1;
-        follow_cut(core, first - 1);
-    }
+        return true;
+    if (!has_run_room(core, first, message->records_term))
+        return false;
+    cut_other_records(core, first, update);
     update->append = CONSENSUS_APPEND_RECORDS;
     update->append_first = first;
     update->append_last = end;
@@ -124,6 +143,7 @@ static void write_records(struct consensus *core, const struct consensus_event *
     core->last = end;
     if (event->members)
         members_append(core, event->members, event->now_us);
+    return true;
 }
 
 /* Is the message's record of the members valid, with kinds that this release has? True if it has no such record. */
@@ -147,13 +167,6 @@ static bool is_joined(const struct consensus *core, const struct consensus_messa
     return false;
 }
 
-/* Is there room for one more term? If too many terms are uncommitted, the message is ignored, as if it had been lost. */
-static bool has_run_room(const struct consensus *core, const struct consensus_message *message)
-{
-    return !message->count ||
-           term_runs_has_room(&core->runs, message->records_term, core->committed);
-}
-
 void follow_append(struct consensus *core, const struct consensus_event *event,
                    struct consensus_update *update)
 {
@@ -167,10 +180,10 @@ void follow_append(struct consensus *core, const struct consensus_event *event,
         update->fault = CONSENSUS_CUTS_COMMITTED;
     if (!is_understood(event))
         update->fault = CONSENSUS_UNKNOWN_KIND;
-    if (update->fault || !has_run_room(core, &message) || !is_joined(core, &message, update))
+    if (update->fault || !is_joined(core, &message, update))
         return;
-    if (message.count)
-        write_records(core, event, &message, update);
+    if (message.count && !write_records(core, event, &message, update))
+        message.count = 0; /* what comes before them can be committed, which makes room */
     core->following.matched = greater(core->following.matched, message.index + message.count);
     core->following.heard_commit = greater(core->following.heard_commit, message.commit);
     core->following.echo_us = greater(core->following.echo_us, message.sent_us);

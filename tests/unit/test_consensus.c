@@ -657,6 +657,7 @@ static struct consensus_start start_with_terms(unsigned count, uint64_t committe
                                     .run = runs,
                                     .run_count = count,
                                     .last = count,
+                                    .synced = count,
                                     .committed = committed,
                                     .members = members_of(3)};
 }
@@ -668,6 +669,24 @@ START_TEST(a_start_forgets_old_terms_that_are_committed)
     consensus_init(&core, &start, NOW);
     ck_assert(core.term == LAST && consensus_term_at(&core, LAST - 10) == LAST - 10);
     ck_assert_uint_le(term_runs_base(&core.runs), core.committed);
+}
+END_TEST
+
+START_TEST(records_of_too_many_terms_are_replaced_and_followed)
+{
+    enum { LAST = TERM_RUNS_MAX - 1 };
+    struct consensus_message message = append(200, LAST, LAST, 1, 50);
+    struct consensus_start start = start_with_terms(LAST, 0);
+    consensus_init(&core, &start, NOW);
+    now_us = NOW;
+    hear(message); /* no room for its record yet */
+    ck_assert(update.append == CONSENSUS_APPEND_NONE && update.committed == 50);
+    ck_assert(sent(0)->is_good && sent(0)->index == LAST);
+    hear(message);
+    ck_assert(update.append == CONSENSUS_APPEND_RECORDS && update.append_first == LAST + 1);
+    consensus_init(&core, &start, NOW);
+    hear(append(200, 1, 1, 1, 0)); /* replaces all but the first one */
+    ck_assert(update.has_truncate && update.truncate_after == 1 && update.append_first == 2);
 }
 END_TEST
 
@@ -825,6 +844,7 @@ static void add_records(TCase *tcase)
     tcase_add_test(tcase, terms_of_records_are_runs);
     tcase_add_test(tcase, the_oldest_run_makes_room_if_it_is_committed);
     tcase_add_test(tcase, a_start_forgets_old_terms_that_are_committed);
+    tcase_add_test(tcase, records_of_too_many_terms_are_replaced_and_followed);
     tcase_add_test_raise_signal(tcase, a_start_with_too_many_terms_that_are_not_committed_ends,
                                 SIGABRT);
 }
