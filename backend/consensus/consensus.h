@@ -93,6 +93,8 @@ enum consensus_event_kind {
 
 struct consensus_event {
     enum consensus_event_kind kind;
+    /* The clock was read after the event came. A loop's cached time may be older than a message: then the promise that answers it
+     * would end before the lease that counts on it. */
     uint64_t now_us;
     uint64_t id;
     uint64_t term;
@@ -134,7 +136,8 @@ struct consensus_update {
     uint64_t term;
     uint64_t committed;
     uint64_t lease_until_us; /* commands may be served until then; 0: not at all */
-    uint64_t confirmed_us;   /* this copy still led at this time; 0: it does not lead */
+    /* This copy still led at this time; 0: it does not lead. A read that came before it may be answered, if the role is SERVING. */
+    uint64_t confirmed_us;
 };
 
 /* What a leader has recorded of another member. */
