@@ -166,16 +166,9 @@ uint64_t append_confirmed(const struct consensus *core, uint64_t now_us)
     return majority_of(core, now_us, sent_of);
 }
 
-/* The part of a follower's promise that is a lease here: if this clock is slower than the follower's by a fifth, 0.8 E of it last as
- * long as E there. The follower may have another E than this copy, while an operator changes it. */
-static uint64_t lease_of(const struct consensus *core, uint64_t promise_us)
-{
-    return lesser(promise_us, core->election_us) * 4 / 5;
-}
-
 uint64_t append_leased(const struct consensus *core, uint64_t now_us)
 {
-    return majority_of(core, now_us + lease_of(core, core->election_us), leased_of);
+    return majority_of(core, now_us + rule_lease_us(core, core->election_us), leased_of);
 }
 
 /* Check-quorum: without a majority for E a leader cannot commit, and others may lead already. */
@@ -209,7 +202,7 @@ static void take_match(struct consensus *core, struct consensus_progress *progre
                        const struct consensus_message *reply, uint64_t now_us)
 {
     uint64_t sent_us = rule_lease_sent(core, reply, now_us);
-    uint64_t leased_us = sent_us ? sent_us + lease_of(core, reply->promise_us) : 0;
+    uint64_t leased_us = sent_us ? sent_us + rule_lease_us(core, reply->promise_us) : 0;
     progress->sent_us = greater(progress->sent_us, sent_us);
     progress->leased_us = greater(progress->leased_us, leased_us);
     progress->match = greater(progress->match, reply->index);

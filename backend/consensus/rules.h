@@ -65,7 +65,10 @@ bool rule_may_change(const struct consensus *core, const struct consensus_member
  * began after that. */
 uint64_t rule_lease_sent(const struct consensus *core, const struct consensus_message *reply,
                          uint64_t now_us);
-/* May the leader serve? When its own PROBE is committed: then all records of earlier terms are committed too. */
+/* How long after that time a lease may last, if the follower promises to grant nothing for `promise_us`: it may have another E than this
+ * copy, while an operator changes it. */
+uint64_t rule_lease_us(const struct consensus *core, uint64_t promise_us);
+/* All records of earlier terms are committed when the own PROBE is. */
 bool rule_is_serving(const struct consensus *core);
 /* May the leader have a lease? Only when the owner of the data has reported (SERVES) that it serves in this very term. */
 bool rule_has_lease(const struct consensus *core);

@@ -34,6 +34,8 @@ uint64_t __real_rule_lease_sent(const struct consensus *core, const struct conse
                                 uint64_t now_us);
 uint64_t __wrap_rule_lease_sent(const struct consensus *core, const struct consensus_message *reply,
                                 uint64_t now_us);
+uint64_t __real_rule_lease_us(const struct consensus *core, uint64_t promise_us);
+uint64_t __wrap_rule_lease_us(const struct consensus *core, uint64_t promise_us);
 bool __real_rule_is_serving(const struct consensus *core);
 bool __wrap_rule_is_serving(const struct consensus *core);
 bool __real_rule_has_lease(const struct consensus *core);
@@ -139,6 +141,12 @@ uint64_t __wrap_rule_lease_sent(const struct consensus *core, const struct conse
 {
     return sim_broken == BREAK_LEASE_OF_REPLY ? now_us
                                               : __real_rule_lease_sent(core, reply, now_us);
+}
+
+uint64_t __wrap_rule_lease_us(const struct consensus *core, uint64_t promise_us)
+{
+    return __real_rule_lease_us(core,
+                                sim_broken == BREAK_LONG_LEASE ? core->election_us : promise_us);
 }
 
 bool __wrap_rule_is_serving(const struct consensus *core)

@@ -60,6 +60,7 @@ const char *sim_break_name(enum sim_break broken)
         [BREAK_TWO_VOTES] = "two-votes",
         [BREAK_SHORT_LOG] = "short-log",
         [BREAK_LEASE_OF_REPLY] = "lease-of-reply",
+        [BREAK_LONG_LEASE] = "long-lease",
         [BREAK_START_FORGETS] = "start-forgets",
         [BREAK_NO_PROMISE] = "no-promise",
         [BREAK_LEADER_VOTES] = "leader-votes",

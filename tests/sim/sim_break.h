@@ -72,7 +72,8 @@ enum sim_break {
     BREAK_UNMATCHED_COMMIT, /* a heartbeat commits a tail that does not match */
     BREAK_TWO_VOTES,        /* a voter grants to each candidate of a term */
     BREAK_SHORT_LOG,        /* … and to one whose log lacks records */
-    BREAK_LEASE_OF_REPLY,   /* the lease begins when the reply comes */
+    BREAK_LEASE_OF_REPLY,   /* the lease begins when the reply comes … */
+    BREAK_LONG_LEASE,       /* … and lasts for E of the leader, not of those who promise it */
     BREAK_START_FORGETS,    /* a voter may vote at once after its start */
     BREAK_NO_PROMISE,       /* … and when it hears a leader */
     BREAK_LEADER_VOTES,     /* a leader votes within its lease */
