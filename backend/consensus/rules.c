@@ -123,7 +123,7 @@ uint64_t rule_lease_sent(const struct consensus *core, const struct consensus_me
     return reply->sent_us;
 }
 
-/* If this clock is slower than the follower's by a fifth, 0.8 E of it last as long as E there. */
+/* If this clock is slower than the follower's by a fifth, 0.8 E here last as long as E there. */
 uint64_t rule_lease_us(const struct consensus *core, uint64_t promise_us)
 {
     return lesser(promise_us, core->election_us) * 4 / 5;

@@ -11,20 +11,22 @@ import re
 
 from files import read, report, sources, tracked
 
-PAGES = ('architecture.md', 'get.md', 'durable-set.md', 'slot-move.md', 'exec-over-shards.md', 'turn.md')
+PAGES = ('architecture.md', 'get.md', 'durable-set.md', 'slot-move.md', 'exec-over-shards.md', 'turn.md', 'consensus.md')
 TOKEN = re.compile(r'`([a-z][a-z0-9]*(?:_[a-z0-9]+)+)`'
                    r'|\(?(?:, |in |\()`?((?:shared|config|proxy|backend|tests)/[\w/]+\.[ch])`?'
                    r'|([.;|]\s|:\s)')
 DRAWING = re.compile(r'^```.*?^```', re.M | re.S)
 WORD = re.compile(r'(?<![\w./-])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w./]*\.[chm])')
 DEFINED = re.compile(r'^(?:[a-zA-Z_][\w \t*]*[ *])?(\w+)\((?!.*\);$)', re.M)
+TEST = re.compile(r'^START_TEST\((\w+)\)', re.M)
 ITEM = re.compile(r'\n(?=\s*(?:[-|]|\d+\.) |\s*\n)')
 
 
 @functools.cache
 def defined_in(path):
-    """Names of functions that have a body in this file."""
-    return set(DEFINED.findall(read(path)))
+    """Names of functions and unit tests that have a body in this file."""
+    text = read(path)
+    return set(DEFINED.findall(text)) | set(TEST.findall(text))
 
 
 @functools.cache
