@@ -187,7 +187,7 @@ void append_tick(struct consensus *core, uint64_t now_us, struct consensus_updat
         append_heartbeats(core, now_us, update);
 }
 
-/* That index is as of the beginning of the E before the present one, which ends at early_us. */
+/* Since the beginning of the E before the present one, which ends at early_us: so early_commit is no newer than the answer. */
 bool append_is_heard(const struct consensus *core, uint64_t id)
 {
     unsigned at = members_find(&core->members, id);

@@ -166,7 +166,7 @@ void election_vote_reply(struct consensus *core, const struct consensus_message 
 static bool may_lead(const struct consensus *core, uint64_t id)
 {
     unsigned at = members_find(&core->members, id);
-    return members_has_voter(&core->members, id) && id != core->id &&
+    return members_has_voter(&core->members, id) && id != core->id && append_is_heard(core, id) &&
            !(core->progress[at].state & CONSENSUS_BEHIND);
 }
 

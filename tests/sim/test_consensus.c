@@ -1,8 +1,8 @@
 /*
  * test_consensus.c - groups of copies agree on a log while messages are lost, doubled, delayed and reordered, links are cut one way,
  * processes end at every save and sync, disks lose what is not synced, clocks run at different rates, members change, logs are
- * trimmed and snapshots are installed. What must hold is in sim_truth.h; at the end the network heals, a minority stays down, and
- * the others must agree and go on.
+ * trimmed and snapshots are installed; in some worlds the copies have different election timeouts. What must hold is in
+ * sim_truth.h; at the end the network heals, a minority stays down, and the others must agree and go on.
  */
 #include "backend/consensus/members.h"
 #include "shared/check.h"

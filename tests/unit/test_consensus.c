@@ -545,20 +545,35 @@ START_TEST(a_learner_that_is_silent_is_not_promoted)
 }
 END_TEST
 
+/* … and serves for 3 E, in which copy 3 is silent. */
+static void serve_without_one(void)
+{
+    serve();
+    for (unsigned i = 0; i < 15; i++) {
+        match(2, core.last, now_us);
+        tick(E / 5);
+    }
+}
+
 START_TEST(a_voter_that_is_needed_is_not_removed)
 {
     struct consensus_members rest = members_of(3);
     begin(3, 3);
-    serve();
-    for (unsigned i = 0; i < 15; i++) { /* copy 3 is silent */
-        match(2, core.last, now_us);
-        tick(E / 5);
-    }
+    serve_without_one();
     rest.list[1] = rest.list[--rest.count];
     change(rest);
     ck_assert(update.role == CONSENSUS_SERVING && update.is_refused);
     change(members_of(2));
     ck_assert(!update.is_refused);
+}
+END_TEST
+
+START_TEST(leadership_is_not_handed_over_to_a_silent_copy)
+{
+    begin(3, 3);
+    serve_without_one();
+    step((struct consensus_event){.kind = CONSENSUS_TRANSFER, .id = 3});
+    ck_assert(update.is_refused && update.role == CONSENSUS_SERVING);
 }
 END_TEST
 
@@ -856,6 +871,7 @@ static void add_members(TCase *tcase)
     tcase_add_test(tcase, a_learner_is_promoted_when_it_has_caught_up);
     tcase_add_test(tcase, a_learner_that_is_silent_is_not_promoted);
     tcase_add_test(tcase, a_voter_that_is_needed_is_not_removed);
+    tcase_add_test(tcase, leadership_is_not_handed_over_to_a_silent_copy);
     tcase_add_test(tcase, a_cut_record_of_members_ends_its_force);
     tcase_add_test(tcase, members_of_an_unknown_kind_end_the_process);
     tcase_add_test(tcase, a_majority_is_more_than_half);
