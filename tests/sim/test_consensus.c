@@ -209,6 +209,8 @@ static void after_step(struct place *place, const struct consensus *before)
     const struct consensus_update *update = &place->copy.update;
     sim_truth_look(&world.truth, &place->copy, before);
     place->lease_us = update->lease_until_us;
+    if (update->role >= CONSENSUS_LEADING)
+        place->silent_us = 0; /* that it was elected shows that all leases before are over */
     if (before->role != place->copy.core.role || before->term != update->term)
         note("copy %" PRIu64 " %s term %" PRIu64 " last %" PRIu64 " committed %" PRIu64,
              place->copy.id, roles[update->role], update->term, place->copy.core.last,
