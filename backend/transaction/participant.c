@@ -348,17 +348,28 @@ static void prepare_arrived(struct part *part)
         prepare(part);
 }
 
+/* The transaction of a request that needs its locks, which must have come over this connection. NULL: the request was refused. `reader`
+ * is behind the id. */
+static struct part *locked_part(struct participant *participant, struct peer_incoming *incoming,
+                                const struct peer_frame *frame, struct message_reader *reader)
+{
+    struct transaction_id id;
+    *reader = message_read(frame->payload);
+    struct part *part = read_id(reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    if (part && part->state == PART_LOCKED && part->incoming == incoming)
+        return part;
+    refuse(incoming, frame, LOCKS_ARE_LOST);
+    return NULL;
+}
+
 /* PREPARE, or PREPARE_PART: a portion that comes before it. */
 static void handle_prepare(struct participant *participant, struct peer_incoming *incoming,
                            const struct peer_frame *frame)
 {
-    struct message_reader reader = message_read(frame->payload);
-    struct transaction_id id;
-    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
-    if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
-        refuse(incoming, frame, LOCKS_ARE_LOST);
+    struct message_reader reader;
+    struct part *part = locked_part(participant, incoming, frame, &reader);
+    if (!part)
         return;
-    }
     open_call(part, incoming, frame);
     if (!part_add_portion(part, &reader))
         part_end(part, "the request is not valid");
@@ -372,13 +383,10 @@ static void handle_prepare(struct participant *participant, struct peer_incoming
 static void handle_lock_rest(struct participant *participant, struct peer_incoming *incoming,
                              const struct peer_frame *frame)
 {
-    struct message_reader reader = message_read(frame->payload);
-    struct transaction_id id;
-    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
-    if (!part || part->state != PART_LOCKED || part->incoming != incoming) {
-        refuse(incoming, frame, LOCKS_ARE_LOST);
+    struct message_reader reader;
+    struct part *part = locked_part(participant, incoming, frame, &reader);
+    if (!part)
         return;
-    }
     part->heard_ms = loop_mono_ms(participant->partition->loop);
     if (!part_send_rest(part, incoming, frame->id))
         refuse(incoming, frame, "the request is not valid");
