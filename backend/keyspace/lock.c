@@ -252,12 +252,12 @@ static bool wound_others(struct lock_set *set, const struct lock *lock,
                          const struct lock_owner *owner, enum lock_mode mode)
 {
     bool is_held = false;
+    bool waits_for_reserver = owner->is_command && !list_empty(&lock->reservations);
     for (struct list *at = lock->holds.next; at != &lock->holds; at = at->next) {
         struct claim *hold = claim_at(at);
         if (!conflicts(hold, owner, mode))
             continue;
         is_held = true;
-        bool waits_for_reserver = owner->is_command && !list_empty(&lock->reservations);
         if (!waits_for_reserver && is_older(owner, hold->owner) && !hold->owner->is_prepared &&
             !hold->owner->is_wounded) {
             hold->owner->is_wounded = true;
