@@ -26,7 +26,8 @@ static int used_by_name(const void *a, const void *b)
     return bytes_compare(((const struct used *)a)->name, ((const struct used *)b)->name);
 }
 
-/* All databases of namespaces after this name, by namespace. NULL `after`: of all. The caller frees them. */
+/* The databases of the namespaces whose names sort after `after`, ordered by name; `after` NULL: of all namespaces. The caller frees the
+ * list. */
 static struct used *list_used(struct space_set *spaces, const struct bytes *after, size_t *count)
 {
     size_t cursor = 0;

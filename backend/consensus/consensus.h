@@ -1,7 +1,7 @@
 /*
  * consensus.h - one copy of a group's log and its part in agreeing on it: Raft without I/O, clock, threads and memory of its own.
  *
- *                     TICK · MESSAGE · APPENDED · SYNCED · SAVED · MEMBERS · TRANSFER · RESIGN …
+ *                     events: TICK · MESSAGE · APPENDED · SYNCED · SAVED · MEMBERS · TRANSFER · RESIGN … (enum consensus_event_kind)
  *                                                │ event
  *                                                ▼
  *     rules.c      each promise: may it …?   consensus ── election.c  votes, terms, transfer

@@ -1,4 +1,4 @@
-/* election.c - who leads: pre-votes, votes, and leadership that is handed over. */
+/* election.c - decides which copy leads: pre-votes, votes, and the hand-over of leadership from one copy to another. */
 #include "backend/consensus/core.h"
 #include "backend/consensus/members.h"
 #include "backend/consensus/rules.h"

@@ -2,7 +2,7 @@
  * session_reply.h - sends replies and messages of a session in order, and not before the effects they observed are durable.
  *
  *   reply ─┬─ observed nothing uncommitted ──► stream_out
- *          └─ else: held[ticket's parity] ──on_commit──► session_release ──► stream_out
+ *          └─ else: held[ticket's parity] ──on_commit──► sessions_release ──► stream_out
  *
  * Replies are sent in the order of the requests, so a reply after a held one is held too. Two tickets can be pending: of
  * the batch in flight and of the open batch; replies of the first are all older than those of the second. When a batch

@@ -109,7 +109,7 @@ void awaited_free_if_unused(struct blocking_set *set, struct awaited *awaited);
 /* Puts the key into `ready`, unless it is there or is being served. */
 void awaited_make_ready(struct blocking_set *set, struct awaited *awaited);
 
-/* After a change of deadline_ms or again_ms: moves the waiter in the heap. */
+/* To be called when deadline_ms or again_ms of a waiter has changed: moves it to its new place in the heap of deadlines. */
 void waiter_schedule(struct blocking_set *set, struct waiter *waiter);
 /* Takes a waiter with a due time out of the heap. */
 void waiter_unschedule(struct blocking_set *set, struct waiter *waiter);

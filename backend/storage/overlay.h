@@ -144,7 +144,8 @@ uint64_t overlay_observed(const struct overlay *overlay);
 /* Records the use of a cached value that depends on effects of this ticket or older ones. */
 void overlay_observe(struct overlay *overlay, uint64_t ticket);
 /* The ticket of a change that is being made. Counters, watches and whatever else shows a change without reading its rows keep it, and
- * replies that depend on them observe it (overlay_observe). 0: the change is secured, so no reply needs to wait. */
+ * a reply that depends on them calls overlay_observe with it, so that it waits until the change is durable. 0: a durable record
+ * makes sure of the change already (overlay_secured_begin), so no reply needs to wait. */
 uint64_t overlay_change_ticket(const struct overlay *overlay);
 /* The ticket of the newest effects that are not durable; 0: all are. A batch without effects is never written, so nothing may wait
  * for its ticket. */

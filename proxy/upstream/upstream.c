@@ -500,7 +500,8 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         upstream_send_own(control, PART_PROBE, "PING");
 }
 
-/* If the oldest reply is late, ends requests whose clients have left; also those without a deadline. */
+/* If the reply to the oldest request is late, asks the shard to end the requests of clients that have disconnected, with or
+ * without a deadline. */
 static void look_left(struct upstream *upstream, uint32_t now_ms)
 {
     const struct part *first = upstream->queue.first;
