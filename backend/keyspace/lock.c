@@ -81,6 +81,7 @@ uint32_t lock_set_count(const struct lock_set *set)
 
 void lock_owner_init(struct lock_owner *owner)
 {
+    *owner = (struct lock_owner){.begun_us = 0};
     list_init(&owner->holds);
     list_init(&owner->requests);
     list_init(&owner->link);

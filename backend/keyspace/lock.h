@@ -75,6 +75,7 @@ uint32_t lock_set_count(const struct lock_set *set);
 /* Resumes commands, grants requests and calls the functions of owners. True: it called one. */
 bool lock_set_turn_end(struct lock_set *set);
 
+/* Everything is zero, it has no locks, and functions are NULL. */
 void lock_owner_init(struct lock_owner *owner);
 /* Locks a key, named by its metadata row. True: the owner holds it; false: it was requested, see on_granted. */
 bool lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,

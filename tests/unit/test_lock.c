@@ -34,9 +34,10 @@ static void on_wounded(struct lock_owner *owner)
 
 static void init_owner(struct lock_owner *owner, uint64_t begun_us)
 {
-    *owner = (struct lock_owner){
-        .begun_us = begun_us, .on_granted = on_granted, .on_wounded = on_wounded};
     lock_owner_init(owner);
+    owner->begun_us = begun_us;
+    owner->on_granted = on_granted;
+    owner->on_wounded = on_wounded;
 }
 
 static void setup(void)
