@@ -2,7 +2,7 @@
 """rooms.py - which room may include and call which, and where things may lie.
 
     shared ◄─ command ◄─ acl ◄─ net ◄─ config ◄─┬─ proxy:   core ◄─ upstream ◄─ client ◄─ cluster ◄─ local ◄─ status ◄─ run ◄─ tool ◄─ main.c
-                                                └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ peer ◄─ session
+                                                └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ peer ◄─ replica ◄─ session
                                                                      └─ store ◄─┘  ◄─ transaction ◄─ dispatch ◄─ slots ◄─ partition
                                                                         ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
 
@@ -25,7 +25,7 @@ from files import ROOT, read, report, sources, tracked
 BELOW_ALL = ['shared', 'shared/command', 'shared/acl', 'shared/net', 'config']
 # of one program, lowest first
 BACKEND = ['backend/format', 'backend/format/json', 'backend/consensus', 'backend/wal', 'backend/store', 'backend/storage',
-           'backend/context', 'backend/keyspace', 'backend/peer', 'backend/session', 'backend/transaction',
+           'backend/context', 'backend/keyspace', 'backend/peer', 'backend/replica', 'backend/session', 'backend/transaction',
            'backend/dispatch', 'backend/slots', 'backend/partition', 'backend/script', 'backend/backup',
            'backend/commands', 'backend/tool', 'backend']
 PROXY = ['proxy/core', 'proxy/upstream', 'proxy/client', 'proxy/cluster', 'proxy/local', 'proxy/status', 'proxy/run',

@@ -1,5 +1,5 @@
 /*
- * faulty_disk.h - a disk that fails and loses power, for one test program: it replaces the program's write, pwritev,
+ * faulty_disk.h - a disk that fails and loses power, for one test program: it replaces the program's write, pwrite, pwritev,
  * fdatasync, fsync, rename and unlink. faulty_disk.c in tests/support does this for an unchanged program.
  *
  * `disk.fail_*` are the errors that calls fail with; disk_heal() ends the failures. With `disk.fail_files`, only calls
@@ -222,6 +222,13 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
     return is_failing ? -1 : put;
 }
 
+/* Used for the files of copies. */
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
+{
+    struct iovec part = {(void *)(uintptr_t)data, size};
+    return pwritev(fd, &part, 1, at);
+}
+
 /* Records a change of this name, and keeps the file that has the name now. */
 static inline void lossy_note(const char *path)
 {
@@ -308,7 +315,7 @@ static inline void lossy_cut(int fd)
         if (is_torn ? !is_here : at >= cut)
             data[at] = at < sure ? file->data[at] : 0;
     }
-    CHECK(pwrite(fd, data, len, 0) == (ssize_t)len);
+    CHECK(syscall(SYS_pwrite64, fd, data, len, 0L) == (long)len);
     if (!is_torn && disk_random(2))
         CHECK(ftruncate(fd, (off_t)(cut > sure ? cut : sure)) == 0);
     free(data);
@@ -322,7 +329,7 @@ static inline void lossy_power_loss(void)
     DIR *dir = opendir(disk.dir);
     CHECK(dir);
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (!strstr(entry->d_name, ".batches") || strstr(entry->d_name, ".new"))
+        if (entry->d_name[0] == '.' || strstr(entry->d_name, ".new"))
             continue;
         snprintf(path, sizeof path, "%s/%s", disk.dir, entry->d_name);
         int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -333,7 +340,7 @@ static inline void lossy_power_loss(void)
     lossy_start();
     rewinddir(dir);
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (!strstr(entry->d_name, ".batches"))
+        if (entry->d_name[0] == '.')
             continue;
         snprintf(path, sizeof path, "%s/%s", disk.dir, entry->d_name);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
