@@ -1,6 +1,7 @@
 #include "shared/command/command_reply.h"
 
 #include "shared/check.h"
+#include "shared/command/argument_docs.h"
 #include "shared/command/keys.h"
 #include "shared/glob.h"
 
@@ -210,8 +211,10 @@ static void write_named_text(struct reply *reply, const char *name, const char *
 /* Writes the command's name and its map without the subcommands. */
 static void write_docs_head(struct reply *reply, const struct command *command)
 {
-    int64_t pairs = 3 + !!command->complexity + !!command->doc_flags + !!command->deprecated.since +
-                    !!command->deprecated.replaced_by + command_has_subs(command);
+    const struct argument *arguments = argument_docs_of(command->id);
+    int64_t pairs = 3 + !!arguments + !!command->complexity + !!command->doc_flags +
+                    !!command->deprecated.since + !!command->deprecated.replaced_by +
+                    command_has_subs(command);
     reply_bulk_text(reply, command_full_name(command));
     reply_map(reply, pairs);
     write_named_text(reply, "summary", command->summary);
@@ -228,6 +231,10 @@ static void write_docs_head(struct reply *reply, const struct command *command)
     }
     write_named_text(reply, "deprecated_since", command->deprecated.since);
     write_named_text(reply, "replaced_by", command->deprecated.replaced_by);
+    if (arguments) {
+        reply_bulk_text(reply, "arguments");
+        argument_docs_reply(reply, arguments);
+    }
 }
 
 static void write_docs(struct reply *reply, const struct command *command)

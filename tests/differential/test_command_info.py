@@ -10,18 +10,27 @@ Intended differences, removed before comparing:
   - the order of tips and of subcommands (in Redis that of a hash table);
   - PFMERGE with only a destination has one key (Redis finds none, and so routes it to any node);
   - columns that a later version of Redis changed (LATER);
-  - commands that only Scree has; the texts, "arguments" and "history" of COMMAND DOCS.
+  - commands that only Scree has; the texts of COMMAND DOCS, "history" among them.
 """
 
 import contextlib
+import fcntl
+import os
+import pty
 import random
+import re
+import signal
+import struct
+import termios
 
 from support.cluster import Cluster, Oracle
-from support.harness import Failure, Suite, check, sized
+from support.harness import Failure, Suite, check, check_equal, sized
 from support.resp import Connection, show, value
 
 SHOWN_MAX = 10  # printed differences of one case
 COLUMNS = ['name', 'arity', 'flags', 'first key', 'last key', 'step', 'categories', 'tips', 'key specs', 'subcommands']
+# fields of COMMAND DOCS that are sentences
+TEXTS = (b'summary', b'complexity', b'replaced_by', b'history')
 # {command: columns}: options of later versions
 LATER = {b'zrank': ['arity'], b'zrevrank': ['arity']}
 CATEGORIES = ('keyspace read write set sortedset list hash string bitmap hyperloglog geo stream pubsub admin fast slow '
@@ -169,13 +178,13 @@ def docs_facts(reply):
     facts = {}
     for name, about in as_pairs(reply):
         about = {key[1]: item for key, item in as_pairs(about)}
-        facts[name[1]] = {key: about.get(key) for key in (b'since', b'group', b'doc_flags', b'deprecated_since')}
+        facts[name[1]] = {key: item for key, item in about.items() if key not in (*TEXTS, b'subcommands')}
         if b'subcommands' in about:
             facts.update(docs_facts(about[b'subcommands']))
     return facts
 
 
-@suite.case('COMMAND DOCS has the fields of every command of Redis')
+@suite.case('COMMAND DOCS has the fields of every command of Redis, and its arguments')
 @each_protocol
 def _(_run, c):
     ours, theirs = docs_facts(c.scree.call('COMMAND', 'DOCS')), docs_facts(c.redis.call('COMMAND', 'DOCS'))
@@ -184,6 +193,68 @@ def _(_run, c):
         c.equal('COMMAND DOCS: %r' % name, ours.get(name), theirs[name])
         c.equal('COMMAND DOCS %r' % name, one.get(name), theirs[name])
     c.same('COMMAND', 'DOCS', 'nosuch')
+
+
+def each_argument(arguments):
+    """The fields of each element of "arguments", those of parts too."""
+    for argument in arguments[1]:
+        about = {key[1]: item for key, item in as_pairs(argument)}
+        yield about
+        if b'arguments' in about:
+            yield from each_argument(about[b'arguments'])
+
+
+def is_optional(about):
+    return ('+', b'optional') in about.get(b'flags', ('*', []))[1]
+
+
+@suite.case('COMMAND DOCS has the arguments of later commands and own commands, as many as their arity wants')
+@each_protocol
+def _(_run, c):
+    docs = docs_facts(c.scree.call('COMMAND', 'DOCS'))
+    own = [name for name in docs if name not in c.known]
+    check(len(own) > 100, 'only %d commands are not in redis-server 7.0.15' % len(own))
+    for name, info in zip(own, c.scree.call('COMMAND', 'INFO', *own)[1]):
+        least = abs(int(info[1][1][1])) - 1 - name.count(b'|')
+        if info[1][9][1] or (least == 0 and int(info[1][1][1]) > 0):
+            check(b'arguments' not in docs[name], '%r has no arguments' % name)
+            continue
+        arguments = docs[name][b'arguments']
+        for about in each_argument(arguments):
+            is_group = about[b'type'][1] in (b'oneof', b'block')
+            check(about[b'name'][1] and is_group == (b'arguments' in about), '%r: %r' % (name, about))
+        needed = sum(not is_optional({key[1]: item for key, item in as_pairs(argument)}) for argument in arguments[1])
+        check(needed <= least and (needed > 0) == (least > 0), '%r wants %d words or more, but %d arguments' % (name, least, needed))
+
+
+def hints(address, typed):
+    """What redis-cli shows behind these words on a terminal."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvpe('redis-cli', ['redis-cli', '-h', address[0], '-p', str(address[1])], dict(os.environ, TERM='xterm'))
+    shown = b''
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 200, 0, 0))
+        for awaited, words in ((b'> ', typed), (b'\x1b[0;90;49m', b'\r'), (b'ERR', b'\x04')):
+            while awaited not in shown:
+                shown += os.read(terminal, 65536)
+            os.write(terminal, words)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
+    return re.findall(rb'\x1b\[0;90;49m([^\x1b]*)', shown)[-1]
+
+
+@suite.case('redis-cli shows the hints that it shows at redis-server')
+def _(run):
+    WORLD.start(run.options.endpoint)
+    for typed in (b'zadd', b'set key', b'xadd', b'client kill', b'migrate'):
+        theirs = hints(WORLD.oracle.address, typed)
+        for name, address in WORLD.targets.items():
+            check_equal(hints(address, typed), theirs, '%s: hints of %r' % (name, typed))
+    check_equal(hints(WORLD.targets['proxy' if 'proxy' in WORLD.targets else run.options.endpoint], b'json.set'),
+                b' key path value [NX|XX]', 'hints of JSON.SET')
 
 
 @suite.case('COMMAND LIST filters as Redis does')
