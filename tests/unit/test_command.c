@@ -377,12 +377,16 @@ static void test_docs_are_written(void)
     struct bytes argv[16];
     command_reply_docs(&reply, argv, split("COMMAND DOCS nosuch getset", argv));
     CHECK(replied_is(
-        "*2\r\n$6\r\ngetset\r\n*14\r\n$7\r\nsummary\r\n$40\r\nStore a string and "
+        "*2\r\n$6\r\ngetset\r\n*16\r\n$7\r\nsummary\r\n$40\r\nStore a string and "
         "return the old value.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$6\r\nstring\r\n$"
         "10\r\ncomplexity\r\n"
         "$4\r\nO(1)\r\n$9\r\ndoc_flags\r\n*1\r\n+deprecated\r\n$16\r\ndeprecated_"
         "since\r\n$5\r\n6.2.0\r\n"
-        "$11\r\nreplaced_by\r\n$12\r\nSET with GET\r\n"));
+        "$11\r\nreplaced_by\r\n$12\r\nSET with GET\r\n"
+        "$9\r\narguments\r\n*2\r\n"
+        "*6\r\n$4\r\nname\r\n$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n"
+        "$14\r\nkey_spec_index\r\n:0\r\n"
+        "*4\r\n$4\r\nname\r\n$5\r\nvalue\r\n$4\r\ntype\r\n$6\r\nstring\r\n"));
 }
 
 static void test_unknown_commands_get_the_text_of_redis(void)
