@@ -11,7 +11,7 @@
 #include "backend/commands/types.h"
 #include "backend/format/rdb.h"
 #include "backend/keyspace/field_expiry.h"
-#include "backend/keyspace/rank.h"
+#include "backend/rank/rank.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

@@ -1,6 +1,6 @@
 #include "backend/commands/sample.h"
 
-#include "backend/keyspace/rank.h"
+#include "backend/rank/rank.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "backend/commands/scan.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/rank.h"
+#include "backend/rank/rank.h"
 #include "backend/session/notify.h"
 #include "backend/session/reply_stream.h"
 #include "shared/number.h"

@@ -11,7 +11,7 @@
 #include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/rank.h"
+#include "backend/rank/rank.h"
 #include "backend/session/notify.h"
 #include "shared/number.h"
 

@@ -7,7 +7,7 @@
  */
 #include "backend/dispatch/handlers.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/rank.h"
+#include "backend/rank/rank.h"
 #include "backend/session/notify.h"
 #include "shared/number.h"
 

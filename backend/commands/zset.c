@@ -8,8 +8,8 @@
 
 #include "backend/commands/scan.h"
 #include "backend/dispatch/handlers.h"
-#include "backend/keyspace/range_bound.h"
-#include "backend/keyspace/rank.h"
+#include "backend/rank/range_bound.h"
+#include "backend/rank/rank.h"
 #include "backend/session/notify.h"
 #include "shared/check.h"
 #include "shared/command/arguments.h"

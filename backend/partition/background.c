@@ -1,7 +1,7 @@
 #include "backend/partition/background.h"
 
 #include "backend/context/partition.h"
-#include "backend/keyspace/rank_rebuild.h"
+#include "backend/rank/rank_rebuild.h"
 #include "backend/session/internal_call.h"
 
 void background_rebuild_ranks(struct partition *partition)

@@ -2,7 +2,7 @@
 
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/keyspace/rank_cache.h"
+#include "backend/rank/rank_cache.h"
 #include "backend/storage/maintenance.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/partition_store.h"

@@ -1,5 +1,5 @@
 /*
- * check_ranks.c - checks the rank tree of a collection (backend/keyspace/rank.h): each block against what it counts.
+ * check_ranks.c - checks the rank tree of a collection (backend/rank/rank.h): each block against what it counts.
  *
  *   blocks of a level   "" 2        "m" 3          a block counts what lies from its separator to the next one:
  *   level below         ""1 "d"1    "m"1 "p"0 "r"2 blocks of the level below, or at level 1 rows of the collection

@@ -2,8 +2,8 @@
 """rooms.py - which room may include and call which, and where things may lie.
 
     shared ◄─ command ◄─ acl ◄─ net ◄─ config ◄─┬─ proxy:   core ◄─ upstream ◄─ client ◄─ cluster ◄─ local ◄─ status ◄─ run ◄─ tool ◄─ main.c
-                                                └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ peer ◄─ replica ◄─ session
-                                                                     └─ store ◄─┘  ◄─ transaction ◄─ dispatch ◄─ slots ◄─ partition
+                                                └─ backend: format ◄─┬─ wal ◄───┬─ storage ◄─ context ◄─ keyspace ◄─ rank ◄─ peer
+                                                                     └─ store ◄─┘  ◄─ replica ◄─ session ◄─ transaction ◄─ dispatch ◄─ slots ◄─ partition
                                                                         ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
 
 A file includes and calls its own room and rooms below it; wal and store lie beside each other. A room above is reached only
@@ -25,8 +25,8 @@ from files import ROOT, read, report, sources, tracked
 BELOW_ALL = ['shared', 'shared/command', 'shared/acl', 'shared/net', 'config']
 # of one program, lowest first
 BACKEND = ['backend/format', 'backend/format/json', 'backend/consensus', 'backend/wal', 'backend/store', 'backend/storage',
-           'backend/context', 'backend/keyspace', 'backend/peer', 'backend/replica', 'backend/session', 'backend/transaction',
-           'backend/dispatch', 'backend/slots', 'backend/partition', 'backend/script', 'backend/backup',
+           'backend/context', 'backend/keyspace', 'backend/rank', 'backend/peer', 'backend/replica', 'backend/session',
+           'backend/transaction', 'backend/dispatch', 'backend/slots', 'backend/partition', 'backend/script', 'backend/backup',
            'backend/commands', 'backend/tool', 'backend']
 PROXY = ['proxy/core', 'proxy/upstream', 'proxy/client', 'proxy/cluster', 'proxy/local', 'proxy/status', 'proxy/run',
          'proxy/tool', 'proxy']

@@ -7,11 +7,11 @@
  *   test_rank [seed]      one seed, or SEEDS
  */
 #include "backend/context/partition.h"
-#include "backend/keyspace/range_bound.h"
-#include "backend/keyspace/rank.h"
-#include "backend/keyspace/rank_cache.h"
-#include "backend/keyspace/rank_rebuild.h"
 #include "backend/keyspace/space.h"
+#include "backend/rank/range_bound.h"
+#include "backend/rank/rank.h"
+#include "backend/rank/rank_cache.h"
+#include "backend/rank/rank_rebuild.h"
 #include "backend/session/internal_call.h"
 #include "shared/check.h"
 #include "tests/sim/sim.h"

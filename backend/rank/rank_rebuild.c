@@ -1,4 +1,4 @@
-#include "backend/keyspace/rank_rebuild.h"
+#include "backend/rank/rank_rebuild.h"
 
 #include "backend/context/partition.h"
 #include "backend/keyspace/lock.h"

@@ -1,4 +1,4 @@
-#include "backend/keyspace/rank_cache.h"
+#include "backend/rank/rank_cache.h"
 
 #include "shared/check.h"
 #include "shared/table.h"

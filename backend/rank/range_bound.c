@@ -1,4 +1,4 @@
-#include "backend/keyspace/range_bound.h"
+#include "backend/rank/range_bound.h"
 
 #include "backend/context/partition.h"
 #include "shared/check.h"

@@ -22,7 +22,7 @@
 #pragma once
 
 #include "backend/keyspace/keyspace.h"
-#include "backend/keyspace/rank_cache.h"
+#include "backend/rank/rank_cache.h"
 
 enum {
     RANK_SIZE_MIN = 64,  /* a collection that shrinks to this size loses its tree */

@@ -1,7 +1,7 @@
-#include "backend/keyspace/rank.h"
+#include "backend/rank/rank.h"
 
 #include "backend/context/partition.h"
-#include "backend/keyspace/rank_rebuild.h"
+#include "backend/rank/rank_rebuild.h"
 #include "shared/check.h"
 
 enum {

@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "backend/keyspace/rank.h"
+#include "backend/rank/rank.h"
 
 struct rank_rebuild;
 
