@@ -1,0 +1,100 @@
+/*
+ * pinned.c - values that a command has borrowed from the store, and that stay in memory until it ends or releases them.
+ *
+ *   row_get ─► slice of RocksDB ─► running.pins ─┬─ the command ends ─────► released
+ *                                                └─ a reply refers to it ─► a block has it; released with the last reply
+ */
+#include "backend/keyspace/keyspace_inner.h"
+
+#include "backend/context/partition.h"
+
+#include <stdlib.h>
+
+void pin_value(struct partition *partition, const struct slice *slice)
+{
+    if (partition->running.pins_count == partition->running.pins_cap) {
+        partition->running.pins_cap =
+            partition->running.pins_cap ? partition->running.pins_cap * 2 : 16;
+        partition->running.pins = realloc(
+            partition->running.pins, partition->running.pins_cap * sizeof *partition->running.pins);
+        CHECK(partition->running.pins);
+    }
+    partition->running.pins[partition->running.pins_count++] = *slice;
+    budget_hold(&partition->running.budget, slice->len);
+}
+
+static bool holds(const char *data, size_t len, struct bytes value)
+{
+    return value.data >= data && value.data + value.len <= data + len;
+}
+
+static void release_shared(void *owner)
+{
+    struct slice *slice = owner;
+    slice_release(slice);
+    free(slice);
+}
+
+/* Creates a block that refers to a pinned value of RocksDB; freeing the block releases the pin. */
+static struct block *share(struct partition *partition, struct slice *pin)
+{
+    struct slice *owner = malloc(sizeof *owner);
+    CHECK(owner);
+    *owner = *pin;
+    pin->pin = NULL;
+    struct block *block =
+        block_new_borrowed((char *)owner->data, owner->len, release_shared, owner);
+    block->next = partition->running.blocks;
+    partition->running.blocks = block;
+    return block;
+}
+
+struct block *keyspace_block(struct call *call, struct bytes value)
+{
+    struct partition *partition = call->partition;
+    for (struct block *block = partition->running.blocks; block; block = block->next)
+        if (holds(block->data, block->size, value))
+            return block;
+    for (size_t i = 0; i < partition->running.pins_count; i++) {
+        struct slice *pin = &partition->running.pins[i];
+        if (pin->pin && holds(pin->data, pin->len, value))
+            return share(partition, pin);
+    }
+    return NULL;
+}
+
+/* Releases the pins from this one on. */
+static void release_pins(struct partition *partition, size_t from)
+{
+    struct partition_running *running = &partition->running;
+    size_t bytes = 0;
+    for (size_t i = from; i < running->pins_count; i++) {
+        bytes += running->pins[i].len;
+        slice_release(&running->pins[i]);
+    }
+    running->pins_count = from;
+    budget_give_back(&running->budget, bytes);
+}
+
+struct call_mark keyspace_mark(const struct call *call)
+{
+    return (struct call_mark){.arena = arena_mark(call->arena),
+                              .pins = call->partition->running.pins_count};
+}
+
+void keyspace_release(struct call *call, const struct call_mark *mark)
+{
+    release_pins(call->partition, mark->pins);
+    arena_release(call->arena, &mark->arena);
+}
+
+void keyspace_end(struct partition *partition)
+{
+    if (partition->running.pins_count)
+        release_pins(partition, 0);
+    while (partition->running.blocks) {
+        struct block *block = partition->running.blocks;
+        partition->running.blocks = block->next;
+        block_unref(block);
+    }
+}
