@@ -15,8 +15,6 @@ FILE_MAX = 700
 LONG_FILES = {
     'backend/backup/backup.c': 745,
     'backend/keyspace/lock.c': 715,
-    'backend/keyspace/lock.c': 715,
-    'backend/keyspace/space.c': 917,
     'backend/slots/move_source.c': 970,
     'backend/slots/slot_moves.c': 888,
     'backend/slots/slot_owners.c': 1147,
