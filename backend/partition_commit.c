@@ -33,6 +33,7 @@ bool partition_read_header(struct partition *partition)
     if (!good)
         return false;
     partition->batch.index = header.index;
+    hybrid_clock_begin(&partition->batch.hybrid, header.hybrid);
     if (header.version > partition->batch.version)
         partition->batch.version = header.version;
     return true;
@@ -50,6 +51,7 @@ static void on_close(void *owner)
         .index = partition->batch.index,
         .origin_ms = loop_wall_ms(partition->loop),
         .version = partition->batch.version,
+        .hybrid = hybrid_clock_close(&partition->batch.hybrid, clock_wall_us()),
     };
     overlay_set_header(partition->overlay, header_key, &header);
     partition->batch.closed_us = clock_mono_us();
@@ -108,6 +110,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
     if (err) {
         commit_failed(partition, ticket);
     } else {
+        hybrid_clock_announce(&partition->batch.hybrid);
         metric_add(partition->metrics.process, METRIC_BACKEND_COMMITS, 1);
         metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
                    space_keys_total(partition->spaces));

@@ -180,6 +180,8 @@ static bool import_system(struct import *import, enum cf cf, struct bytes key, s
             return set_import_error(import, "the batch header cannot be read");
         if (header.version > import->header.version)
             import->header.version = header.version;
+        if (header.hybrid > import->header.hybrid)
+            import->header.hybrid = header.hybrid;
     } else if (is_function_key(key)) {
         return copy_row(import, cf, key, value);
     }

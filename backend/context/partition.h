@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/context/budget.h"
+#include "backend/context/hybrid_clock.h"
 #include "backend/storage/commit.h"
 #include "backend/store/pace.h"
 #include "config/config.h"
@@ -137,6 +138,7 @@ struct partition_batch {
     uint64_t version;   /* newest collection version */
     uint64_t commands;  /* commands that wrote into the open batch */
     uint64_t closed_us; /* when the batch in flight was closed; monotonic */
+    struct hybrid_clock hybrid;
     struct pace_latency latency;
 };
 

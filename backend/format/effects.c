@@ -16,7 +16,11 @@ enum {
     COMMIT_AT = 24,
     ORIGIN_AT = 32,
     VERSION_AT = 40,
-    FAMILY_BITS = 0x0f,
+    HYBRID_AT = 48,
+    FORMAT_1 = 1,
+    HEADER_BYTES_1 = HYBRID_AT,
+    FAMILY_BITS = 0x07,
+    IS_INTERNAL = 0x08,
     KIND_SHIFT = 4,
     KIND_BITS = 0x03,
     HAS_LAST_SLOT = 0x40,
@@ -35,6 +39,7 @@ struct effects {
     char *data;
     size_t len, room;
     uint32_t count;
+    bool is_internal;          /* what is added */
     struct effect_place place; /* of the previous effect; its space is a copy in `space` */
     char space[SPACE_BYTES_MAX];
 };
@@ -161,6 +166,7 @@ void effects_begin(struct effects *effects, const struct effects_header *header)
         effects->room = 0;
     }
     effects->len = effects->count = 0;
+    effects->is_internal = false;
     reserve(effects, EFFECTS_HEADER_BYTES);
     effects->data[0] = EFFECTS_FORMAT;
     effects->data[TYPE_AT] = (char)header->type;
@@ -171,6 +177,7 @@ void effects_begin(struct effects *effects, const struct effects_header *header)
     put_le64(effects->data + COMMIT_AT, header->commit);
     put_le64(effects->data + ORIGIN_AT, header->origin_ms);
     put_le64(effects->data + VERSION_AT, header->version);
+    put_le64(effects->data + HYBRID_AT, header->hybrid);
     effects->len = EFFECTS_HEADER_BYTES;
 }
 
@@ -185,9 +192,22 @@ void effects_set_index(struct effects *effects, uint64_t index)
     put_le64(effects->data + COMMIT_AT, index);
 }
 
+void effects_set_numbers(struct effects *effects, uint64_t index, uint64_t term, uint64_t commit)
+{
+    CHECK(commit <= index);
+    put_le64(effects->data + INDEX_AT, index);
+    put_le64(effects->data + TERM_AT, term);
+    put_le64(effects->data + COMMIT_AT, commit);
+}
+
 void effects_set_version(struct effects *effects, uint64_t version)
 {
     put_le64(effects->data + VERSION_AT, version);
+}
+
+void effects_set_internal(struct effects *effects, bool is_internal)
+{
+    effects->is_internal = is_internal;
 }
 
 static char *append_varint(char *to, uint64_t value)
@@ -227,7 +247,8 @@ static void append_effect(struct effects *effects, const struct effect *effect)
     CHECK(effect->cf < CF_COUNT && effects->count < UINT32_MAX);
     reserve(effects, EFFECT_BYTES_MAX + effect->key.len + effect->value.len + effect->to.len);
     char *head = effects->data + effects->len, *to = head + 1;
-    *head = (char)((unsigned)effect->cf | (unsigned)effect->kind << KIND_SHIFT);
+    *head = (char)((unsigned)effect->cf | (unsigned)effect->kind << KIND_SHIFT |
+                   (effects->is_internal ? IS_INTERNAL : 0));
     if (!effects->count || !same_place(place, &effects->place)) {
         *head = (char)(*head | HAS_PLACE);
         if (place->last_slot != place->first_slot)
@@ -236,7 +257,7 @@ static void append_effect(struct effects *effects, const struct effect *effect)
     }
     to = write_run(to, effect->key);
     if (effect->kind != EFFECT_DELETE)
-        to = write_run(to, effect->kind == EFFECT_PUT ? effect->value : effect->to);
+        to = write_run(to, effect->kind == EFFECT_DELETE_RANGE ? effect->to : effect->value);
     effects->len = (size_t)(to - effects->data);
     put_le32(effects->data + COUNT_AT, ++effects->count);
 }
@@ -273,6 +294,17 @@ void effects_delete_range(struct effects *effects, enum cf cf, struct bytes from
                            });
 }
 
+void effects_note(struct effects *effects, enum cf cf, struct bytes key, struct bytes value)
+{
+    append_effect(effects, &(struct effect){
+                               .kind = EFFECT_NOTE,
+                               .cf = cf,
+                               .place = effect_place_of_row(cf, key),
+                               .key = key,
+                               .value = value,
+                           });
+}
+
 uint32_t effects_count(const struct effects *effects)
 {
     return effects->count;
@@ -285,10 +317,18 @@ struct bytes effects_bytes(const struct effects *effects)
 
 /* ---- decoding ---- */
 
+static bool is_type(uint8_t format, enum effects_type type)
+{
+    return type == EFFECTS_BATCH || type == EFFECTS_PROBE ||
+           (type == EFFECTS_MEMBERS && format != FORMAT_1);
+}
+
 enum effects_read effects_open(struct bytes batch, struct effects_header *header,
                                struct effects_reader *reader)
 {
-    if (batch.len < EFFECTS_HEADER_BYTES || batch.data[0] == 0)
+    uint8_t format = batch.len ? (uint8_t)batch.data[0] : 0;
+    size_t size = format == FORMAT_1 ? HEADER_BYTES_1 : EFFECTS_HEADER_BYTES;
+    if (batch.len < size || format == 0)
         return EFFECTS_DAMAGED;
     *header = (struct effects_header){
         .type = (enum effects_type)(uint8_t)batch.data[TYPE_AT],
@@ -298,13 +338,15 @@ enum effects_read effects_open(struct bytes batch, struct effects_header *header
         .commit = get_le64(batch.data + COMMIT_AT),
         .origin_ms = get_le64(batch.data + ORIGIN_AT),
         .version = get_le64(batch.data + VERSION_AT),
+        .hybrid = format == FORMAT_1 ? 0 : get_le64(batch.data + HYBRID_AT),
     };
-    if (batch.data[0] != EFFECTS_FORMAT || get_le16(batch.data + ZERO_AT) != 0 ||
-        (header->type != EFFECTS_BATCH && header->type != EFFECTS_PROBE))
+    if (format > EFFECTS_FORMAT || get_le16(batch.data + ZERO_AT) != 0 ||
+        !is_type(format, header->type))
         return EFFECTS_NEWER;
     *reader = (struct effects_reader){
-        .rest = {batch.data + EFFECTS_HEADER_BYTES, batch.len - EFFECTS_HEADER_BYTES},
+        .rest = {batch.data + size, batch.len - size},
         .left = header->count,
+        .format = format,
     };
     return header->commit <= header->index ? EFFECTS_READ : EFFECTS_DAMAGED;
 }
@@ -391,10 +433,12 @@ static bool read_effect(struct effects_reader *reader, struct effect *effect)
     *effect = (struct effect){
         .kind = (enum effect_kind)(head >> KIND_SHIFT & KIND_BITS),
         .cf = (enum cf)(head & FAMILY_BITS),
+        .is_internal = head & IS_INTERNAL,
         .value = none,
         .to = none,
     };
-    if (effect->cf >= CF_COUNT || effect->kind > EFFECT_DELETE_RANGE)
+    bool is_new = effect->is_internal || effect->kind == EFFECT_NOTE;
+    if (effect->cf >= CF_COUNT || (is_new && reader->format == FORMAT_1))
         return false;
     bool has_place = head & HAS_PLACE, has_last_slot = head & HAS_LAST_SLOT;
     if (has_place ? !read_place(&reader->rest, has_last_slot, &reader->place)
@@ -405,10 +449,19 @@ static bool read_effect(struct effects_reader *reader, struct effect *effect)
     return read_slot_run(&reader->rest, &effect->key) &&
            (effect->kind == EFFECT_DELETE ||
             read_slot_run(&reader->rest,
-                          effect->kind == EFFECT_PUT ? &effect->value : &effect->to));
+                          effect->kind == EFFECT_DELETE_RANGE ? &effect->to : &effect->value));
 }
 
 enum effects_read effects_next(struct effects_reader *reader, struct effect *effect)
+{
+    enum effects_read result;
+    do
+        result = effects_next_or_note(reader, effect);
+    while (result == EFFECTS_READ && effect->kind == EFFECT_NOTE);
+    return result;
+}
+
+enum effects_read effects_next_or_note(struct effects_reader *reader, struct effect *effect)
 {
     if (!reader->left)
         return reader->rest.len ? EFFECTS_DAMAGED : EFFECTS_END;

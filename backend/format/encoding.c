@@ -22,7 +22,7 @@ enum {
     METADATA_HEAD = 9,       /* flags, expire */
     STREAM_NUMBERS = 11,     /* five ids and the entries added */
     STREAM_NODE_NUMBERS = 5, /* fields about the first node */
-    HEADER_NUMBERS = 4,
+    HEADER_NUMBERS = 5,
     FIELD_TTL = 0xff, /* first byte of a TTL in CF_RANK; levels of a rank tree are smaller */
 };
 
@@ -342,7 +342,7 @@ struct bytes encode_batch_header(struct arena *arena, const struct batch_header 
     char *row = arena_alloc(arena, size);
     char *to = write_u64(write_u64(row, header->epoch), header->index);
     to = write_u64(write_u64(to, header->origin_ms), header->version);
-    return written(row, to, size);
+    return written(row, write_u64(to, header->hybrid), size);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -623,9 +623,10 @@ bool decode_metadata(struct bytes value, struct metadata *metadata)
 
 bool decode_batch_header(struct bytes value, struct batch_header *header)
 {
+    header->hybrid = 0;
     return next_u64(&value, &header->epoch) && next_u64(&value, &header->index) &&
            next_u64(&value, &header->origin_ms) && next_u64(&value, &header->version) &&
-           value.len == 0;
+           (value.len == 0 || (next_u64(&value, &header->hybrid) && value.len == 0));
 }
 
 struct bytes encode_field_ttl(struct arena *arena, struct bytes field)

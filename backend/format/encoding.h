@@ -80,7 +80,7 @@ extern const struct type_row type_rows[TYPE_COUNT];
 enum {
     DATABASES_MAX = 16,
     NAMESPACE_BYTES_MAX = 200, /* storage namespaces have up to 2 bytes more */
-    DATA_FORMAT = 5,
+    DATA_FORMAT = 6,
     RANK_FORMAT =
         1, /* of rank trees: older programs wrote none into the root, and maybe wrong counts */
 };
@@ -130,6 +130,7 @@ struct batch_header {
     uint64_t origin_ms; /* wall clock of the executing partition */
     /* newest version of a collection: versions never decrease, even if the clock is set back */
     uint64_t version;
+    uint64_t hybrid; /* time of the batch (hybrid_clock.h); 0 in rows of older programs */
 };
 
 /* Number of keys in one slot of a storage namespace. */

@@ -92,8 +92,10 @@ enum slot_purge_step slot_purge_step(struct slot_purge *purge, uint32_t rows, in
             row->meta.type = TYPE_NONE;
         count++;
     }
+    overlay_moved_begin(partition->overlay);
     for (uint32_t i = 0; i < count; i++)
         delete_row(partition, &doomed[i]);
+    overlay_moved_end(partition->overlay);
     internal_call_end(partition, &call);
     return step == ROWS_FAILED ? SLOT_PURGE_FAILED
            : step == ROWS_END  ? SLOT_PURGE_DONE

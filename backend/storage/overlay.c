@@ -387,7 +387,7 @@ static bool has_range(const struct overlay *overlay, const struct range *range)
 
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
 {
-    struct range range = {cf, from, to, overlay->batch->ticket};
+    struct range range = {cf, overlay->securing.is_moving, from, to, overlay->batch->ticket};
     stamps_range(&overlay->stamps, cf, from, to);
     const struct row_list *list = write_buffer_order(overlay->active, cf, from, to);
     for (struct row *row = rows_at_or_after(list, from); row && range_has(&range, cf, row->key);

@@ -76,6 +76,7 @@ const struct batch *overlay_close_batch(struct overlay *overlay)
         struct change *change = &closed->changes[i];
         change->after = change->row->value;
         change->state_after = (uint8_t)change->row->state;
+        change->is_moved = change->row->is_moved;
     }
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (overlay->iterated[cf])
@@ -97,15 +98,18 @@ void batch_write(const struct batch *batch, struct effects *to)
                           .commit = batch->header.index,
                           .origin_ms = batch->header.origin_ms,
                           .version = batch->header.version,
+                          .hybrid = batch->header.hybrid,
                       });
     for (size_t i = 0; i < batch->ranges_count; i++) {
         const struct range *range = &batch->ranges[i];
+        effects_set_internal(to, range->is_moved);
         if (!range->to.len || bytes_compare(range->from, range->to) < 0)
             effects_delete_range(to, range->cf, range->from, range->to);
     }
     for (size_t i = 0; i < batch->count; i++) {
         const struct change *change = &batch->changes[i];
         const struct row *row = change->row;
+        effects_set_internal(to, change->is_moved);
         if (change->state_after == ROW_VALUE)
             effects_put(to, (enum cf)row->cf, row->key, change->after);
         else if (change->state_after == ROW_DELETED)

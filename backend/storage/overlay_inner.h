@@ -37,6 +37,7 @@ struct change {
     struct row *row;
     struct bytes before, after;
     uint8_t state_before, state_after; /* enum row_state */
+    bool is_moved;                     /* of the row, when the batch is closed */
 };
 
 /* Effects that become durable together. Rows and ranges (from ranges_from on) are in `buffer`. The commit thread reads

@@ -18,6 +18,8 @@ static void show_effect(struct overlay *overlay, const struct effect *effect)
     case EFFECT_DELETE_RANGE:
         overlay_delete_range(overlay, effect->cf, effect->key, effect->to);
         break;
+    case EFFECT_NOTE:
+        break;
     }
 }
 

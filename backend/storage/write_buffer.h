@@ -59,6 +59,7 @@ struct rows {
 
 struct range {
     enum cf cf;
+    bool is_moved; /* as of a row */
     struct bytes from;
     struct bytes to; /* empty: to the end */
     uint64_t ticket; /* of the batch that deleted it */

@@ -18,6 +18,8 @@ static void add_effect(struct store_batch *batch, struct store *store, const str
     case EFFECT_DELETE_RANGE:
         store_batch_delete_range(batch, store, effect->cf, effect->key, effect->to);
         break;
+    case EFFECT_NOTE:
+        break;
     }
 }
 

@@ -2,11 +2,11 @@
  * dump_log.c - --dump-log: the effects of every batch in the WAL, even while a backend is running.
  *
  *   # partition-0
- *   12 batch term 0 commit 12 time 1763871600123 version 1763871600123456 effects 2
+ *   12 batch term 0 commit 12 time 1763871600123 hybrid 1763871600123456 version 1763871600123456 effects 2
  *   12 put metadata - 7629 \x00\x1d\xcdk \x81\x00\x00\x00\x00\x00\x00\x00\x00v
  *   12 delete-range data tenant 5-7 ... ...
  *
- *   index, kind, column family, storage namespace ('-': the default one, '*': any), slot or slots ('-': of the
+ *   index, kind ('internal-': the shard's own change), column family, storage namespace ('-': the default one, '*': any), slot or slots ('-': of the
  *   partition), then key and value, or both ends of a range ('-': empty)
  */
 #include "backend/format/effects.h"
@@ -47,8 +47,9 @@ static void print_effect_slots(const struct effect_place *place)
 
 static void print_effect(uint64_t index, const struct effect *effect)
 {
-    static const char *const kinds[] = {"put", "delete", "delete-range"};
-    (void)printf("%" PRIu64 " %s %s", index, kinds[effect->kind], store_family_name(effect->cf));
+    static const char *const kinds[] = {"put", "delete", "delete-range", "note"};
+    (void)printf("%" PRIu64 " %s%s %s", index, effect->is_internal ? "internal-" : "",
+                 kinds[effect->kind], store_family_name(effect->cf));
     if (effect->place.is_any_space)
         (void)fputs(" *", stdout);
     else
@@ -56,8 +57,13 @@ static void print_effect(uint64_t index, const struct effect *effect)
     print_effect_slots(&effect->place);
     print_log_bytes(effect->key);
     if (effect->kind != EFFECT_DELETE)
-        print_log_bytes(effect->kind == EFFECT_PUT ? effect->value : effect->to);
+        print_log_bytes(effect->kind == EFFECT_DELETE_RANGE ? effect->to : effect->value);
     (void)putchar('\n');
+}
+
+static const char *type_name(enum effects_type type)
+{
+    return type == EFFECTS_PROBE ? "probe" : type == EFFECTS_MEMBERS ? "members" : "batch";
 }
 
 /* wal_fn; `owner` points to the first index to print. */
@@ -75,10 +81,11 @@ static bool print_batch(void *owner, uint64_t index, struct bytes batch, char *e
     enum effects_read result = effects_open(batch, &header, &reader);
     if (result == EFFECTS_READ)
         (void)printf("%" PRIu64 " %s term %" PRIu64 " commit %" PRIu64 " time %" PRIu64
-                     " version %" PRIu64 " effects %" PRIu32 "\n",
-                     index, header.type == EFFECTS_PROBE ? "probe" : "batch", header.term,
-                     header.commit, header.origin_ms, header.version, header.count);
-    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
+                     " hybrid %" PRIu64 " version %" PRIu64 " effects %" PRIu32 "\n",
+                     index, type_name(header.type), header.term, header.commit, header.origin_ms,
+                     header.hybrid, header.version, header.count);
+    while (result == EFFECTS_READ &&
+           (result = effects_next_or_note(&reader, &effect)) == EFFECTS_READ)
         print_effect(index, &effect);
     if (result != EFFECTS_END)
         (void)snprintf(error, size, "%s", effects_refusal(result));

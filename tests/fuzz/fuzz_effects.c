@@ -3,6 +3,7 @@
  * written again, and reading those bytes must give equal effects.
  */
 #include "backend/format/effects.h"
+#include "backend/format/note.h"
 #include "shared/check.h"
 
 #include <stdint.h>
@@ -20,7 +21,10 @@ static void touch(struct bytes run)
 
 static void write_again(struct effects *effects, const struct effect *effect)
 {
-    if (effect->kind == EFFECT_PUT)
+    effects_set_internal(effects, effect->is_internal);
+    if (effect->kind == EFFECT_NOTE)
+        effects_note(effects, effect->cf, effect->key, effect->value);
+    else if (effect->kind == EFFECT_PUT)
         effects_put(effects, effect->cf, effect->key, effect->value);
     else if (effect->kind == EFFECT_DELETE)
         effects_delete(effects, effect->cf, effect->key);
@@ -38,11 +42,12 @@ static void check_same(struct bytes written, struct bytes again)
     CHECK(effects_open(again, &header_again, &other) == EFFECTS_READ);
     CHECK(memcmp(&header, &header_again, sizeof header) == 0);
     for (enum effects_read result = EFFECTS_READ; result == EFFECTS_READ;) {
-        result = effects_next(&one, &a);
-        CHECK(effects_next(&other, &b) == result && result != EFFECTS_DAMAGED);
+        result = effects_next_or_note(&one, &a);
+        CHECK(effects_next_or_note(&other, &b) == result && result != EFFECTS_DAMAGED);
         CHECK(result != EFFECTS_READ ||
-              (a.kind == b.kind && a.cf == b.cf && bytes_equal(a.key, b.key) &&
-               bytes_equal(a.value, b.value) && bytes_equal(a.to, b.to)));
+              (a.kind == b.kind && a.cf == b.cf && a.is_internal == b.is_internal &&
+               bytes_equal(a.key, b.key) && bytes_equal(a.value, b.value) &&
+               bytes_equal(a.to, b.to)));
     }
 }
 
@@ -52,17 +57,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct effects_header header;
     struct effects_reader reader;
     struct effect effect;
+    struct note note;
     memset(&header, 0, sizeof header);
     if (effects_open(input, &header, &reader) != EFFECTS_READ)
         return 0;
     struct effects *effects = effects_new();
     effects_begin(effects, &header);
     enum effects_read result;
-    while ((result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+    while ((result = effects_next_or_note(&reader, &effect)) == EFFECTS_READ) {
         touch(effect.place.space);
         touch(effect.key);
         touch(effect.value);
         touch(effect.to);
+        if (effect.kind == EFFECT_NOTE)
+            sum += note_read(effect.value, &note);
         write_again(effects, &effect);
     }
     if (result == EFFECTS_END)

@@ -168,6 +168,9 @@ static void add_effect(struct effects *to, const struct effect *effect)
     case EFFECT_DELETE_RANGE:
         effects_delete_range(to, effect->cf, effect->key, effect->to);
         break;
+    case EFFECT_NOTE:
+        effects_note(to, effect->cf, effect->key, effect->value);
+        break;
     }
 }
 
@@ -181,7 +184,7 @@ static struct record *tear(const struct record *record)
     CHECK(effects_open(record_bytes(record), &header, &reader) == EFFECTS_READ);
     effects_begin(part, &header);
     for (uint64_t left = chance((uint64_t)header.count + 1); left > 0; left--) {
-        CHECK(effects_next(&reader, &effect) == EFFECTS_READ);
+        CHECK(effects_next_or_note(&reader, &effect) == EFFECTS_READ);
         add_effect(part, &effect);
     }
     struct record *torn = record_new(effects_bytes(part));

@@ -53,14 +53,16 @@ START_TEST(a_header_has_these_bytes)
         .commit = 3,
         .origin_ms = 0x0190,
         .version = 5,
+        .hybrid = 0x0601,
     };
     effects_begin(effects, &header);
-    check_bytes(effects_bytes(effects), BYTES("\1\2\0\0\0\0\0\0"
+    check_bytes(effects_bytes(effects), BYTES("\2\2\0\0\0\0\0\0"
                                               "\x8\7\6\5\4\3\2\1"
                                               "\2\0\0\0\0\0\0\0"
                                               "\3\0\0\0\0\0\0\0"
                                               "\x90\1\0\0\0\0\0\0"
-                                              "\5\0\0\0\0\0\0\0"));
+                                              "\5\0\0\0\0\0\0\0"
+                                              "\1\6\0\0\0\0\0\0"));
 }
 END_TEST
 
@@ -84,6 +86,24 @@ START_TEST(effects_have_these_bytes)
                               "\xe6\xff\0\0\xff\x3f\0\0"));
     ck_assert_uint_eq(effects_count(effects), 5);
     ck_assert_uint_eq((uint8_t)effects_bytes(effects).data[4], 5);
+}
+END_TEST
+
+START_TEST(notes_and_internal_changes_have_these_bytes)
+{
+    effects_set_internal(effects, true);
+    effects_put(effects, CF_DATA, BYTES("\0\0\7k"), BYTES("v"));
+    effects_delete_range(effects, CF_DATA, BYTES("\0\0\7a"), BYTES("\0\0\7b"));
+    effects_set_internal(effects, false);
+    effects_note(effects, CF_METADATA, BYTES("\0\0\7k"), BYTES("\1"));
+    check_bytes(body(), BYTES("\x8a\0\7\0\4\0\0\7k\1v"
+                              "\x2a\4\0\0\7a\4\0\0\7b"
+                              "\x31\4\0\0\7k\1\1"));
+    ck_assert_uint_eq(effects_count(effects), 3);
+    effects_set_internal(effects, true);
+    begin();
+    effects_delete(effects, CF_SYSTEM, BYTES("v"));
+    check_bytes(body(), BYTES("\x90\0\xff\xff\1v"));
 }
 END_TEST
 
@@ -180,7 +200,7 @@ START_TEST(written_values_are_read)
 {
     enum { EFFECTS = 3000, BIG = 100000 };
     static char big[BIG];
-    struct effects_header header = {EFFECTS_BATCH, 0, 12, 3, 11, 4, 5}, found;
+    struct effects_header header = {EFFECTS_BATCH, 0, 12, 3, 11, 4, 5, 6}, found;
     struct effects_reader reader;
     struct effect effect;
     effects_begin(effects, &header);
@@ -217,6 +237,81 @@ START_TEST(written_values_are_read)
     ck_assert_int_eq(effects_next(&reader, &effect), EFFECTS_END);
     begin();
     ck_assert_uint_eq(effects_bytes(effects).len, EFFECTS_HEADER_BYTES);
+}
+END_TEST
+
+START_TEST(numbers_are_set_later)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    effects_set_index(effects, 7);
+    ck_assert_int_eq(effects_open(effects_bytes(effects), &header, &reader), EFFECTS_READ);
+    ck_assert_uint_eq(header.index, 7);
+    ck_assert_uint_eq(header.commit, 7);
+    ck_assert_uint_eq(header.term, 0);
+    effects_set_numbers(effects, 9, 4, 8);
+    effects_set_version(effects, 12);
+    ck_assert_int_eq(effects_open(effects_bytes(effects), &header, &reader), EFFECTS_READ);
+    ck_assert_uint_eq(header.index, 9);
+    ck_assert_uint_eq(header.term, 4);
+    ck_assert_uint_eq(header.commit, 8);
+    ck_assert_uint_eq(header.version, 12);
+}
+END_TEST
+
+/* effects_next passes over notes; effects_next_or_note does not. */
+START_TEST(notes_are_no_effects)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    effects_note(effects, CF_METADATA, BYTES("\0\0\7k"), BYTES("\1"));
+    effects_set_internal(effects, true);
+    effects_delete(effects, CF_METADATA, BYTES("\0\0\7k"));
+    effects_set_internal(effects, false);
+    effects_note(effects, CF_METADATA, BYTES("\1s\0\7l"), BYTES("xyz"));
+    ck_assert_int_eq(effects_open(effects_bytes(effects), &header, &reader), EFFECTS_READ);
+    ck_assert_int_eq(effects_next(&reader, &effect), EFFECTS_READ);
+    ck_assert_int_eq(effect.kind, EFFECT_DELETE);
+    ck_assert(effect.is_internal);
+    ck_assert_int_eq(effect.place.first_slot, 7);
+    ck_assert_int_eq(effects_next(&reader, &effect), EFFECTS_END);
+    ck_assert_int_eq(effects_open(effects_bytes(effects), &header, &reader), EFFECTS_READ);
+    ck_assert_int_eq(effects_next_or_note(&reader, &effect), EFFECTS_READ);
+    ck_assert_int_eq(effect.kind, EFFECT_NOTE);
+    check_bytes(effect.value, BYTES("\1"));
+    ck_assert(!effect.is_internal);
+    ck_assert_int_eq(effects_next_or_note(&reader, &effect), EFFECTS_READ);
+    ck_assert_int_eq(effects_next_or_note(&reader, &effect), EFFECTS_READ);
+    ck_assert_int_eq(effect.kind, EFFECT_NOTE);
+    check_bytes(effect.place.space, BYTES("s"));
+    check_bytes(effect.value, BYTES("xyz"));
+    ck_assert_int_eq(effects_next_or_note(&reader, &effect), EFFECTS_END);
+}
+END_TEST
+
+/* A batch of format 1: SET k v, then the end of namespace "s" deleted. */
+#define FORMAT_1                                                                                   \
+    "\1\1\0\0\2\0\0\0\x0c\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0\x0b\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0\5\0\0\0" \
+    "\0\0\0\0"                                                                                     \
+    "\x81\0\xcd\x1d\4\0\x1d\xcdk\x0a\x81\0\0\0\0\0\0\0\0v"                                         \
+    "\xe2\1s\1\0\3\0\4\1s\0\1\4\1s\0\4"
+
+START_TEST(format_1_is_read)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    ck_assert_int_eq(effects_open(BYTES(FORMAT_1), &header, &reader), EFFECTS_READ);
+    const struct effects_header expected = {EFFECTS_BATCH, 2, 12, 3, 11, 4, 5, 0};
+    ck_assert_mem_eq(&header, &expected, sizeof header);
+    ck_assert_int_eq(effects_next(&reader, &effect), EFFECTS_READ);
+    check_bytes(effect.key, BYTES("\0\x1d\xcdk"));
+    ck_assert_int_eq(effect.place.first_slot, 7629);
+    ck_assert_int_eq(effects_next(&reader, &effect), EFFECTS_READ);
+    ck_assert_int_eq(effect.kind, EFFECT_DELETE_RANGE);
+    check_bytes(effect.to, BYTES("\1s\0\4"));
+    ck_assert_int_eq(effects_next(&reader, &effect), EFFECTS_END);
 }
 END_TEST
 
@@ -278,7 +373,37 @@ START_TEST(unknown_formats_and_types_are_newer)
     ck_assert_int_eq(read_changed(1, 3), EFFECTS_NEWER);
     ck_assert_int_eq(read_changed(1, 0), EFFECTS_NEWER);
     ck_assert_int_eq(read_changed(2, 1), EFFECTS_NEWER);
+    ck_assert_int_eq(read_changed(1, 4), EFFECTS_NEWER);
+    ck_assert_int_eq(read_changed(1, 6), EFFECTS_NEWER);
+    ck_assert_int_eq(read_changed(1, EFFECTS_MEMBERS), EFFECTS_END);
+    ck_assert_int_eq(read_changed(1, EFFECTS_PROBE), EFFECTS_END);
     ck_assert_int_eq(read_changed(0, 0), EFFECTS_DAMAGED);
+}
+END_TEST
+
+/* What only format 2 has is damage in format 1. */
+static enum effects_read read_format_1(size_t at, int byte)
+{
+    struct bytes batch = BYTES(FORMAT_1);
+    char *changed = arena_alloc(&arena, batch.len);
+    memcpy(changed, batch.data, batch.len);
+    changed[at] = (char)byte;
+    return read_all((struct bytes){changed, batch.len});
+}
+
+START_TEST(format_1_has_no_notes)
+{
+    size_t head = 48;
+    ck_assert_int_eq(read_format_1(head, 0x81), EFFECTS_END);
+    ck_assert_int_eq(read_format_1(head, 0x89), EFFECTS_DAMAGED); /* internal */
+    ck_assert_int_eq(read_format_1(head, 0xb1), EFFECTS_DAMAGED); /* a note */
+    ck_assert_int_eq(read_format_1(1, EFFECTS_MEMBERS), EFFECTS_NEWER);
+    for (size_t len = 0; len < sizeof FORMAT_1 - 1; len++) {
+        char *part = malloc(len + 1);
+        memcpy(part, FORMAT_1, len);
+        ck_assert_int_eq(read_all((struct bytes){part, len}), EFFECTS_DAMAGED);
+        free(part);
+    }
 }
 END_TEST
 
@@ -291,7 +416,6 @@ START_TEST(impossible_numbers_are_refused)
     /* it commits a batch with a higher index than its own */
     ck_assert_int_eq(read_changed(24, 1), EFFECTS_DAMAGED);
     ck_assert_int_eq(read_changed(head, 0x80 | CF_COUNT), EFFECTS_DAMAGED);
-    ck_assert_int_eq(read_changed(head, 0xb1), EFFECTS_DAMAGED); /* kind 3 */
     ck_assert_int_eq(read_changed(head, 0x01),
                      EFFECTS_DAMAGED); /* the effect refers to an earlier one, but there is none */
     ck_assert_int_eq(read_changed(head + 1, 203), EFFECTS_DAMAGED);  /* a space that is too long */
@@ -308,11 +432,16 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_header_has_these_bytes);
     tcase_add_test(tests, effects_have_these_bytes);
+    tcase_add_test(tests, notes_and_internal_changes_have_these_bytes);
     tcase_add_test(tests, a_row_has_the_place_of_its_key);
     tcase_add_test(tests, a_range_has_all_slots_it_may_touch);
     tcase_add_test(tests, written_values_are_read);
+    tcase_add_test(tests, numbers_are_set_later);
+    tcase_add_test(tests, notes_are_no_effects);
+    tcase_add_test(tests, format_1_is_read);
     tcase_add_test(tests, parts_of_a_batch_are_refused);
     tcase_add_test(tests, unknown_formats_and_types_are_newer);
+    tcase_add_test(tests, format_1_has_no_notes);
     tcase_add_test(tests, impossible_numbers_are_refused);
     Suite *suite = suite_create("effects");
     suite_add_tcase(suite, tests);

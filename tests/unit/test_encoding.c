@@ -204,10 +204,17 @@ END_TEST
 
 START_TEST(a_batch_header_has_these_bytes)
 {
-    struct batch_header header = {.epoch = 1, .index = 2, .origin_ms = 3, .version = 0x0400}, again;
+    struct batch_header header = {
+        .epoch = 1, .index = 2, .origin_ms = 3, .version = 0x0400, .hybrid = 5};
+    struct batch_header again;
     struct bytes row = encode_batch_header(&arena, &header);
-    check_row(row, BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\4\0"));
+    check_row(row, BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\4\0"
+                         "\0\0\0\0\0\0\0\5"));
     ck_assert(decode_batch_header(row, &again));
+    ck_assert_mem_eq(&again, &header, sizeof header);
+    /* before data format 6 */
+    ck_assert(decode_batch_header((struct bytes){row.data, 32}, &again));
+    header.hybrid = 0;
     ck_assert_mem_eq(&again, &header, sizeof header);
 }
 END_TEST
@@ -659,7 +666,10 @@ START_TEST(truncated_keys_are_refused)
     check_cuts(is_journal_space, BYTES("\6shop\0\3\1\2"), 9);
     check_cuts(is_slot_count, BYTES("\0\1\x80\1\xac\2"), 6);
     check_exact(is_u64, encode_u64(&arena, 1));
-    check_exact(is_batch_header, encode_batch_header(&arena, &(struct batch_header){.epoch = 1}));
+    struct bytes header = encode_batch_header(&arena, &(struct batch_header){.epoch = 1});
+    for (size_t len = 0; len <= header.len; len++)
+        ck_assert(is_batch_header((struct bytes){header.data, len}) == (len == 32 || len == 40));
+    ck_assert(!is_batch_header(encode_sub_key(&arena, header, BYTES("x"))));
 }
 END_TEST
 
