@@ -14,6 +14,7 @@ const struct transaction_failure transaction_failures[TRANSACTION_FAILURES] = {
     {METRIC_BACKEND_FAILED_UNREACHABLE, "shard_unreachable"},
     {METRIC_BACKEND_FAILED_REFUSED, "shard_refused"},
     {METRIC_BACKEND_FAILED_BORROW_LIMIT, "borrow_limit"},
+    {METRIC_BACKEND_FAILED_MEMORY, "command_memory"},
     {METRIC_BACKEND_FAILED_LOG, "log_failure"},
 };
 

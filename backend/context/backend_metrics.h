@@ -82,7 +82,7 @@ struct transaction_failure {
     const char *reason; /* label of the metric */
 };
 
-enum { TRANSACTION_FAILURES = 5 };
+enum { TRANSACTION_FAILURES = 6 };
 
 extern const struct transaction_failure transaction_failures[TRANSACTION_FAILURES];
 

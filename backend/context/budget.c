@@ -3,6 +3,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/goes_on.h"
 #include "backend/context/process.h"
+#include "backend/context/tally.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -53,9 +54,13 @@ void budget_init(struct partition *partition)
 static void count_over(const struct partition *partition, enum budget_end end)
 {
     static const enum metric metrics[BUDGET_ENDS] = {
-        [BUDGET_MEMORY] = METRIC_BACKEND_OVER_MEMORY, [BUDGET_BATCH] = METRIC_BACKEND_OVER_BATCH,
-        [BUDGET_TIME] = METRIC_BACKEND_OVER_TIME,     [BUDGET_KILLED] = METRIC_BACKEND_OVER_KILLED,
-        [BUDGET_GONE] = METRIC_BACKEND_OVER_KILLED,   [BUDGET_STOPPED] = METRIC_BACKEND_OVER_KILLED,
+        [BUDGET_MEMORY] = METRIC_BACKEND_OVER_MEMORY,
+        [BUDGET_TRANSACTION] = METRIC_BACKEND_OVER_MEMORY,
+        [BUDGET_BATCH] = METRIC_BACKEND_OVER_BATCH,
+        [BUDGET_TIME] = METRIC_BACKEND_OVER_TIME,
+        [BUDGET_KILLED] = METRIC_BACKEND_OVER_KILLED,
+        [BUDGET_GONE] = METRIC_BACKEND_OVER_KILLED,
+        [BUDGET_STOPPED] = METRIC_BACKEND_OVER_KILLED,
     };
     metric_add(partition->metrics.process, metrics[end], 1);
 }
@@ -72,6 +77,21 @@ void budget_end(struct partition *partition)
     forget(budget);
 }
 
+/* Bytes that the call's transaction holds besides. */
+static size_t held_by_transaction(const struct call_budget *budget)
+{
+    const struct tally *tally = budget->call ? budget->call->tally : NULL;
+    return tally ? tally->bytes : 0;
+}
+
+/* Up to so many bytes the call need not look again. */
+static size_t next_step(const struct call_budget *budget)
+{
+    size_t besides = held_by_transaction(budget);
+    size_t room = besides < budget->memory_max ? budget->memory_max - besides : 0;
+    return budget->memory.held + STEP < room ? budget->memory.held + STEP : room;
+}
+
 void budget_forgive(struct partition *partition)
 {
     struct call_budget *budget = &partition->running.budget;
@@ -80,7 +100,7 @@ void budget_forgive(struct partition *partition)
     budget->end = BUDGET_GOES_ON;
     budget->work = 0;
     budget->memory.is_over = false;
-    budget->memory.max = budget->memory.held + STEP;
+    budget->memory.max = next_step(budget);
 }
 
 void budget_set_aside(struct partition *partition, struct call_budget *aside)
@@ -104,15 +124,26 @@ static uint64_t lower(uint64_t limit, uint64_t own)
     return own && (!limit || own < limit) ? own : limit;
 }
 
+/* Limits of the call's namespace. `call` NULL: there are none. */
+static struct budget_limits own_limits(const struct call *call)
+{
+    if (call && call->partition->running.limits_of)
+        return call->partition->running.limits_of(call);
+    return (struct budget_limits){.memory = 0};
+}
+
+size_t budget_memory_max(const struct call *call)
+{
+    return lower(call->partition->snapshot->memory.command, own_limits(call).memory);
+}
+
 void budget_measure(struct call_budget *budget)
 {
     struct partition *partition = partition_of(budget);
     const struct config_snapshot *snapshot = partition->snapshot;
     if (budget->is_measured)
         return;
-    struct budget_limits own = {.memory = 0};
-    if (budget->call && partition->running.limits_of)
-        own = partition->running.limits_of(budget->call);
+    struct budget_limits own = own_limits(budget->call);
     uint64_t limit_ms = lower(snapshot->config.command_time_limit_ms, own.time_ms);
     uint64_t slow_ms = (uint64_t)config_snapshot_number(snapshot, "busy-reply-threshold");
     budget->is_measured = true;
@@ -151,14 +182,12 @@ static bool process_has_room(struct call_budget *budget, size_t held)
 static void on_memory(struct arena_meter *meter)
 {
     struct call_budget *budget = container_of(meter, struct call_budget, memory);
-    if (!budget->call) { /* no client's call */
-        meter->max = meter->held + STEP;
+    if (!budget->call) /* no client's call */
         return;
-    }
     budget_measure(budget);
-    if (meter->held <= budget->memory_max && process_has_room(budget, meter->held)) {
-        meter->max =
-            meter->held + STEP < budget->memory_max ? meter->held + STEP : budget->memory_max;
+    bool is_within = meter->held + held_by_transaction(budget) <= budget->memory_max;
+    if (is_within && process_has_room(budget, meter->held)) {
+        meter->max = next_step(budget);
         return;
     }
     meter->is_over = true;
@@ -176,6 +205,15 @@ void budget_hold(struct call_budget *budget, size_t bytes)
 void budget_give_back(struct call_budget *budget, size_t bytes)
 {
     budget->memory.held -= bytes < budget->memory.held ? bytes : budget->memory.held;
+}
+
+void budget_end_transaction(struct call_budget *budget, const struct tally *tally)
+{
+    if (!budget->call || budget->call->tally != tally)
+        return;
+    budget_measure(budget);
+    budget->memory.is_over = true;
+    end_with(budget, BUDGET_TRANSACTION);
 }
 
 static bool are_effects_over(struct call_budget *budget)
@@ -261,9 +299,17 @@ bool budget_look_at_writes(struct call *call)
 
 const char *budget_reason(enum budget_end end)
 {
-    static const char *const names[BUDGET_ENDS] = {"",     "again",  "memory", "batch",
+    static const char *const names[BUDGET_ENDS] = {"",     "again",  "memory", "memory", "batch",
                                                    "time", "killed", "gone",   "stopped"};
     return names[end];
+}
+
+void budget_memory_text(size_t max, char *text, size_t size)
+{
+    (void)snprintf(text, size,
+                   "ERR the command needs more than %zu bytes of memory (command-memory), and has "
+                   "changed nothing",
+                   max);
 }
 
 void budget_text(const struct call *call, char *text, size_t size)
@@ -272,10 +318,8 @@ void budget_text(const struct call *call, char *text, size_t size)
     const struct call_budget *budget = &call->partition->running.budget;
     switch ((enum budget_end)budget->end) {
     case BUDGET_MEMORY:
-        (void)snprintf(text, size,
-                       "ERR the command needs more than %zu bytes of memory (command-memory), and "
-                       "has changed nothing",
-                       budget->memory_max);
+    case BUDGET_TRANSACTION:
+        budget_memory_text(budget->memory_max, text, size);
         return;
     case BUDGET_BATCH:
         (void)snprintf(text, size,

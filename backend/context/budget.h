@@ -16,25 +16,29 @@
  * about a millisecond of work. Limits are looked at before something begins: one value may exceed them. `end` is a flag and not a jump,
  * because handlers own memory: a handler returns when a read fails, and a loop without reads asks call_goes_on().
  *
- * Too much memory ends one command; a script may catch its error, and EXEC goes on. Each other limit ends the whole call.
+ * Too much memory ends one command; a script may catch its error, and EXEC goes on. Each other limit ends the whole call. What a
+ * transaction over shards holds from one attempt to the next (tally.h) counts against the same limit; if that alone is too much, the
+ * next command would fail too, so it ends the whole call.
  */
 #pragma once
 
 #include "shared/arena.h"
 
+struct tally;
 struct call;
 struct partition;
 struct process;
 
 enum budget_end {
     BUDGET_GOES_ON,
-    BUDGET_AGAIN,   /* it is rolled back and will run again (slow_call.h) */
-    BUDGET_MEMORY,  /* command-memory */
-    BUDGET_BATCH,   /* batch-limit */
-    BUDGET_TIME,    /* command-time-limit */
-    BUDGET_KILLED,  /* SCREE KILL */
-    BUDGET_GONE,    /* its client has left, or was ended by CLIENT KILL */
-    BUDGET_STOPPED, /* the server stops */
+    BUDGET_AGAIN,       /* it is rolled back and will run again (slow_call.h) */
+    BUDGET_MEMORY,      /* command-memory */
+    BUDGET_TRANSACTION, /* command-memory, by what the transaction over shards holds (tally.h) */
+    BUDGET_BATCH,       /* batch-limit */
+    BUDGET_TIME,        /* command-time-limit */
+    BUDGET_KILLED,      /* SCREE KILL */
+    BUDGET_GONE,        /* its client has left, or was ended by CLIENT KILL */
+    BUDGET_STOPPED,     /* the server stops */
     BUDGET_ENDS,
 };
 
@@ -94,11 +98,17 @@ bool budget_look_at_writes(struct call *call);
 /* Memory outside of the arena, such as that of a pinned value, which the command holds until it gives it back. */
 void budget_hold(struct call_budget *budget, size_t bytes);
 void budget_give_back(struct call_budget *budget, size_t bytes);
+/* The tally of a transaction is over its limit: if the call is one of its attempts, it must end. Use tally_add. */
+void budget_end_transaction(struct call_budget *budget, const struct tally *tally);
+/* command-memory of the call's namespace. */
+size_t budget_memory_max(const struct call *call);
 /* Must the whole call end: are all its effects rolled back? */
 static inline bool budget_ends_call(const struct call_budget *budget)
 {
     return budget->end > BUDGET_MEMORY;
 }
+/* The error of a call that needs more than `max` bytes of memory. */
+void budget_memory_text(size_t max, char *text, size_t size);
 /* The error of a call that must end. */
 void budget_text(const struct call *call, char *text, size_t size);
 /* "memory", "batch", "time" … */

@@ -11,6 +11,7 @@
 #include "shared/command/command.h"
 #include "shared/reply.h"
 
+struct tally;
 struct borrow;
 struct lock_waiter;
 struct partition;
@@ -31,6 +32,7 @@ struct call {
     struct space *space;          /* storage namespace of the session's namespace and database */
     const struct slot_set *slots; /* keys in other slots are not here; NULL: all slots are here */
     struct borrow *borrow;        /* keys in other slots are borrowed; NULL: they are refused */
+    struct tally *tally;          /* of its transaction over shards; NULL: it is not one */
     struct lock_waiter *waiter;   /* takes locks by age (lock_waiter.h); NULL: it has not waited */
     const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
     struct arena *arena;

@@ -236,9 +236,10 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
     limits_attempt(call);
     bool may_retry = may_wait && may_roll_back(call);
     call->borrow = is_across && may_retry ? coordinator_borrow(call) : NULL;
-    if (call->borrow)
+    if (call->borrow) {
+        call->tally = &call->borrow->tally;
         borrow_begin(call->borrow);
-    else if (may_retry)
+    } else if (may_retry)
         call->waiter = queue_by_age(call);
     *mark = (struct suspend_mark){.is_set = is_nonblocking || may_retry,
                                   .messages = partition->watchers.messages->count,

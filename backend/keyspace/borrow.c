@@ -29,20 +29,40 @@ enum {
         128, /* … if its elements, estimated to have so many bytes, are within borrow-limit */
 };
 
+enum {
+    KEY_BYTES = sizeof(struct borrowed) + TABLE_ENTRY_BYTES + 32, /* of a key, besides its name */
+    /* of a row in the write buffer, besides key and value: the row, its place in the index, and how to undo it */
+    ROW_MEMORY = 192,
+    FORETOLD_BYTES = 1024, /* of a key that is foretold, with its need and a small row */
+};
+
 struct arrival {
     struct arrival *next;
     size_t len;
     char effects[];
 };
 
-struct borrow *borrow_new(struct lock_owner *owner)
+struct borrow *borrow_new(struct lock_owner *owner, struct call_budget *budget, size_t memory_max)
 {
     struct borrow *borrow = calloc(1, sizeof *borrow);
     CHECK(borrow);
     borrow->arrivals_end = &borrow->arrivals;
     borrow->owner = owner;
     list_init(&borrow->wants);
+    borrow->tally = (struct tally){.max = memory_max, .budget = budget};
+    borrow->needs.tally = owner->tally = &borrow->tally;
     return borrow;
+}
+
+void borrow_hold(struct borrow *borrow, size_t bytes)
+{
+    borrow->held += bytes;
+    tally_add(&borrow->tally, bytes);
+}
+
+size_t borrow_memory(size_t rows, size_t bytes)
+{
+    return rows * ROW_MEMORY + bytes;
 }
 
 void borrow_clear(struct borrow *borrow)
@@ -63,6 +83,8 @@ void borrow_clear(struct borrow *borrow)
     }
     borrow->arrivals_end = &borrow->arrivals;
     borrow->bytes = 0;
+    tally_remove(&borrow->tally, borrow->held);
+    borrow->held = 0;
     borrow->is_dirty = borrow->has_declared = false;
 }
 
@@ -72,13 +94,24 @@ void borrow_free(struct borrow *borrow)
         return;
     borrow_clear(borrow);
     foretold_free(borrow->foretold);
+    borrow->owner->tally = NULL;
     free(borrow);
+}
+
+/* The memory of what is foretold has changed. */
+static void count_foretold(struct borrow *borrow)
+{
+    size_t bytes = borrow->foretold ? foretold_memory(borrow->foretold) : 0;
+    tally_remove(&borrow->tally, borrow->foretold_held);
+    tally_add(&borrow->tally, bytes);
+    borrow->foretold_held = bytes;
 }
 
 void borrow_begin(struct borrow *borrow)
 {
     if (borrow->foretold)
         foretold_begin(borrow->foretold);
+    count_foretold(borrow);
 }
 
 static struct foretold *foretold_of(struct borrow *borrow)
@@ -91,11 +124,13 @@ static struct foretold *foretold_of(struct borrow *borrow)
 void borrow_note_reply(struct borrow *borrow, struct bytes frame)
 {
     foretold_add_reply(foretold_of(borrow), frame);
+    count_foretold(borrow);
 }
 
 void borrow_note_words(struct borrow *borrow, const struct bytes *words, uint32_t count)
 {
     foretold_add_words(foretold_of(borrow), words, count);
+    count_foretold(borrow);
 }
 
 void borrow_close(struct borrow *borrow)
@@ -132,6 +167,7 @@ static struct borrowed *borrowed_of(struct borrow *borrow, struct bytes row_key)
     borrowed = calloc(1, sizeof *borrowed);
     CHECK(borrowed);
     (void)table_put(borrow->keys, row_key, borrowed);
+    borrow_hold(borrow, KEY_BYTES + row_key.len);
     return borrowed;
 }
 
@@ -198,9 +234,13 @@ static void need_next_keys(struct call *call, const struct entry *entry, enum lo
     size_t limit = call->partition->snapshot->config.borrow_limit_bytes / 2;
     size_t each = borrow->bytes / table_count(borrow->keys) + 1;
     size_t room = borrow->bytes < limit ? (limit - borrow->bytes) / each : 0;
-    if (borrow->foretold)
-        foretold_next(borrow->foretold, entry->key, room < UINT32_MAX ? (uint32_t)room : UINT32_MAX,
-                      need_foretold, &like);
+    size_t in_memory = tally_room(&borrow->tally) / FORETOLD_BYTES;
+    room = in_memory < room ? in_memory : room;
+    if (!borrow->foretold)
+        return;
+    foretold_next(borrow->foretold, entry->key, room < UINT32_MAX ? (uint32_t)room : UINT32_MAX,
+                  need_foretold, &like);
+    count_foretold(borrow);
 }
 
 int borrow_key(struct call *call, const struct entry *entry, bool writes)
@@ -311,8 +351,13 @@ int borrow_watch(struct call *call, enum need_kind kind, struct space *space, ui
 
 void borrow_add_rows(struct borrow *borrow, struct bytes effects)
 {
+    struct effects_header header = {.count = 0};
+    struct effects_reader reader;
     struct arrival *arrival = malloc(sizeof *arrival + effects.len);
     CHECK(arrival);
+    if (effects_open(effects, &header, &reader) == EFFECTS_READ)
+        borrow_hold(borrow, borrow_memory(header.count, effects.len));
+    borrow_hold(borrow, sizeof *arrival + effects.len);
     arrival->next = NULL;
     arrival->len = effects.len;
     memcpy(arrival->effects, effects.data, effects.len);

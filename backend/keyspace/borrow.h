@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "backend/context/tally.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/need.h"
 
@@ -25,6 +26,8 @@
 #define LOCKS_ARE_LOST    "the transaction has lost its locks"
 #define KEYS_ARE_UNLOCKED "the transaction has not locked these keys here"
 #define STATE_IS_ANOTHER  "the transaction is in another state"
+/* The refusal after which it fails, because it needs too much memory there. */
+#define NEEDS_MORE_MEMORY "it needs more memory than command-memory"
 
 struct borrow {
     struct table *keys;            /* borrowed, by metadata row: struct borrowed */
@@ -34,16 +37,20 @@ struct borrow {
     struct list wants; /* the wait of the command's session, while something is needed (reader.h) */
     struct arrival *arrivals; /* rows that were fetched, oldest first */
     struct arrival **arrivals_end;
-    size_t bytes;   /* of arrivals */
-    bool is_dirty;  /* a watched key has changed */
-    bool is_closed; /* the command can no longer be rolled back */
+    size_t bytes;         /* of arrivals */
+    struct tally tally;   /* of all that the transaction holds at this shard, locks included */
+    size_t held;          /* in the tally: what borrow_clear frees, besides needs */
+    size_t foretold_held; /* in the tally: of `foretold` */
+    bool is_dirty;        /* a watched key has changed */
+    bool is_closed;       /* the command can no longer be rolled back */
     /* a script wrote one of the keys that it declares, so all of them are locked for writing */
     bool has_declared;
     /* takes part in the locking of this partition's own keys */
     struct lock_owner *owner;
 };
 
-struct borrow *borrow_new(struct lock_owner *owner);
+/* `budget`: of the partition; `memory_max`: command-memory. */
+struct borrow *borrow_new(struct lock_owner *owner, struct call_budget *budget, size_t memory_max);
 /* NULL is allowed. */
 void borrow_free(struct borrow *borrow);
 /* Forgets all keys and rows. */
@@ -89,6 +96,10 @@ int borrow_watch(struct call *call, enum need_kind kind, struct space *space, ui
                  struct bytes row_key, struct bytes watcher);
 /* The command waits until the coordinator ends the wait. */
 void borrow_wait(struct call *call);
+/* Counts memory that borrow_clear will free. */
+void borrow_hold(struct borrow *borrow, size_t bytes);
+/* Memory of so many rows, and of so many bytes of them, while an attempt runs. */
+size_t borrow_memory(size_t rows, size_t bytes);
 /* Adds a need, unless the attempt has it. */
 void borrow_need(struct call *call, const struct need *wanted);
 /* Was the metadata row of the key fetched? Then its lock is held. */

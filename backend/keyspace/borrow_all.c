@@ -337,7 +337,8 @@ static bool take_count(struct borrowed_space *all, struct borrowed_shard *shard,
     return true;
 }
 
-static bool add_place(struct borrowed_space *all, const struct need *need, struct bytes answer)
+static bool add_place(struct borrow *borrow, struct borrowed_space *all, const struct need *need,
+                      struct bytes answer)
 {
     struct named_place *named = malloc(sizeof *named + answer.len);
     CHECK(named);
@@ -346,12 +347,13 @@ static bool add_place(struct borrowed_space *all, const struct need *need, struc
     named->row_key = bytes_copy_to(&text, answer);
     named->next = all->places;
     all->places = named;
+    borrow_hold(borrow, sizeof *named + answer.len);
     return true;
 }
 
 /* Answer to NAMES: u32 number of names, u32 length of the row that follows them, this row, effects. */
-static bool add_names(struct borrowed_shard *shard, const struct need *need, struct bytes answer,
-                      struct bytes *next)
+static bool add_names(struct borrow *borrow, struct borrowed_shard *shard, const struct need *need,
+                      struct bytes answer, struct bytes *next)
 {
     if (answer.len < 8 || answer.len - 8 < get_le32(answer.data + 4))
         return false;
@@ -367,6 +369,8 @@ static bool add_names(struct borrowed_shard *shard, const struct need *need, str
     page->next = shard->pages;
     shard->pages = page;
     shard->names += get_le32(answer.data);
+    borrow_hold(borrow, sizeof *page + from.len + to.len + rows.len +
+                            borrow_memory(get_le32(answer.data), rows.len));
     if (get_le32(need->row.data) == ALL_NAMES)
         *next = page->to;
     return true;
@@ -383,8 +387,8 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
     borrow->bytes += answer.len;
     if (need->kind == NEED_ALL)
         return take_count(all, shard, answer);
-    return need->kind == NEED_PLACE ? add_place(all, need, answer)
-                                    : add_names(shard, need, answer, next);
+    return need->kind == NEED_PLACE ? add_place(borrow, all, need, answer)
+                                    : add_names(borrow, shard, need, answer, next);
 }
 
 /* ---- installing ---- */

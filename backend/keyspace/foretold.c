@@ -17,6 +17,7 @@ enum {
     KINDS_MAX = 64,
     GAP_MAX = 64,       /* between two numbers: keys between them may be of this shard */
     SKIPPED_MAX = 1000, /* keys in succession that are here already */
+    PLACE_BYTES = TABLE_ENTRY_BYTES + 32, /* of an item in the table, with a copy of a short text */
 };
 
 /* Keys with a common text before and behind an item, or a number. */
@@ -76,6 +77,12 @@ void foretold_free(struct foretold *foretold)
         free(container_of(link, struct kind, link));
     free(foretold->items);
     free(foretold);
+}
+
+size_t foretold_memory(const struct foretold *foretold)
+{
+    return foretold->bytes + foretold->size * sizeof *foretold->items +
+           (size_t)foretold->indexed * PLACE_BYTES;
 }
 
 /* ---- items ---- */

@@ -19,6 +19,8 @@ struct foretold;
 struct foretold *foretold_new(void);
 /* NULL is allowed. */
 void foretold_free(struct foretold *foretold);
+/* Memory of the items. */
+size_t foretold_memory(const struct foretold *foretold);
 /* The script runs again: forgets the items, but not how far ahead each kind of key was foretold. */
 void foretold_begin(struct foretold *foretold);
 /* Items of a reply that the script got (RESP), or its arguments; they are copied, up to some megabytes. */

@@ -1,7 +1,8 @@
 #include "backend/keyspace/lock.h"
 
 #include "backend/context/backend_metrics.h"
-#include "backend/format/encoding.h"
+#include "backend/context/tally.h"
+#include "backend/keyspace/lock_inner.h"
 #include "backend/storage/reader.h"
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -16,50 +17,7 @@ enum {
     CONTESTED_US = 1000000, /* how long it counts that a client has lost */
     OWED_MS =
         10, /* a reservation that lapsed is paid for with a granted request for so much of its time */
-};
-
-struct lock {
-    struct list holds;          /* struct claim */
-    struct list requests;       /* struct claim, oldest owner first */
-    struct list commands;       /* waits of commands (reader.h) */
-    struct list released;       /* in lock_set.released or .resumed */
-    uint64_t commands_since_ms; /* when the first of these commands began to wait */
-    struct list reservations;   /* struct reservation */
-    uint64_t reserved_until_us; /* monotonic: then lock_end_reservations ends them */
-    /* monotonic: lock_contest counts until then; 0: it was not called */
-    uint64_t contested_until_us;
-    uint16_t reserved_ms; /* how long a reservation may last */
-    uint16_t owed; /* so many requests to write must be granted before it can be reserved again */
-    struct bytes key; /* follows the struct; the prefix of a space: the lock of all its keys */
-};
-
-/* A key that an owner holds or requests. */
-struct claim {
-    struct lock *lock;
-    struct lock_owner *owner;
-    enum lock_mode mode;
-    struct list lock_link;
-    struct list owner_link;
-};
-
-/* A key that a client has reserved. */
-struct reservation {
-    struct lock *lock;
-    const struct lock_reserver *reserver;
-    struct list lock_link;
-    struct list reserver_link;
-};
-
-struct lock_set {
-    struct table *locks;  /* by metadata row, or prefix of a space */
-    uint32_t spaces;      /* locks of all keys of a space */
-    uint32_t reserved;    /* reservations */
-    uint32_t contested;   /* locks with contested_until_us */
-    struct list released; /* locks whose waits and requests must be looked at */
-    /* released locks whose commands were resumed; their requests are granted a turn later */
-    struct list resumed;
-    struct list called; /* owners with is_wounded or was_granted */
-    struct metric_cell *cell;
+    LOCK_BYTES = TABLE_ENTRY_BYTES + 48, /* of a lock's place in the table, and of malloc */
 };
 
 struct lock_set *lock_set_new(struct metric_cell *cell)
@@ -90,17 +48,6 @@ void lock_owner_init(struct lock_owner *owner)
 static bool is_older(const struct lock_owner *a, const struct lock_owner *b)
 {
     return a->begun_us != b->begun_us ? a->begun_us < b->begun_us : a->tie_breaker < b->tie_breaker;
-}
-
-/* The name of the lock of all keys of the space to which this key belongs: the prefix of their metadata rows. */
-static struct bytes space_of(struct bytes key)
-{
-    return (struct bytes){key.data, 1 + (size_t)(uint8_t)key.data[0]};
-}
-
-static bool is_of_space(struct bytes key)
-{
-    return key.len == space_of(key).len;
 }
 
 static bool has_prefix(struct bytes key, struct bytes prefix)
@@ -205,11 +152,6 @@ void lock_set_free(struct lock_set *set)
     free(set);
 }
 
-static struct claim *claim_at(struct list *link)
-{
-    return container_of(link, struct claim, lock_link);
-}
-
 static struct claim *claim_of(struct list *claims, const struct lock_owner *owner)
 {
     for (struct list *at = claims->next; at != claims; at = at->next)
@@ -218,11 +160,18 @@ static struct claim *claim_of(struct list *claims, const struct lock_owner *owne
     return NULL;
 }
 
+/* Memory of a claim, and of its lock as if no other had one. */
+static size_t claim_memory(const struct claim *claim)
+{
+    return sizeof *claim + sizeof *claim->lock + 2 * claim->lock->key.len + LOCK_BYTES;
+}
+
 static struct claim *claim_new(struct lock *lock, struct lock_owner *owner, enum lock_mode mode)
 {
     struct claim *claim = malloc(sizeof *claim);
     CHECK(claim);
     *claim = (struct claim){.lock = lock, .owner = owner, .mode = mode};
+    tally_add(owner->tally, claim_memory(claim));
     list_init(&claim->lock_link);
     list_init(&claim->owner_link);
     return claim;
@@ -232,6 +181,7 @@ static void claim_free(struct claim *claim)
 {
     list_remove(&claim->lock_link);
     list_remove(&claim->owner_link);
+    tally_remove(claim->owner->tally, claim_memory(claim));
     free(claim);
 }
 
@@ -239,12 +189,6 @@ static bool conflicts(const struct claim *claim, const struct lock_owner *owner,
                       enum lock_mode mode)
 {
     return claim->owner != owner && (claim->mode == LOCK_WRITE || mode == LOCK_WRITE);
-}
-
-static void call_later(struct lock_set *set, struct lock_owner *owner)
-{
-    if (list_empty(&owner->link))
-        list_push(&set->called, &owner->link);
 }
 
 /* Wounds the younger of the owners whose locks conflict. True: there is such a lock. A command wounds none while the key is reserved:
@@ -642,74 +586,4 @@ bool lock_is_held(const struct lock_set *set, const struct lock_owner *owner, st
     struct lock *lock = table_get(set->locks, row_key);
     struct lock *all = space_lock(set, row_key);
     return (lock && claim_of(&lock->holds, owner)) || (all && claim_of(&all->holds, owner));
-}
-
-/* ---- slots ---- */
-
-/* Is it the lock of a key of these slots, or of all keys of a space? */
-static bool is_lock_in(struct bytes row_key, uint16_t first, uint16_t last)
-{
-    struct bytes space;
-    struct bytes key;
-    uint16_t slot;
-    return is_of_space(row_key) ||
-           (decode_metadata_key(row_key, &space, &slot, &key) && first <= slot && slot <= last);
-}
-
-bool lock_is_any_in(const struct lock_set *set, uint16_t first, uint16_t last)
-{
-    size_t cursor = 0;
-    struct bytes row_key;
-    void *value;
-    while (table_next(set->locks, &cursor, &row_key, &value)) {
-        const struct lock *lock = value;
-        bool is_used = !list_empty(&lock->holds) || !list_empty(&lock->requests);
-        if (is_used && is_lock_in(row_key, first, last))
-            return true;
-    }
-    return false;
-}
-
-static bool is_any_in_doubt(const struct list *claims)
-{
-    for (struct list *at = claims->next; at != claims; at = at->next)
-        if (claim_at(at)->owner->is_in_doubt)
-            return true;
-    return false;
-}
-
-bool lock_is_in_doubt_in(const struct lock_set *set, uint16_t first, uint16_t last)
-{
-    size_t cursor = 0;
-    struct bytes row_key;
-    void *value;
-    while (table_next(set->locks, &cursor, &row_key, &value))
-        if (is_lock_in(row_key, first, last) && is_any_in_doubt(&((struct lock *)value)->holds))
-            return true;
-    return false;
-}
-
-static void wound_all(struct lock_set *set, const struct list *claims)
-{
-    for (struct list *at = claims->next; at != claims; at = at->next) {
-        struct lock_owner *owner = claim_at(at)->owner;
-        if (owner->is_prepared)
-            continue;
-        owner->is_wounded = true;
-        call_later(set, owner);
-    }
-}
-
-void lock_wound_in(struct lock_set *set, uint16_t first, uint16_t last)
-{
-    size_t cursor = 0;
-    struct bytes row_key;
-    void *value;
-    while (table_next(set->locks, &cursor, &row_key, &value)) {
-        const struct lock *lock = value;
-        if (!is_lock_in(row_key, first, last))
-            continue;
-        wound_all(set, &lock->holds);
-        wound_all(set, &lock->requests);
-    }
 }

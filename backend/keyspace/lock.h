@@ -34,6 +34,7 @@
 
 #include <stdint.h>
 
+struct tally;
 struct metric_cell;
 struct reader_wait;
 struct lock_set; /* all of a partition */
@@ -58,6 +59,8 @@ struct lock_owner {
     bool is_command;      /* of this partition alone (lock_waiter.h): reservations are not for it */
     bool is_wounded;
     bool was_granted;
+    /* counts the memory of its locks and requests; NULL: it is not counted */
+    struct tally *tally;
     /* its requests are granted in spite of this client's reservations; NULL: it has none. Only compared */
     const struct lock_reserver *reserver;
     /* An older transaction waits for one of its keys, or a key's slot is being handed over. May not free the owner. */

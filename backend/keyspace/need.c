@@ -80,6 +80,7 @@ void need_set_add(struct need_set *set, const struct need *wanted)
     if (set->count == set->size)
         grow_table(set);
     need = copy_need(wanted);
+    tally_add(set->tally, need_memory(need));
     if (!set->end)
         set->end = &set->first;
     *set->end = need;
@@ -92,20 +93,26 @@ struct need *need_set_take(struct need_set *set)
 {
     struct need *needs = set->first;
     free(set->table);
-    *set = (struct need_set){0};
+    *set = (struct need_set){.tally = set->tally};
     return needs;
 }
 
 void need_set_clear(struct need_set *set)
 {
-    needs_free(need_set_take(set));
+    needs_free(need_set_take(set), set->tally);
 }
 
-void needs_free(struct need *needs)
+void need_free(struct need *need, struct tally *tally)
+{
+    tally_remove(tally, need_memory(need));
+    free(need);
+}
+
+void needs_free(struct need *needs, struct tally *tally)
 {
     while (needs) {
         struct need *next = needs->next;
-        free(needs);
+        need_free(needs, tally);
         needs = next;
     }
 }

@@ -6,10 +6,13 @@
  */
 #pragma once
 
+#include "backend/context/tally.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/lock.h"
 
 struct space;
+
+enum { NEED_BYTES = 32 }; /* of a need's place in a table, and of malloc */
 
 enum need_kind {
     NEED_KEY = 1,   /* a metadata row, locked; and all rows if they are few */
@@ -70,13 +73,22 @@ struct need_set {
     struct need **table;
     uint32_t size; /* of the table: a power of two; 0: there is none */
     uint32_t count;
+    struct tally *tally; /* counts the memory of the needs; NULL: it is not counted */
 };
+
+/* Memory of a need, with its place in a table. */
+static inline size_t need_memory(const struct need *need)
+{
+    return sizeof *need + need->row_key.len + need->row.len + NEED_BYTES;
+}
 
 /* Adds a copy of the need. If the set has it, its lock mode becomes the stronger one. */
 void need_set_add(struct need_set *set, const struct need *wanted);
-/* Empties the set; the caller frees the returned needs (needs_free). */
+/* Empties the set; the caller frees the returned needs (needs_free), which its tally still counts. */
 struct need *need_set_take(struct need_set *set);
 /* Empties the set. */
 void need_set_clear(struct need_set *set);
-/* Frees a list of needs. */
-void needs_free(struct need *needs);
+/* Frees a need that this tally counts. */
+void need_free(struct need *need, struct tally *tally);
+/* Frees a list of them. */
+void needs_free(struct need *needs, struct tally *tally);

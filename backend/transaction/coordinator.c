@@ -71,6 +71,12 @@ static struct peer_link *link_of(const struct participation *part)
     return peers ? peer_set_find(peers, bytes_of(part->shard)) : NULL;
 }
 
+/* NULL: it is decided, and holds no needs, locks or rows any more. */
+struct tally *coordinated_tally(const struct coordinated *transaction)
+{
+    return transaction->borrow ? &transaction->borrow->tally : NULL;
+}
+
 static void cancel_request(struct participation *part)
 {
     struct peer_link *link = part->sent ? link_of(part) : NULL;
@@ -78,9 +84,9 @@ static void cancel_request(struct participation *part)
         peer_link_cancel(link, &part->request);
     part->transaction->outstanding -= part->sent != 0;
     part->sent = 0;
-    needs_free(part->needs);
+    needs_free(part->needs, coordinated_tally(part->transaction));
     part->needs = NULL;
-    portions_clear(&part->arrived);
+    participation_drop_arrived(part);
     portions_clear(&part->to_send);
 }
 
@@ -323,7 +329,8 @@ struct borrow *coordinator_borrow(struct call *call)
         transaction->owner.tie_breaker =
             hash_bytes(bytes_of(transaction->id.shard)) ^ transaction->id.number;
         transaction->owner.reserver = &session->watcher.reserver;
-        transaction->borrow = borrow_new(&transaction->owner);
+        transaction->borrow =
+            borrow_new(&transaction->owner, &partition->running.budget, budget_memory_max(call));
         session->pending.across = transaction;
     }
     return transaction->borrow;

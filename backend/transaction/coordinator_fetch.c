@@ -33,12 +33,26 @@ static void write_need(struct partition *partition, struct out *out, const struc
     message_put_bytes(out, need->row);
 }
 
-/* Bytes of rows that the transaction may still borrow. */
-static uint64_t room_of(const struct coordinated *transaction)
+/* So many bytes of rows may still be borrowed, because of command-memory. They are here twice: as they have arrived, and in the write
+ * buffer while an attempt runs. */
+static uint64_t memory_room(const struct coordinated *transaction)
+{
+    return tally_room(&transaction->borrow->tally) / 2;
+}
+
+/* So many may be, because of borrow-limit. */
+static uint64_t borrow_room(const struct coordinated *transaction)
 {
     uint64_t limit = transaction->coordinator->partition->snapshot->config.borrow_limit_bytes;
     uint64_t used = transaction->borrow->bytes;
-    uint64_t room = used < limit ? limit - used : 0;
+    return used < limit ? limit - used : 0;
+}
+
+static uint64_t room_of(const struct coordinated *transaction)
+{
+    uint64_t room = borrow_room(transaction);
+    if (room > memory_room(transaction))
+        room = memory_room(transaction);
     return room < ROOM_MAX ? room : ROOM_MAX;
 }
 
@@ -105,6 +119,10 @@ void coordinator_fetch(struct call *call)
     transaction->is_deferred = false;
     if (transaction->borrow->has_declared)
         coordinator_remember_scripts(call);
+    if (transaction->borrow->tally.is_over) {
+        coordinated_fail_memory(transaction);
+        return;
+    }
     if (must_hold(transaction)) {
         coordinated_forget_attempts(transaction);
         transaction->state = COORDINATED_HELD;
@@ -122,7 +140,7 @@ void coordinator_fetch(struct call *call)
 }
 
 /* The rest of a range of which some rows have arrived: those from `next` on. */
-static struct need *rest_of(const struct need *need, struct bytes next)
+static struct need *rest_of(struct borrow *borrow, const struct need *need, struct bytes next)
 {
     struct need *rest = malloc(sizeof *rest + need->row_key.len + next.len);
     CHECK(rest);
@@ -131,17 +149,18 @@ static struct need *rest_of(const struct need *need, struct bytes next)
     rest->next = NULL;
     rest->row_key = bytes_copy_to(&text, need->row_key);
     rest->row = bytes_copy_to(&text, next);
+    tally_add(&borrow->tally, need_memory(rest));
     return rest;
 }
 
 /* Adds a need for the names that follow those of an answer. */
-static struct need *rest_of_names(const struct need *need, struct bytes next)
+static struct need *rest_of_names(struct borrow *borrow, const struct need *need, struct bytes next)
 {
     char *question = malloc(4 + next.len);
     CHECK(question);
     memcpy(question, need->row.data, 4);
     memcpy(question + 4, next.data, next.len);
-    struct need *rest = rest_of(need, (struct bytes){question, 4 + next.len});
+    struct need *rest = rest_of(borrow, need, (struct bytes){question, 4 + next.len});
     free(question);
     return rest;
 }
@@ -152,7 +171,7 @@ static struct need *take_answer(struct borrow *borrow, const struct need *need,
 {
     struct bytes next;
     reader->is_good = borrow_add_answer(borrow, need, answer, &next);
-    return next.len ? rest_of_names(need, next) : NULL;
+    return next.len ? rest_of_names(borrow, need, next) : NULL;
 }
 
 /* Reads the item of a reply to LOCK. Returns what is still needed; NULL: nothing. */
@@ -172,7 +191,7 @@ static struct need *take_item(struct borrow *borrow, const struct need *need,
         borrow->is_dirty |= whole != 0;
     }
     if (need->kind == NEED_RANGE && next.len)
-        return rest_of(need, next);
+        return rest_of(borrow, need, next);
     if (need->kind == NEED_RANGE)
         borrow_add_range(borrow, need->row_key, need->cf);
     return NULL;
@@ -192,7 +211,7 @@ static bool take_rows(struct participation *part, struct message_reader *reader)
         *rest_end = take_item(borrow, need, reader);
         rest_end = *rest_end ? &(*rest_end)->next : rest_end;
         part->needs = need->next;
-        free(need);
+        need_free(need, &borrow->tally);
     }
     *rest_end = part->needs;
     if (!part->needs)
@@ -203,12 +222,28 @@ static bool take_rows(struct participation *part, struct message_reader *reader)
     return message_is_read(reader);
 }
 
+void coordinated_fail_memory(struct coordinated *transaction)
+{
+    char text[COORDINATED_ERROR_MAX];
+    budget_memory_text(transaction->borrow->tally.max, text, sizeof text);
+    coordinated_fail(transaction, METRIC_BACKEND_FAILED_MEMORY, "%s", text);
+}
+
 static void fail_over_limit(struct coordinated *transaction)
 {
     coordinated_fail(transaction, METRIC_BACKEND_FAILED_BORROW_LIMIT,
                      "ERR the command needs more than %" PRIu64
                      " bytes of keys of other shards (borrow-limit)",
                      transaction->coordinator->partition->snapshot->config.borrow_limit_bytes);
+}
+
+/* The rows are longer than room_of. */
+static void fail_over_room(struct coordinated *transaction)
+{
+    if (memory_room(transaction) < borrow_room(transaction))
+        coordinated_fail_memory(transaction);
+    else
+        fail_over_limit(transaction);
 }
 
 /* The whole reply to LOCK is here. */
@@ -228,6 +263,8 @@ static void take_reply(struct participation *part, struct bytes payload)
     metric_add(partition->metrics.process, METRIC_BACKEND_ACROSS_BYTES, payload.len);
     if (transaction->borrow->bytes > partition->snapshot->config.borrow_limit_bytes)
         fail_over_limit(transaction);
+    else if (transaction->borrow->tally.is_over)
+        coordinated_fail_memory(transaction);
     else if (!coordinated_may_borrow(transaction))
         return;
     else if (part->needs && !send_lock(part))
@@ -257,6 +294,12 @@ static bool add_portion(struct participation *part, struct bytes portion)
     return false;
 }
 
+void participation_drop_arrived(struct participation *part)
+{
+    tally_remove(coordinated_tally(part->transaction), part->arrived.len);
+    portions_clear(&part->arrived);
+}
+
 /* The first portion says how long the reply is. */
 static void take_first_portion(struct participation *part, struct bytes payload)
 {
@@ -267,11 +310,15 @@ static void take_first_portion(struct participation *part, struct bytes payload)
         return;
     }
     if (reader.is_good && len > (uint64_t)ROOM_MAX + ROOM_MAX / 2) {
-        fail_over_limit(part->transaction);
+        fail_over_room(part->transaction);
         return;
     }
     part->arrived.len = len;
-    (void)add_portion(part, reader.rest);
+    tally_add(&part->transaction->borrow->tally, len);
+    if (part->transaction->borrow->tally.is_over)
+        coordinated_fail_memory(part->transaction);
+    else
+        (void)add_portion(part, reader.rest);
 }
 
 void participation_locked(struct participation *part, struct bytes payload)
@@ -281,6 +328,7 @@ void participation_locked(struct participation *part, struct bytes payload)
     } else if (add_portion(part, payload)) {
         struct portions arrived = part->arrived;
         part->arrived = (struct portions){0};
+        tally_remove(coordinated_tally(part->transaction), arrived.len);
         take_reply(part, (struct bytes){arrived.bytes, arrived.len});
         portions_clear(&arrived);
     }

@@ -116,6 +116,10 @@ void coordinated_free(struct coordinated *transaction);
 /* NULL: the coordinator has no such transaction. */
 struct coordinated *coordinator_find(const struct coordinator *coordinator,
                                      const struct transaction_id *id);
+/* What the transaction holds here; NULL: it is decided, and holds nothing that counts. */
+struct tally *coordinated_tally(const struct coordinated *transaction);
+/* Has the transaction more than command-memory here, or at the shard that has refused its LOCK? Then it has failed. */
+void coordinated_fail_memory(struct coordinated *transaction);
 void coordinated_count(const struct coordinated *transaction, enum metric metric);
 /* Counts a committed transaction by the number of other shards that it has changed, which are its participants. */
 void coordinated_count_committed(const struct coordinated *transaction);
@@ -141,6 +145,8 @@ void participation_on_reply(struct peer_request *request, enum peer_result resul
 struct participation *participation_of(struct coordinated *transaction, const char *shard);
 /* Sends the bytes of `out`, which is cleared. False: the shard cannot be reached. */
 bool participation_send(struct participation *part, enum peer_kind kind, struct out *out);
+/* Frees the portions of a reply to LOCK that have arrived. */
+void participation_drop_arrived(struct participation *part);
 /* Handles an answer to LOCK or LOCK_REST: collects its portions, and takes over locks and rows when all have arrived. */
 void participation_locked(struct participation *part, struct bytes payload);
 /* Can the shard take the changes of its keys in one transaction? If not, the transaction has failed. */

@@ -66,6 +66,11 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
     if (result == PEER_LOST) {
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
                          "TRYAGAIN the connection to shard '%s' was lost", part->shard);
+    } else if (bytes_equal(payload, BYTES(NEEDS_MORE_MEMORY))) {
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_MEMORY,
+                         "ERR the command needs more memory at shard '%s' than it may use there "
+                         "(command-memory), and has changed nothing",
+                         part->shard);
     } else if (payload.len > 5 && memcmp(payload.data, "BUSY ", 5) == 0) {
         /* a slow script runs there: the reply is that of a command for this shard alone */
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "%.*s",

@@ -10,9 +10,8 @@
 #include "backend/transaction/named_members.h"
 #include "shared/command/keys.h"
 
-/* A key that a command names; in the call's arena. */
+/* A key that a command names. */
 struct named {
-    struct named *next;
     struct entry entry;       /* key, slot, space and row_key */
     const struct bytes *argv; /* of its command */
     uint32_t argc;
@@ -20,55 +19,58 @@ struct named {
     struct named_members members;
 };
 
-struct named_list {
-    struct named *first;
-    struct named **end;
+/* What the first look at all named keys finds. */
+struct look {
     bool has_foreign;
     bool is_moving; /* the slot of an own key is in transition */
 };
 
-static void add_named_key(struct call *call, struct named_list *list, const struct named *like,
-                          struct bytes key)
-{
-    struct named *named = arena_alloc(call->arena, sizeof *named);
-    uint16_t slot = slot_rule_slot(call->slot_rule, key);
-    *named = *like;
-    named->entry =
-        (struct entry){.key = key,
-                       .slot = slot,
-                       .space = call->space,
-                       .row_key = encode_metadata_key(call->arena, call->space->name, slot, key),
-                       .is_borrowed = !slot_set_has(call->slots, slot)};
-    list->has_foreign |= named->entry.is_borrowed;
-    list->is_moving |= slot_is_moving(call->partition, slot);
-    *list->end = named;
-    list->end = &named->next;
-}
+/* Named keys may be hundreds of thousands: a function is called for each, and none is kept. False ends the search. */
+typedef bool named_fn(struct call *call, struct named *named, struct look *look);
 
-static void add_named_keys(struct call *call, struct named_list *list,
-                           const struct command *command, const struct bytes *argv, uint32_t argc)
+static bool each_named_key(struct call *call, const struct command *command,
+                           const struct bytes *argv, uint32_t argc, named_fn *on_key,
+                           struct look *look)
 {
     struct key_list keys;
-    struct named like = {.argv = argv, .argc = argc};
+    struct named named = {.argv = argv, .argc = argc};
+    bool goes_on = true;
     bool writes = command->flags & (CMD_WRITE | CMD_MAY_REPLICATE) ||
                   coordinator_script_writes(call->partition, command, argv);
-    like.use.is_bare = named_members_find(command, argv, argc, &like.members);
+    named.use.is_bare = named_members_find(command, argv, argc, &named.members);
     keys_list_init(&keys);
-    if (keys_find(command, argv, argc, &keys) == 0)
-        for (uint32_t i = 0; i < keys.count; i++) {
-            bool is_written = key_is_written(&keys.refs[i]);
-            like.use.writes = writes && (is_written || !command->made.has_sources);
-            like.use.may_write = is_written && command->flags & CMD_SCRIPT;
-            add_named_key(call, list, &like, argv[keys.refs[i].index]);
-        }
+    (void)keys_find(command, argv, argc, &keys);
+    for (uint32_t i = 0; i < keys.count && goes_on; i++) {
+        struct bytes key = argv[keys.refs[i].index];
+        bool is_written = key_is_written(&keys.refs[i]);
+        named.use.writes = writes && (is_written || !command->made.has_sources);
+        named.use.may_write = is_written && command->flags & CMD_SCRIPT;
+        named.entry = (struct entry){
+            .key = key, .slot = slot_rule_slot(call->slot_rule, key), .space = call->space};
+        named.entry.is_borrowed = !slot_set_has(call->slots, named.entry.slot);
+        goes_on = on_key(call, &named, look);
+    }
     keys_list_fini(&keys);
+    return goes_on;
 }
 
-static void add_queue(struct call *call, struct named_list *list)
+/* Of the command, and for EXEC of its queue. */
+static void each_named(struct call *call, named_fn *on_key, struct look *look)
 {
-    const struct queued *queued = call->session->transaction.first;
-    for (; queued && !(queued->command->traits & TRAIT_CHANGES_DATABASE); queued = queued->next)
-        add_named_keys(call, list, queued->command, queued->argv, queued->argc);
+    bool has_queue = call->command->traits & TRAIT_RUNS_QUEUE;
+    const struct queued *queued = has_queue ? call->session->transaction.first : NULL;
+    bool goes_on = each_named_key(call, call->command, call->argv, call->argc, on_key, look);
+    for (; goes_on && queued && !(queued->command->traits & TRAIT_CHANGES_DATABASE);
+         queued = queued->next)
+        goes_on = each_named_key(call, queued->command, queued->argv, queued->argc, on_key, look);
+}
+
+/* named_fn */
+static bool note_owner(struct call *call, struct named *named, struct look *look)
+{
+    look->has_foreign |= named->entry.is_borrowed;
+    look->is_moving |= slot_is_moving(call->partition, named->entry.slot);
+    return !look->is_moving;
 }
 
 /* Will the command open the keys that it names? Not if it is WATCH, nor if it is an EXEC that cannot run. */
@@ -89,43 +91,52 @@ static void need_named(struct call *call, const struct named *named)
         borrow_member(call, &named->entry, named->argv[i]);
 }
 
-/* Locks an own key and prefetches its row, or requests a key of another shard. */
-static void lock_named(struct call *call, const struct named *named)
+/* Locks an own key and prefetches its row. */
+static void lock_own(struct call *call, const struct named *named)
 {
     struct partition *partition = call->partition;
-    const struct entry *entry = &named->entry;
-    if (entry->is_borrowed) {
-        need_named(call, named);
-        return;
-    }
-    if (!lock_take(partition->shards.locks, call->borrow->owner, entry->row_key,
+    struct bytes row_key = named->entry.row_key;
+    if (!lock_take(partition->shards.locks, call->borrow->owner, row_key,
                    named->use.writes ? LOCK_WRITE : LOCK_READ))
         borrow_wait(call);
     if (partition->reader)
-        (void)overlay_prefetch(partition->overlay, CF_METADATA, entry->row_key,
+        (void)overlay_prefetch(partition->overlay, CF_METADATA, row_key,
                                &call->session->pending.row_wait);
+}
+
+/* named_fn: locks an own key, or requests a key of another shard, unless the transaction needs too much memory. */
+static bool lock_named(struct call *call, struct named *named, struct look *look)
+{
+    struct entry *entry = &named->entry;
+    struct arena_mark mark = arena_mark(call->arena);
+    (void)look;
+    entry->row_key = encode_metadata_key(call->arena, entry->space->name, entry->slot, entry->key);
+    if (entry->is_borrowed)
+        need_named(call, named);
+    else
+        lock_own(call, named);
+    arena_release(call->arena, &mark);
+    return !call->borrow->tally.is_over;
 }
 
 bool lock_ahead(struct call *call)
 {
     struct session *session = call->session;
-    struct named_list list = {.first = NULL};
-    list.end = &list.first;
+    struct look look = {.has_foreign = false};
     call->space = session_space(session);
     call->slot_rule = session->scope.slot_rule;
     call->slots = session_slots(session);
     if (!call->slots || !wants_keys(call) || coordinator_has_attempted(session))
         return false;
-    add_named_keys(call, &list, call->command, call->argv, call->argc);
-    if (call->command->traits & TRAIT_RUNS_QUEUE)
-        add_queue(call, &list);
-    call->borrow = list.has_foreign && !list.is_moving ? coordinator_borrow(call) : NULL;
+    each_named(call, note_owner, &look);
+    call->borrow = look.has_foreign && !look.is_moving ? coordinator_borrow(call) : NULL;
     if (!call->borrow || borrow_is_used(call->borrow))
         return false;
     overlay_nonblocking_begin(call->partition->overlay, &session->pending.row_wait);
     (void)coordinator_ask_watches(call);
-    for (const struct named *named = list.first; named; named = named->next)
-        lock_named(call, named);
+    each_named(call, lock_named, NULL);
+    if (call->borrow->tally.is_over)
+        borrow_wait(call); /* for the error */
     overlay_nonblocking_begin(call->partition->overlay, NULL);
     return true;
 }

@@ -1,6 +1,7 @@
 #include "backend/transaction/participant.h"
 
 #include "backend/context/change.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/format/effects.h"
@@ -57,6 +58,8 @@ static struct part *part_new(struct participant *participant, const struct trans
     lock_owner_init(&part->owner);
     part->owner.on_wounded = on_part_wounded;
     part->owner.on_granted = on_part_granted;
+    part->owner.tally = &part->tally;
+    part->tally.max = participant->partition->snapshot->memory.command;
     part->call.on_abandoned = on_abandoned;
     reader_wait_init(&part->rows, on_part_rows);
     ticket_wait_init(&part->ticket, on_part_durable);
@@ -255,8 +258,10 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     part->room = room;
     part->is_too_long = false;
     portions_clear(&part->to_send);
+    tally_remove(&part->tally, part->request.len);
     heap_free(&part->request);
     part->request = bytes_heap_copy(reader.rest);
+    tally_add(&part->tally, part->request.len);
     const char *refused = part_lock_items(part);
     if (refused)
         part_end(part, refused);

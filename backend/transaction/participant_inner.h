@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/context/change.h"
+#include "backend/context/tally.h"
 #include "backend/format/transaction_record.h"
 #include "backend/keyspace/borrow.h"
 #include "backend/keyspace/lock.h"
@@ -40,6 +41,7 @@ enum part_state {
 /* A transaction at this partition. */
 struct part {
     struct lock_owner owner;
+    struct tally tally; /* of its locks, and of a request */
     struct participant *participant;
     struct transaction_id id;
     enum part_state state;

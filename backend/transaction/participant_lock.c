@@ -106,6 +106,8 @@ const char *part_lock_items(struct part *part)
     for (uint32_t i = 0; i < count && reader.is_good; i++) {
         struct lock_item item = lock_item_next(&reader);
         const char *refused = reader.is_good ? refuse_item(partition, &item) : NULL;
+        if (!refused && part->tally.is_over)
+            refused = NEEDS_MORE_MEMORY;
         if (refused)
             return refused;
         if (reader.is_good && (need_locks(item.kind) || lock_item_is_question(&item)))
@@ -116,5 +118,7 @@ const char *part_lock_items(struct part *part)
         if (refused)
             return refused;
     }
+    if (part->tally.is_over)
+        return NEEDS_MORE_MEMORY;
     return message_is_read(&reader) ? NULL : "the request is not valid";
 }

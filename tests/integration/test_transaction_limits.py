@@ -144,6 +144,89 @@ def _(run):
             check(max(growth) < 32e6 * BIG, 'memory grew by %s bytes' % growth)
 
 
+OVER_MEMORY = 'ERR the command needs more than %d bytes of memory (command-memory), and has changed nothing' % (4 << 20)
+
+
+def check_over(cluster, *words, what, alone=True):
+    """The command is refused at shard 1 alone, in EXEC and in a script: each as a whole."""
+    across = ('SCREE', 'ACROSS')
+    script = "redis.call('SET', KEYS[1], 'done') redis.pcall(unpack(ARGV)) return 'went on'"
+    if alone:
+        check_equal(str(cluster.shards[1].get(*across, *words)), OVER_MEMORY, what)
+    check_equal(str(cluster.exec(['SET', cluster.keys[0], 'done'], list(words))), OVER_MEMORY, what + ' in EXEC')
+    if len(words) < 5000:  # unpack
+        check_equal(str(cluster.shards[1].get(*across, 'EVAL', script, '1', cluster.keys[0], *words)), OVER_MEMORY, what + ' in a script')
+    check_equal(cluster.values(), [None] * SHARDS, what)
+
+
+@suite.case('keys that a transaction over shards names, locks and borrows count as its memory: one error, and nothing is done')
+def _(run):
+    count = 30000
+    with Linked({'command-memory': '4mb'}) as cluster:
+        names = [['%d{%s}' % (i, key) for i in range(count // SHARDS)] for key in cluster.keys]
+        mixed = [name for three in zip(*names) for name in three]
+        own_first = ['%d{%s}' % (i, cluster.keys[1]) for i in range(count)] + [names[0][0]]
+        before = [backend.rss_bytes() for backend in cluster.backends]
+        for backend in cluster.backends:
+            backend.forget_peak()
+        for keys, what in ((mixed, 'keys of three shards'), (own_first, 'keys of this shard, and one of another')):
+            check_over(cluster, 'MSET', *[word for key in keys for word in (key, 'v')], what='MSET of ' + what)
+            for command in ('ZUNIONSTORE', 'ZINTERSTORE'):
+                check_over(cluster, command, names[1][0], str(len(keys)), *keys, what='%s of %s' % (command, what))
+            script = "for i = 1, #KEYS do redis.pcall('SET', KEYS[i], 'v') end return 'went on'"
+            got = cluster.shards[1].get('SCREE', 'ACROSS', 'EVAL', script, str(len(keys)), *keys)
+            check_equal(str(got), OVER_MEMORY, 'a script that declares ' + what)
+        growth = [backend.peak_rss_bytes() - bytes_before for backend, bytes_before in zip(cluster.backends, before)]
+        run.note('memory grew by %s bytes' % growth)
+        if not is_sanitized(binary('scree-backend')):
+            check(max(growth) < 48e6 * BIG, 'memory grew by %s bytes' % growth)
+        cluster.check_failed(1, 'command_memory', 14)
+        check_equal([shard.get('DBSIZE') for shard in cluster.shards], [0] * SHARDS)
+        few = mixed[:3000]
+        check_equal(cluster.shards[1].get('SCREE', 'ACROSS', 'MSET', *[word for key in few for word in (key, 'v')]), b'OK')
+        check_equal([shard.get('DBSIZE') for shard in cluster.shards], [1000] * SHARDS)
+
+
+@suite.case('a script that computes its keys is ended when those that it uses need more than command-memory')
+def _(run):
+    script = "for i = 1, 1000 do redis.pcall('SET', i .. '{' .. ARGV[i % 3 + 1] .. '}' .. string.rep('x', 20000), 'v') end return 'went on'"
+    with Linked({'command-memory': '4mb'}) as cluster:
+        check_equal(str(cluster.shards[1].get('SCREE', 'ACROSS', 'EVAL', script, '0', *cluster.keys)), OVER_MEMORY)
+        check_equal([shard.get('DBSIZE') for shard in cluster.shards], [0] * SHARDS)
+
+
+@suite.case('names and rows of other shards count as memory of the command that borrows them')
+def _(run):
+    with Linked({'command-memory': '4mb'}) as cluster:
+        for shard, key in ((0, cluster.keys[0]), (2, cluster.keys[2])):
+            for start in range(0, 15000, 1000):
+                cluster.shards[shard].get('MSET', *[word for i in range(start, start + 1000) for word in ('%d{%s}' % (i, key), 'v')])
+        check_over(cluster, 'KEYS', '*', what='KEYS', alone=False)
+        check_equal(cluster.exec(['DBSIZE'], ['GET', '7{%s}' % cluster.keys[2]]), [30000, b'v'])
+        big, to = cluster.key_on(0, 'big'), cluster.key_on(1, 'to')
+        for _ in range(3):
+            cluster.shards[0].get('RPUSH', big, *['x' * 1000] * 1000)
+        check_over(cluster, 'COPY', big, to, what='COPY of a list')
+        check_over(cluster, 'LRANGE', big, '0', '-1', what='LRANGE')
+        cluster.shards[0].get('SET', big, 'x' * 3000000)
+        check_over(cluster, 'COPY', big, to, what='COPY of a string')
+        check_equal(cluster.shards[1].get('EXISTS', to), 0)
+        cluster.check_failed(1, 'command_memory', 11)
+
+
+@suite.case('a shard where the locks of a transaction need more than its own command-memory refuses them, and nothing is done')
+def _(run):
+    linked = Linked()
+    linked.backends[0].options = {'backend': {**linked.backends[0].options['backend'], 'command-memory': '1mb'}}
+    with linked as cluster:
+        keys = ['%d{%s}' % (i, cluster.keys[0]) for i in range(5000)] + [cluster.keys[1], cluster.keys[2]]
+        got = cluster.shards[1].get('SCREE', 'ACROSS', 'MSET', *[word for key in keys for word in (key, 'v')])
+        check_error(got, "ERR the command needs more memory at shard 'b0p0'", 'command-memory', 'has changed nothing')
+        cluster.check_failed(1, 'command_memory')
+        check_equal([shard.get('DBSIZE') for shard in cluster.shards], [0] * SHARDS)
+        wait_for(lambda: not cluster.figures(0)['locked_keys'], 'no key to be locked')
+
+
 @suite.case('collections of 100 000 elements are borrowed page by page, from memory and from the disk')
 def _(run):
     count = 100000

@@ -4,6 +4,7 @@
 #include "backend/keyspace/lock.h"
 
 #include "backend/context/backend_metrics.h"
+#include "backend/context/tally.h"
 #include "backend/format/encoding.h"
 #include "shared/arena.h"
 #include "tests/unit/suite.h"
@@ -207,6 +208,29 @@ START_TEST(reserved_keys_do_not_count_as_locked_for_moves_of_slots)
 }
 END_TEST
 
+START_TEST(locks_and_requests_count_in_the_tally_of_their_owner)
+{
+    struct tally tally = {.max = SIZE_MAX};
+    young.tally = &tally;
+    ck_assert(lock_take(set, &old, key, LOCK_WRITE));
+    ck_assert_uint_eq(tally.bytes, 0);
+    ck_assert(!lock_take(set, &young, key, LOCK_READ));
+    size_t one = tally.bytes;
+    ck_assert_uint_gt(one, key.len);
+    lock_release(set, &old);
+    end_turns();
+    ck_assert(lock_is_held(set, &young, key));
+    ck_assert_uint_eq(tally.bytes, one);
+    tally.max = one;
+    ck_assert(lock_take(set, &young, encode_metadata_key(&arena, BYTES("space"), 7, BYTES("b")),
+                        LOCK_READ));
+    ck_assert(tally.is_over);
+    lock_release(set, &young);
+    ck_assert_uint_eq(tally.bytes, 0);
+    young.tally = NULL;
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("lock");
@@ -221,6 +245,7 @@ int main(void)
     tcase_add_test(tests, a_key_that_a_transaction_may_change_is_not_reserved);
     tcase_add_test(tests, a_key_at_which_a_client_has_lost_can_be_reserved_when_it_is_free);
     tcase_add_test(tests, reserved_keys_do_not_count_as_locked_for_moves_of_slots);
+    tcase_add_test(tests, locks_and_requests_count_in_the_tally_of_their_owner);
     Suite *suite = suite_create("lock");
     suite_add_tcase(suite, tests);
     return suite_run(suite);

@@ -31,7 +31,29 @@ START_TEST(equal_needs_become_one)
     ck_assert(bytes_equal(needs->next->next->row, bytes_of("n")));
     ck_assert_ptr_null(needs->next->next->next);
     ck_assert_uint_eq(set.count, 0);
-    needs_free(needs);
+    needs_free(needs, NULL);
+}
+END_TEST
+
+START_TEST(needs_are_counted_until_they_are_freed)
+{
+    struct tally tally = {.max = 1000};
+    struct need_set set = {.tally = &tally};
+    add(&set, NEED_KEY, LOCK_READ, "a", "");
+    size_t one = tally.bytes;
+    ck_assert_uint_ge(one, sizeof(struct need));
+    add(&set, NEED_KEY, LOCK_WRITE, "a", "");
+    ck_assert_uint_eq(tally.bytes, one);
+    ck_assert(!tally.is_over);
+    while (!tally.is_over) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "k%u", set.count);
+        add(&set, NEED_KEY, LOCK_READ, key, "");
+    }
+    ck_assert_uint_gt(tally.bytes, tally.max);
+    needs_free(need_set_take(&set), set.tally);
+    ck_assert_uint_eq(tally.bytes, 0);
+    ck_assert(tally.is_over);
 }
 END_TEST
 
@@ -63,6 +85,7 @@ int main(void)
     Suite *suite = suite_create("need");
     TCase *tests = tcase_create("set");
     tcase_add_test(tests, equal_needs_become_one);
+    tcase_add_test(tests, needs_are_counted_until_they_are_freed);
     tcase_add_test(tests, many_needs_keep_their_order);
     suite_add_tcase(suite, tests);
     return suite_run(suite);

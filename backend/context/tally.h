@@ -1,0 +1,54 @@
+/*
+ * tally.h - memory that a transaction over shards holds on the heap, from one attempt to the next, at one shard.
+ *
+ *   needs, keys, rows of other shards ─┐
+ *   locks (lock_owner.tally) ──────────┴► tally_add ─► bytes ─── more than command-memory ─► is_over
+ *                                                        ▲                                     │
+ *   what is freed ─────────────────────► tally_remove ───┘                                     ▼
+ *                                                        the transaction fails, and has changed nothing
+ *
+ * The memory of one attempt (its arena, pinned values) is in the call's budget (budget.h), and ends with the attempt. This one does not:
+ * keys stay locked and rows stay here until the transaction ends. So both together are within command-memory.
+ *
+ * Each shard has its own tally of a transaction: the coordinator that of borrow.h, every other shard that of participant.h.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct call_budget;
+
+struct tally {
+    size_t bytes;
+    size_t max;   /* command-memory of the namespace */
+    bool is_over; /* stays set: the transaction must end */
+    /* of the partition, whose call ends if it is an attempt of this transaction; NULL: none runs here */
+    struct call_budget *budget;
+};
+
+/* The tally exceeds its limit, or has exceeded it before. Use tally_add. */
+void tally_end(struct tally *tally);
+
+/* Counts memory that was allocated. `tally` NULL: it is not counted. */
+static inline void tally_add(struct tally *tally, size_t bytes)
+{
+    if (!tally)
+        return;
+    tally->bytes += bytes;
+    if (tally->bytes > tally->max)
+        tally_end(tally);
+}
+
+/* The memory was freed. */
+static inline void tally_remove(struct tally *tally, size_t bytes)
+{
+    if (tally)
+        tally->bytes -= bytes < tally->bytes ? bytes : tally->bytes;
+}
+
+/* So many bytes are left. */
+static inline size_t tally_room(const struct tally *tally)
+{
+    return tally->bytes < tally->max ? tally->max - tally->bytes : 0;
+}
