@@ -3,16 +3,20 @@
  *
  *   length[i][j] = LCS length of a[0..i) and b[0..j)
  *
- * The table takes 4 * (|a| + 1) * (|b| + 1) bytes, at most LCS_TABLE_BYTES_MAX. Going back from its last cell gives
+ * The table takes 4 * (|a| + 1) * (|b| + 1) bytes, at most LCS_TABLE_BYTES_MAX and command-memory. Going back from its last cell gives
  * the sequence, and the ranges of equal bytes in both strings, last range first.
  */
+#include "backend/context/goes_on.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/keyspace/text.h"
 #include "shared/number.h"
 
 #include <stdlib.h>
 
-enum { LCS_TABLE_BYTES_MAX = 1 << 30 };
+enum {
+    LCS_TABLE_BYTES_MAX = 1 << 30,
+    CELLS_OF_WORK = 4, /* in a unit of work (call_goes_on), about */
+};
 
 struct lcs_options {
     bool only_len;
@@ -25,6 +29,7 @@ struct lcs {
     struct bytes a;
     struct bytes b;
     uint32_t *length;
+    size_t bytes; /* of the table */
 };
 
 /* A range of equal bytes: a[a_from .. a_to] = b[b_from .. b_to]. */
@@ -81,8 +86,13 @@ static bool table_make(struct call *call, struct entry entries[2], struct lcs *l
 {
     uint64_t rows = text_len(&entries[0]) + 1;
     uint64_t columns = text_len(&entries[1]) + 1;
-    if (rows > LCS_TABLE_BYTES_MAX / sizeof *lcs->length / columns ||
-        !(lcs->length = malloc(rows * columns * sizeof *lcs->length))) {
+    struct call_budget *budget = &call->partition->running.budget;
+    if (rows <= LCS_TABLE_BYTES_MAX / sizeof *lcs->length / columns) {
+        lcs->bytes = rows * columns * sizeof *lcs->length;
+        budget_hold(budget, lcs->bytes);
+        lcs->length = budget->end ? NULL : malloc(lcs->bytes);
+    }
+    if (!lcs->length) { /* if it is over command-memory, the error says so */
         call_error_text(call,
                         "ERR Insufficient memory, failed allocating transient memory for LCS");
         return false;
@@ -90,11 +100,14 @@ static bool table_make(struct call *call, struct entry entries[2], struct lcs *l
     return text_value(call, &entries[0], &lcs->a) && text_value(call, &entries[1], &lcs->b);
 }
 
-static void table_fill(struct lcs *lcs)
+/* False: the call must end, and the error was replied. */
+static bool table_fill(struct call *call, struct lcs *lcs)
 {
     size_t rows = lcs->a.len + 1;
     size_t columns = lcs->b.len + 1;
-    for (size_t i = 0; i < rows; i++)
+    for (size_t i = 0; i < rows; i++) {
+        if (!call_goes_on(call, columns / CELLS_OF_WORK))
+            return false;
         for (size_t j = 0; j < columns; j++) {
             uint32_t best = 0;
             if (i > 0 && j > 0) {
@@ -106,6 +119,8 @@ static void table_fill(struct lcs *lcs)
             }
             *cell(lcs, i, j) = best;
         }
+    }
+    return true;
 }
 
 /* Goes back by one cell from (i, j). True: the byte that was passed in both strings belongs to the sequence. */
@@ -198,8 +213,7 @@ void cmd_lcs(struct call *call)
     struct entry entries[2];
     if (!open_strings(call, entries) || !lcs_options_parse(call, &options))
         return;
-    if (table_make(call, entries, &lcs)) {
-        table_fill(&lcs);
+    if (table_make(call, entries, &lcs) && table_fill(call, &lcs)) {
         if (options.idx)
             reply_matches(call, &lcs, &options);
         else if (options.only_len)
@@ -208,4 +222,5 @@ void cmd_lcs(struct call *call)
             reply_sequence(call, &lcs);
     }
     free(lcs.length);
+    budget_give_back(&call->partition->running.budget, lcs.bytes);
 }

@@ -7,10 +7,7 @@
 #include "backend/commands/list.h"
 #include "backend/dispatch/handlers.h"
 #include "backend/session/notify.h"
-#include "shared/check.h"
 #include "shared/number.h"
-
-#include <stdlib.h>
 
 enum { PIECE_ROWS = 256 };
 
@@ -81,19 +78,21 @@ static bool parse_search(struct call *call, struct search *search)
     return true;
 }
 
-/* Found rows, in the order of the iteration. */
+/* Found rows, in the order of the iteration, in the call's arena. */
 struct rows {
     uint64_t *at;
     size_t count;
     size_t cap;
 };
 
-static void rows_add(struct rows *rows, uint64_t row)
+static void rows_add(struct call *call, struct rows *rows, uint64_t row)
 {
     if (rows->count == rows->cap) {
+        const uint64_t *old = rows->at;
         rows->cap = rows->cap ? rows->cap * 2 : 16;
-        rows->at = realloc(rows->at, rows->cap * sizeof *rows->at);
-        CHECK(rows->at);
+        rows->at = arena_alloc(call->arena, rows->cap * sizeof *rows->at);
+        if (rows->count)
+            memcpy(rows->at, old, rows->count * sizeof *rows->at);
     }
     rows->at[rows->count++] = row;
 }
@@ -114,7 +113,7 @@ static bool find_rows(struct call *call, struct entry *entry, struct bytes value
             skip--;
             continue;
         }
-        rows_add(rows, row);
+        rows_add(call, rows, row);
         if (rows->count == wanted)
             break;
     }
@@ -133,17 +132,14 @@ void cmd_lpos(struct call *call)
     uint64_t skip = (uint64_t)(is_reverse ? -search.rank : search.rank) - 1;
     uint64_t wanted = search.count < 0 ? 1 : (uint64_t)search.count;
     if (entry.exists && !find_rows(call, &entry, call->argv[2], is_reverse, skip, wanted,
-                                   (uint64_t)search.maxlen, &rows)) {
-        free(rows.at);
+                                   (uint64_t)search.maxlen, &rows))
         return;
-    }
     if (search.count >= 0)
         reply_array(&call->reply, (int64_t)rows.count);
     else if (rows.count == 0)
         reply_null(&call->reply);
     for (size_t i = 0; i < rows.count; i++)
         reply_int(&call->reply, (int64_t)(rows.at[i] - entry.meta.head));
-    free(rows.at);
 }
 
 /* ---- moving rows ---- */
@@ -198,6 +194,7 @@ static bool shift_rows(struct call *call, struct entry *entry, struct shift *shi
     struct arena arena;
     bool good = true;
     arena_init(&arena);
+    arena.meter = call->arena->meter;
     while (good && shift->left > 0) {
         uint64_t count = shift->left < PIECE_ROWS ? shift->left : PIECE_ROWS;
         good = read_shift_piece(call, entry, shift, &arena, values, count);
@@ -248,17 +245,13 @@ void cmd_linsert(struct call *call)
         reply_int(&call->reply, 0);
         return;
     }
-    bool good = find_rows(call, &entry, call->argv[3], false, 0, 1, 0, &rows);
-    bool is_found = rows.count > 0;
-    uint64_t at = is_found ? rows.at[0] + is_after : 0;
-    free(rows.at);
-    if (!good)
+    if (!find_rows(call, &entry, call->argv[3], false, 0, 1, 0, &rows))
         return;
-    if (!is_found) {
+    if (!rows.count) {
         reply_int(&call->reply, -1);
         return;
     }
-    if (!insert_at(call, &entry, at, call->argv[4]))
+    if (!insert_at(call, &entry, rows.at[0] + is_after, call->argv[4]))
         return;
     entry_save(call, &entry);
     reply_int(&call->reply, (int64_t)entry.meta.size);
@@ -310,19 +303,17 @@ void cmd_lrem(struct call *call)
     bool is_reverse = count < 0;
     uint64_t wanted = count == INT64_MIN ? 0 : (uint64_t)(is_reverse ? -count : count);
     if (entry.exists && !find_rows(call, &entry, call->argv[3], is_reverse, 0, wanted, 0, &rows))
-        goto done;
+        return;
     reply_int(&call->reply, (int64_t)rows.count);
     if (rows.count == 0)
-        goto done;
+        return;
     if (rows.count == entry.meta.size)
         entry.meta.size = 0;
     else if (!remove_rows(call, &entry, &rows, is_reverse))
-        goto done;
+        return;
     bool is_empty = entry.meta.size == 0;
     entry_save(call, &entry);
     notify(call, NOTIFY_LIST, "lrem", call->argv[1]);
     if (is_empty)
         notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
-done:
-    free(rows.at);
 }

@@ -94,7 +94,7 @@ void changes_tell(struct call *call)
     if (!messages->changes)
         return;
     struct push_messages collected = *messages;
-    *messages = (struct push_messages){.relay = collected.relay};
+    *messages = (struct push_messages){.relay = collected.relay, .budget = collected.budget};
     for (uint32_t i = 0; i < collected.count; i++) {
         struct push_message *item = &collected.items[i];
         if (item->change)

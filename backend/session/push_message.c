@@ -1,6 +1,7 @@
 #include "backend/session/push_message.h"
 
 #include "backend/context/change.h"
+#include "backend/context/partition.h"
 #include "backend/session/channel_relay.h"
 #include "backend/session/session.h"
 #include "backend/session/session_reply.h"
@@ -11,8 +12,21 @@
 
 enum { KEPT_MAX = 1024, HEADER_MAX = 1 + INT64_TEXT_MAX + 2 };
 
+/* Memory of the item. Its frames count once, as those of the item that has their only reference besides `others`. */
+static size_t item_memory(const struct push_message *item, uint32_t others)
+{
+    size_t bytes = item->change || item->frames ? sizeof *item : 0; /* 0: it was erased */
+    if (item->change)
+        bytes += sizeof *item->change + item->change->key.len;
+    if (item->frames && item->frames->refs == 1 + others)
+        bytes += item->frames->size;
+    return bytes;
+}
+
 static void item_free(struct push_messages *messages, struct push_message *message)
 {
+    if (messages->budget)
+        budget_give_back(messages->budget, item_memory(message, 0));
     if (message->frames)
         block_unref(message->frames);
     messages->changes -= message->change != NULL;
@@ -23,7 +37,7 @@ void push_messages_clear(struct push_messages *messages)
 {
     push_messages_drop(messages, 0);
     free(messages->items);
-    *messages = (struct push_messages){.relay = messages->relay};
+    *messages = (struct push_messages){.relay = messages->relay, .budget = messages->budget};
 }
 
 struct push_messages *push_messages_new(struct partition *partition)
@@ -31,6 +45,7 @@ struct push_messages *push_messages_new(struct partition *partition)
     struct push_messages *messages = calloc(1, sizeof *messages);
     CHECK(messages);
     messages->relay = channel_relay_new(partition);
+    messages->budget = &partition->running.budget;
     return messages;
 }
 
@@ -51,6 +66,8 @@ static void add_item(struct push_messages *messages, struct push_message message
         CHECK(messages->items);
     }
     messages->items[messages->count++] = message;
+    if (messages->budget) /* the caller of push_message_send has a reference to the frames */
+        budget_hold(messages->budget, item_memory(&message, 1));
 }
 
 void push_message_send(struct push_messages *messages, struct session *to, struct block *frames,

@@ -14,6 +14,7 @@
 #include "shared/block.h"
 #include "shared/bytes.h"
 
+struct call_budget;
 struct change;
 struct channel_relay;
 struct out;
@@ -45,6 +46,7 @@ struct push_messages {
     uint32_t changes; /* number of items that are changes */
     uint32_t open;    /* nesting depth of running commands: 0 when messages are complete */
     struct channel_relay *relay; /* sends those with MESSAGE_RELAYED */
+    struct call_budget *budget;  /* of the running call, which holds them; NULL: not counted */
 };
 
 struct push_messages *push_messages_new(struct partition *partition);

@@ -89,6 +89,50 @@ def _(run):
             check_equal(metric(cluster.backends[0].http('/metrics')[1], 'scree_backend_commands_over_memory_total'), 6, 'the metric')
 
 
+# ---- memory outside of the arena -----------------------------------------------------------------------------------
+
+SMALL = 4 * MB
+OVER_SMALL = b'ERR the command needs more than %d bytes of memory (command-memory), and has changed nothing' % SMALL
+
+
+@suite.case('LPOS and LREM of many equal elements, and the table of LCS, count as memory of the command')
+def _(run):
+    with partition(**{'command-memory': SMALL}) as cluster:
+        with cluster.partition(0) as client:
+            count = 300000
+            for _ in range(count // 20000):
+                client.get('RPUSH', 'list', *['x'] * 20000)
+            client.get('SET', 'a', 'ab' * 1000)
+            client.get('SET', 'b', 'ba' * 1000)
+            for words in (('LPOS', 'list', 'x', 'COUNT', '0'), ('LREM', 'list', '0', 'x'), ('LCS', 'a', 'b'), ('LCS', 'a', 'b', 'IDX')):
+                for how, got in both_ways(client, *words, key=words[1]):
+                    check_equal(got, OVER_SMALL, '%s %s' % (words[0], how))
+            check_equal(client.get('LLEN', 'list'), count, 'nothing was removed')
+            check_equal(client.get('LPOS', 'list', 'x', 'COUNT', '3'), [0, 1, 2], 'a few rows')
+            client.get('SET', 'b', 'ba')
+            check_equal(client.get('LCS', 'a', 'b', 'LEN'), 2, 'a small table')
+
+
+@suite.case('what a command tells other clients counts as its memory: with a tracking client a long DEL is refused whole')
+def _(run):
+    keys = ['%0200d' % i for i in range(20000)]
+    with partition(**{'command-memory': SMALL}) as cluster:
+        with cluster.partition(0) as client, cluster.partition(0) as tracking:
+            def fill():
+                for i in range(0, len(keys), 1000):
+                    client.get('MSET', *[word for key in keys[i:i + 1000] for word in (key, 'v')])
+            fill()
+            check_equal(client.get('DEL', *keys), len(keys), 'without other clients')
+            fill()
+            tracking.get('HELLO', '3')
+            check_equal(tracking.get('CLIENT', 'TRACKING', 'ON', 'BCAST', 'PREFIX', 'other'), b'OK')
+            for how, got in both_ways(client, 'DEL', *keys):
+                if how != 'in a script':  # which may not unpack so many words
+                    check_equal(got, OVER_SMALL, how)
+            check_equal(client.get('DBSIZE'), len(keys), 'nothing was deleted')
+            check_equal(client.get('DEL', *keys[:1000]), 1000, 'a short one')
+
+
 # ---- sketches ------------------------------------------------------------------------------------------------------
 
 @suite.case('TOPK.ADD of many items reads and writes each page of the sketch once')
