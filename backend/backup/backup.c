@@ -718,7 +718,7 @@ void backup_reply_list(const struct backup *backup, struct bytes shard, struct r
 
 const char *backup_delete(struct backup *backup, struct bytes name, struct bytes shard)
 {
-    static const char unknown[] = "ERR there is no such backup";
+    static const char unknown[] = "NOBACKUP there is no such backup";
     char of_shard[BACKUP_NAME_MAX + 1];
     char of_backup[BACKUP_NAME_MAX + 1];
     if (!backup_name_valid(name) || (shard.len && !backup_name_valid(shard)))

@@ -29,7 +29,7 @@ void cmd_scree_compact(struct call *call)
         if (compaction_start(compaction))
             reply_ok(&call->reply);
         else
-            call_error_text(call, "ERR a compaction is already running: wait until it ends, or "
+            call_error_text(call, "INPROG a compaction is already running: wait until it ends, or "
                                   "stop it with SCREE COMPACT CANCEL");
     } else if (bytes_is(what, "STATUS")) {
         const struct compaction_view view = compaction_look(compaction);

@@ -7,6 +7,7 @@
 #include "backend/session/session.h"
 #include "backend/transaction/coordinator.h"
 #include "shared/command/keys.h"
+#include "shared/error_code.h"
 
 /* The keys of a request, one after the other. */
 struct slot_check {
@@ -37,7 +38,7 @@ static void check_key(struct slot_check *check, struct bytes key)
         (moving && slot_set_has(&moving->arriving, slot)))
         return;
     check->away = call->partition->shards.slot_refusal(call, slot, key);
-    if (strncmp(check->away, "CLUSTERDOWN", strlen("CLUSTERDOWN")) == 0)
+    if (error_has_code(bytes_of(check->away), "CLUSTERDOWN"))
         check->refusal = check->away;
 }
 

@@ -14,6 +14,7 @@
 #include "backend/transaction/coordinator.h"
 #include "shared/acl/audit.h"
 #include "shared/command/keys.h"
+#include "shared/error_code.h"
 #include "shared/script_flags.h"
 
 void reject_command(struct call *call, const char *text)
@@ -24,7 +25,7 @@ void reject_command(struct call *call, const char *text)
     if (call->command && call->command->traits & TRAIT_RUNS_QUEUE) {
         transaction_end(transaction);
         session_unwatch(call->session);
-        text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
+        text += error_has_code(bytes_of(text), "ERR") ? strlen("ERR ") : 0;
         call_errorf(call, "EXECABORT Transaction discarded because of: %s", text);
         return;
     }

@@ -14,20 +14,14 @@
  */
 #pragma once
 
+#include "backend/context/refusal.h"
 #include "backend/context/tally.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/need.h"
 
-/* Refusals of LOCK after which the coordinator tries again: another shard owns the key's slot, or soon will. */
-#define SLOT_IS_ELSEWHERE "it does not own the key's slot"
-#define SLOT_IS_LEAVING   "it is handing the key's slot over to another shard"
-#define SHARD_STOPS       "it stops"
-/* Refusals after which it begins again, because the shard does not have the locks that the coordinator takes for granted. */
-#define LOCKS_ARE_LOST    "the transaction has lost its locks"
-#define KEYS_ARE_UNLOCKED "the transaction has not locked these keys here"
-#define STATE_IS_ANOTHER  "the transaction is in another state"
-/* The refusal after which it fails, because it needs too much memory there. */
-#define NEEDS_MORE_MEMORY "it needs more memory than command-memory"
+/* Refusals of LOCK. */
+#define SLOT_IS_ELSEWHERE REFUSAL(ELSEWHERE, "it does not own the key's slot")
+#define SLOT_IS_LEAVING   REFUSAL(LEAVING, "it is handing the key's slot over to another shard")
 
 struct borrow {
     struct table *keys;            /* borrowed, by metadata row: struct borrowed */

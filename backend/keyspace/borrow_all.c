@@ -433,16 +433,16 @@ static bool owns_exactly(const struct partition *partition, const char *slots)
     return true;
 }
 
-const char *borrow_refuse_all(const struct partition *partition, enum need_kind kind,
-                              struct bytes question)
+struct refusal borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                 struct bytes question)
 {
     size_t least = kind == NEED_ALL ? SLOTS_BYTES : kind == NEED_NAMES ? 4 : 16;
     bool is_valid = kind == NEED_NAMES ? question.len > least : question.len == least;
     if (!is_valid)
-        return "the request is not valid";
+        return REQUEST_IS_NOT_VALID;
     if (kind == NEED_ALL && !owns_exactly(partition, question.data))
         return SLOT_IS_ELSEWHERE;
-    return kind == NEED_ALL && slots_are_frozen(partition) ? SLOT_IS_LEAVING : NULL;
+    return kind == NEED_ALL && slots_are_frozen(partition) ? SLOT_IS_LEAVING : NO_REFUSAL;
 }
 
 /* The metadata row without the value, if the row has one. */

@@ -51,8 +51,8 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
 /* ---- for a participant ---- */
 
 /* Returns why the question cannot be answered, or NULL if it can. */
-const char *borrow_refuse_all(const struct partition *partition, enum need_kind kind,
-                              struct bytes question);
+struct refusal borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                 struct bytes question);
 /* Writes the answer about the database, which is locked. Returns false if rows could not be read, or are uncached. */
 bool borrow_answer_all(struct call *call, struct space *space, enum need_kind kind,
                        struct bytes question, struct out *answer);

@@ -27,7 +27,7 @@
  *   KEYS_PUT  keys of slots that the receiver owns, KEY_PART: a part of a long one ─► DONE   (key_message.h)
  *   LISTEN    u8 the sender wants PUBLISH from now on, or 0: no longer, u64 order; empty: it wants ─► DONE   (channel_relay.h)
  *   PUBLISH   u32 length of the channel, channel, payload; it has no reply
- *   any request                                          ─► FAILED payload: the reason; nothing was executed
+ *   any request                                          ─► FAILED u8 code │ sentence (refusal.h); nothing was executed
  *
  * Integers are little-endian. A newer identity may be longer: bytes after the known ones are skipped. An older one ends before the
  * ports, after them, or before the clock.
@@ -44,7 +44,7 @@ struct out;
 
 enum {
     /* Raised by each change after which backends of different versions would misunderstand each other. Both must have the same. */
-    PEER_PROTOCOL = 4,
+    PEER_PROTOCOL = 5,
     PEER_FRAME_HEADER_BYTES = 16,
     PEER_PAYLOAD_MAX = 64 * 1024 * 1024,
     PEER_ECHO_HEADER_BYTES = 4,
@@ -54,31 +54,13 @@ enum {
     PEER_IDENTITY_MAX = 1024, /* bytes of an encoded identity, also of newer versions */
 };
 
-/* Kinds below 128 are requests. */
+/* Kinds below 128 are requests (messages.def). */
 enum peer_kind {
-    PEER_STATUS = 1,
-    PEER_ECHO = 2,
-    PEER_LOCK = 3,
-    PEER_PREPARE = 4,
-    PEER_APPLY = 5,
-    PEER_RELEASE = 6,
-    PEER_OUTCOME = 7,
-    PEER_WOUND = 8,
-    PEER_UNWATCH = 9,
-    PEER_OPEN = 10,
-    PEER_SLOTS = 11,
-    PEER_MOVE_BEGIN = 12,
-    PEER_MOVE_ROWS = 13,
-    PEER_MOVE_END = 14,
-    PEER_MOVE_ACTIVATE = 15,
-    PEER_MOVE_ABORT = 16,
-    PEER_KEYS_PUT = 17,
-    PEER_MOVE_ASK = 18,
-    PEER_LISTEN = 19,
-    PEER_PUBLISH = 20,
-    PEER_KEY_PART = 21,
-    PEER_PREPARE_PART = 22,
-    PEER_LOCK_REST = 23,
+#define MESSAGE(id, name, ...)      PEER_##name = (id),
+#define MESSAGE_LINK(id, name, ...) PEER_##name = (id),
+#include "backend/peer/messages.def"
+#undef MESSAGE
+#undef MESSAGE_LINK
     PEER_DONE = 128,
     PEER_FAILED = 129,
 };

@@ -1,5 +1,6 @@
 #include "backend/peer/incoming.h"
 
+#include "backend/peer/messages.h"
 #include "shared/byte_order.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
@@ -19,8 +20,7 @@ static const struct stream_events incoming_events = {
 
 /* ---- replies ---- */
 
-void peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
-                         struct bytes payload)
+static void reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id, struct bytes payload)
 {
     if (incoming->is_broken)
         return;
@@ -39,9 +39,16 @@ void peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t 
         stream_pause(incoming->stream);
 }
 
-static void reply_failed(struct peer_incoming *incoming, uint64_t id, const char *reason)
+void peer_incoming_done(struct peer_incoming *incoming, uint64_t id, struct bytes payload)
 {
-    peer_incoming_reply(incoming, PEER_FAILED, id, bytes_of(reason));
+    reply(incoming, PEER_DONE, id, payload);
+}
+
+void peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id, struct refusal refusal)
+{
+    char payload[REFUSAL_BYTES_MAX];
+    size_t len = refusal_write(refusal, payload);
+    reply(incoming, PEER_FAILED, id, (struct bytes){payload, len});
 }
 
 void peer_call_open(struct peer_call *call, struct peer_incoming *incoming, uint64_t id,
@@ -62,25 +69,32 @@ static void close_call(struct peer_call *call)
     list_remove(&call->link);
 }
 
-void peer_call_reply(struct peer_call *call, uint8_t kind, struct bytes payload)
+void peer_call_done(struct peer_call *call, struct bytes payload)
 {
     close_call(call);
-    peer_incoming_reply(call->incoming, kind, call->id, payload);
+    peer_incoming_done(call->incoming, call->id, payload);
 }
 
-/* ---- handlers ---- */
+void peer_call_refuse(struct peer_call *call, struct refusal refusal)
+{
+    close_call(call);
+    peer_incoming_refuse(call->incoming, call->id, refusal);
+}
+
+/* ---- requests of the connection itself ---- */
 
 static void handle_status(struct peer_incoming *incoming, uint64_t id, struct bytes payload)
 {
     struct peer_identity peer;
     char identity[PEER_IDENTITY_MAX];
     if (!peer_identity_read(payload, &peer) || strcmp(peer.shard, incoming->peer.shard) != 0) {
-        reply_failed(incoming, id, "the identity is not the one sent at the greeting");
+        peer_incoming_refuse(incoming, id,
+                             REFUSAL(OTHER, "the identity is not the one sent at the greeting"));
         return;
     }
     incoming->peer = peer;
     size_t len = peer_self_encode(incoming->self, identity);
-    peer_incoming_reply(incoming, PEER_DONE, id, (struct bytes){identity, len});
+    peer_incoming_done(incoming, id, (struct bytes){identity, len});
 }
 
 struct echo {
@@ -104,7 +118,7 @@ static void echo_abandoned(struct peer_call *call)
 static void echo_due(void *owner)
 {
     struct echo *echo = owner;
-    peer_call_reply(&echo->call, PEER_DONE, (struct bytes){echo->text, echo->len});
+    peer_call_done(&echo->call, (struct bytes){echo->text, echo->len});
     free_echo(echo);
 }
 
@@ -112,7 +126,7 @@ static void handle_echo(struct peer_incoming *incoming, uint64_t id, struct byte
 {
     uint32_t delay_ms = payload.len < PEER_ECHO_HEADER_BYTES ? UINT32_MAX : get_le32(payload.data);
     if (delay_ms > ECHO_DELAY_MS_MAX) {
-        reply_failed(incoming, id, "the delay must be at most 60000 ms");
+        peer_incoming_refuse(incoming, id, REFUSAL(OTHER, "the delay must be at most 60000 ms"));
         return;
     }
     size_t len = payload.len - PEER_ECHO_HEADER_BYTES;
@@ -126,17 +140,7 @@ static void handle_echo(struct peer_incoming *incoming, uint64_t id, struct byte
     timer_start(echo->timer, delay_ms, 0);
 }
 
-static peer_handler_fn *handler_of(uint8_t kind)
-{
-    switch (kind) {
-    case PEER_STATUS:
-        return handle_status;
-    case PEER_ECHO:
-        return handle_echo;
-    default:
-        return NULL;
-    }
-}
+/* ---- requests ---- */
 
 /* Is this the request's first delivery? If that is unknown, the connection is marked as broken. */
 static bool is_first_time(struct peer_incoming *incoming, uint64_t id)
@@ -153,8 +157,15 @@ static bool is_first_time(struct peer_incoming *incoming, uint64_t id)
     return seen == PEER_ID_NEW;
 }
 
-/* Replies FAILED to a request that exceeds the limit of open requests. */
-static void reject(struct peer_incoming *incoming, const struct peer_frame *frame)
+static bool exceeds_limits(const struct peer_incoming *incoming, const struct peer_frame *frame)
+{
+    const struct peer_options *options = &incoming->self->options;
+    return incoming->calls_count >= options->requests_max ||
+           incoming->calls_bytes + frame->payload.len > options->output_max;
+}
+
+/* Refuses a request that exceeds the limit of open requests. */
+static struct refusal reject(struct peer_incoming *incoming)
 {
     metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REJECTED, 1);
     if (!incoming->was_over_limit)
@@ -163,25 +174,34 @@ static void reject(struct peer_incoming *incoming, const struct peer_frame *fram
                   incoming->peer.shard, incoming->calls_count, incoming->self->options.requests_max,
                   incoming->calls_bytes, incoming->self->options.output_max);
     incoming->was_over_limit = true;
-    reply_failed(incoming, frame->id, "too many requests are outstanding");
+    return REFUSAL(OTHER, "too many requests are outstanding");
+}
+
+static struct refusal run_peer_request(struct peer_incoming *incoming,
+                                       const struct peer_frame *frame)
+{
+    const struct peer_requests *requests = &incoming->self->requests;
+    if (frame->kind == PEER_STATUS)
+        handle_status(incoming, frame->id, frame->payload);
+    else if (exceeds_limits(incoming, frame))
+        return reject(incoming);
+    else if (frame->kind == PEER_ECHO)
+        handle_echo(incoming, frame->id, frame->payload);
+    else if (requests->handle)
+        return requests->handle(incoming->self->owner, incoming, frame);
+    else
+        return REFUSAL(OTHER, "unknown request");
+    return NO_REFUSAL;
 }
 
 static void run_request_frame(struct peer_incoming *incoming, const struct peer_frame *frame)
 {
     if (!is_first_time(incoming, frame->id))
         return;
-    const struct peer_options *options = &incoming->self->options;
-    peer_handler_fn *handler = handler_of(frame->kind);
     metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REQUESTS_IN, 1);
-    if (frame->kind != PEER_STATUS &&
-        (incoming->calls_count >= options->requests_max ||
-         incoming->calls_bytes + frame->payload.len > options->output_max))
-        reject(incoming, frame);
-    else if (handler)
-        handler(incoming, frame->id, frame->payload);
-    else if (!incoming->self->requests.handle ||
-             !incoming->self->requests.handle(incoming->self->owner, incoming, frame))
-        reply_failed(incoming, frame->id, "unknown request");
+    struct refusal refusal = run_peer_request(incoming, frame);
+    if (refusal.code && peer_message(frame->kind)->is_answered)
+        peer_incoming_refuse(incoming, frame->id, refusal);
 }
 
 /* ---- the stream ---- */

@@ -43,9 +43,6 @@ struct peer_call {
     void (*on_abandoned)(struct peer_call *call);
 };
 
-/* Handles a request: replies with peer_incoming_reply, or opens a call. (PEER_PUBLISH has no reply.) */
-typedef void peer_handler_fn(struct peer_incoming *incoming, uint64_t id, struct bytes payload);
-
 /* Takes ownership of the stream, after the greeting. */
 struct peer_incoming *peer_incoming_new(const struct peer_self *self, struct stream *stream,
                                         const struct peer_identity *peer, struct list *all);
@@ -54,10 +51,11 @@ void peer_incoming_free(struct peer_incoming *incoming);
 /* Frees the connection if it is broken or silent. */
 void peer_incoming_tick(struct peer_incoming *incoming);
 
-/* Replies to a request. `kind`: PEER_DONE or PEER_FAILED. */
-void peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
-                         struct bytes payload);
+/* A request is executed by its function (messages.h): it replies DONE or FAILED here, or opens a call. */
+void peer_incoming_done(struct peer_incoming *incoming, uint64_t id, struct bytes payload);
+void peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id, struct refusal refusal);
 void peer_call_open(struct peer_call *call, struct peer_incoming *incoming, uint64_t id,
                     size_t bytes);
-/* Replies and closes the call; the caller owns its memory again. */
-void peer_call_reply(struct peer_call *call, uint8_t kind, struct bytes payload);
+/* Replies DONE or FAILED and closes the call; the caller owns its memory again. */
+void peer_call_done(struct peer_call *call, struct bytes payload);
+void peer_call_refuse(struct peer_call *call, struct refusal refusal);

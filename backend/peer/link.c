@@ -342,8 +342,11 @@ static void deliver_reply(struct peer_link *link, const struct peer_frame *frame
     struct peer_request *request = table_get(link->by_id, request_key(&frame->id));
     if (!request)
         return;
+    struct bytes payload = frame->payload;
+    bool is_done = frame->kind == PEER_DONE;
     forget_request(link, request);
-    request->on_reply(request, frame->kind == PEER_DONE ? PEER_OK : PEER_REFUSED, frame->payload);
+    request->refusal = is_done ? NOT_REFUSED : refusal_read(&payload);
+    request->on_reply(request, is_done ? PEER_OK : PEER_REFUSED, payload);
 }
 
 static size_t handle_peer_reply(struct peer_link *link, const char *data, size_t len, size_t *need)

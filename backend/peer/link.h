@@ -21,6 +21,7 @@
  */
 #pragma once
 
+#include "backend/context/refusal.h"
 #include "backend/peer/frame.h"
 #include "shared/list.h"
 #include "shared/net/stream.h"
@@ -48,8 +49,9 @@ struct peer_options {
 
 /* Requests that this room does not handle itself. */
 struct peer_requests {
-    /* Handles a request of another backend (incoming.h). False: the kind is unknown. */
-    bool (*handle)(void *owner, struct peer_incoming *incoming, const struct peer_frame *frame);
+    /* Handles a request of another backend (incoming.h), or returns why not. */
+    struct refusal (*handle)(void *owner, struct peer_incoming *incoming,
+                             const struct peer_frame *frame);
     /* The connection has ended. */
     void (*on_closed)(void *owner, struct peer_incoming *incoming);
 };
@@ -73,15 +75,16 @@ struct peer_self {
 };
 
 enum peer_result {
-    PEER_OK,      /* payload: of the reply */
-    PEER_REFUSED, /* payload: the reason; the request was not executed */
-    PEER_LOST,    /* no payload */
+    PEER_OK, /* payload: of the reply */
+    PEER_REFUSED, /* request->refusal: why; payload: a sentence for people; the request was not executed */
+    PEER_LOST, /* no payload */
 };
 
 /* A request, owned by the caller; outstanding until on_reply, which is called once and may free the request. */
 struct peer_request {
     struct list link;
     uint64_t id;
+    enum refusal_code refusal; /* of PEER_REFUSED */
     void (*on_reply)(struct peer_request *request, enum peer_result result, struct bytes payload);
 };
 

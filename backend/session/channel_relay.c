@@ -4,6 +4,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/peer/message.h"
+#include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/pause.h"
 #include "backend/session/pubsub.h"
@@ -254,35 +255,25 @@ void channel_relay_send(struct channel_relay *relay, struct block *message, uint
 
 /* ---- other shards ---- */
 
-/* PEER_PUBLISH has no reply; a message that is not valid is dropped. */
-static void handle_publish(struct channel_relay *relay, struct bytes payload)
+/* peer_handle_fn. A message that is not valid is dropped. */
+void handle_publish(struct partition *partition, struct peer_incoming *incoming,
+                    const struct peer_frame *frame)
 {
-    struct message_reader reader = message_read(payload);
+    struct message_reader reader = message_read(frame->payload);
     struct bytes channel = message_bytes(&reader);
+    (void)incoming;
     if (reader.is_good)
-        pubsub_publish_relayed(relay->partition, channel, reader.rest);
-    leave_if_unused(relay);
+        pubsub_publish_relayed(partition, channel, reader.rest);
+    leave_if_unused(partition->watchers.messages->relay);
 }
 
-/* PEER_LISTEN; an older version sends no payload. */
-static void handle_listen(const struct channel_relay *relay, const struct peer_incoming *incoming,
-                          struct bytes payload)
+/* peer_handle_fn. An older version sends no payload. */
+void handle_listen(struct partition *partition, struct peer_incoming *incoming,
+                   const struct peer_frame *frame)
 {
+    struct bytes payload = frame->payload;
     bool is_whole = payload.len == LISTEN_BYTES;
-    peer_set_note_listener(relay->partition->shards.peers, bytes_of(incoming->peer.shard),
+    peer_set_note_listener(partition->shards.peers, bytes_of(incoming->peer.shard),
                            !is_whole || *payload.data, is_whole ? get_le64(payload.data + 1) : 0);
-}
-
-bool channel_relay_handle(struct channel_relay *relay, struct peer_incoming *incoming,
-                          const struct peer_frame *frame)
-{
-    if (frame->kind == PEER_LISTEN) {
-        handle_listen(relay, incoming, frame->payload);
-        peer_incoming_reply(incoming, PEER_DONE, frame->id, BYTES(""));
-    } else if (frame->kind == PEER_PUBLISH) {
-        handle_publish(relay, frame->payload);
-    } else {
-        return false;
-    }
-    return true;
+    peer_incoming_done(incoming, frame->id, BYTES(""));
 }

@@ -40,6 +40,3 @@ void channel_relay_listen(struct channel_relay *relay);
 void channel_relay_add(struct call *call, struct bytes channel, struct bytes payload);
 /* Sends a message of channel_relay_add when the batch with this ticket is durable; 0: at once. */
 void channel_relay_send(struct channel_relay *relay, struct block *message, uint64_t ticket);
-/* Handles PEER_LISTEN and PEER_PUBLISH; false: the frame is another request. */
-bool channel_relay_handle(struct channel_relay *relay, struct peer_incoming *incoming,
-                          const struct peer_frame *frame);

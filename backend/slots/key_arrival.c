@@ -4,6 +4,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 #include "backend/peer/message.h"
+#include "backend/peer/messages.h"
 #include "backend/session/internal_call.h"
 #include "backend/slots/key_message.h"
 #include "backend/slots/key_put.h"
@@ -288,16 +289,16 @@ static enum put_result use_arrived_rows(struct partition *partition, struct key_
 
 /* ---- requests ---- */
 
-/* NULL: *result is the reply; else the part was refused, and may be sent again. */
-static const char *take_part(struct key_arrivals *arrivals, const struct peer_incoming *incoming,
-                             const struct key_part *part, enum put_result *result)
+/* No refusal: *result is the reply. */
+static struct refusal take_part(struct key_arrivals *arrivals, const struct peer_incoming *incoming,
+                                const struct key_part *part, enum put_result *result)
 {
     struct partition *partition = arrivals->partition;
-    const char *locked = "a transaction uses the key there: wait";
+    const struct refusal locked = REFUSAL(WAIT, "a transaction uses the key there");
     *result = PUT_LATER;
     if (!key_put_is_ready(partition, part->key.slot)) {
         key_arrivals_closed(arrivals, incoming);
-        return NULL;
+        return NO_REFUSAL;
     }
     if (!part->offset && !begin_arrival(arrivals, incoming, part))
         return locked;
@@ -312,27 +313,24 @@ static const char *take_part(struct key_arrivals *arrivals, const struct peer_in
     }
     if (arrival && *result != PUT_MORE)
         end_arrival(arrivals, arrival);
-    return NULL;
+    return NO_REFUSAL;
 }
 
-bool key_arrivals_handle(struct key_arrivals *arrivals, struct peer_incoming *incoming,
-                         const struct peer_frame *frame)
+/* peer_handle_fn */
+void handle_key_part(struct partition *partition, struct peer_incoming *incoming,
+                     const struct peer_frame *frame)
 {
-    struct partition *partition = arrivals->partition;
     struct key_part part;
     enum put_result result;
-    if (frame->kind != PEER_KEY_PART)
-        return false;
-    const char *refused = key_part_read(frame->payload, &part) ? key_put_refusal(partition)
-                                                               : "the request is not valid";
+    struct refusal refused =
+        key_part_read(frame->payload, &part) ? key_put_refusal(partition) : REQUEST_IS_NOT_VALID;
     overlay_observe_begin(partition->overlay);
-    if (!refused)
-        refused = take_part(arrivals, incoming, &part, &result);
-    if (refused) {
-        peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(refused));
+    if (!refused.code)
+        refused = take_part(partition->shards.strays.arrivals, incoming, &part, &result);
+    if (refused.code) {
+        peer_incoming_refuse(incoming, frame->id, refused);
     } else {
         char reply = (char)result;
         key_put_reply(partition, incoming, frame, (struct bytes){&reply, 1});
     }
-    return true;
 }

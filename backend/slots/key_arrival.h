@@ -26,6 +26,3 @@ void key_arrivals_load(struct key_arrivals *arrivals);
 void key_arrivals_tick(struct key_arrivals *arrivals);
 /* The connection has ended. */
 void key_arrivals_closed(struct key_arrivals *arrivals, const struct peer_incoming *incoming);
-/* Handles KEY_PART. False: the request is another one. */
-bool key_arrivals_handle(struct key_arrivals *arrivals, struct peer_incoming *incoming,
-                         const struct peer_frame *frame);

@@ -5,6 +5,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/peer/message.h"
+#include "backend/peer/messages.h"
 #include "backend/session/internal_call.h"
 #include "backend/session/ticket_wait.h"
 #include "backend/slots/key_message.h"
@@ -110,9 +111,9 @@ static void put_is_durable(struct ticket_wait *wait, int err)
 {
     struct key_put *put = container_of(wait, struct key_put, wait);
     if (err)
-        peer_call_reply(&put->call, PEER_FAILED, BYTES("a batch could not be written there: wait"));
+        peer_call_refuse(&put->call, REFUSAL(WAIT, "a batch could not be written there"));
     else
-        peer_call_reply(&put->call, PEER_DONE, (struct bytes){put->results, put->count});
+        peer_call_done(&put->call, (struct bytes){put->results, put->count});
     free(put);
 }
 
@@ -141,15 +142,13 @@ static bool count_put_keys(struct bytes payload, enum put_mode *mode, uint32_t *
     return reader.is_good && *mode >= PUT_LOOK && *mode <= PUT_REPLACE;
 }
 
-const char *key_put_refusal(const struct partition *partition)
+struct refusal key_put_refusal(const struct partition *partition)
 {
-    if (partition->running.busy_error)
-        return "a slow script is running there: wait";
     if (commit_is_failed(partition->commit, NULL))
-        return "writes are refused there at present: wait";
+        return REFUSAL(WAIT, "writes are refused there at present");
     if (partition->pause.is_held || partition->pause.until_ms)
-        return "writes are paused there: wait";
-    return partition_is_full(partition) ? "its batch is full: wait" : NULL;
+        return REFUSAL(WAIT, "writes are paused there");
+    return partition_is_full(partition) ? REFUSAL(WAIT, "its batch is full") : NO_REFUSAL;
 }
 
 void key_put_reply(struct partition *partition, struct peer_incoming *incoming,
@@ -165,19 +164,18 @@ void key_put_reply(struct partition *partition, struct peer_incoming *incoming,
     ticket_wait_begin(partition, &put->wait);
 }
 
-bool key_put_handle(struct partition *partition, struct peer_incoming *incoming,
-                    const struct peer_frame *frame)
+/* peer_handle_fn */
+void handle_keys_put(struct partition *partition, struct peer_incoming *incoming,
+                     const struct peer_frame *frame)
 {
     enum put_mode mode;
     uint32_t count;
-    if (frame->kind != PEER_KEYS_PUT)
-        return false;
-    const char *refused = count_put_keys(frame->payload, &mode, &count)
-                              ? key_put_refusal(partition)
-                              : "the request is not valid";
-    if (refused) {
-        peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(refused));
-        return true;
+    struct refusal refused = count_put_keys(frame->payload, &mode, &count)
+                                 ? key_put_refusal(partition)
+                                 : REQUEST_IS_NOT_VALID;
+    if (refused.code) {
+        peer_incoming_refuse(incoming, frame->id, refused);
+        return;
     }
     char *results = malloc(count + 1);
     CHECK(results);
@@ -191,5 +189,4 @@ bool key_put_handle(struct partition *partition, struct peer_incoming *incoming,
     }
     key_put_reply(partition, incoming, frame, (struct bytes){results, count});
     free(results);
-    return true;
 }

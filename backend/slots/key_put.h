@@ -11,16 +11,12 @@
 
 struct partition;
 
-/* Handles KEYS_PUT. False: the request is another one. */
-bool key_put_handle(struct partition *partition, struct peer_incoming *incoming,
-                    const struct peer_frame *frame);
-
-/* ---- also for parts of keys (key_arrival.h) ---- */
+/* ---- for parts of keys (key_arrival.h) ---- */
 
 /* Does the partition take keys of this slot now? */
 bool key_put_is_ready(const struct partition *partition, uint16_t slot);
-/* Why no key can be written now; NULL: it can. */
-const char *key_put_refusal(const struct partition *partition);
+/* Why no key can be written now. */
+struct refusal key_put_refusal(const struct partition *partition);
 /* Replies with the results when everything that was observed since overlay_observe_begin is durable. */
 void key_put_reply(struct partition *partition, struct peer_incoming *incoming,
                    const struct peer_frame *frame, struct bytes results);

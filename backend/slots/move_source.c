@@ -756,22 +756,15 @@ static void purge_step(struct move_source *move)
 
 /* ---- replies ---- */
 
-/* Will the reason of a refusal end by itself? */
-static bool is_temporary(struct bytes reason)
-{
-    const struct bytes wait = BYTES("wait");
-    return reason.len >= wait.len &&
-           memcmp(reason.data + reason.len - wait.len, wait.data, wait.len) == 0;
-}
-
 /* The target has refused a request: tries again if it has no rows yet or the reason will end by itself, else gives the move up. */
 static void move_was_refused(struct move_source *move, enum peer_kind kind, struct bytes reason)
 {
     char text[MOVE_REASON_MAX];
+    bool is_temporary = refusal_is_temporary(move->request.refusal);
     (void)snprintf(text, sizeof text, "%.*s", (int)reason.len, reason.data);
-    if (move->state == SOURCE_ABORTING && kind == PEER_MOVE_ABORT && !is_temporary(reason)) {
+    if (move->state == SOURCE_ABORTING && kind == PEER_MOVE_ABORT && !is_temporary) {
         restore_record(move);
-    } else if (kind == PEER_MOVE_BEGIN || kind == PEER_MOVE_ACTIVATE || is_temporary(reason)) {
+    } else if (kind == PEER_MOVE_BEGIN || kind == PEER_MOVE_ACTIVATE || is_temporary) {
         if (move->state == SOURCE_ENDING)
             thaw_slots(move, bytes_of(text));
         else
@@ -824,7 +817,7 @@ static void target_replied(struct peer_request *request, enum peer_result result
         return;
     }
     if (result == PEER_REFUSED)
-        move_was_refused(move, kind, payload);
+        move_was_refused(move, kind, refusal_shown(move->request.refusal, payload));
     else
         move_was_done(move, kind);
     move_source_step(move);

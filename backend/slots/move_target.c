@@ -49,10 +49,18 @@ static struct move_target *target_alloc(struct move_host *host, const struct mov
     return move;
 }
 
-static void reply_to_source(struct move_target *move, uint8_t kind, const char *reason)
+/* Answers the open request, if there is one. */
+static void reply_done(struct move_target *move)
 {
     if (move->has_call)
-        peer_call_reply(&move->call, kind, bytes_of(reason));
+        peer_call_done(&move->call, BYTES(""));
+    move->has_call = false;
+}
+
+static void reply_refused(struct move_target *move, struct refusal refusal)
+{
+    if (move->has_call)
+        peer_call_refuse(&move->call, refusal);
     move->has_call = false;
 }
 
@@ -68,7 +76,7 @@ void move_target_free(struct move_target *move)
     CHECK(!move->is_changing);
     if (move->is_asking && link)
         peer_link_cancel(link, &move->ask);
-    reply_to_source(move, PEER_FAILED, "the move has ended at the target");
+    reply_refused(move, REFUSAL(OTHER, "the move has ended at the target"));
     list_remove(&move->link);
     drop_held_rows(move);
     ascending_rows_clear(&move->rows);
@@ -104,16 +112,6 @@ static void open_target_call(struct move_target *move, struct peer_incoming *inc
     peer_call_open(&move->call, incoming, id, bytes);
 }
 
-static void refuse_source(struct peer_incoming *incoming, uint64_t id, const char *reason)
-{
-    peer_incoming_reply(incoming, PEER_FAILED, id, bytes_of(reason));
-}
-
-static void answer_done(struct peer_incoming *incoming, uint64_t id)
-{
-    peer_incoming_reply(incoming, PEER_DONE, id, (struct bytes){"", 0});
-}
-
 /* ---- records ---- */
 
 /* slot_changed_fn */
@@ -145,7 +143,7 @@ static void target_record_changed(void *owner, int err)
         break;
     }
     if (!move->must_unstage)
-        reply_to_source(move, PEER_DONE, "");
+        reply_done(move);
 }
 
 static bool change_target_record(struct move_target *move, enum slot_state state, uint64_t epoch)
@@ -165,9 +163,9 @@ static bool change_target_record(struct move_target *move, enum slot_state state
 
 /* ---- beginning ---- */
 
-/* Why this partition cannot receive slots; NULL: it can. */
-static const char *why_not_slots(struct partition *partition, const struct move_slots *slots,
-                                 uint64_t epoch)
+/* Why this partition cannot receive the slots. */
+static struct refusal why_not_slots(struct partition *partition, const struct move_slots *slots,
+                                    uint64_t epoch)
 {
     const struct slot_table *table = partition->shards.slots;
     uint64_t keys = 0;
@@ -175,16 +173,17 @@ static const char *why_not_slots(struct partition *partition, const struct move_
     for (unsigned slot = slots->first; slot <= slots->last; slot++) {
         const struct slot_record *record = slot_table_get(table, (uint16_t)slot);
         if (record->state == SLOT_OWNED || record->state == SLOT_EXPORTING)
-            return "it owns one of the slots";
+            return REFUSAL(OTHER, "it owns one of the slots");
         if (record->state == SLOT_IMPORTING || record->state == SLOT_STAGED)
-            return "it deletes what it has received in an earlier attempt: wait";
+            return REFUSAL(WAIT, "it deletes what it has received in an earlier attempt");
         if (record->state == SLOT_RELEASED && record->migration)
-            return "it has not deleted yet what it had in these slots: wait";
+            return REFUSAL(WAIT, "it has not deleted yet what it had in these slots");
         if (record->epoch > epoch)
-            return "it knows a newer owner of one of the slots";
+            return REFUSAL(OTHER, "it knows a newer owner of one of the slots");
     }
     space_count_slots(partition->spaces, slots->first, slots->last, &keys, &expires);
-    return keys ? "it stores stray keys in these slots: see SCREE STRAYS" : NULL;
+    return keys ? REFUSAL(OTHER, "it stores stray keys in these slots: see SCREE STRAYS")
+                : NO_REFUSAL;
 }
 
 static bool has_keys_or_slots(const struct partition *partition)
@@ -246,15 +245,15 @@ struct move_target *move_target_begin(struct move_host *host, struct peer_incomi
                                       uint64_t id, const struct move_begin *begin)
 {
     struct partition *partition = host->partition;
-    const char *refused = why_not_slots(partition, &begin->slots, begin->epoch);
-    if (!refused && commit_is_failed(partition->commit, NULL))
-        refused = error_text((enum error)commit_error(partition->commit));
-    if (!refused && !has_maps(partition, begin->maps))
-        refused = "its databases are swapped in another way (SWAPDB): wait";
-    if (!refused && !take_libraries(partition, begin->libraries))
-        refused = "the request is not valid";
-    if (refused) {
-        refuse_source(incoming, id, refused);
+    struct refusal refused = why_not_slots(partition, &begin->slots, begin->epoch);
+    if (!refused.code && commit_is_failed(partition->commit, NULL))
+        refused = REFUSAL(OTHER, error_text((enum error)commit_error(partition->commit)));
+    if (!refused.code && !has_maps(partition, begin->maps))
+        refused = REFUSAL(WAIT, "its databases are swapped in another way (SWAPDB)");
+    if (!refused.code && !take_libraries(partition, begin->libraries))
+        refused = REQUEST_IS_NOT_VALID;
+    if (refused.code) {
+        peer_incoming_refuse(incoming, id, refused);
         return NULL;
     }
     struct move_target *move = target_alloc(host, &begin->slots, incoming->peer.shard);
@@ -265,7 +264,8 @@ struct move_target *move_target_begin(struct move_host *host, struct peer_incomi
         partition->batch.version = begin->version;
     if (!change_target_record(move, SLOT_IMPORTING, move->epoch)) {
         move_target_free(move);
-        refuse_source(incoming, id, "its records of slots cannot be written now: wait");
+        peer_incoming_refuse(incoming, id,
+                             REFUSAL(WAIT, "its records of slots cannot be written now"));
         return NULL;
     }
     open_target_call(move, incoming, id, 0);
@@ -326,18 +326,19 @@ static void write_held_rows(struct move_target *move)
     bool is_good = write_effects(move, move->held);
     drop_held_rows(move);
     if (is_good)
-        reply_to_source(move, PEER_DONE, "");
+        reply_done(move);
     else
-        reply_to_source(move, PEER_FAILED, "the rows cannot be written at the target");
+        reply_refused(move, REFUSAL(OTHER, "the rows cannot be written at the target"));
 }
 
-/* Why requests of the source cannot be executed now; NULL: they can. */
-static const char *why_not_now(const struct move_target *move)
+/* Why requests of the source cannot be executed now. */
+static struct refusal why_not_now(const struct move_target *move)
 {
     bool is_open = move->state == TARGET_IMPORTING || move->state == TARGET_STAGED;
     if (move->has_call || move->is_changing)
-        return "the last request of the move is still being executed: wait";
-    return is_open && move->is_whole ? NULL : "the target has lost rows of the move";
+        return REFUSAL(WAIT, "the last request of the move is still being executed");
+    return is_open && move->is_whole ? NO_REFUSAL
+                                     : REFUSAL(OTHER, "the target has lost rows of the move");
 }
 
 /* Adds a part to those that are held. False: a part before it is missing. */
@@ -358,20 +359,20 @@ static bool hold_part(struct move_target *move, const struct move_rows *rows)
 void move_target_rows(struct move_target *move, struct peer_incoming *incoming, uint64_t id,
                       const struct move_rows *rows)
 {
-    const char *refused = why_not_now(move);
+    struct refusal refused = why_not_now(move);
     bool is_next = rows->number == move->number + 1;
-    if (!refused && (is_next ? !hold_part(move, rows) : rows->number != move->number))
-        refused = "rows are missing";
-    bool is_whole = !refused && is_next && move->held.len == rows->total;
+    if (!refused.code && (is_next ? !hold_part(move, rows) : rows->number != move->number))
+        refused = REFUSAL(OTHER, "rows are missing");
+    bool is_whole = !refused.code && is_next && move->held.len == rows->total;
     if (is_whole && !are_effects_of(&move->slots, move->held)) {
         drop_held_rows(move);
-        refused = "the rows are not valid, or belong to other slots";
+        refused = REFUSAL(OTHER, "the rows are not valid, or belong to other slots");
     }
-    if (refused) {
-        refuse_source(incoming, id, refused);
+    if (refused.code) {
+        peer_incoming_refuse(incoming, id, refused);
     } else if (!is_whole) {
         note_heard(move);
-        answer_done(incoming, id);
+        peer_incoming_done(incoming, id, BYTES(""));
     } else {
         move->has_held = true;
         open_target_call(move, incoming, id, rows->part.len);
@@ -386,26 +387,26 @@ void move_target_end(struct move_target *move, struct peer_incoming *incoming, u
                      const struct move_end *end)
 {
     struct partition *partition = move->host->partition;
-    const char *refused = why_not_now(move);
+    struct refusal refused = why_not_now(move);
     uint64_t keys = 0;
     uint64_t expires = 0;
     space_count_slots(partition->spaces, move->slots.first, move->slots.last, &keys, &expires);
-    if (!refused && end->number != move->number)
-        refused = "rows are missing";
-    if (!refused && (keys != end->keys || expires != end->expires)) {
-        refused = "the target has another number of keys than the source";
+    if (!refused.code && end->number != move->number)
+        refused = REFUSAL(OTHER, "rows are missing");
+    if (!refused.code && (keys != end->keys || expires != end->expires)) {
+        refused = REFUSAL(OTHER, "the target has another number of keys than the source");
         log_event(LOG_ERROR, "slots_move_miscounted",
                   "partition=%u slots=%u-%u from=%s keys=%" PRIu64 " of=%" PRIu64
                   " expires=%" PRIu64 " of=%" PRIu64,
                   partition->index, move->slots.first, move->slots.last, move->source, keys,
                   end->keys, expires, end->expires);
     }
-    if (!refused && !has_maps(partition, end->maps))
-        refused = "its databases are swapped in another way (SWAPDB): wait";
-    if (!refused && !change_target_record(move, SLOT_STAGED, move->epoch))
-        refused = "its records of slots cannot be written now: wait";
-    if (refused) {
-        refuse_source(incoming, id, refused);
+    if (!refused.code && !has_maps(partition, end->maps))
+        refused = REFUSAL(WAIT, "its databases are swapped in another way (SWAPDB)");
+    if (!refused.code && !change_target_record(move, SLOT_STAGED, move->epoch))
+        refused = REFUSAL(WAIT, "its records of slots cannot be written now");
+    if (refused.code) {
+        peer_incoming_refuse(incoming, id, refused);
         return;
     }
     open_target_call(move, incoming, id, 0);
@@ -416,15 +417,18 @@ void move_target_activate(struct move_target *move, struct peer_incoming *incomi
                           const struct move_activate *activate)
 {
     if (move->is_changing || move->has_call) {
-        refuse_source(incoming, id, "the last request of the move is still being executed: wait");
+        peer_incoming_refuse(incoming, id,
+                             REFUSAL(WAIT, "the last request of the move is still being executed"));
         return;
     }
     if (move->state != TARGET_STAGED || activate->epoch != move->epoch + 1) {
-        refuse_source(incoming, id, "the target has not all rows of these slots");
+        peer_incoming_refuse(incoming, id,
+                             REFUSAL(OTHER, "the target has not all rows of these slots"));
         return;
     }
     if (!change_target_record(move, SLOT_OWNED, activate->epoch)) {
-        refuse_source(incoming, id, "its records of slots cannot be written now: wait");
+        peer_incoming_refuse(incoming, id,
+                             REFUSAL(WAIT, "its records of slots cannot be written now"));
         return;
     }
     open_target_call(move, incoming, id, 0);
@@ -435,7 +439,7 @@ void move_target_give_up(struct move_target *move)
 {
     if (move->state >= TARGET_ACTIVATING)
         return;
-    reply_to_source(move, PEER_FAILED, "the move was aborted");
+    reply_refused(move, REFUSAL(OTHER, "the move was aborted"));
     drop_held_rows(move);
     move->is_whole = false;
     move->must_unstage = move->state == TARGET_STAGING || move->state == TARGET_STAGED;
@@ -446,11 +450,12 @@ void move_target_abort(struct move_target *move, struct peer_incoming *incoming,
 {
     move_target_give_up(move);
     if (move->has_call)
-        refuse_source(incoming, id, "the last request of the move is still being executed: wait");
+        peer_incoming_refuse(incoming, id,
+                             REFUSAL(WAIT, "the last request of the move is still being executed"));
     else if (move->must_unstage || move->is_changing)
         open_target_call(move, incoming, id, 0);
     else
-        answer_done(incoming, id);
+        peer_incoming_done(incoming, id, BYTES(""));
 }
 
 /* ---- steps ---- */
@@ -537,7 +542,7 @@ void move_target_step(struct move_target *move)
 
 void move_target_drop(struct move_target *move)
 {
-    reply_to_source(move, PEER_FAILED, "a batch could not be written at the target: wait");
+    reply_refused(move, REFUSAL(WAIT, "a batch could not be written at the target"));
     drop_held_rows(move);
     slot_purge_free(move->purge);
     move->purge = NULL;

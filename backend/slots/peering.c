@@ -4,15 +4,11 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
-#include "backend/session/channel_relay.h"
-#include "backend/session/push_message.h"
 #include "backend/slots/key_arrival.h"
-#include "backend/slots/key_put.h"
-#include "backend/slots/slot_moves.h"
 #include "backend/slots/slot_owners.h"
 #include "backend/storage/orphan.h"
-#include "backend/transaction/coordinator.h"
 #include "backend/transaction/participant.h"
 #include "shared/host_name.h"
 #include "shared/log.h"
@@ -35,18 +31,23 @@ static uint64_t batch_index(void *owner)
     return partition->batch.index;
 }
 
+static peer_handle_fn *const handlers_of_kinds[UINT8_MAX + 1] = {
+#define MESSAGE(id, name, handler, ...) [id] = handle_##handler,
+#define MESSAGE_LINK(...)
+#include "backend/peer/messages.def"
+#undef MESSAGE
+#undef MESSAGE_LINK
+};
+
 /* peer_requests.handle */
-static bool handle_request(void *owner, struct peer_incoming *incoming,
-                           const struct peer_frame *frame)
+static struct refusal handle_request(void *owner, struct peer_incoming *incoming,
+                                     const struct peer_frame *frame)
 {
     struct partition *partition = owner;
-    return slot_owners_handle(partition->shards.owners, incoming, frame) ||
-           slot_moves_handle(partition->shards.moves, incoming, frame) ||
-           key_put_handle(partition, incoming, frame) ||
-           key_arrivals_handle(partition->shards.strays.arrivals, incoming, frame) ||
-           channel_relay_handle(partition->watchers.messages->relay, incoming, frame) ||
-           participant_handle(partition->shards.participant, incoming, frame) ||
-           coordinator_handle(partition->shards.coordinator, incoming, frame);
+    struct refusal refusal = peer_message_refuse(incoming, frame, partition->running.busy_error);
+    if (!refusal.code)
+        handlers_of_kinds[frame->kind](partition, incoming, frame);
+    return refusal;
 }
 
 /* peer_requests.on_closed */

@@ -7,6 +7,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/watch.h"
+#include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/pause.h"
 #include "backend/session/space_bytes.h"
@@ -512,15 +513,9 @@ static struct move_target *target_of(const struct slot_moves *moves,
     return NULL;
 }
 
-static void refuse_move(struct peer_incoming *incoming, const struct peer_frame *frame,
-                        const char *reason)
-{
-    peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(reason));
-}
-
 static void confirm_move(struct peer_incoming *incoming, const struct peer_frame *frame)
 {
-    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+    peer_incoming_done(incoming, frame->id, (struct bytes){"", 0});
 }
 
 /* Did the source, or an earlier owner of the slots, begin `move` before the move of `begin`? */
@@ -531,13 +526,13 @@ static bool is_earlier(const struct move_target *move, const char *source,
                                              : move->epoch < begin->epoch;
 }
 
-/* Gives up earlier attempts to receive some of the slots. Returns why the new one cannot begin now; NULL: there is none. A
+/* Gives up earlier attempts to receive some of the slots. Returns why the new one cannot begin now. A
  * late request, from an earlier connection, must not end a move that was begun after it: the source may have released the
  * slots. */
-static const char *end_attempts(struct slot_moves *moves, const char *source,
-                                const struct move_begin *begin)
+static struct refusal end_attempts(struct slot_moves *moves, const char *source,
+                                   const struct move_begin *begin)
 {
-    const char *refused = NULL;
+    struct refusal refused = NO_REFUSAL;
     for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
         struct move_target *move = target_at(at);
         bool overlaps =
@@ -545,11 +540,29 @@ static const char *end_attempts(struct slot_moves *moves, const char *source,
         if (!overlaps || move->state == TARGET_DONE)
             continue;
         if (!is_earlier(move, source, begin))
-            return "it receives these slots by a move that began later, or by this one: wait";
+            return REFUSAL(WAIT,
+                           "it receives these slots by a move that began later, or by this one");
         move_target_give_up(move);
-        refused = "it deletes what it has received in an earlier attempt: wait";
+        refused = REFUSAL(WAIT, "it deletes what it has received in an earlier attempt");
     }
     return refused;
+}
+
+/* Why the move cannot begin now. `move`: the one with this id that has begun, or NULL. */
+static struct refusal refuse_begin(struct slot_moves *moves, const struct move_target *move,
+                                   const char *source, const struct move_begin *begin)
+{
+    struct refusal refused = slot_owners_refuse(moves->host.partition->shards.owners,
+                                                begin->slots.first, begin->slots.last, begin->wish);
+    if (refused.code)
+        return refused;
+    if (count_moves(&moves->targets) >= TARGETS_MAX)
+        return REFUSAL(WAIT, "too many slots are on their way to it");
+    if (moves->is_held)
+        return REFUSAL(WAIT, "a backup is being made");
+    if (move && move->state == TARGET_OPENING)
+        return REFUSAL(WAIT, "it opens the move");
+    return end_attempts(moves, source, begin);
 }
 
 static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *incoming,
@@ -557,7 +570,7 @@ static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *in
 {
     struct move_begin begin;
     if (!move_get_begin(frame->payload, &begin)) {
-        refuse_move(incoming, frame, "the request is not valid");
+        peer_incoming_refuse(incoming, frame->id, REQUEST_IS_NOT_VALID);
         return;
     }
     struct move_target *move = target_of(moves, incoming, begin.slots.id);
@@ -565,18 +578,9 @@ static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *in
         confirm_move(incoming, frame); /* the last reply was lost */
         return;
     }
-    const char *refused = slot_owners_refuse(moves->host.partition->shards.owners,
-                                             begin.slots.first, begin.slots.last, begin.wish);
-    if (!refused && (moves->must_load || count_moves(&moves->targets) >= TARGETS_MAX))
-        refused = "too many slots are on their way to it: wait";
-    if (!refused && moves->is_held)
-        refused = "a backup is being made: wait";
-    if (!refused && move && move->state == TARGET_OPENING)
-        refused = "it opens the move: wait";
-    else if (!refused)
-        refused = end_attempts(moves, incoming->peer.shard, &begin);
-    if (refused) {
-        refuse_move(incoming, frame, refused);
+    struct refusal refused = refuse_begin(moves, move, incoming->peer.shard, &begin);
+    if (refused.code) {
+        peer_incoming_refuse(incoming, frame->id, refused);
         return;
     }
     move = move_target_begin(&moves->host, incoming, frame->id, &begin);
@@ -588,7 +592,7 @@ static void handle_move_begin(struct slot_moves *moves, struct peer_incoming *in
 /* Refuses a request about a move that this partition does not have. */
 static void refuse_unknown(struct peer_incoming *incoming, const struct peer_frame *frame)
 {
-    refuse_move(incoming, frame, "the target does not know the move");
+    peer_incoming_refuse(incoming, frame->id, REFUSAL(OTHER, "the target does not know the move"));
 }
 
 static void handle_move_rows(struct slot_moves *moves, struct peer_incoming *incoming,
@@ -669,7 +673,7 @@ static void handle_move_ask(struct slot_moves *moves, struct peer_incoming *inco
     struct move_activate ask;
     const struct slot_table *table = moves->host.partition->shards.slots;
     if (!move_get_activate(frame->payload, &ask)) {
-        refuse_move(incoming, frame, "the request is not valid");
+        peer_incoming_refuse(incoming, frame->id, REQUEST_IS_NOT_VALID);
         return;
     }
     bool has_ended = true;
@@ -680,28 +684,22 @@ static void handle_move_ask(struct slot_moves *moves, struct peer_incoming *inco
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
         has_ended &= source_at(at)->slots.id != ask.slots.id || source_at(at)->state == SOURCE_DONE;
     char news = has_ended ? MOVE_HAS_ENDED : MOVE_GOES_ON;
-    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){&news, 1});
+    peer_incoming_done(incoming, frame->id, (struct bytes){&news, 1});
 }
 
-bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
-                       const struct peer_frame *frame)
+/* peer_handle_fn */
+void handle_move(struct partition *partition, struct peer_incoming *incoming,
+                 const struct peer_frame *frame)
 {
     static void (*const functions[])(struct slot_moves *, struct peer_incoming *,
                                      const struct peer_frame *) = {
-        handle_move_begin, handle_move_rows, handle_move_end, handle_move_activate,
-        handle_move_abort};
-    bool is_ask = frame->kind == PEER_MOVE_ASK;
-    if (!is_ask && (frame->kind < PEER_MOVE_BEGIN || frame->kind > PEER_MOVE_ABORT))
-        return false;
-    if (moves->host.partition->running.busy_error)
-        refuse_move(incoming, frame, "a slow script is running there: wait");
-    else if (moves->must_load)
-        refuse_move(incoming, frame, "it reads its records: wait");
-    else if (is_ask)
-        handle_move_ask(moves, incoming, frame);
+        [PEER_MOVE_BEGIN] = handle_move_begin, [PEER_MOVE_ROWS] = handle_move_rows,
+        [PEER_MOVE_END] = handle_move_end,     [PEER_MOVE_ACTIVATE] = handle_move_activate,
+        [PEER_MOVE_ABORT] = handle_move_abort, [PEER_MOVE_ASK] = handle_move_ask};
+    if (partition->shards.moves->must_load)
+        peer_incoming_refuse(incoming, frame->id, REFUSAL(WAIT, "it reads its records"));
     else
-        functions[frame->kind - PEER_MOVE_BEGIN](moves, incoming, frame);
-    return true;
+        functions[frame->kind](partition->shards.moves, incoming, frame);
 }
 
 /* ---- control ---- */

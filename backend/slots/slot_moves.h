@@ -24,9 +24,6 @@ void slot_moves_free(struct slot_moves *moves);
 void slot_moves_load(struct slot_moves *moves);
 /* Begins moves, and goes on with them; to be called several times a second. */
 void slot_moves_tick(struct slot_moves *moves);
-/* Handles MOVE_BEGIN … MOVE_ABORT. False: the request is another one. */
-bool slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
-                       const struct peer_frame *frame);
 
 /* While paused, no move begins, and those that copy wait; also after a restart. To be called by a command, of which this is
  * an effect. */

@@ -7,6 +7,7 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "backend/peer/message.h"
+#include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/internal_call.h"
 #include "backend/session/limits.h"
@@ -579,19 +580,18 @@ static const struct slots_answer *current_answer(struct slot_owners *owners)
     return answer;
 }
 
-bool slot_owners_handle(struct slot_owners *owners, struct peer_incoming *incoming,
-                        const struct peer_frame *frame)
+/* peer_handle_fn */
+void handle_slots(struct partition *partition, struct peer_incoming *incoming,
+                  const struct peer_frame *frame)
 {
     static const char unchanged[] = {ANSWER_UNCHANGED};
-    if (frame->kind != PEER_SLOTS)
-        return false;
+    struct slot_owners *owners = partition->shards.owners;
     const struct slots_answer *answer = current_answer(owners);
     struct message_reader reader = message_read(frame->payload);
     bool is_told = frame->payload.len && message_u64(&reader) == answer->hash && reader.is_good;
-    peer_incoming_reply(incoming, PEER_DONE, frame->id,
-                        is_told ? (struct bytes){unchanged, sizeof unchanged}
-                                : (struct bytes){answer->data, answer->len});
-    return true;
+    peer_incoming_done(incoming, frame->id,
+                       is_told ? (struct bytes){unchanged, sizeof unchanged}
+                               : (struct bytes){answer->data, answer->len});
 }
 
 /* ---- asking ---- */
@@ -1057,17 +1057,17 @@ const char *slot_owners_wait(const struct slot_owners *owners)
     return NULL;
 }
 
-const char *slot_owners_refuse(const struct slot_owners *owners, uint16_t first, uint16_t last,
-                               uint64_t wish)
+struct refusal slot_owners_refuse(const struct slot_owners *owners, uint16_t first, uint16_t last,
+                                  uint64_t wish)
 {
     if (!owners->map || !*own_name(owners) || owners->claims_open)
-        return "it has no place in its shard map yet: wait";
+        return REFUSAL(WAIT, "it has no place in its shard map yet");
     if (owners->map->epoch > wish)
-        return "it has a newer shard map: wait";
+        return REFUSAL(WAIT, "it has a newer shard map");
     for (unsigned slot = first; owners->map->epoch == wish && slot <= last; slot++)
         if (!is_own_by_map(owners, (uint16_t)slot))
-            return "it has another shard map of the same epoch: wait";
-    return NULL;
+            return REFUSAL(WAIT, "it has another shard map of the same epoch");
+    return NO_REFUSAL;
 }
 
 /* ---- refusing ---- */

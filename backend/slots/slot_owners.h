@@ -66,13 +66,9 @@ unsigned slot_owners_wishes(const struct slot_owners *owners, uint16_t first, ui
                             const char *shard);
 /* Why no move may begin, whatever the slots; NULL: moves may begin. */
 const char *slot_owners_wait(const struct slot_owners *owners);
-/* Why this shard does not take slots that another shard moves to it by a map of this epoch; NULL: it takes them. */
-const char *slot_owners_refuse(const struct slot_owners *owners, uint16_t first, uint16_t last,
-                               uint64_t wish);
-
-/* Handles SLOTS. False: the request is another one. */
-bool slot_owners_handle(struct slot_owners *owners, struct peer_incoming *incoming,
-                        const struct peer_frame *frame);
+/* Why this shard does not take slots that another shard moves to it by a map of this epoch. */
+struct refusal slot_owners_refuse(const struct slot_owners *owners, uint16_t first, uint16_t last,
+                                  uint64_t wish);
 
 /* Consecutive slots of one owner. */
 struct slot_run {

@@ -416,8 +416,9 @@ static void page_was_put(struct peer_request *request, enum peer_result result,
     if (strays->partition->running.busy_error)
         return; /* the page is sent again after the slow script */
     if (result != PEER_OK || payload.len != page->count) {
-        wait_with_strays(
-            strays, result == PEER_REFUSED ? payload : BYTES("the connection to the owner broke"));
+        wait_with_strays(strays, result == PEER_REFUSED
+                                     ? refusal_shown(request->refusal, payload)
+                                     : BYTES("the connection to the owner broke"));
         return;
     }
     strays->reason[0] = 0;
@@ -485,7 +486,7 @@ static void part_was_put(struct peer_request *request, enum peer_result result,
     if (strays->partition->running.busy_error)
         return; /* the part is sent again after the slow script */
     if (result == PEER_REFUSED) {
-        wait_with_strays(strays, payload);
+        wait_with_strays(strays, refusal_shown(request->refusal, payload));
         return;
     }
     if (result == PEER_LOST || put == PUT_AGAIN || (put == PUT_MORE && was_last)) {

@@ -275,8 +275,7 @@ void coordinated_cannot_send(struct coordinated *transaction, const char *shard)
                      shard);
 }
 
-/* An older transaction needs one of the locks. */
-static void begin_again(struct coordinated *transaction)
+void coordinated_begin_again(struct coordinated *transaction)
 {
     if (transaction->state != COORDINATED_COLLECTING)
         return;
@@ -287,7 +286,7 @@ static void begin_again(struct coordinated *transaction)
 
 static void on_own_wounded(struct lock_owner *owner)
 {
-    begin_again(container_of(owner, struct coordinated, owner));
+    coordinated_begin_again(container_of(owner, struct coordinated, owner));
 }
 
 /* Resumes the session when everything that the attempt needed is here. */
@@ -574,50 +573,6 @@ struct coordinated *coordinator_find(const struct coordinator *coordinator,
             return transaction;
     }
     return NULL;
-}
-
-/* 'c': committed; 'a': aborted; 'o': open. A participant that asks before the decision has lost its connection, so the
- * transaction is aborted. */
-static char outcome_of(struct coordinated *transaction)
-{
-    if (!transaction)
-        return 'a';
-    switch (transaction->state) {
-    case COORDINATED_DECIDED:
-        return 'c';
-    case COORDINATED_DECIDING:
-    case COORDINATED_UNCERTAIN:
-        return 'o';
-    case COORDINATED_FAILED:
-        return 'a';
-    default:
-        if (!coordinated_begin_later(transaction))
-            coordinated_fail(
-                transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
-                "TRYAGAIN a shard lost the connection to shard '%s' in the transaction",
-                transaction->id.shard);
-        return 'a';
-    }
-}
-
-bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
-                        const struct peer_frame *frame)
-{
-    struct transaction_id id;
-    if (frame->kind != PEER_OUTCOME && frame->kind != PEER_WOUND && frame->kind != PEER_OPEN)
-        return false;
-    if (!transaction_id_read(frame->payload, &id)) {
-        peer_incoming_reply(incoming, PEER_FAILED, frame->id, BYTES("the request is not valid"));
-        return true;
-    }
-    struct coordinated *transaction = coordinator_find(coordinator, &id);
-    char answer = transaction ? 'o' : 'a';
-    if (frame->kind == PEER_OUTCOME)
-        answer = outcome_of(transaction);
-    else if (frame->kind == PEER_WOUND && transaction)
-        begin_again(transaction);
-    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){&answer, 1});
-    return true;
 }
 
 /* ---- time ---- */

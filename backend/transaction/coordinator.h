@@ -66,9 +66,6 @@ bool coordinator_load(struct coordinator *coordinator);
 bool coordinator_reload(struct coordinator *coordinator);
 /* To be called several times a second. */
 void coordinator_tick(struct coordinator *coordinator);
-/* Handles OUTCOME, OPEN and WOUND. False: the request is none of these. */
-bool coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
-                        const struct peer_frame *frame);
 
 /* ---- for suspend.c and dispatch.c ---- */
 

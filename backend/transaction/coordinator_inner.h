@@ -7,6 +7,7 @@
  *   coordinator_collect.c ──► effects and changes of the last attempt, by shard
  *   coordinator_grants.c ───► which transactions may borrow many bytes at a time
  *   coordinator_replies.c ──► what other shards answer
+ *   coordinator_questions.c ► what they ask
  *   coordinator_decided.c ──► from the decision to its end
  *   coordinator_late.c ─────► the error after transaction-timeout
  *   coordinator_figures.c ──► what operators see, and what a backup waits for
@@ -125,6 +126,8 @@ void coordinated_count(const struct coordinated *transaction, enum metric metric
 void coordinated_count_committed(const struct coordinated *transaction);
 /* Nothing is decided: the transaction begins again at the next tick. False: it has taken too long. */
 bool coordinated_begin_later(struct coordinated *transaction);
+/* An older transaction needs one of the locks: the command runs again, unless everything is decided. */
+void coordinated_begin_again(struct coordinated *transaction);
 /* The shard restarts: the transaction begins again at the next tick. False: the shard is away for too long. */
 bool coordinated_await_shard(struct coordinated *transaction, const char *shard, bool is_stopping);
 /* A shard has answered PREPARE or RELEASE. */

@@ -8,6 +8,7 @@
 enum {
     MOVED_MAX = 40,       /* ticks, of 50 ms each */
     SEEK_OWNER_MS = 3000, /* how long to ask all shards often for the slots that they own */
+    SHOWN_MAX = 256,      /* bytes of a refusal that a client sees */
 };
 
 /* The shard does not own a key's slot any more: asks all shards for owners, and begins again at the next tick. False: that has
@@ -24,29 +25,15 @@ static bool seek_owner(struct coordinated *transaction)
     return true;
 }
 
-static bool is_elsewhere(struct bytes reason)
-{
-    return bytes_equal(reason, BYTES(SLOT_IS_ELSEWHERE)) ||
-           bytes_equal(reason, BYTES(SLOT_IS_LEAVING));
-}
-
-static bool are_locks_lost(struct bytes reason)
-{
-    return bytes_equal(reason, BYTES(LOCKS_ARE_LOST)) ||
-           bytes_equal(reason, BYTES(KEYS_ARE_UNLOCKED)) ||
-           bytes_equal(reason, BYTES(STATE_IS_ANOTHER));
-}
-
-/* Handles a refusal by the shard, or the loss of its link. True: the transaction begins again. */
-static bool outlives(struct participation *part, enum peer_result result, struct bytes reason)
+/* Handles a refusal by the shard, or the loss of its link (NOT_REFUSED). True: the transaction begins again. */
+static bool outlives(struct participation *part, enum refusal_code refusal)
 {
     struct coordinated *transaction = part->transaction;
-    bool is_stopping = result != PEER_LOST && bytes_equal(reason, BYTES(SHARD_STOPS));
-    if (coordinated_await_shard(transaction, part->shard, is_stopping))
+    if (coordinated_await_shard(transaction, part->shard, refusal == REFUSED_STOPPING))
         return true;
-    if (result != PEER_LOST && is_elsewhere(reason))
+    if (refusal == REFUSED_ELSEWHERE || refusal == REFUSED_LEAVING)
         return seek_owner(transaction);
-    if (result == PEER_LOST || !are_locks_lost(reason) || transaction->moved == MOVED_MAX ||
+    if (refusal != REFUSED_LOCKS_LOST || transaction->moved == MOVED_MAX ||
         !coordinated_begin_later(transaction))
         return false;
     transaction->moved++;
@@ -57,28 +44,29 @@ static void on_refused(struct participation *part, uint8_t sent, enum peer_resul
                        struct bytes payload)
 {
     struct coordinated *transaction = part->transaction;
+    enum refusal_code refusal = result == PEER_LOST ? NOT_REFUSED : part->request.refusal;
+    int len = (int)(payload.len < SHOWN_MAX ? payload.len : SHOWN_MAX);
     if (sent == PEER_APPLY)
         return; /* coordinator_tick sends it again */
     if (result == PEER_LOST)
         part->is_locked = sent == PEER_PREPARE; /* it may be prepared */
-    if (outlives(part, result, payload))
+    if (outlives(part, refusal))
         return;
     if (result == PEER_LOST) {
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_UNREACHABLE,
                          "TRYAGAIN the connection to shard '%s' was lost", part->shard);
-    } else if (bytes_equal(payload, BYTES(NEEDS_MORE_MEMORY))) {
+    } else if (refusal == REFUSED_MEMORY) {
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_MEMORY,
                          "ERR the command needs more memory at shard '%s' than it may use there "
                          "(command-memory), and has changed nothing",
                          part->shard);
-    } else if (payload.len > 5 && memcmp(payload.data, "BUSY ", 5) == 0) {
-        /* a slow script runs there: the reply is that of a command for this shard alone */
-        coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "%.*s",
-                         (int)(payload.len < 256 ? payload.len : 256), payload.data);
+    } else if (refusal == REFUSED_BUSY) {
+        /* the reply is that of a command for this shard alone */
+        coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED, "BUSY %.*s", len,
+                         payload.data);
     } else {
         coordinated_fail(transaction, METRIC_BACKEND_FAILED_REFUSED,
-                         "TRYAGAIN shard '%s' refused: %.*s", part->shard,
-                         (int)(payload.len < 256 ? payload.len : 256), payload.data);
+                         "TRYAGAIN shard '%s' refused: %.*s", part->shard, len, payload.data);
     }
 }
 

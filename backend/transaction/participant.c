@@ -9,6 +9,7 @@
 #include "backend/keyspace/slot_gate.h"
 #include "backend/keyspace/space.h"
 #include "backend/peer/message.h"
+#include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/internal_call.h"
 #include "backend/session/limits.h"
@@ -82,10 +83,17 @@ static void heap_free(struct bytes *bytes)
     *bytes = (struct bytes){0};
 }
 
-void part_reply(struct part *part, uint8_t kind, struct bytes payload)
+void part_reply(struct part *part, struct bytes payload)
 {
     if (part->has_call)
-        peer_call_reply(&part->call, kind, payload);
+        peer_call_done(&part->call, payload);
+    part->has_call = false;
+}
+
+static void part_refuse(struct part *part, struct refusal refusal)
+{
+    if (part->has_call)
+        peer_call_refuse(&part->call, refusal);
     part->has_call = false;
 }
 
@@ -99,12 +107,11 @@ static void cancel_question(struct part *part)
     part->asked = 0;
 }
 
-/* Releases the locks and frees the transaction. An open request is refused with the reason. */
-void part_end(struct part *part, const char *reason)
+void part_end(struct part *part, struct refusal reason)
 {
     struct participant *participant = part->participant;
     char text[TRANSACTION_ID_BYTES_MAX];
-    part_reply(part, PEER_FAILED, bytes_of(reason));
+    part_refuse(part, reason);
     (void)table_remove(participant->parts, id_bytes(&part->id, text));
     lock_release(participant->partition->shards.locks, &part->owner);
     cancel_question(part);
@@ -133,7 +140,7 @@ static struct part **all_parts(const struct participant *participant, size_t *co
     return parts;
 }
 
-static void end_all(struct participant *participant, const char *reason)
+static void end_all(struct participant *participant, struct refusal reason)
 {
     size_t count;
     struct part **parts = all_parts(participant, &count);
@@ -157,7 +164,7 @@ void participant_free(struct participant *participant)
 {
     if (!participant)
         return;
-    end_all(participant, "the partition stops");
+    end_all(participant, REFUSAL(OTHER, "the partition stops"));
     CHECK(list_empty(&participant->watchers)); /* they end with their connections */
     table_free(participant->parts);
     forced_set_free(participant->forced);
@@ -168,7 +175,7 @@ static void on_part_rows(struct reader_wait *wait)
 {
     struct part *part = container_of(wait, struct part, rows);
     if (part->participant->partition->running.busy_error) {
-        part_end(part, part->participant->partition->running.busy_error);
+        part_end(part, refusal_busy(part->participant->partition->running.busy_error));
         return;
     }
     part->tries = wait->has_failed ? ROW_TRIES_MAX : part->tries;
@@ -197,18 +204,12 @@ static void on_abandoned(struct peer_call *call)
     container_of(call, struct part, call)->has_call = false;
 }
 
-static void refuse(struct peer_incoming *incoming, const struct peer_frame *frame,
-                   const char *reason)
+/* Reads the id at the front of a request, which the sender coordinates (messages.def). */
+static struct transaction_id read_id(struct message_reader *reader)
 {
-    peer_incoming_reply(incoming, PEER_FAILED, frame->id, bytes_of(reason));
-}
-
-/* Reads the id at the front of a request of this coordinator. */
-static bool read_id(struct message_reader *reader, const struct peer_incoming *incoming,
-                    struct transaction_id *id)
-{
-    return transaction_id_read(message_bytes(reader), id) &&
-           strcmp(id->shard, incoming->peer.shard) == 0;
+    struct transaction_id id;
+    CHECK(transaction_id_read(message_bytes(reader), &id));
+    return id;
 }
 
 /* Does a partition of this process coordinate the transaction? It cannot wait until this one has restarted: if it stops too, this one
@@ -218,27 +219,31 @@ static bool is_of_process(const struct participant *participant, const struct tr
     return strcmp(id->run_id, participant->partition->process->run_id) == 0;
 }
 
-static void handle_lock(struct participant *participant, struct peer_incoming *incoming,
-                        const struct peer_frame *frame)
+#define LOCKS_ARE_LOST   REFUSAL(LOCKS_LOST, "the transaction has lost its locks")
+#define STATE_IS_ANOTHER REFUSAL(LOCKS_LOST, "the transaction is in another state")
+
+/* peer_handle_fn */
+void handle_lock(struct partition *partition, struct peer_incoming *incoming,
+                 const struct peer_frame *frame)
 {
+    struct participant *participant = partition->shards.participant;
     struct message_reader reader = message_read(frame->payload);
-    struct transaction_id id;
-    bool is_good = read_id(&reader, incoming, &id);
+    struct transaction_id id = read_id(&reader);
     uint64_t begun_us = message_u64(&reader);
     uint64_t tie_breaker = message_u64(&reader);
     uint64_t room = message_u64(&reader);
     bool has_locks = message_u8(&reader);
-    if (!is_good || !reader.is_good) {
-        refuse(incoming, frame, "the request is not valid");
+    if (!reader.is_good) {
+        peer_incoming_refuse(incoming, frame->id, REQUEST_IS_NOT_VALID);
         return;
     }
     struct part *part = part_find(participant, &id);
     if (!part && has_locks) {
-        refuse(incoming, frame, LOCKS_ARE_LOST);
+        peer_incoming_refuse(incoming, frame->id, LOCKS_ARE_LOST);
         return;
     }
     if (!part && participant->partition->thread.is_draining && !is_of_process(participant, &id)) {
-        refuse(incoming, frame, SHARD_STOPS);
+        peer_incoming_refuse(incoming, frame->id, REFUSAL(STOPPING, "it stops"));
         return;
     }
     if (!part) {
@@ -248,7 +253,7 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
         part->state = PART_LOCKED;
     }
     if (part->state != PART_LOCKED || part->incoming != incoming) {
-        refuse(incoming, frame, STATE_IS_ANOTHER);
+        peer_incoming_refuse(incoming, frame->id, STATE_IS_ANOTHER);
         return;
     }
     open_call(part, incoming, frame);
@@ -262,8 +267,8 @@ static void handle_lock(struct participant *participant, struct peer_incoming *i
     heap_free(&part->request);
     part->request = bytes_heap_copy(reader.rest);
     tally_add(&part->tally, part->request.len);
-    const char *refused = part_lock_items(part);
-    if (refused)
+    struct refusal refused = part_lock_items(part);
+    if (refused.code)
         part_end(part, refused);
     else if (list_empty(&part->owner.requests))
         part_read_rows(part);
@@ -344,11 +349,11 @@ static void prepare_arrived(struct part *part)
     bool were_locked = true;
     bool is_valid = read_prepared(part) && part_lock_prepared(part, &were_locked);
     if (!were_locked)
-        part_end(part, KEYS_ARE_UNLOCKED);
+        part_end(part, REFUSAL(LOCKS_LOST, "the transaction has not locked these keys here"));
     else if (!is_valid)
-        part_end(part, "the request is not valid");
+        part_end(part, REQUEST_IS_NOT_VALID);
     else if (commit_is_failed(commit, NULL))
-        part_end(part, error_text((enum error)commit_error(commit)));
+        part_end(part, REFUSAL(OTHER, error_text((enum error)commit_error(commit))));
     else
         prepare(part);
 }
@@ -358,43 +363,45 @@ static void prepare_arrived(struct part *part)
 static struct part *locked_part(struct participant *participant, struct peer_incoming *incoming,
                                 const struct peer_frame *frame, struct message_reader *reader)
 {
-    struct transaction_id id;
     *reader = message_read(frame->payload);
-    struct part *part = read_id(reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    struct transaction_id id = read_id(reader);
+    struct part *part = part_find(participant, &id);
     if (part && part->state == PART_LOCKED && part->incoming == incoming)
         return part;
-    refuse(incoming, frame, LOCKS_ARE_LOST);
+    peer_incoming_refuse(incoming, frame->id, LOCKS_ARE_LOST);
     return NULL;
 }
 
-/* PREPARE, or PREPARE_PART: a portion that comes before it. */
-static void handle_prepare(struct participant *participant, struct peer_incoming *incoming,
-                           const struct peer_frame *frame)
+/* peer_handle_fn. PREPARE, or PREPARE_PART: a portion that comes before it. */
+void handle_prepare(struct partition *partition, struct peer_incoming *incoming,
+                    const struct peer_frame *frame)
 {
+    struct participant *participant = partition->shards.participant;
     struct message_reader reader;
     struct part *part = locked_part(participant, incoming, frame, &reader);
     if (!part)
         return;
     open_call(part, incoming, frame);
     if (!part_add_portion(part, &reader))
-        part_end(part, "the request is not valid");
+        part_end(part, REQUEST_IS_NOT_VALID);
     else if (frame->kind == PEER_PREPARE_PART)
-        part_reply(part, PEER_DONE, (struct bytes){"", 0});
+        part_reply(part, BYTES(""));
     else
         prepare_arrived(part);
 }
 
-/* The coordinator has the first portions of a reply to LOCK: sends the next one. */
-static void handle_lock_rest(struct participant *participant, struct peer_incoming *incoming,
-                             const struct peer_frame *frame)
+/* peer_handle_fn. The coordinator has the first portions of a reply to LOCK: sends the next one. */
+void handle_lock_rest(struct partition *partition, struct peer_incoming *incoming,
+                      const struct peer_frame *frame)
 {
+    struct participant *participant = partition->shards.participant;
     struct message_reader reader;
     struct part *part = locked_part(participant, incoming, frame, &reader);
     if (!part)
         return;
     part->heard_ms = loop_mono_ms(participant->partition->loop);
     if (!part_send_rest(part, incoming, frame->id))
-        refuse(incoming, frame, "the request is not valid");
+        peer_incoming_refuse(incoming, frame->id, REQUEST_IS_NOT_VALID);
 }
 
 /* ---- APPLY and RELEASE ---- */
@@ -449,29 +456,27 @@ bool part_apply(struct part *part)
     return true;
 }
 
-static void handle_apply(struct participant *participant, struct peer_incoming *incoming,
-                         const struct peer_frame *frame)
+/* peer_handle_fn */
+void handle_apply(struct partition *partition, struct peer_incoming *incoming,
+                  const struct peer_frame *frame)
 {
+    struct participant *participant = partition->shards.participant;
     struct message_reader reader = message_read(frame->payload);
-    struct transaction_id id;
-    if (!read_id(&reader, incoming, &id)) {
-        refuse(incoming, frame, "the request is not valid");
-        return;
-    }
+    struct transaction_id id = read_id(&reader);
     struct part *part = part_find(participant, &id);
     if (!part) {
         forced_decided(participant->forced, &id, true);
-        peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+        peer_incoming_done(incoming, frame->id, BYTES(""));
         return;
     }
     if (part->state != PART_PREPARED || part->has_call) {
-        refuse(incoming, frame, STATE_IS_ANOTHER);
+        peer_incoming_refuse(incoming, frame->id, STATE_IS_ANOTHER);
         return;
     }
     open_call(part, incoming, frame);
     part->incoming = incoming;
     if (!part_apply(part))
-        part_reply(part, PEER_FAILED, bytes_of("writes are refused at present"));
+        part_refuse(part, REFUSAL(OTHER, "writes are refused at present"));
 }
 
 /* Aborts a transaction that is not applied yet. */
@@ -486,22 +491,24 @@ void part_abort(struct part *part)
         internal_call_end(partition, &call);
         overlay_secured_end(partition->overlay);
     }
-    part_end(part, "the transaction was aborted");
+    part_end(part, REFUSAL(OTHER, "the transaction was aborted"));
 }
 
-static void handle_release(struct participant *participant, struct peer_incoming *incoming,
-                           const struct peer_frame *frame)
+/* peer_handle_fn */
+void handle_release(struct partition *partition, struct peer_incoming *incoming,
+                    const struct peer_frame *frame)
 {
+    struct participant *participant = partition->shards.participant;
     struct message_reader reader = message_read(frame->payload);
-    struct transaction_id id;
-    struct part *part = read_id(&reader, incoming, &id) ? part_find(participant, &id) : NULL;
+    struct transaction_id id = read_id(&reader);
+    struct part *part = part_find(participant, &id);
     bool had_locks = part && part->state == PART_LOCKED && part->incoming == incoming;
     if (part && part->state != PART_APPLYING)
         part_abort(part);
     if (had_locks)
-        peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
+        peer_incoming_done(incoming, frame->id, BYTES(""));
     else
-        refuse(incoming, frame, LOCKS_ARE_LOST);
+        peer_incoming_refuse(incoming, frame->id, LOCKS_ARE_LOST);
 }
 
 /* ---- durable ---- */
@@ -519,11 +526,11 @@ static void on_part_durable(struct ticket_wait *wait, int err)
         break;
     case PART_PREPARING:
         part->state = PART_PREPARED;
-        part_reply(part, PEER_DONE, (struct bytes){"", 0});
+        part_reply(part, BYTES(""));
         break;
     case PART_APPLYING:
-        part_reply(part, PEER_DONE, (struct bytes){"", 0});
-        part_end(part, "");
+        part_reply(part, BYTES(""));
+        part_end(part, NO_REFUSAL);
         break;
     default:
         break;
@@ -557,7 +564,7 @@ static bool load_part(struct participant *participant, struct bytes row, struct 
 bool participant_load(struct participant *participant)
 {
     struct partition *partition = participant->partition;
-    end_all(participant, "a batch could not be written");
+    end_all(participant, REFUSAL(OTHER, "a batch could not be written"));
     forced_clear(participant->forced);
     struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_SYSTEM,
                                                  transaction_rows_from(), transaction_rows_to());
@@ -603,7 +610,7 @@ void participant_closed(struct participant *participant, struct peer_incoming *i
             continue;
         part->incoming = NULL;
         if (part->state == PART_LOCKING || part->state == PART_LOCKED)
-            part_end(part, "");
+            part_end(part, NO_REFUSAL);
     }
     free(parts);
     participant_drop_watchers(participant, incoming);
@@ -635,49 +642,16 @@ void participant_tick(struct participant *participant)
 
 /* ---- requests ---- */
 
-static void handle_unwatch(struct participant *participant, struct peer_incoming *incoming,
-                           const struct peer_frame *frame)
+/* peer_handle_fn */
+void handle_unwatch(struct partition *partition, struct peer_incoming *incoming,
+                    const struct peer_frame *frame)
 {
+    struct participant *participant = partition->shards.participant;
     struct remote_watcher *remote =
         frame->payload.len == 8
             ? participant_find_watcher(participant, incoming, get_le64(frame->payload.data))
             : NULL;
     if (remote)
         participant_free_watcher(participant, remote);
-    peer_incoming_reply(incoming, PEER_DONE, frame->id, (struct bytes){"", 0});
-}
-
-bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
-                        const struct peer_frame *frame)
-{
-    bool is_known = (frame->kind >= PEER_LOCK && frame->kind <= PEER_RELEASE) ||
-                    frame->kind == PEER_PREPARE_PART || frame->kind == PEER_LOCK_REST;
-    /* the data must not change during a slow script, which lets the loop handle events */
-    if (is_known && participant->partition->running.busy_error) {
-        refuse(incoming, frame, participant->partition->running.busy_error);
-        return true;
-    }
-    switch (frame->kind) {
-    case PEER_UNWATCH:
-        handle_unwatch(participant, incoming, frame);
-        return true;
-    case PEER_LOCK:
-        handle_lock(participant, incoming, frame);
-        return true;
-    case PEER_LOCK_REST:
-        handle_lock_rest(participant, incoming, frame);
-        return true;
-    case PEER_PREPARE_PART:
-    case PEER_PREPARE:
-        handle_prepare(participant, incoming, frame);
-        return true;
-    case PEER_APPLY:
-        handle_apply(participant, incoming, frame);
-        return true;
-    case PEER_RELEASE:
-        handle_release(participant, incoming, frame);
-        return true;
-    default:
-        return false;
-    }
+    peer_incoming_done(incoming, frame->id, BYTES(""));
 }

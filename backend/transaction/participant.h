@@ -34,9 +34,6 @@ void participant_free(struct participant *participant);
 /* Reads prepared transactions from the store and locks their keys; also after a failed batch. False: they cannot be
  * read. */
 bool participant_load(struct participant *participant);
-/* Handles LOCK, PREPARE, APPLY, RELEASE and UNWATCH. False: the request is none of these. */
-bool participant_handle(struct participant *participant, struct peer_incoming *incoming,
-                        const struct peer_frame *frame);
 void participant_closed(struct participant *participant, struct peer_incoming *incoming);
 /* To be called several times a second. */
 void participant_tick(struct participant *participant);

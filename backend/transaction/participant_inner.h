@@ -100,8 +100,8 @@ static inline bool lock_item_is_question(const struct lock_item *item)
 
 /* Reads an item; check reader->is_good. */
 struct lock_item lock_item_next(struct message_reader *reader);
-/* Checks the items of the request and takes their locks. NULL: done; else the reason of the refusal. */
-const char *part_lock_items(struct part *part);
+/* Checks the items of the request and takes their locks. */
+struct refusal part_lock_items(struct part *part);
 /* Reads the rows that LOCK asks for. When one is uncached, all are read again as soon as it is in memory. */
 void part_read_rows(struct part *part);
 /* Answers LOCK with part->reply, or its first portion. */
@@ -123,9 +123,9 @@ bool part_apply(struct part *part);
 /* Aborts a transaction that is not applied yet. */
 void part_abort(struct part *part);
 /* Answers the open request, if there is one. */
-void part_reply(struct part *part, uint8_t kind, struct bytes payload);
-/* Releases the locks and frees the transaction. An open request is refused with the reason. */
-void part_end(struct part *part, const char *reason);
+void part_reply(struct part *part, struct bytes payload);
+/* Releases the locks and frees the transaction. An open request is refused with the reason; NO_REFUSAL: none is open. */
+void part_end(struct part *part, struct refusal reason);
 
 /* NULL: the other partition has no watcher with this name. */
 struct remote_watcher *participant_find_watcher(const struct participant *participant,

@@ -11,22 +11,22 @@
 #include "shared/byte_order.h"
 #include "shared/table.h"
 
-static const char SWAP_RUNS[] = "SWAPDB has not reached all shards: run it again";
+#define NEEDS_MORE_MEMORY REFUSAL(MEMORY, "it needs more memory than command-memory")
+#define SWAP_RUNS         REFUSAL(OTHER, "SWAPDB has not reached all shards: run it again")
 
 /* refuse_item for a question about all keys of a database */
-static const char *refuse_question(struct partition *partition, const struct lock_item *item)
+static struct refusal refuse_question(struct partition *partition, const struct lock_item *item)
 {
     const struct space *space = space_open(partition->spaces, item->namespace_name, item->db);
     struct bytes prefix = encode_space_prefix(&partition->running.arena, space->name);
     if (item->mode < LOCK_READ)
-        return "the request is not valid";
+        return REQUEST_IS_NOT_VALID;
     if (!bytes_equal(item->row_key, prefix))
         return SWAP_RUNS;
     return borrow_refuse_all(partition, item->kind, item->row);
 }
 
-/* NULL: the item is valid; else the reason of the refusal. */
-static const char *refuse_item(struct partition *partition, const struct lock_item *item)
+static struct refusal refuse_item(struct partition *partition, const struct lock_item *item)
 {
     struct bytes space, other, key, other_key, prefix;
     uint16_t slot, other_slot;
@@ -35,11 +35,11 @@ static const char *refuse_item(struct partition *partition, const struct lock_it
     if (item->kind < NEED_KEY || item->kind > NEED_MODE || item->mode > LOCK_WRITE ||
         item->cf >= CF_COUNT || item->db >= DATABASES_MAX ||
         item->namespace_name.len > NAMESPACE_BYTES_MAX)
-        return "the request is not valid";
+        return REQUEST_IS_NOT_VALID;
     if (lock_item_is_question(item))
         return refuse_question(partition, item);
     if (!decode_metadata_key(item->row_key, &space, &slot, &key))
-        return "the request is not valid";
+        return REQUEST_IS_NOT_VALID;
     if (partition->shards.is_gated && !slot_set_has(partition->shards.here, slot))
         return SLOT_IS_ELSEWHERE;
     if (slot_is_frozen(partition, slot))
@@ -48,19 +48,19 @@ static const char *refuse_item(struct partition *partition, const struct lock_it
         return SWAP_RUNS;
     bool is_watch = item->kind == NEED_WATCH || item->kind == NEED_CHECK;
     if (need_locks(item->kind) || item->kind == NEED_MEMBER || (is_watch && item->row.len == 8))
-        return NULL;
+        return NO_REFUSAL;
     bool is_row =
         item->kind == NEED_RANGE && decode_collection_prefix(item->row, &prefix)
             ? decode_collection_key(item->row, &other, &other_slot, &other_key, &version, &sub)
             : item->kind == NEED_ROW &&
                   decode_collection_key(item->row, &other, &other_slot, &other_key, &version, &sub);
     return is_row && other_slot == slot && bytes_equal(other, space) && bytes_equal(other_key, key)
-               ? NULL
-               : "the request is not valid";
+               ? NO_REFUSAL
+               : REQUEST_IS_NOT_VALID;
 }
 
-/* Locks the watched keys. NULL: done; else the reason of the refusal. */
-static const char *lock_watched(struct part *part, const struct remote_watcher *remote)
+/* Locks the watched keys. */
+static struct refusal lock_watched(struct part *part, const struct remote_watcher *remote)
 {
     struct partition *partition = part->participant->partition;
     size_t cursor = 0;
@@ -75,7 +75,7 @@ static const char *lock_watched(struct part *part, const struct remote_watcher *
             return SLOT_IS_LEAVING;
         (void)lock_take(partition->shards.locks, &part->owner, row_key, LOCK_READ);
     }
-    return NULL;
+    return NO_REFUSAL;
 }
 
 /* The request of an EXEC whose session watches keys here names its watcher, which may have reserved them. */
@@ -96,7 +96,7 @@ static void find_reserver(struct part *part)
 }
 
 /* Checks the items of the request and takes their locks. */
-const char *part_lock_items(struct part *part)
+struct refusal part_lock_items(struct part *part)
 {
     struct partition *partition = part->participant->partition;
     struct message_reader reader = message_read(part->request);
@@ -105,20 +105,20 @@ const char *part_lock_items(struct part *part)
         find_reserver(part);
     for (uint32_t i = 0; i < count && reader.is_good; i++) {
         struct lock_item item = lock_item_next(&reader);
-        const char *refused = reader.is_good ? refuse_item(partition, &item) : NULL;
-        if (!refused && part->tally.is_over)
+        struct refusal refused = reader.is_good ? refuse_item(partition, &item) : NO_REFUSAL;
+        if (!refused.code && part->tally.is_over)
             refused = NEEDS_MORE_MEMORY;
-        if (refused)
+        if (refused.code)
             return refused;
         if (reader.is_good && (need_locks(item.kind) || lock_item_is_question(&item)))
             (void)lock_take(partition->shards.locks, &part->owner, item.row_key, item.mode);
         if (reader.is_good && item.kind == NEED_CHECK)
             refused = lock_watched(part, participant_find_watcher(part->participant, part->incoming,
                                                                   get_le64(item.row.data)));
-        if (refused)
+        if (refused.code)
             return refused;
     }
     if (part->tally.is_over)
         return NEEDS_MORE_MEMORY;
-    return message_is_read(&reader) ? NULL : "the request is not valid";
+    return message_is_read(&reader) ? NO_REFUSAL : REQUEST_IS_NOT_VALID;
 }

@@ -32,7 +32,7 @@ static void end_sending(struct part *part)
 void part_send_reply(struct part *part)
 {
     begin_sending(part);
-    part_reply(part, PEER_DONE, next_portion(part));
+    part_reply(part, next_portion(part));
     end_sending(part);
 }
 
@@ -40,7 +40,7 @@ bool part_send_rest(struct part *part, struct peer_incoming *incoming, uint64_t 
 {
     if (!part->to_send.bytes)
         return false;
-    peer_incoming_reply(incoming, PEER_DONE, request, next_portion(part));
+    peer_incoming_done(incoming, request, next_portion(part));
     end_sending(part);
     return true;
 }

@@ -293,5 +293,5 @@ void part_read_rows(struct part *part)
     out_clear(&sent.items);
     effects_free(sent.rows);
     if (refused)
-        part_end(part, refused);
+        part_end(part, REFUSAL(OTHER, refused));
 }

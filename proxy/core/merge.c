@@ -1,6 +1,7 @@
 #include "proxy/core/merge.h"
 
 #include "shared/check.h"
+#include "shared/error_code.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
@@ -335,7 +336,7 @@ static void merge_map(const struct merge *merge, struct reply *reply)
 /* SCRIPT KILL: an error of the shard that runs the script is preferred to NOTBUSY of the others. */
 static bool says_notbusy(const struct shard_reply *reply)
 {
-    return reply->frame.len > 8 && memcmp(reply->frame.data, "-NOTBUSY", 8) == 0;
+    return error_has_code(reply->frame, "NOTBUSY");
 }
 
 static const struct shard_reply *first_error(const struct merge *merge)

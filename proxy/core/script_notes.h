@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "shared/error_code.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -24,7 +26,6 @@ static inline void script_notes_clear(struct script_notes *notes)
 /* A shard replied to EVALSHA. If it does not have the script, the notes are wrong. */
 static inline void script_notes_check(struct script_notes *notes, const char *reply, size_t len)
 {
-    static const char error[] = "-NOSCRIPT ";
-    if (len >= sizeof error - 1 && memcmp(reply, error, sizeof error - 1) == 0)
+    if (error_has_code((struct bytes){reply, len}, "NOSCRIPT"))
         script_notes_clear(notes);
 }

@@ -12,6 +12,7 @@
 #include "proxy/core/request.h"
 #include "proxy/core/worker.h"
 #include "proxy/local/local.h"
+#include "shared/error_code.h"
 #include "shared/number.h"
 #include "shared/slot_ranges.h"
 
@@ -251,8 +252,7 @@ static void deleted(struct client *client, struct request *request, struct reply
     (void)client;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
-        bool is_missing = answer->frame.len > 10 && memmem(answer->frame.data, answer->frame.len,
-                                                           "no such backup", 14) != NULL;
+        bool is_missing = error_has_code(answer->frame, "NOBACKUP");
         if (bytes_equal(answer->frame, BYTES("+OK\r\n")))
             count++;
         else if (!is_missing || !refused)

@@ -5,6 +5,7 @@
 #include "proxy/core/node.h"
 #include "proxy/core/request.h"
 #include "proxy/local/local.h"
+#include "shared/error_code.h"
 #include "shared/reply.h"
 #include "shared/resp.h"
 
@@ -104,7 +105,7 @@ static void started(struct client *client, struct request *request, struct reply
         const struct shard_reply *answer = request_reply(request, i);
         if (bytes_equal(answer->frame, BYTES("+OK\r\n")))
             begun++;
-        else if (memmem(answer->frame.data, answer->frame.len, "in progress", 11))
+        else if (error_has_code(answer->frame, "INPROG"))
             busy = answer;
         else
             refused = answer;

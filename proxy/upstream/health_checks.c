@@ -2,6 +2,7 @@
 
 #include "config/reload.h"
 #include "shared/check.h"
+#include "shared/error_code.h"
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 #include "shared/resp.h"
@@ -104,12 +105,6 @@ static void copy_error(char to[HEALTH_REASON_MAX], struct bytes frame)
     (void)snprintf(to, HEALTH_REASON_MAX, "%.*s", len < 200 ? len : 200, frame.data + 1);
 }
 
-static bool is_busy(struct bytes frame)
-{
-    static const struct bytes busy = {"-BUSY ", 6};
-    return frame.len > busy.len && memcmp(frame.data, busy.data, busy.len) == 0;
-}
-
 static bool end_with_error(struct check *check, const char *what, struct bytes frame)
 {
     char reason[HEALTH_REASON_MAX];
@@ -139,7 +134,7 @@ static bool handle_check_reply(struct check *check, struct bytes frame)
     case CHECK_PING:
         break;
     }
-    if (frame.data[0] == '-' && !is_busy(frame))
+    if (frame.data[0] == '-' && !error_has_code(frame, "BUSY"))
         return end_with_error(check, "refused PING: ", frame);
     if (check->self.orphaned && !check->self.slots)
         end_as_empty(check);

@@ -5,6 +5,7 @@
 
 #include "proxy/core/slow_log.h"
 #include "shared/bounce.h"
+#include "shared/error_code.h"
 #include "shared/log.h"
 #include "shared/number.h"
 #include "shared/stopping.h"
@@ -99,7 +100,7 @@ static void fail_block(struct upstream *upstream, struct part *part)
 {
     char text[UPSTREAM_TEXT_MAX];
     bool is_busy =
-        part->request->is_exec && strncmp(upstream->reading.block_error, "BUSY ", 5) == 0;
+        part->request->is_exec && error_has_code(bytes_of(upstream->reading.block_error), "BUSY");
     (void)snprintf(text, sizeof text, "%s%s",
                    is_busy ? "EXECABORT Transaction discarded because of: " : "",
                    upstream->reading.block_error);
@@ -137,7 +138,7 @@ static void save_client_id(struct upstream *upstream, const char *data, size_t l
 /* The reply to the PING of ask_busy(). */
 static void note_busy(struct upstream *upstream, const char *data, size_t len)
 {
-    upstream->node->said_busy = len > 6 && memcmp(data, "-BUSY ", 6) == 0;
+    upstream->node->said_busy = error_has_code((struct bytes){data, len}, "BUSY");
     upstream->node->busy_ms = (uint32_t)worker_now_ms(upstream->worker);
 }
 

@@ -11,6 +11,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/peer/link.h"
 #include "backend/peer/message.h"
+#include "backend/peer/messages.h"
 #include "backend/session/internal_call.h"
 #include "backend/session/ticket_wait.h"
 #include "backend/slots/key_put.h"
@@ -34,14 +35,17 @@
 
 bool __real_participant_load(struct participant *participant);
 bool __wrap_participant_load(struct participant *participant);
-bool __real_participant_handle(struct participant *participant, struct peer_incoming *incoming,
-                               const struct peer_frame *frame);
-bool __wrap_participant_handle(struct participant *participant, struct peer_incoming *incoming,
-                               const struct peer_frame *frame);
-bool __real_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
-                               const struct peer_frame *frame);
-bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
-                               const struct peer_frame *frame);
+peer_handle_fn __real_handle_prepare, __wrap_handle_prepare;
+peer_handle_fn __real_handle_apply, __wrap_handle_apply;
+peer_handle_fn __real_handle_outcome, __wrap_handle_outcome;
+peer_handle_fn __real_handle_move, __wrap_handle_move;
+peer_handle_fn __real_handle_keys_put, __wrap_handle_keys_put;
+void __real_peer_incoming_done(struct peer_incoming *incoming, uint64_t id, struct bytes payload);
+void __wrap_peer_incoming_done(struct peer_incoming *incoming, uint64_t id, struct bytes payload);
+void __real_peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id,
+                                 struct refusal refusal);
+void __wrap_peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id,
+                                 struct refusal refusal);
 void __real_coordinated_end_grant(struct coordinated *transaction);
 void __wrap_coordinated_end_grant(struct coordinated *transaction);
 void __real_lock_waiter_give_way(struct lock_owner *owner);
@@ -50,10 +54,6 @@ bool __real_participation_has_all(const struct participation *part);
 bool __wrap_participation_has_all(const struct participation *part);
 bool __real_coordinator_finish(struct call *call);
 bool __wrap_coordinator_finish(struct call *call);
-void __real_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
-                                struct bytes payload);
-void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
-                                struct bytes payload);
 bool __real_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
                       enum lock_mode mode);
 bool __wrap_lock_take(struct lock_set *set, struct lock_owner *owner, struct bytes row_key,
@@ -80,10 +80,10 @@ const char *__real_slot_owners_wish(const struct slot_owners *owners, uint16_t s
                                     uint64_t *wish);
 const char *__wrap_slot_owners_wish(const struct slot_owners *owners, uint16_t slot,
                                     uint64_t *wish);
-const char *__real_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
-                                      uint16_t last, uint64_t wish);
-const char *__wrap_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
-                                      uint16_t last, uint64_t wish);
+struct refusal __real_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
+                                         uint16_t last, uint64_t wish);
+struct refusal __wrap_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
+                                         uint16_t last, uint64_t wish);
 const char *__real_slot_owners_wait(const struct slot_owners *owners);
 const char *__wrap_slot_owners_wait(const struct slot_owners *owners);
 void __real_overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
@@ -106,22 +106,14 @@ bool __real_slot_table_change(struct slot_table *table, uint16_t first, uint16_t
 bool __wrap_slot_table_change(struct slot_table *table, uint16_t first, uint16_t last,
                               const struct slot_record *record, slot_changed_fn *on_end,
                               void *owner);
-bool __real_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
-                              const struct peer_frame *frame);
-bool __wrap_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
-                              const struct peer_frame *frame);
-bool __real_key_put_handle(struct partition *partition, struct peer_incoming *incoming,
-                           const struct peer_frame *frame);
-bool __wrap_key_put_handle(struct partition *partition, struct peer_incoming *incoming,
-                           const struct peer_frame *frame);
 enum peer_sent __real_peer_link_send(struct peer_link *link, struct peer_request *request,
                                      uint8_t kind, struct bytes payload);
 enum peer_sent __wrap_peer_link_send(struct peer_link *link, struct peer_request *request,
                                      uint8_t kind, struct bytes payload);
-const char *__real_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
-                                     struct bytes question);
-const char *__wrap_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
-                                     struct bytes question);
+struct refusal __real_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                        struct bytes question);
+struct refusal __wrap_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                        struct bytes question);
 void __real_forced_tick(struct forced_set *set);
 void __wrap_forced_tick(struct forced_set *set);
 void __real_forced_decided(struct forced_set *set, const struct transaction_id *id, bool is_commit);
@@ -201,15 +193,32 @@ static void tell_changes(struct partition *partition, struct bytes payload)
     internal_call_end(partition, &call);
 }
 
-bool __wrap_participant_handle(struct participant *participant, struct peer_incoming *incoming,
-                               const struct peer_frame *frame)
+static void handle(peer_handle_fn *handler, struct partition *partition,
+                   struct peer_incoming *incoming, const struct peer_frame *frame)
 {
     handling = (enum peer_kind)frame->kind;
-    bool is_known = __real_participant_handle(participant, incoming, frame);
+    handler(partition, incoming, frame);
     handling = 0;
+}
+
+void __wrap_handle_prepare(struct partition *partition, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    handle(__real_handle_prepare, partition, incoming, frame);
     if (sim_broken == BREAK_TOLD_AT_PREPARE && frame->kind == PEER_PREPARE)
-        tell_changes(incoming->self->owner, frame->payload);
-    return is_known;
+        tell_changes(partition, frame->payload);
+}
+
+void __wrap_handle_apply(struct partition *partition, struct peer_incoming *incoming,
+                         const struct peer_frame *frame)
+{
+    handle(__real_handle_apply, partition, incoming, frame);
+}
+
+void __wrap_handle_outcome(struct partition *partition, struct peer_incoming *incoming,
+                           const struct peer_frame *frame)
+{
+    handle(__real_handle_outcome, partition, incoming, frame);
 }
 
 void __wrap_ticket_wait_begin(struct partition *partition, struct ticket_wait *wait)
@@ -229,17 +238,7 @@ void __wrap_ticket_wait_begin_patient(struct partition *partition, struct ticket
         __real_ticket_wait_begin_patient(partition, wait);
 }
 
-bool __wrap_coordinator_handle(struct coordinator *coordinator, struct peer_incoming *incoming,
-                               const struct peer_frame *frame)
-{
-    handling = (enum peer_kind)frame->kind;
-    bool is_known = __real_coordinator_handle(coordinator, incoming, frame);
-    handling = 0;
-    return is_known;
-}
-
-void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
-                                struct bytes payload)
+void __wrap_peer_incoming_done(struct peer_incoming *incoming, uint64_t id, struct bytes payload)
 {
     bool is_aborted = handling == PEER_OUTCOME && bytes_equal(payload, BYTES("a"));
     const char ended = MOVE_HAS_ENDED;
@@ -247,9 +246,16 @@ void __wrap_peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, ui
         return;
     if (sim_broken == BREAK_UNKNOWN_APPLIED && is_aborted)
         payload = BYTES("c");
-    if (sim_broken == BREAK_ASK_ENDED && handling == PEER_MOVE_ASK && kind == PEER_DONE)
+    if (sim_broken == BREAK_ASK_ENDED && handling == PEER_MOVE_ASK)
         payload = (struct bytes){&ended, 1};
-    __real_peer_incoming_reply(incoming, kind, id, payload);
+    __real_peer_incoming_done(incoming, id, payload);
+}
+
+void __wrap_peer_incoming_refuse(struct peer_incoming *incoming, uint64_t id,
+                                 struct refusal refusal)
+{
+    if (!drops_replies)
+        __real_peer_incoming_refuse(incoming, id, refusal);
 }
 
 void __wrap_coordinated_end_grant(struct coordinated *transaction)
@@ -358,10 +364,11 @@ static const char *drop_if_epoch(const char *reason)
     return sim_broken == BREAK_OLD_MAP && is_epoch ? NULL : reason;
 }
 
-const char *__wrap_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
-                                      uint16_t last, uint64_t wish)
+struct refusal __wrap_slot_owners_refuse(const struct slot_owners *owners, uint16_t first,
+                                         uint16_t last, uint64_t wish)
 {
-    return drop_if_epoch(__real_slot_owners_refuse(owners, first, last, wish));
+    struct refusal refusal = __real_slot_owners_refuse(owners, first, last, wish);
+    return drop_if_epoch(refusal.text) ? refusal : NO_REFUSAL;
 }
 
 const char *__wrap_slot_owners_wait(const struct slot_owners *owners)
@@ -406,7 +413,7 @@ static void keep_begin(struct bytes payload)
 }
 
 /* Delivers the MOVE_BEGIN of the move again. The source no longer waits for a reply. */
-static void deliver_begin_late(struct slot_moves *moves, struct peer_incoming *incoming,
+static void deliver_begin_late(struct partition *partition, struct peer_incoming *incoming,
                                struct bytes payload)
 {
     struct move_activate activate;
@@ -428,7 +435,7 @@ static void deliver_begin_late(struct slot_moves *moves, struct peer_incoming *i
     out_copy(&out, late);
     out_clear(&out);
     drops_replies = true;
-    (void)__real_slot_moves_handle(moves, incoming, &frame);
+    __real_handle_move(partition, incoming, &frame);
     drops_replies = false;
     free(late);
 }
@@ -442,34 +449,28 @@ static bool has_move(const struct partition *partition, struct bytes payload)
                activate.slots.id;
 }
 
-bool __wrap_slot_moves_handle(struct slot_moves *moves, struct peer_incoming *incoming,
-                              const struct peer_frame *frame)
+void __wrap_handle_move(struct partition *partition, struct peer_incoming *incoming,
+                        const struct peer_frame *frame)
 {
     if (frame->kind == PEER_MOVE_BEGIN)
         keep_begin(frame->payload);
-    if (frame->kind == PEER_MOVE_ACTIVATE && has_move(incoming->self->owner, frame->payload))
-        deliver_begin_late(moves, incoming, frame->payload);
+    if (frame->kind == PEER_MOVE_ACTIVATE && has_move(partition, frame->payload))
+        deliver_begin_late(partition, incoming, frame->payload);
     struct move_rows rows;
     if (frame->kind == PEER_MOVE_ROWS && move_get_rows(frame->payload, &rows))
         checked_slots = &rows.slots;
-    handling = (enum peer_kind)frame->kind;
-    bool is_known = __real_slot_moves_handle(moves, incoming, frame);
-    handling = 0;
+    handle(__real_handle_move, partition, incoming, frame);
     checked_slots = NULL;
-    return is_known;
 }
 
-bool __wrap_key_put_handle(struct partition *partition, struct peer_incoming *incoming,
-                           const struct peer_frame *frame)
+void __wrap_handle_keys_put(struct partition *partition, struct peer_incoming *incoming,
+                            const struct peer_frame *frame)
 {
     const struct moving_slots *moving = partition->shards.moving;
     if (sim_broken == BREAK_PUT_FROZEN)
         partition->shards.moving = NULL;
-    handling = (enum peer_kind)frame->kind;
-    bool is_known = __real_key_put_handle(partition, incoming, frame);
-    handling = 0;
+    handle(__real_handle_keys_put, partition, incoming, frame);
     partition->shards.moving = moving;
-    return is_known;
 }
 
 enum peer_sent __wrap_peer_link_send(struct peer_link *link, struct peer_request *request,
@@ -481,10 +482,10 @@ enum peer_sent __wrap_peer_link_send(struct peer_link *link, struct peer_request
     return __real_peer_link_send(link, request, kind, payload);
 }
 
-const char *__wrap_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
-                                     struct bytes question)
+struct refusal __wrap_borrow_refuse_all(const struct partition *partition, enum need_kind kind,
+                                        struct bytes question)
 {
-    return sim_broken == BREAK_ALL_ANYWHERE ? NULL
+    return sim_broken == BREAK_ALL_ANYWHERE ? NO_REFUSAL
                                             : __real_borrow_refuse_all(partition, kind, question);
 }
 

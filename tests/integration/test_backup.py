@@ -1023,7 +1023,7 @@ def _(run):
             client.call('SET', 'k', 'v')
             backup(client, 'monday')
             for name in ('data-0', 'strange', 'link', 'half'):
-                check(client.call('SCREE', 'BACKUP', 'DELETE', name)[1].startswith(b'ERR there is no such backup'), name)
+                check(client.call('SCREE', 'BACKUP', 'DELETE', name)[1].startswith(b'NOBACKUP '), name)
             check(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'link', 'SHARD', 'new')[0] == '+', 'START')
             wait_for(lambda: is_idle(client), 'the backup to end')
             check('symbolic link' in status(client)['last-error'], 'a backup is made where a link leads: %r' % status(client))

@@ -35,6 +35,8 @@ struct sim_knobs {
 
 /* A new world; the previous one must be finished. */
 void sim_init(uint64_t seed);
+/* Of this world. */
+uint64_t sim_seed(void);
 /* Frees the world. All loops must be freed before; checks for leaks. */
 void sim_fini(void);
 struct sim_knobs *sim_knobs(void);

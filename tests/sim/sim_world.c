@@ -18,6 +18,7 @@ static const uint64_t start_mono_us = 1000000000;
 static const uint64_t start_wall_us = 1767225600000000; /* 2026-01-01 */
 
 struct world {
+    uint64_t seed;
     bool is_ready;
     bool is_stepping;
     uint64_t now_us;
@@ -261,10 +262,16 @@ void sim_clock_skew(const char *name, int64_t us)
 
 /* ---- the world -------------------------------------------------------------------------------- */
 
+uint64_t sim_seed(void)
+{
+    return world.seed;
+}
+
 void sim_init(uint64_t seed)
 {
     CHECK(!world.is_ready);
-    world = (struct world){.is_ready = true, .now_us = start_mono_us, .hash = 0xcbf29ce484222325};
+    world = (struct world){
+        .is_ready = true, .seed = seed, .now_us = start_mono_us, .hash = 0xcbf29ce484222325};
     world.chance = seed * 2 + 1;
     world.clock_chance = draw(&world.chance);
     world.knobs = (struct sim_knobs){.delay_us_min = 20,
