@@ -15,7 +15,6 @@ FILE_MAX = 700
 LONG_FILES = {
     'backend/backup/backup.c': 745,
     'backend/slots/slot_moves.c': 886,
-    'backend/slots/slot_owners.c': 1147,
 }
 
 

@@ -1,0 +1,227 @@
+/*
+ * slot_claim.c - when a partition claims its first slots, claims those of a lost shard, and gives up what it has lost.
+ *
+ *   no records ─► all other shards have answered, none owns them ─► records OWNED(1)           (2), (3) of slot_owners.h
+ *   SCREE OWNERS FORCE ─► the owner is not connected ─────────────► records OWNED, a higher epoch   (6)
+ *   another shard has a higher epoch for a slot of this one ──────► record RELEASED                 (6)
+ */
+#include "backend/slots/slot_owners.h"
+
+#include "backend/context/partition.h"
+#include "backend/keyspace/space.h"
+#include "backend/peer/peer_set.h"
+#include "backend/slots/slot_owners_inner.h"
+#include "backend/slots/slot_table.h"
+#include "shared/log.h"
+
+#include <stdio.h>
+
+static uint64_t count_keys(const struct slot_owners *owners)
+{
+    return space_keys_stored(owners->partition->spaces);
+}
+
+/* Does the answer of this shard allow a claim? */
+static bool allows_claim(const struct slot_owners *owners, const struct other_shard *other)
+{
+    switch (other->state) {
+    case ANSWER_NONE:
+        return false;
+    case ANSWER_JOINING:
+    case ANSWER_CLAIMING:
+        return other->hash == owners->hash;
+    case ANSWER_OWNER:
+        return owners->was_written || other->hash == owners->hash;
+    case ANSWER_OLD:
+        return true;
+    }
+    return false;
+}
+
+static bool may_claim(const struct slot_owners *owners, uint64_t now_ms)
+{
+    if (owners->has_lost_slots)
+        return false;
+    if (owners->was_written && count_keys(owners) && now_ms >= owners->since_ms + CLAIM_AFTER_MS)
+        return true;
+    for (size_t i = 0; i < owners->others_count; i++)
+        if (!allows_claim(owners, &owners->others[i]))
+            return false;
+    return true;
+}
+
+/* Have all other shards answered, and has one of them claimed by another map? Then this shard need not wait for their claims. */
+static bool is_joining_late(const struct slot_owners *owners)
+{
+    bool is_founded = false;
+    for (size_t i = 0; i < owners->others_count; i++) {
+        if (owners->others[i].state == ANSWER_NONE)
+            return false;
+        is_founded |=
+            owners->others[i].state == ANSWER_OWNER && owners->others[i].hash != owners->hash;
+    }
+    return is_founded;
+}
+
+/* slot_changed_fn */
+static void claim_ended(void *owner, int err)
+{
+    struct slot_owners *owners = owner;
+    if (--owners->claims_open)
+        return;
+    slot_owners_reload(owners);
+    if (err == OK)
+        log_event(LOG_INFO, "slots_owned", "partition=%u shard=%s slots=%u",
+                  owners->partition->index, owners_own_name(owners),
+                  slot_table_count(owners_table(owners), SLOT_OWNED));
+}
+
+static bool is_claimable(const struct slot_owners *owners, uint16_t slot,
+                         struct slot_record *record)
+{
+    record->epoch = owners_claim_epoch(owners, slot);
+    record->migration = owners->hash;
+    record->wish = owners->map->epoch;
+    return !owners_known(owners, slot) && owners_is_own_by_map(owners, slot);
+}
+
+/* Is the slot to be changed? Then the function completes the record. */
+typedef bool wanted_fn(const struct slot_owners *owners, uint16_t slot, struct slot_record *record);
+
+/* Gives the slots for which the function returns true their records. All changes are in one batch, so a crash leaves all of
+ * them or none. Returns the number of slots. */
+static int change_slots(struct slot_owners *owners, wanted_fn *is_wanted)
+{
+    struct slot_table *table = owners->partition->shards.slots;
+    int count = 0;
+    for (unsigned slot = 0; slot < SLOT_COUNT;) {
+        unsigned first = slot;
+        struct slot_record record = {.state = SLOT_OWNED};
+        struct slot_record other = record;
+        if (!is_wanted(owners, (uint16_t)slot++, &record))
+            continue;
+        while (slot < SLOT_COUNT && is_wanted(owners, (uint16_t)slot, &other) &&
+               slot_record_equal(&record, &other))
+            slot++;
+        owners->claims_open++;
+        if (slot_table_change(table, (uint16_t)first, (uint16_t)(slot - 1), &record, claim_ended,
+                              owners))
+            count += (int)(slot - first);
+        else
+            owners->claims_open--;
+    }
+    return count;
+}
+
+/* ---- slots of lost shards ---- */
+
+/* Is the shard that owns the slot not known, or not connected? */
+static bool is_forcible(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
+{
+    const char *owner = owners_known(owners, slot);
+    const struct peer_link *link =
+        owner ? peer_set_find(owners->partition->shards.peers, bytes_of(owner)) : NULL;
+    uint8_t state = slot_table_state(owners_table(owners), slot);
+    record->epoch = (owners->epoch[slot] ? owners->epoch[slot] : 1) + 1;
+    record->wish = owners->map->epoch;
+    return !is_owned_state(state) && owners_is_own_by_map(owners, slot) &&
+           !(link && link->state == PEER_LINK_UP);
+}
+
+/* As is_forcible, but not while rows that the lost shard has sent are being deleted here. */
+static bool is_forcible_now(const struct slot_owners *owners, uint16_t slot,
+                            struct slot_record *record)
+{
+    return slot_table_state(owners_table(owners), slot) != SLOT_IMPORTING &&
+           is_forcible(owners, slot, record);
+}
+
+/* Are there slots that can be forced later? */
+static bool has_forcible(const struct slot_owners *owners)
+{
+    struct slot_record record;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (slot_table_state(owners_table(owners), (uint16_t)slot) == SLOT_IMPORTING &&
+            is_forcible(owners, (uint16_t)slot, &record))
+            return true;
+    return false;
+}
+
+int slot_owners_force(struct slot_owners *owners)
+{
+    struct slot_record record;
+    int count = 0;
+    if (!owners->map || !*owners_own_name(owners) || owners->claims_open)
+        return -1;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        count += is_forcible(owners, (uint16_t)slot, &record);
+    owners->is_forced = count > 0;
+    log_event(LOG_WARN, "slots_forced", "partition=%u shard=%s slots=%d", owners->partition->index,
+              owners_own_name(owners), count);
+    return count;
+}
+
+/* A slot that is owned here, and that another shard owns with a higher epoch: an operator has forced that (6). */
+static bool is_lost(const struct slot_owners *owners, uint16_t slot, struct slot_record *record)
+{
+    const struct slot_record *own = slot_table_get(owners_table(owners), slot);
+    if (!is_owned_state(own->state) || owners->epoch[slot] <= own->epoch ||
+        !owners_known(owners, slot))
+        return false;
+    *record = (struct slot_record){.state = SLOT_RELEASED, .epoch = owners->epoch[slot]};
+    (void)snprintf(record->peer, sizeof record->peer, "%s", owners_known(owners, slot));
+    return true;
+}
+
+static bool has_lost(const struct slot_owners *owners)
+{
+    struct slot_record record;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+        if (is_lost(owners, (uint16_t)slot, &record))
+            return true;
+    return false;
+}
+
+/* Gives up the slots that an operator has given to other shards while this one was lost. */
+static void give_up_lost(struct slot_owners *owners)
+{
+    owners->may_have_lost = false;
+    if (!has_lost(owners))
+        return;
+    int count = change_slots(owners, is_lost);
+    log_event(LOG_WARN, "slots_given_up", "partition=%u shard=%s slots=%d",
+              owners->partition->index, owners_own_name(owners), count);
+}
+
+/* ---- steps ---- */
+
+/* Are all other shards ready to serve keys for each other? */
+static bool all_own_slots(const struct slot_owners *owners)
+{
+    for (size_t i = 0; i < owners->others_count; i++)
+        if (owners->others[i].state < ANSWER_OWNER)
+            return false;
+    return true;
+}
+
+void owners_claim_step(struct slot_owners *owners, uint64_t now_ms)
+{
+    if (!owners->claims_open && !owners_have_records(owners) && may_claim(owners, now_ms))
+        (void)change_slots(owners, is_claimable);
+    if (!owners->claims_open && owners->is_forced) {
+        (void)change_slots(owners, is_forcible_now);
+        owners->is_forced = has_forcible(owners);
+    }
+    if (!owners->claims_open && owners->may_have_lost)
+        give_up_lost(owners);
+}
+
+void owners_check_held(struct slot_owners *owners, uint64_t now_ms)
+{
+    bool is_first = !owners->was_written || !owners_have_records(owners);
+    uint64_t wait_ms = is_first ? HOLD_MS : CLAIM_AFTER_MS;
+    bool is_over = now_ms >= owners->since_ms + wait_ms || owners->has_lost_slots;
+    bool is_ready = owners_have_records(owners) ? all_own_slots(owners) : is_joining_late(owners);
+    if (!owners->claims_open && (is_over || is_ready))
+        owners_set_held(owners, false);
+}
