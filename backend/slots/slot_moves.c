@@ -5,15 +5,14 @@
 #include "backend/context/slot_load.h"
 #include "backend/dispatch/blocking.h"
 #include "backend/keyspace/slot_gate.h"
-#include "backend/keyspace/space.h"
 #include "backend/keyspace/watch.h"
 #include "backend/peer/messages.h"
 #include "backend/peer/peer_set.h"
 #include "backend/session/pause.h"
-#include "backend/session/space_bytes.h"
 #include "backend/session/tracking.h"
 #include "backend/slots/move_rate.h"
 #include "backend/slots/move_target.h"
+#include "backend/slots/slot_moves_inner.h"
 #include "backend/slots/slot_owners.h"
 #include "backend/slots/slot_table.h"
 #include "config/shards_file.h"
@@ -27,56 +26,13 @@
 enum {
     STEP_MS = 2,
     BURST_MS = 20, /* of migration-rate */
-    PLAN_MS = 500, /* between two looks for slots to move */
     DAMAGED_MS = 60 * 1000,
-    KEYS_A_MOVE = 65536,
     TARGETS_MAX = 64,
 };
 
-struct slot_moves {
-    struct move_host host;
-    struct list sources;
-    struct list targets;
-    struct moving_slots moving;
-    struct timer *timer; /* runs while there are moves */
-    bool is_running;
-    bool must_load;
-    bool is_held;            /* for a backup */
-    uint64_t plan_ms;        /* monotonic: when to look for slots to move */
-    uint64_t planned_by;     /* epoch of the map at the last look */
-    uint32_t planned;        /* moves that ran after the last look */
-    struct slot_set taken;   /* slots of moves when slots are looked for */
-    uint64_t filled_ms;      /* monotonic: when the allowance was filled */
-    struct slot_set damaged; /* slots that cannot move, because a row of theirs is damaged */
-    uint64_t damaged_ms;     /* monotonic: when they are tried again; 0: there are none */
-};
-
-static uint64_t mono_ms(const struct slot_moves *moves)
-{
-    return loop_mono_ms(moves->host.partition->loop);
-}
-
-static struct move_source *source_at(struct list *link)
-{
-    return container_of(link, struct move_source, link);
-}
-
-static struct move_target *target_at(struct list *link)
-{
-    return container_of(link, struct move_target, link);
-}
-
-static uint32_t count_moves(const struct list *list)
-{
-    uint32_t count = 0;
-    for (const struct list *at = list->next; at != list; at = at->next)
-        count++;
-    return count;
-}
-
 /* ---- slots in transition ---- */
 
-static void add_move_slots(struct slot_set *set, const struct move_slots *slots)
+void move_slots_add(struct slot_set *set, const struct move_slots *slots)
 {
     for (unsigned slot = slots->first; slot <= slots->last; slot++)
         slot_set_add(set, (uint16_t)slot);
@@ -91,12 +47,12 @@ static void moving_slots_changed(struct move_host *host)
     memset(&moves->moving, 0, sizeof moves->moving);
     for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
         if (move_source_holds_writes(source_at(at))) {
-            add_move_slots(&moves->moving.frozen, &source_at(at)->slots);
+            move_slots_add(&moves->moving.frozen, &source_at(at)->slots);
             moves->moving.has_frozen = is_any = true;
         }
     for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next)
         if (move_target_is_arriving(target_at(at))) {
-            add_move_slots(&moves->moving.arriving, &target_at(at)->slots);
+            move_slots_add(&moves->moving.arriving, &target_at(at)->slots);
             is_any = true;
         }
     partition->shards.moving = is_any ? &moves->moving : NULL;
@@ -121,27 +77,13 @@ static void slot_is_damaged(struct move_host *host, uint16_t slot)
 {
     struct slot_moves *moves = container_of(host, struct slot_moves, host);
     slot_set_add(&moves->damaged, slot);
-    moves->damaged_ms = mono_ms(moves) + DAMAGED_MS;
-}
-
-/* May the slot begin to move? Until the record of a new move is durable, the table still has the one before. */
-static bool can_move(const struct slot_moves *moves, unsigned slot)
-{
-    return !slot_set_has(&moves->taken, (uint16_t)slot) &&
-           (!moves->damaged_ms || !slot_set_has(&moves->damaged, (uint16_t)slot));
-}
-
-static void note_taken_slots(struct slot_moves *moves)
-{
-    memset(&moves->taken, 0, sizeof moves->taken);
-    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
-        add_move_slots(&moves->taken, &source_at(at)->slots);
+    moves->damaged_ms = moves_now_ms(moves) + DAMAGED_MS;
 }
 
 /* Damaged slots are tried again: their rows may have been replaced. */
 static void forgive_damaged(struct slot_moves *moves)
 {
-    if (!moves->damaged_ms || mono_ms(moves) < moves->damaged_ms)
+    if (!moves->damaged_ms || moves_now_ms(moves) < moves->damaged_ms)
         return;
     memset(&moves->damaged, 0, sizeof moves->damaged);
     moves->damaged_ms = 0;
@@ -271,161 +213,6 @@ static void resume_moves(struct slot_moves *moves)
     moving_slots_changed(&moves->host);
 }
 
-/* ---- planning ---- */
-
-/* Slots to be moved together. */
-struct chunk {
-    uint16_t first, last;
-    const char *target;
-    uint64_t wish;
-};
-
-/* space_slot_fn */
-static void add_slot_keys(void *owner, uint16_t slot, uint64_t keys)
-{
-    uint64_t *counts = owner;
-    counts[slot] += keys;
-}
-
-/* The number of keys of each slot, on the heap. */
-static uint64_t *keys_by_slot(const struct slot_moves *moves)
-{
-    uint64_t *counts = calloc(SLOT_COUNT, sizeof *counts);
-    CHECK(counts);
-    size_t cursor = 0;
-    const struct space *space;
-    while ((space = space_next(moves->host.partition->spaces, &cursor)))
-        space_each_slot(space, add_slot_keys, counts);
-    return counts;
-}
-
-/* Finds slots, from *slot on, that the map gives to another shard. False: there are none. */
-static bool find_chunk(const struct slot_moves *moves, const uint64_t *counts, unsigned *slot,
-                       struct chunk *chunk)
-{
-    const struct partition *partition = moves->host.partition;
-    const struct slot_table *table = partition->shards.slots;
-    const struct slot_owners *owners = partition->shards.owners;
-    while (*slot < SLOT_COUNT &&
-           (!can_move(moves, *slot) ||
-            !(chunk->target = slot_owners_wish(owners, (uint16_t)*slot, &chunk->wish))))
-        ++*slot;
-    if (*slot == SLOT_COUNT)
-        return false;
-    const struct slot_record *record = slot_table_get(table, (uint16_t)*slot);
-    uint64_t keys = counts[*slot];
-    uint64_t wish;
-    chunk->first = (uint16_t)*slot;
-    do {
-        chunk->last = (uint16_t)*slot;
-        if (++*slot == SLOT_COUNT || *slot - chunk->first == MOVE_SLOTS_MAX)
-            break;
-        keys += counts[*slot];
-    } while (keys <= KEYS_A_MOVE && can_move(moves, *slot) &&
-             slot_record_equal(record, slot_table_get(table, (uint16_t)*slot)) &&
-             slot_owners_wish(owners, (uint16_t)*slot, &wish) == chunk->target);
-    return true;
-}
-
-static uint32_t count_sources(const struct slot_moves *moves)
-{
-    uint32_t count = 0;
-    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next)
-        count +=
-            source_at(at)->state < SOURCE_ACTIVATING || source_at(at)->state >= SOURCE_ABORTING;
-    return count;
-}
-
-/* Why no move begins now; NULL: moves may begin. */
-static const char *reason_to_wait(const struct slot_moves *moves)
-{
-    const struct partition *partition = moves->host.partition;
-    if (moves->host.is_paused)
-        return "paused by SCREE MOVES PAUSE";
-    if (moves->is_held)
-        return "a backup is being made";
-    if (commit_is_failed(partition->commit, NULL))
-        return "writes are refused at present";
-    return slot_owners_wait(partition->shards.owners);
-}
-
-/* Does the map give any slot of this partition to another shard? */
-static bool has_wishes(const struct slot_moves *moves)
-{
-    const struct slot_owners *owners = moves->host.partition->shards.owners;
-    uint64_t wish;
-    for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
-        if (slot_owners_wish(owners, (uint16_t)slot, &wish))
-            return true;
-    return false;
-}
-
-/* Begins moves. */
-static void plan_moves(struct slot_moves *moves)
-{
-    struct chunk chunk;
-    uint32_t room = moves->host.partition->snapshot->config.migration_moves;
-    const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
-    uint32_t running = count_sources(moves);
-    bool must_plan = mono_ms(moves) >= moves->plan_ms || running < moves->planned ||
-                     (map && map->epoch != moves->planned_by);
-    if (!must_plan || reason_to_wait(moves))
-        return;
-    moves->plan_ms = mono_ms(moves) + PLAN_MS;
-    moves->planned_by = map ? map->epoch : 0;
-    moves->planned = running;
-    if (!has_wishes(moves))
-        return;
-    note_taken_slots(moves);
-    uint64_t *counts = running < room ? keys_by_slot(moves) : NULL;
-    for (unsigned slot = 0; running < room && find_chunk(moves, counts, &slot, &chunk); running++) {
-        struct move_source *move =
-            move_source_new(&moves->host, chunk.first, chunk.last, chunk.target, chunk.wish);
-        if (!move)
-            break;
-        list_push(&moves->sources, &move->link);
-    }
-    moves->planned = running;
-    free(counts);
-}
-
-/* Has MOVE_BEGIN been sent, so that the target may have the move and the epoch of its map? */
-static bool has_begun(const struct move_source *move)
-{
-    return move->state > SOURCE_BEGINNING || move->kind;
-}
-
-/* Does the present map still wish the move?
- *
- * A move that has begun to copy goes on if the present map gives at least half of its slots to the target. If each new map ended it,
- * maps that come faster than slots are copied would make it begin again for ever. This is safe whatever the map says: two shards
- * never own a slot, because the owner releases it before the target owns it, with a higher epoch (move_source.h). Some slots may
- * arrive at the target although the present map gives them to another shard. The target's record has the epoch of the older map, by
- * which the move began, so the target moves them on by the present map.
- *
- * A move that has not begun gets the epoch of the present map. So the target would never move its slots on by this map, and the map
- * must give all of them to the target. */
-static bool is_wished(const struct slot_moves *moves, const struct move_source *move)
-{
-    const struct slot_owners *owners = moves->host.partition->shards.owners;
-    unsigned count = move->slots.last - move->slots.first + 1u;
-    unsigned wished = slot_owners_wishes(owners, move->slots.first, move->slots.last, move->target);
-    return has_begun(move) ? 2 * wished >= count : wished == count;
-}
-
-/* Gives up moves that the map no longer wishes. */
-static void check_wishes(struct slot_moves *moves)
-{
-    const struct shard_map *map = peer_set_map(moves->host.partition->shards.peers);
-    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
-        struct move_source *move = source_at(at);
-        if (move->state < SOURCE_RELEASING && !is_wished(moves, move))
-            move_source_abort(move, "the shard map has changed");
-        else if (map && !has_begun(move))
-            move->wish = map->epoch;
-    }
-}
-
 /* ---- steps ---- */
 
 /* What may be done now, if `rate` bytes a second are allowed (0: no limit), of which `bytes` are new. It is never more than the bytes of
@@ -445,7 +232,7 @@ static int64_t refill(int64_t allowance, int64_t rate, int64_t bytes)
 static void fill_move_allowances(struct slot_moves *moves)
 {
     int64_t rate = (int64_t)moves->host.partition->snapshot->config.migration_rate_bytes;
-    int64_t bytes = move_rate_bytes(rate, mono_ms(moves), &moves->filled_ms);
+    int64_t bytes = move_rate_bytes(rate, moves_now_ms(moves), &moves->filled_ms);
     moves->host.allowance = refill(moves->host.allowance, rate, bytes);
     moves->host.purge_allowance = refill(moves->host.purge_allowance, rate, bytes);
 }
@@ -468,7 +255,7 @@ static void step_moves(void *owner)
     }
     free_ended_moves(moves);
     if (!moves->must_load)
-        plan_moves(moves);
+        moves_plan(moves);
 }
 
 static void run_moves_timer(struct slot_moves *moves)
@@ -494,9 +281,9 @@ void slot_moves_tick(struct slot_moves *moves)
         resume_moves(moves);
     }
     if (!moves->must_load) {
-        check_wishes(moves);
+        moves_check_wishes(moves);
         forgive_damaged(moves);
-        plan_moves(moves);
+        moves_plan(moves);
     }
     run_moves_timer(moves);
 }
@@ -772,115 +559,4 @@ void slot_moves_go_on(struct slot_moves *moves)
 {
     moves->is_held = false;
     moves->plan_ms = 0;
-}
-
-/* ---- figures ---- */
-
-/* What is left to do, by slots. */
-struct difference {
-    uint32_t wanted, to_send, to_get;
-};
-
-static struct difference count_difference(const struct slot_moves *moves)
-{
-    const struct partition *partition = moves->host.partition;
-    const struct shard_map *map = peer_set_map(partition->shards.peers);
-    const char *own = peer_set_shard(partition->shards.peers);
-    struct difference difference = {0};
-    int index = map ? shard_map_named(map, bytes_of(own)) : -1;
-    for (unsigned slot = 0; map && slot < SLOT_COUNT; slot++) {
-        bool is_wanted = shard_map_find(map, (uint16_t)slot) == index;
-        bool is_here = slot_is_served(partition, (uint16_t)slot);
-        difference.wanted += is_wanted;
-        difference.to_send += is_here && !is_wanted;
-        difference.to_get += is_wanted && !is_here;
-    }
-    return difference;
-}
-
-static uint32_t count_owned(const struct slot_moves *moves)
-{
-    const struct slot_table *table = moves->host.partition->shards.slots;
-    return slot_table_count(table, SLOT_OWNED) + slot_table_count(table, SLOT_EXPORTING);
-}
-
-static void print_partition(struct slot_moves *moves, void (*on_line)(void *, const char *),
-                            void *owner)
-{
-    char line[1024];
-    char damaged[64];
-    const struct partition *partition = moves->host.partition;
-    const struct shard_map *map = peer_set_map(partition->shards.peers);
-    const struct difference difference = count_difference(moves);
-    uint32_t running = count_moves(&moves->sources) + count_moves(&moves->targets);
-    bool is_settled = !running && !difference.to_send && !difference.to_get;
-    const char *reason = difference.to_send ? reason_to_wait(moves) : NULL;
-    uint16_t first;
-    uint16_t last;
-    unsigned from = 0;
-    if (!reason && moves->damaged_ms && slot_set_next_run(&moves->damaged, &from, &first, &last)) {
-        (void)snprintf(damaged, sizeof damaged, "slot %u has a damaged metadata row, see the log",
-                       first);
-        reason = damaged;
-    }
-    (void)snprintf(line, sizeof line,
-                   "partition=%u shard=%s map_epoch=%" PRIu64 " map_hash=%016" PRIx64
-                   " owned=%u wanted=%u to_send=%u to_get=%u moves=%u paused=%s settled=%s "
-                   "reason=%s",
-                   partition->index, peer_set_shard(partition->shards.peers), map ? map->epoch : 0,
-                   map ? shard_map_slots_hash(map) : 0, count_owned(moves), difference.wanted,
-                   difference.to_send, difference.to_get, running,
-                   moves->host.is_paused ? "yes" : "no", is_settled ? "yes" : "no",
-                   reason ? reason : "");
-    on_line(owner, line);
-}
-
-/* What SCREE MOVES shows of a move, at the source and at the target. */
-struct shown_move {
-    const struct move_slots *slots;
-    const struct move_figures *figures;
-    const char *role, *peer, *state, *reason;
-    uint64_t tail_bytes;
-};
-
-static void print_moving_slots(struct slot_moves *moves, const struct shown_move *move,
-                               void (*on_line)(void *, const char *), void *owner)
-{
-    char line[1024];
-    uint64_t keys = 0;
-    uint64_t expires = 0;
-    uint64_t since_ms = mono_ms(moves) - move->figures->begun_ms;
-    space_count_slots(moves->host.partition->spaces, move->slots->first, move->slots->last, &keys,
-                      &expires);
-    (void)snprintf(
-        line, sizeof line,
-        "move=%" PRIu64 " role=%s peer=%s slots=%u-%u state=%s keys=%" PRIu64 " bytes=%" PRIu64
-        " done_bytes=%" PRIu64 " tail_bytes=%" PRIu64 " rate=%" PRIu64 " since_ms=%" PRIu64
-        " still_ms=%" PRIu64 " reason=%s",
-        move->slots->id, move->role, move->peer, move->slots->first, move->slots->last, move->state,
-        keys, slot_bytes_estimate(moves->host.partition, move->slots->first, move->slots->last),
-        move->figures->bytes, move->tail_bytes,
-        since_ms ? move->figures->bytes * 1000 / since_ms : 0, since_ms,
-        mono_ms(moves) - move->figures->moved_ms, move->reason);
-    on_line(owner, line);
-}
-
-uint32_t slot_moves_list(struct slot_moves *moves, void (*on_line)(void *owner, const char *line),
-                         void *owner)
-{
-    print_partition(moves, on_line, owner);
-    for (struct list *at = moves->sources.next; at != &moves->sources; at = at->next) {
-        const struct move_source *move = source_at(at);
-        const struct shown_move shown = {
-            &move->slots, &move->figures,        "source", move->target, move_source_state(move),
-            move->reason, move_source_tail(move)};
-        print_moving_slots(moves, &shown, on_line, owner);
-    }
-    for (struct list *at = moves->targets.next; at != &moves->targets; at = at->next) {
-        const struct move_target *move = target_at(at);
-        const struct shown_move shown = {
-            &move->slots, &move->figures, "target", move->source, move_target_state(move), "", 0};
-        print_moving_slots(moves, &shown, on_line, owner);
-    }
-    return 1 + count_moves(&moves->sources) + count_moves(&moves->targets);
 }

@@ -14,7 +14,6 @@ MENTION, REFUSE = 70, 90
 FILE_MAX = 700
 LONG_FILES = {
     'backend/backup/backup.c': 745,
-    'backend/slots/slot_moves.c': 886,
 }
 
 
