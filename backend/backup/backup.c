@@ -1,6 +1,7 @@
 #include "backend/backup/backup.h"
 
 #include "backend/backup/backup_catalog.h"
+#include "backend/backup/backup_inner.h"
 #include "backend/backup/backup_record.h"
 #include "backend/backup/backup_slots.h"
 #include "backend/context/config_snapshot.h"
@@ -17,76 +18,23 @@
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/worker.h"
-#include "shared/path.h"
 #include "shared/reply.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
-    REASON_MAX = 512,
     OPEN_MAX = 512,
     PATIENCE_MS = 60 * 1000,
     GONE_MS = 1000, /* in which a proxy whose connection has ended may continue on another one */
     LEASE_MAX_MS = 60 * 1000,
 };
 
-enum state {
-    STATE_IDLE,
-    STATE_PREPARING,
-    STATE_READY,
-    STATE_QUIESCING,
-    STATE_DRAINING,
-    STATE_CUTTING,
-    STATE_COPYING,
-    STATE_COPIED,
-    STATE_SEALING,
-    STATE_DELETING,
-};
-
 static const char *const state_names[] = {"idle",     "preparing", "ready",   "quiescing",
                                           "draining", "cutting",   "copying", "copied",
                                           "sealing",  "deleting"};
-
-/* The proxy that controls a backup. */
-struct backup_leader {
-    uint64_t session;    /* that has sent the last step */
-    uint64_t here_ms;    /* when that session was seen last; monotonic */
-    uint64_t lost_at_ms; /* when the proxy is considered lost; monotonic */
-};
-
-struct backup {
-    struct job job; /* one at a time */
-    struct partition *partition;
-    struct worker *worker;
-    enum state state;
-    bool is_led;       /* a proxy controls the backup */
-    bool is_confirmed; /* the manifest may be written */
-    bool is_full;
-    bool is_held;
-    int64_t keep;
-    uint64_t held_until_ms; /* monotonic */
-    struct backup_leader leader;
-    char *cut;     /* directory of the cut */
-    char *dir;     /* the directory of backups when the backup began */
-    char *to;      /* the directory that is being filled; during a deletion: the shard's name */
-    bool has_more; /* files were deleted since the deletion began */
-    struct manifest *manifest;
-    struct backup_slots slots;
-    struct disk_progress progress;
-    uint64_t bytes_shared; /* of the files that are links */
-    uint64_t changes;      /* space_changes() when the cut began; for partition_saved */
-    bool good;             /* result of the job */
-    char reason[REASON_MAX];
-    char cancel_reason[REASON_MAX]; /* why the job was cancelled */
-    uint64_t begun_ms;              /* monotonic */
-    struct backup_record *record;   /* the last backup that ended */
-};
 
 static void next(struct backup *backup);
 static char *backup_catalog_of(const struct partition *partition);
@@ -96,171 +44,18 @@ static uint64_t now_ms(const struct backup *backup)
     return loop_mono_ms(backup->partition->loop);
 }
 
-/* ---- jobs, on the worker's thread ---- */
-
-static bool failed(struct backup *backup, const char *path)
-{
-    return disk_failed(path, backup->reason, sizeof backup->reason);
-}
-
-static bool prepare_folders(struct backup *backup)
-{
-    backup_catalog_clean(backup->dir, backup->manifest->shard);
-    if (path_exists(backup->to)) {
-        errno = EEXIST;
-        return failed(backup, backup->to);
-    }
-    if (!path_remove(backup->cut))
-        return failed(backup, backup->cut);
-    return backup_catalog_make(backup->dir, backup->manifest->backup, backup->manifest->shard,
-                               backup->reason, sizeof backup->reason) &&
-           storage_flush(backup->partition->storage, backup->reason, sizeof backup->reason) == OK;
-}
-
-static bool make_checkpoint(struct backup *backup)
-{
-    return storage_checkpoint(backup->partition->storage, backup->cut, backup->reason,
-                              sizeof backup->reason) == OK;
-}
-
-/* Does this file never change after it was written? */
-static bool is_lasting(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot && (strcmp(dot, ".sst") == 0 || strcmp(dot, ".blob") == 0);
-}
-
-/* Makes a hard link to the equal file of the previous backup. False: the file must be copied. */
-static bool share_file(struct backup *backup, const struct manifest *before,
-                       struct backup_file *file, const char *to)
-{
-    char path[PATH_MAX];
-    char inner[PATH_MAX];
-    const struct backup_file *same = before ? manifest_find(before, file->name) : NULL;
-    if (!same || same->size != file->size || same->mtime_ns != file->mtime_ns ||
-        !is_lasting(file->name) ||
-        !backup_catalog_path(inner, backup->dir, before->backup, before->shard, backup->reason,
-                             sizeof backup->reason) ||
-        !disk_path(path, inner, file->name, backup->reason, sizeof backup->reason) ||
-        link(path, to) != 0)
-        return false;
-    memcpy(file->sha256, same->sha256, sizeof file->sha256);
-    file->is_shared = true;
-    atomic_fetch_add(&backup->progress.bytes_done, file->size);
-    return true;
-}
-
-/* Adds the files of the cut with their sizes to the manifest. */
-static bool list_cut(struct backup *backup)
-{
-    struct disk_list list;
-    char path[PATH_MAX];
-    bool good = disk_list(&list, backup->cut, backup->reason, sizeof backup->reason);
-    for (size_t i = 0; good && i < list.count; i++) {
-        struct stat found;
-        good = disk_path(path, backup->cut, list.names[i], backup->reason, sizeof backup->reason) &&
-               (stat(path, &found) == 0 || failed(backup, path));
-        if (!good)
-            break;
-        struct backup_file *file = manifest_add(backup->manifest, list.names[i]);
-        file->size = (uint64_t)found.st_size;
-        file->mtime_ns =
-            (uint64_t)found.st_mtim.tv_sec * 1000000000ULL + (uint64_t)found.st_mtim.tv_nsec;
-    }
-    disk_list_free(&list);
-    atomic_store(&backup->progress.bytes_total, manifest_bytes(backup->manifest));
-    return good;
-}
-
-static bool copy(struct backup *backup)
-{
-    char from[PATH_MAX];
-    char to[PATH_MAX];
-    bool good = (!backup->slots.wanted ||
-                 backup_slots_cut(&backup->slots, backup->partition, backup->cut, &backup->progress,
-                                  backup->reason, sizeof backup->reason)) &&
-                list_cut(backup);
-    struct manifest *before = good && !backup->is_full
-                                  ? backup_catalog_newest(backup->dir, backup->manifest->shard)
-                                  : NULL;
-    for (size_t i = 0; good && i < backup->manifest->count; i++) {
-        struct backup_file *file = &backup->manifest->files[i];
-        good = disk_path(from, backup->cut, file->name, backup->reason, sizeof backup->reason) &&
-               disk_path(to, backup->to, file->name, backup->reason, sizeof backup->reason);
-        if (good && !share_file(backup, before, file, to))
-            good = disk_copy(from, to, &backup->progress, file->sha256, backup->reason,
-                             sizeof backup->reason);
-        if (good && file->is_shared)
-            backup->bytes_shared += file->size;
-    }
-    manifest_free(before);
-    (void)path_remove(backup->cut);
-    return good;
-}
-
-/* Deletes all but the newest `keep` backups of the shard. */
-static void delete_older(struct backup *backup)
-{
-    struct backup_catalog_entry *entries;
-    char reason[REASON_MAX];
-    size_t count = backup_catalog_list(backup->dir, backup->manifest->shard, &entries);
-    size_t whole = 0;
-    for (size_t i = 0; i < count; i++)
-        whole += !*entries[i].slots;
-    for (size_t i = 0; i < count && whole > (size_t)backup->keep; i++)
-        if (!*entries[i].slots && whole-- &&
-            !backup_catalog_delete(backup->dir, entries[i].name, backup->manifest->shard, reason,
-                                   sizeof reason))
-            log_event(LOG_WARN, "backup_delete_failed", "backup=%s reason=" LOG_QUOTED,
-                      entries[i].name, reason);
-    free(entries);
-}
-
-static bool seal(struct backup *backup)
-{
-    if (!manifest_write(backup->manifest, backup->to, backup->reason, sizeof backup->reason))
-        return false;
-    if (backup->keep)
-        delete_older(backup);
-    return true;
-}
-
-/* Removes the files of a backup that failed. */
-static void remove_partial(const struct backup *backup)
-{
-    (void)path_remove(backup->cut);
-    if (backup->manifest)
-        backup_catalog_clean(backup->dir, backup->manifest->shard);
-}
-
-static void run_backup_job(struct job *job)
-{
-    struct backup *backup = container_of(job, struct backup, job);
-    if (backup->state == STATE_DELETING) {
-        backup_catalog_clean(backup->dir, backup->to);
-        return;
-    }
-    backup->good = backup->slots.is_none              ? true
-                   : backup->state == STATE_PREPARING ? prepare_folders(backup)
-                   : backup->state == STATE_CUTTING   ? make_checkpoint(backup)
-                   : backup->state == STATE_COPYING   ? copy(backup)
-                                                      : seal(backup);
-    if (!backup->good)
-        remove_partial(backup);
-}
-
 /* ---- steps, on the partition's thread ---- */
 
 static bool is_working(const struct backup *backup)
 {
-    return backup->state == STATE_PREPARING || backup->state == STATE_CUTTING ||
-           backup->state == STATE_COPYING || backup->state >= STATE_SEALING;
+    return backup->state == BACKUP_PREPARING || backup->state == BACKUP_CUTTING ||
+           backup->state == BACKUP_COPYING || backup->state >= BACKUP_SEALING;
 }
 
-static void work(struct backup *backup, enum state state)
+static void work(struct backup *backup, enum backup_state state)
 {
     backup->state = state;
-    if (state == STATE_CUTTING)
+    if (state == BACKUP_CUTTING)
         backup->changes = space_changes(backup->partition->spaces);
     worker_submit(backup->worker, &backup->job);
 }
@@ -292,7 +87,7 @@ static void become_idle(struct backup *backup)
     free(backup->dir);
     backup->to = backup->dir = NULL;
     backup_slots_forget(&backup->slots);
-    backup->state = STATE_IDLE;
+    backup->state = BACKUP_IDLE;
     slot_moves_go_on(backup->partition->shards.moves);
 }
 
@@ -332,7 +127,7 @@ static void abort_backup(struct backup *backup, const char *reason)
         resume_partition(backup);
     } else {
         (void)snprintf(backup->reason, sizeof backup->reason, "%s", reason);
-        remove_partial(backup);
+        backup_remove_partial(backup);
         finish_backup(backup, false);
     }
 }
@@ -341,26 +136,26 @@ static void abort_backup(struct backup *backup, const char *reason)
 static void next(struct backup *backup)
 {
     switch (backup->state) {
-    case STATE_PREPARING:
-        backup->state = backup->is_led ? STATE_READY : STATE_DRAINING;
+    case BACKUP_PREPARING:
+        backup->state = backup->is_led ? BACKUP_READY : BACKUP_DRAINING;
         break;
-    case STATE_CUTTING:
-        work(backup, STATE_COPYING);
+    case BACKUP_CUTTING:
+        work(backup, BACKUP_COPYING);
         break;
-    case STATE_COPYING:
-    case STATE_COPIED:
-        backup->state = STATE_COPIED;
+    case BACKUP_COPYING:
+    case BACKUP_COPIED:
+        backup->state = BACKUP_COPIED;
         if (backup->is_confirmed)
-            work(backup, STATE_SEALING);
+            work(backup, BACKUP_SEALING);
         break;
-    case STATE_SEALING:
+    case BACKUP_SEALING:
         finish_backup(backup, true);
         break;
-    case STATE_DELETING:
-    case STATE_IDLE:
-    case STATE_READY:
-    case STATE_QUIESCING:
-    case STATE_DRAINING:
+    case BACKUP_DELETING:
+    case BACKUP_IDLE:
+    case BACKUP_READY:
+    case BACKUP_QUIESCING:
+    case BACKUP_DRAINING:
         break;
     }
 }
@@ -369,15 +164,15 @@ static void backup_job_ended(struct job *job)
 {
     struct backup *backup = container_of(job, struct backup, job);
     bool is_cancelled = atomic_load(&backup->progress.is_cancelled);
-    if (backup->state == STATE_DELETING) {
+    if (backup->state == BACKUP_DELETING) {
         if (backup->has_more)
-            work(backup, STATE_DELETING);
+            work(backup, BACKUP_DELETING);
         else
             become_idle(backup);
         backup->has_more = false;
         return;
     }
-    if (backup->state == STATE_SEALING && backup->good)
+    if (backup->state == BACKUP_SEALING && backup->good)
         is_cancelled = false; /* too late: the backup is complete */
     backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;
     if (backup->good && !is_cancelled) {
@@ -387,7 +182,7 @@ static void backup_job_ended(struct job *job)
     if (is_cancelled) {
         (void)snprintf(backup->reason, sizeof backup->reason, "%s",
                        *backup->cancel_reason ? backup->cancel_reason : "cancelled");
-        remove_partial(backup);
+        backup_remove_partial(backup);
     }
     finish_backup(backup, false);
 }
@@ -395,13 +190,13 @@ static void backup_job_ended(struct job *job)
 void backup_turn_end(struct backup *backup)
 {
     char why[OPEN_MAX];
-    if (backup->state != STATE_DRAINING)
+    if (backup->state != BACKUP_DRAINING)
         return;
     if (backup->is_held && (!commit_is_idle(backup->partition->commit) || !is_quiet(backup, why)))
         return;
     backup->manifest->batch_index = backup->partition->batch.index;
     backup->manifest->taken_ms = loop_wall_ms(backup->partition->loop);
-    work(backup, STATE_CUTTING);
+    work(backup, BACKUP_CUTTING);
 }
 
 /* Has the connection of the proxy ended that controls the backup, and came no step on another one? */
@@ -427,8 +222,8 @@ void backup_tick(struct backup *backup)
     if (backup->partition->pause.is_quiescing && now_ms(backup) >= backup->held_until_ms) {
         log_event(LOG_WARN, "backup_hold_expired", "partition=%u", backup->partition->index);
         resume_partition(backup);
-        if (backup->state == STATE_QUIESCING)
-            backup->state = STATE_READY;
+        if (backup->state == BACKUP_QUIESCING)
+            backup->state = BACKUP_READY;
     }
     if (!backup->is_led || backup->is_confirmed)
         return;
@@ -444,7 +239,7 @@ struct backup *backup_new(struct partition *partition)
 {
     struct backup *backup = calloc(1, sizeof *backup);
     CHECK(backup);
-    backup->job = (struct job){.work = run_backup_job, .done = backup_job_ended};
+    backup->job = (struct job){.work = backup_run_job, .done = backup_job_ended};
     backup->partition = partition;
     backup->worker = worker_new(partition->loop, "backup");
     backup->record = backup_record_new(partition, backup->worker);
@@ -541,7 +336,7 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
     atomic_store(&backup->progress.is_cancelled, false);
     backup->cancel_reason[0] = 0;
     backup->begun_ms = now_ms(backup);
-    work(backup, STATE_PREPARING);
+    work(backup, BACKUP_PREPARING);
     return NULL;
 }
 
@@ -550,7 +345,7 @@ static const char not_that_one[] = "ERR that backup is not in progress here";
 
 const char *backup_start(struct backup *backup, const struct backup_plan *plan)
 {
-    if (backup->state != STATE_IDLE)
+    if (backup->state != BACKUP_IDLE)
         return in_progress;
     backup->is_led = false;
     backup->is_confirmed = true;
@@ -559,7 +354,7 @@ const char *backup_start(struct backup *backup, const struct backup_plan *plan)
 
 const char *backup_prepare(struct backup *backup, const struct backup_plan *plan)
 {
-    if (backup->state != STATE_IDLE)
+    if (backup->state != BACKUP_IDLE)
         return in_progress;
     backup->is_led = true;
     backup->is_confirmed = false;
@@ -587,29 +382,30 @@ static const char *set_lease(struct backup *backup, uint64_t lease_ms)
 
 const char *backup_quiesce(struct backup *backup, struct bytes id, uint64_t lease_ms)
 {
-    if (!is_that(backup, id) || backup->state != STATE_READY)
+    if (!is_that(backup, id) || backup->state != BACKUP_READY)
         return not_that_one;
     const char *refused = set_lease(backup, lease_ms);
     if (refused)
         return refused;
     backup->partition->pause.is_quiescing = true;
     backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;
-    backup->state = STATE_QUIESCING;
+    backup->state = BACKUP_QUIESCING;
     return NULL;
 }
 
 const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms)
 {
-    if (!is_that(backup, id) || (backup->state != STATE_READY && backup->state != STATE_QUIESCING))
+    if (!is_that(backup, id) ||
+        (backup->state != BACKUP_READY && backup->state != BACKUP_QUIESCING))
         return not_that_one;
-    if (backup->state == STATE_READY)
+    if (backup->state == BACKUP_READY)
         return "ERR SCREE BACKUP QUIESCE must come before CUT, and its lease must not have ended: "
                "start the backup again, through a proxy that is not older than this backend";
     const char *refused = set_lease(backup, lease_ms);
     if (refused)
         return refused;
     backup->is_held = backup->partition->pause.is_held = true;
-    backup->state = STATE_DRAINING;
+    backup->state = BACKUP_DRAINING;
     return NULL;
 }
 
@@ -619,7 +415,7 @@ const char *backup_release(struct backup *backup, struct bytes id)
         return not_that_one;
     bool was_held = backup->is_held;
     resume_partition(backup);
-    if (!was_held || backup->state < STATE_COPYING)
+    if (!was_held || backup->state < BACKUP_COPYING)
         return "ERR the hold expired before its release: start the backup again";
     backup->leader.lost_at_ms = now_ms(backup) + PATIENCE_MS;
     return NULL;
@@ -627,10 +423,10 @@ const char *backup_release(struct backup *backup, struct bytes id)
 
 const char *backup_confirm(struct backup *backup, struct bytes id)
 {
-    if (!is_that(backup, id) || backup->is_held || backup->state < STATE_COPYING)
+    if (!is_that(backup, id) || backup->is_held || backup->state < BACKUP_COPYING)
         return not_that_one;
     backup->is_confirmed = true;
-    if (backup->state == STATE_COPIED)
+    if (backup->state == BACKUP_COPIED)
         next(backup);
     return NULL;
 }
@@ -659,7 +455,7 @@ void backup_reply_status(const struct backup *backup, struct reply *reply)
     const struct backup_result *last = backup_record_result(backup->record);
     char why[OPEN_MAX] = "";
     bool has_no_open = backup->partition->pause.is_quiescing && is_quiet(backup, why);
-    bool is_now_quiet = has_no_open && backup->state == STATE_QUIESCING;
+    bool is_now_quiet = has_no_open && backup->state == BACKUP_QUIESCING;
     reply_map(reply, 13);
     reply_pair_text(reply, "state", is_now_quiet ? "quiet" : state_names[backup->state]);
     reply_pair_text(reply, "backup", is_busy ? backup->manifest->backup : "");
@@ -724,8 +520,8 @@ const char *backup_delete(struct backup *backup, struct bytes name, struct bytes
     if (!backup_name_valid(name) || (shard.len && !backup_name_valid(shard)))
         return unknown;
     shard_name(backup, shard, of_shard);
-    if (backup->state != STATE_IDLE &&
-        (backup->state != STATE_DELETING || strcmp(backup->to, of_shard) != 0))
+    if (backup->state != BACKUP_IDLE &&
+        (backup->state != BACKUP_DELETING || strcmp(backup->to, of_shard) != 0))
         return in_progress;
     (void)snprintf(of_backup, sizeof of_backup, "%.*s", (int)name.len, name.data);
     char *dir = backup_catalog_of(backup->partition);
@@ -733,13 +529,13 @@ const char *backup_delete(struct backup *backup, struct bytes name, struct bytes
         free(dir);
         return unknown;
     }
-    backup->has_more = backup->state == STATE_DELETING;
+    backup->has_more = backup->state == BACKUP_DELETING;
     if (backup->has_more) {
         free(dir);
         return NULL;
     }
     backup->dir = dir;
     manifest_set(&backup->to, of_shard);
-    work(backup, STATE_DELETING);
+    work(backup, BACKUP_DELETING);
     return NULL;
 }

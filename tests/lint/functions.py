@@ -13,7 +13,6 @@ from files import ROOT, read, report, sources
 MENTION, REFUSE = 70, 90
 FILE_MAX = 700
 LONG_FILES = {
-    'backend/backup/backup.c': 745,
 }
 
 
