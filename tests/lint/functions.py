@@ -2,18 +2,13 @@
 """functions.py - the length of functions and files. A function of over 90 lines is an error, of over 70 is reported; a .c file of over
 700 lines is an error.
 
-A function is the text between a '{' and a '}' in the first column. Files that are longer are in LONG_FILES with the lines that they may
-have. They are to be cut: the list may only shrink.
+A function is the text between a '{' and a '}' in the first column. Tests may have longer files.
 """
 
-import os
-
-from files import ROOT, read, report, sources
+from files import read, report, sources
 
 MENTION, REFUSE = 70, 90
 FILE_MAX = 700
-LONG_FILES = {
-}
 
 
 def functions(path):
@@ -33,14 +28,9 @@ def check_files():
     for path in sources('.c'):
         if path.startswith('tests/'):
             continue
-        lines, most = len(read(path).splitlines()), LONG_FILES.get(path, FILE_MAX)
-        if lines > most:
-            yield '%s:1: %d lines, expected at most %d' % (path, lines, most)
-        elif lines <= FILE_MAX < most:
-            yield '%s:1: %d lines: take it out of LONG_FILES in tests/lint/functions.py' % (path, lines)
-    for path in LONG_FILES:
-        if not os.path.exists(os.path.join(ROOT, path)):
-            yield 'tests/lint/functions.py:1: there is no %s' % path
+        lines = len(read(path).splitlines())
+        if lines > FILE_MAX:
+            yield '%s:1: %d lines, expected at most %d' % (path, lines, FILE_MAX)
 
 
 def main():
