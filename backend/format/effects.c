@@ -129,6 +129,14 @@ struct effect_place effect_place_of_range(enum cf cf, struct bytes from, struct 
     return is_place(&place) ? place : anywhere;
 }
 
+bool effect_is_at_place(const struct effect *effect)
+{
+    struct effect_place place = effect->kind == EFFECT_DELETE_RANGE
+                                    ? effect_place_of_range(effect->cf, effect->key, effect->to)
+                                    : effect_place_of_row(effect->cf, effect->key);
+    return same_place(&place, &effect->place);
+}
+
 /* ---- encoding ---- */
 
 static void reserve(struct effects *effects, size_t more)

@@ -157,7 +157,26 @@ static bool is_flush(const struct effect *effect)
 {
     const struct effect_place *place = &effect->place;
     return effect->kind == EFFECT_DELETE_RANGE && !place->is_any_space &&
-           place->first_slot != EFFECT_NO_SLOT && effect->key.len == 1 + place->space.len + 2;
+           place->first_slot != EFFECT_NO_SLOT && effect->key.len == 1 + place->space.len + 2 &&
+           effect->to.len && effect->to.len <= effect->key.len;
+}
+
+/* Is it one of the effects that a command has on its keys? Other ones would change keys that are not locked, or counters. */
+static bool is_of_command(const struct effect *effect)
+{
+    struct metadata meta;
+    struct bytes space, key, prefix, to_prefix;
+    uint16_t slot;
+    if (!effect_is_at_place(effect))
+        return false;
+    if (effect->kind == EFFECT_DELETE_RANGE)
+        return is_flush(effect) ||
+               (cf_has_collections(effect->cf) && decode_collection_prefix(effect->key, &prefix) &&
+                decode_collection_prefix(effect->to, &to_prefix) && bytes_equal(prefix, to_prefix));
+    if (effect->cf == CF_METADATA)
+        return decode_metadata_key(effect->key, &space, &slot, &key) &&
+               (effect->kind == EFFECT_DELETE || decode_metadata(effect->value, &meta));
+    return true;
 }
 
 bool effects_each_flush(struct bytes effects, void (*on_flush)(void *owner, struct bytes space),
@@ -215,7 +234,7 @@ bool effects_each_key(struct bytes effects, void (*on_key)(void *owner, struct b
     while (good && result == EFFECTS_READ &&
            (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
         struct bytes row_key = key_of(&arena, &effect);
-        good = row_key.data != NULL;
+        good = row_key.data && is_of_command(&effect);
         if (good)
             on_key(owner, row_key);
         arena_reset(&arena);

@@ -349,6 +349,44 @@ int borrow_watch(struct call *call, enum need_kind kind, struct space *space, ui
 
 /* ---- arrivals ---- */
 
+/* Is it a row of the key that is needed? */
+static bool is_row_of(const struct need *need, const struct effect *effect)
+{
+    struct bytes space, other_space, key, other_key, sub;
+    uint16_t slot, other_slot;
+    uint64_t version;
+    if (need_is_question(need->kind))
+        return false;
+    if (effect->cf == CF_METADATA)
+        return bytes_equal(effect->key, need->row_key);
+    return cf_has_collections(effect->cf) &&
+           decode_metadata_key(need->row_key, &space, &slot, &key) &&
+           decode_collection_key(effect->key, &other_space, &other_slot, &other_key, &version,
+                                 &sub) &&
+           slot == other_slot && bytes_equal(space, other_space) && bytes_equal(key, other_key);
+}
+
+bool borrow_rows_are_valid(const struct need *needs, struct bytes rows)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    struct metadata meta;
+    enum effects_read result = effects_open(rows, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+        bool is_put = effect.kind == EFFECT_PUT;
+        if (!is_put && effect.kind != EFFECT_DELETE)
+            return false;
+        if (is_put && effect.cf == CF_METADATA && !decode_metadata(effect.value, &meta))
+            return false;
+        while (needs && !is_row_of(needs, &effect))
+            needs = needs->next;
+        if (!needs)
+            return false;
+    }
+    return result == EFFECTS_END;
+}
+
 void borrow_add_rows(struct borrow *borrow, struct bytes effects)
 {
     struct effects_header header = {.count = 0};
@@ -385,19 +423,17 @@ void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf)
     borrowed_of(borrow, row_key)->whole |= 1u << cf;
 }
 
-static bool install(struct overlay *overlay, struct bytes effects)
+static void install(struct overlay *overlay, struct bytes effects)
 {
     struct effects_header header;
     struct effects_reader reader;
     struct effect effect;
-    enum effects_read result = effects_open(effects, &header, &reader);
-    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+    CHECK(effects_open(effects, &header, &reader) == EFFECTS_READ); /* borrow_rows_are_valid */
+    while (effects_next(&reader, &effect) == EFFECTS_READ)
         if (effect.kind == EFFECT_PUT)
             overlay_put(overlay, effect.cf, effect.key, effect.value);
-        else if (effect.kind == EFFECT_DELETE)
+        else
             overlay_delete(overlay, effect.cf, effect.key);
-    }
-    return result == EFFECTS_END;
 }
 
 bool borrow_has_key(const struct borrow *borrow, struct bytes row_key)
@@ -406,12 +442,9 @@ bool borrow_has_key(const struct borrow *borrow, struct bytes row_key)
     return borrowed && borrowed->mode;
 }
 
-bool borrow_install(struct borrow *borrow, struct partition *partition)
+void borrow_install(struct borrow *borrow, struct partition *partition)
 {
-    if (!borrow_install_all(borrow, partition))
-        return false;
+    borrow_install_all(borrow, partition);
     for (const struct arrival *arrival = borrow->arrivals; arrival; arrival = arrival->next)
-        if (!install(partition->overlay, (struct bytes){arrival->effects, arrival->len}))
-            return false;
-    return true;
+        install(partition->overlay, (struct bytes){arrival->effects, arrival->len});
 }

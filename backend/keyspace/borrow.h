@@ -103,7 +103,10 @@ bool borrow_has_all(struct call *call, const struct entry *entry, enum cf cf, st
 
 /* ---- for the coordinator ---- */
 
-/* Rows that have arrived, as bytes of effects (effects.h), which are copied. */
+/* Does each of these rows (effects.h) belong to the key of one of the needs, in their order? Else the shard that was asked for them sent
+ * rows of keys that may be at other shards. */
+bool borrow_rows_are_valid(const struct need *needs, struct bytes rows);
+/* Rows that have arrived and are valid, which are copied. */
 void borrow_add_rows(struct borrow *borrow, struct bytes effects);
 /* The key is locked in this mode, and its metadata row has arrived; bit 1 << cf of `whole`: all rows of that column
  * family. */
@@ -113,5 +116,5 @@ void borrow_add_key(struct borrow *borrow, struct bytes row_key, enum lock_mode 
 void borrow_add_watch(struct borrow *borrow, struct bytes row_key, enum need_kind kind);
 /* All rows of the column family have arrived. */
 void borrow_add_range(struct borrow *borrow, struct bytes row_key, enum cf cf);
-/* Writes all rows that have arrived into the write buffer; inside an attempt. False: they are not valid. */
-bool borrow_install(struct borrow *borrow, struct partition *partition);
+/* Writes all rows that have arrived into the write buffer; inside an attempt. */
+void borrow_install(struct borrow *borrow, struct partition *partition);

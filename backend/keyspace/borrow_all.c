@@ -14,6 +14,9 @@ enum {
     ANSWER_BYTES = 1024 * 1024, /* names in an answer; the last name may exceed this */
 };
 
+/* A shard has fewer keys, and so the sum of all shards is no overflow. */
+#define KEYS_MAX ((uint64_t)1 << 48)
+
 static const struct bytes NOTHING = {"", 0};
 
 /* Names of a shard's keys: all metadata rows with from <= row < to; an empty `to`: to the end. */
@@ -37,6 +40,7 @@ struct borrowed_shard {
     uint64_t keys;
     uint32_t names; /* number of names that it has sent */
     struct name_page *pages;
+    char slots[SLOTS_BYTES]; /* that it owns; a bit for each */
 };
 
 /* A database of which all keys are borrowed. */
@@ -203,6 +207,7 @@ static void ask_owners_for_all(struct call *call, struct borrowed_space *all, en
         struct borrowed_shard *shard = calloc(1, sizeof *shard);
         CHECK(shard);
         shard->slot = expected->slot;
+        memcpy(shard->slots, expected->slots, SLOTS_BYTES);
         shard->next = all->shards;
         all->shards = shard;
         all->missing++;
@@ -324,12 +329,28 @@ bool borrow_key_at(struct call *call, const struct space *space, uint64_t place,
     return false;
 }
 
-/* ---- answers ---- */
+/* ---- answers: a shard can send rows of its own slots only, or the command would see false rows of other shards ---- */
+
+static bool has_slot(const char *slots, unsigned slot)
+{
+    return slot < SLOT_COUNT && slots[slot / 8] >> slot % 8 & 1;
+}
+
+/* Is it the metadata row of a key in this database, in a slot of the shard? */
+static bool is_name_of(const struct borrowed_shard *shard, const struct need *need,
+                       struct bytes row_key)
+{
+    struct bytes space;
+    struct bytes key;
+    uint16_t slot;
+    return decode_metadata_key(row_key, &space, &slot, &key) &&
+           bytes_equal(space, need->space->name) && has_slot(shard->slots, slot);
+}
 
 static bool take_count(struct borrowed_space *all, struct borrowed_shard *shard,
                        struct bytes answer)
 {
-    if (answer.len != 8 || !all->missing)
+    if (answer.len != 8 || !all->missing || get_le64(answer.data) > KEYS_MAX)
         return false;
     shard->keys = get_le64(answer.data);
     if (--all->missing == 0)
@@ -337,9 +358,12 @@ static bool take_count(struct borrowed_space *all, struct borrowed_shard *shard,
     return true;
 }
 
-static bool add_place(struct borrow *borrow, struct borrowed_space *all, const struct need *need,
+static bool add_place(struct borrow *borrow, struct borrowed_space *all,
+                      const struct borrowed_shard *shard, const struct need *need,
                       struct bytes answer)
 {
+    if (answer.len && !is_name_of(shard, need, answer))
+        return false;
     struct named_place *named = malloc(sizeof *named + answer.len);
     CHECK(named);
     char *text = (char *)(named + 1);
@@ -349,6 +373,27 @@ static bool add_place(struct borrow *borrow, struct borrowed_space *all, const s
     all->places = named;
     borrow_hold(borrow, sizeof *named + answer.len);
     return true;
+}
+
+/* Are these `count` metadata rows of the shard, ascending from `from` on, and below `to` unless this is empty? */
+static bool are_names(const struct borrowed_shard *shard, const struct need *need,
+                      const struct name_page *page, uint32_t count)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    struct metadata meta;
+    struct bytes last = page->from;
+    enum effects_read result = effects_open(page->rows, &header, &reader);
+    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+        bool is_ascending = count == header.count && bytes_compare(last, effect.key) <= 0;
+        if (!is_ascending || effect.kind != EFFECT_PUT || effect.cf != CF_METADATA ||
+            !is_name_of(shard, need, effect.key) || !decode_metadata(effect.value, &meta))
+            return false;
+        last = effect.key;
+    }
+    return result == EFFECTS_END && (!page->to.len || (is_name_of(shard, need, page->to) &&
+                                                       bytes_compare(last, page->to) < 0));
 }
 
 /* Answer to NAMES: u32 number of names, u32 length of the row that follows them, this row, effects. */
@@ -373,7 +418,7 @@ static bool add_names(struct borrow *borrow, struct borrowed_shard *shard, const
                             borrow_memory(get_le32(answer.data), rows.len));
     if (get_le32(need->row.data) == ALL_NAMES)
         *next = page->to;
-    return true;
+    return are_names(shard, need, page, get_le32(answer.data));
 }
 
 bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct bytes answer,
@@ -387,38 +432,32 @@ bool borrow_add_answer(struct borrow *borrow, const struct need *need, struct by
     borrow->bytes += answer.len;
     if (need->kind == NEED_ALL)
         return take_count(all, shard, answer);
-    return need->kind == NEED_PLACE ? add_place(borrow, all, need, answer)
+    return need->kind == NEED_PLACE ? add_place(borrow, all, shard, need, answer)
                                     : add_names(borrow, shard, need, answer, next);
 }
 
 /* ---- installing ---- */
 
 /* Writes the names' rows into the write buffer, except those of keys that were fetched with all their rows. */
-static bool install_names(const struct borrow *borrow, struct overlay *overlay, struct bytes rows)
+static void install_names(const struct borrow *borrow, struct overlay *overlay, struct bytes rows)
 {
     struct effects_header header;
     struct effects_reader reader;
     struct effect effect;
-    enum effects_read result = effects_open(rows, &header, &reader);
-    while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ) {
-        if (effect.kind != EFFECT_PUT || effect.cf != CF_METADATA)
-            return false;
+    CHECK(effects_open(rows, &header, &reader) == EFFECTS_READ); /* are_names */
+    while (effects_next(&reader, &effect) == EFFECTS_READ)
         if (!borrow_has_key(borrow, effect.key))
             overlay_put(overlay, CF_METADATA, effect.key, effect.value);
-    }
-    return result == EFFECTS_END;
 }
 
-bool borrow_install_all(struct borrow *borrow, struct partition *partition)
+void borrow_install_all(struct borrow *borrow, struct partition *partition)
 {
     for (struct borrowed_space *all = borrow->spaces; all; all = all->next)
         for (const struct borrowed_shard *shard = all->shards; shard; shard = shard->next) {
             space_count_elsewhere(partition->spaces, all->space, (int64_t)shard->keys);
             for (const struct name_page *page = shard->pages; page; page = page->next)
-                if (!install_names(borrow, partition->overlay, page->rows))
-                    return false;
+                install_names(borrow, partition->overlay, page->rows);
         }
-    return true;
 }
 
 /* ---- at the other shard ---- */
@@ -428,7 +467,7 @@ static bool owns_exactly(const struct partition *partition, const char *slots)
 {
     const struct slot_set *here = slots_served(partition);
     for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
-        if (slot_set_has(here, (uint16_t)slot) != (slots[slot / 8] >> slot % 8 & 1))
+        if (slot_set_has(here, (uint16_t)slot) != has_slot(slots, slot))
             return false;
     return true;
 }

@@ -39,7 +39,7 @@ void borrow_each_run(const struct call *call,
 /* ---- for borrow.c ---- */
 
 void borrow_clear_all(struct borrow *borrow);
-bool borrow_install_all(struct borrow *borrow, struct partition *partition);
+void borrow_install_all(struct borrow *borrow, struct partition *partition);
 
 /* ---- for the coordinator ---- */
 

@@ -28,6 +28,9 @@ uint32_t message_u32(struct message_reader *reader);
 uint64_t message_u64(struct message_reader *reader);
 /* Borrowed from the payload. */
 struct bytes message_bytes(struct message_reader *reader);
+/* Bytes of a message in parts, at most: more than the longest key and value together. */
+#define MESSAGE_JOINED_MAX ((uint64_t)2 << 30)
+
 /* Appends a part to a message of `len` bytes at `heap`, and returns where the message is afterwards. `heap` is NULL, or comes from this
  * function: it allocates powers of two, so that a long message is not copied for each of its parts. */
 char *message_join(char *heap, size_t len, struct bytes part);

@@ -189,12 +189,13 @@ static bool is_arrival_sound(const struct partition *partition, const struct key
            arrival->space == space_open(partition->spaces, part->key.space, part->key.database);
 }
 
-/* Adds the part to the pending bytes, unless it has come before. False: a part before it is missing. */
+/* Adds the part to the pending bytes, unless it has come before. False: a part before it is missing, or a row is too long. */
 static bool add_part(struct key_arrival *arrival, const struct key_part *part)
 {
     if (part->offset + part->part.len <= arrival->received)
         return true;
-    if (part->offset != arrival->received)
+    if (part->offset != arrival->received ||
+        part->part.len > MESSAGE_JOINED_MAX - arrival->pending_len)
         return false;
     arrival->pending = message_join(arrival->pending, arrival->pending_len, part->part);
     arrival->pending_len += part->part.len;

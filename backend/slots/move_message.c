@@ -83,8 +83,8 @@ bool move_get_rows(struct bytes payload, struct move_rows *rows)
     rows->total = message_u64(&reader);
     rows->offset = message_u64(&reader);
     rows->part = message_bytes(&reader);
-    return message_is_read(&reader) && rows->part.len && rows->offset <= rows->total &&
-           rows->part.len <= rows->total - rows->offset;
+    return message_is_read(&reader) && rows->part.len && rows->total <= MESSAGE_JOINED_MAX &&
+           rows->offset <= rows->total && rows->part.len <= rows->total - rows->offset;
 }
 
 bool move_get_end(struct bytes payload, struct move_end *end)

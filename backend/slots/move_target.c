@@ -293,7 +293,7 @@ static bool are_effects_of(const struct move_slots *slots, struct bytes effects)
     struct effect effect;
     enum effects_read result = effects_open(effects, &header, &reader);
     while (result == EFFECTS_READ && (result = effects_next(&reader, &effect)) == EFFECTS_READ)
-        if (effect.cf == CF_SYSTEM || effect.place.is_any_space ||
+        if (effect.cf == CF_SYSTEM || effect.place.is_any_space || !effect_is_at_place(&effect) ||
             effect.place.first_slot < slots->first || effect.place.last_slot > slots->last)
             return false;
     return result == EFFECTS_END;

@@ -17,6 +17,8 @@ enum {
     LOCK_ITEMS_MAX = 1000,     /* needs in a request, … */
     LOCK_BYTES = 256 * 1024,   /* … and bytes, apart from the last one */
     ROOM_MAX = UINT32_MAX / 2, /* of rows in one reply, whose length is an u32 */
+    BESIDE_ROWS =
+        2 * PEER_PAYLOAD_MAX, /* names of keys and rows in one reply, apart from the values */
 };
 
 static void write_need(struct partition *partition, struct out *out, const struct need *need)
@@ -190,36 +192,53 @@ static struct need *take_item(struct borrow *borrow, const struct need *need,
         borrow_add_watch(borrow, need->row_key, need->kind);
         borrow->is_dirty |= whole != 0;
     }
-    if (need->kind == NEED_RANGE && next.len)
+    if (need->kind == NEED_RANGE && next.len) {
+        reader->is_good = bytes_compare(need->row, next) < 0; /* or it would never end */
         return rest_of(borrow, need, next);
+    }
     if (need->kind == NEED_RANGE)
         borrow_add_range(borrow, need->row_key, need->cf);
     return NULL;
 }
 
-/* Reads the items and rows of a reply to LOCK. False: it is not valid. */
-static bool take_rows(struct participation *part, struct message_reader *reader)
+/* Reads the items of a reply to LOCK, and moves the needs that they answer from the participation to *answered; what they leave is needed
+ * next. False: it is not valid. */
+static bool take_items(struct participation *part, struct message_reader *reader,
+                       struct need **answered)
 {
-    struct borrow *borrow = part->transaction->borrow;
-    uint32_t answered = message_u32(reader);
+    uint32_t count = message_u32(reader);
     struct need *rest = NULL; /* what the answers have left */
     struct need **rest_end = &rest;
-    if (answered == 0 || answered > part->asked)
+    struct need **answered_end = answered;
+    if (count == 0 || count > part->asked)
         return false;
-    for (; answered > 0 && reader->is_good; answered--) {
+    for (; count > 0 && reader->is_good; count--) {
         struct need *need = part->needs;
-        *rest_end = take_item(borrow, need, reader);
+        *rest_end = take_item(part->transaction->borrow, need, reader);
         rest_end = *rest_end ? &(*rest_end)->next : rest_end;
         part->needs = need->next;
-        need_free(need, &borrow->tally);
+        need->next = NULL;
+        *answered_end = need;
+        answered_end = &need->next;
     }
     *rest_end = part->needs;
     if (!part->needs)
         part->needs_end = rest_end;
     part->needs = rest;
+    return reader->is_good;
+}
+
+/* Reads the items and rows of a reply to LOCK. False: it is not valid. */
+static bool take_rows(struct participation *part, struct message_reader *reader)
+{
+    struct need *answered = NULL;
+    bool is_good = take_items(part, reader, &answered);
     struct bytes rows = message_bytes(reader);
-    borrow_add_rows(borrow, rows);
-    return message_is_read(reader);
+    is_good = is_good && message_is_read(reader) && borrow_rows_are_valid(answered, rows);
+    if (is_good)
+        borrow_add_rows(part->transaction->borrow, rows);
+    needs_free(answered, &part->transaction->borrow->tally);
+    return is_good;
 }
 
 void coordinated_fail_memory(struct coordinated *transaction)
@@ -309,7 +328,7 @@ static void take_first_portion(struct participation *part, struct bytes payload)
         take_reply(part, reader.rest);
         return;
     }
-    if (reader.is_good && len > (uint64_t)ROOM_MAX + ROOM_MAX / 2) {
+    if (reader.is_good && len > room_of(part->transaction) + BESIDE_ROWS) {
         fail_over_room(part->transaction);
         return;
     }
